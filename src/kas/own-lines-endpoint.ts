@@ -1,16 +1,15 @@
 import { parseDuration } from '../lib/config.ts'
-import { Counter } from '../lib/counter.ts'
 import { KasError } from '../lib/errors.ts'
 import type { AccessLine } from './access-log/access-line.ts'
 import { type LineFilter, maxOwnLines } from './access-log/recent-lines.ts'
 import type { OwnEndpoint, OwnRequest } from './module.ts'
 import type { ReplicaLog } from './sessions/replica-log.ts'
+import { UserQuestions } from './user-questions.ts'
 
 /** Of one answer: kas' own answers have 4 MiB at most. */
 const maxOwnLineBytes = 3 * 1024 * 1024
-/** Questions at once of one user, and of all at this replica: each asks all replicas. */
-const maxRunningOfUser = 1
-const maxRunning = 20
+/** Each asks all replicas. */
+const maxQuestions = { maxOfUser: 1, max: 20 }
 
 const parameters: ReadonlySet<string> = new Set(['agent', 'verb', 'since'])
 
@@ -19,7 +18,8 @@ const parameters: ReadonlySet<string> = new Set(['agent', 'verb', 'since'])
  * addresses of others (doc/access-log.md "Your own lines").
  */
 export function ownLinesEndpoint(log: Pick<ReplicaLog, 'read'>): OwnEndpoint {
-  const running = new Counter<bigint>({ maxOfKey: maxRunningOfUser, max: maxRunning })
+  const names = { ofUser: 'log_questions_of_user', ofUsers: 'log_questions_of_users' } as const
+  const questions = new UserQuestions({ ...maxQuestions, names, what: 'questions for the lines of a user' })
   return {
     path: '/log',
     methods: ['GET'],
@@ -29,26 +29,15 @@ export function ownLinesEndpoint(log: Pick<ReplicaLog, 'read'>): OwnEndpoint {
         throw new KasError({ code: 'IDENTITY_REFUSED', detail })
       }
       const filter = { ...filterOf(query), userId: String(who.userId) }
-      const leave = running.enter(who.userId)
-      if (!leave) throw busy(running.of(who.userId) >= maxRunningOfUser)
-      try {
+      return await questions.run(who.userId, async () => {
         const { lines, ...others } = await log.read(filter, { last: maxOwnLines })
         const own = newest(lines).map((line) => withoutOthersAddress(line, who.address))
         const isCut = own.length < lines.length || own.length === maxOwnLines
         const body = `{"lines":[${own.join()}],${JSON.stringify({ cut: isCut, ...others }).slice(1)}`
         return { status: 200, mediaType: 'application/json', body: Buffer.from(body) }
-      } finally {
-        leave()
-      }
+      })
     },
   }
-}
-
-function busy(isOfUser: boolean): KasError {
-  const { name, limit } = isOfUser
-    ? ({ name: 'log_questions_of_user', limit: maxRunningOfUser } as const)
-    : ({ name: 'log_questions_of_users', limit: maxRunning } as const)
-  return new KasError({ code: 'TOO_MANY_STREAMS', name, limit, what: 'questions for the lines of a user' })
 }
 
 /** @returns the newest that there is room for */

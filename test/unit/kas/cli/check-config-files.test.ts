@@ -1,14 +1,13 @@
 import { randomBytes } from 'node:crypto'
-import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { chmod, mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { stringify } from 'yaml'
 import { Authority } from '../../../../dev/certificates.ts'
-import { runCli } from '../../../../src/kas/cli/cli.ts'
 import { clearAddresses, logClearAddresses } from '../../../../src/kas/config/clear-addresses.ts'
 import { parseKasConfig } from '../../../../src/kas/config/kas-config.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
+import { checkFile, configFolder } from '../../../support/check-config.ts'
 
 /** Files that a configuration names are read; what is not read is said; what passes without TLS is said. */
 
@@ -26,28 +25,9 @@ interface World {
 }
 
 async function world(t: Test, option = 'configuration-file'): Promise<World> {
-  const folder = await mkdtemp(join(tmpdir(), 'check-config-'))
-  t.teardown(() => rm(folder, { recursive: true, force: true }))
-  const write = async (name: string, text: string) => {
-    await writeFile(join(folder, name), text)
-    return join(folder, name)
-  }
-  const check = async (tree: object, ...args: readonly string[]) => {
-    const file = await write('checked.yaml', stringify(tree))
-    let stdout = ''
-    const io = {
-      env: {},
-      stdout: {
-        write: (part: string) => {
-          stdout += part
-        },
-      },
-      stderr: { write: (part: string) => t.fail(part) },
-      stdin: (async function* () {})(),
-    }
-    const code = await runCli(['check-config', `--${option}`, file, ...args], io)
-    return { code, stdout: stdout.replaceAll(`${folder}/`, '') }
-  }
+  const { folder, write } = await configFolder(t)
+  const check = async (tree: object, ...args: readonly string[]) =>
+    checkFile(t, option, await write('checked.yaml', stringify(tree)), args)
   return { folder, write, check }
 }
 

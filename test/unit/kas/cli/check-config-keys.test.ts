@@ -1,18 +1,15 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { stringify } from 'yaml'
 import type { ZodType } from 'zod'
 import { parseAgentConfiguration } from '../../../../src/kas/agent-config/agent-config-file.ts'
 import { decisiveKeys as ofAgentFile, withBlocks } from '../../../../src/kas/agent-config/agent-config-schema.ts'
 import { blocksOf } from '../../../../src/kas/agent-config/module-schema.ts'
-import { runCli } from '../../../../src/kas/cli/cli.ts'
 import { parseKasConfig } from '../../../../src/kas/config/kas-config.ts'
 import { kasConfigSchema, decisiveKeys as ofKas } from '../../../../src/kas/config/kas-schema.ts'
 import { directorySchema, decisiveKeys as ofDirectory } from '../../../../src/kas/directory/file/directory-schema.ts'
 import { moduleSchemas } from '../../../../src/kas/module-schemas.ts'
 import { type DecisiveKeys, takeUnknownKeys } from '../../../../src/lib/unknown-keys.ts'
+import { checkFile, configFolder } from '../../../support/check-config.ts'
 
 /** A misspelt key that says who may do what, or where kas listens, is an error of check-config. */
 
@@ -108,28 +105,9 @@ t.test('a thousand other unknown keys hide none', async (t) => {
   t.match(found.at(-1), { path: ['usrs'], hint: 'users', isDecisive: true })
 })
 
-interface Answer {
-  readonly code: number
-  readonly stdout: string
-}
-
-async function check(t: Test, option: string, text: string, ...more: readonly string[]): Promise<Answer> {
-  const folder = await mkdtemp(join(tmpdir(), 'check-config-'))
-  t.teardown(() => rm(folder, { recursive: true, force: true }))
-  await writeFile(join(folder, 'config.yaml'), text)
-  let stdout = ''
-  const io = {
-    env: {},
-    stdout: {
-      write: (part: string) => {
-        stdout += part
-      },
-    },
-    stderr: { write: (part: string) => t.fail(part) },
-    stdin: (async function* () {})(),
-  }
-  const code = await runCli(['check-config', `--${option}`, join(folder, 'config.yaml'), ...more], io)
-  return { code, stdout: stdout.replaceAll(`${folder}/`, '') }
+async function check(t: Test, option: string, text: string, ...more: readonly string[]) {
+  const { write } = await configFolder(t)
+  return await checkFile(t, option, await write('config.yaml', text), more)
 }
 
 const token = { sha256: 'a'.repeat(64) }

@@ -1,39 +1,17 @@
 import { execFile } from 'node:child_process'
 import { readdirSync } from 'node:fs'
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
-import { runCli } from '../../../../src/kas/cli/cli.ts'
+import { checkConfig, configFolder } from '../../../support/check-config.ts'
 
 const stock = join(import.meta.dirname, '../../../support/stock-configuration')
 const root = join(import.meta.dirname, '../../../..')
 
-interface Answer {
-  readonly code: number
-  readonly stdout: string
-  readonly stderr: string
-}
-
-async function check(args: readonly string[], env: Record<string, string> = {}): Promise<Answer> {
-  const said = { stdout: '', stderr: '' }
-  const to = (name: 'stdout' | 'stderr') => ({
-    write: (text: string) => {
-      said[name] += text
-    },
-  })
-  const io = { env, stdout: to('stdout'), stderr: to('stderr'), stdin: (async function* () {})() }
-  return { code: await runCli(['check-config', ...args], io), ...said }
-}
-
 async function folderOf(t: Test, files: Readonly<Record<string, string>>): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'check-config-'))
-  t.teardown(() => rm(folder, { recursive: true, force: true }))
-  for (const [name, text] of Object.entries(files)) {
-    await mkdir(dirname(join(folder, name)), { recursive: true })
-    await writeFile(join(folder, name), text, text.startsWith('\u00ff') ? 'latin1' : 'utf8') // bytes of another encoding
-  }
+  const { folder, write } = await configFolder(t)
+  for (const [name, text] of Object.entries(files)) await write(name, text)
   return folder
 }
 
@@ -42,7 +20,7 @@ const lineOf = (text: string, key: string) => text.split('\n').findIndex((line) 
 t.test('files that packages write can be used, and what is not used in them is named', async (t) => {
   for (const name of readdirSync(stock)) {
     const file = join(stock, name)
-    const { code, stdout, stderr } = await check(['--configuration-file', file])
+    const { code, stdout, stderr } = await checkConfig(['--configuration-file', file])
     t.equal(code, 0, `${name}: ${stdout}${stderr}`)
     const text = await readFile(file, 'utf8')
     const line = lineOf(text, 'redis:')
@@ -51,7 +29,7 @@ t.test('files that packages write can be used, and what is not used in them is n
       stdout,
       new RegExp(`${name}: can be used(; \\d+ keys? ha(s|ve) no effect)?; \\d+ files are not checked\\n$`),
     )
-    const strict = await check(['--strict', '--configuration-file', file])
+    const strict = await checkConfig(['--strict', '--configuration-file', file])
     t.equal(strict.code, stdout.includes('no effect') ? 1 : 0, `${name}, --strict`)
   }
 })
@@ -63,11 +41,11 @@ t.test('keys that a later release brings are named with their lines, and stop no
   )
   const folder = await folderOf(t, { 'kas.yaml': `${later}\nledger:\n  address: grpc://ledger\n` })
   const file = join(folder, 'kas.yaml')
-  const { code, stdout } = await check(['--configuration-file', file])
+  const { code, stdout } = await checkConfig(['--configuration-file', file])
   t.equal(code, 0, stdout)
   t.match(stdout, `line ${lineOf(later, 'quantum_tunnels')}: agent.quantum_tunnels: this key is not known`)
   t.match(stdout, /line \d+: ledger: this key is not known/)
-  const { code: strict, stdout: refused } = await check(['--strict', '--configuration-file', file])
+  const { code: strict, stdout: refused } = await checkConfig(['--strict', '--configuration-file', file])
   t.equal(strict, 1)
   t.match(refused, 'cannot be used')
 })
@@ -224,7 +202,7 @@ private_api: { listen: { authentication_secret_file: b } }
 for (const [name, { kind, name: fileName = 'config.yaml', text, said }] of Object.entries(wrongFiles)) {
   t.test(`wrong: ${name}`, async (t) => {
     const file = join(await folderOf(t, { [fileName]: text }), fileName)
-    const { code, stdout } = await check([`--${kind}`, file])
+    const { code, stdout } = await checkConfig([`--${kind}`, file])
     t.equal(code, 1)
     const lines = stdout.trimEnd().split('\n')
     t.equal(lines.pop(), `${file}: cannot be used`)
@@ -233,7 +211,7 @@ for (const [name, { kind, name: fileName = 'config.yaml', text, said }] of Objec
       t.ok(lines[i]?.startsWith(`${file}: `), stdout)
       t.match(lines[i]?.slice(`${file}: `.length), pattern)
     }
-    const json = JSON.parse((await check([`--${kind}`, file, '--output', 'json'])).stdout)
+    const json = JSON.parse((await checkConfig([`--${kind}`, file, '--output', 'json'])).stdout)
     t.equal(json.files[0].usable, false)
     t.strictSame(
       json.files[0].problems.map((one: { line?: number; key?: string; text: string }) =>
@@ -247,25 +225,25 @@ for (const [name, { kind, name: fileName = 'config.yaml', text, said }] of Objec
 
 t.test('a file that is not there, the environment, and one that is too large', async (t) => {
   const folder = await folderOf(t, { 'kas.yaml': alone, 'config.yaml': `# ${'x'.repeat(131_072)}\n` })
-  const absent = await check(['--directory', join(folder, 'absent.yaml')])
+  const absent = await checkConfig(['--directory', join(folder, 'absent.yaml')])
   t.equal(absent.code, 1)
   t.match(absent.stdout, /absent\.yaml: cannot be read: ENOENT/)
   const file = join(folder, 'kas.yaml')
-  const environment = await check(['--configuration-file', file], { KAS_CLUSTER_LISTEN: 'nowhere' })
+  const environment = await checkConfig(['--configuration-file', file], { KAS_CLUSTER_LISTEN: 'nowhere' })
   t.equal(environment.code, 1)
   t.match(environment.stdout, /^environment: KAS_CLUSTER_LISTEN: found "nowhere", allowed: /)
   const large = join(folder, 'config.yaml')
-  const refused = await check(['--agent-file', large])
+  const refused = await checkConfig(['--agent-file', large])
   t.equal(refused.code, 1)
   t.match(refused.stdout, /found \d+ bytes, allowed: 131072 \(max_configuration_file_size\)/)
   await writeFile(file, `${alone}agent: { configuration: { max_configuration_file_size: 200000 } }\n`)
-  t.equal((await check(['--configuration-file', file, '--agent-file', large])).code, 0, 'as kas is told')
+  t.equal((await checkConfig(['--configuration-file', file, '--agent-file', large])).code, 0, 'as kas is told')
 })
 
 t.test('what files say steers no terminal', async (t) => {
   const folder = await folderOf(t, { 'kas.yaml': `${alone}"bad\\e[2Jkey": 1\n` })
   for (const output of ['text', 'json']) {
-    const { stdout } = await check(['--configuration-file', join(folder, 'kas.yaml'), '--output', output])
+    const { stdout } = await checkConfig(['--configuration-file', join(folder, 'kas.yaml'), '--output', output])
     t.notMatch(stdout, '\u001b')
     t.match(stdout, 'bad')
   }
@@ -277,7 +255,7 @@ t.test('gitops of an agent in both of its files: each can be used, the two toget
   const [configuration, own, other] = ['config.yaml', 'gitops.yaml', 'other/config.yaml'].map((name) =>
     join(folder, name),
   ) as [string, string, string]
-  const of = (...files: string[]) => check(files.map((file) => `--agent-file=${file}`))
+  const of = (...files: string[]) => checkConfig(files.map((file) => `--agent-file=${file}`))
   for (const files of [[configuration], [own], [own, other]]) {
     const { code, stdout } = await of(...files)
     t.equal(code, 0, stdout)
@@ -293,11 +271,11 @@ t.test('gitops of an agent in both of its files: each can be used, the two toget
 
 t.test('a command line that asks for nothing, or for another form', async (t) => {
   for (const args of [[], ['--output', 'xml', '--directory', 'd'], ['--unheard'], ['file.yaml']]) {
-    const { code, stderr } = await check(args)
+    const { code, stderr } = await checkConfig(args)
     t.equal(code, 2, args.join(' '))
     t.match(stderr, 'usage: kas check-config')
   }
-  const { code, stdout } = await check(['--help'])
+  const { code, stdout } = await checkConfig(['--help'])
   t.equal(code, 0)
   t.match(stdout, '--strict')
 })
@@ -343,7 +321,8 @@ t.test('names that agentk refuses by default are named, with its flags and the v
     'gitops.yaml': gitops,
     'both/config.yaml': configuration + gitops,
   })
-  const said = async (...names: string[]) => await check(names.flatMap((name) => ['--agent-file', join(folder, name)]))
+  const said = async (...names: string[]) =>
+    await checkConfig(names.flatMap((name) => ['--agent-file', join(folder, name)]))
   const { code, stdout } = await said('config.yaml', 'gitops.yaml')
   t.equal(code, 0, stdout)
   const file = join(folder, 'config.yaml')
@@ -366,5 +345,5 @@ t.test('names that agentk refuses by default are named, with its flags and the v
     `${join(folder, 'gitops.yaml')}: can be used; 1 key has no effect`,
   ])
   t.match((await said('both/config.yaml')).stdout, `line 22: ${ofSource}`, 'in the configuration itself, too')
-  t.equal((await check(['--strict', '--agent-file', file])).code, 1, '--strict')
+  t.equal((await checkConfig(['--strict', '--agent-file', file])).code, 1, '--strict')
 })
