@@ -277,7 +277,7 @@ export interface KasHost {
 export interface HostRepositories extends Pick<Repositories, 'poke'> {
   /** of projects that agents may read, at any ref */
   readonly trees: Pick<Repositories, 'head' | 'seenAt' | 'lastPoll' | 'refresh' | 'onMove'> &
-    Pick<Trees, 'files' | 'blobs'>
+    Pick<Trees, 'files' | 'blobs' | 'contains'>
   /** Calls `listener` with projects whose branch was found moved by a poll alone, until the returned function is called. */
   onFound(listener: (projectId: bigint) => void): () => void
   /** Absent: of the replicas that hold an agent one polls, as `leads` says. */

@@ -37,6 +37,13 @@ async function start(t: Test) {
   await stack.start()
   const { authority: ca, userCredential: token } = stack.access
   const clone = join(stack.folder, files.clone)
+  const git = async (...args: string[]) => (await exec('git', args, { cwd: clone })).stdout.trim()
+  const commit = async (path: string, content: string) => {
+    await writeFile(join(clone, path), content)
+    await git('add', '.')
+    await git('commit', '-qm', 'change')
+    return await git('rev-parse', 'HEAD')
+  }
   return {
     stack,
     status: (...args: string[]) => runKas(['gitops', 'status', ...args], join(stack.folder, files.kubeconfig)),
@@ -44,10 +51,12 @@ async function start(t: Test) {
       const answer = await httpsGet(`https://127.0.0.1:${ports.kubernetes}${maps}/${name}`, { ca, token })
       return answer.status === 200 ? (JSON.parse(answer.body) as { data: { value: string } }).data.value : undefined
     },
+    git,
+    commit,
     push: async (path: string, content: string) => {
-      await writeFile(join(clone, path), content)
-      await exec('sh', ['-c', 'git add . && git commit -qm change && git push -q'], { cwd: clone })
-      return (await exec('git', ['rev-parse', 'HEAD'], { cwd: clone })).stdout.trim()
+      const made = await commit(path, content)
+      await git('push', '-q')
+      return made
     },
   }
 }
@@ -56,14 +65,14 @@ const map = (name: string, value: string) =>
   JSON.stringify({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name, namespace: 'shop' }, data: { value } })
 
 t.test('the gate of a pipeline', { timeout: 300_000 }, async (t) => {
-  const { stack, status, read, push } = await start(t)
+  const { stack, status, read, commit, push, git } = await start(t)
 
   await t.test('right after a push it is 0 once the object is there, and not before', async (t) => {
     for (let i = 0; i < 2 * pushes; i++) {
-      const commit = await push('manifests/gate.yaml', map('gate', String(i)))
+      const pushed = await push('manifests/gate.yaml', map('gate', String(i)))
       if (i % 2 === 0) await tellPush(stack.folder, stack.replicas[i % replicaCount]?.ports.rails ?? 0)
       const beganAt = performance.now()
-      const { code, stdout, stderr } = await status('--commit', commit, '--wait', '2m')
+      const { code, stdout, stderr } = await status('--commit', pushed, '--wait', '2m')
       const value = await read('gate')
       t.equal(code, 0, `push ${i}: ${stdout}${stderr}`)
       t.equal(value, String(i), `push ${i}: the object is there, after ${Math.round(performance.now() - beganAt)} ms`)
@@ -76,9 +85,26 @@ t.test('the gate of a pipeline', { timeout: 300_000 }, async (t) => {
     t.match(await waiting, { code: 0 })
     const second = await push('manifests/gate.yaml', map('gate', 'second'))
     t.match(await status('--commit', second.slice(0, 10), '--wait', '2m'), { code: 0 })
-    const late = await status('--commit', first)
-    t.match(late, { code: 5, stderr: new RegExp(`commit ${first.slice(0, 8)} is at the head of no source`) })
+    const cameAfter = new RegExp(`${second.slice(0, 8)} came after ${first.slice(0, 8)}, and is in the cluster`)
+    t.match(await status('--commit', first), { code: 0, stderr: cameAfter })
   })
+
+  await t.test(
+    'a commit is overtaken in one push: its history has it; that of another branch is in none',
+    async (t) => {
+      const overtaken = await commit('manifests/gate.yaml', map('gate', 'overtaken'))
+      const head = await push('manifests/gate.yaml', map('gate', 'head'))
+      const cameAfter = new RegExp(`${head.slice(0, 8)} came after ${overtaken.slice(0, 8)}, and is in the cluster`)
+      t.match(await status('--commit', overtaken, '--wait', '2m'), { code: 0, stderr: cameAfter })
+      t.equal(await read('gate'), 'head')
+      const elsewhere = await git('commit-tree', `${head}^{tree}`, '-p', head, '-m', 'elsewhere')
+      await git('push', '--quiet', 'origin', `${elsewhere}:refs/heads/elsewhere`)
+      t.match(await status('--commit', elsewhere), {
+        code: 5,
+        stderr: new RegExp(`commit ${elsewhere.slice(0, 8)} is in no source`),
+      })
+    },
+  )
 
   await t.test('--fresh: 0 only at the head, and the answer says how old it is', async (t) => {
     await push('manifests/gate.yaml', map('gate', 'fresh'))
@@ -93,7 +119,7 @@ t.test('the gate of a pipeline', { timeout: 300_000 }, async (t) => {
     const service = '{apiVersion: v1, kind: Service, metadata: {name: gate, namespace: shop}}'
     const failing = await push('manifests/gate.yaml', service)
     t.match(await status('--commit', failing, '--wait', '2m'), { code: 4, stderr: /FAILING/ })
-    t.match(await status('--commit', '0'.repeat(40)), { code: 5, stderr: /is at the head of no source/ })
+    t.match(await status('--commit', '0'.repeat(40)), { code: 5, stderr: /is in no source/ })
     t.match(await status('--source', 'nobody', '--wait', '1m'), {
       code: 5,
       stderr: /no source nobody; there are: demo/,

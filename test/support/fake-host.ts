@@ -44,6 +44,7 @@ export function fakeHost(overrides: Partial<KasHost> = {}): KasHost {
     refresh: async () => undefined,
     files: async () => [],
     blobs: async () => [],
+    contains: async () => false,
   }
   const repositories = { poke: async () => undefined, onFound: () => () => undefined, trees }
   return {
@@ -78,5 +79,6 @@ export function fakeHost(overrides: Partial<KasHost> = {}): KasHost {
 /** Of the state of GitOps: no repository was polled, and none is. */
 export const unpolled = {
   repositories: { lastPoll: () => undefined },
+  contained: { find: () => undefined },
   polls: { ask: () => undefined, decide: () => undefined, pollOwn: () => undefined },
 }

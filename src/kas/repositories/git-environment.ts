@@ -73,7 +73,7 @@ export async function gitEnvironment(
 export function uploadPackOptions(url: string): readonly string[] {
   if (!isOnThisMachine(url)) return []
   const settings = Object.entries(memorySettings).map(([key, value]) => `-c ${key}=${value}`)
-  return [`--upload-pack=git ${settings.join(' ')} upload-pack`]
+  return [`--upload-pack=git ${settings.join(' ')} -c uploadpack.allowFilter=true upload-pack`]
 }
 
 async function remoteSettings(

@@ -26,6 +26,14 @@ export interface GitFolderComponents {
 /** Of a git whose answer is read as a whole: of some refs, or of 100 paths. bytes */
 const maxAnswerBytes = 1024 * 1024
 
+/** Generations that a history reaches back: pushes overtake one another by a few. */
+const historyDepth = 100
+const partial = [`--depth=${historyDepth}`, '--filter=tree:0']
+/** A server that leaves something out needs a name in git's settings, which no path is. */
+const named = 'history'
+/** Commits of a history: merges have several before them. */
+const maxHistory = 10_000
+
 /** The ref under which the fetched branch is kept. */
 const ownRef = 'refs/kas/head'
 
@@ -94,11 +102,24 @@ export class GitFolder {
     return reading.branches
   }
 
-  /** Fetches the newest commit of a branch, or another ref, without history, and says which it was. */
-  async fetch(ref: string, signal: AbortSignal): Promise<CommitId> {
+  /**
+   * Fetches the newest commit of a branch, or another ref, and says which it was.
+   *
+   * @param what - the commit with its files; or `historyDepth` commits back, without files where the server can leave them out
+   */
+  async fetch(ref: string, signal: AbortSignal, what: 'files' | 'history' = 'files'): Promise<CommitId> {
     const { url } = this.#components.address
-    const options = ['--no-tags', '--depth=1', '--no-write-fetch-head', '--no-recurse-submodules', '--quiet']
-    const argv = ['fetch', ...options, ...uploadPackOptions(url), '--', url, `+${ref}:${ownRef}`]
+    const usual = [
+      '--no-tags',
+      '--no-write-fetch-head',
+      '--no-recurse-submodules',
+      '--quiet',
+      ...uploadPackOptions(url),
+    ]
+    const isHistory = what === 'history'
+    if (isHistory) await this.#ask(['config', `remote.${named}.url`, url], signal)
+    const from = isHistory ? [...partial, ...usual, '--', named] : ['--depth=1', ...usual, '--', url]
+    const argv = ['fetch', ...from, `+${ref}:${ownRef}`]
     const { fetches } = this.#components
     const fetch = () => this.#ask(argv, signal)
     try {
@@ -119,6 +140,12 @@ export class GitFolder {
   /** What the last fetch has written down; no process is needed for that. Empty: git keeps it elsewhere. */
   async #writtenHead(): Promise<string> {
     return (await readFile(join(this.path, ownRef), 'utf8').catch(() => '')).trim()
+  }
+
+  /** Ids of `head` and of commits before it, as far as they were fetched. @throws KasError REPOSITORY_FAILED */
+  async history(head: CommitId, signal: AbortSignal): Promise<readonly string[]> {
+    const listed = await this.#ask(['rev-list', `--max-count=${maxHistory}`, head, '--'], signal)
+    return listed.split('\n')
   }
 
   /** The commit of the last fetch into this folder, also by an earlier process. */

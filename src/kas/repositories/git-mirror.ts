@@ -7,6 +7,7 @@ import type { Logger } from '../../lib/log.ts'
 import { linkedController } from '../../lib/signals.ts'
 import type { Branch } from './branches.ts'
 import { GitFolder, type GitFolderComponents } from './git-folder.ts'
+import { GitHistory } from './git-history.ts'
 import type { GitProcessOptions } from './git-process.ts'
 import { type CommitId, isRefused } from './repositories.ts'
 
@@ -56,6 +57,7 @@ export class GitMirror {
   /** generations that wait for their removal, with what calls it off */
   readonly #replaced = new Map<GitFolder, () => void>()
   readonly #removals = new Set<Promise<void>>()
+  readonly #history = new GitHistory((head) => this.#readHistory(head))
   #current: Generation | undefined
   /** fetching it again soon would end as it did */
   #refused: { readonly commit: CommitId; readonly error: KasError; readonly until: number } | undefined
@@ -71,11 +73,7 @@ export class GitMirror {
    * @param isNotified - of a push: it is fetched without a poll, which follows where that brings nothing
    */
   async update(isNotified = false): Promise<CommitId | undefined> {
-    const { updateTimeoutMs } = this.#options
-    const detail = `git took longer than ${updateTimeoutMs} ms`
-    const reason = () => new KasError({ code: 'REPOSITORY_FAILED', detail })
-    const { clock } = this.#components
-    return withDeadline({ ms: updateTimeoutMs, clock, signals: [this.#stopped.signal], reason }, async (signal) => {
+    return this.#inTime(async (signal) => {
       this.#current ??= await this.#open(signal)
       const current = this.#current
       const pushed = isNotified ? await this.#fetchUnseen(current, signal) : undefined
@@ -101,6 +99,42 @@ export class GitMirror {
     } finally {
       controller.dispose()
     }
+  }
+
+  /** Ids of the newest commits up to `head`, fetched once for each head of the branch. @throws KasError REPOSITORY_FAILED */
+  history(head: CommitId, signal: AbortSignal): Promise<ReadonlySet<string>> {
+    return this.#history.upTo(head, signal)
+  }
+
+  #readHistory(head: CommitId): Promise<ReadonlySet<string>> {
+    const reading = this.#inTime(async (signal) => {
+      const ref = this.#current?.ref
+      if (ref === undefined) throw new KasError({ code: 'REPOSITORY_FAILED', detail: 'nothing was fetched yet' })
+      const folder = new GitFolder(join(this.#options.folder, 'history'), this.#components, this.#options)
+      try {
+        await folder.prepare(signal)
+        const fetched = await this.#bounded(folder, ref, signal, 'history')
+        if (fetched instanceof KasError) throw fetched
+        return new Set(await folder.history(head, signal))
+      } finally {
+        await folder.remove().catch(() => undefined)
+      }
+    })
+    const ended = reading.then(
+      () => undefined,
+      () => undefined, // told to who waits
+    )
+    this.#removals.add(ended)
+    void ended.then(() => this.#removals.delete(ended))
+    return reading
+  }
+
+  #inTime<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const { updateTimeoutMs } = this.#options
+    const detail = `git took longer than ${updateTimeoutMs} ms`
+    const reason = () => new KasError({ code: 'REPOSITORY_FAILED', detail })
+    const { clock } = this.#components
+    return withDeadline({ ms: updateTimeoutMs, clock, signals: [this.#stopped.signal], reason }, work)
   }
 
   /** Ends running git processes; what was fetched stays on the disk for the next start. */
@@ -220,7 +254,12 @@ export class GitMirror {
    *
    * @returns why the commit is refused, if it takes more than it may, beside what is there
    */
-  async #bounded(folder: GitFolder, ref: string, signal: AbortSignal): Promise<CommitId | KasError> {
+  async #bounded(
+    folder: GitFolder,
+    ref: string,
+    signal: AbortSignal,
+    what: 'files' | 'history' = 'files',
+  ): Promise<CommitId | KasError> {
     const { maxRepositoryBytes } = this.#options
     const tooLarge = async () => {
       const size = await folder.size()
@@ -238,7 +277,7 @@ export class GitMirror {
       }
     })
     try {
-      const commit = await folder.fetch(ref, controller.signal)
+      const commit = await folder.fetch(ref, controller.signal, what)
       return (await tooLarge()) ? overflow : commit
     } catch (error) {
       if (error === overflow) return overflow

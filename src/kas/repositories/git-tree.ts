@@ -5,7 +5,7 @@ import type { CommitId } from './repositories.ts'
 import { type BlobLimits, checkSizes, type Tree, TreeCount, type TreeFile, type TreeFiles } from './tree.ts'
 
 /** What of a mirror a tree is read from. */
-export type TreeMirror = Pick<GitMirror, 'read'>
+export type TreeMirror = Pick<GitMirror, 'read' | 'history'>
 
 /** The commits of a mirror, read by one `git ls-tree` and one `git cat-file --batch`. */
 export class GitTree implements Tree {
@@ -28,6 +28,10 @@ export class GitTree implements Tree {
   /** One listing answers for many agents of a commit, an absent file too. */
   async mayHave(): Promise<boolean> {
     return true
+  }
+
+  async contains(head: CommitId, commit: CommitId, signal: AbortSignal): Promise<boolean> {
+    return head === commit || (await this.#mirror.history(head, signal)).has(commit)
   }
 
   async blobs(

@@ -37,6 +37,12 @@ export interface Tree {
    */
   mayHave(commit: CommitId, path: string, signal: AbortSignal): Promise<boolean>
   /**
+   * Whether `commit` is `head`, or a commit before it. `false`: it is not, or so far back that the repository is not asked.
+   *
+   * @throws KasError REPOSITORY_FAILED
+   */
+  contains(head: CommitId, commit: CommitId, signal: AbortSignal): Promise<boolean>
+  /**
    * The contents of these files, in their order.
    *
    * @throws KasError MANIFESTS_REFUSED if one is larger than it may be, or all are; REPOSITORY_FAILED
@@ -53,6 +59,7 @@ export interface Tree {
 export interface Trees {
   files(of: Reading, ...args: Parameters<Tree['files']>): ReturnType<Tree['files']>
   mayHave(of: Reading, ...args: Parameters<Tree['mayHave']>): ReturnType<Tree['mayHave']>
+  contains(of: Reading, ...args: Parameters<Tree['contains']>): ReturnType<Tree['contains']>
   blobs(of: Reading, ...args: Parameters<Tree['blobs']>): ReturnType<Tree['blobs']>
 }
 

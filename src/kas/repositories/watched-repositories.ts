@@ -123,6 +123,10 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
     return await this.#of(of).read(({ tree }) => tree.mayHave(...args))
   }
 
+  async contains(of: Reading, ...args: Parameters<Tree['contains']>): Promise<boolean> {
+    return await this.#of(of).read(({ tree }) => tree.contains(...args))
+  }
+
   async blobs(of: Reading, ...args: Parameters<Tree['blobs']>): Promise<readonly Uint8Array[]> {
     return await this.#of(of).read(({ tree }) => tree.blobs(...args))
   }

@@ -13,7 +13,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file gitaly.proto.
  */
 export const file_gitaly: GenFile = /*@__PURE__*/
-  fileDesc("CgxnaXRhbHkucHJvdG8SBmdpdGFseSKxAQoKUmVwb3NpdG9yeRIUCgxzdG9yYWdlX25hbWUYAiABKAkSFQoNcmVsYXRpdmVfcGF0aBgDIAEoCRIcChRnaXRfb2JqZWN0X2RpcmVjdG9yeRgEIAEoCRIoCiBnaXRfYWx0ZXJuYXRlX29iamVjdF9kaXJlY3RvcmllcxgFIAMoCRIVCg1nbF9yZXBvc2l0b3J5GAYgASgJEhcKD2dsX3Byb2plY3RfcGF0aBgIIAEoCSI5Cg9JbmZvUmVmc1JlcXVlc3QSJgoKcmVwb3NpdG9yeRgBIAEoCzISLmdpdGFseS5SZXBvc2l0b3J5IiAKEEluZm9SZWZzUmVzcG9uc2USDAoEZGF0YRgBIAEoDCJ7ChBUcmVlRW50cnlSZXF1ZXN0EiYKCnJlcG9zaXRvcnkYASABKAsyEi5naXRhbHkuUmVwb3NpdG9yeRIQCghyZXZpc2lvbhgCIAEoDBIMCgRwYXRoGAMgASgMEg0KBWxpbWl0GAQgASgDEhAKCG1heF9zaXplGAUgASgDIrUBChFUcmVlRW50cnlSZXNwb25zZRIyCgR0eXBlGAEgASgOMiQuZ2l0YWx5LlRyZWVFbnRyeVJlc3BvbnNlLk9iamVjdFR5cGUSCwoDb2lkGAIgASgJEgwKBHNpemUYAyABKAMSDAoEbW9kZRgEIAEoBRIMCgRkYXRhGAUgASgMIjUKCk9iamVjdFR5cGUSCgoGQ09NTUlUEAASCAoEQkxPQhABEggKBFRSRUUQAhIHCgNUQUcQAyKzAQoJVHJlZUVudHJ5EgsKA29pZBgBIAEoCRIMCgRwYXRoGAMgASgMEikKBHR5cGUYBCABKA4yGy5naXRhbHkuVHJlZUVudHJ5LkVudHJ5VHlwZRIMCgRtb2RlGAUgASgFEhIKCmNvbW1pdF9vaWQYBiABKAkSEQoJZmxhdF9wYXRoGAcgASgMIisKCUVudHJ5VHlwZRIICgRCTE9CEAASCAoEVFJFRRABEgoKBkNPTU1JVBADIosBChVHZXRUcmVlRW50cmllc1JlcXVlc3QSJgoKcmVwb3NpdG9yeRgBIAEoCzISLmdpdGFseS5SZXBvc2l0b3J5EhAKCHJldmlzaW9uGAIgASgMEgwKBHBhdGgYAyABKAwSEQoJcmVjdXJzaXZlGAQgASgIEhcKD3NraXBfZmxhdF9wYXRocxgHIAEoCCI8ChZHZXRUcmVlRW50cmllc1Jlc3BvbnNlEiIKB2VudHJpZXMYASADKAsyES5naXRhbHkuVHJlZUVudHJ5IrYBCg9HZXRCbG9ic1JlcXVlc3QSJgoKcmVwb3NpdG9yeRgBIAEoCzISLmdpdGFseS5SZXBvc2l0b3J5EjwKDnJldmlzaW9uX3BhdGhzGAIgAygLMiQuZ2l0YWx5LkdldEJsb2JzUmVxdWVzdC5SZXZpc2lvblBhdGgSDQoFbGltaXQYAyABKAMaLgoMUmV2aXNpb25QYXRoEhAKCHJldmlzaW9uGAEgASgJEgwKBHBhdGgYAiABKAwiVwoQR2V0QmxvYnNSZXNwb25zZRIMCgRzaXplGAEgASgDEgwKBGRhdGEYAiABKAwSCwoDb2lkGAMgASgJEgwKBG1vZGUYBSABKAUSDAoEcGF0aBgHIAEoDDJdChBTbWFydEhUVFBTZXJ2aWNlEkkKEkluZm9SZWZzVXBsb2FkUGFjaxIXLmdpdGFseS5JbmZvUmVmc1JlcXVlc3QaGC5naXRhbHkuSW5mb1JlZnNSZXNwb25zZTABMqYBCg1Db21taXRTZXJ2aWNlEkIKCVRyZWVFbnRyeRIYLmdpdGFseS5UcmVlRW50cnlSZXF1ZXN0GhkuZ2l0YWx5LlRyZWVFbnRyeVJlc3BvbnNlMAESUQoOR2V0VHJlZUVudHJpZXMSHS5naXRhbHkuR2V0VHJlZUVudHJpZXNSZXF1ZXN0Gh4uZ2l0YWx5LkdldFRyZWVFbnRyaWVzUmVzcG9uc2UwATJOCgtCbG9iU2VydmljZRI/CghHZXRCbG9icxIXLmdpdGFseS5HZXRCbG9ic1JlcXVlc3QaGC5naXRhbHkuR2V0QmxvYnNSZXNwb25zZTABYgZwcm90bzM");
+  fileDesc("CgxnaXRhbHkucHJvdG8SBmdpdGFseSKxAQoKUmVwb3NpdG9yeRIUCgxzdG9yYWdlX25hbWUYAiABKAkSFQoNcmVsYXRpdmVfcGF0aBgDIAEoCRIcChRnaXRfb2JqZWN0X2RpcmVjdG9yeRgEIAEoCRIoCiBnaXRfYWx0ZXJuYXRlX29iamVjdF9kaXJlY3RvcmllcxgFIAMoCRIVCg1nbF9yZXBvc2l0b3J5GAYgASgJEhcKD2dsX3Byb2plY3RfcGF0aBgIIAEoCSI5Cg9JbmZvUmVmc1JlcXVlc3QSJgoKcmVwb3NpdG9yeRgBIAEoCzISLmdpdGFseS5SZXBvc2l0b3J5IiAKEEluZm9SZWZzUmVzcG9uc2USDAoEZGF0YRgBIAEoDCJ7ChBUcmVlRW50cnlSZXF1ZXN0EiYKCnJlcG9zaXRvcnkYASABKAsyEi5naXRhbHkuUmVwb3NpdG9yeRIQCghyZXZpc2lvbhgCIAEoDBIMCgRwYXRoGAMgASgMEg0KBWxpbWl0GAQgASgDEhAKCG1heF9zaXplGAUgASgDIrUBChFUcmVlRW50cnlSZXNwb25zZRIyCgR0eXBlGAEgASgOMiQuZ2l0YWx5LlRyZWVFbnRyeVJlc3BvbnNlLk9iamVjdFR5cGUSCwoDb2lkGAIgASgJEgwKBHNpemUYAyABKAMSDAoEbW9kZRgEIAEoBRIMCgRkYXRhGAUgASgMIjUKCk9iamVjdFR5cGUSCgoGQ09NTUlUEAASCAoEQkxPQhABEggKBFRSRUUQAhIHCgNUQUcQAyKzAQoJVHJlZUVudHJ5EgsKA29pZBgBIAEoCRIMCgRwYXRoGAMgASgMEikKBHR5cGUYBCABKA4yGy5naXRhbHkuVHJlZUVudHJ5LkVudHJ5VHlwZRIMCgRtb2RlGAUgASgFEhIKCmNvbW1pdF9vaWQYBiABKAkSEQoJZmxhdF9wYXRoGAcgASgMIisKCUVudHJ5VHlwZRIICgRCTE9CEAASCAoEVFJFRRABEgoKBkNPTU1JVBADIosBChVHZXRUcmVlRW50cmllc1JlcXVlc3QSJgoKcmVwb3NpdG9yeRgBIAEoCzISLmdpdGFseS5SZXBvc2l0b3J5EhAKCHJldmlzaW9uGAIgASgMEgwKBHBhdGgYAyABKAwSEQoJcmVjdXJzaXZlGAQgASgIEhcKD3NraXBfZmxhdF9wYXRocxgHIAEoCCI8ChZHZXRUcmVlRW50cmllc1Jlc3BvbnNlEiIKB2VudHJpZXMYASADKAsyES5naXRhbHkuVHJlZUVudHJ5ImgKF0NvbW1pdElzQW5jZXN0b3JSZXF1ZXN0EiYKCnJlcG9zaXRvcnkYASABKAsyEi5naXRhbHkuUmVwb3NpdG9yeRITCgthbmNlc3Rvcl9pZBgCIAEoCRIQCghjaGlsZF9pZBgDIAEoCSIpChhDb21taXRJc0FuY2VzdG9yUmVzcG9uc2USDQoFdmFsdWUYASABKAgitgEKD0dldEJsb2JzUmVxdWVzdBImCgpyZXBvc2l0b3J5GAEgASgLMhIuZ2l0YWx5LlJlcG9zaXRvcnkSPAoOcmV2aXNpb25fcGF0aHMYAiADKAsyJC5naXRhbHkuR2V0QmxvYnNSZXF1ZXN0LlJldmlzaW9uUGF0aBINCgVsaW1pdBgDIAEoAxouCgxSZXZpc2lvblBhdGgSEAoIcmV2aXNpb24YASABKAkSDAoEcGF0aBgCIAEoDCJXChBHZXRCbG9ic1Jlc3BvbnNlEgwKBHNpemUYASABKAMSDAoEZGF0YRgCIAEoDBILCgNvaWQYAyABKAkSDAoEbW9kZRgFIAEoBRIMCgRwYXRoGAcgASgMMl0KEFNtYXJ0SFRUUFNlcnZpY2USSQoSSW5mb1JlZnNVcGxvYWRQYWNrEhcuZ2l0YWx5LkluZm9SZWZzUmVxdWVzdBoYLmdpdGFseS5JbmZvUmVmc1Jlc3BvbnNlMAEy/QEKDUNvbW1pdFNlcnZpY2USVQoQQ29tbWl0SXNBbmNlc3RvchIfLmdpdGFseS5Db21taXRJc0FuY2VzdG9yUmVxdWVzdBogLmdpdGFseS5Db21taXRJc0FuY2VzdG9yUmVzcG9uc2USQgoJVHJlZUVudHJ5EhguZ2l0YWx5LlRyZWVFbnRyeVJlcXVlc3QaGS5naXRhbHkuVHJlZUVudHJ5UmVzcG9uc2UwARJRCg5HZXRUcmVlRW50cmllcxIdLmdpdGFseS5HZXRUcmVlRW50cmllc1JlcXVlc3QaHi5naXRhbHkuR2V0VHJlZUVudHJpZXNSZXNwb25zZTABMk4KC0Jsb2JTZXJ2aWNlEj8KCEdldEJsb2JzEhcuZ2l0YWx5LkdldEJsb2JzUmVxdWVzdBoYLmdpdGFseS5HZXRCbG9ic1Jlc3BvbnNlMAFiBnByb3RvMw");
 
 /**
  * @generated from message gitaly.Repository
@@ -337,6 +337,54 @@ export const GetTreeEntriesResponseSchema: GenMessage<GetTreeEntriesResponse> = 
   messageDesc(file_gitaly, 7);
 
 /**
+ * Both are full ids of commits.
+ *
+ * @generated from message gitaly.CommitIsAncestorRequest
+ */
+export type CommitIsAncestorRequest = Message<"gitaly.CommitIsAncestorRequest"> & {
+  /**
+   * @generated from field: gitaly.Repository repository = 1;
+   */
+  repository?: Repository | undefined;
+
+  /**
+   * @generated from field: string ancestor_id = 2;
+   */
+  ancestorId: string;
+
+  /**
+   * @generated from field: string child_id = 3;
+   */
+  childId: string;
+};
+
+/**
+ * Describes the message gitaly.CommitIsAncestorRequest.
+ * Use `create(CommitIsAncestorRequestSchema)` to create a new message.
+ */
+export const CommitIsAncestorRequestSchema: GenMessage<CommitIsAncestorRequest> = /*@__PURE__*/
+  messageDesc(file_gitaly, 8);
+
+/**
+ * False also where one of them is not there.
+ *
+ * @generated from message gitaly.CommitIsAncestorResponse
+ */
+export type CommitIsAncestorResponse = Message<"gitaly.CommitIsAncestorResponse"> & {
+  /**
+   * @generated from field: bool value = 1;
+   */
+  value: boolean;
+};
+
+/**
+ * Describes the message gitaly.CommitIsAncestorResponse.
+ * Use `create(CommitIsAncestorResponseSchema)` to create a new message.
+ */
+export const CommitIsAncestorResponseSchema: GenMessage<CommitIsAncestorResponse> = /*@__PURE__*/
+  messageDesc(file_gitaly, 9);
+
+/**
  * @generated from message gitaly.GetBlobsRequest
  */
 export type GetBlobsRequest = Message<"gitaly.GetBlobsRequest"> & {
@@ -363,7 +411,7 @@ export type GetBlobsRequest = Message<"gitaly.GetBlobsRequest"> & {
  * Use `create(GetBlobsRequestSchema)` to create a new message.
  */
 export const GetBlobsRequestSchema: GenMessage<GetBlobsRequest> = /*@__PURE__*/
-  messageDesc(file_gitaly, 8);
+  messageDesc(file_gitaly, 10);
 
 /**
  * @generated from message gitaly.GetBlobsRequest.RevisionPath
@@ -385,7 +433,7 @@ export type GetBlobsRequest_RevisionPath = Message<"gitaly.GetBlobsRequest.Revis
  * Use `create(GetBlobsRequest_RevisionPathSchema)` to create a new message.
  */
 export const GetBlobsRequest_RevisionPathSchema: GenMessage<GetBlobsRequest_RevisionPath> = /*@__PURE__*/
-  messageDesc(file_gitaly, 8, 0);
+  messageDesc(file_gitaly, 10, 0);
 
 /**
  * All but data in the first message of a blob only. An object that is not there has no oid.
@@ -424,7 +472,7 @@ export type GetBlobsResponse = Message<"gitaly.GetBlobsResponse"> & {
  * Use `create(GetBlobsResponseSchema)` to create a new message.
  */
 export const GetBlobsResponseSchema: GenMessage<GetBlobsResponse> = /*@__PURE__*/
-  messageDesc(file_gitaly, 9);
+  messageDesc(file_gitaly, 11);
 
 /**
  * @generated from service gitaly.SmartHTTPService
@@ -445,6 +493,14 @@ export const SmartHTTPService: GenService<{
  * @generated from service gitaly.CommitService
  */
 export const CommitService: GenService<{
+  /**
+   * @generated from rpc gitaly.CommitService.CommitIsAncestor
+   */
+  commitIsAncestor: {
+    methodKind: "unary";
+    input: typeof CommitIsAncestorRequestSchema;
+    output: typeof CommitIsAncestorResponseSchema;
+  },
   /**
    * @generated from rpc gitaly.CommitService.TreeEntry
    */

@@ -448,3 +448,27 @@ t.test('git: the refs of one agent leave room on the disk for those of others', 
   t.equal(await repositories.head({ ...d, id: 43n as AgentId }, signal), head)
   t.match((await failure(repositories.head(c, signal))).message, refused)
 })
+
+t.test('a history is fetched once for each head, without files, and only so far back', async (t) => {
+  const { repositories, push, git, url, stateDir } = await start(t, {
+    pollMs: 3_600_000,
+    maxRepositoryBytes: 300_000,
+  })
+  const first = (await push({ a: randomBytes(1_000_000) })) as CommitId
+  await push({ a: '1' })
+  for (let i = 0; i < 99; i++) await git('commit', '--quiet', '--allow-empty', '--message', String(i))
+  const near = (await git('rev-parse', 'HEAD~99')) as CommitId
+  await git('push', '--quiet', url, 'HEAD:main')
+  const head = (await repositories.head(agent, signal)) as CommitId
+  const has = (commit: CommitId) => repositories.contains(agent, head, commit, signal)
+  t.strictSame(await Promise.all([has(near), has(head), has(first)]), [true, true, false])
+  await rename(url, `${url}.away`)
+  t.equal(await has(near), true, 'it is known')
+  t.equal((await failure(repositories.contains(agent, near, head, signal))).code, 'REPOSITORY_FAILED')
+  await rename(`${url}.away`, url)
+  const left = await readdir(stateDir, { recursive: true })
+  t.notOk(
+    left.some((name) => name.includes('history')),
+    'nothing of it stays',
+  )
+})

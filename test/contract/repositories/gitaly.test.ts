@@ -57,6 +57,24 @@ t.test('a round is three calls, and its answers come in pieces of any size', asy
   }
 })
 
+// wire: gitaly.CommitIsAncestor
+t.test('whether a head contains a commit is one call; one without an answer is an error', async (t) => {
+  const { repositories, repository, gitaly } = await startGitalySide(t, unpolled)
+  const first = (await repository.push({ a: '1' })) as CommitId
+  const head = (await repository.push({ a: '2' })) as CommitId
+  t.equal(await repositories.head(agent, signal), head)
+  t.equal(await repositories.contains(agent, head, head, signal), true)
+  t.equal(gitaly.of('CommitIsAncestor').length, 0)
+  t.equal(await repositories.contains(agent, head, first, signal), true)
+  t.equal(await repositories.contains(agent, first, head, signal), false)
+  t.match(gitaly.of('CommitIsAncestor'), [{ unknownFields: [], request: { ancestorId: first, childId: head } }, {}])
+  for (const fault of [{ kind: 'nothing' }, { kind: 'garbage' }, { kind: 'status', code: 13, message: 'x' }] as const) {
+    gitaly.fault = fault
+    const { code } = await failure(repositories.contains(agent, head, first, signal))
+    t.equal(code, 'REPOSITORY_FAILED', fault.kind)
+  }
+})
+
 // wire: gitaly.InfoRefsUploadPack, gitaly.TreeEntry, gitaly.GetTreeEntries, gitaly.token, gitaly.features
 t.test('calls are as upstream makes them: fields, token, features, one connection', async (t) => {
   const features = { 'gitaly-feature-quick': 'true', 'Gitaly-Feature-Loud': 'false', 'not sendable': 'x', te: 'y\n' }

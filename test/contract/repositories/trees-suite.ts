@@ -133,6 +133,34 @@ export function treesSuite(name: string, start: (t: Test) => Promise<TreesWorld>
     }
   })
 
+  t.test(`${name}: a head contains the commits before it, also merged ones, and no others`, async (t) => {
+    const world = await start(t)
+    const { repositories, agent, push, git, url } = world
+    const first = (await push({ a: '1' })) as CommitId
+    await git('checkout', '--quiet', '-b', 'side')
+    await git('commit', '--quiet', '--allow-empty', '--message', 'side')
+    const side = (await git('rev-parse', 'HEAD')) as CommitId
+    await git('checkout', '--quiet', '-b', 'other', first)
+    await git('commit', '--quiet', '--allow-empty', '--message', 'other')
+    const other = (await git('rev-parse', 'HEAD')) as CommitId
+    await git('push', '--quiet', url, 'HEAD:other')
+    await git('checkout', '--quiet', '-b', 'merged', first)
+    await git('commit', '--quiet', '--allow-empty', '--message', 'overtaken')
+    const overtaken = (await git('rev-parse', 'HEAD')) as CommitId
+    await git('merge', '--quiet', '--no-edit', side)
+    await git('push', '--quiet', url, 'HEAD:main')
+    const of = { ...agent, ref: 'refs/heads/main' }
+    const head = await headOf(world, of)
+    for (const commit of [head, first, side, overtaken])
+      t.equal(await repositories.contains(of, head, commit, signal), true, commit)
+    for (const commit of [other, lost]) t.equal(await repositories.contains(of, head, commit, signal), false, commit)
+    const ofOther = { ...agent, ref: 'refs/heads/other' }
+    await headOf(world, ofOther)
+    t.equal(await repositories.contains(ofOther, other, first, signal), true, 'another ref')
+    t.equal(await repositories.contains(ofOther, other, side, signal), false)
+    t.strictSame((await repositories.files(of, head, '', signal)).length, 1, 'what was fetched for files is whole')
+  })
+
   t.test(`${name}: a commit that is not there has no files, which is an error`, async (t) => {
     const world = await start(t)
     const { repositories, agent, push } = world

@@ -40,6 +40,14 @@ export class BareGit {
     )
   }
 
+  /** As Gitaly asks: also false where one of them is not there. */
+  async isAncestor(ancestor: string, child: string): Promise<boolean> {
+    return await this.#git('merge-base', '--is-ancestor', ancestor, child).then(
+      () => true,
+      () => false,
+    )
+  }
+
   /** @param path - `.`: the entries of the root; with a slash at its end: those of the folder; else the entry itself */
   async entries(revision: string, path: string, options: { recursive?: boolean } = {}): Promise<BareEntry[]> {
     const recursive = options.recursive ? ['-r', '-t'] : []

@@ -2,6 +2,9 @@ import { join } from 'node:path'
 import { create } from '@bufbuild/protobuf'
 import { status } from '@grpc/grpc-js'
 import {
+  type CommitIsAncestorRequest,
+  type CommitIsAncestorResponse,
+  CommitIsAncestorResponseSchema,
   type GetBlobsRequest,
   type GetBlobsResponse,
   GetBlobsResponseSchema,
@@ -110,6 +113,16 @@ export async function* treeEntries(
   for (let at = 0; at < entries.length; at += maxEntries) {
     yield create(GetTreeEntriesResponseSchema, { entries: entries.slice(at, at + maxEntries) })
   }
+}
+
+export async function* commitIsAncestor(
+  { repository, ancestorId, childId }: CommitIsAncestorRequest,
+  ground: GitalyGround,
+): AsyncGenerator<CommitIsAncestorResponse> {
+  const git = await repositoryOf(repository, ground)
+  if (ancestorId === '') throw new GitalyRefusal(status.INVALID_ARGUMENT, 'empty ancestor sha')
+  if (childId === '') throw new GitalyRefusal(status.INVALID_ARGUMENT, 'empty child sha')
+  yield create(CommitIsAncestorResponseSchema, { value: await git.isAncestor(ancestorId, childId) })
 }
 
 export async function* blobs(request: GetBlobsRequest, ground: GitalyGround): AsyncGenerator<GetBlobsResponse> {

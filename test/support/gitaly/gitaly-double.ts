@@ -2,6 +2,8 @@ import { createHmac, timingSafeEqual } from 'node:crypto'
 import { type DescMessage, fromBinary, type MessageShape, toBinary } from '@bufbuild/protobuf'
 import * as grpc from '@grpc/grpc-js'
 import {
+  CommitIsAncestorRequestSchema,
+  CommitIsAncestorResponseSchema,
   GetBlobsRequestSchema,
   GetBlobsResponseSchema,
   GetTreeEntriesRequestSchema,
@@ -11,10 +13,18 @@ import {
   TreeEntryRequestSchema,
   TreeEntryResponseSchema,
 } from '../../../src/proto/gen/gitaly_pb.ts'
-import { blobs, type GitalyGround, GitalyRefusal, infoRefs, treeEntries, treeEntry } from './gitaly-answers.ts'
+import {
+  blobs,
+  commitIsAncestor,
+  type GitalyGround,
+  GitalyRefusal,
+  infoRefs,
+  treeEntries,
+  treeEntry,
+} from './gitaly-answers.ts'
 import { type GitalyVersion, gitalyVersions } from './gitaly-versions.ts'
 
-export type GitalyMethod = 'InfoRefsUploadPack' | 'TreeEntry' | 'GetTreeEntries' | 'GetBlobs'
+export type GitalyMethod = 'InfoRefsUploadPack' | 'TreeEntry' | 'GetTreeEntries' | 'GetBlobs' | 'CommitIsAncestor'
 
 /** How Gitaly fails. */
 export type GitalyFault =
@@ -122,6 +132,10 @@ export class GitalyDouble {
     this.#serve(server, ['BlobService', 'GetBlobs'], GetBlobsRequestSchema, {
       output: GetBlobsResponseSchema,
       answer: blobs,
+    })
+    this.#serve(server, ['CommitService', 'CommitIsAncestor'], CommitIsAncestorRequestSchema, {
+      output: CommitIsAncestorResponseSchema,
+      answer: commitIsAncestor,
     })
     const pair = tls && { cert_chain: Buffer.from(tls.certificate), private_key: Buffer.from(tls.key) }
     const credentials = pair ? grpc.ServerCredentials.createSsl(null, [pair]) : grpc.ServerCredentials.createInsecure()

@@ -94,14 +94,23 @@ export class FollowedCommits {
     return Array.from(this.#agents.get(agentId) ?? []).flatMap(({ reading }) => reading ?? [])
   }
 
-  /** @param repositories - which know what polls have found */
-  of(agentId: AgentId, repositories?: Pick<Repositories, 'lastPoll'>): FollowedCommit[] {
+  /**
+   * @param repositories - which know what polls have found
+   * @param contains - whether a head contains the commit that is asked for; absent: none is
+   */
+  of(
+    agentId: AgentId,
+    repositories?: Pick<Repositories, 'lastPoll'>,
+    contains?: (reading: Reading, head: string) => boolean | undefined,
+  ): FollowedCommit[] {
     this.#forgetOld()
     const now = this.#clock.now()
     const all = Array.from(this.#agents.get(agentId) ?? [], (followed) => {
       const { project, ref, reading, newest } = followed
       const { since, commit, problem } = newest
-      const polled = reading && polledOf(repositories?.lastPoll(reading), now)
+      const last = reading && polledOf(repositories?.lastPoll(reading), now)
+      const has = reading && last?.commit ? contains?.(reading, last.commit) : undefined
+      const polled = last && { ...last, ...(has !== undefined && { contains: has }) }
       const ended = this.#sent.has(followed)
       return { project, ref, commit, problem, ageMs: Math.round(now - since), ended, ...(polled && { polled }) }
     })
@@ -115,7 +124,9 @@ export function polledOf(polled: Polled | undefined, now: number): PolledRef | u
   return polled && polled.at <= now ? { commit: polled.commit ?? '', ageMs: ageMs(polled.at, now) } : undefined
 }
 
-export type PolledRef = Pick<PolledMessage, 'commit' | 'ageMs'>
+export interface PolledRef extends Pick<PolledMessage, 'commit' | 'ageMs'> {
+  readonly contains?: boolean | undefined
+}
 
 export interface FollowedCommit
   extends Pick<FollowedMessage, 'project' | 'ref' | 'commit' | 'problem' | 'ageMs' | 'ended'> {

@@ -3,6 +3,7 @@ import { KasError } from '../../../lib/errors.ts'
 import { Turns } from '../../../lib/turns.ts'
 import { maxStateBytes } from '../../../proto/gitops/limits.ts'
 import type { KasHost, KasModule } from '../../module.ts'
+import { ContainedCommits } from './contained-commits.ts'
 import { cacheBounds, FileCache } from './file-cache.ts'
 import { FollowedCommits } from './followed-commits.ts'
 import { FollowedRefs } from './followed-refs.ts'
@@ -72,6 +73,7 @@ export function createGitops(host: KasHost, options: GitopsOptions): KasModule {
   const states = new States(clock)
   const { trees } = repositories
   const polls = new FreshPolls({ repositories: trees, commits, agentConfig, peers, clock, log })
+  const contained = new ContainedCommits({ repositories: trees, clock, log })
   const push = pushStates({ states, clock }, options)
   return {
     name: 'gitops',
@@ -87,12 +89,13 @@ export function createGitops(host: KasHost, options: GitopsOptions): KasModule {
         serve: push,
       },
     },
-    replicaMethods: statesOfPeer({ states, commits, repositories: trees, polls, agentConfig, clock }),
+    replicaMethods: statesOfPeer({ states, commits, repositories: trees, contained, polls, agentConfig, clock }),
     endpoints: [
       stateEndpoint({
         states,
         commits,
         repositories: trees,
+        contained,
         polls,
         agentConfig,
         serves,
@@ -107,6 +110,7 @@ export function createGitops(host: KasHost, options: GitopsOptions): KasModule {
         start: async () => undefined,
         stop: async () => {
           polls.stop()
+          contained.stop()
           states.stop()
         },
       },

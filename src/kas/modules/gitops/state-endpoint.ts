@@ -19,6 +19,8 @@ import { methodPath, type UnaryMethods, unaryService } from '../../../proto/unar
 import { Reader } from '../../../proto/wire/wire.ts'
 import type { KasHost, OwnEndpoint } from '../../module.ts'
 import type { Peers } from '../../peers/peers.ts'
+import { isCommitId, type Reading } from '../../repositories/repositories.ts'
+import type { ContainedCommits } from './contained-commits.ts'
 import { correctedRow } from './corrected-row.ts'
 import { type FollowedCommits, isLasting, polledOf } from './followed-commits.ts'
 import { configurationReading, type FreshPolls } from './fresh-polls.ts'
@@ -32,6 +34,7 @@ export interface StateComponents {
   readonly states: Pick<States, 'of' | 'isCut'>
   readonly commits: Pick<FollowedCommits, 'of'>
   readonly repositories: Pick<KasHost['repositories']['trees'], 'lastPoll'>
+  readonly contained: Pick<ContainedCommits, 'find'>
   /** of callers that ask for what is so now */
   readonly polls: Pick<FreshPolls, 'ask' | 'decide' | 'pollOwn'>
   readonly agentConfig: Pick<KasHost['agentConfig'], 'followed'>
@@ -42,13 +45,17 @@ export interface StateComponents {
   readonly clock: Clock
 }
 
-type OwnComponents = Pick<StateComponents, 'states' | 'commits' | 'repositories' | 'agentConfig' | 'clock'>
+type OwnComponents = Pick<
+  StateComponents,
+  'states' | 'commits' | 'repositories' | 'contained' | 'agentConfig' | 'clock'
+>
 
 /** What peers ask this replica. */
 export function statesOfPeer(components: OwnComponents & Pick<StateComponents, 'polls'>): UnaryMethods {
   const { polls } = components
   return unaryService(Gitops, {
-    states: async ({ agentId }) => create(StatesResponseSchema, ownStates(components, agentId as AgentId)),
+    states: async ({ agentId, commit }) =>
+      create(StatesResponseSchema, ownStates(components, agentId as AgentId, commit)),
     poll: async ({ agentId, decides }) => {
       if (decides) polls.decide(agentId as AgentId)
       else polls.pollOwn(agentId as AgentId)
@@ -62,29 +69,32 @@ export function statesOfPeer(components: OwnComponents & Pick<StateComponents, '
  * configuration names beside these (doc/gitops.md). Who asks while another is answered gets the same answer.
  */
 export function stateEndpoint(components: StateComponents): OwnEndpoint {
-  const answers = new Map<AgentId, Promise<Uint8Array>>()
-  const nextAnswers = new Map<AgentId, Promise<Uint8Array>>()
-  const answer = (agentId: AgentId) => {
-    const running = answers.get(agentId)
+  const answers = new Map<string, Promise<Uint8Array>>()
+  const nextAnswers = new Map<string, Promise<Uint8Array>>()
+  const keyOf = (agentId: AgentId, commit: string) => `${agentId} ${commit}`
+  const answer = (agentId: AgentId, commit = '') => {
+    const key = keyOf(agentId, commit)
+    const running = answers.get(key)
     if (running) return running
-    const begun = bodyFor(components, agentId).finally(() => answers.delete(agentId))
-    answers.set(agentId, begun)
+    const begun = bodyFor(components, agentId, commit).finally(() => answers.delete(key))
+    answers.set(key, begun)
     return begun
   }
   /** One that begins from now on: ages in one that runs are of before. */
-  const freshAnswer = (agentId: AgentId) => {
+  const freshAnswer = (agentId: AgentId, commit: string) => {
     components.polls.ask(agentId)
-    const running = answers.get(agentId)
-    if (!running) return answer(agentId)
+    const key = keyOf(agentId, commit)
+    const running = answers.get(key)
+    if (!running) return answer(agentId, commit)
     const next =
-      nextAnswers.get(agentId) ??
+      nextAnswers.get(key) ??
       running
         .catch(() => undefined)
         .then(() => {
-          nextAnswers.delete(agentId)
-          return answer(agentId)
+          nextAnswers.delete(key)
+          return answer(agentId, commit)
         })
-    nextAnswers.set(agentId, next)
+    nextAnswers.set(key, next)
     return next
   }
   return {
@@ -92,20 +102,23 @@ export function stateEndpoint(components: StateComponents): OwnEndpoint {
     methods: ['GET'],
     serve: async ({ agentId, query }) => {
       const isFresh = query?.get('fresh')?.[0] === 'true'
-      const body = await (isFresh ? freshAnswer(agentId) : answer(agentId))
+      const [commit = ''] = query?.get('commit') ?? []
+      const body = await (isFresh ? freshAnswer(agentId, isCommitId(commit) ? commit : '') : answer(agentId))
       return { status: 200, mediaType: 'application/json', body }
     },
   }
 }
 
-async function bodyFor(components: StateComponents, agentId: AgentId): Promise<Uint8Array> {
-  const answers = await components.peers.broadcast(Gitops.method.states, { agentId })
-  const all = [ownStates(components, agentId), ...answers.values()]
+/** @param commit - whether heads contain it is asked; empty: nothing is */
+async function bodyFor(components: StateComponents, agentId: AgentId, commit: string): Promise<Uint8Array> {
+  const answers = await components.peers.broadcast(Gitops.method.states, { agentId, commit })
+  const all = [ownStates(components, agentId, commit), ...answers.values()]
   const states = newest(all.flatMap(({ state }) => state))
   const configuration = newestRead(all.flatMap((each) => each.configuration ?? []))
   const agent = agentWord(components.serves(agentId, leadMethod))
   const rest = {
     agent,
+    ...(commit !== '' && { commit }),
     ...awayJson(components.away(agentId)),
     ...(all.some(({ isCut }) => isCut) && { cut: true }),
     ...(configuration && {
@@ -138,7 +151,9 @@ async function bodyFor(components: StateComponents, agentId: AgentId): Promise<U
 /** What the newest of these polls has found, and for how long at most it has been so; nothing: not known */
 function polledJson(all: readonly (MessageInitShape<typeof PolledSchema> | undefined)[]): object {
   const [newest] = all.flatMap((one) => one ?? []).toSorted((one, other) => (one.ageMs ?? 0) - (other.ageMs ?? 0))
-  return newest ? { polled: { commit: newest.commit ?? '', age_ms: newest.ageMs ?? 0 } } : {}
+  if (!newest) return {}
+  const { commit = '', ageMs = 0, contains } = newest
+  return { polled: { commit, age_ms: ageMs, ...(contains !== undefined && { contains }) } }
 }
 
 /** As an error of a view has it. */
@@ -188,8 +203,8 @@ interface OwnStates {
   readonly isCut: boolean
 }
 
-function ownStates(components: OwnComponents, agentId: AgentId): OwnStates {
-  const { states, commits, repositories, agentConfig, clock } = components
+function ownStates(components: OwnComponents, agentId: AgentId, commit: string): OwnStates {
+  const { states, commits, repositories, contained, agentConfig, clock } = components
   const now = clock.now()
   const state = Array.from(states.of(agentId).values(), ({ bytes, at, live }) => ({
     state: bytes,
@@ -202,7 +217,8 @@ function ownStates(components: OwnComponents, agentId: AgentId): OwnStates {
     ...followedConfiguration(followed, now),
     ...(polled && { polled: create(PolledSchema, polled) }),
   }
-  const all = commits.of(agentId, repositories)
+  const contains = commit === '' ? undefined : (reading: Reading, head: string) => contained.find(reading, head, commit)
+  const all = commits.of(agentId, repositories, contains)
   const recent = all.filter((one) => !isLasting(one))
   return { state, configuration, commits: all.filter(isLasting), recent, isCut: states.isCut(agentId) }
 }

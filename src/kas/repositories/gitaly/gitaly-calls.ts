@@ -4,6 +4,7 @@ import {
   create,
   type DescMessage,
   type DescMethodServerStreaming,
+  type DescMethodUnary,
   type MessageShape,
   toBinary,
 } from '@bufbuild/protobuf'
@@ -42,6 +43,9 @@ const maxFields = 1000
 const featureName = /^(?!grpc-)[0-9a-z_.-]{1,200}(?<!-bin)$/
 const featureValue = /^[\x20-\x7e]{0,1000}$/
 
+/** On the wire, one answer is a stream of one. */
+type GitalyMethod = DescMethodServerStreaming | DescMethodUnary
+
 /** Calls about one repository. */
 export class GitalyCalls {
   /** for requests */
@@ -65,7 +69,7 @@ export class GitalyCalls {
   }
 
   /** @throws KasError STATUS as Gitaly said, REPOSITORY_FAILED, SHUTTING_DOWN; the signal's reason */
-  async *call<Method extends DescMethodServerStreaming>(
+  async *call<Method extends GitalyMethod>(
     method: Method,
     request: MessageShape<Method['input']>,
     signal: AbortSignal | undefined,
@@ -122,7 +126,7 @@ export function failed(method: string, error: unknown): unknown {
 }
 
 function decoded<T extends DescMessage>(
-  method: DescMethodServerStreaming & { readonly output: T },
+  method: GitalyMethod & { readonly output: T },
   bytes: Uint8Array,
 ): MessageShape<T> {
   try {
@@ -134,7 +138,7 @@ function decoded<T extends DescMessage>(
   throw faulty(method, `a message of more than ${maxFields} fields`)
 }
 
-function faulty({ name }: DescMethodServerStreaming, what: string): KasError {
+function faulty({ name }: GitalyMethod, what: string): KasError {
   return new KasError({ code: 'REPOSITORY_FAILED', detail: `Gitaly's ${name}: ${what}` })
 }
 

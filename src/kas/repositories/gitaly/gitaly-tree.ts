@@ -3,6 +3,7 @@ import { create } from '@bufbuild/protobuf'
 import { Code, KasError } from '../../../lib/errors.ts'
 import {
   BlobService,
+  CommitIsAncestorRequestSchema,
   CommitService,
   GetBlobsRequestSchema,
   type GetBlobsResponse,
@@ -62,6 +63,24 @@ export class GitalyTree implements Tree {
     }
     if (files.length === 0) await assurePresent(commit, signal)
     return files
+  }
+
+  async contains(head: CommitId, commit: CommitId, signal: AbortSignal): Promise<boolean> {
+    if (head === commit) return true
+    const { calls } = this.#components
+    const request = create(CommitIsAncestorRequestSchema, {
+      repository: calls.repository,
+      ancestorId: commit,
+      childId: head,
+    })
+    let answer: boolean | undefined
+    try {
+      for await (const { value } of calls.call(CommitService.method.commitIsAncestor, request, signal)) answer = value
+    } catch (error) {
+      throw failed('CommitIsAncestor', error)
+    }
+    if (answer === undefined) throw malformed('CommitIsAncestor', 'no answer')
+    return answer
   }
 
   async mayHave(commit: CommitId, path: string, signal: AbortSignal): Promise<boolean> {

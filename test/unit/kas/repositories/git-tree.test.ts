@@ -21,7 +21,7 @@ function saying(text: string, size = Math.max(1, text.length)): TreeMirror {
       for (let at = 0; at < text.length; at += size) take(Buffer.from(text.slice(at, at + size)))
     },
   }
-  return { read: (work, ended) => work(folder as GitFolder, ended) }
+  return { read: (work, ended) => work(folder as GitFolder, ended), history: async () => new Set() }
 }
 
 const read = (text: string, size?: number, limits = { maxFileBytes: 10, maxTotalBytes: 10 }) =>

@@ -36,7 +36,7 @@ export async function runGate(
   let state: ShownState | undefined
   for (;;) {
     const askedAt = clock.now()
-    const found = await askOnce(endpoint, state !== undefined)
+    const found = await askOnce(endpoint, { wasReached: state !== undefined, commit: gate.searched })
     if ('state' in found) state = found.state
     const verdict = 'state' in found ? gate.judge(found.state, askedAt - beganAt) : found.verdict
     failingSince = verdict.code === gateCodes.failing ? (failingSince ?? askedAt) : undefined
@@ -50,13 +50,20 @@ export async function runGate(
 
 type Found = { readonly state: ShownState } | { readonly verdict: GateVerdict }
 
-/** @param wasReached - kas has answered before: it may be restarting. @throws Unreached, KasRefused */
-async function askOnce(endpoint: Endpoint, wasReached: boolean): Promise<Found> {
+interface Asked {
+  /** kas has answered before: it may be restarting */
+  readonly wasReached: boolean
+  /** that heads may contain */
+  readonly commit: string | undefined
+}
+
+/** @throws Unreached, KasRefused */
+async function askOnce(endpoint: Endpoint, { wasReached, commit }: Asked): Promise<Found> {
   const unknown = (reason: string, isFinal: boolean): Found => ({
     verdict: { code: gateCodes.unknown, reason, isFinal, isPolled: false },
   })
   try {
-    return { state: await askState(endpoint, true) }
+    return { state: await askState(endpoint, { commit }) }
   } catch (error) {
     if (error instanceof BadAnswer) return unknown(error.message, true)
     if (!(error instanceof Unreached) || error.kind === 'caller') throw error

@@ -27,15 +27,23 @@ const lasting: ReadonlySet<unknown> = new Set(['project_not_readable', 'ref_not_
 /** The worst first. */
 const order = [1, 6, 4, 5, 3, 0]
 const shortLength = 8
+/** Of a shorter one a repository is not asked: it may be the name of a branch. */
+const fullId = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/
 
-/** Judges states one after another, and remembers which sources have had the commit at their head. */
+/** Judges states one after another, and remembers which sources have had the commit at their head, or before it. */
 export class Gate {
   readonly #question: GateQuestion
-  /** ids of sources at whose head the commit was found */
+  /** ids of sources in which the commit was found */
   readonly #found = new Set<string>()
+  #isSearched = false
 
   constructor(question: GateQuestion) {
     this.#question = question
+  }
+
+  /** The commit, once it was at no head: others may have overtaken it. Undefined: nobody need be asked. */
+  get searched(): string | undefined {
+    return this.#isSearched ? this.#question.commit : undefined
   }
 
   /** @param youngMs - a poll that began so long ago at most began after the question */
@@ -53,7 +61,7 @@ export class Gate {
     const unpolled = chosen.find((source) => !isLasting(source) && !isYoung(source.polled))
     if (unpolled)
       return waits(gateCodes.unknown, `the repository of ${nameOf(unpolled)} has not been polled yet`, false)
-    return this.#judgeSources(chosen)
+    return this.#judgeSources(chosen, state.commit)
   }
 
   #chosen({ sources }: ShownState): readonly ShownSource[] {
@@ -69,13 +77,22 @@ export class Gate {
     return source === undefined ? 'the configuration names no source' : `no source ${source}; there are: ${names}`
   }
 
-  #judgeSources(chosen: readonly ShownSource[]): GateVerdict {
+  /** @param searched - the commit that heads were searched for */
+  #judgeSources(chosen: readonly ShownSource[], searched: string | undefined): GateVerdict {
     const { commit } = this.#question
     if (commit !== undefined) {
-      for (const { source, polled } of chosen) if (polled?.commit.startsWith(commit)) this.#found.add(source)
+      const has = ({ polled }: ShownSource) => polled?.commit.startsWith(commit) || polled?.contains
+      for (const each of chosen) if (has(each)) this.#found.add(each.source)
     }
     const concerned = commit === undefined ? chosen : chosen.filter(({ source }) => this.#found.has(source))
-    if (concerned.length === 0) return notAtHead(chosen, commit ?? '')
+    const isAsked = searched !== undefined && searched === commit
+    const open = isAsked && chosen.find(({ polled }) => polled?.commit && polled.contains === undefined)
+    if (open) return waits(gateCodes.unknown, `${nameOf(open)}: is ${short(searched)} in its history?`, false)
+    if (concerned.length === 0) {
+      const mayBeBefore = commit !== undefined && fullId.test(commit) && !this.#isSearched
+      this.#isSearched ||= mayBeBefore
+      return notAtHead(chosen, commit ?? '', !mayBeBefore)
+    }
     const verdicts = concerned.map(sourceVerdict)
     const [worst] = verdicts.toSorted((one, other) => rank(one) - rank(other))
     const later = concerned.find(({ polled }) => commit !== undefined && !polled?.commit.startsWith(commit))
@@ -114,9 +131,14 @@ function fileVerdict(
   return cut ? waits(gateCodes.unknown, 'the agent has more sources than kas keeps: some are not shown') : undefined
 }
 
-function notAtHead(chosen: readonly ShownSource[], commit: string): GateVerdict {
+/** @param isPolled - it is not asked whether heads contain it */
+function notAtHead(chosen: readonly ShownSource[], commit: string, isPolled: boolean): GateVerdict {
   const heads = chosen.map((source) => `${nameOf(source)}: ${short(source.polled?.commit ?? '') || 'nothing'}`)
-  return waits(gateCodes.unknown, `commit ${short(commit)} is at the head of no source (${heads.join(', ')})`)
+  return waits(
+    gateCodes.unknown,
+    `commit ${short(commit)} is in no source (at their heads: ${heads.join(', ')})`,
+    isPolled,
+  )
 }
 
 /** Judges one source at the head that a poll after the question has found. */

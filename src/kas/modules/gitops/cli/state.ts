@@ -25,7 +25,7 @@ const leaving = z.looseObject({ key: key.optional(), text: z.string() })
 const ms = z.string().regex(/^\d{1,16}$/)
 
 /** what the newest poll of a ref has found */
-const polled = z.looseObject({ commit: cell, age_ms: z.number().min(0) })
+const polled = z.looseObject({ commit: cell, age_ms: z.number().min(0), contains: z.boolean().optional() })
 
 /** of `GET <prefix>gitops/state` (doc/gitops.md), with what else stands there */
 const source = z.looseObject({
@@ -68,14 +68,23 @@ const state = z.object({
   away: z.looseObject({ text: cell.optional() }).optional(),
   configuration: configuration.optional(),
   cut: z.boolean().optional(),
+  // whether heads contain this one was asked
+  commit: cell.optional(),
 })
 
 export type ShownSource = z.output<typeof source>
 export type ShownState = z.output<typeof state>
 
-/** @param isFresh - the repositories are polled, which is not waited for. @throws Unreached, BadAnswer, KasRefused */
-export async function askState(endpoint: Endpoint, isFresh = false): Promise<ShownState> {
-  const path = isFresh ? '/gitops/state?fresh=true' : '/gitops/state'
+/**
+ * @param fresh - the repositories are polled, which is not waited for; with a commit they are asked whether their heads contain it
+ * @throws Unreached, BadAnswer, KasRefused
+ */
+export async function askState(
+  endpoint: Endpoint,
+  fresh?: { readonly commit: string | undefined },
+): Promise<ShownState> {
+  const commit = fresh?.commit === undefined ? '' : `&commit=${fresh.commit}`
+  const path = fresh ? `/gitops/state?fresh=true${commit}` : '/gitops/state'
   return readState(await askKas(endpoint, { method: 'GET', path }))
 }
 

@@ -323,3 +323,50 @@ t.test(
     t.equal(broadcasts, 2, 'the two share one that began after they asked')
   },
 )
+
+t.test(
+  'whether a head contains the commit that is asked for is asked at each replica, and said of the newest poll',
+  async (t) => {
+    const [commit, head] = ['a', 'b'].map((digit) => digit.repeat(40)) as [string, string]
+    const bytes = toBinary(SourceStateSchema, create(SourceStateSchema, { source: 's', project: 'a/b' }))
+    const found: string[] = []
+    const asked: unknown[] = []
+    const commits = {
+      of: (_: AgentId, __: unknown, contains?: (of: never, head: string) => boolean | undefined) => {
+        const has = contains?.(someAgent as never, head)
+        const polled = { commit: head, ageMs: 5, ...(has === undefined ? {} : { contains: has }) }
+        return [{ project: 'a/b', ref: '', commit: head, problem: '', ageMs: 1, ended: false, polled }]
+      },
+    }
+    const contained = {
+      find: (_: unknown, at: string, sought: string) => {
+        found.push(`${at} ${sought}`)
+        return found.length > 1
+      },
+    }
+    const parts = { ...rest, commits: commits as never, contained, clock: new ManualClock() }
+    const states = { of: () => new Map([['s', { bytes, at: 0, live: true }]]) as never, isCut: () => false }
+    const broadcast = async (_: unknown, request: unknown) => {
+      asked.push(request)
+      return new Map()
+    }
+    const endpoint = stateEndpoint({ ...parts, states, peers: { broadcast } as never })
+    const get = async (query: Record<string, string>) => {
+      const entries = Object.entries(query).map(([name, value]) => [name, [value]] as const)
+      const request = { agentId: someAgent.id, query: new Map(entries) } as unknown as OwnRequest
+      return JSON.parse(String(Buffer.from((await endpoint.serve(request)).body)))
+    }
+    t.match(await get({ fresh: 'true', commit }), { commit, sources: [{ polled: { contains: false } }] })
+    t.match(await get({ fresh: 'true', commit }), { sources: [{ polled: { commit: head, contains: true } }] })
+    t.strictSame(found, Array(2).fill(`${head} ${commit}`))
+    for (const query of [{ fresh: 'true' }, { fresh: 'true', commit: 'main' }, { commit }] as Record<
+      string,
+      string
+    >[]) {
+      const answer = await get(query)
+      t.notOk('commit' in answer || 'contains' in answer.sources[0].polled, JSON.stringify(query))
+    }
+    t.equal(found.length, 2)
+    t.match(asked, [{ commit }, { commit }, { commit: '' }, { commit: '' }, { commit: '' }])
+  },
+)

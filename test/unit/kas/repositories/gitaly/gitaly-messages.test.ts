@@ -2,6 +2,8 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import t from 'tap'
 import { gitalyMetadata } from '../../../../../src/kas/repositories/gitaly/gitaly-calls.ts'
 import {
+  CommitIsAncestorRequestSchema,
+  CommitIsAncestorResponseSchema,
   CommitService,
   GetTreeEntriesRequestSchema,
   GetTreeEntriesResponseSchema,
@@ -21,7 +23,7 @@ const hex = (text: string) => Buffer.from(text.replaceAll(' ', ''), 'hex')
 const bytes = (text: string) => Buffer.from(text)
 
 // wire: message.gitaly.InfoRefsRequest, message.gitaly.TreeEntryRequest, message.gitaly.GetTreeEntriesRequest
-// wire: message.gitaly.Repository
+// wire: message.gitaly.Repository, message.gitaly.CommitIsAncestorRequest
 t.test('requests', async (t) => {
   const repository = {
     storageName: 's',
@@ -38,10 +40,13 @@ t.test('requests', async (t) => {
   t.strictSame(Buffer.from(toBinary(TreeEntryRequestSchema, entry)), hex('12 01 63 1a 01 66 20 01 28 02'))
   const entries = create(GetTreeEntriesRequestSchema, { revision, path, recursive: true, skipFlatPaths: true })
   t.strictSame(Buffer.from(toBinary(GetTreeEntriesRequestSchema, entries)), hex('12 01 63 1a 01 66 20 01 38 01'))
+  const ancestor = create(CommitIsAncestorRequestSchema, { ancestorId: 'a', childId: 'c' })
+  t.strictSame(Buffer.from(toBinary(CommitIsAncestorRequestSchema, ancestor)), hex('12 01 61 1a 01 63'))
 })
 
 t.test('answers', async (t) => {
   t.match(fromBinary(InfoRefsResponseSchema, hex('0a 01 64')), { data: bytes('d') })
+  t.match(fromBinary(CommitIsAncestorResponseSchema, hex('08 01')), { value: true })
   const entry = { type: 1, oid: 'o', size: 5n, mode: 6, data: bytes('d') }
   t.match(fromBinary(TreeEntryResponseSchema, hex('08 01 12 01 6f 18 05 20 06 2a 01 64')), entry)
   const listed = hex('0a 10 0a 01 6f 1a 01 70 20 03 28 06 32 01 63 3a 01 66')
@@ -49,13 +54,14 @@ t.test('answers', async (t) => {
   t.match(entries, [{ oid: 'o', path: bytes('p'), type: 3, mode: 6, commitOid: 'c', flatPath: bytes('f') }])
 })
 
-// wire: gitaly.InfoRefsUploadPack, gitaly.TreeEntry, gitaly.GetTreeEntries
+// wire: gitaly.InfoRefsUploadPack, gitaly.TreeEntry, gitaly.GetTreeEntries, gitaly.CommitIsAncestor
 t.test('methods', async (t) => {
   const named = [SmartHTTPService.method.infoRefsUploadPack, ...Object.values(CommitService.method)]
   t.strictSame(
     named.map(({ parent, name, methodKind }) => `/${parent.typeName}/${name} ${methodKind}`),
     [
       '/gitaly.SmartHTTPService/InfoRefsUploadPack server_streaming',
+      '/gitaly.CommitService/CommitIsAncestor unary',
       '/gitaly.CommitService/TreeEntry server_streaming',
       '/gitaly.CommitService/GetTreeEntries server_streaming',
     ],

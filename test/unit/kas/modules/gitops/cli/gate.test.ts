@@ -120,3 +120,38 @@ t.test('a commit that was the head once counts after the next one came, which is
     reason: 'platform/shop: bbbbbbbb came after aaaaaaaa, and is in the cluster',
   })
 })
+
+t.test(
+  'a commit that was overtaken before anybody saw it: its repository is asked once it is at no head',
+  async (t) => {
+    const asked = { commit: old }
+    const polledAs = (contains?: boolean) => ({ ...polled, ...(contains !== undefined && { contains }) })
+    const gate = new Gate({ commit: old, source: undefined })
+    t.equal(gate.searched, undefined)
+    t.match(gate.judge(state(), 1000), { code: 5, isFinal: false, isPolled: false }, 'it goes on, without --wait too')
+    t.equal(gate.searched, old)
+    t.match(gate.judge(state({ polled: polledAs() }, asked), 1000), { code: 5, isFinal: false, isPolled: false })
+    const reason = 'platform/shop: bbbbbbbb came after aaaaaaaa, and is in the cluster'
+    t.match(gate.judge(state({ polled: polledAs(true) }, asked), 1000), { code: 0, isFinal: true, reason })
+    const never = new Gate({ commit: old, source: undefined })
+    never.judge(state(), 1000)
+    t.match(never.judge(state({ polled: polledAs(false) }, asked), 1000), { code: 5, isFinal: false, isPolled: true })
+    t.match(never.judge(state(), 1000), { code: 5, isPolled: true }, 'an older kas does not ask')
+    t.match(never.judge(state({ polled: polledAs(true), commit: old }, asked), 1000), { code: 3 }, 'not applied yet')
+    const other = { ...source, source: '42-8', project: 'a/b', polled: polledAs() }
+    const both = (contains?: boolean) => ({
+      ...state({ polled: polledAs(true) }, asked),
+      sources: [
+        { ...source, polled: polledAs(true) },
+        { ...other, phase: 'FAILING', polled: polledAs(contains) },
+      ],
+    })
+    const two = new Gate({ commit: old, source: undefined })
+    two.judge(state(), 1000)
+    t.match(two.judge(both(), 1000), { code: 5, isPolled: false }, 'the other source may have it, too')
+    t.match(two.judge(both(true), 1000), { code: 4 })
+    const short = new Gate({ commit: old.slice(0, 12), source: undefined })
+    t.match(short.judge(state(), 1000), { code: 5, isPolled: true }, 'of a part of an id nobody is asked')
+    t.equal(short.searched, undefined)
+  },
+)
