@@ -29,6 +29,15 @@ const suite: Record<string, (t: Test, side: Side) => Promise<void>> = {
     t.match(seen.headers, { via: 'gRPC/1.0 gitlab-agent/v16.5.0/8daa08cc', 'transfer-encoding': undefined })
   },
 
+  async 'the query as it was written stands beside the one that this agent reads'(t, { forward }) {
+    const query: [string, string[]][] = [
+      ['a', ['1', '2']],
+      ['b', ['x y']],
+    ]
+    const answer = await httpText(forward, { agentId, path: '/q', more: { query, rawQuery: 'b=x%20y&a=1&a=2&' } })
+    t.equal(JSON.parse(answer.text).url, '/q?a=1&a=2&b=x+y')
+  },
+
   async 'a body, of known and of unknown length'(t, { forward }) {
     const body = randomBytes(3 * 1024 * 1024 + 17)
     const sha256 = createHash('sha256').update(body).digest('hex')

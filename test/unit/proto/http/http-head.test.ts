@@ -1,4 +1,6 @@
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import t from 'tap'
+import { HttpRequestSchema } from '../../../../src/proto/gen/grpctool_pb.ts'
 import {
   maxHeadBytes,
   maxHeadLines,
@@ -125,4 +127,17 @@ t.test('the query as it was written: beside a long one the map is not built', as
   t.match(decoded({ query: [['a', many(maxQueryValues + 1)]], rawQuery }), { query: [], rawQuery })
   for (const bad of ['a b', 'a\n', 'a\x7f', 'a\u00e9'])
     t.throws(() => decodeHttpRequest(request({ rawQuery: bad })), { code: 'INVALID_MESSAGE' }, JSON.stringify(bad))
+})
+
+t.test('the field of the query is that of the .proto, and has its number', async (t) => {
+  const rawQuery = 'b=2&a=%20'
+  const message = fromBinary(HttpRequestSchema, request({ query: [['a', ['1']]], rawQuery })).message
+  t.match(message, { case: 'header', value: { rawQuery } })
+  const unset = fromBinary(HttpRequestSchema, request({})).message
+  t.equal(unset.case === 'header' && unset.value.rawQuery, undefined)
+  const written = {
+    message: { case: 'header', value: { request: { method: 'GET', urlPath: '/' }, rawQuery } },
+  } as const
+  const bytes = toBinary(HttpRequestSchema, create(HttpRequestSchema, written))
+  t.match(decodeHttpRequest(bytes), { kind: 'header', header: { rawQuery } })
 })
