@@ -1,10 +1,10 @@
 import { parseDuration } from '../lib/config.ts'
 import { KasError } from '../lib/errors.ts'
+import { UserQuestions } from '../lib/user-questions.ts'
 import type { AccessLine } from './access-log/access-line.ts'
 import { type LineFilter, maxOwnLines } from './access-log/recent-lines.ts'
 import type { OwnEndpoint, OwnRequest } from './module.ts'
 import type { ReplicaLog } from './sessions/replica-log.ts'
-import { UserQuestions } from './user-questions.ts'
 
 /** Of one answer: kas' own answers have 4 MiB at most. */
 const maxOwnLineBytes = 3 * 1024 * 1024

@@ -8,6 +8,7 @@ import { EntryReplica } from '../support/entry-replica.ts'
 import { httpsGet } from '../support/https-get.ts'
 import { bindReader, identityOperations } from '../support/kubectl-identities.ts'
 import { deleteOperation, objectOperations } from '../support/kubectl-operations.ts'
+import { proxyOperations } from '../support/kubectl-proxy.ts'
 import {
   type Identity,
   identities,
@@ -95,7 +96,7 @@ async function directAndThrough(t: Test, direct: Record<Identity, string>, ways:
   }
   for (const operation of objectOperations) await play(operation)
   t.jobs = rowsAtOnce
-  await Promise.all([...logOperations, ...streamOperations, ...identityOperations(users)].map(play))
+  await Promise.all([...logOperations, ...streamOperations, ...proxyOperations, ...identityOperations(users)].map(play))
   await play(deleteOperation)
   t.same(await entry.holders(), ['kas-0'], 'the agent has been where it was all the while')
   t.comment(table([['operation', 'carried by', ...sides.map(({ name }) => name)], ...rows]))

@@ -122,7 +122,7 @@ export class GitMirror {
     })
     const ended = reading.then(
       () => undefined,
-      () => undefined, // told to who waits
+      () => undefined, // the caller gets it
     )
     this.#removals.add(ended)
     void ended.then(() => this.#removals.delete(ended))

@@ -77,6 +77,9 @@ t.test('each refusal before a caller is known is a Status', async (t) => {
     ['nonsense\r\n\r\n', 400],
     [`${get}X A: b\r\n\r\n`, 400],
     ['FOO /k8s-proxy/ HTTP/1.1\r\nHost: kas\r\n\r\n', 405],
+    ['get /k8s-proxy/ HTTP/1.1\r\nHost: kas\r\n\r\n', 405],
+    [`x-list.2 /k8s-proxy/ HTTP/1.1\r\nHost: kas\r\n${good}\r\n\r\n`, 405],
+    ['GET\u00e4 /k8s-proxy/ HTTP/1.1\r\nHost: kas\r\n\r\n', 400],
     [`POST /k8s-proxy/ HTTP/1.1\r\nHost: kas\r\n${good}\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n`, 400],
     [
       `POST /k8s-proxy/ HTTP/1.1\r\nHost: kas\r\n${good}\r\nTransfer-Encoding: chunked\r\n\r\n1;${'a'.repeat(20_000)}`,

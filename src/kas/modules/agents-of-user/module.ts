@@ -1,10 +1,10 @@
 import type { AgentId } from '../../../call/call.ts'
 import { KasError } from '../../../lib/errors.ts'
+import { UserQuestions } from '../../../lib/user-questions.ts'
 import type { Registration } from '../../../membership/membership.ts'
 import type { Agent } from '../../agent.ts'
 import type { AgentsOfUser } from '../../directory/local-directory.ts'
 import type { KasHost, KasModule, OwnAnswer } from '../../module.ts'
-import { UserQuestions } from '../../user-questions.ts'
 
 export interface AgentsOfUserComponents {
   /** replicas that have a connection of each of these agents, and since when; ms since 1970 */

@@ -24,7 +24,7 @@ const statusTexts: Record<number, string> = {
   431: 'Request Header Fields Too Large',
 }
 /** A request line with a method that node does not know. */
-const requestLine = /^([A-Z]{1,20}) [!-~]+ HTTP\/1\.[01]\r\n/
+const requestLine = /^([\w!#$%&'*+.^`|~-]{1,64}) [!-~]+ HTTP\/1\.[01]\r\n/
 /** of a request line, to know one */
 const maxLineBytes = 8192
 /** What a client still sends of what is refused is read, for so long and so much: a reset would take the answer from it. */

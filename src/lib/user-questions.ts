@@ -1,5 +1,5 @@
-import { Counter } from '../lib/counter.ts'
-import { KasError, type LimitName } from '../lib/errors.ts'
+import { Counter } from './counter.ts'
+import { KasError, type LimitName } from './errors.ts'
 
 export interface UserQuestionsOptions {
   /** at once, of one user and of all at this replica */
