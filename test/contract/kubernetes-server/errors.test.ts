@@ -103,12 +103,18 @@ t.test('a page of GitLab may read errors too; HEAD has no body', async (t) => {
   t.match(text, /\r\nContent-Length: 1\d\d\r\n/)
 })
 
-// wire: 8154.prefix
+// wire: 8154.prefix, 8154.prefix.openapi
 t.test('paths and methods', async (t) => {
   const { ask, client, count } = await setUp(t, clusterForward(echo))
   const path = await ask('GET /api/v1', good)
   t.equal(path[0], 'HTTP/1.1 400 Bad Request')
   t.match(path.at(-1), 'GitLab Agent Server: Bad request: URL does not start with expected prefix')
+  client.text = ''
+  const openapi = await client.request('GET /openapi/v3/api/v1?hash=x', good).until(/"safety":"safe"}$/)
+  t.match(openapi, /^HTTP\/1\.1 200 OK\r\n.*"urlPath":"\/openapi\/v3\/api\/v1"/s)
+  for (const more of [[], ['Cookie: _gitlab_kas=good', 'Gitlab-Agent-Id: 42', 'X-Csrf-Token: c']])
+    t.equal((await ask('GET /openapi/v3/api/v1', ...more))[0], 'HTTP/1.1 400 Bad Request')
+  t.equal((await ask('GET /openapi/v3/api/v1', 'Authorization: Bearer made-up'))[0], 'HTTP/1.1 401 Unauthorized')
   t.match((await ask('GET /k8s-proxy/%zz', good)).at(-1), 'Bad request: the path has an invalid percent encoding')
   t.match((await ask('GET /k8s-proxy/../x', good)).at(-1), 'Bad request: the path has a segment')
   const trace = await ask('TRACE /k8s-proxy/', good)
@@ -119,7 +125,7 @@ t.test('paths and methods', async (t) => {
     'HTTP/1.1 417 Expectation Failed',
   )
   t.equal(await count('METHOD_NOT_ALLOWED'), 1)
-  t.equal(await count('PREFIX_MISSING'), 1)
+  t.equal(await count('PREFIX_MISSING'), 3)
   t.equal(await count('BAD_REQUEST'), 2)
   t.equal(await count('EXPECTATION_FAILED'), 1)
   client.text = ''

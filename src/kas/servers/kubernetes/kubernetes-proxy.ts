@@ -36,6 +36,7 @@ import { proxyUsage } from './proxy-usage.ts'
 import { Relay } from './relay.ts'
 import { askedStream } from './request/asked-stream.ts'
 import { namesCaller, readAuthorization } from './request/bearer-protocol.ts'
+import { hostsOfFront, sharesHost } from './request/passed-cookies.ts'
 import {
   isPreflight,
   nameClient,
@@ -209,7 +210,7 @@ export class KubernetesProxy {
       return 'preflight'
     }
     if (method === 'CONNECT' || method === 'TRACE') throw new KasError({ code: 'METHOD_NOT_ALLOWED', method })
-    let target = this.#asks(exchange, progress, parseTarget(request.url as string, this.#options.urlPathPrefix))
+    let target = this.#asks(exchange, progress, parseTarget(request.url as string, this.#options.urlPathPrefix, head))
     head.authorization = readAuthorization(head)
     const { directory } = this.#components
     const ofUser = this.#ofUsers.find(method, target, head)
@@ -304,9 +305,10 @@ export class KubernetesProxy {
       signal: exchange.signal,
     }
     const { impersonation } = letInAs
-    if (!isByCookie(credentials)) passCookies(head, this.#options.gitlabHost) // by what a front says, also if it is not believed
+    const hosts = [...head.hosts, ...hostsOfFront(head.header)] // before headers that are not believed are removed
     if (exchange.forwardedAddress !== undefined) nameClient(head, exchange.forwardedAddress)
     nameHost(head, exchange.calledAs)
+    if (!isByCookie(credentials) && !sharesHost(hosts, this.#options.gitlabHost)) passCookies(head)
     const encode = headEncoder(request, head, target, { impersonation, auditId: record.auditId, via: this.#via })
     const mayGoOn = async (signal: AbortSignal) => {
       const question = { maxAgeMs: reopenedAccessMs }

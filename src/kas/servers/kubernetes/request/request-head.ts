@@ -4,7 +4,7 @@ import { hopByHopHeaders, namedByConnection } from '../../../../proto/http/hop-b
 import type { Headers } from '../../../../proto/http/http-message.ts'
 import { canonicalHeaderName } from '../../../../proto/http/http-over-grpc.ts'
 import { askedName, askedNames, isImpersonationHeader } from './asked-identity.ts'
-import { hostsOfFront, passedCookies, sharesHost } from './passed-cookies.ts'
+import { passedCookies } from './passed-cookies.ts'
 
 /**
  * The head of a request, split into what is for kas and what goes to the cluster
@@ -146,16 +146,8 @@ export function nameHost(head: Pick<RequestHead, 'header' | 'hosts'>, { isTls, r
   if (!has(forwardedProto)) head.header.push([forwardedProto, [isTls ? 'https' : 'http']])
 }
 
-/**
- * Cookies go on, but for those that are GitLab's: none of its host, and no name of its own elsewhere.
- *
- * @param gitlabHost - undefined: there is no GitLab
- */
-export function passCookies(
-  head: Pick<RequestHead, 'header' | 'cookies' | 'hosts'>,
-  gitlabHost: string | undefined,
-): void {
-  if (sharesHost([...head.hosts, ...hostsOfFront(head.header)], gitlabHost)) return
+/** Cookies go on, but for those with a name of GitLab's. The request was not sent to GitLab's host (`sharesHost`). */
+export function passCookies(head: Pick<RequestHead, 'header' | 'cookies'>): void {
   const passed = passedCookies(head.cookies)
   if (passed.length > 0) head.header.push(['Cookie', passed])
 }

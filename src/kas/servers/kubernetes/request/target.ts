@@ -1,5 +1,6 @@
 import { KasError } from '../../../../lib/errors.ts'
 import { type LongQuery, ownNames, type Query, readLongQuery } from './long-query.ts'
+import type { RequestHead } from './request-head.ts'
 
 /**
  * What a request line asks for, in the form in which it goes to the agent (doc/reference/tunnel-protocol.md 1.3 and
@@ -29,6 +30,11 @@ const slash = 47
 const none: readonly string[] = []
 /** Parameters of a query, the empty ones too, that are built at once: nobody is known yet when they are read. */
 export const maxStrangerParameters = 1000
+/**
+ * What API servers name in `/openapi/v3` by its path alone: kubectl 1.26 to 1.27.1 and helm 3.12.0 leave the prefix out of it
+ * (https://github.com/kubernetes/kubernetes/issues/117463).
+ */
+const openapiDocument = /^\/openapi\/v3\/[^?]/
 const absoluteForm = /^https?:\/\/[^/?#]*/i
 
 /**
@@ -41,9 +47,10 @@ const dotSegment = /(?:^|[/\\])\.\.?(?:[/\\]|$)/
  * Reads the target of a request. `%2F` becomes `/`, as the wire has decoded paths only; `//` stays as it is.
  *
  * @param prefix - ends with `/`; its root is also reached without that
+ * @param head - with an Authorization header a document of `/openapi/v3` is found without the prefix
  * @throws KasError PREFIX_MISSING, BAD_REQUEST
  */
-export function parseTarget(target: string, prefix: string): Target {
+export function parseTarget(target: string, prefix: string, head?: Pick<RequestHead, 'authorization'>): Target {
   const local = target.charCodeAt(0) === slash ? target : fromAbsoluteForm(target)
   if (local.includes('#')) throw bad('the target has a fragment')
   const mark = local.indexOf('?')
@@ -53,7 +60,11 @@ export function parseTarget(target: string, prefix: string): Target {
   const rawQuery = mark < 0 ? '' : local.slice(mark + 1)
   const long = readLongQuery(rawQuery, maxStrangerParameters)
   const query = rawQuery === '' || long ? undefined : parseQuery(rawQuery)
-  const place = { path: withoutPrefix(path, prefix), ...rawPlace(raw, prefix) }
+  const lacksPrefix = head !== undefined && head.authorization.length > 0 && openapiDocument.test(raw)
+  const place =
+    lacksPrefix && !path.startsWith(prefix)
+      ? { path, rawPath: raw }
+      : { path: withoutPrefix(path, prefix), ...rawPlace(raw, prefix) }
   if (long) return { ...place, ...longTarget(rawQuery, long) }
   if (!query) return { ...place, query: [], rawQuery, agentIds: none, csrfTokens: none, wantsToken: false }
   const before = query.size

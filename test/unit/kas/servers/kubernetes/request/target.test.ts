@@ -118,6 +118,25 @@ t.test('the prefix', async (t) => {
   }
 })
 
+// wire: 8154.prefix.openapi
+t.test('a document of OpenAPI without the prefix, as older kubectl asks for it', async (t) => {
+  const withToken = (target: string) => parseTarget(target, '/k8s-proxy/', { authorization: ['Bearer pat:42:x'] })
+  const asked = '/openapi/v3/apis/apps/v1?hash=AB%2F'
+  t.match(withToken(asked), {
+    path: '/openapi/v3/apis/apps/v1',
+    rawPath: '/openapi/v3/apis/apps/v1',
+    rawQuery: 'hash=AB%2F',
+  })
+  t.equal(withToken(`/k8s-proxy${asked}`).path, '/openapi/v3/apis/apps/v1')
+  t.equal(withToken(`https://kas.example.com${asked}`).path, '/openapi/v3/apis/apps/v1')
+  t.equal(parseTarget('/openapi/v3/a', '/openapi/', { authorization: ['x'] }).path, '/v3/a', 'the prefix counts first')
+  for (const other of ['/openapi/v3', '/openapi/v3/', '/openapi/v2', '/api/v1', '/x/openapi/v3/a', '/openapi%2Fv3/a'])
+    t.throws(() => withToken(other), { code: 'PREFIX_MISSING' }, other)
+  t.throws(() => withToken('/openapi/v3/../../x'), { code: 'BAD_REQUEST' })
+  for (const head of [undefined, { authorization: [] }])
+    t.throws(() => parseTarget(asked, '/k8s-proxy/', head), { code: 'PREFIX_MISSING' }, 'a cookie is not enough')
+})
+
 t.test('a whole URL', async (t) => {
   t.equal(parse('http://kas.example.com:8154/api/v1').path, '/api/v1')
   t.equal(parse('HTTPS://kas.example.com?a=1').path, '/')
