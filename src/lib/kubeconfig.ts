@@ -51,6 +51,12 @@ export interface KubeconfigFlags {
 /** Credentials come from a program, as clouds have them. */
 export class ForeignCredentials extends Error {
   override readonly name = 'ForeignCredentials'
+  readonly context: string | undefined
+
+  constructor(user: string, context: string | undefined) {
+    super(`user "${user}" of the kubeconfig gets its credentials from a program, which is not run here`)
+    this.context = context
+  }
 }
 
 type Block = Record<string, unknown>
@@ -86,7 +92,7 @@ export async function loadKubeconfig(files: readonly string[], flags: Kubeconfig
   return {
     server: /^https?:\/\//.test(server) ? server : `https://${server}`,
     ...fromCluster(cluster, flags),
-    ...fromUser(user, flags),
+    ...fromUser(user, flags, contextName),
     impersonation: impersonation(user?.value ?? {}, flags),
     ...(contextName ? { context: contextName } : {}),
     namespace: text(context.namespace),
@@ -129,13 +135,13 @@ function fromCluster(cluster: Named | undefined, flags: KubeconfigFlags): Partia
   return { ca, serverName, skipVerify }
 }
 
-function fromUser(user: Named | undefined, flags: KubeconfigFlags): Partial<ClusterSettings> {
+function fromUser(
+  user: Named | undefined,
+  flags: KubeconfigFlags,
+  context: string | undefined,
+): Partial<ClusterSettings> {
   const value = user?.value ?? {}
-  if ((value.exec || value['auth-provider']) && !flags.token) {
-    throw new ForeignCredentials(
-      `user "${user?.name}" of the kubeconfig gets its credentials from a program, which is not run here`,
-    )
-  }
+  if (user && (value.exec || value['auth-provider']) && !flags.token) throw new ForeignCredentials(user.name, context)
   const certificate = source(user, 'client-certificate', flags.clientCertificate)
   const key = source(user, 'client-key', flags.clientKey)
   const token = bearer(user, flags)

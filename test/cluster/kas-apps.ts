@@ -28,6 +28,8 @@ export interface KasAppsOptions {
   /** beside those that kas has; by the replica's name */
   readonly modules?: (name: string) => NonNullable<AppComponents['modules']>
   readonly schemas?: AppComponents['schemas']
+  /** default: there is no access log */
+  readonly accessSink?: AppComponents['accessSink']
   /** YAML: more of project 1, in the directory file */
   readonly project?: string
   /** YAML: more keys of the directory file */
@@ -80,10 +82,11 @@ async function startReplica(t: Test, place: Place): Promise<KasApp> {
   const name = `kas-${place.i}`
   const socket = join(place.sockets, name)
   const modules = place.options.modules?.(name)
-  const { schemas } = place.options
+  const { schemas, accessSink } = place.options
   const { app, lines, portOf } = await startKasApp(t, configuration(place, { name, socket }), {
     ...(modules ? { modules } : {}),
     ...(schemas ? { schemas } : {}),
+    ...(accessSink ? { accessSink } : {}),
     version: '0.1.0',
     env: process.env,
   })

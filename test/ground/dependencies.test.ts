@@ -79,9 +79,10 @@ t.test('of a package of CommonJS, code that runs imports the default alone', asy
   t.strictSame(found.sort(), ['@peculiar/x509', 'undici'])
 })
 
-/** Names and patterns such as `@libp2p/*` in the first column of README's tables of dependencies, table by table. */
+/** Names and patterns such as `@libp2p/*` in the first column of CONTRIBUTING's tables of dependencies, table by table. */
 function readmeTables(): string[][] {
-  const [, part = ''] = /<!-- dependencies: begin -->(.*)<!-- dependencies: end -->/s.exec(read('README.md')) ?? []
+  const [, part = ''] =
+    /<!-- dependencies: begin -->(.*)<!-- dependencies: end -->/s.exec(read('CONTRIBUTING.md')) ?? []
   const tables = part.trim().split('\n\n')
   return tables.map((table) => [...table.matchAll(/^\| (`.*?) \|/gm)].flatMap(([, cell = '']) => ticked(cell)))
 }
@@ -89,7 +90,7 @@ const ticked = (cell: string) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name =
 const isMeant = (pattern: string, name: string) =>
   pattern.endsWith('*') ? name.startsWith(pattern.slice(0, -1)) : name === pattern
 
-t.test('README names each dependency where it belongs, and none that is gone', async (t) => {
+t.test('CONTRIBUTING names each dependency where it belongs, and none that is gone', async (t) => {
   const tables = readmeTables()
   t.equal(tables.length, 2)
   const kinds = [namesOf('dependencies'), [...namesOf('devDependencies'), ...nodes]]

@@ -15,6 +15,25 @@ t.test('what one types first', async (t) => {
   t.strictSame(rowsIn(read('doc/first-words.md')), lines)
 })
 
+t.test(
+  'README: what kas is, how to try it and install it stand in 60 lines, before three groups of pages',
+  async (t) => {
+    const head = /^(?:## (.*)|\| ((?:Use|Operate|Understand) it) \| \|)$/
+    const heads = read('README.md')
+      .split('\n')
+      .flatMap((line, i) => {
+        const [, title, group] = head.exec(line) ?? []
+        return title || group ? [{ title: title ?? group, line: i + 1 }] : []
+      })
+      .slice(0, 6)
+    t.strictSame(
+      heads.map(({ title }) => title),
+      ['Try it', 'Install', 'Read on', 'Use it', 'Operate it', 'Understand it'],
+    )
+    t.ok((heads[2]?.line ?? Infinity) <= 60)
+  },
+)
+
 /** in a file of tests: a test, and a case of a table each row of which is one */
 const titled = [/\bt\.test\(\s*(['"])(.*?)\1,/g, /^ {2}(['"])(.*?)\1: /gm, /\[\s*(['"])(.*?)\1,/g]
 

@@ -37,7 +37,7 @@ export async function endpointOf(values: CliValues, context: Pick<CommandContext
     throw new UsageError('which kas? Say --kubeconfig FILE or set KUBECONFIG; kas kubeconfig prints one')
   }
   const settings = await settingsOf(files, values, context.io)
-  const named = [files.join(delimiter), ...(settings.context ? [`context ${settings.context}`] : [])].join(', ')
+  const named = namedText(files, settings.context)
   const { agentId, authorization } = await credentialsOf(settings, textOption(values, 'agent'), named)
   const { ca, serverName, skipVerify } = settings
   return {
@@ -58,6 +58,9 @@ export async function namespaceOf(values: CliValues, io: Pick<CliIo, 'env'>): Pr
   return files.length === 0 ? undefined : (await settingsOf(files, values, io)).namespace
 }
 
+const namedText = (files: readonly string[], context: string | undefined) =>
+  [files.join(delimiter), ...(context ? [`context ${context}`] : [])].join(', ')
+
 function filesOf(values: CliValues, { env }: Pick<CliIo, 'env'>): string[] {
   const given = textOption(values, 'kubeconfig')
   return given === undefined ? (env.KUBECONFIG ?? '').split(delimiter).filter(Boolean) : [given]
@@ -67,10 +70,10 @@ function settingsOf(files: readonly string[], values: CliValues, { env }: Pick<C
   // as GitLab's jobs have it
   const context = textOption(values, 'context') ?? (env.KUBE_CONTEXT || undefined)
   return loadKubeconfig(files, { context }).catch((cause: Error) => {
-    const isOther = cause instanceof ForeignCredentials
-    const text = isOther
-      ? `${files.join(delimiter)} is no kubeconfig of kas: ${cause.message}. kas kubeconfig makes one`
-      : cause.message
+    const text =
+      cause instanceof ForeignCredentials
+        ? `${namedText(files, cause.context)}, is no kubeconfig of kas: ${cause.message}. kas kubeconfig makes one`
+        : cause.message
     throw new UsageError(text, { cause })
   })
 }

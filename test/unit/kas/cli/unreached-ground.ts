@@ -93,11 +93,14 @@ export function begin(line: string, { clock, env }: { clock: Clock; env: Readonl
   return { said, code: run() }
 }
 
-export function kubeconfigText(server: string, { ca, token = 'pat:42:secret' }: { ca?: string; token?: string } = {}) {
+export function kubeconfigText(
+  server: string,
+  { ca, token = 'pat:42:secret', exec }: { ca?: string; token?: string; exec?: object } = {},
+) {
   const authority = ca === undefined ? {} : { 'certificate-authority-data': Buffer.from(ca).toString('base64') }
   return JSON.stringify({
     clusters: [{ name: 'c', cluster: { server, ...authority } }],
-    users: [{ name: 'u', user: { token } }],
+    users: [{ name: 'u', user: exec ? { exec } : { token } }],
     contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
     'current-context': 'x',
   })

@@ -197,6 +197,12 @@ t.test('a kubeconfig of something else is named with its file and context', asyn
     t.equal(await code, 2, line)
     t.match(said.stderr, 'config, context x, is no kubeconfig of kas: its token is not pat:<agent id>:<token>')
   }
+  await writeFile('config', kubeconfigText('https://10.0.0.1:6443', { exec: { command: 'aws' } }))
+  for (const line of commands.filter((each) => !each.startsWith('kubeconfig'))) {
+    const { said, code } = begin(line, { clock: systemClock, env })
+    t.equal(await code, 2, line)
+    t.match(said.stderr, /config, context x, is no kubeconfig of kas: user "\w+" of .* from a program/)
+  }
   await writeFile('config', kubeconfigText('https://:x'))
   const { said, code } = begin('tree', { clock: systemClock, env })
   t.equal(await code, 2)

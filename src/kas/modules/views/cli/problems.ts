@@ -5,8 +5,8 @@ import type { Scope, ViewState } from '../../../../proto/views-json.ts'
 import type { Asked } from './asked.ts'
 import type { ShownView } from './shown-view.ts'
 
-/** Of the caller, that are named. */
-const maxGroups = 5
+/** Of the caller, that are named; `kubectl auth whoami` lists all. */
+const maxGroups = 2
 
 /** Why what is asked for is not shown: a sentence each. An empty answer of somebody who may list it is no problem. */
 export function problemsOf(model: ShownView, asked: Asked): string[] {
@@ -32,13 +32,21 @@ export function youAre({ you }: ViewState): string {
   return `you are ${you.username}${groups && ` (groups ${groups}${more > 0 ? ` and ${more} more` : ''})`} and`
 }
 
+/** Rights are the cluster's: kas gives none. */
+function whomToAsk({ you }: ViewState): string {
+  const who = you?.username ? 'for you, or for a group of yours' : "for agentk's account"
+  return `ask an administrator of the cluster for a role ${who}`
+}
+
 function refusedTexts(state: ViewState): string[] {
   const byPlace = new Map<string, string[]>()
   for (const [plural, namespace] of state.refused ?? []) {
     const place = placeOf(plural, namespace)
     byPlace.set(place, [...(byPlace.get(place) ?? []), plural || 'anything'])
   }
-  return [...byPlace].map(([place, plurals]) => `${youAre(state)} may not list ${plurals.join(', ')}${place}`)
+  return [...byPlace].map(
+    ([place, plurals]) => `${youAre(state)} may not list ${plurals.join(', ')}${place}: ${whomToAsk(state)}`,
+  )
 }
 
 function placeOf(plural: string, namespace: string): string {

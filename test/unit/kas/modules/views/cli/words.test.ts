@@ -84,11 +84,19 @@ t.test('a job of GitLab names its environment by itself', async (t) => {
 })
 
 const bob = { username: 'gitlab:user:bob', groups: ['gitlab:user', 'gitlab:project_role:1:guest'] }
+const many = { ...bob, groups: [...bob.groups, 'gitlab:group_role:7:guest', 'gitlab:group_role:8:guest'] }
+const ask = 'ask an administrator of the cluster for a role for'
 const refusals: [argv: string, state: Omit<ViewState, 'is' | 'since'>, stderr: string, code: number][] = [
   [
     'get pods -n shop',
     { you: bob, refused: [['pods', 'shop']] },
-    'kas: you are gitlab:user:bob (groups gitlab:user, gitlab:project_role:1:guest) and may not list pods in shop\n',
+    `kas: you are gitlab:user:bob (groups gitlab:user, gitlab:project_role:1:guest) and may not list pods in shop: ${ask} you, or for a group of yours\n`,
+    1,
+  ],
+  [
+    'get pods -n shop',
+    { you: many, refused: [['pods', 'shop']] },
+    `kas: you are gitlab:user:bob (groups gitlab:user, gitlab:project_role:1:guest and 2 more) and may not list pods in shop: ${ask} you, or for a group of yours\n`,
     1,
   ],
   [
@@ -100,19 +108,19 @@ const refusals: [argv: string, state: Omit<ViewState, 'is' | 'since'>, stderr: s
         ['deployments.apps', ''],
       ],
     },
-    'kas: you are bob and may not list pods, deployments.apps in any namespace\n',
+    `kas: you are bob and may not list pods, deployments.apps in any namespace: ${ask} you, or for a group of yours\n`,
     1,
   ],
   [
     'get nodes',
     { you: { username: 'bob', groups: [] }, refused: [['nodes', '']] },
-    'kas: you are bob and may not list nodes\n',
+    `kas: you are bob and may not list nodes: ${ask} you, or for a group of yours\n`,
     1,
   ],
   [
     'tree -n shop',
     { you: { username: '', groups: [] }, refused: [['', 'shop']] },
-    'kas: you are let in as the agent itself, whose account may not list anything in shop\n',
+    `kas: you are let in as the agent itself, whose account may not list anything in shop: ${ask} agentk's account\n`,
     1,
   ],
   [
