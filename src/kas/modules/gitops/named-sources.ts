@@ -64,7 +64,7 @@ const reasons = {
   stock: {
     reason: 'stock_agent',
     problem: 'GitLab’s own agent reports no status',
-    next: 'run the agentk of this kas to see how the source fares',
+    next: 'run the agentk of this kas to see the status of the source',
   },
   absent: {
     reason: 'agent_absent',

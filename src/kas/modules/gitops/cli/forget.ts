@@ -1,3 +1,4 @@
+import { didYouMean } from '../../../../lib/nearest-name.ts'
 import { printable } from '../../../../lib/printable.ts'
 import { askKas } from '../../../command/ask-kas.ts'
 import { type Command, type CommandContext, parsedArgs, UsageError } from '../../../command/command.ts'
@@ -40,8 +41,12 @@ async function run(args: readonly string[], context: CommandContext): Promise<nu
   if (wanted === undefined || more.length > 0) throw new UsageError('allowed is one source')
   const endpoint = await endpointOf(values, context)
   const find = async () => sourceCalled((await askState(endpoint)).sources, wanted)
-  const source = await find()
-  if (!source) throw new Error(`no source ${wanted} is known: kas gitops status shows those that are`)
+  const { sources } = await askState(endpoint)
+  const source = sourceCalled(sources, wanted)
+  if (!source) {
+    const near = didYouMean(wanted, sources.map(nameOf))
+    throw new Error(`no source ${wanted} is known: kas gitops status shows those that are${near}`)
+  }
   const { phase, object = '' } = source
   if (phase !== 'KEPT' && phase !== 'REMOVING') {
     throw new Error(`${wanted} is ${phase}: the configuration has it. Take it out there first`)

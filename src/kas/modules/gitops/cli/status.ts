@@ -55,7 +55,7 @@ const maxWaitMs = 24 * 3_600_000
 /** Of an agent that reports no status, whatever its sources do. */
 const noStatusCode = 3
 
-/** `kas gitops status`: how the sources of an agent fare. */
+/** `kas gitops status`: the status of an agent's sources. */
 export const status: Command = { usage, name: 'gitops', options, outputs: ['json'], run: gitopsStatus }
 
 /**

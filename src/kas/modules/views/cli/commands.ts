@@ -2,7 +2,7 @@ import type { ModuleCli } from '../../../command/command.ts'
 
 export const viewsCli: ModuleCli = [
   {
-    help: ['tree|get|health ...', 'show what runs in a cluster, and how it fares: kas tree --help'],
+    help: ['tree|get|health ...', 'show what runs in a cluster, its health and causes: kas tree --help'],
     commands: [
       { words: 'tree', load: async () => (await import('./tree.ts')).tree },
       { words: 'get', load: async () => (await import('./get.ts')).get },

@@ -223,6 +223,12 @@ t.test('a state that is none is refused in one sentence', async (t) => {
   t.match(JSON.parse(printed.out), { sources: [{}] }, 'brackets in a text are text')
 })
 
+t.test('a source that is not known is answered with the nearest one that is', async (t) => {
+  const { io, printed } = await start(t)
+  t.equal(await runCli(['gitops', 'forget', '42-8'], io), 1)
+  t.match(printed.err, /no source 42-8 is known: kas gitops status shows those that are\. Did you mean 42-7\?/)
+})
+
 t.test('what goes wrong is said', async (t) => {
   const { state, io, printed } = await start(t)
   state.status = 401
