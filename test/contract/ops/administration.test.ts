@@ -78,6 +78,7 @@ t.test(
         code: 1,
         stderr: /not one agent none lets ada in at .*; there are: platform\/clusters:prod/,
       })
+      t.match(await run(`${line} --agent prdo`), { code: 1, stderr: /clusters:prod\. Did you mean prod\?$/m })
       t.equal(parse(await readFile(own, 'utf8')).contexts.length, 1)
       const before = await readFile(own, 'utf8')
       const carl = await asKeeper('user create carl --role platform/clusters=developer')

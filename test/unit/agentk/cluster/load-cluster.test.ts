@@ -75,7 +75,8 @@ t.test('flags win', async (t) => {
 
 t.test('what is wrong is named', async (t) => {
   await t.rejects(loadKubeconfig([join(folder, 'none')], {}), /Cannot read kubeconfig .*none/)
-  await t.rejects(loadKubeconfig([file], { context: 'prod' }), /no context "prod"; it has: dev, other, plugin/)
+  await t.rejects(loadKubeconfig([file], { context: 'prod' }), /no context "prod"; it has: dev, other, plugin$/)
+  await t.rejects(loadKubeconfig([file], { context: 'plugn' }), /it has: dev, other, plugin\. Did you mean plugin\?/)
   await t.rejects(loadKubeconfig([file], { context: 'plugin' }), /"plugin" .* from a program/)
 })
 
