@@ -1,5 +1,5 @@
 import { keyName, keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
-import type { KubernetesObject } from '../../../../kubernetes/object.ts'
+import { type KubernetesObject, numberAt } from '../../../../kubernetes/object.ts'
 import { objectPath } from '../../../../kubernetes/path.ts'
 import { errorText } from '../../../../lib/errors.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
@@ -250,7 +250,7 @@ function oncePerList<T>(work: (texts: readonly string[]) => T): (texts: readonly
 function runsOnce(manifest: Manifest): boolean {
   const { group, kind } = manifest.key
   if (group !== 'batch' || kind !== 'Job') return false
-  return (manifest.object.spec as KubernetesObject | undefined)?.ttlSecondsAfterFinished !== undefined
+  return numberAt(manifest.object, 'spec.ttlSecondsAfterFinished') !== undefined
 }
 
 function failed(problem: ApplyProblem): ApplyEnd {

@@ -68,7 +68,7 @@ function lacksCertificate(object: KubernetesObject): boolean {
   return listAt(object, 'webhooks').some(
     (webhook) =>
       textAt(webhook, 'failurePolicy') !== 'Ignore' &&
-      at(webhook, 'clientConfig.service') !== undefined &&
+      (at(webhook, 'clientConfig.service') ?? undefined) !== undefined &&
       textAt(webhook, 'clientConfig.caBundle') === '',
   )
 }

@@ -34,8 +34,8 @@ const kustomizationFile = /(?:^|\/)(?:kustomization\.ya?ml|Kustomization)$/
 const stockInventoryLabel = 'cli-utils.sigs.k8s.io/inventory-id'
 
 /**
- * Takes `status`, nulls and what is the server's from an object, and puts `stringData` of a Secret into `data`: else a
- * key that is left out later would stay.
+ * Takes what is the server's from the metadata of an object, and puts `stringData` of a Secret into `data`: a key that
+ * is left out later would stay otherwise. Nulls stay, as `kubectl apply --server-side` sends them.
  *
  * @returns a text: why it is bad; undefined: it is no object of the cluster
  */
@@ -60,9 +60,7 @@ export function normalObject({ object, file }: Document): NormalObject | string 
   }
   const secret = isSecret(apiVersion, kind) ? encoded(object) : object
   if (typeof secret === 'string') return secret
-  const normal = withoutNulls({ ...secret, metadata: keptMetadata(metadata) }) as Record<string, unknown>
-  delete normal.status
-  const json = Buffer.from(JSON.stringify(normal))
+  const json = Buffer.from(JSON.stringify({ ...secret, metadata: keptMetadata(metadata) }))
   if (json.length > maxObjectBytes) return `the object is too large: ${json.length} of ${maxObjectBytes} bytes`
   const group = groupOf(apiVersion)
   const version = group ? apiVersion.slice(group.length + 1) : apiVersion
@@ -117,9 +115,8 @@ function encoded({ stringData, ...secret }: ObjectTree): ObjectTree | string {
   if (!isMap(stringData)) return 'stringData is no map'
   const data: Record<string, unknown> = { ...(isMap(secret.data) ? secret.data : {}) }
   for (const [key, value] of Object.entries(stringData)) {
-    if (value === null) continue
-    if (typeof value !== 'string') return `stringData: ${key} is no text: write it in quotes`
-    data[key] = Buffer.from(value).toString('base64')
+    if (value !== null && typeof value !== 'string') return `stringData: ${key} is no text: write it in quotes`
+    data[key] = Buffer.from(value ?? '').toString('base64')
   }
   return { ...secret, data }
 }
@@ -129,19 +126,4 @@ function keptMetadata(metadata: Record<string, unknown>): Record<string, unknown
   if (!isMap(kept.annotations) || !(lastApplied in kept.annotations)) return kept
   const { [lastApplied]: _, ...annotations } = kept.annotations
   return { ...kept, annotations }
-}
-
-/** Those of lists stay, as the others' places would change. What aliases share stays shared. */
-function withoutNulls(value: unknown, done = new Map<object, unknown>()): unknown {
-  if (typeof value !== 'object' || value === null) return value
-  const known = done.get(value)
-  if (known !== undefined) return known
-  const kept = Array.isArray(value) ? value.map((item) => withoutNulls(item, done)) : mapWithoutNulls(value, done)
-  done.set(value, kept)
-  return kept
-}
-
-function mapWithoutNulls(map: object, done: Map<object, unknown>): object {
-  const entries = Object.entries(map).filter(([, item]) => item !== null)
-  return Object.fromEntries(entries.map(([key, item]) => [key, withoutNulls(item, done)]))
 }

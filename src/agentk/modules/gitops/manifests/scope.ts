@@ -42,7 +42,8 @@ export function reserved({ group, kind, name }: ObjectKey, object: ObjectTree): 
   if (group === ownGroup && kind === 'GitSync') return 'a GitSync is made by agentk alone'
   if (group === '' && kind === 'ConfigMap' && inventoryName.test(name)) return `${name} is the name of an inventory`
   if (group === 'coordination.k8s.io' && kind === 'Lease' && leaseName.test(name)) return `${name} is a Lease of agentk`
-  const { labels = {}, annotations = {} } = object.metadata as Record<string, ObjectTree | undefined>
+  const metadata = object.metadata as Record<string, ObjectTree | null | undefined>
+  const [labels, annotations] = [metadata.labels ?? {}, metadata.annotations ?? {}]
   if (ownerAnnotation in annotations) {
     return `annotation ${ownerAnnotation}: the object is of the inventory ${annotations[ownerAnnotation]}`
   }
