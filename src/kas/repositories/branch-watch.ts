@@ -19,7 +19,7 @@ export interface BranchWatchComponents {
   readonly polls?: (() => boolean) | undefined
   /** what who listens now wants of `pollMs`; absent: what the options say */
   readonly pollMs?: (() => number) | undefined
-  /** called after a poll without a notice found that the branch moved: nobody else may know */
+  /** called after a poll without a notice found that the branch moved, came or went: nobody else may know */
   readonly onFound?: () => void
 }
 
@@ -200,7 +200,7 @@ export class BranchWatch {
     this.#failures = isFailure(result) ? this.#failures + 1 : 0
     if (!this.#stopped && before !== undefined && nameOf(before) !== nameOf(polled)) {
       this.#notify(polled)
-      if (!isNotified && 'commit' in result) this.#components.onFound?.()
+      if (!isNotified && !isFailure(result)) this.#components.onFound?.()
     }
     return polled
   }

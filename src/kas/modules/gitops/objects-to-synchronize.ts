@@ -176,7 +176,7 @@ class ObjectsStream {
     }
   }
 
-  /** `undefined`: the agent has it, or the repository is empty. */
+  /** `undefined`: the agent has it, or the repository has been empty so far. @throws KasError REF_NOT_FOUND */
   async #newCommit(signal: AbortSignal): Promise<{ reading: Reading; commit: CommitId } | undefined> {
     const { repositories } = this.#components
     const { commit: known } = this.#question
@@ -187,6 +187,8 @@ class ObjectsStream {
       await abortable(repositories.refresh(reading.project.id), signal)
       commit = await repositories.head(reading, signal)
     }
+    // a repository that was emptied has lost the ref; one that never had any is waited for
+    if (commit === undefined && known !== '') throw new KasError({ code: 'REF_NOT_FOUND', ref: reading.ref ?? 'HEAD' })
     return commit === undefined || commit === known ? undefined : { reading, commit }
   }
 

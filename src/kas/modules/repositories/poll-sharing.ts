@@ -47,6 +47,8 @@ export class PollSharing implements Service {
   readonly #polls: SpacedPolls
   /** at whichever replica polls */
   readonly #asked: SpacedPolls
+  /** keys of branches that peers poll, and where they have found none yet */
+  readonly #unseen = new Set<string>()
   readonly #announcing = new RepeatedRead(() => this.#announce())
   #cancel: (() => void) | undefined
   /** when it is said next what is followed, by the clock */
@@ -157,14 +159,17 @@ export class PollSharing implements Service {
     const { polls } = this.#components
     if (!polled) {
       polls.elsewhere.forget(branch)
+      this.#unseen.delete(branch.key)
       return
     }
     polls.elsewhere.announced(branch, polled)
     const known = polls.branch(branch.of)?.commit
+    const wasUnseen = this.#unseen.delete(branch.key)
     if (known === undefined || commit === known) return
-    if (commit === '')
+    if (commit === '') this.#unseen.add(branch.key)
+    if (commit === '' && !wasUnseen)
       this.#announceAfter(gatherMs) // what its first poll finds is no move: nobody is notified
-    else this.#run(this.#components.repositories.poke(branch.of.project.id)) // a notice was lost
+    else this.#run(this.#components.repositories.poke(branch.of.project.id)) // a notice was lost, or the branch has gone
   }
 
   /** What a peer is answered that follows it. */

@@ -194,6 +194,15 @@ t.test('who does not poll is told of moves, and looks by itself once in four pol
   state.answer = 'd'
   await advance(1000)
   t.same([state.polled, told, found], [5, 4, ['c', 'c2', 'd']])
+  const gone = new KasError({ code: 'REF_NOT_FOUND', ref: 'refs/tags/v2' })
+  for (const answer of [gone, undefined, 'd']) {
+    state.answer = answer
+    await advance(1000)
+    t.equal(found.at(-1), answer, 'that it has gone, or come back, is news as well')
+  }
+  state.answer = new KasError({ code: 'REPOSITORY_FAILED', detail: 'x' })
+  await advance(1000)
+  t.equal(found.at(-1), 'd', 'a failure may be of this replica alone')
 })
 
 t.test('looks in an hour, at the poll period of upstream: a push that is told takes the place of a poll', async (t) => {

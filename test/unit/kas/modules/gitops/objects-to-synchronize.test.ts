@@ -159,6 +159,16 @@ t.test('an empty repository waits; the first commit is a round, with which the s
   )
 })
 
+t.test('an agent that has a commit is told that the repository has no ref any more', async (t) => {
+  for (const ref of [{ case: 'tag' as const, value: 'v1' }, undefined]) {
+    const { ended, settle, move } = start({ commitId: one, ...(ref && { ref: { ref } }) })
+    await settle()
+    await move(one)
+    await move(undefined)
+    t.match(await ended, { spec: { code: 'REF_NOT_FOUND', ref: ref ? 'refs/tags/v1' : 'HEAD' } })
+  }
+})
+
 t.test('the commit that the agent has is no news, a later one is', async (t) => {
   const { ended, answers, settle, move, state } = start({ commitId: one })
   await move(one)

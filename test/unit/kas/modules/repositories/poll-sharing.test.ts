@@ -266,6 +266,20 @@ t.test('a notice that was lost is mended within a minute', async (t) => {
   t.strictSame(other.poked, [1n])
 })
 
+t.test('a branch that has gone, of which the notice was lost, is polled by those that follow it', async (t) => {
+  const { cluster, first, other } = await followedElsewhere(t)
+  first.commits.set('one ', commit('a'))
+  await cluster.after(1000)
+  first.commits.delete('one ')
+  await cluster.after(minuteMs)
+  t.strictSame(other.poked, [], 'it may have no answer yet')
+  await cluster.after(5000)
+  t.strictSame(other.poked, [1n])
+  other.commits.delete('one ')
+  await cluster.after(3 * minuteMs)
+  t.strictSame(other.poked, [1n], 'once it is known here, nobody asks')
+})
+
 /** The first in rank polls for another one, which follows. */
 async function followedElsewhere(t: Test) {
   const cluster = new Cluster(t)
