@@ -16,6 +16,8 @@ interface Item {
   wake: PromiseWithResolvers<void>
   /** since its round began */
   haveOthersChanged: boolean
+  /** something new has come: pauses begin anew */
+  isNew: boolean
 }
 
 /**
@@ -35,10 +37,15 @@ export class ReconcileQueue<Key extends object> {
     return this.#items.get(key)?.state
   }
 
-  /** A round is to be made soon; of what is not run yet, or any more, none is. */
-  add(key: Key): void {
+  /**
+   * A round is to be made soon; of what is not run yet, or any more, none is.
+   *
+   * @param isNew - it is about something new, such as a commit: the pauses after rounds that fail begin anew
+   */
+  add(key: Key, { isNew = false } = {}): void {
     const item = this.#items.get(key)
     if (!item) return
+    item.isNew ||= isNew
     if (item.state !== 'reconciling') item.state = 'queued'
     item.wake.resolve()
   }
@@ -59,7 +66,12 @@ export class ReconcileQueue<Key extends object> {
    */
   async run(key: Key, round: (signal: AbortSignal) => Promise<Next>, signal: AbortSignal): Promise<void> {
     const backoff = new Backoff(this.#components, retryBackoff)
-    const item: Item = { state: 'waitingForFiles', wake: Promise.withResolvers(), haveOthersChanged: false }
+    const item: Item = {
+      state: 'waitingForFiles',
+      wake: Promise.withResolvers(),
+      haveOthersChanged: false,
+      isNew: false,
+    }
     this.#items.set(key, item)
     try {
       for (;;) {
@@ -67,6 +79,8 @@ export class ReconcileQueue<Key extends object> {
         item.wake = Promise.withResolvers()
         item.state = 'reconciling'
         item.haveOthersChanged = false
+        if (item.isNew) backoff.reset()
+        item.isNew = false
         item.state = await round(signal)
         if (item.state === 'waitingForOthers' && item.haveOthersChanged) item.wake.resolve()
         if (item.state === 'idle') backoff.reset()

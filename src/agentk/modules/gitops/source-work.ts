@@ -7,6 +7,7 @@ import { agentAttributes } from '../../../lib/tracing/attributes.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import { Phase } from '../../../proto/gen/gitops_states_pb.ts'
 import { type GitopsMetrics, resultOf } from './gitops-metrics.ts'
+import type { AbsentObject } from './live/absent-objects.ts'
 import { problemText } from './manifests/manifest.ts'
 import { followObjects, type ObjectSet, type ObjectsStreamComponents } from './objects-stream.ts'
 import { needsNoRetry, type Outcome, type RoundDone } from './outcome.ts'
@@ -49,8 +50,8 @@ export interface SourceWorkComponents {
   /** one round of the source: `reconcile`, with the parts that this source shares with others. @throws: it is tried again */
   readonly reconcile: (input: RoundInput, options: SourceOptions, signal: AbortSignal) => Promise<Outcome>
   readonly people: DirectivesReader
-  /** waits until one of these namespaces is there. @returns false: it cannot be known, or the signal has aborted */
-  readonly namespaceCame: (names: ReadonlySet<string>, signal: AbortSignal) => Promise<boolean>
+  /** `absentCame`, as agentk and as the source's account */
+  readonly absentCame: (absent: readonly AbsentObject[], known: Set<string>, signal: AbortSignal) => Promise<boolean>
   readonly status: Pick<StatusSink, 'begin' | 'report' | 'filesFailed' | 'filesRecovered' | 'remove'>
   /** the source goes by this id from now on. @throws: another one does */
   readonly name: (id: string) => void
@@ -82,6 +83,8 @@ export class SourceWork {
   /** of the round that runs */
   #superseded = new AbortController()
   #mayHaveCallsInFlight = true
+  /** paths of what this commit's objects lacked, and was there at the first check */
+  readonly #foundAtOnce = new Set<string>()
   #unsubscribe: () => void = () => undefined
 
   constructor(components: SourceWorkComponents, options: SourceWorkOptions) {
@@ -130,6 +133,7 @@ export class SourceWork {
 
   #take(set: ObjectSet): void {
     this.#set = set
+    this.#foundAtOnce.clear()
     const { status } = this.#components
     status.filesRecovered(this.#options)
     status.report(this.#options, { kind: 'received', commit: set.commit })
@@ -139,7 +143,7 @@ export class SourceWork {
   /** A round that runs begins nothing more, and the next one follows. */
   #again(detail: string): void {
     this.#superseded.abort(new KasError({ code: 'CANCELLED', detail }))
-    this.#components.queue.add(this)
+    this.#components.queue.add(this, { isNew: true })
   }
 
   /** The last commit holds meanwhile. */
@@ -220,7 +224,7 @@ export class SourceWork {
       this.#logOutcome(fields, outcome)
       if (outcome.kind === 'done') {
         if (isComplete(outcome)) this.#measure(set)
-        else this.#awaitNamespaces(outcome, signal)
+        else this.#awaitAbsent(outcome, signal)
       }
       return { next: nextOf(outcome), phase }
     } catch (error) {
@@ -230,17 +234,13 @@ export class SourceWork {
     }
   }
 
-  /** What lacks its namespace is tried again once that is there. */
-  #awaitNamespaces({ ends }: RoundDone, signal: AbortSignal): void {
-    const names = new Set(
-      ends.flatMap(({ manifest: { key }, end }) =>
-        end.kind === 'failed' && end.problem.kind === 'absent' && key.namespace !== '' ? [key.namespace] : [],
-      ),
-    )
-    if (names.size === 0) return
+  /** An object that was refused for want of another one is tried again once that is there. */
+  #awaitAbsent({ ends }: RoundDone, signal: AbortSignal): void {
+    const absent = ends.flatMap(({ end }) => (end.kind === 'failed' ? (end.problem.absent ?? []) : []))
+    if (absent.length === 0) return
     const both = AbortSignal.any([signal, this.#superseded.signal])
-    void this.#components.namespaceCame(names, both).then((hasCome) => {
-      if (hasCome && !both.aborted) this.#components.queue.add(this)
+    void this.#components.absentCame(absent, this.#foundAtOnce, both).then((hasCome) => {
+      if (hasCome && !both.aborted) this.#components.queue.add(this, { isNew: true })
     })
   }
 

@@ -7,7 +7,7 @@ import type { AgentkHost } from '../../module.ts'
 import type { GitopsMetrics } from './gitops-metrics.ts'
 import { storedSources } from './inventory/inventory.ts'
 import type { KeptFiles } from './kept-files.ts'
-import { namespaceCame } from './live/missing-namespaces.ts'
+import { absentCame } from './live/absent-objects.ts'
 import type { ManifestsThread } from './manifests/manifests-thread.ts'
 import { forgetSource, reconcile, reconcileRemoval } from './reconcile.ts'
 import { ReconcileQueue } from './reconcile-queue.ts'
@@ -170,8 +170,11 @@ export class Sources {
         ...this.#components,
         queue: this.#queue,
         people: this.#people,
-        namespaceCame: (names, waiting) =>
-          namespaceCame({ lane: this.#rounds.lanes.lane('scan'), clock: this.#components.clock }, names, waiting),
+        absentCame: (absent, known, waiting) => {
+          const headers = this.#rounds.identities.accountHeaders(block.access_as?.service_account)
+          const lanes = [[], headers].map((one) => this.#rounds.lanes.lane('scan', one))
+          return absentCame({ lanes, clock: this.#components.clock }, absent, known, waiting)
+        },
         reconcile: async (input, source, running) => {
           const components = this.#roundOf(source, stop)
           try {

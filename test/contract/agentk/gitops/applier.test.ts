@@ -1,9 +1,12 @@
 import t from 'tap'
 import { Applier, type ApplierOptions } from '../../../../src/agentk/modules/gitops/apply/applier.ts'
+import { absentOf } from '../../../../src/agentk/modules/gitops/apply/lacked.ts'
+import type { ApplyProblem } from '../../../../src/agentk/modules/gitops/apply/refusal.ts'
 import type { LiveObject } from '../../../../src/agentk/modules/gitops/live/live-object.ts'
 import { inventoryLabel, ownerAnnotation } from '../../../../src/agentk/modules/gitops/manifests/annotations.ts'
 import type { ObjectTree } from '../../../../src/agentk/modules/gitops/manifests/manifest.ts'
 import type { ObjectKey } from '../../../../src/kubernetes/key.ts'
+import { eventually } from '../../../support/eventually.ts'
 import { anyIdentity } from '../../../support/identities.ts'
 import { configMap, deployment, Ground, keyOf, skip } from './ground.ts'
 
@@ -224,6 +227,55 @@ t.test('an applier', { skip, timeout: 180_000 }, async (t) => {
     t.match(await apply(keyOf('Service', 'two'), service('two')), { kind: 'taken', text: /already allocated/ })
     const large = configMap('large', { a: 'x'.repeat(1.1 * 1024 * 1024) }, marks)
     t.match(await apply(keyOf('ConfigMap', 'large'), large), { kind: 'invalid' })
+  })
+
+  await t.test('what an object lacks is named', async (t) => {
+    const pod = (name: string, spec: object) => ({
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name, namespace: 'shop', ...marks },
+      spec: { containers: [{ name: 'web', image: 'nginx:1' }], ...spec },
+    })
+    const lacking: Readonly<Record<string, readonly [object, object]>> = {
+      account: [{ serviceAccountName: 'late' }, { resource: 'serviceaccount', name: 'late' }],
+      priority: [{ priorityClassName: 'late' }, { resource: 'priorityclass', name: 'late' }],
+      runtime: [{ runtimeClassName: 'late' }, { resource: 'runtimeclass', name: 'late' }],
+    }
+    const { kinds } = ground
+    await ground.create(keyOf('ServiceAccount', 'default'), { metadata: { name: 'default' } })
+    for (const [name, [spec, lacks]] of Object.entries(lacking)) {
+      const key = keyOf('Pod', name)
+      const problem = await apply(key, pod(name, spec))
+      t.match(problem, { kind: 'denied', lacks }, name)
+      const path = { account: '/api/v1/namespaces/shop/serviceaccounts/late' }[name] ?? /^\/apis\/.*classes\/late$/
+      t.match(absentOf(problem as ApplyProblem, { key, version: 'v1' }, kinds), { path }, name)
+    }
+    const nowhere = { ...configMap('x', {}), metadata: { name: 'x', namespace: 'nowhere' } }
+    const key = keyOf('ConfigMap', 'x', 'nowhere')
+    const problem = (await apply(key, nowhere)) as ApplyProblem
+    t.strictSame(absentOf(problem, { key, version: 'v1' }, kinds), { path: '/api/v1/namespaces/nowhere' })
+    await ground.create(keyOf('ValidatingWebhookConfiguration', 'lacks', '', 'admissionregistration.k8s.io'), {
+      metadata: { name: 'lacks' },
+      webhooks: [
+        {
+          name: 'lacks.example.com',
+          clientConfig: { service: { namespace: 'hooks', name: 'late' }, caBundle: '' },
+          rules: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['configmaps'] }],
+          objectSelector: { matchLabels: { asks: 'hook' } },
+          admissionReviewVersions: ['v1'],
+          sideEffects: 'None',
+        },
+      ],
+    })
+    const asking = { ...marks, labels: { ...marks.labels, asks: 'hook' } }
+    const hook = await eventually(async () => {
+      const found = await apply(keyOf('ConfigMap', 'asking'), configMap('asking', {}, asking))
+      return 'kind' in found && found
+    })
+    t.match(hook, { kind: 'webhook', lacks: { resource: 'service', name: 'late', namespace: 'hooks' } })
+    t.strictSame(absentOf(hook, { key: keyOf('ConfigMap', 'asking'), version: 'v1' }, kinds), {
+      path: '/api/v1/namespaces/hooks/services/late',
+    })
   })
 
   await t.test('as the account of the source', async (t) => {

@@ -173,6 +173,38 @@ t.test('rows', { skip, timeout: 240_000 }, async (t) => {
     await stop()
   })
 
+  await t.test('what lacks an account, a class or its kind comes soon after that, whatever else fails', async (t) => {
+    const { project, becomes, stop } = await start(t, source)
+    const pod = (name: string, spec: string) =>
+      `apiVersion: v1\nkind: Pod\nmetadata: { name: ${name} }\nspec: { containers: [{ name: a, image: a }], ${spec} }\n`
+    project.push({
+      'bad.yaml': `${map('rows-bad')}\nunknown: 1\n`,
+      'account.yaml': pod('rows-account', 'serviceAccountName: rows-late'),
+      'class.yaml': pod('rows-class', 'serviceAccountName: rows-late, priorityClassName: rows-late'),
+      'kind.yaml': 'apiVersion: late.example.com/v1\nkind: Late\nmetadata: { name: rows-kind }\n',
+    })
+    await becomes(Phase.FAILING)
+    await ground.create(keyOf('ServiceAccount', 'rows-late'), { metadata: { name: 'rows-late' } })
+    await eventually(() => ground.get(keyOf('Pod', 'rows-account')))
+    const late = keyOf('PriorityClass', 'rows-late', '', 'scheduling.k8s.io')
+    await ground.create(late, { metadata: { name: 'rows-late' }, value: 1 })
+    await eventually(() => ground.get(keyOf('Pod', 'rows-class')))
+    const names = { plural: 'lates', singular: 'late', kind: 'Late' }
+    const schema = { openAPIV3Schema: { type: 'object' } }
+    await ground.create(keyOf('CustomResourceDefinition', 'lates.late.example.com', '', 'apiextensions.k8s.io'), {
+      metadata: { name: 'lates.late.example.com' },
+      spec: {
+        group: 'late.example.com',
+        scope: 'Namespaced',
+        names,
+        versions: [{ name: 'v1', served: true, storage: true, schema }],
+      },
+    })
+    const path = '/apis/late.example.com/v1/namespaces/shop/lates/rows-kind'
+    await eventually(async () => (await ground.client.json('GET', path)).status === 200)
+    await stop()
+  })
+
   await t.test('two sources that want one object, and one that adopts another which stands', async (t) => {
     const two = [
       { ...source, name: 'one', paths: [{ glob: 'x/**' }] },

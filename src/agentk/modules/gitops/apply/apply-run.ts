@@ -12,6 +12,7 @@ import type { Manifest } from '../manifests/manifest.ts'
 import { isParent } from '../manifests/parents.ts'
 import type { Applier, ApplyOutcome, ApplyRequest } from './applier.ts'
 import { isStateless } from './health-gate.ts'
+import { absentOf } from './lacked.ts'
 import { type ApplyProblem, refusal } from './refusal.ts'
 import { isReplaceable } from './replacement.ts'
 import type { WaveGraph } from './wave-graph.ts'
@@ -216,7 +217,13 @@ export class ApplyRun {
       ? this.#input.kinds
       : await this.#components.kindsWith(key, version, this.#isDefined(text))
     const kind = kinds.find(key, version)
-    if (!kind) return failed({ kind: 'unserved', text: `nobody serves ${key.kind} in version ${version} of its group` })
+    const problemOf = (problem: ApplyProblem) => {
+      const absent = absentOf(problem, manifest, kinds)
+      return failed({ ...problem, ...(absent && { absent }) })
+    }
+    if (!kind) {
+      return problemOf({ kind: 'unserved', text: `nobody serves ${key.kind} in version ${version} of its group` })
+    }
     if (kind.isNamespaced !== (key.namespace !== '')) {
       return failed({ kind: 'invalid', text: kind.isNamespaced ? 'it has no namespace' : 'its kind has no namespaces' })
     }
@@ -224,7 +231,7 @@ export class ApplyRun {
     const uid = entries.get(text)?.uid ?? ''
     try {
       const outcome = await this.#applyOrReplace({ key, kind, object, live: found, uid })
-      if ('problem' in outcome) return failed(outcome.problem)
+      if ('problem' in outcome) return problemOf(outcome.problem)
       if (this.#input.graph.dependents(text).length > 0) this.#applied.set(text, outcome.object)
       const end: ApplyEnd = { kind: 'applied', live: outcome.live }
       if (runsOnce(manifest)) await this.#components.remember(manifest, end)

@@ -1,5 +1,7 @@
 import { listAt, textAt } from '../../../../kubernetes/object.ts'
 import type { JsonAnswer } from '../../../cluster/api-client.ts'
+import type { AbsentObject } from '../live/absent-objects.ts'
+import { type Lacked, lackedIn } from './lacked.ts'
 
 /**
  * `foreign`: another's object; `conflict`: another's fields; `busy`: others write it, or delete it; `denied`: the account
@@ -29,6 +31,10 @@ export interface ApplyProblem {
   readonly text: string
   /** of `immutable`: uid of the object that goes once somebody approves */
   readonly replaces?: string
+  /** what the API server names as not there */
+  readonly lacks?: Lacked
+  /** the same, where it will be: once it comes, the object is tried again */
+  readonly absent?: AbsentObject
 }
 
 /** Where values stand before it, it may be far behind. */
@@ -53,7 +59,9 @@ export function isStale({ status, body }: JsonAnswer): boolean {
 export function refusal(answer: JsonAnswer): ApplyProblem {
   const { status, body } = answer
   const message = textAt(body, 'message')
-  return { kind: kindOf(status, message), text: refusalText(answer) || `the API server answered ${status}` }
+  const lacks = lackedIn(message.slice(0, maxMessageLength))
+  const text = refusalText(answer) || `the API server answered ${status}`
+  return { kind: kindOf(status, message), text, ...(lacks && { lacks }) }
 }
 
 function kindOf(status: number, message: string): ApplyProblemKind {

@@ -73,6 +73,24 @@ t.test('a round that fails is made again, later each time, and at once where som
   t.equal(clock.pending, 0)
 })
 
+t.test('something new, such as a commit, begins the pauses anew', async (t) => {
+  const { queue, key, clock, rounds, end, begun } = start(t)
+  queue.add(key)
+  for (let round = 1; round <= 4; round++) {
+    await begun(round)
+    await end('backoff')
+    clock.advance(300_000)
+  }
+  await begun(5)
+  queue.add(key, { isNew: true })
+  rounds.at(-1)?.resolve('backoff')
+  await begun(6)
+  await end('backoff')
+  clock.advance(5000)
+  await begun(7)
+  t.equal(rounds.length, 7)
+})
+
 t.test('what waits for others is decided anew when their claims change, also while it was being decided', async (t) => {
   const { queue, key, rounds, end, begun } = start(t)
   queue.add(key)
