@@ -12,6 +12,7 @@ import type { Manifest } from '../manifests/manifest.ts'
 import { isParent } from '../manifests/parents.ts'
 import type { Applier, ApplyOutcome, ApplyRequest } from './applier.ts'
 import { isStateless } from './health-gate.ts'
+import { kindOrder } from './kind-order.ts'
 import { absentOf } from './lacked.ts'
 import { type ApplyProblem, refusal } from './refusal.ts'
 import { isReplaceable } from './replacement.ts'
@@ -70,6 +71,7 @@ export class ApplyRun {
   readonly #input: ApplyRunInput
   readonly #signal: AbortSignal
   readonly #manifests: ReadonlyMap<string, Manifest>
+  readonly #kindsBefore: (text: string) => readonly string[]
   readonly #ends = new Map<string, Promise<ApplyEnd>>()
   /** by `keyText`: as they are to be, though what they depend on is not, perhaps */
   readonly #waitingUnchanged = new Map<string, string>()
@@ -83,6 +85,7 @@ export class ApplyRun {
     this.#input = input
     this.#signal = signal
     this.#manifests = new Map(input.manifests.map((manifest) => [keyText(manifest.key), manifest]))
+    this.#kindsBefore = kindOrder(input.manifests, input.graph)
   }
 
   /** @returns by `keyText`. @throws the connection's error, or the signal's reason, once nothing of it runs any more */
@@ -115,10 +118,17 @@ export class ApplyRun {
       return { kind: 'unchanged', live: this.#input.live.get(text) ?? undefined }
     }
     if (blockedBy !== undefined) return { kind: 'waits', text: blockedBy }
+    await this.#tried(this.#kindsBefore(text))
     this.#signal.throwIfAborted()
     if (this.#input.superseded.aborted) return { kind: 'left' }
     return await this.#apply(manifest, text)
   }
+
+  /** However it has ended for them. */
+  readonly #tried = oncePerList(async (texts): Promise<void> => {
+    await undefined // all have begun by then
+    for (const text of texts) await this.#ends.get(text)
+  })
 
   /** What it depends on that is not there, or not healthy. */
   async #blockedBy(text: string): Promise<string | undefined> {

@@ -1,6 +1,7 @@
 import { listAt, textAt } from '../../../../kubernetes/object.ts'
 import type { JsonAnswer } from '../../../cluster/api-client.ts'
 import type { AbsentObject } from '../live/absent-objects.ts'
+import type { Refuser } from '../manifests/kind-ranks.ts'
 import { type Lacked, lackedIn } from './lacked.ts'
 
 /**
@@ -31,6 +32,8 @@ export interface ApplyProblem {
   readonly text: string
   /** of `immutable`: uid of the object that goes once somebody approves */
   readonly replaces?: string
+  /** what has refused it, as the API server says */
+  readonly refuser?: Extract<Refuser, 'webhook' | 'policy'>
   /** what the API server names as not there */
   readonly lacks?: Lacked
   /** the same, where it will be: once it comes, the object is tried again */
@@ -61,7 +64,13 @@ export function refusal(answer: JsonAnswer): ApplyProblem {
   const message = textAt(body, 'message')
   const lacks = lackedIn(message.slice(0, maxMessageLength))
   const text = refusalText(answer) || `the API server answered ${status}`
-  return { kind: kindOf(status, message), text, ...(lacks && { lacks }) }
+  const refuser = refuserIn(message)
+  return { kind: kindOf(status, message), text, ...(lacks && { lacks }), ...(refuser && { refuser }) }
+}
+
+function refuserIn(message: string): ApplyProblem['refuser'] {
+  if (/(?:Validating|Mutating)AdmissionPolicy '/.test(message)) return 'policy'
+  return /admission webhook "|failed calling webhook "/.test(message) ? 'webhook' : undefined
 }
 
 function kindOf(status: number, message: string): ApplyProblemKind {

@@ -1,10 +1,9 @@
 import type { ObjectKey } from '../../../../kubernetes/key.ts'
-import { kindKey } from '../../../../kubernetes/kind.ts'
-import type { RoundEnd } from '../apply/apply-run.ts'
 import type { EntryState, InventoryEntry } from '../inventory/entry.ts'
 import type { LiveObject } from '../live/live-object.ts'
 import { outsideReach } from '../manifests/scope.ts'
 import type { SourceOptions } from '../source-options.ts'
+import type { FailedCommit } from './failed-commit.ts'
 
 /**
  * All that keeps an object which has left its source, and what its entry in the inventory is then. The last four are of
@@ -138,7 +137,7 @@ const beingDeleted: Blocker = (_, { isBeingDeleted }) => block(isBeingDeleted, '
 
 /** Only what the rest of the commit needs may go before that is applied. */
 const commitFailed: Blocker = ({ key }, _, { failed }) =>
-  block(failed !== undefined && !failed.needed(key), 'commitFailed', 'part of the commit is not applied')
+  block(failed !== undefined && failed.neededBy(key) === undefined, 'commitFailed', 'part of the commit is not applied')
 
 const sourceUnread: Blocker = ({ key }, _, { unread }) => {
   const reason = unread(key)
@@ -193,27 +192,4 @@ export function stateOf({ code }: Blocked): EntryState {
 
 function block(isBlocked: boolean, code: BlockCode, text: string): Blocked | undefined {
   return isBlocked ? { code, text } : undefined
-}
-
-/** Part of a commit is not applied. */
-export interface FailedCommit {
-  /** it must go before the rest can be applied */
-  readonly needed: (key: ObjectKey) => boolean
-  /** nothing may go yet */
-  readonly isAll: boolean
-}
-
-/** @returns undefined: all of it is applied, and what has left it may go */
-export function failedCommit(ends: readonly RoundEnd[]): FailedCommit | undefined {
-  const kinds = new Set<string>()
-  const namespaces = new Set<string>()
-  for (const { manifest, end } of ends) {
-    if (end.kind === 'applied' || end.kind === 'unchanged') continue
-    const problem = end.kind === 'failed' ? end.problem.kind : undefined
-    if (problem === 'taken') kinds.add(kindKey(manifest.key.group, manifest.key.kind))
-    else if (problem === 'quota') namespaces.add(manifest.key.namespace)
-    else return { needed: () => false, isAll: true }
-  }
-  if (kinds.size + namespaces.size === 0) return undefined
-  return { needed: (key) => kinds.has(kindKey(key.group, key.kind)) || namespaces.has(key.namespace), isAll: false }
 }

@@ -14,6 +14,7 @@ import type { ClusterKind, ClusterKinds } from '../cluster-kinds.ts'
 import type { InventoryEntry } from '../inventory/entry.ts'
 import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
 import type { ObjectWaits } from '../live/object-waits.ts'
+import { refuserOf } from '../manifests/kind-ranks.ts'
 import { isParent } from '../manifests/parents.ts'
 import type { SourceOptions } from '../source-options.ts'
 
@@ -196,8 +197,9 @@ function stages(deletables: readonly Deletable[]): readonly (readonly Deletable[
   return found
 }
 
-/** Kinds that others are in, or of, go last, whatever their wave. */
+/** What refuses others goes first, and kinds that others are in, or of, go last, whatever their wave. */
 function placeOf({ key, wave }: InventoryEntry): readonly [number, number] {
+  if (refuserOf(key) !== undefined) return [-1, -wave]
   return [isParent(key) ? 1 : 0, -wave]
 }
 

@@ -124,7 +124,7 @@ function approvalFor(
   { failed, options: { id, pruneConfirm } }: PruneContext,
 ): ApprovalReason | undefined {
   if (owner !== id) return { code: 'adopted', text: `inventory ${owner} has made it` }
-  if (failed) return { code: 'neededByFailed', text: 'what comes needs what it holds' }
+  if (failed) return { code: 'neededByFailed', text: failed.neededBy(key) ?? '' }
   if (prune === 'confirm') return { code: 'annotated', text: 'its annotation asks for approval' }
   if (prune !== '' && prune !== 'allow') {
     return {

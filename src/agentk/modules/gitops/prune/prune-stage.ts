@@ -8,9 +8,9 @@ import type { SourceInventory } from '../source-inventory.ts'
 import type { SourceOptions } from '../source-options.ts'
 import type { SourceClaims } from '../source-registry.ts'
 import type { ApprovedPlan } from './approved-plan.ts'
-import { failedCommit } from './blockers.ts'
 import { Deleter, type DeleterComponents, type DeleterOptions, type DeletionListener } from './deleter.ts'
 import { DependentsOfPlan } from './dependents.ts'
+import { failedCommit } from './failed-commit.ts'
 import { type PruneInput, type PrunePlan, parentsOf, planPrune, uidsThatGo } from './prune-plan.ts'
 
 /** What is known of a commit once it is applied. */

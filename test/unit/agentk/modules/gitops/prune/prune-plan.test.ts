@@ -126,7 +126,7 @@ const kept: [what: string, given: Case, code: BlockCode, text: RegExp][] = [
   ['the chart may want it', { input: { isChartPartial: true } }, 'partialChart', /the chart may want it/],
   [
     'part of the commit has failed',
-    { input: { failed: { needed: () => false, isAll: true } } },
+    { input: { failed: { neededBy: () => undefined, isAll: true } } },
     'commitFailed',
     /part/,
   ],
@@ -155,7 +155,12 @@ t.test('it leaves the inventory: it is gone, of another, or the same object by a
 const confirmed: [what: string, given: Case, code: ApprovalCode, text: RegExp][] = [
   ['its annotation', { live: { prune: 'confirm' } }, 'annotated', /annotation/],
   ['an adopted inventory has made it', { live: { owner: '40-7' } }, 'adopted', /inventory 40-7 has made it/],
-  ['it is in the way', { input: { failed: { needed: () => true, isAll: false } } }, 'neededByFailed', /needs/],
+  [
+    'it is in the way',
+    { input: { failed: { neededBy: () => 'what comes needs what it holds', isAll: false } } },
+    'neededByFailed',
+    /needs/,
+  ],
   ['the commit is empty', { input: { wantedSize: 0 } }, 'nothingWanted', /nothing at all/],
   [
     'its source is gone',
