@@ -22,7 +22,7 @@ const followed = 'the agent does not follow it'
 const ada = /you are gitlab:user:ada \(groups gitlab:user, .*\) and may not list /
 
 export const firstWords: readonly FirstWords[] = [
-  { argv: 'get pods -n shop', code: 0, out: /^ {2}NAME +VERDICT +REASON +CULPRIT +SINCE +FACTS +AGE\n. web-/ },
+  { argv: 'get pods -n shop', code: 0, out: /^ {2}NAME +READY +REASON +SINCE +AGE +CULPRIT +FACTS\n. web-/ },
   { argv: 'get po -A', code: 0, out: /^ {2}NAMESPACE +NAME/ },
   { argv: 'get pod -n shop', code: 0, out: /web-/ },
   { argv: 'get Pods -n shop', code: 0, out: /web-/ },

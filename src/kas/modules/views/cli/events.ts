@@ -1,10 +1,12 @@
 import { withDeadline } from '../../../../lib/deadline.ts'
+import { printable } from '../../../../lib/printable.ts'
 import { type EventRow, type Scope, viewsBounds } from '../../../../proto/views-json.ts'
 import { ageText } from '../../../command/age-text.ts'
 import { UsageError } from '../../../command/command.ts'
 import { endpointOf } from '../../../command/endpoint.ts'
 import { textTable } from '../../../command/text-table.ts'
 import { scopeOf } from './asked.ts'
+import { folded } from './lines.ts'
 import { printView } from './print-view.ts'
 import { problemsOf } from './problems.ts'
 import type { ShownView } from './shown-view.ts'
@@ -76,15 +78,33 @@ interface Shown {
   readonly events: readonly EventRow[]
 }
 
-function eventsText(model: ShownView, { nodes, events }: Shown, { paint, now }: Layout): string {
+/** What is told of one event below its line, where a terminal has no room for it behind. */
+const messageIndent = '    '
+/** The message has so many columns beside the others, or its own lines. */
+const leastMessage = 40
+
+/** One line each, or, on a terminal that is too narrow, what each is about and its message on lines of their own. */
+function eventsText(model: ShownView, { nodes, events }: Shown, { paint, now, columns }: Layout): string {
   if (events.length === 0) return ''
-  const header = ['NAMESPACE', 'LAST SEEN', 'TYPE', 'REASON', 'COUNT', 'OBJECT', 'MESSAGE']
-  const table = textTable([header, ...events.map((event) => cells(event, now))])
-  const [head = '', ...lines] = table.trimEnd().split('\n')
+  const heads = ['NAMESPACE', 'LAST SEEN', 'TYPE', 'REASON', 'COUNT', 'OBJECT', 'MESSAGE']
+  const table = [heads, ...events.map((event) => cells(event, now))]
+  const whole = textTable(table).trimEnd().split('\n')
+  const isNarrow = (whole[0] as string).length - (heads.at(-1) as string).length + leastMessage > columns
+  const bare = table.map((row) => row.slice(0, -2))
+  const [head = '', ...lines] = isNarrow ? textTable(bare).trimEnd().split('\n') : whole
   const more = nodes.reduce((sum, node) => sum + (model.pages.get(node)?.more ?? 0), 0)
-  return [paint.faint(head), ...lines, ...(more > 0 ? [paint.faint(`… ${more} more, older or not read`)] : [])]
+  const below = (event: EventRow | undefined) => (event && isNarrow ? messageLines(event, columns) : [])
+  return [
+    paint.faint(head),
+    ...lines.flatMap((line, i) => [line, ...below(events[i])]),
+    ...(more > 0 ? [paint.faint(`… ${more} more, older or not read`)] : []),
+  ]
     .map((line) => `${line}\n`)
     .join('')
+}
+
+function messageLines({ about: [kind, name], text }: EventRow, columns: number): string[] {
+  return folded(printable([`${kind}/${name}`, text].filter(Boolean).join(': ')), columns, messageIndent)
 }
 
 function cells({ ns, about: [kind, name], type, reason, text, count, at }: EventRow, now: number): string[] {

@@ -5,7 +5,7 @@ import type { Row } from '../../../../proto/views-json.ts'
 import { ageText } from '../../../command/age-text.ts'
 import { textTable } from '../../../command/text-table.ts'
 import { culpritText } from './cause-text.ts'
-import { cut } from './lines.ts'
+import { fitted } from './fitted-columns.ts'
 import { type ShownView, verdictOf } from './shown-view.ts'
 import { kindText, type Layout, reasonOf, shapeOf, sinceAge } from './verdict-text.ts'
 
@@ -17,53 +17,61 @@ export interface ListColumns {
   readonly wide: boolean
 }
 
-/** As kubectl has it, with what is wrong. */
-export function listText(model: ShownView, { paint, now, columns: width }: Layout, columns: ListColumns): string {
+/** One column: its head, and its cell of each row. */
+interface Column {
+  readonly head: string
+  readonly of: (row: Row) => string
+  /** left out where no row has a cell */
+  readonly isOptional?: true
+}
+
+const readyFact = /^\d+\/\d+ ready$/
+const restartsFact = /^\d+ restarts?$/
+
+/**
+ * As kubectl has it, with what is wrong: what is looked at first stands first, for a terminal cuts what has no room. The
+ * sign before a row says the verdict; `-o wide` has it as a word, too.
+ */
+export function listText(model: ShownView, { paint, now, columns: width }: Layout, shown: ListColumns): string {
   const rows = model.children('')
   if (rows.length === 0) return ''
-  const heads = [
-    ...(columns.namespace ? ['NAMESPACE'] : []),
-    'NAME',
-    'VERDICT',
-    'REASON',
-    'CULPRIT',
-    'SINCE',
-    'FACTS',
-    'AGE',
-    ...(columns.wide ? ['ARGO', 'KSTATUS', 'WHY'] : []),
-  ]
-  const table = textTable([heads, ...rows.map((row) => fitting(heads, cells(row, now, columns), width))])
-  const [head = '', ...lines] = table.trimEnd().split('\n')
-  const shown = lines.map((line, index) => `${shapeOf(rows[index] as Row, paint)} ${line}\n`)
+  const columns = columnsOf(now, shown).filter(({ of, isOptional }) => !isOptional || rows.some((row) => of(row)))
+  const cells = [columns.map(({ head }) => head), ...rows.map((row) => columns.map(({ of }) => of(row)))]
+  const [head = '', ...lines] = textTable(fitted(cells, width - signWidth))
+    .trimEnd()
+    .split('\n')
+  const signed = lines.map((line, index) => `${shapeOf(rows[index] as Row, paint)} ${line}\n`)
   const { more = 0 } = model.pages.get('') ?? {}
-  return `  ${paint.faint(head)}\n${shown.join('')}${more > 0 ? `${paint.faint(`… ${more} more`)}\n` : ''}`
+  return `  ${paint.faint(head)}\n${signed.join('')}${more > 0 ? `${paint.faint(`… ${more} more`)}\n` : ''}`
 }
 
-/** Names may be long: of a terminal they take so much at most, so that what is wrong stands beside them. */
-const shares: Readonly<Record<string, number>> = { NAMESPACE: 0.2, NAME: 0.35, CULPRIT: 0.3 }
-const leastColumns = 20
-
-function fitting(heads: readonly string[], cells: readonly string[], columns: number): string[] {
-  return cells.map((cell, i) => {
-    const share = shares[heads[i] ?? '']
-    return share === undefined ? cell : cut(cell, Math.max(leastColumns, Math.floor(columns * share)))
-  })
-}
-
-function cells(row: Row, now: number, { namespace, kind, wide }: ListColumns): string[] {
-  const { ns = '', k, n, f = [], t, h, z } = row
+function columnsOf(now: number, { namespace, kind, wide }: ListColumns): readonly Column[] {
+  const fact = (fits: RegExp) => (row: Row) => (row.f ?? []).find((one) => fits.test(one))?.split(' ')[0] ?? ''
+  const isOther = (one: string) => !readyFact.test(one) && !restartsFact.test(one)
+  const columns: readonly Column[] = [
+    { head: 'NAME', of: ({ k, n }) => (kind ? `${kindText(k)}/${n}` : n) },
+    { head: 'READY', of: fact(readyFact), isOptional: true },
+    { head: 'REASON', of: (row) => (row.z ? row.z.reason : reasonOf(row)) },
+    { head: 'RESTARTS', of: fact(restartsFact), isOptional: true },
+    { head: 'SINCE', of: (row) => sinceAge(row, now) },
+    { head: 'AGE', of: ({ t }) => ageText(t, now) },
+    { head: 'CULPRIT', of: culpritText },
+    { head: 'FACTS', of: ({ f = [] }) => f.filter(isOther).map(printable).join(', ') },
+  ]
+  const namespaced: readonly Column[] = namespace ? [{ head: 'NAMESPACE', of: ({ ns = '' }) => ns || '-' }] : []
+  const all = [...namespaced, ...columns]
+  if (!wide) return all
   return [
-    ...(namespace ? [ns === '' ? '-' : ns] : []),
-    kind ? `${kindText(k)}/${n}` : n,
-    verdictOf(row) || '-',
-    z ? z.reason : reasonOf(row),
-    culpritText(row),
-    sinceAge(row, now),
-    f.map(printable).join(', '),
-    ageText(t, now),
-    ...(wide ? [h?.[0] || '-', h?.[1] ?? '-', z ? z.text : reasonOf(row)] : []),
+    ...all,
+    { head: 'VERDICT', of: (row) => verdictOf(row) || '-' },
+    { head: 'ARGO', of: ({ h }) => h?.[0] || '-' },
+    { head: 'KSTATUS', of: ({ h }) => h?.[1] ?? '-' },
+    { head: 'WHY', of: (row) => (row.z ? row.z.text : reasonOf(row)) },
   ]
 }
+
+/** Before each row. */
+const signWidth = 2
 
 /** `pod/web-1`, `deployment.apps/web`: as kubectl takes them. */
 export function namesText(model: ShownView): string {

@@ -202,7 +202,7 @@ t.test('a cause says once what it says', async (t) => {
   t.equal(said({ count: 3, text: 'x' }), '3 Pods, e.g. web-1: Failed: x')
 })
 
-t.test('a list has verdict, reason, culprit and since', async (t) => {
+t.test('a list has ready, reason, since and culprit; the sign says the verdict', async (t) => {
   const { viewer, run } = await startViewsServer(t)
   const list = async (...argv: string[]) => {
     const { said, code } = run('get', ...argv)
@@ -215,15 +215,15 @@ t.test('a list has verdict, reason, culprit and since', async (t) => {
   t.equal(
     await list('deploy,pvc', '-n', 'shop'),
     [
-      '  NAME                        VERDICT   REASON               CULPRIT                       SINCE  FACTS      AGE\n',
-      '✗ Deployment/web              Degraded  OOMKilled            2 Pods, e.g. web-6d4b9-x7k2p  4m     1/3 ready  24h\n',
-      '✗ PersistentVolumeClaim/data  Degraded  StorageClassMissing                                ≥4m\n',
+      '  NAME                        READY  REASON               SINCE  AGE  CULPRIT                       FACTS\n',
+      '✗ Deployment/web              1/3    OOMKilled            4m     24h  2 Pods, e.g. web-6d4b9-x7k2p\n',
+      '✗ PersistentVolumeClaim/data         StorageClassMissing  ≥4m\n',
     ].join(''),
   )
-  t.match(await list('deploy', '-A'), /^ {2}NAMESPACE {2}NAME {2}VERDICT/)
+  t.match(await list('deploy', '-A'), /^ {2}NAMESPACE {2}NAME {2}READY/)
   t.match(
     await list('deploy,pvc', '-o', 'wide'),
-    /ARGO +KSTATUS +WHY\n.*Progressing +InProgress +container app: exit code/,
+    /VERDICT +ARGO +KSTATUS +WHY\n.*Degraded +Progressing +InProgress +container app: exit code/,
   )
   const yaml = await list('deploy,pvc', '-o', 'yaml')
   t.match(yaml, /^state:\n {2}is: "live"\n/)

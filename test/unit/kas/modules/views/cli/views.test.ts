@@ -134,6 +134,32 @@ t.test('events of any type, as kubectl has them: the latest first', async (t) =>
   )
 })
 
+t.test('events on a terminal that is narrow have their whole message below, whatever the names are', async (t) => {
+  const { viewer, runWith } = await startViewsServer(t)
+  const text = 'Back-off pulling image "registry.example.com/team/settlement-worker:2.14.1": not found'
+  const name = 'settlement-worker-7f6d9c5b8-x7k2p'
+  const failed = { ...started, about: ['Pod', name, 'p9'], reason: 'Failed', text } as const
+  for (const columns of [80, 200]) {
+    const { said, code } = runWith(
+      { terminal: { columns, rows: 24 }, env: { NO_COLOR: '1' } },
+      'get',
+      'events',
+      '-n',
+      'shop',
+    )
+    const one = await viewer()
+    await one.request(isPage)
+    one.update({ seq: 1, pages: { '': page([]) }, state: live })
+    one.update({ seq: 2, events: [failed], pages: { 'n:shop': page(['e1']) } })
+    t.equal(await code, 0)
+    const plain = said.stdout
+    t.match(plain.replaceAll(/\s+/g, ' '), text)
+    t.match(plain, columns === 80 ? / {2}COUNT\n/ : / {2}OBJECT +MESSAGE\n/)
+    t.match(plain, `Pod/${name}`)
+    t.notMatch(plain, '…')
+  }
+})
+
 t.test('events of some namespaces, one of which is not to be listed', async (t) => {
   const { viewer, run } = await startViewsServer(t)
   const { said, code } = run('get', 'ev', '-n', 'bank', '-n', 'shop', '-n', 'hidden', '-o', 'json')
