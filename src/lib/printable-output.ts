@@ -5,8 +5,8 @@ export interface TextStream {
   write(text: string): unknown
   readonly isTTY?: boolean
   /** of a terminal */
-  readonly columns?: number
-  readonly rows?: number
+  readonly columns?: number | undefined
+  readonly rows?: number | undefined
 }
 
 /** Colours, and lines and moves on a screen of its own: all that commands draw with. */

@@ -26,7 +26,7 @@ export const firstWords: readonly FirstWords[] = [
   { argv: 'get po -A', code: 0, out: /^ {2}NAMESPACE +NAME/ },
   { argv: 'get pod -n shop', code: 0, out: /web-/ },
   { argv: 'get Pods -n shop', code: 0, out: /web-/ },
-  { argv: 'get deploy -n shop', code: 0, out: /✓ web +Healthy/ },
+  { argv: 'get deploy -n shop', code: 0, out: /✓ web +\d\/\d / },
   { argv: 'get deployments.apps -n shop', code: 0, out: /web/ },
   { argv: 'get deployment.v1.apps -n shop', code: 0, out: /web/ },
   { argv: 'get apps/Deployment -n shop', kubectl: '', code: 0, out: /web/ },

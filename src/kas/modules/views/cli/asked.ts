@@ -1,5 +1,7 @@
 import { kindWord } from '../../../../kubernetes/kind-words.ts'
 import {
+  argoWords,
+  type Filter,
   type Query,
   type QueryObject,
   type Scope,
@@ -8,10 +10,11 @@ import {
   viewsBounds,
 } from '../../../../proto/views-json.ts'
 import { type CliValues, textOption, UsageError } from '../../../command/command.ts'
+import { isWell } from './verdict-text.ts'
 
 /** What a command line names, as kubectl takes it: `KIND[,KIND…] [NAME…]`, or `KIND/NAME…`. */
 export interface Asked {
-  readonly query: Pick<Query, 'objects' | 'labels' | 'sort' | 'scope'>
+  readonly query: Pick<Query, 'objects' | 'labels' | 'sort' | 'scope' | 'filter'>
   /** words for kinds, as they stand there */
   readonly words: readonly string[]
   /** with the word for its kind */
@@ -19,6 +22,9 @@ export interface Asked {
   /** that the command line, or the context, names */
   readonly namespaces?: readonly string[]
 }
+
+/** Verdicts of what `--problems` shows. */
+export const problemWords = argoWords.filter((word) => !isWell(word))
 
 /**
  * Adds the namespace of the context, as kubectl does, where the command line names neither namespaces nor a group of
@@ -37,6 +43,7 @@ export function readAsked(positionals: readonly string[], values: CliValues): As
   const labels = textOption(values, 'selector')
   const sort = sortOf(values)
   const { namespaces, ...rest } = scope ?? {}
+  const filter = filterOf(values, named)
   const isElsewhere = ({ kind }: { kind: string }) => isClusterScoped(kind)
   // as kubectl has it, a namespace says nothing of what is in none; whether a kind is in one the agent knows
   const areMixed = named.some((one) => isElsewhere(one) || kindWord(one.kind).builtIn.length === 0)
@@ -51,6 +58,7 @@ export function readAsked(positionals: readonly string[], values: CliValues): As
       ...(objects.length > 0 ? { objects } : {}),
       ...(labels === undefined ? {} : { labels }),
       ...(sort === undefined ? {} : { sort }),
+      ...(filter ? { filter } : {}),
       ...(Object.keys(within).length > 0 ? { scope: within } : {}),
     },
     words: [...new Set(named.map(({ kind }) => kind))],
@@ -86,6 +94,13 @@ function pairOf(text: string): { kind: string; name: string } | undefined {
 export function isClusterScoped(word: string): boolean {
   const { builtIn } = kindWord(word)
   return builtIn.length > 0 && builtIn.every(({ isNamespaced }) => !isNamespaced)
+}
+
+/** `--problems`: of what is named it would not be known whether it is well or not there. @throws UsageError */
+function filterOf(values: CliValues, named: readonly { name?: string }[]): Filter | undefined {
+  if (values.problems !== true) return undefined
+  if (named.every(({ name }) => name === undefined)) return { verdicts: problemWords }
+  throw new UsageError('--problems chooses from all objects, and here one is named: leave out the name, or --problems')
 }
 
 function sortOf(values: CliValues): SortName | undefined {

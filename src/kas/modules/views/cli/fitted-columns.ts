@@ -5,7 +5,7 @@ const flexible: ReadonlySet<string> = new Set(['NAMESPACE', 'NAME', 'REASON'])
 /** What stays of each, and its head; between two of them are two spaces. */
 const leastWidth = 8
 const gap = 2
-/** All up to this one are to have room: they say what was looked for. */
+/** All up to this one are to have room: they answer what was asked. */
 const lastNeeded = 'SINCE'
 
 /**

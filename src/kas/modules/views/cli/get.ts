@@ -4,18 +4,18 @@ import { inContext, isClusterScoped, readAsked } from './asked.ts'
 import { eventNames, printEvents } from './events.ts'
 import { listText, namesText } from './list-text.ts'
 import { printView } from './print-view.ts'
-import { doneOrFailed, viewsCommand } from './views-command.ts'
+import { doneOrFailed, nothingWrong, problemsHelp, problemsOption, viewsCommand } from './views-command.ts'
 
 const listLimit = 500
 
 /** `kas get` */
 export const get = viewsCommand({
   usage:
-    'get KIND[,KIND...] [NAME...] | KIND/NAME... [-n NAMESPACE | -A] [-l SELECTOR] [--sort name|age|since] [--watch] [-o wide|name|json|yaml]',
+    'get KIND[,KIND...] [NAME...] | KIND/NAME... [-n NAMESPACE | -A] [-l SELECTOR] [--sort name|age|since] [--problems] [--watch] [-o wide|name|json|yaml]',
   summary: 'lists objects with their health and its cause, the worst first; get events: the latest',
   help: `  --sort ORDER                        by name, age or since, the time of the verdict (default: the worst first)
-${doneOrFailed}`,
-  options: { sort: { type: 'string' } },
+${problemsHelp}${doneOrFailed}`,
+  options: { sort: { type: 'string' }, ...problemsOption },
   outputs: ['wide', 'name', 'json', 'yaml'],
   run(context) {
     const { positionals } = context
@@ -38,7 +38,9 @@ ${doneOrFailed}`,
       text: (model, layout) => listText(model, layout, columns),
       json: (model) => ({ state: model.state, counts: model.counts, rows: model.children('') }),
       names: namesText,
-      nothing: `no ${asked.words.join(', ')} found${asked.namespaces ? ` in ${asked.namespaces.join(', ')}` : ''}`,
+      nothing: asked.query.filter
+        ? nothingWrong
+        : `no ${asked.words.join(', ')} found${asked.namespaces ? ` in ${asked.namespaces.join(', ')}` : ''}`,
     })
   },
 })

@@ -1,6 +1,6 @@
 import { withDeadline } from '../../../../lib/deadline.ts'
 import { printable, printableJson } from '../../../../lib/printable.ts'
-import { type ArgoWord, kasWords, viewsBounds } from '../../../../proto/views-json.ts'
+import { viewsBounds } from '../../../../proto/views-json.ts'
 import { askKas } from '../../../command/ask-kas.ts'
 import { BadAnswer } from '../../../command/bad-answer.ts'
 import { type Endpoint, endpointOf } from '../../../command/endpoint.ts'
@@ -16,6 +16,7 @@ import { isOpened, type ShownView } from './shown-view.ts'
 import { withSource } from './sources.ts'
 import { StableCode, unknown } from './stable-code.ts'
 import { stateText } from './state-text.ts'
+import { countsText } from './tree-summary.ts'
 import { clockText, isWell, kindText, type Layout, Paint, reasonOf } from './verdict-text.ts'
 import { ViewClient } from './view-client.ts'
 import { isColoured, type ViewsContext, viewsCommand } from './views-command.ts'
@@ -224,13 +225,9 @@ function headText(
   { targets }: Pick<GateOptions, 'targets'>,
 ): string {
   if (word === undefined) return absent.length > 0 ? '' : 'unknown: nothing is there that you may list\n'
-  const list = kasWords.toReversed().flatMap((one: ArgoWord) => {
-    const count = counts[one] ?? 0
-    return count > 0 ? [`${count} ${one === '' ? 'without a verdict' : one.toLowerCase()}`] : []
-  })
   const nothing = targets ? 'what is named is there' : 'unknown: nothing that is there has a verdict'
   const verdict = word === '' ? nothing : paint.verdict(word)
-  return `${verdict} (${list.join(', ')})\n`
+  return `${verdict} (${countsText(counts)})\n`
 }
 
 function jsonText(model: ShownView | undefined, judgement: Judgement | undefined): string {

@@ -29,7 +29,7 @@ const readyFact = /^\d+\/\d+ ready$/
 const restartsFact = /^\d+ restarts?$/
 
 /**
- * As kubectl has it, with what is wrong: what is looked at first stands first, for a terminal cuts what has no room. The
+ * As kubectl has it, with what is wrong: what matters most stands first, for a terminal cuts what has no room. The
  * sign before a row says the verdict; `-o wide` has it as a word, too.
  */
 export function listText(model: ShownView, { paint, now, columns: width }: Layout, shown: ListColumns): string {

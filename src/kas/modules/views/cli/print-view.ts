@@ -5,6 +5,7 @@ import type { Query, Row } from '../../../../proto/views-json.ts'
 import { askKas, type KasRequest } from '../../../command/ask-kas.ts'
 import { textOption } from '../../../command/command.ts'
 import { endpointOf } from '../../../command/endpoint.ts'
+import { Pager, pagerOf } from '../../../command/pager.ts'
 import type { Asked } from './asked.ts'
 import { EndingNamespaces } from './ending-namespaces.ts'
 import { problemsOf } from './problems.ts'
@@ -40,6 +41,8 @@ export interface PrintedView {
   readonly problems?: (model: ShownView) => readonly string[]
   /** in place of rows */
   readonly nothing: string
+  /** what is for people goes through a pager, if there is one; default: not */
+  readonly isPaged?: boolean
 }
 
 /**
@@ -63,6 +66,7 @@ class Printing {
   readonly #context: ViewsContext
   readonly #printed: PrintedView
   readonly #ending: EndingNamespaces
+  readonly #pager: Pager | undefined
   readonly #screen: Screen
   readonly #paint: Paint
   readonly #isWatching: boolean
@@ -82,7 +86,9 @@ class Printing {
     this.#printed = printed
     this.#ending = ending
     this.#isWatching = values.watch === true
-    this.#screen = new Screen(io.stdout, this.#isWatching && this.#isText)
+    const command = printed.isPaged && !this.#isWatching && this.#isText ? pagerOf(io) : undefined
+    this.#pager = command === undefined ? undefined : new Pager(command, io)
+    this.#screen = new Screen(this.#pager?.output ?? io.stdout, this.#isWatching && this.#isText)
     this.#paint = new Paint(isColoured(io))
   }
 
@@ -113,6 +119,7 @@ class Printing {
       this.#screen.close()
       io.off?.('SIGINT', interrupt)
     }
+    await this.#pager?.show()
     if (this.#isInterrupted) return interrupted
     if (this.#isDone) return this.#problems.length > 0 ? 1 : 0
     this.#warn(`no whole answer within ${answerMs / 1000} s: ${this.#lost}`)
@@ -163,9 +170,9 @@ class Printing {
       this.#screen.print(this.#formatted(model, output))
       return
     }
-    const { columns } = this.#screen
+    const { columns, rows } = this.#screen
     const now = clock.now() + model.ahead
-    const shown = text(model, { paint: this.#paint, now, columns, isVerbose }, this.#ending.rows)
+    const shown = text(model, { paint: this.#paint, now, columns, rows, isVerbose }, this.#ending.rows)
     const problems = this.#screen.isFull ? this.#problems.map((one) => `${one}\n`).join('') : ''
     const isNothing = shown === '' && this.#problems.length === 0 && model.state.is !== 'syncing'
     if (isNothing && !this.#screen.isFull && !this.#hasPrintedNothing) io.stderr.write(`${nothing}\n`)

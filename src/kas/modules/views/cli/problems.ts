@@ -16,7 +16,7 @@ export function problemsOf(model: ShownView, asked: Asked): string[] {
     ...notFollowed(state, asked.words),
     ...refusedTexts(state),
     ...missing(model, asked),
-    ...emptyGroup(model, asked.query.scope ?? {}),
+    ...(asked.query.filter ? [] : emptyGroup(model, asked.query.scope ?? {})),
   ].map(printable)
 }
 

@@ -21,6 +21,11 @@ export function columnsOf({ isTTY, columns }: PrintableOutput): number {
   return isTTY ? columns || usual.columns : Number.POSITIVE_INFINITY
 }
 
+/** The same. */
+export function rowsOf({ isTTY, rows }: PrintableOutput): number {
+  return isTTY ? rows || usual.rows : Number.POSITIVE_INFINITY
+}
+
 /**
  * What is shown now. With `isFull`, on a terminal in place of what was, on a screen of its own that leaves what was
  * written before it untouched, cut to its size; elsewhere below it, and only if it differs.
@@ -42,6 +47,10 @@ export class Screen {
   /** Infinite: it is no terminal. */
   get columns(): number {
     return columnsOf(this.#stdout)
+  }
+
+  get rows(): number {
+    return rowsOf(this.#stdout)
   }
 
   show({ text, last }: Frame): void {

@@ -3,8 +3,10 @@ import { type Asked, inContext, readAsked } from './asked.ts'
 import { isNamed } from './link-text.ts'
 import { printView } from './print-view.ts'
 import { isBundle, type ShownView } from './shown-view.ts'
+import { summaryText } from './tree-summary.ts'
 import { type TreeOptions, treeText } from './tree-text.ts'
-import { doneOrFailed, viewsCommand } from './views-command.ts'
+import type { Layout } from './verdict-text.ts'
+import { doneOrFailed, nothingWrong, problemsHelp, problemsOption, viewsCommand } from './views-command.ts'
 
 const rootLimit = 100
 /** As deep as JSON is nested. */
@@ -12,21 +14,31 @@ const maxDepth = 64
 
 /** `kas tree` */
 export const tree = viewsCommand({
-  usage: 'tree [KIND | KIND/NAME...] [-n NAMESPACE | -A] [-l SELECTOR] [--watch] [-o json|yaml]',
+  usage:
+    'tree [KIND | KIND/NAME...] [-n NAMESPACE | -A] [-l SELECTOR] [--problems] [--watch] [--no-pager] [-o json|yaml]',
   summary: 'shows what runs in a cluster, who belongs to whom, its health, and the cause',
-  help: doneOrFailed,
-  options: {},
+  help: `${problemsHelp}  --no-pager                          do not pipe what a screen has no room for into $KAS_PAGER (default: less -FRX)
+${doneOrFailed}`,
+  options: { ...problemsOption, 'no-pager': { type: 'boolean' } },
   outputs: ['json', 'yaml'],
   run(context) {
     const asked = readAsked(context.positionals, inContext(context.values, context.namespace))
+    const areNamed = asked.names.length > 0
+    const isWatching = context.values.watch === true
     return printView(context, {
       query: treeQuery(asked),
       asked,
       opens,
-      text: (model, layout, above) => treeText(model, layout, { ...treeOptions(asked), above }),
+      text: (model, layout, above) => {
+        const options = treeOptions(asked)
+        const text = treeText(model, layout, { ...options, above })
+        const isWhole = options.folds === true && !asked.query.filter
+        return `${areNamed ? '' : aboveText(text, model, layout, { isWatching, isWhole })}${text}`
+      },
+      isPaged: context.values['no-pager'] !== true,
       namespaces: asked.query.objects ? [] : (asked.query.scope?.namespaces ?? []),
       json: (model) => ({ state: model.state, counts: model.counts, rows: nested(model, '', new Set()) }),
-      nothing: 'nothing is found',
+      nothing: asked.query.filter ? nothingWrong : 'nothing is found',
     })
   },
 })
@@ -47,6 +59,23 @@ export function treeOptions(asked: Asked): TreeOptions {
     isAsked: (row) => isNamed(asked, row),
     ...(namespace !== undefined && others.length === 0 ? { namespace } : {}),
   }
+}
+
+/**
+ * What the tree comes to: where not all of it has room on the screen with its causes, some lines left for a pager's own,
+ * or for the tree; of all that there is, always.
+ */
+function aboveText(text: string, model: ShownView, layout: Layout, { isWatching, isWhole }: Above): string {
+  const { rows = Number.POSITIVE_INFINITY } = layout
+  const isLong = text.split('\n').length > rows
+  const room = isWatching ? Math.floor(rows / 2) : rows - 2
+  return isLong || isWhole ? summaryText(model, layout, isLong ? room : 1) : ''
+}
+
+interface Above {
+  readonly isWatching: boolean
+  /** all that there is is asked for */
+  readonly isWhole: boolean
 }
 
 type NestedRow = Row & { readonly children?: readonly NestedRow[]; readonly more?: number }

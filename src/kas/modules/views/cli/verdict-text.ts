@@ -57,6 +57,8 @@ export interface Layout {
   readonly now: number
   /** of the terminal; infinite: there is none */
   readonly columns: number
+  /** the same; absent: all have room */
+  readonly rows?: number
   /** what is folded is shown, too */
   readonly isVerbose: boolean
 }

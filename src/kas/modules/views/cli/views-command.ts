@@ -57,6 +57,13 @@ const viewsUsage = `  --kubeconfig FILE, --context NAME   of kas, as kubectl tak
   -v, --verbose                       also show what is hidden by default
 `
 
+/** Of a command that shows all, or what is wrong alone. */
+export const problemsOption = { problems: { type: 'boolean' } } as const
+export const problemsHelp =
+  '  --problems                          only what is progressing, missing, degraded or unknown\n'
+/** Of what is asked for, the root's page is empty. */
+export const nothingWrong = 'nothing that you may list is progressing, missing, degraded or unknown'
+
 /** Exit codes of a command that judges nothing, for its help. */
 export const doneOrFailed = '  exit code: 0 done, 1 it failed, 2 the command line is wrong\n'
 

@@ -1,0 +1,76 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { accessSync, constants } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { PrintableOutput } from '../../lib/printable-output.ts'
+import type { CliIo } from './command.ts'
+
+/** As git has it: it ends at once where all fits the screen, shows colours, and leaves what it has shown. */
+const usual = 'less -FRX'
+/** What a shell ends with that cannot start a program. */
+const notStarted: ReadonlySet<number | null> = new Set([126, 127])
+
+/**
+ * The command that shows long text a screen at a time: `KAS_PAGER` of the environment, else less, if it is there.
+ *
+ * @returns undefined: there is none, it is not wanted, or there is no terminal that can move
+ */
+export function pagerOf({ stdout, env }: Pick<CliIo, 'stdout' | 'env'>): string | undefined {
+  if (!stdout.isTTY || env.TERM === 'dumb') return undefined
+  const { KAS_PAGER: own } = env
+  if (own !== undefined) return own.trim() === '' || own.trim() === 'cat' ? undefined : own
+  return isThere('less', env.PATH) ? usual : undefined
+}
+
+function isThere(program: string, path = ''): boolean {
+  return path.split(delimiter).some((folder) => {
+    try {
+      accessSync(join(folder, program), constants.X_OK)
+      return folder !== ''
+    } catch {
+      return false // not here
+    }
+  })
+}
+
+/** Takes what is written for a terminal, and shows it by a pager once it is whole. */
+export class Pager {
+  readonly output: PrintableOutput
+  readonly #command: string
+  readonly #io: CliIo
+  #text = ''
+
+  constructor(command: string, io: CliIo) {
+    const { stdout } = io
+    this.#command = command
+    this.#io = io
+    this.output = new PrintableOutput({
+      isTTY: true,
+      columns: stdout.columns,
+      rows: stdout.rows,
+      write: (text: string) => {
+        this.#text += text
+      },
+    })
+  }
+
+  /** Resolves once who reads has seen enough. Where the pager cannot be started the text is written as it is. */
+  async show(): Promise<void> {
+    if (this.#text === '') return
+    const { env, stdout } = this.#io
+    const pager = spawn('sh', ['-c', this.#command], { env, stdio: ['pipe', 'inherit', 'inherit'] })
+    const exited = once(pager, 'exit')
+    pager.stdin.on('error', () => undefined) // it was left before the end of the text
+    pager.stdin.end(this.#text)
+    const stay = () => undefined // an interrupt is the pager's
+    this.#io.once?.('SIGINT', stay)
+    try {
+      const [code] = (await exited) as [number | null]
+      if (notStarted.has(code)) stdout.draw(this.#text)
+    } catch {
+      stdout.draw(this.#text) // there is no shell
+    } finally {
+      this.#io.off?.('SIGINT', stay)
+    }
+  }
+}

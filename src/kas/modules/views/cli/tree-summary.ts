@@ -1,0 +1,65 @@
+import { printable } from '../../../../lib/printable.ts'
+import { type ArgoWord, kasWords, type Row } from '../../../../proto/views-json.ts'
+import { culpritKey, culpritText } from './cause-text.ts'
+import { cut } from './lines.ts'
+import type { ShownView } from './shown-view.ts'
+import { verdictOf } from './shown-view.ts'
+import { isWell, kindText, type Layout, shapeOf } from './verdict-text.ts'
+
+/** `30 degraded, 380 healthy`: the worst first, those that are on no page among them. */
+export function countsText(counts: Readonly<Partial<Record<ArgoWord, number>>>): string {
+  const counted = kasWords.toReversed().filter((word) => (counts[word] ?? 0) > 0)
+  return counted.map((word) => `${counts[word]} ${word === '' ? 'without a verdict' : word.toLowerCase()}`).join(', ')
+}
+
+/**
+ * What a tree comes to, for a screen on which not all of it has room: how many roots have which verdict, and each cause
+ * on one line, the worst first.
+ *
+ * ```
+ * 424 roots: 30 degraded, 394 healthy
+ * ✗ shop/Deployment/web  2 Pods, e.g. web-6d4b9-x7k2p: OOMKilled
+ * … 12 more causes
+ * ```
+ *
+ * @param room - lines that it may have
+ * @returns lines, each with its end; empty: there are no roots
+ */
+export function summaryText(model: ShownView, { paint, columns }: Layout, room: number): string {
+  const { counts } = model
+  const total = Object.values(counts).reduce((sum, count) => sum + count, 0)
+  if (total === 0) return ''
+  const head = `${total} ${total === 1 ? 'root' : 'roots'}: ${countsText(counts)}`
+  const { rows, areAll } = causesOf(model)
+  const left = Math.max(0, room - 1)
+  const shown = rows.length > left || !areAll ? rows.slice(0, Math.max(0, left - 1)) : rows
+  const lines = shown.map((row) => cut(`${shapeOf(row, paint)} ${causeText(row)}`, columns))
+  const rest = restText(rows.length - shown.length, areAll)
+  return [head, ...lines, ...(rest && left > 0 ? [paint.faint(rest)] : [])].map((line) => `${line}\n`).join('')
+}
+
+/** @param areAll - else more roots that are not well are on no page */
+function restText(count: number, areAll: boolean): string {
+  if (areAll) return count === 0 ? '' : `… ${count} more ${count === 1 ? 'cause' : 'causes'}`
+  const those = 'those of roots that are not shown'
+  return count === 0 ? `… and ${those}` : `… ${count} more causes, and ${those}`
+}
+
+function causeText(row: Row): string {
+  const { k, n, ns = '', z } = row
+  const name = printable(`${ns === '' ? '' : `${ns}/`}${kindText(k)}/${n}`)
+  const cause = [culpritText(row), printable(z?.reason ?? ''), printable(z?.text ?? '')].filter(Boolean).join(': ')
+  return `${name}  ${cause}`
+}
+
+/** The first root of each cause. */
+function causesOf(model: ShownView): { readonly rows: readonly Row[]; readonly areAll: boolean } {
+  const roots = model.children('')
+  const byCause = new Map<string, Row>()
+  for (const row of roots) {
+    if (row.z && !byCause.has(culpritKey(row.z))) byCause.set(culpritKey(row.z), row)
+  }
+  const known = roots.filter((row) => !isWell(verdictOf(row))).length
+  const sick = kasWords.filter((word) => !isWell(word)).reduce((sum, word) => sum + (model.counts[word] ?? 0), 0)
+  return { rows: [...byCause.values()], areAll: known >= sick }
+}
