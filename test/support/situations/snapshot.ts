@@ -79,6 +79,25 @@ export class Snapshot implements World {
     return this.#evidence.get(uidOf(object)) ?? this.#evidence.get(placeOf(object)) ?? []
   }
 
+  allOf(kind: string, namespace?: string): readonly KubernetesObject[] {
+    const isIn = (one: KubernetesObject) => namespace === undefined || namespaceOf(one) === namespace
+    return [...this.#byPlace.values()].filter((one) => kindOf(one) === kind && isIn(one))
+  }
+
+  failedOf(object: KubernetesObject): readonly KubernetesObject[] {
+    return this.childrenOf(object).filter(
+      (one) => textAt(one, 'status.phase') === 'Failed' && textAt(one, 'status.reason') !== '',
+    )
+  }
+
+  definedOf(kind: string): readonly KubernetesObject[] {
+    return this.allOf(kind).filter(isBeingDeleted)
+  }
+
+  webhooksOf(): readonly KubernetesObject[] {
+    return webhookKinds.flatMap((kind) => this.allOf(kind))
+  }
+
   childrenOf(object: KubernetesObject): readonly KubernetesObject[] {
     return this.#children.get(object) ?? []
   }

@@ -14,6 +14,10 @@ export interface Around {
   /** why a kind (`group/Kind`) cannot be listed for long; undefined: it can, or nobody knows */
   listTroubleOf(kind: string): ListTrouble | undefined
   find(kind: string, namespace: string, name: string): KubernetesObject | undefined
+  /** all of one of `listedKinds` in a namespace, '' for one without: there are few */
+  allOf(kind: ListedKind, namespace: string): readonly KubernetesObject[]
+  /** children that have failed for good, as many as are read */
+  failedOf(object: KubernetesObject): readonly KubernetesObject[]
   /** all that an object is the owner of, StatefulSets of claims too */
   childrenOf(object: KubernetesObject): readonly KubernetesObject[]
   podsOf(namespace: string, selector: LabelTable): readonly KubernetesObject[]
@@ -31,6 +35,10 @@ export interface Around {
   /** what was found of the object before. @param isHidden - what it was found without; absent: nothing */
   before(object: KubernetesObject, isHidden?: IsHidden): Finding | undefined
 }
+
+const listed = ['networking.k8s.io/IngressClass', 'policy/PodDisruptionBudget'] as const
+export type ListedKind = (typeof listed)[number]
+export const listedKinds: ReadonlySet<string> = new Set(listed)
 
 export interface ListTrouble {
   /** ms since 1970 */

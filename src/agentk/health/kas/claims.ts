@@ -1,9 +1,10 @@
-import { entryAt, type KubernetesObject, namespaceOf, textAt } from '../../../kubernetes/object.ts'
+import { entryAt, type KubernetesObject, nameOf, namespaceOf, textAt, uidOf } from '../../../kubernetes/object.ts'
 import { createdOf } from '../../../kubernetes/time.ts'
 import { type Around, isMissing } from './around.ts'
 import { newest } from './evidence.ts'
 import { type Finding, finding, found, minute, ranks } from './finding.ts'
 
+const volumeKind = 'PersistentVolume'
 const classKind = 'storage.k8s.io/StorageClass'
 const classMs = minute
 const provisioningMs = 2 * minute
@@ -21,7 +22,11 @@ export function claim(object: KubernetesObject, around: Around): Finding | undef
   }
   if (phase === 'Bound') return undefined
   const className = textAt(object, 'spec.storageClassName')
-  if (isMissing(around, classKind, '', className)) {
+  const volumeName = textAt(object, 'spec.volumeName')
+  const taken = volumeName === '' ? undefined : takenVolume(object, volumeName, around)
+  if (taken) return taken
+  // a class without an object is one of volumes that are made by hand
+  if (volumeName === '' && isMissing(around, classKind, '', className)) {
     const text = `storage class ${className} does not exist`
     return found(object, now, {
       ...base,
@@ -41,6 +46,24 @@ export function claim(object: KubernetesObject, around: Around): Finding | undef
   }
   const storageClass = around.find(classKind, '', className)
   return unbound(object, around, textAt(storageClass, 'volumeBindingMode') === 'WaitForFirstConsumer')
+}
+
+/** The volume that it names is not there, or is of another claim. */
+function takenVolume(object: KubernetesObject, name: string, around: Around): Finding | undefined {
+  const { now } = around
+  const needs = [[volumeKind, '']] as const
+  const base = { rank: ranks.pod, since: createdOf(object, now), needs }
+  if (isMissing(around, volumeKind, '', name)) {
+    const text = `volume ${name} does not exist`
+    return found(object, now, { ...base, reason: 'VolumeMissing', text, grace: provisioningMs })
+  }
+  const volume = around.find(volumeKind, '', name)
+  const uid = textAt(volume, 'spec.claimRef.uid')
+  if (!volume || uid === '' || uid === uidOf(object)) return undefined
+  const place = `${textAt(volume, 'spec.claimRef.namespace')}/${textAt(volume, 'spec.claimRef.name')}`
+  const other = place === `${namespaceOf(object)}/${nameOf(object)}` ? `an earlier claim ${place}` : `claim ${place}`
+  const text = `volume "${name}" already bound to a different claim: it is ${textAt(volume, 'status.phase')}, of ${other}`
+  return found(object, now, { ...base, reason: 'FailedBinding', text, grace: provisioningMs })
 }
 
 const annotationOf = (claim: KubernetesObject, name: string) =>
@@ -67,6 +90,12 @@ function unbound(object: KubernetesObject, around: Around, waits: boolean): Find
   if (users.length === 0) return found(object, now, { ...base, reason: 'NotBound', text, grace: undefined })
   // the scheduler chooses a node first: that it finds none is the Pod's own finding
   const isChosen = chosenNodeOf(object) !== ''
+  const placed = waits && !isChosen ? users.find((pod) => textAt(pod, 'spec.nodeName') !== '') : undefined
+  if (placed) {
+    const text = `Pod ${nameOf(placed)} names its node itself (nodeName): the scheduler chooses none for the claim, which stays unbound`
+    const from = Math.max(createdOf(object, now) ?? 0, createdOf(placed, now) ?? now)
+    return found(object, now, { ...base, reason: 'NotBound', text, grace: classMs, from, needs })
+  }
   if (waits && !isChosen) {
     const text = 'its Pod has no node yet'
     return found(object, now, { ...base, rank: ranks.other, reason: 'NotBound', text, grace: undefined, needs })

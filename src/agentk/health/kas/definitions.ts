@@ -29,6 +29,16 @@ export function customResourceDefinition(object: KubernetesObject, around: Aroun
   return unconverted(object, around) ?? unlisted(object, around)
 }
 
+/** Its objects are to go first, and the API server fails to read or delete them. */
+export function endingDefinition(object: KubernetesObject, { now }: Around): Finding | undefined {
+  const failed = conditionsAt(object, now).find(
+    ({ type, status, reason }) => type === 'Terminating' && status === 'True' && reason === 'InstanceDeletionFailed',
+  )
+  if (!failed) return undefined
+  const { reason, message, since } = failed
+  return found(object, now, { reason, text: message, rank: ranks.foundation, since, grace: newMs })
+}
+
 /** Nobody answers its conversion webhook. With one version alone there is nothing to convert. */
 function unconverted(object: KubernetesObject, around: Around): Finding | undefined {
   const { now } = around

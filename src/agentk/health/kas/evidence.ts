@@ -30,6 +30,9 @@ const warnings: ReadonlySet<string> = new Set([
   'FailedBinding',
   'SyncLoadBalancerFailed',
   'FailedToRetrieveImagePullSecret',
+  'FailedResourceClaimCreation',
+  'VolumeFailedDelete',
+  'FailedDelete',
 ])
 
 /** An event counts so long after it was seen last: the API server forgets it then. ms */

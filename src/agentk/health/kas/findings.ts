@@ -2,8 +2,9 @@ import { conditionsAt } from '../../../kubernetes/conditions.ts'
 import { type KubernetesObject, kindOf, nameOf, textField } from '../../../kubernetes/object.ts'
 import type { Around } from './around.ts'
 import { horizontalPodAutoscaler } from './autoscalers.ts'
+import { budget } from './budgets.ts'
 import { claim } from './claims.ts'
-import { customResourceDefinition, definitionKind } from './definitions.ts'
+import { customResourceDefinition, definitionKind, endingDefinition } from './definitions.ts'
 import { deletionOf, namespace } from './deletion.ts'
 import { type Finding, found, minute, type Need, ranks } from './finding.ts'
 import { gateway, gatewayGroup } from './gateways.ts'
@@ -13,6 +14,7 @@ import { cronJob, job } from './jobs.ts'
 import { node } from './nodes.ts'
 import { podFinding } from './pods/pod.ts'
 import { service } from './services.ts'
+import { volume } from './volumes.ts'
 import { webhookConfiguration, webhookKinds } from './webhooks.ts'
 import { daemonSet, deployment, replicaSet, statefulSet } from './workloads.ts'
 
@@ -29,12 +31,20 @@ const rules: ReadonlyMap<string, Rule> = new Map<string, Rule>([
   ['batch/CronJob', cronJob],
   ['Node', node],
   ['PersistentVolumeClaim', claim],
+  ['PersistentVolume', volume],
   ['Service', service],
+  ['policy/PodDisruptionBudget', budget],
   ['networking.k8s.io/Ingress', ingress],
   ['autoscaling/HorizontalPodAutoscaler', horizontalPodAutoscaler],
   ['apiregistration.k8s.io/APIService', apiService],
   [definitionKind, customResourceDefinition],
   ...webhookKinds.map((kind): [string, Rule] => [kind, webhookConfiguration]),
+])
+
+/** Of what is being deleted, by `group/Kind`: what its conditions say. */
+const deletionRules: ReadonlyMap<string, Rule> = new Map<string, Rule>([
+  ['Namespace', namespace],
+  [definitionKind, endingDefinition],
 ])
 
 function ruleOf(kind: string): Rule | undefined {
@@ -65,7 +75,7 @@ export function findingsOf(object: KubernetesObject, around: Around): readonly F
 function findingOf(object: KubernetesObject, around: Around): Finding | undefined {
   const kind = kindOf(object)
   if (textField(object.metadata, 'deletionTimestamp') === '') return ruleOf(kind)?.(object, around)
-  return (kind === 'Namespace' ? namespace(object, around) : undefined) ?? deletionOf(object, around.now)
+  return deletionRules.get(kind)?.(object, around) ?? deletionOf(object, around.now)
 }
 
 /** What answers for a group may restart. ms */

@@ -1,6 +1,6 @@
 import { type KubernetesObject, kindOf, namespaceOf } from '../../../kubernetes/object.ts'
 import type { ArgoStatus } from '../argo/health.ts'
-import type { Around, IsHidden, ListTrouble } from './around.ts'
+import type { Around, IsHidden, ListedKind, ListTrouble } from './around.ts'
 import type { Evidence } from './evidence.ts'
 import type { Finding, Need } from './finding.ts'
 import type { LabelTable } from './read.ts'
@@ -33,6 +33,14 @@ export class Hidden implements Around {
 
   find(kind: string, namespace: string, name: string): KubernetesObject | undefined {
     return this.#isHidden([kind, namespace]) ? undefined : this.#around.find(kind, namespace, name)
+  }
+
+  allOf(kind: ListedKind, namespace: string): readonly KubernetesObject[] {
+    return this.#seen(this.#around.allOf(kind, namespace))
+  }
+
+  failedOf(object: KubernetesObject): readonly KubernetesObject[] {
+    return this.#seen(this.#around.failedOf(object))
   }
 
   childrenOf(object: KubernetesObject): readonly KubernetesObject[] {

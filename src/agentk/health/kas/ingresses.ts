@@ -1,8 +1,19 @@
-import { type KubernetesObject, listAt, listField, namespaceOf, textAt, textField } from '../../../kubernetes/object.ts'
+import {
+  at,
+  entryAt,
+  type KubernetesObject,
+  listAt,
+  listField,
+  namespaceOf,
+  numberAt,
+  textAt,
+  textField,
+} from '../../../kubernetes/object.ts'
 import { createdOf } from '../../../kubernetes/time.ts'
 import { type Around, isMissing } from './around.ts'
 import { type Finding, type Found, found, minute, ranks } from './finding.ts'
 
+const classKind = 'networking.k8s.io/IngressClass'
 /** What an Ingress names may come a moment after it. ms */
 const newMs = minute
 
@@ -17,8 +28,12 @@ export function ingress(object: KubernetesObject, around: Around): Finding | und
     const needs = [['Service', namespace]] as const
     return absent({ reason: 'BackendMissing', text: `service ${service} does not exist`, needs })
   }
+  const port = missingPort(object, around)
+  if (port !== undefined) {
+    const needs = [['Service', namespace]] as const
+    return absent({ reason: 'BackendPortMissing', text: port, needs })
+  }
   const className = textAt(object, 'spec.ingressClassName')
-  const classKind = 'networking.k8s.io/IngressClass'
   if (isMissing(around, classKind, '', className)) {
     const text = `ingress class ${className} does not exist`
     return absent({ reason: 'IngressClassMissing', text, needs: [[classKind, '']] })
@@ -32,8 +47,60 @@ export function ingress(object: KubernetesObject, around: Around): Finding | und
   const broken = brokenBackend(object, around)
   if (broken) return broken
   if (listAt(object, 'status.loadBalancer.ingress').length > 0) return undefined
-  const text = 'no address yet'
-  return found(object, now, { reason: 'AddressPending', text, rank: ranks.other, since: created, grace: undefined })
+  const base = { rank: ranks.other, since: created }
+  const named = around.find(classKind, '', className)
+  if (named) {
+    const controller = textAt(named, 'spec.controller')
+    const text = `no address yet: class ${className} is for the controller ${controller}`
+    return found(object, now, { ...base, reason: 'AddressPending', text, grace: undefined, needs: [[classKind, '']] })
+  }
+  const classes = isUnclaimed(object, around) ? around.allOf(classKind, '') : undefined
+  if (classes?.length === 0) {
+    const text = 'no address yet: it names no class, and there is no ingress class'
+    return found(object, now, { ...base, reason: 'AddressPending', text, grace: undefined, needs: [[classKind, '']] })
+  }
+  if (classes) {
+    const text = 'no address: it names no class, and no class is the default'
+    return found(object, now, {
+      ...base,
+      reason: 'IngressClassMissing',
+      text,
+      grace: unclaimedMs,
+      needs: [[classKind, '']],
+    })
+  }
+  return found(object, now, { ...base, reason: 'AddressPending', text: 'no address yet', grace: undefined })
+}
+
+/** A controller that serves what names no class gives an address sooner. ms */
+const unclaimedMs = 5 * minute
+
+/** No controller is asked to serve it, but for those that serve what names no class. */
+function isUnclaimed(object: KubernetesObject, around: Around): boolean {
+  const isNamed =
+    textAt(object, 'spec.ingressClassName') !== '' ||
+    entryAt(object, 'metadata.annotations', 'kubernetes.io/ingress.class') !== ''
+  if (isNamed || !around.isLive(classKind, '')) return false
+  const isDefault = (one: KubernetesObject) =>
+    entryAt(one, 'metadata.annotations', 'ingressclass.kubernetes.io/is-default-class') === 'true'
+  return !around.allOf(classKind, '').some(isDefault)
+}
+
+/** A port that it names and that its Service does not have. */
+function missingPort(object: KubernetesObject, around: Around): string | undefined {
+  for (const service of backendServices(object)) {
+    const name = textField(service, 'name')
+    const found = around.find('Service', namespaceOf(object), name)
+    const ports = listAt(found, 'spec.ports')
+    // one of another name in the DNS has ports of its own
+    if (!found || ports.length === 0) continue
+    const [byName, byNumber] = [textAt(service, 'port.name'), numberAt(service, 'port.number')]
+    const isIt = (port: KubernetesObject) =>
+      byName === '' ? port.port === byNumber : textField(port, 'name') === byName
+    if ((byName !== '' || byNumber !== undefined) && !ports.some(isIt))
+      return `service ${name} has no port ${byName === '' ? byNumber : `named "${byName}"`}`
+  }
+  return undefined
 }
 
 /** Reason of one that sends to a Service which is Degraded: it is as it should be, and what is behind it is not. */
@@ -52,12 +119,14 @@ function brokenBackend(object: KubernetesObject, around: Around): Finding | unde
   return undefined
 }
 
+function backendServices(ingress: KubernetesObject): readonly unknown[] {
+  const paths = listAt(ingress, 'spec.rules').flatMap((rule) => listField(rule.http, 'paths'))
+  return [at(ingress, 'spec.defaultBackend.service'), ...paths.map((path) => at(path, 'backend.service'))]
+}
+
 /** Names of the Services that it sends requests to, each once. */
 export function backendsOf(ingress: KubernetesObject): readonly string[] {
-  const names = new Set([textAt(ingress, 'spec.defaultBackend.service.name')])
-  for (const rule of listAt(ingress, 'spec.rules')) {
-    for (const path of listField(rule.http, 'paths')) names.add(textAt(path, 'backend.service.name'))
-  }
+  const names = new Set(backendServices(ingress).map((service) => textField(service, 'name')))
   names.delete('')
   return [...names]
 }

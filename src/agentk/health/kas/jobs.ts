@@ -29,12 +29,24 @@ export function job(object: KubernetesObject, around: Around): Finding | undefin
     const since = conditionsAt(object, now).find(({ type, status }) => type === 'Suspended' && status === 'True')?.since
     return finding('Suspended', { reason: 'Suspended', text: 'the Job is suspended', rank: ranks.other, since })
   }
+  if (numberAt(object, 'spec.parallelism') === 0) {
+    return finding('Suspended', { reason: 'Suspended', text: 'its parallelism is 0', rank: ranks.other })
+  }
+  const manager = textAt(object, 'spec.managedBy')
+  if (manager !== '' && manager !== ownController && textAt(object, 'status.startTime') === '') {
+    const text = `waits for ${manager}, which manages it`
+    const since = createdOf(object, now)
+    return found(object, now, { reason: 'WaitsForManager', text, rank: ranks.other, since, grace: undefined })
+  }
   const refused = refusedByEvents(object, around, missingOfJob(object))
   if (refused) return refused
   const since = timeOf(textAt(object, 'status.startTime'), now) ?? createdOf(object, now)
   const text = 'the Job is not finished'
   return found(object, now, { reason: 'Running', text, rank: ranks.summary, since, grace: undefined })
 }
+
+/** Of Jobs that no other controller manages. */
+const ownController = 'kubernetes.io/job-controller'
 
 function deadlineOf(job: KubernetesObject): string {
   const seconds = numberAt(job, 'spec.activeDeadlineSeconds')
@@ -63,6 +75,8 @@ export function cronJob(object: KubernetesObject, around: Around): Finding | und
   if (at(object, 'spec.suspend') === true) {
     return finding('Suspended', { reason: 'Suspended', text: 'the CronJob is suspended', rank: ranks.other })
   }
+  const refused = refusedByEvents(object, around, 1)
+  if (refused) return refused
   const needs = [['batch/Job', namespaceOf(object)]] as const
   const base = { reason: lastRunFailed, rank: ranks.summary, grace: 0 }
   const jobs = around.childrenOf(object).filter((child) => kindOf(child) === 'batch/Job')

@@ -8,6 +8,34 @@ import { type Finding, finding, found, minute, ranks } from './finding.ts'
 const newMs = 5 * minute
 const pressures: ReadonlySet<string> = new Set(['MemoryPressure', 'DiskPressure', 'PIDPressure'])
 
+/** Conditions of node-problem-detector and its like that are bad where they are True. Of another type True may be good. */
+const problems: ReadonlySet<string> = new Set([
+  'KernelDeadlock',
+  'ReadonlyFilesystem',
+  'CorruptDockerOverlay2',
+  'CperHardwareErrorFatal',
+  'XfsShutdown',
+  'FilesystemCorruptionProblem',
+  'DiskProblem',
+  'KubeletProblem',
+  'KubeletUnhealthy',
+  'ContainerRuntimeProblem',
+  'ContainerRuntimeUnhealthy',
+  'FrequentKubeletRestart',
+  'FrequentDockerRestart',
+  'FrequentContainerdRestart',
+  'FrequentUnregisterNetDevice',
+  'GcpHealthCheckerKubelet',
+])
+/** Conditions of node monitoring agents that are bad where they are False. */
+const readiness: ReadonlySet<string> = new Set([
+  'KernelReady',
+  'StorageReady',
+  'NetworkingReady',
+  'ContainerRuntimeReady',
+  'AcceleratedHardwareReady',
+])
+
 export const isNotReady = (reason: string) => reason === 'NodeNotReady' || reason === 'NodeUnreachable'
 
 export function node(object: KubernetesObject, { now }: Around): Finding | undefined {
@@ -21,7 +49,10 @@ export function node(object: KubernetesObject, { now }: Around): Finding | undef
     const text = `node ${name}: ${ready.message || ready.reason}`
     return found(object, now, { ...base, reason, text, since: ready.since, grace: newMs, from })
   }
-  const pressed = conditions.find(({ type, status }) => pressures.has(type) && status === 'True')
+  const pressed = conditions.find(
+    ({ type, status }) =>
+      (status === 'True' && (pressures.has(type) || problems.has(type))) || (status === 'False' && readiness.has(type)),
+  )
   if (pressed) {
     const text = `node ${name}: ${pressed.message || pressed.reason}`
     return found(object, now, { ...base, reason: pressed.type, text, since: pressed.since, grace: 0 })

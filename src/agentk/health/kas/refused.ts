@@ -59,12 +59,45 @@ export function refusedByEvents(object: KubernetesObject, around: Around, missin
   })
 }
 
-/** A Pod that was made since then is newer evidence. */
+/** Of what has more Pods than it should have, and may not delete them. @param extra - Pods */
+export function deletionRefused(
+  object: KubernetesObject,
+  around: Around,
+  extra: number,
+  rank: Rank,
+): Finding | undefined {
+  if (extra <= 0) return undefined
+  const condition = conditionsAt(object, around.now).find(
+    ({ type, status, reason }) => type === 'ReplicaFailure' && status === 'True' && reason === 'FailedDelete',
+  )
+  const event = newest(around.eventsOf(object).filter(({ reason }) => reason === 'FailedDelete'))
+  const refusal = condition ?? event
+  if (!refusal) return undefined
+  const { message } = refusal
+  const reason = reasonOfRefusal(message)
+  return found(object, around.now, {
+    reason: reason === 'FailedCreate' ? 'FailedDelete' : reason,
+    text: quoted(message),
+    rank,
+    since: condition ? condition.since : event?.first,
+    last: condition ? undefined : event?.last,
+    grace: refusedMs,
+    about: reason === 'WebhookFailed' ? webhookOf(message) : '',
+    count: extra,
+    needs: condition ? [] : [['Event', namespaceOf(object)]],
+  })
+}
+
+const webhookOf = (message: string) => /webhook "([^"]{1,253})"/.exec(searched(message))?.[1] ?? ''
+
+/** A Pod, or a Job of a CronJob, that was made since then is newer evidence. */
 function hasMadeSince(object: KubernetesObject, around: Around, time: number): boolean {
   return around
     .childrenOf(object)
-    .some((child) => kindOf(child) === 'Pod' && (createdOf(child, around.now) ?? 0) > time)
+    .some((child) => made.has(kindOf(child)) && (createdOf(child, around.now) ?? 0) > time)
 }
+
+const made: ReadonlySet<string> = new Set(['Pod', 'batch/Job'])
 
 interface Refusal extends Pick<Found, 'since' | 'last' | 'needs'> {
   readonly message: string
@@ -83,18 +116,20 @@ function refused(object: KubernetesObject, around: Around, { message, missing, .
     grace: room ? undefined : refusedMs,
     from: last?.from,
     needs: [...(rest.needs ?? []), ...(room ?? last?.needs ?? [])],
-    about: reason === 'WebhookFailed' ? (/webhook "([^"]{1,253})"/.exec(searched(message))?.[1] ?? '') : '',
+    about: reason === 'WebhookFailed' ? webhookOf(message) : '',
     count: missing,
   })
 }
 
 /** What controllers and the API server write before what matters: a row has no room for it. */
 const before = [
-  /^create Pod \S{1,253} in StatefulSet \S{1,253} failed error: /i,
-  /^Error creating: /,
+  /^create (?:Pod|Claim) \S{1,253}(?: for Pod \S{1,253})? in StatefulSet \S{1,253} failed error: /i,
+  /^failed to create PVC \S{1,253}: /,
+  /^Error (?:creating(?: job)?|deleting): /,
+  /^Delete Pod \S{1,253} in StatefulSet \S{1,253} failed error: /i,
   /^Internal error occurred: /,
   // that Pod was never there, and the next one has another name
-  /^pods "[^"]{1,253}" is forbidden: /,
+  /^(?:pods|jobs\.batch|persistentvolumeclaims) "[^"]{1,253}" is forbidden: /,
 ]
 /** What stands between a webhook's name and why it was not asked. */
 const calling =

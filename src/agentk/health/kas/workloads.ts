@@ -1,9 +1,20 @@
 import { conditionsAt, isUnobserved } from '../../../kubernetes/conditions.ts'
-import { at, type KubernetesObject, numberAt } from '../../../kubernetes/object.ts'
+import {
+  at,
+  entryAt,
+  type KubernetesObject,
+  kindOf,
+  nameOf,
+  namespaceOf,
+  numberAt,
+  textAt,
+} from '../../../kubernetes/object.ts'
 import { deployment as argoDeployment } from '../argo/workloads.ts'
 import type { Around } from './around.ts'
+import { failingAgain } from './failing-again.ts'
 import { type Finding, finding, found, ranks } from './finding.ts'
-import { refusedByCondition, refusedByEvents } from './refused.ts'
+import { isEnding } from './read.ts'
+import { deletionRefused, refusedByCondition, refusedByEvents } from './refused.ts'
 
 export function deployment(object: KubernetesObject, around: Around): Finding | undefined {
   const { now } = around
@@ -28,6 +39,8 @@ export function deployment(object: KubernetesObject, around: Around): Finding | 
 }
 
 export function replicaSet(object: KubernetesObject, around: Around): Finding | undefined {
+  const again = failingAgain(object, around) ?? deletionRefused(object, around, extraReplicas(object), ranks.other)
+  if (again) return again
   const missing = missingReplicas(object, 'replicas')
   const refused = refusedByCondition(object, around, Math.max(missing, 1), ranks.other)
   // all were made since: its controller takes the condition back
@@ -35,12 +48,48 @@ export function replicaSet(object: KubernetesObject, around: Around): Finding | 
 }
 
 export function statefulSet(object: KubernetesObject, around: Around): Finding | undefined {
-  return refusedByEvents(object, around, missingReplicas(object, 'replicas'))
+  const stuck = stuckRevision(object, around) ?? deletionRefused(object, around, extraReplicas(object), ranks.other)
+  return stuck ?? refusedByEvents(object, around, missingReplicas(object, 'replicas'))
+}
+
+/**
+ * Its template was changed while a Pod of the revision before fails. The controller replaces a Pod only once all of them are ready,
+ * so that the change does not reach it.
+ */
+function stuckRevision(object: KubernetesObject, around: Around): Finding | undefined {
+  const { now } = around
+  const [current, update] = [textAt(object, 'status.currentRevision'), textAt(object, 'status.updateRevision')]
+  if (isUnobserved(object) || update === '' || current === update) return undefined
+  if (textAt(object, 'spec.podManagementPolicy') === 'Parallel') return undefined
+  const isOnDelete = textAt(object, 'spec.updateStrategy.type') === 'OnDelete'
+  const pods = around.childrenOf(object).filter((child) => kindOf(child) === 'Pod' && !isEnding(child))
+  const old = pods.filter((pod) => ![update, ''].includes(entryAt(pod, 'metadata.labels', 'controller-revision-hash')))
+  const sorted = old.toSorted((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1))
+  const stuck = sorted.find((pod) => around.wordOf(pod) === 'Degraded')
+  if (!stuck || isOnDelete) return undefined
+  const first = around.findingsOf(stuck)[0]
+  const text = `${nameOf(stuck)} is of the revision before, and fails: ${first?.text ?? ''}; the controller replaces it only once it is ready: delete it`
+  const needs = [['Pod', namespaceOf(object)] as const, ...(first?.needs ?? []).filter(([kind]) => kind !== 'Pod')]
+  return found(object, now, {
+    reason: 'OldRevisionFails',
+    text,
+    // before the failure of the Pod, which is mended by then
+    rank: ranks.foundation,
+    since: first?.since,
+    last: first?.last,
+    grace: 0,
+    count: Math.max(old.length, 1),
+    needs,
+  })
 }
 
 export function daemonSet(object: KubernetesObject, around: Around): Finding | undefined {
-  return refusedByEvents(object, around, missingOfDaemonSet(object))
+  const extra = numberAt(object, 'status.numberMisscheduled') ?? 0
+  const refused = deletionRefused(object, around, extra, ranks.other)
+  return refused ?? refusedByEvents(object, around, missingOfDaemonSet(object))
 }
+
+const extraReplicas = (object: KubernetesObject) => -missingReplicas(object, 'replicas')
 
 /** Pods that a ReplicaSet, StatefulSet or Deployment lacks. `has`: the field of its status that counts them. */
 function missingReplicas(object: KubernetesObject, has: string): number {

@@ -41,7 +41,7 @@ t.test('each kind that Argo CD judges has a rule', { skip: absent }, async (t) =
   t.same(kindsWithoutRule(['example.com/Thing', 'Pod', 'kiali.io/Kiali'], []), ['example.com/Thing', 'kiali.io/Kiali'])
 })
 
-for (const name of ['causes', 'causes-kubelet']) {
+for (const name of ['causes', 'causes-kubelet', 'causes-reports']) {
   const file = join(folder, `${name}.json`)
   const skip = existsSync(file) ? false : 'needs KAS_VECTORS'
   t.test(`${name}: each root has its cause, in whatever order objects come`, { skip }, async (t) => {

@@ -1,4 +1,12 @@
-import { field, type KubernetesObject, listField, numberAt, textAt, textField } from '../../../../kubernetes/object.ts'
+import {
+  at,
+  field,
+  type KubernetesObject,
+  listField,
+  numberAt,
+  textAt,
+  textField,
+} from '../../../../kubernetes/object.ts'
 import { timeOf } from '../../../../kubernetes/time.ts'
 import type { Evidence } from '../evidence.ts'
 import type { Finding } from '../finding.ts'
@@ -96,8 +104,18 @@ export function endedLife({ status }: Container, of: 'state' | 'lastState', now:
 /** Whether the kubelet starts it again after it has ended so. */
 export function restarts(pod: KubernetesObject, { place, spec }: Container, { exitCode }: EndedLife): boolean {
   const policy = textField(spec, 'restartPolicy') || textAt(pod, 'spec.restartPolicy') || 'Always'
+  if (exitCode !== undefined && listField(spec, 'restartPolicyRules').some((rule) => restartsBy(rule, exitCode)))
+    return true
   if (policy === 'Never') return false
   return exitCode !== 0 || (policy === 'Always' && place !== 'init')
+}
+
+/** A rule of a container's own, from Kubernetes 1.34 on: it goes before the policy. */
+function restartsBy(rule: KubernetesObject, exitCode: number): boolean {
+  if (textField(rule, 'action') !== 'Restart' && textField(rule, 'action') !== 'RestartAllContainers') return false
+  const values = at(rule, 'exitCodes.values')
+  const isAmong = Array.isArray(values) && values.includes(exitCode)
+  return textAt(rule, 'exitCodes.operator') === 'NotIn' ? !isAmong : isAmong
 }
 
 /** exit codes by signals are this and the signal */

@@ -1,4 +1,4 @@
-import { namespaceOf, textField } from '../../../../kubernetes/object.ts'
+import { type KubernetesObject, listField, namespaceOf, textAt, textField } from '../../../../kubernetes/object.ts'
 import { type Evidence, newest } from '../evidence.ts'
 import { type Finding, found, minute, ranks } from '../finding.ts'
 import { searched } from '../text.ts'
@@ -24,9 +24,10 @@ export function imageOf(context: PodContext, container: Container): Finding | un
   if (!waiting) return undefined
   const { pod, now } = context
   const base = { rank: ranks.container, since: context.since, about: container.name }
-  const image = textField(container.spec, 'image') || textField(container.status, 'image')
+  const own = textField(container.spec, 'image') || textField(container.status, 'image')
+  const { image, of } = pulledImage(pod, own, waiting.message)
   if (brokenReasons.has(waiting.reason)) {
-    const text = `container ${container.name}: image ${image}: ${waiting.message}`
+    const text = `container ${container.name}: image ${image}${of}: ${waiting.message}`
     return found(pod, now, { ...base, reason: waiting.reason, text, grace: 0 })
   }
   if (!pullReasons.has(waiting.reason)) return undefined
@@ -34,7 +35,7 @@ export function imageOf(context: PodContext, container: Container): Finding | un
   const reason = kept?.reason ?? reasonOf(answer, image, waiting.reason)
   const text =
     kept?.text ??
-    `container ${container.name}: image ${image}: ${shortened(answer, image) || waiting.message || waiting.reason}`
+    `container ${container.name}: image ${image}${of}: ${shortened(answer, image) || waiting.message || waiting.reason}`
   const secret = refusedReasons.has(reason) ? unreadSecret(context.evidence) : ''
   const isBySecret = secret !== '' && !text.endsWith(secret)
   return found(pod, now, {
@@ -45,6 +46,14 @@ export function imageOf(context: PodContext, container: Container): Finding | un
     from: fromOf(context, container),
     needs: kept && !isBySecret ? kept.needs : isOfEvent || isBySecret ? [['Event', namespaceOf(pod)]] : [],
   })
+}
+
+/** The image that the kubelet names: of a volume it is none of the container's own. */
+function pulledImage(pod: KubernetesObject, own: string, message: string): { image: string; of: string } {
+  const named = /(?:pulling|pull|unpack) image "([^"]{1,1024})"/.exec(searched(message))?.[1]
+  if (named === undefined || named === own) return { image: own, of: '' }
+  const volume = listField(pod.spec, 'volumes').find((one) => textAt(one, 'image.reference') === named)
+  return volume ? { image: named, of: ` (of volume ${textField(volume, 'name')})` } : { image: own, of: '' }
 }
 
 /** The registry does not show the image to who comes without the right secret. */

@@ -2,8 +2,8 @@ import { conditionAt, conditionStatus } from '../../../../kubernetes/conditions.
 import { field, type KubernetesObject, textField } from '../../../../kubernetes/object.ts'
 import { createdOf, timeOf } from '../../../../kubernetes/time.ts'
 import type { Around } from '../around.ts'
-import { type Finding, worstOf } from '../finding.ts'
-import { type Container, containersOf, type PodContext, waitingOf } from './container.ts'
+import { type Finding, found, ranks, worstOf } from '../finding.ts'
+import { type Container, containersOf, endedLife, type PodContext, runningSince, waitingOf } from './container.ts'
 import { crashOf } from './crashes.ts'
 import { creatingOf, isCreating, waitsOf } from './creating.ts'
 import { failedPod } from './failed.ts'
@@ -22,9 +22,35 @@ export function podFinding(pod: KubernetesObject, around: Around): Finding | und
   const containers = containersOf(pod)
   const context = contextOf(pod, around)
   if (containers.length === 0) return context.ready === 'True' ? undefined : creatingOf(context, undefined)
+  const beside = runsOn(context, containers)
+  if (beside) return beside
   const isInitializing = containers.some(isOnItsWay)
   const found = containers.map((one) => ofContainer(context, one, isInitializing))
   return worstOf(found) ?? unreadyPod(context)
+}
+
+/** Of a Pod that is to end: a container has ended well, and another one runs on. */
+function runsOn(context: PodContext, containers: readonly Container[]): Finding | undefined {
+  const { pod, now } = context
+  if (textField(pod.spec, 'restartPolicy') === 'Always' || textField(pod.spec, 'restartPolicy') === '') return undefined
+  const main = containers.filter(({ place }) => place === 'main')
+  const ended = main.flatMap((container) => {
+    const life = endedLife(container, 'state', now)
+    return life?.exitCode === 0 ? [{ name: container.name, finished: life.finished }] : []
+  })
+  const running = main.filter((one) => runningSince(one, now) !== undefined)
+  const [first] = ended
+  if (!first || running.length === 0 || ended.length + running.length < main.length) return undefined
+  const names = running.map(({ name }) => name).join(', ')
+  const text = `container ${first.name} has ended (exit code 0), ${names} runs on: the Pod does not end`
+  return found(pod, now, {
+    reason: 'RunsOn',
+    text,
+    rank: ranks.container,
+    since: first.finished,
+    grace: undefined,
+    about: first.name,
+  })
 }
 
 /** @param isInitializing - others wait for an init container, which has its own finding */

@@ -46,7 +46,7 @@ export function withNodes(
   }
 }
 
-const listed = (names: readonly string[]) =>
+export const listed = (names: readonly string[]) =>
   [...names.slice(0, maxNamed), ...(names.length > maxNamed ? ['…'] : [])].join(', ')
 
 function isInTheWay(pod: KubernetesObject, taint: KubernetesObject): boolean {

@@ -1,4 +1,5 @@
 import {
+  isBeingDeleted,
   type KubernetesObject,
   kindOf,
   listAt,
@@ -9,20 +10,24 @@ import {
 } from '../../../../kubernetes/object.ts'
 import type { Around } from '../around.ts'
 import { metricGroupsOf } from '../autoscalers.ts'
-import { conversionService, definitionKind } from '../definitions.ts'
+import { conversionService, definedKind, definitionKind } from '../definitions.ts'
 import { type Finding, ranks, severityOf } from '../finding.ts'
 import { backendNotReady, backendsOf } from '../ingresses.ts'
 import { isNotReady } from '../nodes.ts'
 import { isOfCreation } from '../pods/creating.ts'
 import { claimNamesOf, isEnding } from '../read.ts'
 import { isWithoutEndpoints, selectorOf } from '../services.ts'
-import { webhookKinds } from '../webhooks.ts'
+import { isAskedForDeletion as isAsked, webhookKinds } from '../webhooks.ts'
 
 /** What explanations read of others. */
 export interface Surroundings extends Around {
   apiServicesOf(group: string): readonly KubernetesObject[]
   /** configurations that have a webhook of a name */
   webhooksNamed(name: string): readonly KubernetesObject[]
+  /** configurations of admission webhooks */
+  webhooksOf(): readonly KubernetesObject[]
+  /** of a custom kind, those that are being deleted */
+  definedOf(kind: string): readonly KubernetesObject[]
   /** what is being deleted in a namespace */
   deletedIn(namespace: string): readonly KubernetesObject[]
 }
@@ -62,6 +67,7 @@ export function explanationOf(
   if (reason === 'WebhookFailed') {
     return { ...byAny(finding.about === '' ? [] : around.webhooksNamed(finding.about)), isNamed: true }
   }
+  if (reason === 'DeletionBlocked' && kind !== 'Pod' && kind !== 'Namespace') return ofDeletion(object, finding, around)
   if (webhookKinds.includes(kind)) return byService(object, finding, around)
   switch (kind) {
     case 'Pod':
@@ -92,7 +98,12 @@ function ofPod(pod: KubernetesObject, { reason, text }: Finding, around: Surroun
   if (reason === 'NotScheduled') return { objects: claimsOf(pod, around), explains: isUnbound, isTheirs: false }
   if (reason === 'NodeNotReady' || reason === 'TerminatingStuck' || isOfCreation(reason)) {
     const node = around.find('Node', '', textAt(pod, 'spec.nodeName'))
-    return { objects: node ? [node] : [], explains: (one) => isNotReady(one.reason), isTheirs: false }
+    const claims = isOfCreation(reason) ? claimsOf(pod, around) : []
+    const webhooks = reason === 'TerminatingStuck' ? deletionWebhooks(pod, around) : []
+    const explains = (one: Finding) =>
+      isNotReady(one.reason) || isUnbound(one) || (webhooks.length > 0 && one.reason === 'WebhookServiceMissing')
+    const nodes = node ? [node] : []
+    return { objects: [...nodes, ...claims, ...webhooks], explains, isTheirs: false }
   }
   if (reason !== 'Unschedulable') return none
   // a claim that waits for its Pod's node is no reason for there being none
@@ -139,6 +150,22 @@ function byServicesOf(ingress: KubernetesObject, around: Surroundings): Explanat
   return { objects: present(services), explains: ({ reason }) => reason === 'NoReadyEndpoints', isTheirs: true }
 }
 
+const isBlocked = ({ reason }: Finding) => reason === 'DeletionBlocked' || reason === 'TerminatingStuck'
+
+/** Kubernetes' own finalizers wait for others that are being deleted: these are why. */
+function ofDeletion(object: KubernetesObject, { text }: Finding, around: Surroundings): Explanation {
+  if (kindOf(object) === definitionKind) {
+    return { objects: around.definedOf(definedKind(object)), explains: isBlocked, isTheirs: false }
+  }
+  if (!/\bforegroundDeletion\b/.test(text)) return none
+  return { objects: around.childrenOf(object).filter(isBeingDeleted), explains: isBlocked, isTheirs: false }
+}
+
+/** Webhooks that are asked before a Pod may be deleted. */
+function deletionWebhooks(pod: KubernetesObject, around: Surroundings): readonly KubernetesObject[] {
+  return around.webhooksOf().filter((one) => listAt(one, 'webhooks').some((webhook) => isAsked(webhook, pod)))
+}
+
 function ofNamespace(namespace: KubernetesObject, { reason, text }: Finding, around: Surroundings): Explanation {
   if (reason === 'DiscoveryFailed') {
     const named = [...text.matchAll(/([a-z0-9][a-z0-9.-]{0,252})\/(v[0-9][a-z0-9]{0,62})/g)]
@@ -146,6 +173,5 @@ function ofNamespace(namespace: KubernetesObject, { reason, text }: Finding, aro
     return byAny(present([...names].map((name) => around.find(apiServiceKind, '', name))))
   }
   if (reason !== 'SomeFinalizersRemain') return none
-  const isBlocked = ({ reason }: Finding) => reason === 'DeletionBlocked' || reason === 'TerminatingStuck'
   return { objects: around.deletedIn(nameOf(namespace)), explains: isBlocked, isTheirs: false }
 }

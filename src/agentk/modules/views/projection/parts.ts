@@ -21,16 +21,33 @@ const metadata = [
 const annotations: Readonly<Record<string, readonly string[]>> = {
   'apps/ReplicaSet': ['deployment.kubernetes.io/revision'],
   PersistentVolumeClaim: ['volume.kubernetes.io/selected-node', 'volume.kubernetes.io/storage-provisioner'],
+  'networking.k8s.io/Ingress': ['kubernetes.io/ingress.class'],
+  'networking.k8s.io/IngressClass': ['ingressclass.kubernetes.io/is-default-class'],
   'autoscaling/HorizontalPodAutoscaler': ['autoscaling.alpha.kubernetes.io/conditions'],
 }
 
-const container = ['name', 'image', 'restartPolicy', 'readinessProbe.periodSeconds', 'resources.limits.memory']
+const container = [
+  'name',
+  'image',
+  'restartPolicy',
+  'restartPolicyRules',
+  'readinessProbe.periodSeconds',
+  'resources.limits.memory',
+]
 const containerStatus = ['name', 'image', 'ready', 'started', 'restartCount', 'state', 'lastState']
 const of = (list: string, fields: readonly string[]) => fields.map((name) => `${list}.${name}`)
 
 const templateLabels = 'spec.template.metadata.labels'
 const workload = ['spec.replicas', 'spec.paused', 'status']
-const webhooks = ['name', 'failurePolicy', 'clientConfig.service.namespace', 'clientConfig.service.name']
+const webhooks = [
+  'name',
+  'failurePolicy',
+  'rules',
+  'namespaceSelector',
+  'objectSelector',
+  'clientConfig.service.namespace',
+  'clientConfig.service.name',
+]
 
 /** What its own rule and what explains it read of an object. */
 const ownParts: Readonly<Record<string, readonly string[]>> = {
@@ -39,9 +56,15 @@ const ownParts: Readonly<Record<string, readonly string[]>> = {
     'spec.schedulerName',
     'spec.restartPolicy',
     'spec.readinessGates',
+    'spec.schedulingGates',
     'spec.nodeSelector',
     ...of('spec.tolerations', ['key', 'operator', 'value', 'effect']),
-    ...of('spec.volumes', ['name', 'persistentVolumeClaim.claimName', 'ephemeral.volumeClaimTemplate.kind']),
+    ...of('spec.volumes', [
+      'name',
+      'persistentVolumeClaim.claimName',
+      'ephemeral.volumeClaimTemplate.kind',
+      'image.reference',
+    ]),
     ...of('spec.containers', container),
     ...of('spec.initContainers', container),
     'status.phase',
@@ -55,31 +78,39 @@ const ownParts: Readonly<Record<string, readonly string[]>> = {
   ],
   'apps/Deployment': [...workload, 'spec.strategy.type'],
   'apps/ReplicaSet': workload,
-  'apps/StatefulSet': workload,
+  'apps/StatefulSet': [...workload, 'spec.updateStrategy.type', 'spec.podManagementPolicy'],
   'apps/DaemonSet': workload,
   'batch/Job': [
     'spec.suspend',
     'spec.activeDeadlineSeconds',
     'spec.parallelism',
     'spec.completions',
+    'spec.managedBy',
     templateLabels,
     'status',
   ],
   'batch/CronJob': ['spec.suspend', 'status'],
   Node: ['spec.unschedulable', ...of('spec.taints', ['key', 'timeAdded']), 'status.conditions'],
+  PersistentVolume: [
+    'spec.claimRef',
+    'status.phase',
+    'status.reason',
+    'status.message',
+    'status.lastPhaseTransitionTime',
+  ],
   PersistentVolumeClaim: ['spec.storageClassName', 'spec.volumeName', 'status.phase'],
   Service: [
     'spec.type',
     'spec.selector',
     'spec.clusterIP',
-    ...of('spec.ports', ['name', 'targetPort']),
+    ...of('spec.ports', ['name', 'port', 'targetPort']),
     'status.loadBalancer.ingress',
   ],
   'networking.k8s.io/Ingress': [
-    'spec.defaultBackend.service.name',
+    'spec.defaultBackend.service',
     'spec.ingressClassName',
     'spec.tls.secretName',
-    'spec.rules.http.paths.backend.service.name',
+    'spec.rules.http.paths.backend.service',
     'status.loadBalancer.ingress',
   ],
   'autoscaling/HorizontalPodAutoscaler': ['spec.scaleTargetRef', 'spec.metrics.type', 'status.conditions'],
@@ -108,8 +139,18 @@ const traitParts: Readonly<Record<string, readonly string[]>> = {
   'batch/CronJob': ['spec.jobTemplate.spec.template.metadata.labels'],
   'storage.k8s.io/StorageClass': ['volumeBindingMode'],
   Node: of('spec.taints', ['key', 'value', 'effect']),
+  PersistentVolume: [
+    'spec.nodeAffinity',
+    'spec.claimRef.namespace',
+    'spec.claimRef.name',
+    'spec.claimRef.uid',
+    'status.phase',
+  ],
+  Service: of('spec.ports', ['name', 'port']),
+  'networking.k8s.io/IngressClass': ['spec.controller'],
+  'policy/PodDisruptionBudget': ['spec.selector'],
   // its annotations
-  PersistentVolumeClaim: [],
+  PersistentVolumeClaim: ['spec.volumeName'],
   ResourceQuota: ['status.hard', 'status.used'],
 }
 
@@ -128,6 +169,7 @@ const gateway = picked(...metadata, 'status')
 /** Kinds of which all is read though nothing of their status is shown. */
 const readWhole: ReadonlySet<string> = new Set([
   'storage.k8s.io/StorageClass',
+  'networking.k8s.io/IngressClass',
   'admissionregistration.k8s.io/ValidatingWebhookConfiguration',
   'admissionregistration.k8s.io/MutatingWebhookConfiguration',
 ])
@@ -164,9 +206,19 @@ function traitsOfPod(object: KubernetesObject): KubernetesObject | undefined {
   if (!isDeleted && !isOver) return undefined
   // which time it is makes no difference, and Pods share what is the same
   return {
-    ...(isOver ? { status: { phase: textAt(object, 'status.phase') } } : {}),
+    ...(isOver ? { status: endOf(object) } : {}),
     ...(isDeleted ? { metadata: { deletionTimestamp: 'deleted' } } : {}),
   }
+}
+
+/** What is kept of the message of a Pod that has failed. */
+const maxMessage = 256
+
+/** Many Pods may fail by the same reason one after the other: their controller is judged by it. */
+function endOf(pod: KubernetesObject): KubernetesObject {
+  const [phase, reason] = [textAt(pod, 'status.phase'), textAt(pod, 'status.reason')]
+  const message = textAt(pod, 'status.message').slice(0, maxMessage)
+  return phase === 'Failed' && reason !== '' ? { phase, reason, message } : { phase }
 }
 
 const ends: ReadonlySet<unknown> = new Set(['Complete', 'SuccessCriteriaMet', 'Failed', 'FailureTarget'])

@@ -1,4 +1,5 @@
 import { placeKey } from '../../../../kubernetes/key.ts'
+import { listedKinds } from '../../../health/kas/around.ts'
 import { Multimap } from './multimap.ts'
 import type { ObjectRecord, RecordChange } from './record.ts'
 import { serviceOf, templateKinds } from './records-world.ts'
@@ -14,6 +15,7 @@ export const reads = {
   workloads: (namespace: string): Read => `w\n${namespace}`,
   slicesOf: (namespace: string, service: string): Read => `s\n${namespace}\n${service}`,
   usersOf: (namespace: string, claim: string): Read => `u\n${namespace}\n${claim}`,
+  allOf: (kind: string, namespace: string): Read => `a\n${kind}\n${namespace}`,
   live: (kind: string): Read => `l\n${kind}`,
   judged: (uid: string): Read => `j\n${uid}`,
   taints: 't' as Read,
@@ -58,7 +60,7 @@ function* changed({ before, after, judged }: RecordChange): Iterable<Read> {
   const isThere = before === undefined || after === undefined
   const isOther = isThere || before.traits !== after.traits || !isSameParent(before, after)
   const isRelabelled = isOther || before.labels !== after.labels
-  const isUsing = isThere || before.references !== after.references
+  const isUsing = isThere || before.references !== after.references || before.node !== after.node
   for (const record of before === after ? [after] : [before, after]) {
     if (!record) continue
     if (isOther) yield* placeReads(record)
@@ -79,6 +81,7 @@ function* placeReads(record: ObjectRecord): Iterable<Read> {
   if (owner) yield reads.childrenOf(owner.uid)
   const service = serviceOf(record)
   if (service !== undefined) yield reads.slicesOf(namespace, service)
+  if (listedKinds.has(kind.key)) yield reads.allOf(kind.key, namespace)
   if (templates.has(kind.key)) yield reads.workloads(namespace)
 }
 

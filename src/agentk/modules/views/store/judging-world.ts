@@ -1,6 +1,6 @@
 import { type KubernetesObject, uidOf } from '../../../../kubernetes/object.ts'
 import type { ArgoStatus } from '../../../health/argo/health.ts'
-import type { IsHidden, ListTrouble } from '../../../health/kas/around.ts'
+import type { IsHidden, ListedKind, ListTrouble } from '../../../health/kas/around.ts'
 import type { Evidence } from '../../../health/kas/evidence.ts'
 import type { Finding } from '../../../health/kas/finding.ts'
 import type { Evidences } from './evidence.ts'
@@ -53,6 +53,16 @@ export class JudgingWorld extends RecordsWorld {
   override find(kind: string, namespace: string, name: string): KubernetesObject | undefined {
     this.noted.add(reads.object(kind, namespace, name))
     return super.find(kind, namespace, name)
+  }
+
+  override allOf(kind: ListedKind, namespace: string): readonly KubernetesObject[] {
+    this.noted.add(reads.allOf(kind, namespace))
+    return super.allOf(kind, namespace)
+  }
+
+  override failedOf(object: KubernetesObject): readonly KubernetesObject[] {
+    this.noted.add(reads.childrenOf(uidOf(object)))
+    return super.failedOf(object)
   }
 
   override childrenOf(object: KubernetesObject): readonly KubernetesObject[] {

@@ -92,14 +92,32 @@ export function customParentsOf(record: ObjectRecord): readonly Omit<Owner, 'uid
   return statefulSetsOf(record.name).map((name) => ({ kind: statefulSet, name }))
 }
 
+/** Of a StatefulSet's or a DaemonSet's Pods. */
+const revisionLabel = 'controller-revision-hash'
+
 /** As much of an object as others are judged by. */
-export function traitObject({ uid, name, namespace, kind, created, selector, traits }: ObjectRecord): KubernetesObject {
+export function traitObject(record: ObjectRecord): KubernetesObject {
+  const { uid, name, namespace, kind, created, selector, traits, node } = record
   const creationTimestamp = created > 0 ? { creationTimestamp: new Date(created).toISOString() } : {}
-  const metadata = { name, namespace, uid, ...creationTimestamp, ...(traits?.metadata as object | undefined) }
-  const spec = selector ? { spec: { selector: Object.fromEntries(selector.labels) } } : {}
+  const revision = record.labels.get(revisionLabel)
+  const labels = revision === undefined ? {} : { labels: { [revisionLabel]: revision } }
+  const metadata = {
+    name,
+    namespace,
+    uid,
+    ...creationTimestamp,
+    ...labels,
+    ...(traits?.metadata as object | undefined),
+  }
+  const { spec: ownSpec, ...others } = traits ?? {}
+  const spec = {
+    ...(selector ? { selector: Object.fromEntries(selector.labels) } : {}),
+    ...(node === '' ? {} : { nodeName: node }),
+    ...(ownSpec as object | undefined),
+  }
   return {
-    ...spec,
-    ...traits,
+    ...(Object.keys(spec).length > 0 ? { spec } : {}),
+    ...others,
     apiVersion: apiVersionOf(kind),
     kind: parseKindKey(kind.key).kind,
     metadata,

@@ -7,11 +7,12 @@ import {
   listAt,
   nameOf,
   namespaceOf,
+  textAt,
   textField,
   uidOf,
 } from '../../../../kubernetes/object.ts'
 import type { ArgoStatus } from '../../../health/argo/health.ts'
-import type { IsHidden, ListTrouble } from '../../../health/kas/around.ts'
+import type { IsHidden, ListedKind, ListTrouble } from '../../../health/kas/around.ts'
 import type { Evidence } from '../../../health/kas/evidence.ts'
 import type { Finding } from '../../../health/kas/finding.ts'
 import type { Opinion } from '../../../health/kas/opinion.ts'
@@ -101,6 +102,28 @@ export class RecordsWorld implements World {
     return this.first(this.records.claiming(parent), (child) => this.#isChild(child, parent))
   }
 
+  allOf(kind: ListedKind, namespace: string): readonly KubernetesObject[] {
+    return this.first(this.records.inNamespace(kind, namespace), () => true)
+  }
+
+  failedOf(object: KubernetesObject): readonly KubernetesObject[] {
+    const parent = this.placeOf(object)
+    const hasFailed = (child: ObjectRecord) =>
+      child.kind.key === podKey && textAt(child.traits, 'status.reason') !== '' && this.#isChild(child, parent)
+    return this.first(this.records.claiming(parent), hasFailed)
+  }
+
+  definedOf(kind: string): readonly KubernetesObject[] {
+    const places = [...this.records.places()].filter((place) => place.kind.key === kind)
+    const isJudged = ({ uid }: ObjectRecord) => this.records.judged(uid) !== undefined
+    const all = places.flatMap(({ namespace }) => this.first(this.records.inNamespace(kind, namespace), isJudged))
+    return all.filter(isBeingDeleted).slice(0, maxRead)
+  }
+
+  webhooksOf(): readonly KubernetesObject[] {
+    return webhookKinds.flatMap((kind) => this.first(this.records.inNamespace(kind, ''), () => true))
+  }
+
   podsOf(namespace: string, selector: LabelTable): readonly KubernetesObject[] {
     return this.first(this.records.inNamespace(podKey, namespace), ({ labels }) =>
       selector.every(([name, value]) => labels.get(name) === value),
@@ -142,9 +165,9 @@ export class RecordsWorld implements World {
   }
 
   webhooksNamed(name: string): readonly KubernetesObject[] {
-    return webhookKinds
-      .flatMap((kind) => this.first(this.records.inNamespace(kind, ''), () => true))
-      .filter((one) => listAt(one, 'webhooks').some((webhook) => textField(webhook, 'name') === name))
+    return this.webhooksOf().filter((one) =>
+      listAt(one, 'webhooks').some((webhook) => textField(webhook, 'name') === name),
+    )
   }
 
   deletedIn(namespace: string): readonly KubernetesObject[] {

@@ -2,7 +2,8 @@ import type { Clock } from '../../../../lib/clock.ts'
 import type { Row, Update } from '../../../../proto/views-json.ts'
 import type { KasRequest } from '../../../command/ask-kas.ts'
 import { readUpdate } from './received.ts'
-import { isGroup, type ShownView } from './shown-view.ts'
+import { isGroup, type ShownView, verdictOf } from './shown-view.ts'
+import { isWell } from './verdict-text.ts'
 
 /** They are asked about anew, while somebody watches. ms */
 const againMs = 5000
@@ -17,7 +18,7 @@ export interface EndingComponents {
 
 /**
  * Rows of namespaces that are asked for and are being deleted: they are in no namespace, so a view of one has what is in
- * it alone. They are asked about where something in one is being deleted, or nothing is there.
+ * it alone. They are asked about where something in one is being deleted or is not well, or nothing is there.
  */
 export class EndingNamespaces {
   readonly #components: EndingComponents
@@ -67,10 +68,23 @@ export class EndingNamespaces {
 
 const isEnding = ({ f = [] }: Row) => f.includes('Terminating')
 
+/** Where deletions are refused nothing is Terminating: its Deployment has gone, and what that made is there. */
+function isOdd(row: Row): boolean {
+  const word = verdictOf(row)
+  return !isWell(word) || !isWell(row.w ?? '') || (word === '' && summaries.has(row.k))
+}
+
+const summaries: ReadonlySet<string> = new Set([
+  'apps/Deployment',
+  'apps/ReplicaSet',
+  'apps/StatefulSet',
+  'apps/DaemonSet',
+])
+
 /** Roots are: what others own goes with every rollout. */
 function mayEnd(model: ShownView, namespace: string): boolean {
   if (model.state.refused) return false
   const roots = model.children('').flatMap((row) => (isGroup(row) ? model.children(row.u) : [row]))
   const own = roots.filter(({ ns }) => ns === namespace)
-  return own.length === 0 || own.some(isEnding)
+  return own.length === 0 || own.some((row) => isEnding(row) || isOdd(row))
 }

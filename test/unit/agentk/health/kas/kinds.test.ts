@@ -35,9 +35,9 @@ const fast = { storageClassName: 'fast' }
 const storageClass = (volumeBindingMode = 'Immediate') =>
   object('storage.k8s.io/StorageClass', 'fast', { volumeBindingMode })
 
-const user = (seconds: number) =>
+const user = (seconds: number, nodeName = 'node-1') =>
   pod({
-    spec: { volumes: [{ persistentVolumeClaim: { claimName: 'c' } }] },
+    spec: { nodeName, volumes: [{ persistentVolumeClaim: { claimName: 'c' } }] },
     metadata: { creationTimestamp: ago(seconds) },
   })
 
@@ -82,7 +82,7 @@ const claims: readonly Case[] = [
   [
     'its consumer has no node',
     'Progressing NotBound',
-    [claim(pending, fast), storageClass('WaitForFirstConsumer'), user(900)],
+    [claim(pending, fast), storageClass('WaitForFirstConsumer'), user(900, '')],
   ],
   [
     'its consumer has a node',

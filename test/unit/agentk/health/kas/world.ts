@@ -28,6 +28,7 @@ const clusterKinds: ReadonlySet<string> = new Set([
   'Node',
   'Namespace',
   'storage.k8s.io/StorageClass',
+  'PersistentVolume',
   'networking.k8s.io/IngressClass',
   'apiregistration.k8s.io/APIService',
   'apiextensions.k8s.io/CustomResourceDefinition',

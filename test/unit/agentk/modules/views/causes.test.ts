@@ -9,7 +9,7 @@ import { differ, nameOf, type Situation, shuffled } from '../../../../vectors/si
 /** orders in which objects and events come */
 const orders = 3
 
-for (const name of ['causes', 'causes-kubelet']) {
+for (const name of ['causes', 'causes-kubelet', 'causes-reports']) {
   const file = join(process.env.KAS_VECTORS ?? '', `${name}.json`)
   const skip = existsSync(file) ? false : 'needs KAS_VECTORS'
   t.test(`${name}: the rows of a view say it, in whatever order it comes`, { skip, timeout: 120_000 }, async (t) => {

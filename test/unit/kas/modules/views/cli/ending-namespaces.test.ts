@@ -85,7 +85,9 @@ t.test(
     t.match((await tree(t, [namespace('legacy', 'Active')], [topic('Terminating')])).stdout, /^✗ degraded {2}kafka/)
     t.match((await tree(t, undefined, [topic('Terminating')])).stdout, /^✗ degraded {2}kafka/)
     const named = [namespace('legacy', 'Terminating')]
-    t.strictSame((await tree(t, named, [topic()])).asked, [])
+    const { z: _, ...rest } = topic()
+    const well: Row = { ...rest, h: ['Healthy', 'Current'], v: 'Healthy' }
+    t.strictSame((await tree(t, named, [well])).asked, [])
     t.strictSame((await tree(t, named, [topic('Terminating')], '-o', 'json')).asked, [])
   },
 )
@@ -112,4 +114,12 @@ t.test('while somebody watches it is asked about anew after a while, and goes', 
   await until(() => (said.stdout.split('\n\n').at(-1) ?? '').startsWith('✗ degraded  kafka'))
   interrupt()
   t.equal(await code, 130)
+})
+
+t.test('where deletions are refused nothing is Terminating but the namespace', async (t) => {
+  const listed = [namespace('legacy', 'Terminating')]
+  const orphan: Row = { u: 'rs', k: 'apps/ReplicaSet', ns: 'legacy', n: 'web-1', h: ['', 'Current'], v: '' }
+  for (const row of [topic(), orphan]) {
+    t.match((await tree(t, listed, [row])).stdout, /^✗ degraded {2}Namespace\/legacy {2}Terminating\n/)
+  }
 })

@@ -1,0 +1,43 @@
+import { at, type KubernetesObject, listAt, nameOf, namespaceOf, uidOf } from '../../../kubernetes/object.ts'
+import { createdOf } from '../../../kubernetes/time.ts'
+import type { Around } from './around.ts'
+import { type Finding, found, minute, ranks } from './finding.ts'
+import { type LabelTable, labelTableOf } from './read.ts'
+
+const kind = 'policy/PodDisruptionBudget'
+/** What a budget selects may come a moment after it. ms */
+const newMs = minute
+const makers = ['apps/Deployment', 'apps/StatefulSet', 'apps/DaemonSet', 'apps/ReplicaSet', 'batch/Job'] as const
+
+/** Of a PodDisruptionBudget: it protects nothing, or shares a Pod with another one, so that the Pod can never be evicted. */
+export function budget(object: KubernetesObject, around: Around): Finding | undefined {
+  const { now } = around
+  const namespace = namespaceOf(object)
+  const selector = selectorOf(object)
+  if (selector.length === 0 || !around.isLive('Pod', namespace)) return undefined
+  const pods = around.podsOf(namespace, selector)
+  const base = { rank: ranks.other, from: createdOf(object, now) }
+  if (pods.length === 0) {
+    if (around.workloadsOf(namespace, selector).length > 0) return undefined
+    if (!makers.every((one) => around.isLive(one, namespace))) return undefined
+    const text = `no Pod has ${selector.map(([name, value]) => `${name}=${value}`).join(',')}`
+    const needs = ['Pod', ...makers].map((one) => [one, namespace] as const)
+    return found(object, now, { ...base, reason: 'SelectsNothing', text, grace: newMs, needs })
+  }
+  const uids = new Set(pods.map(uidOf))
+  for (const other of around.allOf(kind, namespace)) {
+    const others = selectorOf(other)
+    if (nameOf(other) === nameOf(object) || others.length === 0) continue
+    const shared = around.podsOf(namespace, others).find((pod) => uids.has(uidOf(pod)))
+    if (!shared) continue
+    const text = `Pod ${nameOf(shared)} is of PodDisruptionBudget ${nameOf(other)}, too: it can never be evicted`
+    return found(object, now, { ...base, reason: 'BudgetsOverlap', text, grace: newMs, needs: [['Pod', namespace]] })
+  }
+  return undefined
+}
+
+/** Of one that asks for more than labels nothing is said: empty. */
+function selectorOf(object: KubernetesObject): LabelTable {
+  if (listAt(object, 'spec.selector.matchExpressions').length > 0) return []
+  return labelTableOf(at(object, 'spec.selector.matchLabels'))
+}

@@ -1,0 +1,27 @@
+import { type KubernetesObject, textAt } from '../../../kubernetes/object.ts'
+import { timeOf } from '../../../kubernetes/time.ts'
+import type { Around } from './around.ts'
+import { newest } from './evidence.ts'
+import { type Finding, found, minute, ranks } from './finding.ts'
+
+/** What keeps a volume from being deleted may go. ms */
+const deletingMs = 2 * minute
+
+/** Of a PersistentVolume: it should be deleted, or used again, and its driver fails to. */
+export function volume(object: KubernetesObject, around: Around): Finding | undefined {
+  const { now } = around
+  const phase = textAt(object, 'status.phase')
+  const since = timeOf(textAt(object, 'status.lastPhaseTransitionTime'), now)
+  const base = { rank: ranks.pod, since }
+  if (phase === 'Failed') {
+    const text = textAt(object, 'status.message') || textAt(object, 'status.reason') || 'its driver has given it up'
+    return found(object, now, { ...base, reason: textAt(object, 'status.reason') || 'VolumeFailed', text, grace: 0 })
+  }
+  if (phase !== 'Released') return undefined
+  // events of what is in no namespace are in this one
+  const needs = [['Event', 'default']] as const
+  const event = newest(around.eventsOf(object).filter(({ reason }) => reason === 'VolumeFailedDelete'))
+  if (!event) return undefined
+  const { reason, message, first, last } = event
+  return found(object, now, { ...base, reason, text: message, last, grace: deletingMs, from: first, needs })
+}
