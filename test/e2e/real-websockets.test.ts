@@ -4,7 +4,7 @@ import type { KubernetesObject } from '../../dev/control-plane/api-client.ts'
 import type { NodeCluster } from '../support/nodes/node-cluster.ts'
 import { NodesGround } from '../support/nodes/nodes-ground.ts'
 import { onNodes } from '../support/nodes/on-nodes.ts'
-import { ask, openWebSocket, type Way } from '../support/nodes/websocket-way.ts'
+import { type Answered, ask, openWebSocket, type Way } from '../support/nodes/websocket-way.ts'
 import { container, namespaceOf } from '../support/nodes/workloads.ts'
 
 /**
@@ -20,10 +20,22 @@ const name = 'main'
 const stepMs = 60_000
 const page = 'a page of the pod'
 
+/** An application: it redirects to `?to=LOCATION`, or says what it was asked. */
+const application = `#!/bin/sh
+to=\${QUERY_STRING#to=}
+[ "$to" = host ] && to=http://$HTTP_HOST/target
+case $QUERY_STRING in
+  to=*) printf 'HTTP/1.0 302 Found\\r\\nLocation: %s\\r\\n\\r\\n' "$to" ;;
+  *) printf 'HTTP/1.0 200 OK\\r\\nContent-Type: text/plain\\r\\n\\r\\n%s %s %s' "$REQUEST_METHOD" "$QUERY_STRING" "$HTTP_COOKIE" ;;
+esac
+`
+
 /** It has two servers, one of which answers on loopback alone, and says a line. */
 const script = [
   'echo container is alive',
-  `mkdir /tmp/served /tmp/served/folder; echo ${page} >/tmp/served/index.html`,
+  `mkdir -p /tmp/served/folder /tmp/served/cgi-bin; echo ${page} >/tmp/served/index.html`,
+  `echo ${Buffer.from(application).toString('base64')} | base64 -d >/tmp/served/cgi-bin/asked`,
+  'chmod +x /tmp/served/cgi-bin/asked',
   'httpd -p 8080 -h /tmp/served; exec httpd -f -p 127.0.0.1:8081 -h /tmp/served',
 ].join('; ')
 
@@ -53,6 +65,9 @@ onNodes(
       await t.test(`${way.name}: port forwarding over websockets, to loopback`, (t) => forwards(t, way, 8081))
     }
     await t.test('valid responses are returned for both pod and service Proxy', (t) => proxies(t, direct, through))
+    await t.test('an application gets what was asked, and leads where it says', (t) =>
+      asksApplication(t, direct, through),
+    )
     await t.test('a command of 100 KB, and one of 3,000 words', (t) => executesLong(t, direct, through))
   },
 )
@@ -145,6 +160,33 @@ async function proxies(t: Test, direct: Way, through: Way): Promise<void> {
     t.equal(redirected.status, 301)
     t.notMatch(redirected.headers.location, /^\//, 'it is relative')
     t.equal((await ask(through, 'GET', `${target}/`)).body, `${page}\n`)
+  }
+}
+
+async function asksApplication(t: Test, direct: Way, through: Way): Promise<void> {
+  for (const target of [`${base}/pods/${name}:8080/proxy`, `${base}/services/${name}:web/proxy`]) {
+    const asked = `${target}/cgi-bin/asked`
+    for (const query of ['?wsdl', '?b=2&a=1', '?a=1;b=2', '?c=x%20y&c=x+y&', '?a=%C3%A9&=&%61=b', '']) {
+      const cookie = { Cookie: 's=1; t="2"' }
+      for (const method of ['GET', 'POST']) {
+        const [before, now] = await Promise.all([
+          ask(direct, method, asked + query, cookie),
+          ask(through, method, asked + query, cookie),
+        ])
+        t.match(before.body, `${method} ${query.slice(1)} s=1; t="2"`)
+        t.equal(now.body, before.body, `${method} ${query}`)
+      }
+    }
+    for (const to of ['/target?x=1', 'host', 'https://login.example.com/?next=/api', 'beside', '../up']) {
+      const [before, now] = await Promise.all([direct, through].map((way) => ask(way, 'GET', `${asked}?to=${to}`)))
+      const led = (answer: Answered | undefined) => new URL(String(answer?.headers.location), `https://kas/x${asked}`)
+      t.equal(now?.status, before?.status)
+      if (to === 'host') t.match(before?.headers.location, /^https?:/, 'API servers write their own address')
+      const [one, other] = [led(before), led(now)]
+      const isHere = to === 'host' || to.startsWith('/')
+      t.equal(other.host, isHere ? 'kas' : one.host, to)
+      t.equal(other.pathname.replace(/^\/x/, '') + other.search, one.pathname.replace(/^\/x/, '') + one.search, to)
+    }
   }
 }
 
