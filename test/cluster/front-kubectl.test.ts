@@ -2,6 +2,7 @@ import t, { type Test } from 'tap'
 import { ControlPlane } from '../../dev/control-plane/control-plane.ts'
 import { absent } from '../support/absent.ts'
 import { deleteOperation, objectOperations } from '../support/kubectl-operations.ts'
+import { proxyOperations } from '../support/kubectl-proxy.ts'
 import { type KubectlSide, titleOf } from '../support/kubectl-side.ts'
 import { assets, skip } from '../support/kubectl-stack.ts'
 import { logOperations, streamOperations } from '../support/kubectl-streams.ts'
@@ -18,6 +19,7 @@ const once = ['apply', 'rollout status', 'get', 'get --watch']
 const first = [...objectOperations].filter(({ name }) => once.includes(name))
 const lasting = ['logs --follow', 'exec, 1 MB through cat', 'exec, exit status', 'port-forward']
 const streams = [...logOperations, ...streamOperations].filter(({ name }) => lasting.includes(name))
+const behindProxy = proxyOperations.filter(({ form }) => form === undefined)
 /** of the agents the first comes by WebSocket, the second by gRPC; of each the form in which streams go to it */
 const fronts = [
   { program: 'nginx', start: startNginx, agents: [42, 43], forms: ['WebSocket', 'SPDY'] },
@@ -47,7 +49,7 @@ t.test('kubectl through fronts', { skip, timeout: 180_000 }, async (t) => {
 })
 
 async function plays(t: Test, side: KubectlSide, chosen: Form): Promise<void> {
-  for (const operation of [...first, ...streams]) {
+  for (const operation of [...first, ...streams, ...behindProxy]) {
     const { form = chosen } = operation
     if (form === chosen) await t.resolves(operation.run(side), titleOf(operation))
   }
