@@ -36,7 +36,7 @@ import { proxyUsage } from './proxy-usage.ts'
 import { Relay } from './relay.ts'
 import { askedStream } from './request/asked-stream.ts'
 import { namesCaller, readAuthorization } from './request/bearer-protocol.ts'
-import { hostsOfFront, sharesHost } from './request/passed-cookies.ts'
+import { isSentToGitlab } from './request/passed-cookies.ts'
 import {
   isPreflight,
   nameClient,
@@ -305,10 +305,10 @@ export class KubernetesProxy {
       signal: exchange.signal,
     }
     const { impersonation } = letInAs
-    const hosts = [...head.hosts, ...hostsOfFront(head.header)] // before headers that are not believed are removed
+    const isOfGitlab = isSentToGitlab(head, this.#options.gitlabHost) // before headers that are not believed are removed
     if (exchange.forwardedAddress !== undefined) nameClient(head, exchange.forwardedAddress)
     nameHost(head, exchange.calledAs)
-    if (!isByCookie(credentials) && !sharesHost(hosts, this.#options.gitlabHost)) passCookies(head)
+    if (!isByCookie(credentials) && !isOfGitlab) passCookies(head)
     const encode = headEncoder(request, head, target, { impersonation, auditId: record.auditId, via: this.#via })
     const mayGoOn = async (signal: AbortSignal) => {
       const question = { maxAgeMs: reopenedAccessMs }

@@ -27,7 +27,7 @@ const hostOfForwarded = /(?:^|[;,])\s*host=\s*"?([^";,\s]*)/gi
  * Hosts that a request was sent to, as a front says, or its browser: a page has only the cookies of its own host and domain. A link from
  * another site says nothing of cookies.
  */
-export function hostsOfFront(header: Headers): string[] {
+function hostsOfFront(header: Headers): string[] {
   const valuesOf = (wanted: string) => header.flatMap(([name, values]) => (name === wanted ? values : []))
   const isFromElsewhere = valuesOf('Sec-Fetch-Site').some((site) => site.trim() === 'cross-site')
   const pages = isFromElsewhere ? [] : [...valuesOf('Origin'), ...valuesOf('Referer')]
@@ -36,6 +36,19 @@ export function hostsOfFront(header: Headers): string[] {
     ...valuesOf('Forwarded').flatMap((value) => Array.from(value.matchAll(hostOfForwarded), ([, host = '']) => host)),
     ...pages.flatMap((page) => hostOfUrl.exec(page)?.[1] ?? []),
   ]
+}
+
+/**
+ * Whether a request was sent to a host that may be GitLab's, by what it says and by what a front or a page says of it.
+ *
+ * @param head - with headers that are not believed
+ */
+export function isSentToGitlab(
+  { hosts, header }: { readonly hosts: readonly string[]; readonly header: Headers },
+  gitlabHost: string | undefined,
+): boolean {
+  if (gitlabHost === undefined) return false
+  return sharesHost(hosts, gitlabHost) || hostsOfFront(header).some((host) => sharesHost([host], gitlabHost))
 }
 
 /** @returns values of Cookie headers, without names of GitLab's; none: there are no others */

@@ -146,7 +146,7 @@ export function nameHost(head: Pick<RequestHead, 'header' | 'hosts'>, { isTls, r
   if (!has(forwardedProto)) head.header.push([forwardedProto, [isTls ? 'https' : 'http']])
 }
 
-/** Cookies go on, but for those with a name of GitLab's. The request was not sent to GitLab's host (`sharesHost`). */
+/** Cookies go on, but for those with a name of GitLab's. The request was not sent to GitLab's host (`isSentToGitlab`). */
 export function passCookies(head: Pick<RequestHead, 'header' | 'cookies'>): void {
   const passed = passedCookies(head.cookies)
   if (passed.length > 0) head.header.push(['Cookie', passed])

@@ -1,5 +1,9 @@
 import t from 'tap'
-import { passedCookies, sharesHost } from '../../../../../../src/kas/servers/kubernetes/request/passed-cookies.ts'
+import {
+  isSentToGitlab,
+  passedCookies,
+  sharesHost,
+} from '../../../../../../src/kas/servers/kubernetes/request/passed-cookies.ts'
 
 t.test('cookies go on, but for those of GitLab', async (t) => {
   for (const [headers, passed] of [
@@ -48,4 +52,16 @@ t.test('a host is GitLab’s in any spelling, at any port', async (t) => {
     t.notOk(sharesHost([host], gitlab), host)
   t.notOk(sharesHost([gitlab], undefined), 'without a GitLab there is none')
   t.ok(sharesHost(['[::1]:8154'], '[::1]'))
+})
+
+t.test('a request without a Host may be to any, whatever else it says', async (t) => {
+  const gitlab = 'gitlab.example.com'
+  for (const name of ['Origin', 'Referer', 'X-Forwarded-Host', 'Forwarded']) {
+    const header: [string, string[]][] = [[name, ['https://kas.example.com', 'host=kas.example.com']]]
+    t.ok(isSentToGitlab({ hosts: [], header }, gitlab), name)
+    t.notOk(isSentToGitlab({ hosts: ['kas.example.com'], header }, gitlab), name)
+    t.notOk(isSentToGitlab({ hosts: [], header }, undefined), 'without a GitLab there is none')
+  }
+  const header: [string, string[]][] = [['Origin', ['null', 'https://gitlab.example.com']]]
+  t.ok(isSentToGitlab({ hosts: ['kas-internal'], header }, gitlab))
 })
