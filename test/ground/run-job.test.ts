@@ -76,10 +76,14 @@ const late = {
 t.test('what fails late is the failure of who has begun it', async (t) => {
   const names = Object.keys(late)
   const wait = 'await new Promise((resolve) => setTimeout(resolve, 300))'
-  const own = Object.entries(late).map(
-    ([what, begun]) =>
-      `t.test('${what}', { buffered: true }, async (t) => { ${begun.replace("'late'", `'late: ${what}'`)}; ${wait} })`,
-  )
+  const own = Object.entries(late).map(([what, begun]) => {
+    const thrown = begun.replace("throw new Error('late')", `setTimeout(done); throw new Error('late: ${what}')`)
+    return `t.test('${what}', { buffered: true }, async (t) => {
+      const { promise, resolve: done } = Promise.withResolvers()
+      ${thrown}
+      await promise
+    })`
+  })
   const source = `import { connect, createServer } from 'node:net'
     import { readFile } from 'node:fs'
     t.jobs = ${names.length + 2}
