@@ -30,7 +30,7 @@ export const problemWords = argoWords.filter((word) => !isWell(word))
  * Adds the namespace of the context, as kubectl does, where the command line names neither namespaces nor a group of
  * objects.
  */
-export function inContext(values: CliValues, namespace: string | undefined): CliValues {
+export function addContextNamespace(values: CliValues, namespace: string | undefined): CliValues {
   const names = ['namespace', 'all-namespaces', 'environment', 'application']
   const isNamed = names.some((name) => values[name] !== undefined)
   return isNamed || namespace === undefined ? values : { ...values, namespace: [namespace] }

@@ -1,7 +1,7 @@
 import { kindWord } from '../../../../kubernetes/kind-words.ts'
 import { parseDuration } from '../../../../lib/config.ts'
 import { type CliIo, type CliValues, textOption, UsageError } from '../../../command/command.ts'
-import { type Asked, inContext, readAsked, scopeOf } from './asked.ts'
+import { type Asked, addContextNamespace, readAsked, scopeOf } from './asked.ts'
 import { readManifests, type Target } from './manifests.ts'
 import { holdMs } from './stable-code.ts'
 
@@ -56,7 +56,7 @@ export async function readGate(
   { io, namespace }: { readonly io: CliIo; readonly namespace?: string | undefined },
 ): Promise<GateOptions> {
   const ofJob = withJobsNamespace(positionals, given, io.env)
-  const values = inContext(ofJob, namespace)
+  const values = addContextNamespace(ofJob, namespace)
   const files = (values.filename ?? []) as readonly string[]
   const times = {
     waitMs: textOption(values, 'wait') === undefined ? undefined : timeOf(values, 'wait', 0),

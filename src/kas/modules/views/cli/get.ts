@@ -1,6 +1,6 @@
 import { kindWord } from '../../../../kubernetes/kind-words.ts'
 import { textOption, UsageError } from '../../../command/command.ts'
-import { inContext, isClusterScoped, readAsked } from './asked.ts'
+import { addContextNamespace, isClusterScoped, readAsked } from './asked.ts'
 import { eventNames, printEvents } from './events.ts'
 import { listText, namesText } from './list-text.ts'
 import { printView } from './print-view.ts'
@@ -19,7 +19,7 @@ ${problemsHelp}${doneOrFailed}`,
   outputs: ['wide', 'name', 'json', 'yaml'],
   run(context) {
     const { positionals } = context
-    const values = inContext(context.values, context.namespace)
+    const values = addContextNamespace(context.values, context.namespace)
     if (positionals.length === 0) throw new UsageError('KIND is missing, such as pods or deployments.apps')
     if (positionals.length === 1 && eventNames.has((positionals[0] as string).toLowerCase()))
       return printEvents({ ...context, values })

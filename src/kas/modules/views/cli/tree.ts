@@ -1,5 +1,5 @@
 import type { Query, Row } from '../../../../proto/views-json.ts'
-import { type Asked, inContext, readAsked } from './asked.ts'
+import { type Asked, addContextNamespace, readAsked } from './asked.ts'
 import { isNamed } from './link-text.ts'
 import { printView } from './print-view.ts'
 import { isBundle, type ShownView } from './shown-view.ts'
@@ -22,7 +22,7 @@ ${doneOrFailed}`,
   options: { ...problemsOption, 'no-pager': { type: 'boolean' } },
   outputs: ['json', 'yaml'],
   run(context) {
-    const asked = readAsked(context.positionals, inContext(context.values, context.namespace))
+    const asked = readAsked(context.positionals, addContextNamespace(context.values, context.namespace))
     const areNamed = asked.names.length > 0
     const isWatching = context.values.watch === true
     return printView(context, {
