@@ -23,7 +23,7 @@ import { lacking } from './images/unpacked-runc.ts'
 
 const name = 'charts on real nodes'
 /** ends what hangs: two and a half times of what it takes where nothing else runs */
-const timeoutMs = 600_000
+const timeoutMs = 400_000
 /** handed on to the run on the nodes, where there is no way to Debian's packages */
 const imagesVariable = 'KAS_CHARTS_IMAGES'
 const project = resolve(import.meta.dirname, '../..')
