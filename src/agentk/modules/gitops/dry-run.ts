@@ -2,6 +2,7 @@ import { keyText } from '../../../kubernetes/key.ts'
 import type { ApiLane } from '../../cluster/api-lanes.ts'
 import { type Applied, Applier } from './apply/applier.ts'
 import { type ApplyEnd, ApplyRun, type ApplyRunComponents, type RoundEnd } from './apply/apply-run.ts'
+import { Scalers } from './apply/scalers.ts'
 import type { Build } from './build.ts'
 import type { InventoryEntry } from './inventory/entry.ts'
 import type { LiveObjects } from './live/read-live.ts'
@@ -48,7 +49,7 @@ export async function dryRun(
   const { manifests, graph, kinds } = build
   const superseded = new AbortController().signal
   const run = new ApplyRun(
-    applyComponents(components, kinds, source),
+    applyComponents(components, build, source),
     { id: source.id, manifests, graph, kinds, entries: inventory.known, live: live.objects, superseded },
     signal,
   )
@@ -57,7 +58,7 @@ export async function dryRun(
     const text = keyText(manifest.key)
     return { manifest, end: lateEnd(text, found, graph.named(text)) }
   })
-  const nothingSent = { isRemoval: false, mayHaveCallsInFlight: false, ends: [] }
+  const nothingSent = { isRemoval: false, mayHaveCallsInFlight: false, ends: [], notes: [] }
   const left = pruneInput({ commit, build, inventory, live, ...nothingSent }, components.claims)
   const { decisions } = planPrune(left, source)
   const goes = ({ key }: InventoryEntry) => ['delete', 'confirm'].includes(decisions.get(keyText(key))?.kind ?? '')
@@ -66,12 +67,15 @@ export async function dryRun(
 
 function applyComponents(
   { lane, claims: { isHandedOver } }: DryRunComponents,
-  kinds: Build['kinds'],
+  { kinds, manifests }: Build,
   source: SourceOptions,
 ): ApplyRunComponents {
+  const scalers = new Scalers({ lane, kinds, manifests })
   const isAsked = source.dryRunStrategy === 'server'
   return {
-    applier: isAsked ? new Applier({ lane: dryLane(lane), isHandedOver }, source) : { apply: async () => assumed },
+    applier: isAsked
+      ? new Applier({ lane: dryLane(lane), isHandedOver, scalers }, source)
+      : { apply: async () => assumed },
     replace: async () => ({ problem: { kind: 'immutable', text: 'it would be made again' } }),
     pass: async () => undefined,
     lane,
@@ -95,6 +99,7 @@ const assumed: Applied = {
     owner: '',
     digest: '',
     fields: '',
+    ownsReplicas: false,
     managers: [],
     isControlled: false,
     isBeingDeleted: false,

@@ -53,7 +53,7 @@ export function needsNoRetry({ entries, isWaitingForOthers }: RoundDone): boolea
 
 /** What a round has done, and what it leaves. */
 export function roundDone(
-  { commit, build, inventory: { entries }, live: { orphans }, ends }: AppliedCommit,
+  { commit, build, inventory: { entries }, live: { orphans }, ends, notes: noted }: AppliedCommit,
   { decisions, digest, isWaitingForOthers, dependents }: FullPlan,
   pruned: readonly ObjectKey[],
   { id }: SourceOptions,
@@ -66,7 +66,7 @@ export function roundDone(
   const planDigest = awaitingApproval.length > 0 ? digest : replaced.digest
   for (const { manifest } of replaced.ends) awaitingApproval.push(entries.get(keyText(manifest.key)) as InventoryEntry)
   const reasons = new Map([...decisions].map(([text, decision]) => [text, reasonOf(decision, dependents?.get(text))]))
-  const notes = [...build.notes, ...wantedTwice(build, claims)]
+  const notes = [...build.notes, ...noted, ...wantedTwice(build, claims)]
   const made = { ends, entries, pruned, orphans }
   return { kind: 'done', ...made, planDigest, awaitingApproval, reasons, isWaitingForOthers, notes }
 }

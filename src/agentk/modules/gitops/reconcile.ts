@@ -123,8 +123,8 @@ async function runRound(
   try {
     onStep({ kind: 'began', objects: build.manifests.length })
     const applying = { commit, build, inventory, approval, readLive, superseded, onStep }
-    const ends = await applyCommit({ ...api, clock, claims }, applying, source, live, signal)
-    const applied = { ...input, build, inventory, live, ends }
+    const { ends, notes } = await applyCommit({ ...api, clock, claims }, applying, source, live, signal)
+    const applied = { ...input, build, inventory, live, ends, notes }
     const left = pruneInput(applied, claims)
     const plan = await planWithDependents(api, left, source, signal)
     const isOpen =

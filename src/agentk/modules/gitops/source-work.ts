@@ -6,6 +6,7 @@ import { linkedController } from '../../../lib/signals.ts'
 import { agentAttributes } from '../../../lib/tracing/attributes.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import { Phase } from '../../../proto/gen/gitops_states_pb.ts'
+import { isScalerKind } from './apply/scalers.ts'
 import { type GitopsMetrics, resultOf } from './gitops-metrics.ts'
 import type { AbsentObject } from './live/absent-objects.ts'
 import { problemText } from './manifests/manifest.ts'
@@ -223,6 +224,7 @@ export class SourceWork {
       const phase = report({ kind: 'outcome', commit, outcome })
       this.#logOutcome(fields, outcome)
       if (outcome.kind === 'done') {
+        if (outcome.pruned.some(isScalerKind)) this.#components.queue.add(this) // what it has scaled is Git's again
         if (isComplete(outcome)) this.#measure(set)
         else this.#awaitAbsent(outcome, signal)
       }

@@ -2,6 +2,7 @@ import t from 'tap'
 import { Applier, type ApplierOptions } from '../../../../src/agentk/modules/gitops/apply/applier.ts'
 import { absentOf } from '../../../../src/agentk/modules/gitops/apply/lacked.ts'
 import type { ApplyProblem } from '../../../../src/agentk/modules/gitops/apply/refusal.ts'
+import { Scalers } from '../../../../src/agentk/modules/gitops/apply/scalers.ts'
 import type { LiveObject } from '../../../../src/agentk/modules/gitops/live/live-object.ts'
 import { inventoryLabel, ownerAnnotation } from '../../../../src/agentk/modules/gitops/manifests/annotations.ts'
 import type { ObjectTree } from '../../../../src/agentk/modules/gitops/manifests/manifest.ts'
@@ -32,7 +33,11 @@ t.test('an applier', { skip, timeout: 180_000 }, async (t) => {
     const { uid = '', headers = [], handedOver, ...options } = extra
     const lane = ground.lanes.lane('apply', headers)
     const applier = new Applier(
-      { lane, isHandedOver: (owner) => owner === handedOver },
+      {
+        lane,
+        isHandedOver: (owner) => owner === handedOver,
+        scalers: new Scalers({ lane, kinds: ground.kinds, manifests: [] }),
+      },
       { id, manager, adopt: [], inventoryPolicy: 'must_match', conflicts: 'force', ...options },
     )
     const live = await ground.live(key, manager)
@@ -53,16 +58,27 @@ t.test('an applier', { skip, timeout: 180_000 }, async (t) => {
     t.strictSame((await ground.get(key)).data, { b: '2' })
   })
 
-  await t.test('an autoscaler keeps its replicas, a hand does not, and neither does what else is owned', async (t) => {
+  const autoscale = (name: string) =>
+    ground.create(keyOf('HorizontalPodAutoscaler', name, 'shop', 'autoscaling'), {
+      metadata: { name },
+      spec: { maxReplicas: 9, scaleTargetRef: { apiVersion: 'apps/v1', kind: 'Deployment', name } },
+    })
+
+  await t.test('an autoscaler keeps its replicas; what else is owned is taken', async (t) => {
     const key = keyOf('Deployment', 'web', 'shop', 'apps')
     await apply(key, deployment('web', { replicas: 2 }, marks))
+    await autoscale('web')
     await ground.merge(key, { spec: { replicas: 7 } }, 'kube-controller-manager', 'scale')
     await ground.merge(key, { spec: { minReadySeconds: 9 } }, 'kubectl-edit')
     await apply(key, deployment('web', { replicas: 3, minReadySeconds: 5 }, marks))
     t.match(await ground.get(key), { spec: { replicas: 7, minReadySeconds: 5 } })
-    await ground.merge(key, { spec: { replicas: 9 } }, 'kubectl', 'scale')
-    await apply(key, deployment('web', { replicas: 3 }, marks))
-    t.equal((await ground.get(key)).spec.replicas, 3)
+    const other = keyOf('Deployment', 'other', 'shop', 'apps')
+    await apply(other, deployment('other', { replicas: 2 }, marks))
+    for (const manager of ['kubectl', 'k9s', 'kube-controller-manager']) {
+      await ground.merge(other, { spec: { replicas: 9 } }, manager, 'scale')
+      await apply(other, deployment('other', { replicas: 3 }, marks))
+      t.equal((await ground.get(other)).spec.replicas, 3, `${manager}: it has no autoscaler`)
+    }
   })
 
   await t.test('conflicts: fail names fields and owners, and writes nothing', async (t) => {
@@ -189,6 +205,7 @@ t.test('an applier', { skip, timeout: 180_000 }, async (t) => {
   await t.test('an object whose owners were forgotten loses nothing that others have set', async (t) => {
     const key = keyOf('Deployment', 'erased', 'shop', 'apps')
     await apply(key, deployment('erased', { replicas: 2 }, marks))
+    await autoscale('erased')
     await ground.merge(key, { spec: { replicas: 7 } }, 'kube-controller-manager', 'scale')
     await ground.merge(key, { metadata: { managedFields: [{}] } })
     await apply(key, deployment('erased', { paused: false }, marks))

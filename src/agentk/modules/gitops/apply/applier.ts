@@ -1,5 +1,5 @@
 import type { ObjectKey } from '../../../../kubernetes/key.ts'
-import type { KubernetesObject } from '../../../../kubernetes/object.ts'
+import { type KubernetesObject, numberAt } from '../../../../kubernetes/object.ts'
 import { objectPath, withQuery } from '../../../../kubernetes/path.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { metadataOnly } from '../../../cluster/object-list.ts'
@@ -7,15 +7,9 @@ import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import type { ClusterKind } from '../cluster-kinds.ts'
 import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
-import {
-  areUnknownReplicas,
-  conflictsIn,
-  type FieldConflict,
-  isAutoscaled,
-  isLeftToScaler,
-  withoutField,
-} from './conflicts.ts'
+import { areReplicas, conflictsIn, type FieldConflict, withoutField } from './conflicts.ts'
 import { type ApplyProblem, isStale, maxAttempts, refusal } from './refusal.ts'
+import type { Scalers } from './scalers.ts'
 import { TakeOver } from './take-over.ts'
 
 /** Older than any object: one that is not there is made, one that somebody has made meanwhile is not touched. */
@@ -26,6 +20,7 @@ export interface ApplierComponents {
   readonly lane: ApiLane
   /** another source of this agent has let go of it */
   readonly isHandedOver: (owner: string, key: ObjectKey) => boolean
+  readonly scalers: Pick<Scalers, 'of'>
 }
 
 export interface ApplierOptions {
@@ -76,13 +71,14 @@ export class Applier {
     for (let attempt = 0; attempt < maxAttempts; attempt++) {
       const foreign = live && problemOf(live)
       if (foreign) return { problem: foreign }
-      if (live && this.#takeOver.isNeeded(live)) {
-        const taken = await this.#takeOver.before(path, problemOf, signal)
+      const leavesReplicas = live ? await this.#leavesReplicas(live, request, signal) : false
+      if (live && (leavesReplicas || this.#takeOver.isNeeded(live))) {
+        const taken = await this.#takeOver.before(path, { problemOf, leavesReplicas }, signal)
         if ('problem' in taken) return taken
         live = taken.live
         if (!taken.isDone) continue
       }
-      const outcome = await this.#applyOnce(path, request.object, live, signal)
+      const outcome = await this.#applyOnce(path, request, live, signal)
       if (outcome !== 'stale') return outcome
       const read = await this.#read(path, signal)
       if ('problem' in read) return read
@@ -91,9 +87,16 @@ export class Applier {
     return { problem: { kind: 'busy', text: `others have changed it ${maxAttempts} times while it was to be applied` } }
   }
 
+  /** A manifest without replicas whose object is scaled: an apply would set them to 1 if they were its own before. */
+  async #leavesReplicas(live: LiveObject, { key, object }: ApplyRequest, signal: AbortSignal): Promise<boolean> {
+    if (numberAt(object, 'spec.replicas') !== undefined) return false
+    if (!live.ownsReplicas && !this.#takeOver.isNeeded(live)) return false
+    return (await this.#components.scalers.of(key, signal)) !== 'no'
+  }
+
   async #applyOnce(
     path: string,
-    object: ObjectTree,
+    { key, object }: ApplyRequest,
     live: LiveObject | undefined,
     signal: AbortSignal,
   ): Promise<ApplyOutcome | 'stale'> {
@@ -101,9 +104,8 @@ export class Applier {
     let answer = await this.#send(path, conditional, false, signal)
     const conflicts = answer.status === 409 ? conflictsIn(answer.body) : []
     if (conflicts.length > 0) {
-      const { lane } = this.#components
-      const isScaled = conflicts.some(areUnknownReplicas) && (await isAutoscaled(object, lane, signal))
-      const isLeft = (conflict: FieldConflict) => isLeftToScaler(conflict) || (isScaled && areUnknownReplicas(conflict))
+      const isScaled = conflicts.some(areReplicas) && (await this.#components.scalers.of(key, signal)) !== 'no'
+      const isLeft = (conflict: FieldConflict) => isScaled && areReplicas(conflict)
       const rest = conflicts.filter((conflict) => !isLeft(conflict))
       if (rest.length > 0 && this.#options.conflicts === 'fail') return { problem: ownedByOthers(rest) }
       const left = conflicts.filter(isLeft).reduce(withoutField, conditional)

@@ -1,10 +1,12 @@
 import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
+import { numberAt } from '../../../../kubernetes/object.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import type { Build } from '../build.ts'
 import type { InventoryEntry } from '../inventory/entry.ts'
 import type { ObjectWaits } from '../live/object-waits.ts'
 import type { LiveObjects } from '../live/read-live.ts'
+import { type Manifest, mayHaveField } from '../manifests/manifest.ts'
 import { type ApprovedPlan, planDigest } from '../prune/approved-plan.ts'
 import { Deleter } from '../prune/deleter.ts'
 import type { SharedKinds } from '../shared-kinds.ts'
@@ -15,6 +17,7 @@ import { Applier } from './applier.ts'
 import { type ApplyEnd, ApplyRun, type RoundEnd } from './apply-run.ts'
 import { passGate } from './health-gate.ts'
 import { replaceObject } from './replacement.ts'
+import { Scalers } from './scalers.ts'
 
 export interface ApplyComponents {
   /** of agentk itself */
@@ -49,15 +52,21 @@ export async function applyCommit(
   options: SourceOptions,
   live: LiveObjects,
   signal: AbortSignal,
-): Promise<readonly RoundEnd[]> {
+): Promise<AppliedEnds> {
   const { inventory, approval, commit } = input
   const first = { entries: inventory.known, live, approved: new Set<string>() }
-  const ends = await applyOnce(components, input, options, first, signal)
-  const { digest, uids } = replacementPlan(ends, { id: options.id, commit })
-  if (digest === '' || digest !== approval.digest) return ends
+  const applied = await applyOnce(components, input, options, first, signal)
+  const { digest, uids } = replacementPlan(applied.ends, { id: options.id, commit })
+  if (digest === '' || digest !== approval.digest) return applied
   await approval.use(signal)
   const second = { entries: new Map(inventory.entries), live: await input.readLive(), approved: uids }
   return await applyOnce(components, input, options, second, signal)
+}
+
+/** How it has ended for each, and what users are to know of it. */
+export interface AppliedEnds {
+  readonly ends: readonly RoundEnd[]
+  readonly notes: readonly string[]
 }
 
 interface Found {
@@ -73,8 +82,10 @@ async function applyOnce(
   options: SourceOptions,
   { entries, live, approved }: Found,
   signal: AbortSignal,
-): Promise<readonly RoundEnd[]> {
-  const applier = new Applier({ lane, isHandedOver }, options)
+): Promise<AppliedEnds> {
+  const scalers = new Scalers({ lane, kinds, manifests })
+  const applier = new Applier({ lane, isHandedOver, scalers }, options)
+  const unscaled = await unscaledOf(manifests, live, scalers, signal)
   const deleter = new Deleter({ accountLane: lane, waits, clock, kinds }, options)
   const run = new ApplyRun(
     {
@@ -91,15 +102,34 @@ async function applyOnce(
         return inventory.save(signal)
       },
     },
-    { id: options.id, manifests, graph, kinds, entries, live: live.objects, superseded },
+    { id: options.id, manifests, graph, kinds, entries, live: live.objects, unscaled, superseded },
     signal,
   )
   const ends = await run.run()
-  return manifests.map((manifest) => {
+  const found = manifests.map((manifest) => {
     const end = ends.get(keyText(manifest.key)) ?? { kind: 'left' as const }
     inventory.applied(manifest, end)
     return { manifest, end }
   })
+  return { ends: found, notes: scalers.notes }
+}
+
+/** What an autoscaler has scaled that is not there any more: the number of the manifest holds again. By `keyText` */
+async function unscaledOf(
+  manifests: readonly Manifest[],
+  live: LiveObjects,
+  scalers: Scalers,
+  signal: AbortSignal,
+): Promise<ReadonlySet<string>> {
+  const unscaled = new Set<string>()
+  for (const manifest of manifests) {
+    const { key } = manifest
+    const found = live.objects.get(keyText(key))
+    if (!found || found.fields === '' || found.ownsReplicas || !mayHaveField(manifest, 'replicas')) continue
+    if (numberAt(manifest.object, 'spec.replicas') === undefined) continue
+    if ((await scalers.of(key, signal)) === 'no') unscaled.add(keyText(key))
+  }
+  return unscaled
 }
 
 /** What waits for approval to be made again. */

@@ -61,6 +61,8 @@ export interface ApplyRunInput {
   readonly entries: ReadonlyMap<string, InventoryEntry>
   /** by `keyText`; null: it cannot be read */
   readonly live: ReadonlyMap<string, LiveObject | null>
+  /** by `keyText`: what is not as it is to be, though nothing that we have applied has changed */
+  readonly unscaled?: ReadonlySet<string>
   /** a newer commit has come */
   readonly superseded: AbortSignal
 }
@@ -208,6 +210,7 @@ export class ApplyRun {
     const entry = this.#input.entries.get(text)
     const live = this.#input.live.get(text)
     if (entry?.digest !== digest || entry.version !== version || live === null) return false
+    if (this.#input.unscaled?.has(text)) return false
     if (!live) return runsOnce(manifest)
     const isAsApplied = live.digest === digest && live.fields === entry.fields && live.uid === entry.uid
     return isAsApplied && live.owner === this.#input.id && !live.isBeingDeleted

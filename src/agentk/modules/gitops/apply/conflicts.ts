@@ -1,9 +1,4 @@
-import { builtIn } from '../../../../kubernetes/kind.ts'
 import { at, listAt, textAt } from '../../../../kubernetes/object.ts'
-import { collectionPath, withQuery } from '../../../../kubernetes/path.ts'
-import type { ApiLane } from '../../../cluster/api-lanes.ts'
-import { maxEventBytes } from '../../../cluster/watch-request.ts'
-import { beforeFirstApply } from '../live/managed-fields.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
 
 /** A field that an apply without force would have changed, and who owns it. */
@@ -18,9 +13,6 @@ export interface FieldConflict {
 /** `conflict with "kube-controller-manager" with subresource "scale" using apps/v1` */
 const owner = /^conflict with "((?:[^"\\]|\\.)*)"(?: with subresource "([^"]*)")?/
 
-/** What people change by hand is drift; what a controller scales is not. */
-const byHand = /^kubectl/
-
 /** Of a Status 409; none: it is refused for another reason. */
 export function conflictsIn(body: unknown): readonly FieldConflict[] {
   return listAt(body, 'details.causes')
@@ -31,10 +23,12 @@ export function conflictsIn(body: unknown): readonly FieldConflict[] {
     })
 }
 
-/** An autoscaler decides on it. */
-export function isLeftToScaler({ field, manager, subresource }: FieldConflict): boolean {
-  return subresource === 'scale' && !byHand.test(manager) && pathOf(field) !== undefined
+/** A number of replicas, whoever has set it: an autoscaler's, where there is one. */
+export function areReplicas({ field, subresource }: FieldConflict): boolean {
+  return (subresource === 'scale' && pathOf(field) !== undefined) || field === replicasField
 }
+
+const replicasField = '.spec.replicas'
 
 /** The object without the field of a conflict. */
 export function withoutField(object: ObjectTree, { field }: FieldConflict): ObjectTree {
@@ -52,25 +46,4 @@ function removed(object: ObjectTree, [name, ...inner]: readonly string[]): Objec
 /** @returns undefined: it leads into a list */
 function pathOf(field: string): string[] | undefined {
   return /^(\.[A-Za-z0-9_-]+)+$/.test(field) ? field.slice(1).split('.') : undefined
-}
-
-/** Of a namespace, read at most: some 4 KiB each. */
-const maxAutoscalers = 500
-
-/** The number of replicas of an object whose owners were forgotten: an autoscaler's, perhaps. */
-export function areUnknownReplicas({ field, manager }: FieldConflict): boolean {
-  return field === '.spec.replicas' && manager === beforeFirstApply
-}
-
-/** An autoscaler names it as its target. Empty without the right to list them. @throws as the lane */
-export async function isAutoscaled(object: ObjectTree, lane: ApiLane, signal: AbortSignal): Promise<boolean> {
-  const namespace = textAt(object, 'metadata.namespace')
-  if (namespace === '') return false // an autoscaler stands beside its target
-  const path = withQuery(collectionPath(builtIn.horizontalPodAutoscalers, namespace), { limit: maxAutoscalers })
-  const { status, body } = await lane.json('GET', path, undefined, signal, { maxBytes: maxEventBytes })
-  const [kind, name] = [textAt(object, 'kind'), textAt(object, 'metadata.name')]
-  const targets = status === 200 ? listAt(body, 'items').map((one) => one.spec) : []
-  return targets.some(
-    (spec) => textAt(spec, 'scaleTargetRef.kind') === kind && textAt(spec, 'scaleTargetRef.name') === name,
-  )
 }

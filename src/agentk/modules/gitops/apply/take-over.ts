@@ -4,7 +4,14 @@ import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { metadataOnly } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
-import { beforeFirstApply, entriesOf, type ManagedEntry, relieved, takenOver } from '../live/managed-fields.ts'
+import {
+  beforeFirstApply,
+  entriesOf,
+  type ManagedEntry,
+  relieved,
+  takenOver,
+  withoutReplicas,
+} from '../live/managed-fields.ts'
 import { type ApplyProblem, isStale, maxAttempts, refusal } from './refusal.ts'
 
 /** Managers of what wrote manifests before us: the stock agent, `kubectl apply`. */
@@ -16,6 +23,11 @@ export interface TakeOverOptions {
   readonly manager: string
   /** inventories and managers */
   readonly adopt: readonly string[]
+}
+
+export interface TakeOverBefore {
+  readonly problemOf: (live: LiveObject) => ApplyProblem | undefined
+  readonly leavesReplicas: boolean
 }
 
 /** What others have applied becomes ours, so that what leaves the manifest leaves the object. */
@@ -48,12 +60,13 @@ export class TakeOver {
   /**
    * Before an apply. Nothing of the object changes but who owns it.
    *
-   * @param problemOf - why what it is by now is not ours
+   * @param options.problemOf - why what it is by now is not ours
+   * @param options.leavesReplicas - the manifest has none, and an autoscaler has: the number stays
    * @returns `isDone` false: others have changed it, `live` is what it was
    */
   async before(
     path: string,
-    problemOf: (live: LiveObject) => ApplyProblem | undefined,
+    { problemOf, leavesReplicas }: TakeOverBefore,
     signal: AbortSignal,
   ): Promise<{ live: LiveObject | undefined; isDone: boolean } | { problem: ApplyProblem }> {
     const read = await this.#read(path, signal)
@@ -61,7 +74,9 @@ export class TakeOver {
     const live = liveObjectOf(read.object, this.#manager)
     const problem = problemOf(live)
     if (problem) return { problem }
-    const entries = takenOver(entriesOf(read.object), { manager: this.#manager, from: this.#from(live) })
+    const found = entriesOf(read.object)
+    const taken = takenOver(found, { manager: this.#manager, from: this.#from(live) })
+    const entries = (leavesReplicas ? withoutReplicas(taken ?? found, this.#manager) : undefined) ?? taken
     if (!entries) return { live, isDone: true }
     const answer = await this.#write(path, read.object, entries, signal)
     if (isStale(answer)) return { live, isDone: false }

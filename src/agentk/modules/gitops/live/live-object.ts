@@ -12,6 +12,8 @@ export interface LiveObject {
   readonly digest: string
   /** hash of what our manager has applied; empty: nothing */
   readonly fields: string
+  /** our manager has applied `spec.replicas` */
+  readonly ownsReplicas: boolean
   /** who owns fields of it */
   readonly managers: readonly string[]
   /** a controller keeps it */
@@ -32,6 +34,7 @@ export function liveObjectOf(object: KubernetesObject, manager: string): LiveObj
     owner: annotation(ownerAnnotation),
     digest: annotation(digestAnnotation),
     fields: own ? fieldsHash(own.fieldsV1) : '',
+    ownsReplicas: at(own?.fieldsV1, 'f:spec.f:replicas') !== undefined,
     managers: managersOf(entries),
     isControlled: listAt(object, 'metadata.ownerReferences').some((owner) => at(owner, 'controller') === true),
     isBeingDeleted: isBeingDeleted(object),

@@ -67,6 +67,21 @@ export function relieved(entries: readonly ManagedEntry[], manager: string): rea
   return Object.keys(fieldsV1).length === 0 ? others : [...others, { ...before, fieldsV1 }]
 }
 
+/**
+ * `manager`'s entry without `spec.replicas`: the number stays when its next apply leaves it out.
+ *
+ * @returns undefined: it does not own them
+ */
+export function withoutReplicas(
+  entries: readonly ManagedEntry[],
+  manager: string,
+): readonly ManagedEntry[] | undefined {
+  const own = ownEntry(entries, manager)
+  if (!own || at(own.fieldsV1, 'f:spec.f:replicas') === undefined) return undefined
+  const fieldsV1 = without(own.fieldsV1, { 'f:spec': { 'f:replicas': {} } })
+  return [...entries.filter((entry) => entry !== own), { ...own, fieldsV1 }]
+}
+
 export function union(one: FieldSet, other: FieldSet): FieldSet {
   const all = new Map(Object.entries(one))
   for (const [name, fields] of Object.entries(other)) {

@@ -61,6 +61,13 @@ export function keptManifest(about: Omit<Manifest, 'object'>, json: Uint8Array):
   }
 }
 
+/** A cheap check, without its tree: whether the manifest may have a field by this name. */
+export function mayHaveField(manifest: Manifest, name: string): boolean {
+  if (!('json' in manifest)) return true
+  const { buffer, byteOffset, byteLength } = (manifest as KeptManifest).json
+  return Buffer.from(buffer, byteOffset, byteLength).includes(`"${name}"`)
+}
+
 /** What JSON says, in UTF-8. */
 export function treeOf(json: Uint8Array): ObjectTree {
   return JSON.parse(Buffer.from(json.buffer, json.byteOffset, json.byteLength).toString())

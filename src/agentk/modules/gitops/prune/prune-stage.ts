@@ -23,6 +23,8 @@ export interface AppliedCommit {
   readonly inventory: SourceInventory
   readonly live: LiveObjects
   readonly ends: readonly RoundEnd[]
+  /** what users are to know of how it was applied */
+  readonly notes: readonly string[]
 }
 
 /** What a plan is made of: all that has left the source, and what others want. */

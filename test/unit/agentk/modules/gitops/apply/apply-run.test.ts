@@ -35,6 +35,7 @@ const liveOf = (name: string): LiveObject => ({
   owner: '42-7',
   digest: name,
   fields: name,
+  ownsReplicas: false,
   managers: [],
   isControlled: false,
   isBeingDeleted: false,

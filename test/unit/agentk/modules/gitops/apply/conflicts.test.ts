@@ -1,9 +1,5 @@
 import t from 'tap'
-import {
-  conflictsIn,
-  isLeftToScaler,
-  withoutField,
-} from '../../../../../../src/agentk/modules/gitops/apply/conflicts.ts'
+import { areReplicas, conflictsIn, withoutField } from '../../../../../../src/agentk/modules/gitops/apply/conflicts.ts'
 
 const cause = (field: string, message: string) => ({ reason: 'FieldManagerConflict', field, message })
 const scaled = 'conflict with "kube-controller-manager" with subresource "scale" using apps/v1'
@@ -20,12 +16,12 @@ t.test('whose a field is, as the API server says it', async (t) => {
   t.strictSame(conflictsIn(undefined), [])
 })
 
-t.test('left to a scaler: what it scales, unless it is a hand, or leads into a list', async (t) => {
-  const conflict = { field: '.spec.replicas', manager: 'keda', subresource: 'scale' }
-  t.equal(isLeftToScaler(conflict), true)
-  t.equal(isLeftToScaler({ ...conflict, manager: 'kubectl' }), false)
-  t.equal(isLeftToScaler({ ...conflict, subresource: '' }), false)
-  t.equal(isLeftToScaler({ ...conflict, field: '.spec.sets[name="a"].size' }), false)
+t.test('replicas: what was written through scale, or spec.replicas, whoever has; nothing in a list', async (t) => {
+  const conflict = { field: '.spec.size', manager: 'keda', subresource: 'scale' }
+  t.equal(areReplicas(conflict), true)
+  t.equal(areReplicas({ ...conflict, subresource: '' }), false)
+  t.equal(areReplicas({ field: '.spec.replicas', manager: 'kubectl-edit', subresource: '' }), true)
+  t.equal(areReplicas({ ...conflict, field: '.spec.sets[name="a"].size' }), false)
 })
 
 t.test('an object without a field is another object', async (t) => {

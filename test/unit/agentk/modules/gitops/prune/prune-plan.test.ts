@@ -39,6 +39,7 @@ const liveOf = (name: string, more: Partial<LiveObject> = {}): LiveObject => ({
   owner: '42-7',
   digest: 'd',
   fields: 'f',
+  ownsReplicas: false,
   managers: ['agentk-42-7'],
   isControlled: false,
   isBeingDeleted: false,

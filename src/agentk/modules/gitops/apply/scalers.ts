@@ -1,0 +1,113 @@
+import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
+import { parseApiVersion } from '../../../../kubernetes/kind.ts'
+import { at, type KubernetesObject, listAt, namespaceOf, textAt } from '../../../../kubernetes/object.ts'
+import { collectionPath, withQuery } from '../../../../kubernetes/path.ts'
+import type { ApiLane } from '../../../cluster/api-lanes.ts'
+import { maxEventBytes } from '../../../cluster/watch-request.ts'
+import type { ClusterKind, ClusterKinds } from '../cluster-kinds.ts'
+import { type Manifest, mayHaveField } from '../manifests/manifest.ts'
+
+export interface ScalersComponents {
+  /** acts as the source's account */
+  readonly lane: ApiLane
+  readonly kinds: ClusterKinds
+  /** of the commit: scalers among them count before they are made */
+  readonly manifests: readonly Manifest[]
+}
+
+/** `unknown`: the account may not list autoscalers, or there are too many. */
+export type Scaled = 'yes' | 'no' | 'unknown'
+
+/** Of one kind in one namespace, read at most: some 4 KiB each. */
+const maxAutoscalers = 500
+/** Namespaces that the notes name. */
+const maxNotes = 10
+
+/** Kinds whose objects scale others: HorizontalPodAutoscaler, ScaledObject of KEDA, and others by their names. */
+const scalerKind = /Autoscaler$|^ScaledObject$|HPA$/
+/** sets requests, and no replicas */
+const verticalKind = /^Vertical/
+
+export function isScalerKind({ kind }: Pick<ObjectKey, 'kind'>): boolean {
+  return scalerKind.test(kind) && !verticalKind.test(kind)
+}
+
+/** Which objects an autoscaler names as its target: the number of their replicas is its own. */
+export class Scalers {
+  readonly #components: ScalersComponents
+  /** by namespace: targets of what is in the cluster */
+  readonly #listed = new Map<string, Promise<Listed>>()
+  readonly #unread = new Map<string, string>()
+  #wanted: ReadonlySet<string> | undefined
+
+  constructor(components: ScalersComponents) {
+    this.#components = components
+  }
+
+  /** @throws the connection's error, or the signal's reason */
+  async of(key: ObjectKey, signal: AbortSignal): Promise<Scaled> {
+    const { namespace } = key
+    if (namespace === '') return 'no' // an autoscaler stands beside its target
+    const text = keyText(key)
+    this.#wanted ??= new Set(this.#components.manifests.flatMap((manifest) => wantedTarget(manifest) ?? []))
+    if (this.#wanted.has(text)) return 'yes'
+    const reading = this.#listed.get(namespace) ?? this.#list(namespace, signal)
+    this.#listed.set(namespace, reading)
+    const { targets, unread } = await reading
+    if (targets.has(text)) return 'yes'
+    if (unread === undefined) return 'no'
+    this.#unread.set(namespace, unread)
+    return 'unknown'
+  }
+
+  /** Where replicas were left because nobody could say whether there is an autoscaler. */
+  get notes(): readonly string[] {
+    const all = Array.from(
+      this.#unread,
+      ([namespace, reason]) => `replicas of others are left as they are in namespace ${namespace}: ${reason}`,
+    )
+    return all.slice(0, maxNotes)
+  }
+
+  async #list(namespace: string, signal: AbortSignal): Promise<Listed> {
+    const { lane, kinds } = this.#components
+    const targets = new Set<string>()
+    let unread: string | undefined
+    for (const kind of kinds.listable.filter((one) => one.isNamespaced && isScalerKind(one))) {
+      const path = withQuery(collectionPath(kind, namespace), { limit: maxAutoscalers })
+      const { status, body } = await lane.json('GET', path, undefined, signal, { maxBytes: maxEventBytes })
+      if (status !== 200) unread ??= `the account cannot list ${nameOf(kind)} (${status})`
+      else if (textAt(body, 'metadata.continue') !== '')
+        unread ??= `there are more than ${maxAutoscalers} ${nameOf(kind)}`
+      for (const object of status === 200 ? listAt(body, 'items') : []) {
+        const target = targetOf(object)
+        if (target !== undefined) targets.add(target)
+      }
+    }
+    return { targets, unread }
+  }
+}
+
+function wantedTarget(manifest: Manifest): string | undefined {
+  return mayHaveField(manifest, 'scaleTargetRef') ? targetOf(manifest.object) : undefined
+}
+
+interface Listed {
+  /** by `keyText` */
+  readonly targets: ReadonlySet<string>
+  readonly unread: string | undefined
+}
+
+function nameOf({ plural, group }: ClusterKind): string {
+  return `${plural}.${group}`
+}
+
+/** `keyText` of what an object names as the target that it scales. KEDA takes a Deployment where no kind is named. */
+function targetOf(object: KubernetesObject): string | undefined {
+  const reference = at(object, 'spec.scaleTargetRef')
+  const name = textAt(reference, 'name')
+  if (name === '') return undefined
+  const kind = textAt(reference, 'kind') || 'Deployment'
+  const { group } = parseApiVersion(textAt(reference, 'apiVersion') || 'apps/v1')
+  return keyText({ group, kind, namespace: namespaceOf(object), name })
+}

@@ -1,0 +1,130 @@
+import t from 'tap'
+import { Ground, keyOf, skip } from './ground.ts'
+import { Pod } from './pod.ts'
+
+/** The number of replicas: an autoscaler's where one names the object, and Git's where none does. */
+
+const group = 'scalers.example.com'
+const crd = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: { name: scaledobjects.${group} }
+spec:
+  group: ${group}
+  scope: Namespaced
+  names: { plural: scaledobjects, kind: ScaledObject, singular: scaledobject }
+  versions: [{ name: v1, served: true, storage: true, schema: { openAPIV3Schema: { type: object, x-kubernetes-preserve-unknown-fields: true } } }]
+`
+const workload = (kind: string, name: string, replicas?: number, image = 'a') => `
+apiVersion: apps/v1
+kind: ${kind}
+metadata: { name: ${name} }
+spec:
+${replicas === undefined ? '' : `  replicas: ${replicas}`}
+  ${kind === 'StatefulSet' ? 'serviceName: a' : ''}
+  selector: { matchLabels: { app: ${name} } }
+  template: { metadata: { labels: { app: ${name} } }, spec: { containers: [{ name: a, image: ${image} }] } }
+`
+const autoscaler = (name: string, kind = 'Deployment') => `
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: { name: ${name}-scaler }
+spec: { minReplicas: 8, maxReplicas: 9, scaleTargetRef: { apiVersion: apps/v1, kind: ${kind}, name: ${name} } }
+`
+const scaledObject = (name: string) =>
+  `apiVersion: ${group}/v1\nkind: ScaledObject\nmetadata: { name: ${name}-keda }\nspec: { scaleTargetRef: { name: ${name} } }\n`
+
+t.test('replicas', { skip, timeout: 240_000 }, async (t) => {
+  const ground = await Ground.start(t)
+  for (const name of ['shop', 'gitops']) await ground.create(keyOf('Namespace', name, ''), { metadata: { name } })
+  let sources = 0n
+  const start = (block: object = {}) =>
+    new Pod(ground, { projectId: ++sources, block: { prune_limit: '100%', prune_confirm: [], ...block } })
+  const keyed = (name: string, kind = 'Deployment') => keyOf(kind, name, 'shop', 'apps')
+  const replicas = async (name: string, kind?: string) => (await ground.get(keyed(name, kind))).spec.replicas
+  const scale = (name: string, to: number, manager = 'kube-controller-manager', kind?: string) =>
+    ground.merge(keyed(name, kind), { spec: { replicas: to } }, manager, 'scale')
+
+  await t.test('after the autoscaler has gone, the number of Git holds', async (t) => {
+    for (const kind of ['Deployment', 'StatefulSet']) {
+      const [pod, name] = [start(), `gone-${kind.toLowerCase()}`]
+      const files = { 'web.yaml': workload(kind, name, 5) }
+      const both = { ...files, 'scaler.yaml': autoscaler(name, kind) }
+      await pod.bring(both)
+      await scale(name, 8, undefined, kind)
+      await pod.bring(both)
+      t.equal(await replicas(name, kind), 8)
+      t.match((await pod.bring(files)).pruned, [{ name: `${name}-scaler` }])
+      t.match((await pod.bring(files)).kinds, { [name]: 'applied' })
+      t.equal(await replicas(name, kind), 5)
+      t.match((await pod.bring(files)).kinds, { [name]: 'unchanged' })
+      await pod.bring({ 'web.yaml': workload(kind, name, 4) })
+      t.equal(await replicas(name, kind), 4)
+    }
+  })
+
+  await t.test('whoever else has scaled it is no autoscaler', async (t) => {
+    for (const manager of ['k9s', 'kubectl', 'headlamp', 'kube-controller-manager']) {
+      const [pod, name] = [start(), `hand-${manager}`]
+      await pod.bring({ 'web.yaml': workload('Deployment', name, 8) })
+      await scale(name, 1, manager)
+      await pod.bring({ 'web.yaml': workload('Deployment', name, 7) })
+      t.equal(await replicas(name), 7, manager)
+    }
+  })
+
+  await t.test('a commit that takes the number out and brings the autoscaler leaves it as it is', async (t) => {
+    const pod = start()
+    await pod.bring({ 'crd.yaml': crd, 'one.yaml': scaledObject('nobody') })
+    await ground.readKinds()
+    for (const [name, scaler] of Object.entries({ hpa: autoscaler('hpa'), keda: scaledObject('keda') })) {
+      const own = start()
+      await own.bring({ 'web.yaml': workload('Deployment', name, 5) })
+      const files = { 'web.yaml': workload('Deployment', name), 'scaler.yaml': scaler }
+      await own.bring(files)
+      t.equal(await replicas(name), 5, name)
+      await own.bring({ ...files, 'web.yaml': workload('Deployment', name, undefined, 'b') })
+      t.equal(await replicas(name), 5, name)
+    }
+    const without = start()
+    await without.bring({ 'web.yaml': workload('Deployment', 'unset', 5) })
+    await without.bring({ 'web.yaml': workload('Deployment', 'unset') })
+    t.equal(await replicas('unset'), 1, 'without an autoscaler it is the default again')
+  })
+
+  await t.test('so does one that takes over what kubectl has applied', async (t) => {
+    const object = {
+      metadata: { name: 'moved' },
+      spec: {
+        replicas: 5,
+        selector: { matchLabels: { app: 'moved' } },
+        template: { metadata: { labels: { app: 'moved' } }, spec: { containers: [{ name: 'a', image: 'a' }] } },
+      },
+    }
+    await ground.create(keyed('moved'), object, 'kubectl-client-side-apply')
+    const pod = start({ inventory_policy: 'adopt_if_no_inventory' })
+    await pod.bring({ 'web.yaml': workload('Deployment', 'moved'), 'scaler.yaml': autoscaler('moved') })
+    t.equal(await replicas('moved'), 5)
+  })
+
+  await t.test('an account that may not list autoscalers leaves the number, and the row says so', async (t) => {
+    const account = { namespace: 'shop', name: 'deployer' }
+    const rules = [
+      { apiGroups: ['', 'apps'], resources: ['*'], verbs: ['*'] },
+      { apiGroups: ['storage.k8s.io'], resources: ['*'], verbs: ['get'] },
+    ]
+    const rbac = 'rbac.authorization.k8s.io'
+    await ground.create(keyOf('Role', 'deployer', 'shop', rbac), { metadata: { name: 'deployer' }, rules })
+    await ground.create(keyOf('RoleBinding', 'deployer', 'shop', rbac), {
+      metadata: { name: 'deployer' },
+      roleRef: { apiGroup: rbac, kind: 'Role', name: 'deployer' },
+      subjects: [{ kind: 'ServiceAccount', ...account }],
+    })
+    const pod = start({ access_as: { service_account: account }, namespaces: ['shop'] })
+    await pod.bring({ 'web.yaml': workload('Deployment', 'blind', 5) })
+    await scale('blind', 8)
+    const { kinds, notes } = await pod.bring({ 'web.yaml': workload('Deployment', 'blind', 4) })
+    t.match([kinds.blind, await replicas('blind')], ['applied', 8])
+    t.match(notes, [/left as they are in namespace shop: the account cannot list horizontalpodautoscalers/])
+  })
+})
