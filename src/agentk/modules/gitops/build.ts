@@ -1,9 +1,11 @@
+import { dirname } from 'node:path/posix'
 import { keyName, keyText } from '../../../kubernetes/key.ts'
 import { type WaveGraph, waveGraph } from './apply/wave-graph.ts'
 import type { ClusterKinds } from './cluster-kinds.ts'
 import { webhooksOfHooks } from './manifests/hooks.ts'
 import type { Manifest, ManifestProblem, RepositoryFile } from './manifests/manifest.ts'
 import type { ReadJob } from './manifests/manifests-thread.ts'
+import { kustomizationFile } from './manifests/normal-object.ts'
 import type { ManifestsAnswer } from './manifests/read-manifests.ts'
 import type { Rendered } from './render/renderer.ts'
 import type { SharedKinds } from './shared-kinds.ts'
@@ -49,9 +51,9 @@ export async function buildCommit(
   signal: AbortSignal,
 ): Promise<Build | Refusal> {
   const kinds = await shared.current(signal)
-  const { problems: unrendered, files: rendered, ...made } = await render(files, kinds, signal)
+  const { problems: failed, files: rendered, ...made } = await render(files, kinds, signal)
   const { notes = [], hooks: notRun = [], chart, budget } = made
-  if (unrendered.length > 0) return { kind: 'refused', problems: unrendered }
+  if (failed.length > 0) return { kind: 'refused', problems: failed }
   const job = { files: rendered, scopes: kinds.scopes, options, ...(chart && { chart }), ...(budget && { budget }) }
   const { manifests: all, problems } = await read(job, signal)
   if (problems.length > 0) return { kind: 'refused', problems }
@@ -63,7 +65,21 @@ export async function buildCommit(
   const { graph, problems: cycles } = waveGraph(manifests)
   if (cycles.length > 0) return { kind: 'refused', problems: cycles }
   const isPartial = options.helm !== undefined && !kinds.isWhole
-  return { kind: 'built', manifests, graph, kinds, hooks, notes: [...notes, ...hookNotes], isPartial }
+  const unrendered = options.kustomize || options.helm ? [] : notRendered(files)
+  return { kind: 'built', manifests, graph, kinds, hooks, notes: [...notes, ...hookNotes, ...unrendered], isPartial }
+}
+
+/** Kustomizations that are named one by one. */
+const maxKustomizations = 5
+
+/** A plain source takes each file for itself: what a kustomization says of them has no effect. */
+function notRendered(files: readonly RepositoryFile[]): string[] {
+  const found = files.flatMap(({ path }) => (kustomizationFile.test(path) ? [path] : []))
+  const more = found.length - maxKustomizations
+  const notes = found
+    .slice(0, maxKustomizations)
+    .map((path) => `${path} is not rendered: write kustomize: { path: ${dirname(path)} } for its folder, or leave it out`)
+  return more > 0 ? [...notes, `and ${more} more kustomizations`] : notes
 }
 
 /** Hooks that are named one by one. */

@@ -205,6 +205,14 @@ t.test('rows', { skip, timeout: 240_000 }, async (t) => {
     await stop()
   })
 
+  await t.test('a kustomization in the paths of a plain source is named, with what to write', async (t) => {
+    const { project, becomes, stop } = await start(t, source)
+    project.push({ 'base/a.yaml': map('rows-plain'), 'base/kustomization.yaml': 'namePrefix: prod-\nresources: [a.yaml]\n' })
+    const { problem } = await becomes(Phase.SYNCED)
+    t.match(problem, 'base/kustomization.yaml is not rendered: write kustomize: { path: base }')
+    await stop()
+  })
+
   await t.test('two sources that want one object, and one that adopts another which stands', async (t) => {
     const two = [
       { ...source, name: 'one', paths: [{ glob: 'x/**' }] },

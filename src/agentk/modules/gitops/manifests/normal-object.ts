@@ -29,7 +29,7 @@ const serverMetadata = [
 const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration'
 const localConfig = 'config.kubernetes.io/local-config'
 const kustomizeGroup = 'kustomize.config.k8s.io'
-const kustomizationFile = /(?:^|\/)(?:kustomization\.ya?ml|Kustomization)$/
+export const kustomizationFile = /(?:^|\/)(?:kustomization\.ya?ml|Kustomization)$/
 /** The stock agent's inventory, which a repository may bring: not one of its objects. */
 const stockInventoryLabel = 'cli-utils.sigs.k8s.io/inventory-id'
 
