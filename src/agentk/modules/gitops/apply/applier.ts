@@ -67,6 +67,7 @@ export class Applier {
   async apply(request: ApplyRequest, signal: AbortSignal): Promise<ApplyOutcome> {
     const path = objectPath(request.kind, request.key)
     let { live } = request
+    let isFreed = false
     const problemOf = (found: LiveObject) => this.#problemOf(found, request)
     for (let attempt = 0; attempt < maxAttempts; attempt++) {
       const foreign = live && problemOf(live)
@@ -79,12 +80,32 @@ export class Applier {
         if (!taken.isDone) continue
       }
       const outcome = await this.#applyOnce(path, request, live, signal)
+      if (outcome !== 'stale' && live && 'problem' in outcome && isBesideOthers(outcome.problem) && !isFreed) {
+        isFreed = true
+        const freed = await this.#free(path, outcome.problem, signal)
+        if ('problem' in freed) return freed
+        live = freed.live
+        continue
+      }
       if (outcome !== 'stale') return outcome
       const read = await this.#read(path, signal)
       if ('problem' in read) return read
       live = read.live
     }
     return { problem: { kind: 'busy', text: `others have changed it ${maxAttempts} times while it was to be applied` } }
+  }
+
+  /** What is in the way of a manifest goes with its next apply. @returns the problem: nothing is, or it is to stay */
+  async #free(
+    path: string,
+    problem: ApplyProblem,
+    signal: AbortSignal,
+  ): Promise<{ live: LiveObject } | { problem: ApplyProblem }> {
+    if (this.#options.conflicts === 'fail') {
+      const text = `${problem.text}; others may have changed it, and conflicts: fail leaves that`
+      return { problem: { ...problem, text } }
+    }
+    return (await this.#takeOver.inTheWay(path, problem.places ?? [], signal)) ?? { problem }
   }
 
   /** A manifest without replicas whose object is scaled: an apply would set them to 1 if they were its own before. */
@@ -154,6 +175,11 @@ export class Applier {
       text: `it belongs to inventory ${owner}: adopt that once its source has left the configuration`,
     }
   }
+}
+
+/** It may be refused for what nobody has applied, and not for what the manifest has. */
+function isBesideOthers({ kind, places = [] }: ApplyProblem): boolean {
+  return kind === 'invalid' && places.length > 0
 }
 
 function conditionalOn(object: ObjectTree, resourceVersion: string): ObjectTree {

@@ -187,7 +187,12 @@ export class ApplyRun {
   async #applyOrReplace(request: ApplyRequest): Promise<ApplyOutcome> {
     const { applier, replace } = this.#components
     const outcome = await applier.apply(request, this.#signal)
-    if (!('problem' in outcome) || outcome.problem.kind !== 'immutable') return outcome
+    if (!('problem' in outcome)) return outcome
+    const isBadObject = outcome.problem.kind === 'invalid' && request.live !== undefined
+    if (isBadObject && isReplaceable(request.object)) {
+      return await replace(request, this.#input.superseded, this.#signal)
+    }
+    if (outcome.problem.kind !== 'immutable') return outcome
     if (!isReplaceable(request.object)) {
       if (isParent(request.key)) return outcome
       const text = `${outcome.problem.text}; ${replaceAnnotation}: allow on it has it deleted and made again`

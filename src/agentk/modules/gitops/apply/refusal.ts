@@ -32,6 +32,8 @@ export interface ApplyProblem {
   readonly text: string
   /** of `immutable`: uid of the object that goes once somebody approves */
   readonly replaces?: string
+  /** of `invalid`: places of the object that the API server names, such as `spec.ports[1].name` */
+  readonly places?: readonly string[]
   /** what has refused it, as the API server says */
   readonly refuser?: Extract<Refuser, 'webhook' | 'policy'>
   /** what the API server names as not there */
@@ -65,7 +67,22 @@ export function refusal(answer: JsonAnswer): ApplyProblem {
   const lacks = lackedIn(message.slice(0, maxMessageLength))
   const text = refusalText(answer) || `the API server answered ${status}`
   const refuser = refuserIn(message)
-  return { kind: kindOf(status, message), text, ...(lacks && { lacks }), ...(refuser && { refuser }) }
+  const places = status === 422 ? placesIn(body) : []
+  return {
+    kind: kindOf(status, message),
+    text,
+    ...(lacks && { lacks }),
+    ...(refuser && { refuser }),
+    ...(places.length > 0 && { places }),
+  }
+}
+
+/** Places that are read, of one answer. */
+const maxPlaces = 20
+
+function placesIn(body: unknown): readonly string[] {
+  const all = listAt(body, 'details.causes').map((cause) => textAt(cause, 'field'))
+  return all.filter((place) => place !== '').slice(0, maxPlaces)
 }
 
 function refuserIn(message: string): ApplyProblem['refuser'] {

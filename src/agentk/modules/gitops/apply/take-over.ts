@@ -3,6 +3,7 @@ import { withQuery } from '../../../../kubernetes/path.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { metadataOnly } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
+import { withDisowned } from '../live/disowned-fields.ts'
 import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
 import {
   beforeFirstApply,
@@ -82,6 +83,27 @@ export class TakeOver {
     if (isStale(answer)) return { live, isDone: false }
     if (answer.status !== 200) return { problem: refusal(answer) }
     return { live: liveObjectOf(answer.body as KubernetesObject, this.#manager), isDone: true }
+  }
+
+  /**
+   * After an apply that was refused for what stands beside it: defaults that nobody owns, and what people have changed in
+   * place, become ours, so that they go with the next apply.
+   *
+   * @param places - that the API server names. @returns undefined: nothing is in the way
+   */
+  async inTheWay(
+    path: string,
+    places: readonly string[],
+    signal: AbortSignal,
+  ): Promise<{ live: LiveObject; from: readonly string[] } | undefined> {
+    const whole = await this.#lane.json('GET', path, undefined, signal, { maxBytes: maxEventBytes })
+    if (whole.status !== 200) return undefined
+    const object = whole.body as KubernetesObject
+    const found = withDisowned(object, entriesOf(object), { manager: this.#manager, places })
+    if (!found) return undefined
+    const answer = await this.#write(path, object, found.entries, signal)
+    if (answer.status !== 200) return undefined
+    return { live: liveObjectOf(answer.body as KubernetesObject, this.#manager), from: found.from }
   }
 
   /** After an apply: what the API server has made of an object whose owners were not known. */

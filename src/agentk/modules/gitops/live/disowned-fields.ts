@@ -1,0 +1,96 @@
+import type { KubernetesObject } from '../../../../kubernetes/object.ts'
+import { textAt } from '../../../../kubernetes/object.ts'
+import { type FieldSet, type ManagedEntry, ownEntry, union, without } from './managed-fields.ts'
+
+/**
+ * Fields of a live object that nobody has applied: the API server's defaults, and what people have changed in place. Where
+ * the API server refuses a manifest for what stands beside it, these are in the way.
+ */
+
+/** Who changes objects in place: people, by kubectl, k9s, Headlamp, Lens or a browser. */
+const byHand = /^(?:kubectl|k9s|headlamp|lens|Mozilla|dashboard|node-fetch|curl|okhttp)/i
+
+/**
+ * `manager`'s entry with all that is in the way below some places.
+ *
+ * @param object - whole
+ * @param places - such as `spec.strategy.rollingUpdate`, `spec.ports[1].name`: as the API server names what it refuses
+ * @returns undefined: nothing is in the way. `from`: who has set it by hand
+ */
+export function withDisowned(
+  object: KubernetesObject,
+  entries: readonly ManagedEntry[],
+  { manager, places }: { readonly manager: string; readonly places: readonly string[] },
+): { readonly entries: readonly ManagedEntry[]; readonly from: readonly string[] } | undefined {
+  const own = ownEntry(entries, manager)
+  if (!own) return undefined
+  const hands = entries.filter((entry) => isByHand(entry))
+  const all = entries.reduce<FieldSet>((one, { fieldsV1 }) => union(one, fieldsV1), {})
+  let taken: FieldSet = {}
+  const from = new Set<string>()
+  for (const path of new Set(places.map(listOrParent))) {
+    if (path.length === 0) continue
+    for (const hand of hands) {
+      const below = without(fieldsAt(hand.fieldsV1, path), fieldsAt(own.fieldsV1, path))
+      if (Object.keys(below).length === 0) continue
+      from.add(textAt(hand, 'manager'))
+      taken = union(taken, inPath(below, path))
+    }
+    const value = path.reduce<unknown>((found, name) => (found as KubernetesObject | undefined)?.[name], object)
+    taken = union(taken, inPath(unowned(value, fieldsAt(all, path)), path))
+  }
+  if (Object.keys(without(taken, own.fieldsV1)).length === 0) return undefined
+  const rest = entries.flatMap((entry) => {
+    if (entry === own) return []
+    if (!hands.includes(entry)) return [entry]
+    const fieldsV1 = without(entry.fieldsV1, taken)
+    return Object.keys(fieldsV1).length === 0 ? [] : [{ ...entry, fieldsV1 }]
+  })
+  return { entries: [...rest, { ...own, fieldsV1: union(own.fieldsV1, taken) }], from: [...from] }
+}
+
+function isByHand(entry: ManagedEntry): boolean {
+  return textAt(entry, 'subresource') === '' && entry.operation === 'Update' && byHand.test(textAt(entry, 'manager'))
+}
+
+/** Names down to the list that a place is in, or to the map around it. */
+function listOrParent(place: string): readonly string[] {
+  const inList = place.indexOf('[')
+  return inList >= 0 ? place.slice(0, inList).split('.') : place.split('.').slice(0, -1)
+}
+
+function fieldsAt(fields: FieldSet, path: readonly string[]): FieldSet {
+  return path.reduce<FieldSet>((found, name) => found[`f:${name}`] ?? {}, fields)
+}
+
+function inPath(fields: FieldSet, path: readonly string[]): FieldSet {
+  if (Object.keys(fields).length === 0) return {}
+  return path.reduceRight<FieldSet>((inner, name) => ({ [`f:${name}`]: inner }), fields)
+}
+
+/** What of a value nobody owns. @param owned - by anybody */
+function unowned(value: unknown, owned: FieldSet): FieldSet {
+  const found: Record<string, FieldSet> = {}
+  const add = (name: string, item: unknown) => {
+    const known = owned[name]
+    const rest = known ? (Object.keys(known).length === 0 ? {} : unowned(item, known)) : whole(item)
+    if (!known || Object.keys(rest).length > 0) found[name] = rest
+  }
+  if (Array.isArray(value)) {
+    for (const name of Object.keys(owned).filter((one) => one.startsWith('k:'))) {
+      const key = Object.entries(JSON.parse(name.slice(2)) as object)
+      const item = value.find((one) => key.every(([field, is]) => (one as KubernetesObject | null)?.[field] === is))
+      if (item !== undefined) add(name, item)
+    }
+  } else if (typeof value === 'object' && value !== null) {
+    for (const [name, item] of Object.entries(value)) add(`f:${name}`, item)
+  }
+  return found
+}
+
+/** A map with all of its fields; anything else as one. */
+function whole(value: unknown): FieldSet {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return {}
+  const inner = Object.entries(value).map(([name, item]) => [`f:${name}`, whole(item)] as const)
+  return inner.length === 0 ? {} : { '.': {}, ...Object.fromEntries(inner) }
+}
