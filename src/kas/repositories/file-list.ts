@@ -1,4 +1,4 @@
-import type { TreeFile, TreeFiles } from './tree.ts'
+import { maxTreeLinks, type TreeFile, type TreeFiles, type TreeLink } from './tree.ts'
 
 /** A file has no more: a path of 4,096 bytes, an object id of 64, and what says how long they are. */
 const blockBytes = 64 * 1024
@@ -16,10 +16,20 @@ interface Block {
  */
 export class FileList implements TreeFiles {
   readonly #blocks: Block[] = []
+  readonly #links: TreeLink[] = []
   #length = 0
 
   get length(): number {
     return this.#length
+  }
+
+  get links(): readonly TreeLink[] {
+    return this.#links
+  }
+
+  addLink(path: Uint8Array, blob: string, isSubmodule: boolean): void {
+    if (this.#links.length >= maxTreeLinks) return
+    this.#links.push({ path: Buffer.from(path).toString(), blob, isSubmodule })
   }
 
   /**

@@ -96,7 +96,9 @@ class ListingReading {
     const path = entry.subarray(tab + 1)
     const isFile = head.startsWith('100') && head.startsWith('blob ', 'mode00 '.length)
     this.#count.add(path, isFile)
-    if (isFile) this.#files.add(path, head.slice(head.lastIndexOf(' ') + 1))
+    const blob = head.slice(head.lastIndexOf(' ') + 1)
+    if (isFile) this.#files.add(path, blob)
+    else if (/^(?:120000 blob|160000 commit) /.test(head)) this.#files.addLink(path, blob, head.startsWith('16'))
   }
 }
 

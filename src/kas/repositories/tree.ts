@@ -13,7 +13,17 @@ export interface TreeFile {
 /** Those of a listing, in the order of git; each is made anew for whoever goes through them. */
 export interface TreeFiles extends Iterable<TreeFile> {
   readonly length: number
+  /** of the same folder: the first of them */
+  readonly links?: readonly TreeLink[]
 }
+
+/** A symbolic link, whose blob holds where it leads, or a submodule. */
+export interface TreeLink extends TreeFile {
+  readonly isSubmodule: boolean
+}
+
+/** Of a listing, those that are kept. */
+export const maxTreeLinks = 1000
 
 export interface BlobLimits {
   readonly maxFileBytes: number

@@ -37,7 +37,17 @@ export function treesSuite(name: string, start: (t: Test) => Promise<TreesWorld>
     await git('commit', '--quiet', '--message', 'module')
     await git('push', '--quiet', world.url, 'HEAD:main')
     const commit = await headOf(world, agent)
-    const files = [...(await repositories.files(agent, commit, '', signal))]
+    const listed = await repositories.files(agent, commit, '', signal)
+    const files = [...listed]
+    t.strictSame(
+      (listed.links ?? []).map(({ path, isSubmodule }) => [path, isSubmodule]),
+      [
+        ['link', false],
+        ['module', true],
+      ],
+    )
+    const links = (listed.links ?? []).filter(({ isSubmodule }) => !isSubmodule)
+    t.strictSame((await repositories.blobs(agent, commit, links, limits, signal)).map(String), ['a'], 'where it leads')
     t.strictSame(
       files.map(({ path }) => path),
       ['a', 'b/.hidden/y', 'b/c/größe.yaml', 'b/x', 'ba/z'],

@@ -21,6 +21,10 @@ export const objectsMethod = methodPath(Gitops.method.getObjectsToSynchronize)
 /** What kas refuses it refuses sooner. ms */
 const acceptedMs = 10_000
 
+/** Links that kas names, and of the text of each. */
+const maxLeftOut = 21
+const maxLeftOutLength = 500
+
 /** All files of a source at a commit. */
 export interface ObjectSet {
   readonly commit: string
@@ -31,6 +35,8 @@ export interface ObjectSet {
   readonly pushedAt: number | undefined
   /** of kas' span that sent it; empty: nothing is traced there */
   readonly traceparent: string
+  /** links and submodules that are chosen, and not among `files`: each with the reason */
+  readonly leftOut: readonly string[]
 }
 
 export interface ObjectsStreamComponents {
@@ -180,9 +186,10 @@ class SetReader {
     if (!isInOrder || !message.case) throw invalid(`${message.case ?? 'nothing'} out of order`)
     if (message.case === 'header') {
       const { commitId: commit, projectId, ageMs, traceparent } = message.value
+      const leftOut = message.value.leftOut.slice(0, maxLeftOut).map((text) => text.slice(0, maxLeftOutLength))
       if (commit === '') throw invalid('a header without a commit')
       const pushedAt = ageMs === 0 ? undefined : this.#clock.now() - ageMs
-      this.#header = { commit, projectId, pushedAt, traceparent }
+      this.#header = { commit, projectId, pushedAt, traceparent, leftOut }
       this.#arrival = this.#begin(projectId)
     } else if (message.case === 'trailer') {
       this.#finishFile()

@@ -48,6 +48,8 @@ export type Step =
 export interface RoundInput {
   readonly commit: string
   readonly files: readonly RepositoryFile[]
+  /** links of the commit that are not among `files`, each with the reason */
+  readonly leftOut: readonly string[]
   /** digest of the plan that somebody has approved; empty: none */
   readonly approved: string
   /** takes that back, whether or not it is the plan's, before anything goes: it is good once. @throws: nothing goes */
@@ -115,7 +117,7 @@ async function runRound(
 ): Promise<RoundDone> {
   const { commit, superseded, onStep } = input
   const approval = new ApprovedPlan(input.approved, input.useApproval)
-  const inventory = await SourceInventory.load({ ...inventories, lane: api.accountLane }, source, signal)
+  const inventory = await SourceInventory.load({ ...inventories, lane: api.accountLane }, source, signal, input.leftOut)
   inventory.addWanted(build)
   const readLive = () => readLiveOf(api, inventory, build, source, signal)
   const live = await readLive()
@@ -124,7 +126,7 @@ async function runRound(
     onStep({ kind: 'began', objects: build.manifests.length })
     const applying = { commit, build, inventory, approval, readLive, superseded, onStep }
     const { ends, notes } = await applyCommit({ ...api, clock, claims }, applying, source, live, signal)
-    const applied = { ...input, build, inventory, live, ends, notes }
+    const applied = { ...input, build, inventory, live, ends, notes: [...input.leftOut, ...notes] }
     const left = pruneInput(applied, claims)
     const plan = await planWithDependents(api, left, source, signal)
     const isOpen =
@@ -206,7 +208,7 @@ export async function reconcileRemoval(
   signal: AbortSignal,
 ): Promise<RoundDone> {
   const build = emptyBuild(await components.api.kinds.current(signal))
-  const steps = { ...input, commit: '', onStep: () => undefined, isRemoval: true }
+  const steps = { ...input, commit: '', leftOut: [], onStep: () => undefined, isRemoval: true }
   const done = await runRound(components, steps, build, source, signal)
   if (done.entries.size > 0) return done
   await components.forget(signal)

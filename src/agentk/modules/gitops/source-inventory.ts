@@ -44,10 +44,12 @@ export class SourceInventory {
     { own, of, lane }: SourceInventoryComponents,
     options: SourceOptions,
     signal: AbortSignal,
+    leftOut: readonly string[] = [],
   ): Promise<SourceInventory> {
     const entries = await own.load(signal)
     const others = { lane, inventoryOf: of, adopted: own.adopted }
-    return new SourceInventory(own, options, await knownEntries(entries, others, options, signal))
+    const kept = leftOut.length > 0 ? { ...options, leftOut } : options
+    return new SourceInventory(own, kept, await knownEntries(entries, others, options, signal))
   }
 
   private constructor(
@@ -61,7 +63,7 @@ export class SourceInventory {
     this.#before = own.options
     this.#adopted = adopted
     this.#entries = new Map(entries)
-    this.isChosenAnew = this.#before !== undefined && chosenBy(this.#before) !== chosenBy(options)
+    this.isChosenAnew = this.#before !== undefined && isChosenOtherwise(this.#before, options)
   }
 
   /** By `keyText`. */
@@ -133,6 +135,12 @@ export class SourceInventory {
   }
 }
 
+/** Links that are not read any more may have been files before: what stood there has not left Git, perhaps. */
+function isChosenOtherwise(before: SourceOptions, options: SourceOptions): boolean {
+  const isLinkedAnew = (options.leftOut ?? []).some((text) => !before.leftOut?.includes(text))
+  return isLinkedAnew || chosenBy(before) !== chosenBy(options)
+}
+
 /** What of which branch becomes manifests, and where; and whether what leaves goes. Another tag is a deployment. */
 export function chosenBy({ ref, paths, kustomize, helm, defaultNamespace, prune }: SourceOptions): string {
   const branch = ref?.tag || ref?.commit ? null : (ref?.branch ?? '')
@@ -141,8 +149,13 @@ export function chosenBy({ ref, paths, kustomize, helm, defaultNamespace, prune 
 
 /** `options`, but for what `chosenBy` compares. */
 function withChoiceOf(before: SourceOptions, options: SourceOptions): SourceOptions {
-  const { ref: _ref, kustomize: _kustomize, helm: _helm, ...others } = options
-  const { ref, paths, kustomize, helm, defaultNamespace, prune } = before
-  const optional = { ...(ref && { ref }), ...(kustomize && { kustomize }), ...(helm && { helm }) }
+  const { ref: _ref, kustomize: _kustomize, helm: _helm, leftOut: _leftOut, ...others } = options
+  const { ref, paths, kustomize, helm, leftOut, defaultNamespace, prune } = before
+  const optional = {
+    ...(ref && { ref }),
+    ...(kustomize && { kustomize }),
+    ...(helm && { helm }),
+    ...(leftOut && { leftOut }),
+  }
   return { ...others, ...optional, paths, defaultNamespace, prune }
 }

@@ -55,6 +55,8 @@ export interface SourceOptions {
   readonly onRemoval: 'keep' | 'prune'
   readonly conflicts: 'force' | 'fail'
   readonly environments: readonly string[]
+  /** as they are kept beside an inventory: links of the commit that were not read when the source was last pruned */
+  readonly leftOut?: readonly string[]
 }
 
 export const pruneLimitFrom = 5

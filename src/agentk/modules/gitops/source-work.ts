@@ -210,6 +210,7 @@ export class SourceWork {
       const input: RoundInput = {
         commit,
         files,
+        leftOut: set.leftOut,
         approved,
         useApproval: (using) => people.useApproval(options.id, approved, using),
         isSuspended,

@@ -13,13 +13,14 @@ import type { Directory } from '../../directory/directory.ts'
 import type { AgentCall } from '../../module.ts'
 import type { Pushes } from '../../repositories/local-pushes.ts'
 import { type CommitId, isRefused, type Reading, type Repositories } from '../../repositories/repositories.ts'
-import type { BlobLimits, Trees } from '../../repositories/tree.ts'
+import type { BlobLimits, TreeFiles, Trees } from '../../repositories/tree.ts'
 import type { FileCache } from './file-cache.ts'
 import type { FollowedCommits } from './followed-commits.ts'
 import type { FollowedRefs } from './followed-refs.ts'
+import { type FollowedLinks, followLinks } from './links.ts'
 import { type ObjectsRequest, readRequest } from './objects-request.ts'
 import { ObjectsSender } from './objects-sender.ts'
-import { chosenFiles } from './round-files.ts'
+import { chosenFiles, chosenLinks, tooManyFiles } from './round-files.ts'
 
 /** `/package.Service/Method` that this module serves on 8150. */
 export const getObjectsMethod = methodPath(Gitops.method.getObjectsToSynchronize)
@@ -65,6 +66,9 @@ const defaults = {
   minBytesPerSecond: 64 * 1024, // the largest round of the defaults within 5 minutes
   minContendedBytesPerSecond: 512 * 1024, // the same within 40 seconds
 }
+
+/** What links hold: the longest path, 50 times. */
+const linkLimits: BlobLimits = { maxFileBytes: 4096, maxTotalBytes: 50 * 4096 }
 
 /** In a round of an agent that owes something, after each ms or so of work: others wait for its turn. ms */
 const restMs = 10
@@ -241,8 +245,11 @@ class ObjectsStream {
       if (!(await this.#mayStillRead(reading, bounded.signal))) return false
       const tree = await repositories.files(reading, commit, choice.folder, bounded.signal)
       await this.#pay(tree.length / filesOfUnit)
-      const files = await chosenFiles(choice, tree, maxFiles, (units) => this.#pay(units))
-      const missing = files.filter(({ blob }) => !known.has(blob))
+      const chosen = await chosenFiles(choice, tree, maxFiles, (units) => this.#pay(units))
+      const links = await this.#links(reading, commit, tree, bounded.signal)
+      if (chosen.length + links.files.length > maxFiles) throw tooManyFiles(maxFiles)
+      const files = [...chosen.map((file) => ({ path: file.path, file })), ...links.files]
+      const missing = files.flatMap(({ file }) => (known.has(file.blob) ? [] : [file]))
       const contents = await cache.contents(missing, {
         projectId: reading.project.id,
         limits: this.#options,
@@ -254,8 +261,8 @@ class ObjectsStream {
         { call: this.#call, clock, isContended: () => turns.isContended, signal },
         this.#options,
       )
-      await sender.header(this.#header(reading, commit))
-      for (const file of files) await sender.file(file, contents.get(file))
+      await sender.header({ ...this.#header(reading, commit), leftOut: [...links.leftOut] })
+      for (const { path, file } of files) await sender.file({ path, blob: file.blob }, contents.get(file))
       await sender.trailer()
       sent()
       const counts = { visited: tree.length, sent: files.length, known: files.length - missing.length }
@@ -265,6 +272,25 @@ class ObjectsStream {
       bounded.end()
       end()
     }
+  }
+
+  /** Links that the paths choose, and where they lead. */
+  async #links(reading: Reading, commit: CommitId, tree: TreeFiles, signal: AbortSignal): Promise<FollowedLinks> {
+    const { repositories } = this.#components
+    const { choice } = this.#question
+    const pay = (units: number) => this.#pay(units)
+    const links = await chosenLinks(choice, tree, pay)
+    if (links.length === 0) return { files: [], leftOut: [] }
+    return await followLinks(links, {
+      tree,
+      folder: choice.folder,
+      read: (all) => repositories.blobs(reading, commit, all, linkLimits, signal),
+      list: async (folder) => {
+        const listed = await repositories.files(reading, commit, folder, signal)
+        await pay(listed.length / filesOfUnit)
+        return listed
+      },
+    })
   }
 
   /** Once the agent has paid for its rounds before: who still owes has no turn, and keeps nothing. @returns what ends it */

@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import { KasError } from '../../../lib/errors.ts'
 import { hasControls, printable } from '../../../lib/printable.ts'
 import type { PathCF } from '../../../proto/gen/gitops_pb.ts'
-import type { TreeFile, TreeFiles } from '../../repositories/tree.ts'
+import type { TreeFile, TreeFiles, TreeLink } from '../../repositories/tree.ts'
 import { ComparedPath, type Glob, type Matcher, readGlob } from './glob-match.ts'
 
 /** Which files an agent asks for. */
@@ -59,6 +59,10 @@ function commonFolder(folders: readonly string[]): string {
   return first.slice(0, end < 0 ? first.length : end).join('/')
 }
 
+export function tooManyFiles(maxFiles: number): KasError {
+  return refused(`maximum number of files limit reached: ${maxFiles}`)
+}
+
 /** Gitaly passes paths to git by the line, and people read them on terminals. */
 const unreadable = 'the path has a control character, or is not UTF-8: rename the file, or choose other paths'
 
@@ -82,7 +86,7 @@ export async function chosenFiles(
   const chosen = new Map<string, TreeFile>()
   const choose = (file: TreeFile) => {
     if (isUnreadable(file.path)) throw refused(`${printable(file.path)}: ${unreadable}`)
-    if (chosen.size >= maxFiles) throw refused(`maximum number of files limit reached: ${maxFiles}`)
+    if (chosen.size >= maxFiles) throw tooManyFiles(maxFiles)
     chosen.set(file.path, file)
   }
   const { matching, named } = await searchTree({ globs, files }, tree, { atMost: maxFiles + 1, spend })
@@ -92,10 +96,23 @@ export async function chosenFiles(
   }
   for (const path of files) {
     const file = named.get(path)
+    if (!file && tree.links?.some((link) => link.path === path)) continue
     if (!file) throw refused(`file/directory/ref not found: ${path}`)
     if (!isHidden(path) && !chosen.has(path)) choose(file)
   }
   return [...chosen.values()]
+}
+
+/** The chosen links and submodules, each once: globs that match one twice are refused by its files, if it has any. */
+export async function chosenLinks(
+  { globs, files }: FileChoice,
+  { links = [] }: Pick<TreeFiles, 'links'>,
+  spend: Spend = () => undefined,
+): Promise<TreeLink[]> {
+  if (links.length === 0) return []
+  const { matching, named } = await searchTree({ globs, files }, links, { atMost: Number.POSITIVE_INFINITY, spend })
+  const found = new Set([...matching.flat(), ...named.values()] as TreeLink[])
+  return [...found].filter(({ path }) => !isHidden(path) && !isUnreadable(path))
 }
 
 interface Found {

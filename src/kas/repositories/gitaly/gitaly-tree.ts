@@ -56,6 +56,8 @@ export class GitalyTree implements Tree {
           count.add(path, isFile)
           if (isFile && !isCommitId(oid)) throw malformed('GetTreeEntries', 'an entry without an object id')
           if (isFile) files.add(path, oid)
+          else if (type === TreeEntry_EntryType.COMMIT) files.addLink(path, oid, true)
+          else if (type === TreeEntry_EntryType.BLOB && isCommitId(oid)) files.addLink(path, oid, false)
         }
       }
     } catch (error) {

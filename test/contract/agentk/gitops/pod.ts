@@ -144,6 +144,7 @@ export class Pod {
       {
         commit: createHash('sha1').update(JSON.stringify(files)).digest('hex'),
         files: Object.entries(files).map(([path, text]) => ({ path, data: Buffer.from(text) })),
+        leftOut: [],
         approved: '',
         useApproval: async () => undefined,
         isSuspended: false,

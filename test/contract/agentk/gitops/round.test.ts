@@ -20,6 +20,7 @@ import { configMap, Ground, keyOf, skip } from './ground.ts'
 
 interface Extra {
   readonly approved?: string
+  readonly leftOut?: readonly string[]
   readonly useApproval?: () => Promise<void>
   readonly superseded?: AbortSignal
   readonly signal?: AbortSignal
@@ -96,6 +97,7 @@ class Source {
       {
         commit: createHash('sha1').update(JSON.stringify(files)).digest('hex'),
         files: Object.entries(files).map(([path, text]) => ({ path, data: Buffer.from(text) })),
+        leftOut: extra.leftOut ?? [],
         approved: extra.approved ?? '',
         useApproval: extra.useApproval ?? (async () => undefined),
         isSuspended: false,
@@ -168,6 +170,26 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
     t.match(pruned, [{ name: 'a' }])
     t.equal(await value('a'), undefined)
     t.strictSame([...(await source.entries()).keys()], ['/ConfigMap/shop/b'])
+  })
+
+  await t.test('while a link is not read that was none before, nothing goes without approval', async (t) => {
+    const source = new Source(ground, 90)
+    const files = { 'a.yaml': map('linked', '1'), 'b.yaml': map('unlinked', '1') }
+    await source.done(files)
+    const leftOut = ['a.yaml is a link to ../a.yaml, which is outside of the repository']
+    const left = { 'b.yaml': files['b.yaml'] }
+    const waiting = await source.done(left, { leftOut })
+    t.match([waiting.pruned, waiting.notes], [[], leftOut])
+    t.match([...waiting.reasons.values()], [{ code: 'chosenAnew' }])
+    t.match((await source.done(left, { leftOut, approved: waiting.planDigest })).pruned, [{ name: 'linked' }])
+    t.match((await source.done({}, { leftOut })).planDigest, /^[0-9a-f]{64}$/, 'all of it still asks')
+    const more = { ...left, 'c.yaml': map('unlinked-too', '1') }
+    await source.done(more, { leftOut })
+    t.match(
+      (await source.done(left, { leftOut })).pruned,
+      [{ name: 'unlinked-too' }],
+      'the same link holds nothing more',
+    )
   })
 
   await t.test('what was changed by hand is applied again, also where its fields are as they were', async (t) => {

@@ -149,7 +149,11 @@ function unusual(
   }).length
   if (isRemoval) return { code: 'sourceRemoved', text: 'its source has left the configuration' }
   if (wantedSize === 0) return { code: 'nothingWanted', text: 'the commit wants nothing at all' }
-  if (isChosenAnew) return { code: 'chosenAnew', text: 'the configuration chooses other manifests than before' }
+  if (isChosenAnew)
+    return {
+      code: 'chosenAnew',
+      text: 'the configuration chooses other manifests than before, or links are not read any more',
+    }
   const limit = 'objects' in pruneLimit ? pruneLimit.objects : (inventorySize * pruneLimit.percent) / 100
   if (inventorySize <= pruneLimitFrom || count <= limit) return undefined
   return { code: 'pruneLimit', text: `prune_limit: ${count} of ${inventorySize} objects` }

@@ -8,6 +8,7 @@ import {
 } from '../../../../../src/kas/modules/gitops/objects-to-synchronize.ts'
 import type { PushEvent } from '../../../../../src/kas/repositories/local-pushes.ts'
 import type { CommitId, Reading } from '../../../../../src/kas/repositories/repositories.ts'
+import type { TreeLink } from '../../../../../src/kas/repositories/tree.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import { abortable } from '../../../../../src/lib/signals.ts'
 import { noTracer } from '../../../../../src/lib/tracing/tracer.ts'
@@ -44,6 +45,7 @@ function start(
     content: 'a: 1',
     reads: [] as Reading[],
     listing: Promise.resolve(),
+    links: [] as TreeLink[],
     turn: Promise.resolve(),
     sent: 0,
     blobReads: 0,
@@ -91,11 +93,11 @@ function start(
         },
         files: async (_, __, ___, signal) => {
           await abortable(state.listing, signal)
-          return [{ path: 'a.yaml', blob }]
+          return Object.assign([{ path: 'a.yaml', blob }], { links: state.links })
         },
         blobs: async (_, __, files) => {
           state.blobReads += 1
-          return files.map(() => Buffer.from(state.content))
+          return files.map(({ path }) => Buffer.from(path.startsWith('link') ? '../a.yaml' : state.content))
         },
       },
       pushes: { onPush: (listener) => keep(pushed, listener) },
@@ -167,6 +169,26 @@ t.test('an agent that has a commit is told that the repository has no ref any mo
     await move(undefined)
     t.match(await ended, { spec: { code: 'REF_NOT_FOUND', ref: ref ? 'refs/tags/v1' : 'HEAD' } })
   }
+})
+
+t.test('a link within the commit comes as the file that it leads to; others are named', async (t) => {
+  const { ended, answers, settle, move, state } = start({ knownBlob: [] })
+  state.links = ['links/in.yaml', 'link-out.yaml'].map((path) => ({ path, blob: path, isSubmodule: false }))
+  await settle()
+  await move(one)
+  await ended
+  const [header, ...rest] = answers()
+  t.match(header, {
+    case: 'header',
+    value: { leftOut: ['link-out.yaml is a link to ../a.yaml, which is outside of the repository'] },
+  })
+  const sent = rest.flatMap(({ case: is, value }) =>
+    is === 'object' ? [[value.source, Buffer.from(value.data).toString()]] : [],
+  )
+  t.strictSame(sent, [
+    ['a.yaml', 'a: 1'],
+    ['links/in.yaml', 'a: 1'],
+  ])
 })
 
 t.test('the commit that the agent has is no news, a later one is', async (t) => {

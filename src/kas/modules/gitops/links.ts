@@ -1,0 +1,120 @@
+import { dirname, join } from 'node:path/posix'
+import { setImmediate } from 'node:timers/promises'
+import { printable } from '../../../lib/printable.ts'
+import type { TreeFile, TreeFiles, TreeLink } from '../../repositories/tree.ts'
+
+/** A link that is a file of the same commit in the end. */
+export interface LinkedFile {
+  /** of the link */
+  readonly path: string
+  /** where it leads */
+  readonly file: TreeFile
+}
+
+export interface FollowedLinks {
+  readonly files: readonly LinkedFile[]
+  /** what was chosen and is not read: its path, and the reason. For people */
+  readonly leftOut: readonly string[]
+}
+
+export interface LinksOf {
+  /** files of the folder that has been listed */
+  readonly tree: TreeFiles
+  readonly folder: string
+  /** what links hold, in their order */
+  readonly read: (links: readonly TreeFile[]) => Promise<readonly Uint8Array[]>
+  /** files and links of another folder of the commit */
+  readonly list: (folder: string) => Promise<TreeFiles>
+}
+
+/** Of one round: each is read, and searched in the commit. */
+const maxLinks = 50
+/** links that lead to links */
+const maxHops = 5
+/** folders that are listed beside the one that all paths have in common */
+const maxFolders = 10
+/** left out, that are named */
+const maxNamed = 20
+const maxShownTarget = 100
+/** of a listing, until others have their turn */
+const filesAtOnce = 5000
+
+/** @param links - that the paths choose; submodules among them are left out */
+export async function followLinks(links: readonly TreeLink[], of: LinksOf): Promise<FollowedLinks> {
+  const leftOut: string[] = []
+  const leave = ({ path }: Pick<TreeLink, 'path'>, reason: string) => leftOut.push(`${path} ${reason}`)
+  for (const link of links) if (link.isSubmodule) leave(link, 'is a submodule: its files are not read')
+  const all = links.filter(({ isSubmodule }) => !isSubmodule)
+  for (const link of all.slice(maxLinks)) leave(link, `is a link, and more than ${maxLinks} links are chosen`)
+  const files: LinkedFile[] = []
+  const listings = new Map<string, TreeFiles>([[of.folder, of.tree]])
+  let open = all.slice(0, maxLinks).map((link) => ({ path: link.path, at: link as TreeFile }))
+  for (let hop = 0; open.length > 0; hop++) {
+    const contents = await of.read(open.map(({ at }) => at))
+    const targets = open.map(({ path, at }, index) => ({ path, ...targetOf(at, contents[index]) }))
+    const inside = targets.filter((one) => {
+      if (one.target === undefined) leave(one, `is a link to ${one.shown}, which is outside of the repository`)
+      return one.target !== undefined
+    })
+    const found = await search(new Set(inside.map(({ target }) => target as string)), of, listings)
+    open = []
+    for (const { path, target, shown } of inside) {
+      const entry = found.get(target as string)
+      if (entry === undefined) leave({ path }, `is a link to ${shown}, where the commit has no file`)
+      else if (entry === 'folder') leave({ path }, `is a link to the folder ${shown}: choose its files by paths`)
+      else if ('file' in entry) files.push({ path, file: entry.file })
+      else if (hop + 1 < maxHops) open.push({ path, at: entry.link })
+      else leave({ path }, `leads through more than ${maxHops} links`)
+    }
+  }
+  return { files, leftOut: named(leftOut) }
+}
+
+type Entry = { readonly file: TreeFile } | { readonly link: TreeFile } | 'folder'
+
+/** @returns `target` undefined: it leads outside */
+function targetOf({ path }: TreeFile, content: Uint8Array | undefined): { target: string | undefined; shown: string } {
+  const text = Buffer.from(content ?? []).toString()
+  const shown = printable(text.slice(0, maxShownTarget))
+  const target = join(dirname(path), text).replace(/\/+$/, '')
+  const isOutside = text.startsWith('/') || target === '..' || target.startsWith('../')
+  return { target: isOutside ? undefined : target, shown }
+}
+
+/** What the commit has at these paths. */
+async function search(
+  targets: ReadonlySet<string>,
+  { folder, list }: LinksOf,
+  listings: Map<string, TreeFiles>,
+): Promise<ReadonlyMap<string, Entry>> {
+  const found = new Map<string, Entry>()
+  const isListed = (path: string) => folder === '' || path.startsWith(`${folder}/`)
+  const wanted = Map.groupBy(targets, (path) => (isListed(path) ? folder : folderOf(path)))
+  for (const [of, paths] of wanted) {
+    const known = listings.get(of)
+    if (!known && listings.size > maxFolders) continue
+    const listing = known ?? (await list(of))
+    listings.set(of, listing)
+    let seen = 0
+    for (const file of listing) {
+      if (++seen % filesAtOnce === 0) await setImmediate()
+      for (const path of paths) {
+        if (file.path === path) found.set(path, { file })
+        else if (file.path.startsWith(`${path}/`)) found.set(path, 'folder')
+      }
+    }
+    for (const link of listing.links ?? []) if (paths.includes(link.path)) found.set(link.path, { link })
+  }
+  return found
+}
+
+/** Empty: the root. */
+function folderOf(path: string): string {
+  const folder = dirname(path)
+  return folder === '.' ? '' : folder
+}
+
+function named(leftOut: readonly string[]): readonly string[] {
+  const more = leftOut.length - maxNamed
+  return more > 0 ? [...leftOut.slice(0, maxNamed), `and ${more} more links and submodules`] : leftOut
+}
