@@ -78,7 +78,9 @@ function notRendered(files: readonly RepositoryFile[]): string[] {
   const more = found.length - maxKustomizations
   const notes = found
     .slice(0, maxKustomizations)
-    .map((path) => `${path} is not rendered: write kustomize: { path: ${dirname(path)} } for its folder, or leave it out`)
+    .map(
+      (path) => `${path} is not rendered: write kustomize: { path: ${dirname(path)} } for its folder, or leave it out`,
+    )
   return more > 0 ? [...notes, `and ${more} more kustomizations`] : notes
 }
 

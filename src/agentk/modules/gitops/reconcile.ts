@@ -84,7 +84,8 @@ export async function reconcile(
   const built = standing === undefined ? await components.build(input.files, signal) : adoptsStanding(standing)
   const build = built.kind === 'built' && !claims.hasRoom(keyed(built.manifests)) ? withoutRoom(built) : built
   if (build.kind === 'refused') {
-    claims.claim({ commit: '', keys: keyed((await inventory.own.load(signal)).values()) })
+    const keys = keyed((await inventory.own.load(signal)).values())
+    claims.claim({ commit: '', keys, isLastGood: keys.size > 0 })
     return { isWaitingForOthers: false, ...build }
   }
   claims.claim({ commit: input.commit, keys: keyed(build.manifests) }) // other sources may decide now

@@ -19,6 +19,8 @@ export interface Claim {
   readonly commit: string
   /** by `keyText` */
   readonly keys: ReadonlyMap<string, ObjectKey>
+  /** its newest commit is refused: it wants what it has made of the last good one */
+  readonly isLastGood?: boolean
 }
 
 /** What one source claims, and what it needs to know of the claims of this agent's others. */
@@ -165,6 +167,7 @@ export class SourceRegistry {
 /** What it wants at `commit` of the project, where that is one of its own. */
 function isKnown({ id, claim, block }: SourceRow, own: SourceRow | undefined, commit: string): boolean {
   if (!claim) return false
+  if (claim.isLastGood) return true
   const isOfSame = projectOf(id) === projectOf(own?.id) && JSON.stringify(block.ref) === JSON.stringify(own?.block.ref)
   return !isOfSame || claim.commit === commit
 }
@@ -187,6 +190,7 @@ function nameOf({ id, block }: SourceRow): string {
 
 function isSame(one: Claim, other: Claim): boolean {
   if (one.commit !== other.commit || one.keys.size !== other.keys.size) return false
+  if (one.isLastGood !== other.isLastGood) return false
   return [...one.keys.keys()].every((text) => other.keys.has(text))
 }
 

@@ -192,6 +192,33 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
     )
   })
 
+  await t.test('rules of an aggregated role are their controller’s', async (t) => {
+    const source = new Source(ground, 91)
+    const role = (label: string) => `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: { name: aggregated, labels: { a: ${label} } }
+aggregationRule: { clusterRoleSelectors: [{ matchLabels: { to: aggregated } }] }
+rules: []
+`
+    const key = keyOf('ClusterRole', 'aggregated', '', 'rbac.authorization.k8s.io')
+    await source.done({ 'role.yaml': role('one') })
+    const rules = [{ apiGroups: [''], resources: ['pods'], verbs: ['get'] }]
+    const written = {
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'ClusterRole',
+      metadata: { name: 'aggregated' },
+      rules,
+    }
+    await ground.apply(key, written, 'clusterrole-aggregation-controller')
+    const watched: unknown[] = []
+    ground.onAsk = async () => void watched.push((await ground.get(key)).rules)
+    await source.done({ 'role.yaml': role('two') })
+    ground.onAsk = () => undefined
+    t.match(await ground.get(key), { metadata: { labels: { a: 'two' } }, rules })
+    for (const seen of watched) t.strictSame(seen, rules)
+  })
+
   await t.test('what was changed by hand is applied again, also where its fields are as they were', async (t) => {
     const source = new Source(ground, 2)
     const files = { 'a.yaml': map('hand', '1') }

@@ -207,9 +207,30 @@ t.test('rows', { skip, timeout: 240_000 }, async (t) => {
 
   await t.test('a kustomization in the paths of a plain source is named, with what to write', async (t) => {
     const { project, becomes, stop } = await start(t, source)
-    project.push({ 'base/a.yaml': map('rows-plain'), 'base/kustomization.yaml': 'namePrefix: prod-\nresources: [a.yaml]\n' })
+    project.push({
+      'base/a.yaml': map('rows-plain'),
+      'base/kustomization.yaml': 'namePrefix: prod-\nresources: [a.yaml]\n',
+    })
     const { problem } = await becomes(Phase.SYNCED)
     t.match(problem, 'base/kustomization.yaml is not rendered: write kustomize: { path: base }')
+    await stop()
+  })
+
+  await t.test('a source whose commit is refused holds what it has made, and nothing else', async (t) => {
+    const two = [
+      { ...source, name: 'good', paths: [{ glob: 'good/**' }] },
+      { ...source, name: 'bad', paths: [{ glob: 'bad/**' }] },
+    ]
+    const { project, becomes, stop } = await start(t, ...two)
+    const files = { 'good/a.yaml': map('rows-good-stays'), 'bad/b.yaml': map('rows-bad-made') }
+    project.push({ ...files, 'good/b.yaml': map('rows-leaves') })
+    await becomes(Phase.SYNCED, '-good')
+    await becomes(Phase.SYNCED, '-bad')
+    project.push({ ...files, 'bad/b.yaml': 'kind: [' })
+    await becomes(Phase.REFUSED, '-bad')
+    await becomes(Phase.SYNCED, '-good')
+    t.equal(await ground.get(keyOf('ConfigMap', 'rows-leaves')), undefined)
+    t.equal(await value('rows-bad-made'), '1')
     await stop()
   })
 

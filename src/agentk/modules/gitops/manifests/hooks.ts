@@ -1,5 +1,6 @@
 import { keyName } from '../../../../kubernetes/key.ts'
 import { at, entryAt, type KubernetesObject, listAt, textAt } from '../../../../kubernetes/object.ts'
+import { certificateInjectors } from './injected-fields.ts'
 import type { Hook, Manifest, ManifestProblem } from './manifest.ts'
 
 /** When other tools run a hook that is never run here: on failure, deletion, rollback or test; `Skip`: never. */
@@ -33,13 +34,6 @@ export function hookOf(object: KubernetesObject): Hook | undefined {
 
 const group = 'admissionregistration.k8s.io'
 const kinds: ReadonlySet<string> = new Set(['ValidatingWebhookConfiguration', 'MutatingWebhookConfiguration'])
-/** Who writes the certificate into it. */
-const injectors = [
-  'cert-manager.io/inject-ca-from',
-  'cert-manager.io/inject-ca-from-secret',
-  'cert-manager.io/inject-apiserver-ca',
-  'service.beta.openshift.io/inject-cabundle',
-]
 /** Hooks that a problem names. */
 const maxHooks = 10
 
@@ -64,7 +58,7 @@ export function webhooksOfHooks(manifests: readonly Manifest[], hooks: readonly 
 }
 
 function lacksCertificate(object: KubernetesObject): boolean {
-  if (injectors.some((name) => entryAt(object, 'metadata.annotations', name) !== '')) return false
+  if (certificateInjectors.some((name) => entryAt(object, 'metadata.annotations', name) !== '')) return false
   return listAt(object, 'webhooks').some(
     (webhook) =>
       textAt(webhook, 'failurePolicy') !== 'Ignore' &&

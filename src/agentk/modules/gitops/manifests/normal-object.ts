@@ -1,5 +1,6 @@
 import { parseApiVersion } from '../../../../kubernetes/kind.ts'
 import { maxObjectBytes } from '../../../../proto/gitops/limits.ts'
+import { withoutInjected } from './injected-fields.ts'
 import type { ObjectTree } from './manifest.ts'
 import type { Document } from './read-yaml.ts'
 
@@ -60,7 +61,8 @@ export function normalObject({ object, file }: Document): NormalObject | string 
   }
   const secret = isSecret(apiVersion, kind) ? encoded(object) : object
   if (typeof secret === 'string') return secret
-  const json = Buffer.from(JSON.stringify({ ...secret, metadata: keptMetadata(metadata) }))
+  const normal = withoutInjected({ ...secret, metadata: keptMetadata(metadata) })
+  const json = Buffer.from(JSON.stringify(normal))
   if (json.length > maxObjectBytes) return `the object is too large: ${json.length} of ${maxObjectBytes} bytes`
   const group = groupOf(apiVersion)
   const version = group ? apiVersion.slice(group.length + 1) : apiVersion

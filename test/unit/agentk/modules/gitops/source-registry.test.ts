@@ -54,7 +54,11 @@ t.test('of a source of the same project and ref it is to be known at the same co
     return others.unknownClaim(keyOf('a'), 'c2') !== undefined
   }
   t.equal(held({}, '42-7-other', 'c1'), true)
-  t.equal(held({}, '42-7-other', ''), true, 'its commit is refused')
+  t.equal(held({}, '42-7-other', ''), true, 'its commit is refused, and it has made nothing')
+  const { registry, other, others, claim } = pair({})
+  registry.name(other, '42-7-other')
+  claim({ ...claimOf('', keyOf('b')), isLastGood: true })
+  t.equal(others.unknownClaim(keyOf('a'), 'c2'), undefined, 'it is refused: what it has made counts')
   t.equal(held({}, '42-7-other', 'c2'), false)
   t.equal(held({ ref: { branch: 'b' } }, '42-7-other', 'c1'), false)
   t.equal(held({}, '42-8-other', 'c1'), false)

@@ -61,6 +61,40 @@ t.test('stringData of a Secret becomes data', async (t) => {
   t.match(normal(map({ stringData: { a: 'b' } })), { object: { stringData: { a: 'b' } } }, 'of a Secret alone')
 })
 
+t.test('fields that a controller writes, as the manifest asks, are left out', async (t) => {
+  const role = { apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'ClusterRole', metadata: { name: 'a' } }
+  const aggregationRule = { clusterRoleSelectors: [] }
+  for (const rules of [[], null, [{ verbs: ['get'] }]]) {
+    t.strictSame(normal({ ...role, aggregationRule, rules }), normal({ ...role, aggregationRule }))
+  }
+  t.match(normal({ ...role, aggregationRule: null, rules: [{ verbs: ['get'] }] }), { object: { rules: [{}] } })
+  const clientConfig = { service: { name: 'a' }, caBundle: 'Cg==' }
+  const hooks = {
+    webhooks: [
+      { name: 'a', clientConfig },
+      { name: 'b', clientConfig },
+    ],
+  }
+  const places: readonly object[] = [
+    { kind: 'ValidatingWebhookConfiguration', ...hooks },
+    { kind: 'CustomResourceDefinition', spec: { conversion: { webhook: { clientConfig } } } },
+    { kind: 'APIService', spec: { caBundle: 'Cg==', service: { name: 'a' } } },
+  ]
+  for (const place of places) {
+    const of = (annotations: object) => JSON.stringify(normal(map(place, { annotations })))
+    t.notMatch(of({ 'cert-manager.io/inject-ca-from': 'a/b' }), 'caBundle')
+    t.match(of({ 'cert-manager.io/inject-ca-from': 'a/b' }), '"name":"a"')
+    t.match(of({}), 'caBundle', 'nobody is asked to write it')
+  }
+  const trusted = normal(
+    map(
+      { data: { 'ca-bundle.crt': '', own: '1' } },
+      { labels: { 'config.openshift.io/inject-trusted-cabundle': 'true' } },
+    ),
+  )
+  t.match(trusted, { object: { data: { own: '1', 'ca-bundle.crt': undefined } } })
+})
+
 t.test('what is no object of the cluster is left out', async (t) => {
   const kustomization = { apiVersion: 'kustomize.config.k8s.io/v1beta1', kind: 'Kustomization', resources: [] }
   t.equal(normal(kustomization), undefined)
