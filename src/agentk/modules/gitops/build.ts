@@ -3,6 +3,7 @@ import { keyName, keyText } from '../../../kubernetes/key.ts'
 import { type WaveGraph, waveGraph } from './apply/wave-graph.ts'
 import type { ClusterKinds } from './cluster-kinds.ts'
 import { webhooksOfHooks } from './manifests/hooks.ts'
+import { annotationNotes } from './manifests/left-alone.ts'
 import type { Manifest, ManifestProblem, RepositoryFile } from './manifests/manifest.ts'
 import type { ReadJob } from './manifests/manifests-thread.ts'
 import { kustomizationFile } from './manifests/normal-object.ts'
@@ -66,7 +67,15 @@ export async function buildCommit(
   if (cycles.length > 0) return { kind: 'refused', problems: cycles }
   const isPartial = options.helm !== undefined && !kinds.isWhole
   const unrendered = options.kustomize || options.helm ? [] : notRendered(files)
-  return { kind: 'built', manifests, graph, kinds, hooks, notes: [...notes, ...hookNotes, ...unrendered], isPartial }
+  return {
+    kind: 'built',
+    manifests,
+    graph,
+    kinds,
+    hooks,
+    notes: [...notes, ...hookNotes, ...unrendered, ...annotationNotes(manifests)],
+    isPartial,
+  }
 }
 
 /** Kustomizations that are named one by one. */

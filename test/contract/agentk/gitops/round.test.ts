@@ -192,6 +192,42 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
     )
   })
 
+  await t.test('annotations of Flux and Argo CD: heeded, or named', async (t) => {
+    const source = new Source(ground, 92)
+    const ssa = 'kustomize.toolkit.fluxcd.io/ssa'
+    const files = (value: string) => ({
+      'once.yaml': map('once', value, `${ssa}: IfNotPresent`),
+      'ignored.yaml': map('ignored', value, `${ssa}: Ignore`),
+      'disabled.yaml': map('disabled', value, 'kustomize.toolkit.fluxcd.io/reconcile: disabled'),
+      'theirs.yaml': map('theirs', value, `${ssa}: IfNotPresent`),
+      'forced.yaml': map('forced', value, 'kustomize.toolkit.fluxcd.io/force: enabled'),
+      'replaced.yaml': map('replaced', value, 'argocd.argoproj.io/sync-options: "Replace=true,CreateNamespace=true"'),
+    })
+    await ground.create(keyOf('ConfigMap', 'theirs'), configMap('theirs', { value: 'own' }))
+    const first = await source.done(files('1'))
+    t.match(first.kinds, { once: 'applied', ignored: 'unchanged', disabled: 'unchanged', theirs: 'unchanged' })
+    await ground.merge(keyOf('ConfigMap', 'once'), { data: { value: 'rotated' } }, 'kubectl-edit')
+    const { notes } = await source.done(files('2'))
+    t.strictSame(
+      [
+        await value('once'),
+        await value('ignored'),
+        await value('disabled'),
+        await value('theirs'),
+        await value('forced'),
+      ],
+      ['rotated', undefined, undefined, 'own', '2'],
+    )
+    t.strictSame(notes.map((note) => /^\S+ \S+/.exec(note)?.[0]).length, 5)
+    t.match(
+      notes.join('\n'),
+      /ignored is not applied[\s\S]*forced has an annotation without effect[\s\S]*a Namespace is a manifest/,
+    )
+    const { pruned } = await source.done({ 'forced.yaml': files('2')['forced.yaml'] }, {})
+    t.notMatch(JSON.stringify(pruned), 'theirs')
+    t.equal(await value('theirs'), 'own', 'what others have made stays when it leaves Git')
+  })
+
   await t.test('rules of an aggregated role are their controller’s', async (t) => {
     const source = new Source(ground, 91)
     const role = (label: string) => `

@@ -8,6 +8,7 @@ import type { ClusterKind, ClusterKinds } from '../cluster-kinds.ts'
 import type { InventoryEntry } from '../inventory/entry.ts'
 import type { LiveObject } from '../live/live-object.ts'
 import { marked, replaceAnnotation } from '../manifests/annotations.ts'
+import { leftAlone } from '../manifests/left-alone.ts'
 import type { Manifest } from '../manifests/manifest.ts'
 import { isParent } from '../manifests/parents.ts'
 import type { Applier, ApplyOutcome, ApplyRequest } from './applier.ts'
@@ -214,6 +215,8 @@ export class ApplyRun {
     const { digest, version } = manifest
     const entry = this.#input.entries.get(text)
     const live = this.#input.live.get(text)
+    const left = leftAlone(manifest)
+    if (left === 'always' || (left === 'present' && live)) return true
     if (entry?.digest !== digest || entry.version !== version || live === null) return false
     if (this.#input.unscaled?.has(text)) return false
     if (!live) return runsOnce(manifest)

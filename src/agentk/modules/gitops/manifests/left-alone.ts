@@ -1,0 +1,57 @@
+import { keyName } from '../../../../kubernetes/key.ts'
+import { entryAt, type KubernetesObject } from '../../../../kubernetes/object.ts'
+import { type Manifest, mayHaveField } from './manifest.ts'
+
+const ssa = 'kustomize.toolkit.fluxcd.io/ssa'
+const reconcile = 'kustomize.toolkit.fluxcd.io/reconcile'
+const fluxForce = 'kustomize.toolkit.fluxcd.io/force'
+const syncOptions = 'argocd.argoproj.io/sync-options'
+
+/** Options of Argo CD that have no effect here, and what to write. */
+const argoOptions: Readonly<Record<string, string>> = {
+  'Replace=true': 'agent.gitlab.com/replace: allow makes it again where only a new object can have it',
+  'Force=true': 'agent.gitlab.com/replace: allow makes it again where only a new object can have it',
+  'ServerSideApply=false': 'every object is applied server-side',
+  'CreateNamespace=true': 'a Namespace is a manifest of the source',
+}
+
+/** Notes of one source. */
+const maxNotes = 20
+
+/**
+ * What annotations of Flux keep from being applied: `always`, also while it is not there; `present`, once it is.
+ *
+ * @returns undefined: it is applied like others
+ */
+export function leftAlone(manifest: Manifest): 'always' | 'present' | undefined {
+  if (!mayHaveField(manifest, ssa) && !mayHaveField(manifest, reconcile)) return undefined
+  const { object } = manifest
+  const mode = annotation(object, ssa).toLowerCase()
+  if (mode === 'ignore' || annotation(object, reconcile).toLowerCase() === 'disabled') return 'always'
+  return mode === 'ifnotpresent' ? 'present' : undefined
+}
+
+/** What users are to know of annotations of other tools. */
+export function annotationNotes(manifests: readonly Manifest[]): string[] {
+  const notes = manifests.flatMap((manifest) => {
+    const left = leftAlone(manifest)
+    const name = keyName(manifest.key)
+    if (left === 'always') return [`${name} is not applied, as its annotation of Flux says`]
+    const force =
+      mayHaveField(manifest, fluxForce) && annotation(manifest.object, fluxForce).toLowerCase() === 'enabled'
+    const advice = [...(force ? [argoOptions['Force=true'] as string] : []), ...argoAdvice(manifest)]
+    return [...new Set(advice)].map((text) => `${name} has an annotation without effect here: ${text}`)
+  })
+  const more = notes.length - maxNotes
+  return more > 0 ? [...notes.slice(0, maxNotes), `and ${more} more annotations of other tools`] : notes
+}
+
+function argoAdvice(manifest: Manifest): string[] {
+  if (!mayHaveField(manifest, syncOptions)) return []
+  const options = annotation(manifest.object, syncOptions).split(',')
+  return options.flatMap((option) => argoOptions[option.trim()] ?? [])
+}
+
+function annotation(object: KubernetesObject, name: string): string {
+  return entryAt(object, 'metadata.annotations', name)
+}
