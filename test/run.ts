@@ -30,7 +30,7 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     jobs: { type: 'string', default: '6' },
-    timeout: { type: 'string', default: '300' },
+    timeout: { type: 'string', default: '480' },
     grep: { type: 'string' },
     record: { type: 'boolean', default: false },
   },
