@@ -268,7 +268,8 @@ export class SourceWork {
     } else if (outcome.kind === 'dryRun') {
       log.info({ ...fields, objects: outcome.ends.length }, 'A commit was tried out: nothing is written')
     } else if (outcome.kind === 'done') {
-      log.info({ ...fields, objects: outcome.ends.length, pruned: outcome.pruned.length }, 'A commit was applied')
+      const counts = { objects: outcome.ends.length, pruned: outcome.pruned.length }
+      log.info({ ...fields, ...counts }, isComplete(outcome) ? 'A commit was applied' : 'Part of a commit was applied')
     }
   }
 }

@@ -192,6 +192,24 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
     )
   })
 
+  await t.test('what is wrong with a Secret is said without its values', async (t) => {
+    const source = new Source(ground, 93)
+    const secret = (name: string, more: string) =>
+      `apiVersion: v1\nkind: Secret\nmetadata: { name: ${name} }\n${more}\n`
+    const { ends } = await source.done({
+      'sops.yaml': secret('sops', 'data: { a: "ENC[AES256_GCM,data:x]" }\nsops: { mac: "ENC[x]" }'),
+      'key.yaml': secret('key', 'stringData: { "a b": hidden }'),
+      'tls.yaml': secret('tls', 'type: kubernetes.io/tls\nstringData: { tls.crt: hidden }'),
+    })
+    const texts = {
+      sops: /^it is encrypted by SOPS/,
+      key: /^data\[a b\]: Invalid value$/,
+      tls: /^data\[tls\.key\]: Required value$/,
+    }
+    for (const [name, text] of Object.entries(texts)) t.match(ends[name], { problem: { text } }, name)
+    t.notMatch(JSON.stringify(ends), 'hidden')
+  })
+
   await t.test('annotations of Flux and Argo CD: heeded, or named', async (t) => {
     const source = new Source(ground, 92)
     const ssa = 'kustomize.toolkit.fluxcd.io/ssa'

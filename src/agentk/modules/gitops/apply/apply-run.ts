@@ -1,5 +1,5 @@
 import { keyName, keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
-import { type KubernetesObject, numberAt } from '../../../../kubernetes/object.ts'
+import { type KubernetesObject, numberAt, textAt } from '../../../../kubernetes/object.ts'
 import { objectPath } from '../../../../kubernetes/path.ts'
 import { errorText } from '../../../../lib/errors.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
@@ -249,6 +249,8 @@ export class ApplyRun {
       return failed({ kind: 'invalid', text: kind.isNamespaced ? 'it has no namespace' : 'its kind has no namespaces' })
     }
     const object = marked(manifest, { inventory: id, owner: id })
+    if (isEncrypted(object))
+      return failed({ kind: 'invalid', text: 'it is encrypted by SOPS, which is not decrypted here' })
     const uid = entries.get(text)?.uid ?? ''
     try {
       const outcome = await this.#applyOrReplace({ key, kind, object, live: found, uid })
@@ -272,6 +274,11 @@ function oncePerList<T>(work: (texts: readonly string[]) => T): (texts: readonly
     known.set(texts, found)
     return found
   }
+}
+
+/** By SOPS, for others than its operator, which has a kind of its own. */
+function isEncrypted(object: KubernetesObject): boolean {
+  return textAt(object, 'sops.mac') !== '' && object.kind !== 'SopsSecret'
 }
 
 /** A Job that is cleaned up runs once. */

@@ -120,8 +120,27 @@ const reasons = /field is immutable|may not change once set|primary clusterIP ca
 /** The API server's words without values; of a Secret none, but for a right or a quota that is missing. */
 function refusalText({ body }: Pick<JsonAnswer, 'body'>): string {
   const message = textAt(body, 'message').slice(0, maxMessageLength)
-  if (isOfSecret(body, message) && !missing.test(message)) return ''
+  if (isOfSecret(body, message) && !missing.test(message)) return secretText(body)
   return withoutValues(message).slice(0, maxTextLength)
+}
+
+/** What the API server calls the reasons of its causes. */
+const causeReasons: Readonly<Record<string, string>> = {
+  FieldValueRequired: 'Required value',
+  FieldValueInvalid: 'Invalid value',
+  FieldValueForbidden: 'Forbidden',
+  FieldValueTooLong: 'Too long',
+  FieldValueNotSupported: 'Unsupported value',
+  FieldValueDuplicate: 'Duplicate value',
+}
+
+/** Fields and reasons, which hold no values. */
+function secretText(body: unknown): string {
+  const all = listAt(body, 'details.causes').flatMap((cause) => {
+    const [field, reason] = [textAt(cause, 'field'), causeReasons[textAt(cause, 'reason')]]
+    return field === '' || reason === undefined ? [] : [`${field}: ${reason}`]
+  })
+  return [...new Set(all)].slice(0, maxPlaces).join('; ').slice(0, maxTextLength)
 }
 
 function isOfSecret(body: unknown, message: string): boolean {

@@ -75,6 +75,8 @@ const apiVersionForm = /^(?:[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?\/)?[a-z0-9][-
 const nameForm = /^[^/%\s]{1,253}$/
 const namespaceForm = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/
 
+const base64Form = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
+
 function groupOf(apiVersion: unknown): string {
   return typeof apiVersion === 'string' ? parseApiVersion(apiVersion).group : ''
 }
@@ -113,6 +115,9 @@ function isSecret(apiVersion: string, kind: string): boolean {
 }
 
 function encoded({ stringData, ...secret }: ObjectTree): ObjectTree | string {
+  const isNoBase64 = (value: unknown) => typeof value === 'string' && !base64Form.test(value.replaceAll(/[\r\n]/g, ''))
+  const bad = isMap(secret.data) && Object.entries(secret.data).find(([, value]) => isNoBase64(value))
+  if (bad && secret.sops === undefined) return `data: ${bad[0]} is no base64: write it so, or as stringData`
   if (stringData === undefined || stringData === null) return secret
   if (!isMap(stringData)) return 'stringData is no map'
   const data: Record<string, unknown> = { ...(isMap(secret.data) ? secret.data : {}) }

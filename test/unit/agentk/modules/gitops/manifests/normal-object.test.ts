@@ -58,6 +58,8 @@ t.test('stringData of a Secret becomes data', async (t) => {
     object: { data: { a: 'w6Q=', b: '', c: 'eQ==' }, stringData: undefined },
   })
   t.equal(secret({ stringData: { port: 5432 } }), 'stringData: port is no text: write it in quotes')
+  t.equal(secret({ data: { key: 'not base64' } }), 'data: key is no base64: write it so, or as stringData')
+  t.match(secret({ data: { a: 'eA==\n', b: '', c: null, d: 'eHh4' } }), { object: { data: { d: 'eHh4' } } })
   t.match(normal(map({ stringData: { a: 'b' } })), { object: { stringData: { a: 'b' } } }, 'of a Secret alone')
 })
 
