@@ -13,6 +13,7 @@ import { createdOf, timeOf } from '../../../kubernetes/time.ts'
 import type { Around } from './around.ts'
 import { type Finding, finding, found, ranks, wellBy } from './finding.ts'
 import { refusedByEvents } from './refused.ts'
+import { unreconciled } from './unreconciled.ts'
 
 export function job(object: KubernetesObject, around: Around): Finding | undefined {
   const { now } = around
@@ -38,7 +39,7 @@ export function job(object: KubernetesObject, around: Around): Finding | undefin
     const since = createdOf(object, now)
     return found(object, now, { reason: 'WaitsForManager', text, rank: ranks.other, since, grace: undefined })
   }
-  const refused = refusedByEvents(object, around, missingOfJob(object))
+  const refused = refusedByEvents(object, around, missingOfJob(object)) ?? unreconciled(object, around)
   if (refused) return refused
   const since = timeOf(textAt(object, 'status.startTime'), now) ?? createdOf(object, now)
   const text = 'the Job is not finished'

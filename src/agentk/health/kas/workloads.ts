@@ -15,6 +15,7 @@ import { failingAgain } from './failing-again.ts'
 import { type Finding, finding, found, ranks } from './finding.ts'
 import { isEnding } from './read.ts'
 import { deletionRefused, refusedByCondition, refusedByEvents } from './refused.ts'
+import { unreconciled } from './unreconciled.ts'
 
 export function deployment(object: KubernetesObject, around: Around): Finding | undefined {
   const { now } = around
@@ -23,6 +24,8 @@ export function deployment(object: KubernetesObject, around: Around): Finding | 
     const since = conditions.find(({ type, reason }) => type === 'Progressing' && reason === 'DeploymentPaused')?.since
     return finding('Suspended', { reason: 'Paused', text: 'the Deployment is paused', rank: ranks.other, since })
   }
+  const unread = unreconciled(object, around)
+  if (unread) return unread
   const overdue = conditions.find(({ type, reason }) => type === 'Progressing' && reason === 'ProgressDeadlineExceeded')
   const isCurrent = !isUnobserved(object)
   const missing = missingReplicas(object, 'updatedReplicas')
@@ -48,7 +51,10 @@ export function replicaSet(object: KubernetesObject, around: Around): Finding | 
 }
 
 export function statefulSet(object: KubernetesObject, around: Around): Finding | undefined {
-  const stuck = stuckRevision(object, around) ?? deletionRefused(object, around, extraReplicas(object), ranks.other)
+  const stuck =
+    unreconciled(object, around) ??
+    stuckRevision(object, around) ??
+    deletionRefused(object, around, extraReplicas(object), ranks.other)
   return stuck ?? refusedByEvents(object, around, missingReplicas(object, 'replicas'))
 }
 
@@ -85,7 +91,7 @@ function stuckRevision(object: KubernetesObject, around: Around): Finding | unde
 
 export function daemonSet(object: KubernetesObject, around: Around): Finding | undefined {
   const extra = numberAt(object, 'status.numberMisscheduled') ?? 0
-  const refused = deletionRefused(object, around, extra, ranks.other)
+  const refused = unreconciled(object, around) ?? deletionRefused(object, around, extra, ranks.other)
   return refused ?? refusedByEvents(object, around, missingOfDaemonSet(object))
 }
 

@@ -72,8 +72,12 @@ export function causeLines(
   return [...folded(text, columns, indent), ...ends.map((line) => paint.faint(line))]
 }
 
+/** Of whatever no controller has observed: the cause is the controller, which is no object. */
+export const notReconciled = 'NotReconciled'
+
 /** Causes that read the same. */
 export function causeKey({ kind, namespace, name, reason, text, next }: Cause): string {
+  if (reason === notReconciled) return reason
   return JSON.stringify([kind, namespace, name, reason, text, next])
 }
 

@@ -2,7 +2,7 @@ import { Counter } from '../../../../lib/counter.ts'
 import { printable } from '../../../../lib/printable.ts'
 import { type ArgoWord, type Cause, kasWords, type Row } from '../../../../proto/views-json.ts'
 import { ageText } from '../../../command/age-text.ts'
-import { causeKey, causeLines, culpritKey, culpritText } from './cause-text.ts'
+import { causeKey, causeLines, culpritKey, culpritText, notReconciled } from './cause-text.ts'
 import { fits } from './lines.ts'
 import { linkLines } from './link-text.ts'
 import { isBundle, type ShownView, verdictOf } from './shown-view.ts'
@@ -81,11 +81,12 @@ class TreeText {
     const { above = [] } = this.#options
     const all = [...(depth === 0 ? above : []), ...this.#model.children(node)].filter(({ u }) => !this.#drawn.has(u))
     for (const { u } of all) this.#drawn.add(u)
-    const rows = all.filter((row) => !this.#isFolded(row, depth))
+    const unfolded = all.filter((row) => !this.#isFolded(row, depth))
+    const { rows, texts } = this.#layout.isVerbose ? { rows: unfolded, texts: [] } : foldedEnds(unfolded)
     this.#folded.push(...all.filter((row) => this.#isFolded(row, depth)))
     const more = moreText(this.#model, node)
     rows.forEach((row, index) => {
-      const isLast = index === rows.length - 1 && more === ''
+      const isLast = index === rows.length - 1 && more === '' && texts.length === 0
       const [branch, below] = depth === 0 ? ['', ''] : isLast ? ['└─ ', '   '] : ['├─ ', '│  ']
       const indent = `${prefix}${below}    `
       const explains = row.z !== undefined && !explained && !this.#isOpenGroup(row)
@@ -96,7 +97,7 @@ class TreeText {
       const place = { prefix: prefix + below, depth: depth + 1, namespace: row.ns ?? this.#namespace }
       if (depth < maxDepth) this.#walk(row.u, { ...place, explained: explains ? row : explained })
     })
-    const rest = [depth === 0 ? foldedText(this.#folded) : '', more].filter(Boolean)
+    const rest = [...texts, depth === 0 ? foldedText(this.#folded) : '', more].filter(Boolean)
     for (const line of rest) this.#lines.push(`${prefix}${depth === 0 ? '' : '└─ '}${this.#layout.paint.faint(line)}`)
   }
 
@@ -118,7 +119,8 @@ class TreeText {
     if (!first) this.#rowsByCause.set(causeKey(z), row)
     const others = z.others ? otherCauses(this.#model, row) : []
     const isCulprit = culpritText(row) === ''
-    const same = first?.z && !isCulprit && { name: nameText(first, row.ns ?? this.#namespace), cause: first.z }
+    const isOnce = !isCulprit || z.reason === notReconciled
+    const same = first?.z && isOnce && { name: nameText(first, row.ns ?? this.#namespace), cause: first.z }
     return causeLines(row, this.#layout, indent, { since, others, ...(same ? { same } : {}) })
   }
 
@@ -206,6 +208,25 @@ function isUsual(row: Row): boolean {
   if (k === 'ServiceAccount') return n === 'default' && c === 0
   if (k === 'apps/ReplicaSet') return f.includes('0/0 ready') && c === 0
   return k === 'apps/ControllerRevision' || (k === 'discovery.k8s.io/EndpointSlice' && !isBundle(row))
+}
+
+/** Pods that have failed for good by such a reason stay until somebody deletes them, hundreds of a loop. */
+const finalReason =
+  /^(?:Evicted|OutOf[a-z-]{1,40}|UnexpectedAdmissionError|NodeAffinity|NodePorts|NodeShutdown|Shutdown|Terminated|Preempting|TopologyAffinityError)$/
+/** So many are shown. */
+const maxAlike = 2
+
+/** Returns, of siblings that have failed for good by the same reason, the first ones, and how many more there are. */
+function foldedEnds(all: readonly Row[]): { readonly rows: readonly Row[]; readonly texts: readonly string[] } {
+  const counts = new Map<string, number>()
+  const rows = all.filter(({ k, f = [] }) => {
+    const [reason = ''] = f
+    if (k !== 'Pod' || !finalReason.test(reason)) return true
+    counts.set(reason, (counts.get(reason) ?? 0) + 1)
+    return (counts.get(reason) ?? 0) <= maxAlike
+  })
+  const more = [...counts].filter(([, count]) => count > maxAlike)
+  return { rows, texts: more.map(([reason, count]) => printable(`… ${count - maxAlike} more Pods ${reason} (-v)`)) }
 }
 
 /** @returns empty: nothing is folded */

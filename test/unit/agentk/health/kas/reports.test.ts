@@ -530,7 +530,12 @@ t.test('Jobs of another controller, and without parallelism', async (t) => {
       'Progressing Running',
       /not finished/,
     ],
-    ['its own controller', [job({ managedBy: 'kubernetes.io/job-controller' })], 'Progressing Running', /not finished/],
+    [
+      'its own controller',
+      [job({ managedBy: 'kubernetes.io/job-controller' }, { startTime: ago(5) })],
+      'Progressing Running',
+      /not finished/,
+    ],
     ['parallelism 0', [job({ parallelism: 0 })], 'Suspended Suspended', /parallelism is 0/],
   ])
 })
@@ -588,5 +593,35 @@ t.test('budgets that share a Pod, or select nothing', async (t) => {
     ['of nothing', [budget('one', { app: 'b' }), well()], 'Degraded SelectsNothing', /^no Pod has app=b$/],
     ['of a workload at 0', [budget('one', { app: 'a' }), workload], 'Healthy', /^$/],
     ['Pods hidden', [budget('one', { app: 'b' }), well()], 'Healthy', /^$/, [], ['Pod']],
+  ])
+})
+
+t.test('what no controller has observed', async (t) => {
+  const untouched = (key: string, seconds: number, status: object = {}) =>
+    object(key, 'x', { spec: { replicas: 2 }, status }, { generation: 1, creationTimestamp: ago(seconds) })
+  for (const key of ['apps/Deployment', 'apps/StatefulSet', 'apps/DaemonSet', 'batch/Job']) {
+    t.equal(summary(judge([untouched(key, 61)])), 'Degraded NotReconciled', key)
+    t.equal(judge([untouched(key, 59)]).verdict, 'Progressing', key)
+  }
+  judgeAll(t, [
+    [
+      'it is asked for',
+      [untouched('apps/Deployment', 61)],
+      'Degraded NotReconciled',
+      /does kube-controller-manager run\?$/,
+    ],
+    [
+      'counts of nothing',
+      [untouched('apps/StatefulSet', 61, { replicas: 0, availableReplicas: 0 })],
+      'Degraded NotReconciled',
+      /^no controller/,
+    ],
+    ['observed', [untouched('apps/DaemonSet', 900, { observedGeneration: 1 })], 'Healthy', /^$/],
+    [
+      'changed just now',
+      [deployment({}, { observedGeneration: 0 })],
+      'Progressing RollingOut',
+      /not yet|observed the change yet/,
+    ],
   ])
 })

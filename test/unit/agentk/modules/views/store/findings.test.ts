@@ -452,3 +452,30 @@ t.test('a kind that is set aside: its definition says why, until it is followed 
   await stage.pass(100)
   t.not(found()?.word, 'Degraded')
 })
+
+t.test('a change that no controller observes is Degraded after a minute, until one does', async (t) => {
+  const stage = await start(t)
+  const changed = (generation: number, observedGeneration: number): KubernetesObject => ({
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    metadata: { name: 'web', namespace: 'shop', uid: 'd', generation, creationTimestamp: iso(now - 60 * minute) },
+    spec: { replicas: 1 },
+    status: { observedGeneration, replicas: 1, updatedReplicas: 1, readyReplicas: 1, availableReplicas: 1 },
+  })
+  const found = () => stage.records.judged('d')?.[0]
+  stage.put(changed(1, 1))
+  await stage.pass(100)
+  t.equal(found(), undefined)
+  stage.put(changed(2, 1))
+  t.match(found(), { word: 'Progressing', finding: { reason: 'RollingOut' } })
+  await stage.pass(59_000)
+  stage.put(changed(3, 1))
+  t.match(found(), { word: 'Progressing' }, 'another change does not begin it anew')
+  await stage.pass(1100)
+  t.match(found(), { word: 'Degraded', finding: { reason: 'NotReconciled' } })
+  stage.put(changed(4, 1))
+  t.match(found(), { word: 'Degraded', finding: { reason: 'NotReconciled' } }, 'it stays so')
+  stage.put(changed(4, 4))
+  await stage.pass(100)
+  t.not(found()?.word, 'Degraded')
+})

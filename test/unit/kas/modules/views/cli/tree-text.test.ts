@@ -169,3 +169,32 @@ t.test('a command stands on a line of its own, or is one for a shell all the sam
     long.replace(/(\{.*)/, "'$1'"),
   )
 })
+
+t.test('Pods that have failed for good by one reason are two lines, and how many more there are', async (t) => {
+  const root = degraded('r', 'apps/ReplicaSet', 'cache', { ...mount, reason: 'Evicted' })
+  const pods = (count: number, reason: string): Row[] =>
+    Array.from({ length: count }, (_, i) => ({
+      ...degraded(`${reason}-${i}`, 'Pod', `cache-${i}`, { ...mount, reason }, { p: 'r', f: [reason, '0/1 ready'] }),
+    }))
+  const text = treeOf([root, ...pods(30, 'Evicted')], 200)
+  t.match(text, /\n└─ … 28 more Pods Evicted \(-v\)\n$/)
+  t.ok(text.split('\n').length < 12, text)
+  t.notMatch(treeOf([root, ...pods(30, 'CrashLoopBackOff')], 200), /more Pods/, 'these are there')
+  t.notMatch(treeOf([root, ...pods(2, 'OutOfcpu')], 200), /more Pods/)
+})
+
+t.test('what no controller has observed is asked about once', async (t) => {
+  const of = (name: string): Cause => ({
+    kind: 'apps/Deployment',
+    namespace: 'shop',
+    name,
+    id: name,
+    reason: 'NotReconciled',
+    text: 'no controller has observed the change: does kube-controller-manager run?',
+    next: `kubectl -n shop describe deployment.apps ${name}`,
+  })
+  const rows = ['a', 'b', 'c'].map((name) => degraded(name, 'apps/Deployment', name, of(name)))
+  const text = treeOf(rows, 200)
+  t.equal(text.match(/kube-controller-manager/g)?.length, 1, text)
+  t.equal(text.match(/same cause as Deployment\/a/g)?.length, 2, text)
+})

@@ -1,0 +1,44 @@
+import { conditionsAt, isUnobserved } from '../../../kubernetes/conditions.ts'
+import { at, type KubernetesObject, kindOf, numberAt, textAt } from '../../../kubernetes/object.ts'
+import { createdOf } from '../../../kubernetes/time.ts'
+import type { Around } from './around.ts'
+import { type Finding, found, minute, ranks } from './finding.ts'
+
+/** Reason of a change that no controller has observed. */
+export const notReconciled = 'NotReconciled'
+const rollingOut = 'RollingOut'
+/** A busy controller takes so long. ms */
+const busyMs = minute
+
+/** Of a workload whose last change no controller has observed, or that none has begun. */
+export function unreconciled(object: KubernetesObject, around: Around): Finding | undefined {
+  const { now } = around
+  const isNew = isUntouched(object, now) && around.childrenOf(object).length === 0
+  if (!isNew && !isUnobserved(object)) return undefined
+  const before = around.before(object)
+  const isKnown = before?.reason === notReconciled
+  const from = isNew ? createdOf(object, now) : before?.reason === rollingOut ? before.from : undefined
+  const begun = isKnown ? (before.seen ?? now) : (from ?? now)
+  const isLong = isKnown || now - begun >= busyMs
+  return found(object, now, {
+    reason: isLong ? notReconciled : rollingOut,
+    text: isLong
+      ? 'no controller has observed the change: does kube-controller-manager run?'
+      : 'no controller has observed the change yet',
+    rank: isLong ? ranks.foundation : ranks.summary,
+    seen: begun,
+    grace: isLong ? 0 : busyMs,
+    from: begun,
+  })
+}
+
+/** As the API server makes it: no controller has written its status. Of one that wants no Pods nothing is waited for. */
+function isUntouched(object: KubernetesObject, now: number): boolean {
+  if (numberAt(object, 'spec.replicas') === 0) return false
+  if (conditionsAt(object, now).length > 0 || numberAt(object, 'status.observedGeneration') !== undefined) return false
+  if (kindOf(object) === 'batch/Job') return textAt(object, 'status.startTime') === '' && !hasCounts(object)
+  return !hasCounts(object)
+}
+
+const hasCounts = (object: KubernetesObject) =>
+  Object.values((at(object, 'status') ?? {}) as object).some((value) => typeof value === 'number' && value > 0)
