@@ -67,7 +67,7 @@ export class Applier {
   async apply(request: ApplyRequest, signal: AbortSignal): Promise<ApplyOutcome> {
     const path = objectPath(request.kind, request.key)
     let { live } = request
-    let isFreed = false
+    let undo: (() => Promise<unknown>) | undefined
     const problemOf = (found: LiveObject) => this.#problemOf(found, request)
     for (let attempt = 0; attempt < maxAttempts; attempt++) {
       const foreign = live && problemOf(live)
@@ -80,13 +80,13 @@ export class Applier {
         if (!taken.isDone) continue
       }
       const outcome = await this.#applyOnce(path, request, live, signal)
-      if (outcome !== 'stale' && live && 'problem' in outcome && isBesideOthers(outcome.problem) && !isFreed) {
-        isFreed = true
+      if (outcome !== 'stale' && live && 'problem' in outcome && isBesideOthers(outcome.problem) && !undo) {
         const freed = await this.#free(path, outcome.problem, signal)
         if ('problem' in freed) return freed
-        live = freed.live
+        ;({ live, undo } = freed)
         continue
       }
+      if (outcome !== 'stale' && 'problem' in outcome) await undo?.()
       if (outcome !== 'stale') return outcome
       const read = await this.#read(path, signal)
       if ('problem' in read) return read
@@ -100,7 +100,7 @@ export class Applier {
     path: string,
     problem: ApplyProblem,
     signal: AbortSignal,
-  ): Promise<{ live: LiveObject } | { problem: ApplyProblem }> {
+  ): Promise<{ live: LiveObject; undo: () => Promise<unknown> } | { problem: ApplyProblem }> {
     if (this.#options.conflicts === 'fail') {
       const text = `${problem.text}; others may have changed it, and conflicts: fail leaves that`
       return { problem: { ...problem, text } }

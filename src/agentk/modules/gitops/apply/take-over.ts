@@ -89,13 +89,13 @@ export class TakeOver {
    * After an apply that was refused for what stands beside it: defaults that nobody owns, and what people have changed in
    * place, become ours, so that they go with the next apply.
    *
-   * @param places - that the API server names. @returns undefined: nothing is in the way
+   * @param places - that the API server names. @returns undefined: nothing is in the way. `undo`: the apply is refused all the same
    */
   async inTheWay(
     path: string,
     places: readonly string[],
     signal: AbortSignal,
-  ): Promise<{ live: LiveObject; from: readonly string[] } | undefined> {
+  ): Promise<{ live: LiveObject; undo: () => Promise<unknown> } | undefined> {
     const whole = await this.#lane.json('GET', path, undefined, signal, { maxBytes: maxEventBytes })
     if (whole.status !== 200) return undefined
     const object = whole.body as KubernetesObject
@@ -103,7 +103,9 @@ export class TakeOver {
     if (!found) return undefined
     const answer = await this.#write(path, object, found.entries, signal)
     if (answer.status !== 200) return undefined
-    return { live: liveObjectOf(answer.body as KubernetesObject, this.#manager), from: found.from }
+    const written = answer.body as KubernetesObject
+    const undo = () => this.#write(path, written, entriesOf(object), signal)
+    return { live: liveObjectOf(written, this.#manager), undo }
   }
 
   /** After an apply: what the API server has made of an object whose owners were not known. */
