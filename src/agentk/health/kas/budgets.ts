@@ -2,7 +2,7 @@ import { at, type KubernetesObject, listAt, nameOf, namespaceOf, uidOf } from '.
 import { createdOf } from '../../../kubernetes/time.ts'
 import type { Around } from './around.ts'
 import { type Finding, found, minute, ranks } from './finding.ts'
-import { type LabelTable, labelTableOf } from './read.ts'
+import { firstByName, type LabelTable, labelTableOf } from './read.ts'
 
 const kind = 'policy/PodDisruptionBudget'
 /** What a budget selects may come a moment after it. ms */
@@ -25,10 +25,11 @@ export function budget(object: KubernetesObject, around: Around): Finding | unde
     return found(object, now, { ...base, reason: 'SelectsNothing', text, grace: newMs, needs })
   }
   const uids = new Set(pods.map(uidOf))
-  for (const other of around.allOf(kind, namespace)) {
+  const budgets = around.allOf(kind, namespace).toSorted((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1))
+  for (const other of budgets) {
     const others = selectorOf(other)
     if (nameOf(other) === nameOf(object) || others.length === 0) continue
-    const shared = around.podsOf(namespace, others).find((pod) => uids.has(uidOf(pod)))
+    const shared = firstByName(around.podsOf(namespace, others).filter((pod) => uids.has(uidOf(pod))))
     if (!shared) continue
     const text = `Pod ${nameOf(shared)} is of PodDisruptionBudget ${nameOf(other)}, too: it can never be evicted`
     return found(object, now, { ...base, reason: 'BudgetsOverlap', text, grace: newMs, needs: [['Pod', namespace]] })

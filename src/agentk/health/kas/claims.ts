@@ -3,6 +3,7 @@ import { createdOf } from '../../../kubernetes/time.ts'
 import { type Around, isMissing } from './around.ts'
 import { newest } from './evidence.ts'
 import { type Finding, finding, found, minute, ranks } from './finding.ts'
+import { firstByName } from './read.ts'
 
 const volumeKind = 'PersistentVolume'
 const classKind = 'storage.k8s.io/StorageClass'
@@ -90,7 +91,8 @@ function unbound(object: KubernetesObject, around: Around, waits: boolean): Find
   if (users.length === 0) return found(object, now, { ...base, reason: 'NotBound', text, grace: undefined })
   // the scheduler chooses a node first: that it finds none is the Pod's own finding
   const isChosen = chosenNodeOf(object) !== ''
-  const placed = waits && !isChosen ? users.find((pod) => textAt(pod, 'spec.nodeName') !== '') : undefined
+  const placed =
+    waits && !isChosen ? firstByName(users.filter((pod) => textAt(pod, 'spec.nodeName') !== '')) : undefined
   if (placed) {
     const text = `Pod ${nameOf(placed)} names its node itself (nodeName): the scheduler chooses none for the claim, which stays unbound`
     const from = Math.max(createdOf(object, now) ?? 0, createdOf(placed, now) ?? now)

@@ -35,6 +35,14 @@ export function claimNamesOf(pod: KubernetesObject): readonly string[] {
 /** A Pod whose life has an end: it has come, or is asked for. */
 export const isEnding = (pod: KubernetesObject) => hasEnded(pod) || isBeingDeleted(pod)
 
+/** Returns the one whose name is the least: the order in which objects come says nothing. */
+export function firstByName(objects: readonly KubernetesObject[]): KubernetesObject | undefined {
+  return objects.reduce<KubernetesObject | undefined>(
+    (first, one) => (first && nameOf(first) <= nameOf(one) ? first : one),
+    undefined,
+  )
+}
+
 /** Labels of an object, of a template, or those that a selector asks for. */
 export type LabelTable = readonly (readonly [name: string, value: string])[]
 

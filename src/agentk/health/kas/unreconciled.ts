@@ -13,7 +13,8 @@ const busyMs = minute
 /** Of a workload whose last change no controller has observed, or that none has begun. */
 export function unreconciled(object: KubernetesObject, around: Around): Finding | undefined {
   const { now } = around
-  const isNew = isUntouched(object, now) && around.childrenOf(object).length === 0
+  // of itself alone: whether there is anything below it is for those who may list that
+  const isNew = isUntouched(object, now)
   if (!isNew && !isUnobserved(object)) return undefined
   const before = around.before(object)
   const isKnown = before?.reason === notReconciled

@@ -618,6 +618,12 @@ t.test('what no controller has observed', async (t) => {
     ],
     ['observed', [untouched('apps/DaemonSet', 900, { observedGeneration: 1 })], 'Healthy', /^$/],
     [
+      'with Pods that are there',
+      [untouched('apps/StatefulSet', 61), ownedBy(untouched('apps/StatefulSet', 61), well())],
+      'Degraded NotReconciled',
+      /^no controller/,
+    ],
+    [
       'changed just now',
       [deployment({}, { observedGeneration: 0 })],
       'Progressing RollingOut',

@@ -39,7 +39,7 @@ t.test('what counts for the parent', async (t) => {
 
   const set = object('apps/StatefulSet', 'set', {
     spec: { volumeClaimTemplates: [{ metadata: { name: 'data' } }] },
-    status: {},
+    status: { observedGeneration: 1 },
   })
   const claim = object('PersistentVolumeClaim', 'data-set-0', { spec: {}, status: { phase: 'Lost' } })
   t.equal(summary(judge([set, claim])), 'Degraded VolumeLost')
@@ -49,7 +49,7 @@ t.test('what counts for the parent', async (t) => {
     'a StatefulSet waits for what ends',
   )
 
-  const job = (...list: object[]) => object('batch/Job', 'job', conditions(...list))
+  const job = (...list: object[]) => object('batch/Job', 'job', { status: { startTime: ago(60), conditions: list } })
   const failed = pod({ phase: 'Failed', container: { state: ended(1, 'Error', 20, 10) } })
   t.equal(summary(judge([job(), ...under(job(), failed)])), 'Progressing NonZeroExit')
   const over = job(condition('Failed', 'True', 5, 'BackoffLimitExceeded', 'limit'))
