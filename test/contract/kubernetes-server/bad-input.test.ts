@@ -41,7 +41,6 @@ const malformed: Record<string, string> = {
   'an unknown version': `GET /k8s-proxy/ HTTP/1.2\r\nHost: kas\r\n\r\n`,
   'HTTP/2': 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
   TLS: '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03',
-  'an unknown method in small letters': 'fetch /k8s-proxy/ HTTP/1.1\r\nHost: kas\r\n\r\n',
   'a byte that is no ASCII': `GET /k8s-proxy/\xff HTTP/1.1\r\nHost: kas\r\n\r\n`,
   'a relative target': 'GET k8s-proxy HTTP/1.1\r\nHost: kas\r\n\r\n',
 }

@@ -77,7 +77,7 @@ export async function playCommands(t: Test, options: CommandsOptions): Promise<s
   await playDirectory(t, kas, folder)
   t.match(await kas('route', '--agent', String(agent.id), '--socket', socket), /kas-\d/)
   t.match(await kas('tree', ...asUser), /^✓ demo\/Pod\/clock {2}Running/m)
-  t.match(await kas('get', 'Pod', ...asUser), /^✓ demo +clock +Healthy +Running/m)
+  t.match(await kas('get', 'Pod', ...asUser), /^✓ demo +clock +1\/1 +\d+s +Running/m)
   t.match(await kas('health', ...asUser), /^✓ healthy/)
   t.match(await kas('agents', ...asUser), new RegExp(`\\b${agent.name}\\b`))
   const entries = (lines: string) => new Set(lines.match(/(?<="entry":")kas-\d/g))

@@ -79,7 +79,7 @@ export const firstWords: readonly FirstWords[] = [
   { argv: 'get po -n bank', as: 'user', code: 1, err: new RegExp(`${ada.source}pods in bank`) },
   { argv: 'get po -n nowhere', as: 'user', code: 1, err: new RegExp(`${ada.source}pods in nowhere`) },
   { argv: 'get po -A', as: 'user', code: 0, kubectlCode: [1, may], out: /shop +web-/ },
-  { argv: 'get no', as: 'user', code: 1, err: new RegExp(`${ada.source}nodes\n`) },
+  { argv: 'get no', as: 'user', code: 1, err: new RegExp(`${ada.source}nodes: ask an administrator`) },
   { argv: 'get widgets -n shop', as: 'user', code: 1, err: /no kind is called "widgets", or none that you may list\n/ },
   { argv: 'tree -n bank', as: 'user', code: 1, err: new RegExp(`${ada.source}anything in bank`) },
   { argv: 'tree', as: 'ci_job', code: 1, err: /you are gitlab:ci_job:901 \(.*may not list anything in any namespace/ },

@@ -51,11 +51,12 @@ export function replicaSet(object: KubernetesObject, around: Around): Finding | 
 }
 
 export function statefulSet(object: KubernetesObject, around: Around): Finding | undefined {
-  const stuck =
-    unreconciled(object, around) ??
+  return (
     stuckRevision(object, around) ??
-    deletionRefused(object, around, extraReplicas(object), ranks.other)
-  return stuck ?? refusedByEvents(object, around, missingReplicas(object, 'replicas'))
+    deletionRefused(object, around, extraReplicas(object), ranks.other) ??
+    refusedByEvents(object, around, missingReplicas(object, 'replicas')) ??
+    unreconciled(object, around) // whoever was refused has observed it
+  )
 }
 
 /**
@@ -91,8 +92,11 @@ function stuckRevision(object: KubernetesObject, around: Around): Finding | unde
 
 export function daemonSet(object: KubernetesObject, around: Around): Finding | undefined {
   const extra = numberAt(object, 'status.numberMisscheduled') ?? 0
-  const refused = unreconciled(object, around) ?? deletionRefused(object, around, extra, ranks.other)
-  return refused ?? refusedByEvents(object, around, missingOfDaemonSet(object))
+  return (
+    deletionRefused(object, around, extra, ranks.other) ??
+    refusedByEvents(object, around, missingOfDaemonSet(object)) ??
+    unreconciled(object, around)
+  )
 }
 
 const extraReplicas = (object: KubernetesObject) => -missingReplicas(object, 'replicas')
