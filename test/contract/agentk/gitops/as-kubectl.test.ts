@@ -77,6 +77,9 @@ const nulls: readonly ObjectTree[] = [
   object('v1', 'Secret', 'bytes', { data: { token: null, user: 'YQ==' } }),
   object('v1', 'Secret', 'both', { data: { token: 'YQ==' }, stringData: { token: null } }),
   object('v1', 'Secret', 'neither', { data: null, stringData: null, type: null }),
+  object('v1', 'Secret', 'no-text', { stringData: {} }),
+  object('v1', 'Secret', 'empty-beside-null', { data: null, stringData: {} }),
+  object('v1', 'Secret', 'both-empty', { data: {}, stringData: {} }),
   object('v1', 'Service', 'selector', { spec: { selector: { app: 'web', track: null }, ports } }),
   object('v1', 'Service', 'port', { spec: { selector: { app: 'web' }, ports: [{ port: 80, targetPort: null }] } }),
   object('networking.k8s.io/v1', 'NetworkPolicy', 'peer', {

@@ -141,6 +141,7 @@ export class RandomManifests {
       }
     }
     collect(tree)
+    if (places.length === 0) return // all of it has gone before
     const [holder, at] = this.#random.pick(places)
     if (this.#random.chance(0.6)) (holder as Tree)[at] = null
     else if (Array.isArray(holder)) holder.splice(Number(at), 1)

@@ -120,6 +120,7 @@ function encoded({ stringData, ...secret }: ObjectTree): ObjectTree | string {
   if (bad && secret.sops === undefined) return `data: ${bad[0]} is no base64: write it so, or as stringData`
   if (stringData === undefined || stringData === null) return secret
   if (!isMap(stringData)) return 'stringData is no map'
+  if (Object.keys(stringData).length === 0) return secret // of `data` it says nothing, not that it is empty
   const data: Record<string, unknown> = { ...(isMap(secret.data) ? secret.data : {}) }
   for (const [key, value] of Object.entries(stringData)) {
     if (value !== null && typeof value !== 'string') return `stringData: ${key} is no text: write it in quotes`
