@@ -6,7 +6,7 @@ import { type LineFilter, maxOwnLines } from './access-log/recent-lines.ts'
 import type { OwnEndpoint, OwnRequest } from './module.ts'
 import type { ReplicaLog } from './sessions/replica-log.ts'
 
-/** Of one answer: kas' own answers have 4 MiB at most. */
+/** Bytes of lines in one answer: kas' own answers have 4 MiB at most. */
 const maxOwnLineBytes = 3 * 1024 * 1024
 /** Each asks all replicas. */
 const maxQuestions = { maxOfUser: 1, max: 20 }

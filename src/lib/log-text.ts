@@ -34,7 +34,7 @@ function errorText({ message, code, cause }: LoggedError): string {
   return `${text}${code === undefined ? '' : ` (${printable(String(code))})`}${cause ? `, by ${errorText(cause)}` : ''}`
 }
 
-/** Of a fault of the program; the first line says its message again. */
+/** The stack of a fault of the program, without its first line, which says the message again. */
 function stackLines(error: LoggedError | undefined): string {
   if (!error) return ''
   const [, ...lines] = typeof error.stack === 'string' ? error.stack.split('\n') : []

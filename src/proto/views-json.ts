@@ -207,6 +207,9 @@ export interface Cause {
   readonly undo?: true
 }
 
+/** Reason of a change that no controller has observed: the cause is the controller, which is no object. */
+export const notReconciled = 'NotReconciled'
+
 export interface PageState {
   /** ids, in their order */
   readonly order: readonly string[]

@@ -7,7 +7,7 @@ import type { CliIo } from './command.ts'
 
 /** As git has it: it ends at once where all fits the screen, shows colours, and leaves what it has shown. */
 const usual = 'less -FRX'
-/** What a shell ends with that cannot start a program. */
+/** A shell that cannot start a program ends with one of these. */
 const notStarted: ReadonlySet<number | null> = new Set([126, 127])
 
 /**

@@ -22,7 +22,7 @@ export interface TreeLink extends TreeFile {
   readonly isSubmodule: boolean
 }
 
-/** Of a listing, those that are kept. */
+/** Links of a listing that are kept. */
 export const maxTreeLinks = 1000
 
 export interface BlobLimits {

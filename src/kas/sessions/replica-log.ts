@@ -7,9 +7,9 @@ import { type UnaryMethods, unaryService } from '../../proto/unary.ts'
 import { type LineFilter, maxRecentBytes, type RecentLines } from '../access-log/recent-lines.ts'
 import type { Peer, Peers } from '../peers/peers.ts'
 
-/** Of one answer between replicas, which hold their event loop for as long as it takes to write. */
+/** Bytes of one answer between replicas, which hold their event loop for as long as it takes to write. */
 const maxPageBytes = 1024 * 1024
-/** Of all replicas, for one reader: beyond, the others are named as incomplete. */
+/** Bytes of all replicas' lines for one reader: beyond, the others are named as incomplete. */
 const maxMergedBytes = 64 * 1024 * 1024
 /** Between two questions to a peer whose lines are followed. ms */
 const followMs = 1000
@@ -47,7 +47,7 @@ export class ReplicaLog {
     this.#components = components
   }
 
-  /** What peers call. */
+  /** Methods that peers call. */
   get replicaMethods(): UnaryMethods {
     return unaryService(Log, {
       recent: async ({ filter, from, last }) => {

@@ -5,11 +5,11 @@ import { type Finding, found, minute, ranks } from './finding.ts'
 import { firstByName, type LabelTable, labelTableOf } from './read.ts'
 
 const kind = 'policy/PodDisruptionBudget'
-/** What a budget selects may come a moment after it. ms */
+/** Pods may come a moment after their budget. ms */
 const newMs = minute
 const makers = ['apps/Deployment', 'apps/StatefulSet', 'apps/DaemonSet', 'apps/ReplicaSet', 'batch/Job'] as const
 
-/** Of a PodDisruptionBudget: it protects nothing, or shares a Pod with another one, so that the Pod can never be evicted. */
+/** Judges a PodDisruptionBudget that protects nothing, or shares a Pod with another one, so that the Pod can never be evicted. */
 export function budget(object: KubernetesObject, around: Around): Finding | undefined {
   const { now } = around
   const namespace = namespaceOf(object)
@@ -37,7 +37,7 @@ export function budget(object: KubernetesObject, around: Around): Finding | unde
   return undefined
 }
 
-/** Of one that asks for more than labels nothing is said: empty. */
+/** @returns empty where the budget asks for more than labels: nothing is said of that */
 function selectorOf(object: KubernetesObject): LabelTable {
   if (listAt(object, 'spec.selector.matchExpressions').length > 0) return []
   return labelTableOf(at(object, 'spec.selector.matchLabels'))

@@ -14,7 +14,7 @@ const newMs = minute
 export const definedKind = (definition: KubernetesObject) =>
   `${textAt(definition, 'spec.group')}/${textAt(definition, 'spec.names.kind')}`
 
-/** Of a CustomResourceDefinition. */
+/** Judges a CustomResourceDefinition. */
 export function customResourceDefinition(object: KubernetesObject, around: Around): Finding | undefined {
   const { now } = around
   const conditions = conditionsAt(object, now)

@@ -13,7 +13,7 @@ const restedMs = 10 * minute
 const windowMs = 60 * minute
 
 /**
- * Of what makes Pods anew that were evicted, or that the kubelet refused: they fail again and again. No restart counts it,
+ * Finds Pods that fail again and again: they were evicted, or the kubelet refused them, and their maker makes others. No restart counts it,
  * and in between they may be ready.
  */
 export function failingAgain(object: KubernetesObject, around: Around): Finding | undefined {

@@ -41,7 +41,7 @@ const rules: ReadonlyMap<string, Rule> = new Map<string, Rule>([
   ...webhookKinds.map((kind): [string, Rule] => [kind, webhookConfiguration]),
 ])
 
-/** Of what is being deleted, by `group/Kind`: what its conditions say. */
+/** Rules for objects that are being deleted, by `group/Kind`: they read conditions. */
 const deletionRules: ReadonlyMap<string, Rule> = new Map<string, Rule>([
   ['Namespace', namespace],
   [definitionKind, endingDefinition],

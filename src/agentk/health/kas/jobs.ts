@@ -46,7 +46,7 @@ export function job(object: KubernetesObject, around: Around): Finding | undefin
   return found(object, now, { reason: 'Running', text, rank: ranks.summary, since, grace: undefined })
 }
 
-/** Of Jobs that no other controller manages. */
+/** Manages the Jobs that name no other controller. */
 const ownController = 'kubernetes.io/job-controller'
 
 function deadlineOf(job: KubernetesObject): string {

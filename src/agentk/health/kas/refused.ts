@@ -59,7 +59,7 @@ export function refusedByEvents(object: KubernetesObject, around: Around, missin
   })
 }
 
-/** Of what has more Pods than it should have, and may not delete them. @param extra - Pods */
+/** A workload has more Pods than it should have, and may not delete them. @param extra - Pods */
 export function deletionRefused(
   object: KubernetesObject,
   around: Around,

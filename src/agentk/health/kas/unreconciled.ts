@@ -4,13 +4,13 @@ import { createdOf } from '../../../kubernetes/time.ts'
 import type { Around } from './around.ts'
 import { type Finding, found, minute, ranks } from './finding.ts'
 
-/** Reason of a change that no controller has observed. */
+/** Reason of a change that no controller has observed; `proto/views-json.ts` has it for who reads it. */
 export const notReconciled = 'NotReconciled'
 const rollingOut = 'RollingOut'
 /** A busy controller takes so long. ms */
 const busyMs = minute
 
-/** Of a workload whose last change no controller has observed, or that none has begun. */
+/** No controller has observed the workload's last change, or none has begun it. */
 export function unreconciled(object: KubernetesObject, around: Around): Finding | undefined {
   const { now } = around
   // of itself alone: whether there is anything below it is for those who may list that

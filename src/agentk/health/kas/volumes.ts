@@ -4,10 +4,10 @@ import type { Around } from './around.ts'
 import { newest } from './evidence.ts'
 import { type Finding, found, minute, ranks } from './finding.ts'
 
-/** What keeps a volume from being deleted may go. ms */
+/** A volume that is not deleted at once may be after so long. ms */
 const deletingMs = 2 * minute
 
-/** Of a PersistentVolume: it should be deleted, or used again, and its driver fails to. */
+/** A PersistentVolume should be deleted, or used again, and its driver fails to. */
 export function volume(object: KubernetesObject, around: Around): Finding | undefined {
   const { now } = around
   const phase = textAt(object, 'status.phase')

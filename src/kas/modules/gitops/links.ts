@@ -27,8 +27,8 @@ export interface LinksOf {
   readonly list: (folder: string) => Promise<TreeFiles>
 }
 
-/** Of one round: each is read, and searched in the commit. */
-const maxLinks = 50
+/** Links of one round: each is read, and searched in the commit. */
+export const maxLinks = 50
 /** links that lead to links */
 const maxHops = 5
 /** folders that are listed beside the one that all paths have in common */
@@ -81,7 +81,7 @@ function targetOf({ path }: TreeFile, content: Uint8Array | undefined): { target
   return { target: isOutside ? undefined : target, shown }
 }
 
-/** What the commit has at these paths. */
+/** Searches the commit for these paths. */
 async function search(
   targets: ReadonlySet<string>,
   { folder, list }: LinksOf,

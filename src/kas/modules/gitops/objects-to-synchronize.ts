@@ -17,7 +17,7 @@ import type { BlobLimits, TreeFiles, Trees } from '../../repositories/tree.ts'
 import type { FileCache } from './file-cache.ts'
 import type { FollowedCommits } from './followed-commits.ts'
 import type { FollowedRefs } from './followed-refs.ts'
-import { type FollowedLinks, followLinks } from './links.ts'
+import { type FollowedLinks, followLinks, maxLinks } from './links.ts'
 import { type ObjectsRequest, readRequest } from './objects-request.ts'
 import { ObjectsSender } from './objects-sender.ts'
 import { chosenFiles, chosenLinks, tooManyFiles } from './round-files.ts'
@@ -67,8 +67,10 @@ const defaults = {
   minContendedBytesPerSecond: 512 * 1024, // the same within 40 seconds
 }
 
-/** What links hold: the longest path, 50 times. */
-const linkLimits: BlobLimits = { maxFileBytes: 4096, maxTotalBytes: 50 * 4096 }
+/** The longest path. */
+const maxPathBytes = 4096
+/** A link holds a path. */
+const linkLimits: BlobLimits = { maxFileBytes: maxPathBytes, maxTotalBytes: maxLinks * maxPathBytes }
 
 /** In a round of an agent that owes something, after each ms or so of work: others wait for its turn. ms */
 const restMs = 10

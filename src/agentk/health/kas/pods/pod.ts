@@ -29,7 +29,7 @@ export function podFinding(pod: KubernetesObject, around: Around): Finding | und
   return worstOf(found) ?? unreadyPod(context)
 }
 
-/** Of a Pod that is to end: a container has ended well, and another one runs on. */
+/** A container of a Pod that is to end has ended well, and another one runs on. */
 function runsOn(context: PodContext, containers: readonly Container[]): Finding | undefined {
   const { pod, now } = context
   if (textField(pod.spec, 'restartPolicy') === 'Always' || textField(pod.spec, 'restartPolicy') === '') return undefined

@@ -17,7 +17,7 @@ import { listed, withNodes } from './taints.ts'
 
 /** A node may come. ms */
 const schedulingMs = 2 * minute
-/** What a claim is made of may come a moment after the Pod. ms */
+/** A claim may find its volume a moment after the Pod has come. ms */
 const refusedMs = minute
 
 /** Of a Pod without a node. */
@@ -80,7 +80,7 @@ function nodesOf(volume: KubernetesObject | undefined): readonly string[] {
   )
 }
 
-/** What the scheduler adds where nobody can be ended in the Pod's favour. */
+/** The scheduler adds this where it can end nobody in the Pod's favour. */
 const unhelpful =
   /\.? ?(?:no new claims to deallocate, ?)?preemption: \d{1,6}\/\d{1,6} nodes are available: (?:\d{1,6} (?:Preemption is not helpful for scheduling|No preemption victims found for incoming pod)[,.]? ?){1,4}$/
 

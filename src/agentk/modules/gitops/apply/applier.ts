@@ -95,7 +95,7 @@ export class Applier {
     return { problem: { kind: 'busy', text: `others have changed it ${maxAttempts} times while it was to be applied` } }
   }
 
-  /** What is in the way of a manifest goes with its next apply. @returns the problem: nothing is, or it is to stay */
+  /** Removes, with the next apply, fields that are in the way of a manifest. @returns the problem: nothing is, or it is to stay */
   async #free(
     path: string,
     problem: ApplyProblem,

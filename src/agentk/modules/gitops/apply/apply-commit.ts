@@ -114,7 +114,7 @@ async function applyOnce(
   return { ends: found, notes: scalers.notes }
 }
 
-/** What an autoscaler has scaled that is not there any more: the number of the manifest holds again. By `keyText` */
+/** @returns by `keyText`, the objects whose autoscaler has gone: the number of the manifest holds again */
 async function unscaledOf(
   manifests: readonly Manifest[],
   live: LiveObjects,

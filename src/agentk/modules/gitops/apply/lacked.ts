@@ -4,7 +4,7 @@ import { collectionPath, objectPath, versionPath, withQuery } from '../../../../
 import type { ClusterKind, ClusterKinds } from '../cluster-kinds.ts'
 import type { AbsentObject } from '../live/absent-objects.ts'
 
-/** What a refusal names as not there: `serviceaccount "x" not found`, `clusterroles.rbac.authorization.k8s.io "x" not found`. */
+/** A refusal names an object that is not there: `serviceaccount "x" not found`, `clusterroles.rbac.authorization.k8s.io "x" not found`. */
 export interface Lacked {
   /** plural or singular, in lower case */
   readonly resource: string

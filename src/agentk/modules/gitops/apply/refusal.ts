@@ -124,7 +124,7 @@ function refusalText({ body }: Pick<JsonAnswer, 'body'>): string {
   return withoutValues(message).slice(0, maxTextLength)
 }
 
-/** What the API server calls the reasons of its causes. */
+/** Words of the API server for the reasons of its causes. */
 const causeReasons: Readonly<Record<string, string>> = {
   FieldValueRequired: 'Required value',
   FieldValueInvalid: 'Invalid value',

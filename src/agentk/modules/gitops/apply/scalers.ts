@@ -18,7 +18,7 @@ export interface ScalersComponents {
 /** `unknown`: the account may not list autoscalers, or there are too many. */
 export type Scaled = 'yes' | 'no' | 'unknown'
 
-/** Of one kind in one namespace, read at most: some 4 KiB each. */
+/** Autoscalers of one kind in one namespace that are read at most: some 4 KiB each. */
 const maxAutoscalers = 500
 /** Namespaces that the notes name. */
 const maxNotes = 10

@@ -13,7 +13,7 @@ export interface AbsentObject {
 
 /** So often each is asked about. ms */
 const pollMs = 2000
-/** Of one source, those that are asked about at once. */
+/** Absent objects of one source that are asked about at once. */
 const maxAbsent = 10
 
 export interface AbsentObjectsComponents {

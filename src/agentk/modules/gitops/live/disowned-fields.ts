@@ -7,7 +7,7 @@ import { type FieldSet, type ManagedEntry, ownEntry, union, without } from './ma
  * the API server refuses a manifest for what stands beside it, these are in the way.
  */
 
-/** Who changes objects in place: people, by kubectl, k9s, Headlamp, Lens or a browser. */
+/** Managers of people who change objects in place: by kubectl, k9s, Headlamp, Lens or a browser. */
 const byHand = /^(?:kubectl|k9s|headlamp|lens|Mozilla|dashboard|node-fetch|curl|okhttp)/i
 
 /**
@@ -68,7 +68,7 @@ function inPath(fields: FieldSet, path: readonly string[]): FieldSet {
   return path.reduceRight<FieldSet>((inner, name) => ({ [`f:${name}`]: inner }), fields)
 }
 
-/** What of a value nobody owns. @param owned - by anybody */
+/** @param owned - by anybody. @returns the fields of a value that nobody owns */
 function unowned(value: unknown, owned: FieldSet): FieldSet {
   const found: Record<string, FieldSet> = {}
   const add = (name: string, item: unknown) => {

@@ -37,7 +37,7 @@ const webhookKinds: ReadonlySet<string> = new Set(['ValidatingWebhookConfigurati
 /** whose objects refuse others, by webhooks of their own */
 const policyGroups: ReadonlySet<string> = new Set(['kyverno.io', 'policies.kyverno.io', 'constraints.gatekeeper.sh'])
 
-/** What objects can do to others: refuse them, by a webhook or a policy, or serve their kind. */
+/** Objects can refuse others, by a webhook or a policy, or serve their kind. */
 export type Refuser = 'webhook' | 'policy' | 'apiService'
 
 /** @returns undefined: objects of the kind refuse nothing */

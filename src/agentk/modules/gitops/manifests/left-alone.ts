@@ -19,7 +19,7 @@ const argoOptions: Readonly<Record<string, string>> = {
 const maxNotes = 20
 
 /**
- * What annotations of Flux keep from being applied: `always`, also while it is not there; `present`, once it is.
+ * Annotations of Flux keep an object from being applied: `always`, also while it is not there; `present`, once it is.
  *
  * @returns undefined: it is applied like others
  */
@@ -31,7 +31,7 @@ export function leftAlone(manifest: Manifest): 'always' | 'present' | undefined 
   return mode === 'ifnotpresent' ? 'present' : undefined
 }
 
-/** What users are to know of annotations of other tools. */
+/** Names for users the annotations of other tools that have no effect here, or another one. */
 export function annotationNotes(manifests: readonly Manifest[]): string[] {
   const notes = manifests.flatMap((manifest) => {
     const left = leftAlone(manifest)

@@ -87,7 +87,7 @@ function isMap(value: unknown): value is Record<string, unknown> {
 
 /** characters of a value that are shown */
 const maxShown = 100
-/** What YAML 1.1 reads as a boolean, though its writer may have meant a word. */
+/** YAML 1.1 reads these as a boolean, though their writer may have meant a word. */
 const booleanWords = { true: 'y, yes and on', false: 'n, no and off' } as const
 
 function fieldProblem(field: string, value: unknown): string {

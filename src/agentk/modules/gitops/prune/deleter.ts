@@ -197,7 +197,7 @@ function stages(deletables: readonly Deletable[]): readonly (readonly Deletable[
   return found
 }
 
-/** What refuses others goes first, and kinds that others are in, or of, go last, whatever their wave. */
+/** Objects that refuse others go first, and kinds that others are in, or of, go last, whatever their wave. */
 function placeOf({ key, wave }: InventoryEntry): readonly [number, number] {
   if (refuserOf(key) !== undefined) return [-1, -wave]
   return [isParent(key) ? 1 : 0, -wave]

@@ -211,7 +211,7 @@ function traitsOfPod(object: KubernetesObject): KubernetesObject | undefined {
   }
 }
 
-/** What is kept of the message of a Pod that has failed. */
+/** Letters of the message of a failed Pod that are kept. */
 const maxMessage = 256
 
 /** Many Pods may fail by the same reason one after the other: their controller is judged by it. */

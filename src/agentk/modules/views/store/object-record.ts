@@ -92,7 +92,7 @@ export function customParentsOf(record: ObjectRecord): readonly Omit<Owner, 'uid
   return statefulSetsOf(record.name).map((name) => ({ kind: statefulSet, name }))
 }
 
-/** Of a StatefulSet's or a DaemonSet's Pods. */
+/** Names the revision of a StatefulSet's or a DaemonSet's Pod. */
 const revisionLabel = 'controller-revision-hash'
 
 /** As much of an object as others are judged by. */

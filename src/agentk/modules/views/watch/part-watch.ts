@@ -44,7 +44,7 @@ export interface FollowedKind {
   readonly fieldSelector?: string
 }
 
-/** What the state of one watch is; `why` is for people, and names nothing. */
+/** The state of one watch; `why` is for people, and names nothing. */
 export type PartState = Pick<FollowState, 'is' | 'since' | 'why' | 'message'>
 
 /** Objects in a page. */
@@ -53,7 +53,7 @@ const pageSize = 500
 const staleAfterMs = 1000
 /** Objects of a kind that are left out and named; more of them are not named. */
 const maxLeftOut = 100
-/** What is set aside is tried again after so long, a fifth less or more: it is followed within 90 s of its mending. ms */
+/** A kind that is set aside is tried again after so long, a fifth less or more: it is followed within 90 s of its mending. ms */
 const asideRetryMs = 50_000
 
 const refusals: ReadonlyMap<number, string> = new Map([

@@ -27,7 +27,7 @@ const lasting: ReadonlySet<unknown> = new Set(['project_not_readable', 'ref_not_
 /** The worst first. */
 const order = [1, 6, 4, 5, 3, 0]
 const shortLength = 8
-/** Of a shorter one a repository is not asked: it may be the name of a branch. */
+/** A repository is asked of a whole id alone: a shorter one may be the name of a branch. */
 const fullId = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/
 
 /** Judges states one after another, and remembers which sources have had the commit at their head, or before it. */

@@ -42,7 +42,7 @@ function shapeOf(query: Uint8Array): QueryShape {
   }
 }
 
-/** Of doc/graph.md: `namespaces: { names: [...] }`. */
+/** Reads `namespaces: { names: [...] }` of doc/graph.md. */
 function namesIn(graph: unknown): unknown {
   const { namespaces } = Object(graph) as { namespaces?: unknown }
   return (Object(namespaces) as { names?: unknown }).names

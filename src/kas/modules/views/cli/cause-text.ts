@@ -1,5 +1,5 @@
 import { printable } from '../../../../lib/printable.ts'
-import type { Cause, Row } from '../../../../proto/views-json.ts'
+import { type Cause, notReconciled, type Row } from '../../../../proto/views-json.ts'
 import { ageText } from '../../../command/age-text.ts'
 import { commandLines, folded, joined } from './lines.ts'
 import { isBare } from './received.ts'
@@ -72,9 +72,6 @@ export function causeLines(
   return [...folded(text, columns, indent), ...ends.map((line) => paint.faint(line))]
 }
 
-/** Of whatever no controller has observed: the cause is the controller, which is no object. */
-export const notReconciled = 'NotReconciled'
-
 /** Causes that read the same. */
 export function causeKey({ kind, namespace, name, reason, text, next }: Cause): string {
   if (reason === notReconciled) return reason
@@ -83,6 +80,7 @@ export function causeKey({ kind, namespace, name, reason, text, next }: Cause): 
 
 /** Causes of one culprit: Pods that fail alike are one. */
 export function culpritKey({ kind, namespace, name, reason }: Cause): string {
+  if (reason === notReconciled) return reason
   return JSON.stringify(kind === 'Pod' ? [kind, namespace, reason] : [kind, namespace, name])
 }
 

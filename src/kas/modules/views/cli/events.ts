@@ -78,7 +78,7 @@ interface Shown {
   readonly events: readonly EventRow[]
 }
 
-/** Of an event, what stands below its line where a terminal has no room for it behind. */
+/** Before a message that stands below the line of its event, because a terminal has no room for it behind. */
 const messageIndent = '    '
 /** The message has so many columns beside the others, or its own lines. */
 const leastMessage = 40

@@ -2,7 +2,7 @@ import { cut } from './lines.ts'
 
 /** Columns that may be cut so that those behind them have room, by their heads. */
 const flexible: ReadonlySet<string> = new Set(['NAMESPACE', 'NAME', 'REASON'])
-/** What stays of each, and its head; between two of them are two spaces. */
+/** A column keeps so much at least, and its head; between two of them are two spaces. */
 const leastWidth = 8
 const gap = 2
 /** All up to this one are to have room: they answer what was asked. */

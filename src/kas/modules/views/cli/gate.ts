@@ -171,7 +171,7 @@ function isNotFollowed({ state }: ShownView, { kind }: Target): boolean {
   return notFollowed.some((key) => namesKey(kind, key) && !aside.some(([one]) => one === key))
 }
 
-/** What is judged of them may be old. What is named of them and is not there may be there. */
+/** Rows of such kinds may be old, and an object that is named and is not found may be there. */
 function asideOf({ state }: ShownView, judged: readonly Judged[], absent: readonly Target[]) {
   const { aside = [] } = state
   return aside.filter((one) => {

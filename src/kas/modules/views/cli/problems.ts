@@ -5,7 +5,7 @@ import type { Scope, ViewState } from '../../../../proto/views-json.ts'
 import type { Asked } from './asked.ts'
 import type { ShownView } from './shown-view.ts'
 
-/** Of the caller, that are named; `kubectl auth whoami` lists all. */
+/** Groups of the caller that are named; `kubectl auth whoami` lists all. */
 const maxGroups = 2
 
 /** Why what is asked for is not shown: a sentence each. An empty answer of somebody who may list it is no problem. */

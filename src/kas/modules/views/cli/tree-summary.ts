@@ -2,8 +2,7 @@ import { printable } from '../../../../lib/printable.ts'
 import { type ArgoWord, kasWords, type Row } from '../../../../proto/views-json.ts'
 import { culpritKey, culpritText } from './cause-text.ts'
 import { cut } from './lines.ts'
-import type { ShownView } from './shown-view.ts'
-import { verdictOf } from './shown-view.ts'
+import { type ShownView, verdictOf } from './shown-view.ts'
 import { isWell, kindText, type Layout, shapeOf } from './verdict-text.ts'
 
 /** `30 degraded, 380 healthy`: the worst first, those that are on no page among them. */
@@ -13,7 +12,7 @@ export function countsText(counts: Readonly<Partial<Record<ArgoWord, number>>>):
 }
 
 /**
- * What a tree comes to, for a screen on which not all of it has room: how many roots have which verdict, and each cause
+ * Sums up a tree, for a screen on which not all of it has room: how many roots have which verdict, and each cause
  * on one line, the worst first.
  *
  * ```

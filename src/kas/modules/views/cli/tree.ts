@@ -62,7 +62,7 @@ export function treeOptions(asked: Asked): TreeOptions {
 }
 
 /**
- * What the tree comes to: where not all of it has room on the screen with its causes, some lines left for a pager's own,
+ * Sums up the tree: where not all of it has room on the screen with its causes, some lines left for a pager's own,
  * or for the tree; of all that there is, always.
  */
 function aboveText(text: string, model: ShownView, layout: Layout, { isWatching, isWhole }: Above): string {

@@ -57,11 +57,11 @@ const viewsUsage = `  --kubeconfig FILE, --context NAME   of kas, as kubectl tak
   -v, --verbose                       also show what is hidden by default
 `
 
-/** Of a command that shows all, or what is wrong alone. */
+/** A command shows all, or what is wrong alone. */
 export const problemsOption = { problems: { type: 'boolean' } } as const
 export const problemsHelp =
   '  --problems                          only what is progressing, missing, degraded or unknown\n'
-/** Of what is asked for, the root's page is empty. */
+/** Stands in place of rows where `--problems` finds none. */
 export const nothingWrong = 'nothing that you may list is progressing, missing, degraded or unknown'
 
 /** Exit codes of a command that judges nothing, for its help. */

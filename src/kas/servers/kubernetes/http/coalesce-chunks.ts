@@ -6,7 +6,7 @@ import { type Rate, RateLimit } from '../../../../lib/rate-limit.ts'
 const shortBytes = 64
 /** Short chunks that wait one by one, of a request. */
 const maxApart = 256
-/** Of a request: a socket brings 10,000 at once, and with most of them the next turn of the event loop waits. */
+/** Short chunks of a request: a socket brings 10,000 at once, and with most of them the next turn of the event loop waits. */
 const shortRate: Rate = { perSecond: 10_000, burst: 256 }
 
 /**

@@ -31,7 +31,7 @@ const none: readonly string[] = []
 /** Parameters of a query, the empty ones too, that are built at once: nobody is known yet when they are read. */
 export const maxStrangerParameters = 1000
 /**
- * What API servers name in `/openapi/v3` by its path alone: kubectl 1.26 to 1.27.1 and helm 3.12.0 leave the prefix out of it
+ * API servers name these documents in `/openapi/v3` by their path alone: kubectl 1.26 to 1.27.1 and helm 3.12.0 leave the prefix out of it
  * (https://github.com/kubernetes/kubernetes/issues/117463).
  */
 const openapiDocument = /^\/openapi\/v3\/[^?]/
