@@ -13,6 +13,15 @@ export function printFile({ file, durationMs, passed, failures, skips, comments,
   if (failed > 0 && output) print(`\n--- output of ${file}\n${indent(output)}`)
 }
 
+/** Of what is told in full where the file is. */
+const toldLines = 6
+const lineLimit = 400
+
+function beginning(details: string): string {
+  const lines = details.split('\n', toldLines)
+  return lines.map((line) => line.slice(0, lineLimit)).join('\n')
+}
+
 /**
  * The end of the run; its last line is `N passed, N failed, N skipped`.
  * @returns whether all went well, which a run of nothing has not
@@ -24,7 +33,7 @@ export function printSummary(results: FileResult[], { interrupted }: { interrupt
   if (skips.length > 0) print('\nSkipped:')
   for (const { name, reason } of skips) print(`  ${name}: ${reason}`)
   if (failures.length > 0) print('\nFailed:')
-  for (const { name } of failures) print(`  ${name}`)
+  for (const { name, details } of failures) print(`  ${name}\n${indent(indent(beginning(details)))}`)
   if (interrupted) print('\nInterrupted: not all files ran.')
   if (passed + failures.length === 0) print('\nNo test ran.')
   print(`\n${passed} passed, ${failures.length} failed, ${skips.length} skipped`)

@@ -8,6 +8,7 @@ import { abortable } from '../../lib/signals.ts'
 import { DialPatience } from './absence.ts'
 import { type ApiClient, dialTimeoutMs } from './api-client.ts'
 import type { ApiRequest } from './api-request.ts'
+import { readOnAfterFailedWrite } from './failed-write.ts'
 import {
   maxAnswerHeadBytes,
   maxAnswerLines,
@@ -113,7 +114,10 @@ function attempt(
       deadline.end()
       resolve(answer)
     }
-    outgoing.on('upgrade', (response, socket, head) => answered({ kind: 'upgraded', response, socket, head }))
+    outgoing.on('upgrade', (response, socket, head) => {
+      readOnAfterFailedWrite(socket)
+      answered({ kind: 'upgraded', response, socket, head })
+    })
     outgoing.on('response', (response) => answered({ kind: 'refused', response }))
     outgoing.on('error', (error: NodeJS.ErrnoException) => {
       deadline.end()

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -65,6 +66,29 @@ t.test('the server ends first', async (t) => {
   t.equal(answer.body.toString(), 'last')
   t.equal(answer.outcome.error, undefined)
   messages.push(data('too late')).end()
+})
+
+t.test('what the server said before it closed arrives whole, though its caller writes on', async (t) => {
+  const { api, server } = await startSide(t, () => undefined)
+  const said = randomBytes(100_000)
+  const gone = Promise.withResolvers<void>()
+  server.on('upgrade', (_, socket: Socket) => {
+    socket.on('error', () => undefined).on('close', () => gone.resolve())
+    socket.resume() // as an API server that still reads, until it closes
+    socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n')
+    socket.write(said, () => socket.destroy())
+  })
+  const messages = new Outgoing().push(requestHeader(upgradeRequest), encodeHttpRequest.trailer)
+  const reply = await api.forward(callOf(messages))
+  await gone.promise
+  const received: Buffer[] = []
+  for await (const bytes of reply.messages) {
+    const message = decodeMessage(bytes)
+    if (message.kind === 'upgradeData') received.push(Buffer.from(message.data))
+    messages.push(data('its window grows'))
+    await new Promise(setImmediate) // it is written, and refused
+  }
+  t.ok(Buffer.concat(received).equals(said), `${Buffer.concat(received).length} bytes`)
 })
 
 // wire: http.upgrade.refused
