@@ -11,6 +11,8 @@ export interface BranchWatchComponents {
   readonly poll: (isNotified: boolean) => Promise<CommitId | undefined>
   /** makes a poll that runs wait less: somebody waits for it, or a notice of a push came meanwhile */
   readonly hurry?: (isNotified: boolean) => void
+  /** Name of the default branch, as the poll has found it that has just ended; absent, or undefined: it is not known. */
+  readonly branch?: (() => string | undefined) | undefined
   readonly clock: Clock
   readonly log: Logger
   /** 0 up to 1 */
@@ -43,7 +45,9 @@ interface Polled {
   /** when the poll began, and when it ended */
   readonly begunAt: number
   readonly at: number
-  readonly result: { readonly commit: CommitId | undefined } | { readonly error: KasError }
+  readonly result:
+    | { readonly commit: CommitId | undefined; readonly branch?: string | undefined }
+    | { readonly error: KasError }
 }
 
 /** Knows where a branch stands: polls while somebody listens, on demand otherwise. */
@@ -85,6 +89,11 @@ export class BranchWatch {
   /** Where the last poll found the branch; undefined: nowhere, or it has failed. */
   get commit(): CommitId | undefined {
     return this.#last && 'commit' in this.#last.result ? this.#last.result.commit : undefined
+  }
+
+  /** Name of the default branch at the last poll; undefined: it is not known. */
+  get branch(): string | undefined {
+    return this.#last && 'commit' in this.#last.result ? this.#last.result.branch : undefined
   }
 
   /** The last poll has failed. */
@@ -190,7 +199,7 @@ export class BranchWatch {
     let result: Polled['result']
     const begunAt = this.#components.clock.now()
     try {
-      result = { commit: await this.#components.poll(isNotified) }
+      result = { commit: await this.#components.poll(isNotified), branch: this.#components.branch?.() }
     } catch (error) {
       result = { error: KasError.from(error) }
     }
@@ -237,5 +246,5 @@ function isFailure(result: Polled['result']): boolean {
 
 /** Two of one name have found the same. */
 function nameOf({ result }: Polled): string {
-  return 'error' in result ? result.error.code : (result.commit ?? 'empty')
+  return 'error' in result ? result.error.code : [result.commit ?? 'empty', result.branch].join(' ')
 }

@@ -85,6 +85,11 @@ export class GitMirror {
     })
   }
 
+  /** Name of the branch that was polled last; undefined: there was none. */
+  get branch(): string | undefined {
+    return this.#current?.ref?.replace(/^refs\/heads\//, '')
+  }
+
   async file(commit: CommitId, path: string, maxBytes: number, signal: AbortSignal): Promise<Uint8Array | undefined> {
     return await this.read((folder, ended) => folder.file(commit, path, maxBytes, ended), signal)
   }

@@ -121,6 +121,7 @@ export function gitRepositories(
       await ending.get(key)
       return await mirror.update(isNotified)
     }
+    const branch = ref === undefined ? () => mirror.branch : undefined
     // periods of the configuration are for Gitaly, of which others ask too
     const pollMs = () => {
       const newest = addresses.repository(projectId)
@@ -129,7 +130,7 @@ export function gitRepositories(
     const { maxBackoffMs } = options
     const minBackoffMs = Math.min(2 * periodOf(address), maxBackoffMs)
     const watch = new BranchWatch(
-      { ...watched, poll, pollMs, clock, log: own.log, random },
+      { ...watched, poll, branch, pollMs, clock, log: own.log, random },
       { pollMs: periodOf(address), isSpread: true, maxSkipped: Number.POSITIVE_INFINITY, minBackoffMs, maxBackoffMs },
     )
     const end = async (remove: boolean) => {

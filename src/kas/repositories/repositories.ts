@@ -23,6 +23,8 @@ export interface Reading extends Pick<Agent, 'id' | 'project'> {
 export interface Polled {
   /** undefined: the repository is empty, or the ref was not found or could not be read */
   readonly commit: CommitId | undefined
+  /** name of the default branch, where that was polled and is known */
+  readonly branch?: string | undefined
   /** when the poll began, by the clock */
   readonly at: number
 }

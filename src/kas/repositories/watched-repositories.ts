@@ -102,7 +102,7 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
   lastPoll(of: Reading): Polled | undefined {
     const address = this.#components.addresses.repository(of.project.id)
     const watch = address && this.#opened.peek(this.#components.keyOf(address, of.ref))?.repository.watch
-    return watch?.seenAt === undefined ? undefined : { commit: watch.commit, at: watch.seenAt }
+    return watch?.seenAt === undefined ? undefined : { commit: watch.commit, branch: watch.branch, at: watch.seenAt }
   }
 
   async file(

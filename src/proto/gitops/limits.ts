@@ -13,5 +13,7 @@ export const maxRoundBytes = 20 * 1024 * 1024
 export const maxObjects = 10_000
 /** of an object, as JSON */
 export const maxObjectBytes = 1.5 * 1024 * 1024
+/** of a branch's name, in characters; what is longer is cut */
+export const maxBranchLength = 1000
 /** of a SourceState */
 export const maxStateBytes = 64 * 1024

@@ -91,6 +91,21 @@ async function start(
   }
 }
 
+t.test('git: the default branch by its name, also after it was renamed', async (t) => {
+  const { repositories, push, url, git } = await start(t)
+  const commit = await push({ a: '1' })
+  t.equal(await repositories.head(agent, signal), commit)
+  t.match(repositories.lastPoll(agent), { commit, branch: 'main' })
+  const ref = { ...agent, ref: 'refs/heads/main' }
+  t.equal(await repositories.head(ref, signal), commit)
+  t.match(repositories.lastPoll(ref), { commit, branch: undefined }, 'a ref is no default branch')
+  const moved = new Promise<void>((resolve) => void t.teardown(repositories.onMove(agent, resolve)))
+  await git('--git-dir', url, 'branch', '-m', 'main', 'trunk')
+  await moved
+  t.equal(await repositories.head(agent, signal), commit)
+  t.match(repositories.lastPoll(agent), { commit, branch: 'trunk' })
+})
+
 /** A git that says what it is asked to do; what a git starts by itself does not count. */
 async function recordingGit(t: Test) {
   const bin = t.testdir()

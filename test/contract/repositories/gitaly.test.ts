@@ -41,6 +41,24 @@ for (const version of versions) {
   })
 }
 
+t.test('the default branch by its name: GitLab’s, or that of HEAD', async (t) => {
+  for (const defaultBranch of ['main', '']) {
+    const { repositories, repository, learn } = await startGitalySide(t, { coordinates: { defaultBranch } })
+    const commit = await repository.push({ a: '1' })
+    t.equal(await repositories.head(agent, signal), commit)
+    t.match(repositories.lastPoll(agent), { commit, branch: 'main' })
+    const moved = new Promise<void>((resolve) => void t.teardown(repositories.onMove(agent, resolve)))
+    await repository.inBare('branch', '-m', 'main', 'trunk')
+    if (defaultBranch !== '') learn({ defaultBranch: 'trunk' })
+    await moved
+    t.equal(await repositories.head(agent, signal), commit)
+    t.match(repositories.lastPoll(agent), { commit, branch: 'trunk' })
+    const ref = { ...agent, ref: 'refs/heads/trunk' }
+    t.equal(await repositories.head(ref, signal), commit)
+    t.match(repositories.lastPoll(ref), { commit, branch: undefined }, 'a ref is no default branch')
+  }
+})
+
 t.test('a round is three calls, and its answers come in pieces of any size', async (t) => {
   for (const chunkBytes of [1, 3, 50]) {
     const { repositories, repository, gitaly } = await startGitalySide(t, { ...unpolled, double: { chunkBytes } })

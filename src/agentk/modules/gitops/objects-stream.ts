@@ -8,7 +8,7 @@ import {
   ObjectsToSynchronizeResponseSchema,
   PathCFSchema,
 } from '../../../proto/gen/gitops_pb.ts'
-import { maxFileBytes, maxFiles, maxRoundBytes } from '../../../proto/gitops/limits.ts'
+import { maxBranchLength, maxFileBytes, maxFiles, maxRoundBytes } from '../../../proto/gitops/limits.ts'
 import type { ClientStream } from '../../../proto/grpc/client-session.ts'
 import { methodPath } from '../../../proto/unary.ts'
 import type { KasConnections } from '../../tunnels/kas-connections.ts'
@@ -37,6 +37,8 @@ export interface ObjectSet {
   readonly traceparent: string
   /** links and submodules that are chosen, and not among `files`: each with the reason */
   readonly leftOut: readonly string[]
+  /** name of the project's default branch, where that is followed; empty: not known */
+  readonly branch: string
 }
 
 export interface ObjectsStreamComponents {
@@ -128,6 +130,7 @@ function encoded(
       }),
     ),
     ...(ref && { ref: { ref: refOf(ref) } }),
+    knownBranch: last?.branch ?? '',
     knownBlob: [...blobs].map((blob) => Buffer.from(blob, 'hex')),
   })
 }
@@ -187,9 +190,10 @@ class SetReader {
     if (message.case === 'header') {
       const { commitId: commit, projectId, ageMs, traceparent } = message.value
       const leftOut = message.value.leftOut.slice(0, maxLeftOut).map((text) => text.slice(0, maxLeftOutLength))
+      const branch = message.value.branch.slice(0, maxBranchLength)
       if (commit === '') throw invalid('a header without a commit')
       const pushedAt = ageMs === 0 ? undefined : this.#clock.now() - ageMs
-      this.#header = { commit, projectId, pushedAt, traceparent, leftOut }
+      this.#header = { commit, projectId, pushedAt, traceparent, leftOut, branch }
       this.#arrival = this.#begin(projectId)
     } else if (message.case === 'trailer') {
       this.#finishFile()

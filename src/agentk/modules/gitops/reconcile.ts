@@ -14,7 +14,7 @@ import { ApprovedPlan } from './prune/approved-plan.ts'
 import { isUndecided } from './prune/prune-plan.ts'
 import { planWithDependents, prune, pruneInput } from './prune/prune-stage.ts'
 import type { SharedKinds } from './shared-kinds.ts'
-import { SourceInventory, type SourceInventoryComponents } from './source-inventory.ts'
+import { type FoundInCommit, SourceInventory, type SourceInventoryComponents } from './source-inventory.ts'
 import type { SourceOptions } from './source-options.ts'
 import type { SourceClaims } from './source-registry.ts'
 
@@ -45,11 +45,9 @@ export type Step =
   | { readonly kind: 'pruned'; readonly key: ObjectKey }
 
 /** What a round is about, beside the source. */
-export interface RoundInput {
+export interface RoundInput extends FoundInCommit {
   readonly commit: string
   readonly files: readonly RepositoryFile[]
-  /** links of the commit that are not among `files`, each with the reason */
-  readonly leftOut: readonly string[]
   /** digest of the plan that somebody has approved; empty: none */
   readonly approved: string
   /** takes that back, whether or not it is the plan's, before anything goes: it is good once. @throws: nothing goes */
@@ -118,7 +116,7 @@ async function runRound(
 ): Promise<RoundDone> {
   const { commit, superseded, onStep } = input
   const approval = new ApprovedPlan(input.approved, input.useApproval)
-  const inventory = await SourceInventory.load({ ...inventories, lane: api.accountLane }, source, signal, input.leftOut)
+  const inventory = await SourceInventory.load({ ...inventories, lane: api.accountLane }, source, signal, input)
   inventory.addWanted(build)
   const readLive = () => readLiveOf(api, inventory, build, source, signal)
   const live = await readLive()

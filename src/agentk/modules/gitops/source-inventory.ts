@@ -19,6 +19,14 @@ export interface SourceInventoryComponents {
   readonly lane: JsonApi
 }
 
+/** What a round has found in its commit beside files. */
+export interface FoundInCommit {
+  /** links that are not read, each with the reason */
+  readonly leftOut: readonly string[]
+  /** the default branch of the project, where the source follows that; absent, or empty: not known */
+  readonly branch?: string
+}
+
 /**
  * All that a source may have made, as a round finds it and is to leave it: saved before anything is made, so that a round
  * which is killed anywhere forgets nothing.
@@ -26,8 +34,8 @@ export interface SourceInventoryComponents {
 export class SourceInventory {
   /** by `keyText`, as it was found */
   readonly known: ReadonlyMap<string, InventoryEntry>
-  /** the configuration chooses other manifests of a commit than it did when the source was last pruned */
-  readonly isChosenAnew: boolean
+  /** what chooses other manifests than when the source was last pruned; undefined: nothing does */
+  readonly chosenAnew: string | undefined
   readonly #own: SourceInventoryComponents['own']
   readonly #options: SourceOptions
   /** as they are kept beside the entries; undefined: none are */
@@ -44,11 +52,13 @@ export class SourceInventory {
     { own, of, lane }: SourceInventoryComponents,
     options: SourceOptions,
     signal: AbortSignal,
-    leftOut: readonly string[] = [],
+    { leftOut, branch = '' }: FoundInCommit = { leftOut: [] },
   ): Promise<SourceInventory> {
     const entries = await own.load(signal)
     const others = { lane, inventoryOf: of, adopted: own.adopted }
-    const kept = leftOut.length > 0 ? { ...options, leftOut } : options
+    const defaultBranch = branch === '' ? own.options?.defaultBranch : branch
+    const followed = options.ref === undefined && defaultBranch !== undefined && { defaultBranch }
+    const kept = { ...options, ...(leftOut.length > 0 && { leftOut }), ...followed }
     return new SourceInventory(own, kept, await knownEntries(entries, others, options, signal))
   }
 
@@ -63,7 +73,7 @@ export class SourceInventory {
     this.#before = own.options
     this.#adopted = adopted
     this.#entries = new Map(entries)
-    this.isChosenAnew = this.#before !== undefined && isChosenOtherwise(this.#before, options)
+    this.chosenAnew = this.#before && choiceAnew(this.#before, options)
   }
 
   /** By `keyText`. */
@@ -85,7 +95,7 @@ export class SourceInventory {
   /** Before anything is made. @throws as `Inventory.save` */
   async begin(signal: AbortSignal): Promise<void> {
     await this.save(signal)
-    const kept = this.isChosenAnew && this.#before ? withChoiceOf(this.#before, this.#options) : this.#options
+    const kept = this.chosenAnew && this.#before ? withChoiceOf(this.#before, this.#options) : this.#options
     await this.#own.saveOptions(kept, this.#adopted, signal)
   }
 
@@ -97,7 +107,7 @@ export class SourceInventory {
 
   /** What the configuration chose before has left the cluster, or was decided upon. @throws as `Inventory.save` */
   async chosen(signal: AbortSignal): Promise<void> {
-    if (this.isChosenAnew) await this.#own.saveOptions(this.#options, this.#adopted, signal)
+    if (this.chosenAnew) await this.#own.saveOptions(this.#options, this.#adopted, signal)
   }
 
   applied({ key, version, digest }: Manifest, end: ApplyEnd): void {
@@ -136,26 +146,44 @@ export class SourceInventory {
 }
 
 /** Links that are not read any more may have been files before: what stood there has not left Git, perhaps. */
-function isChosenOtherwise(before: SourceOptions, options: SourceOptions): boolean {
+function choiceAnew(before: SourceOptions, options: SourceOptions): string | undefined {
+  const branches = [branchOf(before), branchOf(options)]
+  if (!before.ref && !options.ref && before.defaultBranch && branches[0] !== branches[1]) {
+    return `the default branch of the project is ${branches[1]} now, and was ${branches[0]}`
+  }
+  const isOtherBranch = branches[0] !== branches[1] && Boolean(before.ref ?? options.ref)
   const isLinkedAnew = (options.leftOut ?? []).some((text) => !before.leftOut?.includes(text))
-  return isLinkedAnew || chosenBy(before) !== chosenBy(options)
+  if (!isOtherBranch && !isLinkedAnew && chosenBy(before) === chosenBy(options)) return undefined
+  return 'the configuration chooses other manifests than before, or links are not read any more'
 }
 
-/** What of which branch becomes manifests, and where; and whether what leaves goes. Another tag is a deployment. */
-export function chosenBy({ ref, paths, kustomize, helm, defaultNamespace, prune }: SourceOptions): string {
-  const branch = ref?.tag || ref?.commit ? null : (ref?.branch ?? '')
-  return JSON.stringify([branch, paths, kustomize, helm, defaultNamespace, prune])
+/** Null: none. Another tag is a deployment. */
+function branchOf({ ref, defaultBranch }: SourceOptions): string | null {
+  return ref?.tag || ref?.commit ? null : (ref?.branch ?? defaultBranch ?? '')
 }
 
-/** `options`, but for what `chosenBy` compares. */
+/** What of a branch becomes manifests, and where; and whether what leaves goes. */
+function chosenBy({ paths, kustomize, helm, defaultNamespace, prune }: SourceOptions): string {
+  return JSON.stringify([paths, kustomize, helm, defaultNamespace, prune])
+}
+
+/** `options`, but for what `choiceAnew` compares. */
 function withChoiceOf(before: SourceOptions, options: SourceOptions): SourceOptions {
-  const { ref: _ref, kustomize: _kustomize, helm: _helm, leftOut: _leftOut, ...others } = options
-  const { ref, paths, kustomize, helm, leftOut, defaultNamespace, prune } = before
+  const {
+    ref: _ref,
+    kustomize: _kustomize,
+    helm: _helm,
+    leftOut: _leftOut,
+    defaultBranch: _branch,
+    ...others
+  } = options
+  const { ref, paths, kustomize, helm, leftOut, defaultBranch, defaultNamespace, prune } = before
   const optional = {
     ...(ref && { ref }),
     ...(kustomize && { kustomize }),
     ...(helm && { helm }),
     ...(leftOut && { leftOut }),
+    ...(defaultBranch && { defaultBranch }),
   }
   return { ...others, ...optional, paths, defaultNamespace, prune }
 }

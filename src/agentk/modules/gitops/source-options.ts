@@ -57,6 +57,8 @@ export interface SourceOptions {
   readonly environments: readonly string[]
   /** as they are kept beside an inventory: links of the commit that were not read when the source was last pruned */
   readonly leftOut?: readonly string[]
+  /** as it is kept beside an inventory: the project's default branch when the source was last pruned; absent: not known */
+  readonly defaultBranch?: string
 }
 
 export const pruneLimitFrom = 5

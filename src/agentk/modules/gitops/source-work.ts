@@ -211,6 +211,7 @@ export class SourceWork {
         commit,
         files,
         leftOut: set.leftOut,
+        branch: set.branch,
         approved,
         useApproval: (using) => people.useApproval(options.id, approved, using),
         isSuspended,

@@ -25,6 +25,8 @@ export interface ObjectsRequest {
   readonly ref: string | undefined
   /** the agent has it */
   readonly commit: string
+  /** that the agent knows this commit to be of; empty: none */
+  readonly branch: string
   readonly choice: FileChoice
   /** object ids, in hex */
   readonly known: ReadonlySet<string>
@@ -44,6 +46,7 @@ export async function readRequest(
       project: request.projectId,
       ref: refOf(request.ref),
       commit: request.commitId,
+      branch: request.knownBranch,
       choice: readPaths(request.paths),
       // what is beyond, as of a limit that was higher, is sent again
       known: new Set(request.knownBlob.slice(0, limits.maxFiles).map((id) => Buffer.from(id).toString('hex'))),

@@ -17,6 +17,7 @@ import type { BlobLimits, TreeFiles, Trees } from '../../repositories/tree.ts'
 import type { FileCache } from './file-cache.ts'
 import type { FollowedCommits } from './followed-commits.ts'
 import type { FollowedRefs } from './followed-refs.ts'
+import { type Found, foundAt, isKnown } from './found-commit.ts'
 import { type FollowedLinks, followLinks, maxLinks } from './links.ts'
 import { type ObjectsRequest, readRequest } from './objects-request.ts'
 import { ObjectsSender } from './objects-sender.ts'
@@ -27,7 +28,8 @@ export const getObjectsMethod = methodPath(Gitops.method.getObjectsToSynchronize
 
 export interface ObjectsToSynchronizeComponents {
   readonly directory: Pick<Directory, 'readableProject'>
-  readonly repositories: Pick<Repositories, 'head' | 'seenAt' | 'refresh' | 'onMove'> & Pick<Trees, 'files' | 'blobs'>
+  readonly repositories: Pick<Repositories, 'head' | 'seenAt' | 'lastPoll' | 'refresh' | 'onMove'> &
+    Pick<Trees, 'files' | 'blobs'>
   readonly pushes: Pick<Pushes, 'onPush'>
   readonly refs: Pick<FollowedRefs, 'follow'>
   readonly commits: Pick<FollowedCommits, 'follow'>
@@ -183,19 +185,20 @@ class ObjectsStream {
   }
 
   /** `undefined`: the agent has it, or the repository has been empty so far. @throws KasError REF_NOT_FOUND */
-  async #newCommit(signal: AbortSignal): Promise<{ reading: Reading; commit: CommitId } | undefined> {
+  async #newCommit(signal: AbortSignal): Promise<Found | undefined> {
     const { repositories } = this.#components
     const { commit: known } = this.#question
     const reading = this.#follow(await this.#project(signal))
-    let commit = await repositories.head(reading, signal)
-    if (known !== '' && commit !== known && !this.#isSeenSince(reading)) {
+    const read = async () => foundAt(repositories, reading, await repositories.head(reading, signal))
+    let found = await read()
+    if (known !== '' && !isKnown(this.#question, found) && !this.#isSeenSince(reading)) {
       // another replica may have sent what is newer than what was seen here: older files would undo it
       await abortable(repositories.refresh(reading.project.id), signal)
-      commit = await repositories.head(reading, signal)
+      found = await read()
     }
     // a repository that was emptied has lost the ref; one that never had any is waited for
-    if (commit === undefined && known !== '') throw new KasError({ code: 'REF_NOT_FOUND', ref: reading.ref ?? 'HEAD' })
-    return commit === undefined || commit === known ? undefined : { reading, commit }
+    if (!found && known !== '') throw new KasError({ code: 'REF_NOT_FOUND', ref: reading.ref ?? 'HEAD' })
+    return isKnown(this.#question, found) ? undefined : found
   }
 
   /** @throws KasError PROJECT_NOT_READABLE, and as `readableProject` */
@@ -235,7 +238,7 @@ class ObjectsStream {
   }
 
   /** @returns whether it was sent */
-  async #round({ reading, commit }: { reading: Reading; commit: CommitId }, signal: AbortSignal): Promise<boolean> {
+  async #round({ reading, commit, branch }: Found, signal: AbortSignal): Promise<boolean> {
     const { repositories, cache, turns, clock, log, sent } = this.#components
     const { choice, known } = this.#question
     const { maxFiles, maxReadMs } = this.#options
@@ -263,7 +266,7 @@ class ObjectsStream {
         { call: this.#call, clock, isContended: () => turns.isContended, signal },
         this.#options,
       )
-      await sender.header({ ...this.#header(reading, commit), leftOut: [...links.leftOut] })
+      await sender.header({ ...this.#header(reading, commit), leftOut: [...links.leftOut], branch })
       for (const { path, file } of files) await sender.file({ path, blob: file.blob }, contents.get(file))
       await sender.trailer()
       sent()

@@ -65,6 +65,7 @@ export function gitalyRepositories(
         ...own,
         ...watched,
         poll: (isNotified) => gitaly.head(isNotified ? 'pushes' : 'polls'),
+        branch: ref === undefined ? () => gitaly.branch : undefined,
         hurry: (isNotified) => gitaly.hurry(isNotified ? 'pushes' : 'arrivals'),
       },
       options,

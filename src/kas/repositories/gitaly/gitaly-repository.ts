@@ -44,6 +44,8 @@ export class GitalyRepository {
   readonly #calls: GitalyCalls
   readonly #agentsFolder: AgentsFolder
   readonly #options: GitalyRepositoryOptions & typeof defaults
+  /** that HEAD named at the last poll, where GitLab names none */
+  #headBranch: string | undefined
 
   constructor(
     coordinates: GitalyCoordinates,
@@ -88,7 +90,14 @@ export class GitalyRepository {
       const detail = `Gitaly sends more than ${this.#options.maxRefsBytes} bytes of refs`
       throw new KasError({ code: 'REPOSITORY_FAILED', detail })
     }
-    return discovery.end()
+    const commit = discovery.end()
+    this.#headBranch = discovery.branch
+    return commit
+  }
+
+  /** Name of the default branch; undefined: neither GitLab nor the last poll has named it. */
+  get branch(): string | undefined {
+    return this.#coordinates.defaultBranch || this.#headBranch
   }
 
   /**

@@ -3,6 +3,7 @@ import { Branches } from '../branches.ts'
 import type { CommitId } from '../repositories.ts'
 
 const serviceLine = '# service=git-upload-pack'
+const masterRef = 'refs/heads/master'
 /** stands in for the refs that an empty repository lacks */
 const noRefs = 'capabilities^{}'
 const commitForm = /^([0-9a-f]{40}|[0-9a-f]{64})$/
@@ -22,6 +23,8 @@ export class ReferenceDiscovery {
   #isPeeled = false
   #headAt: CommitId | undefined
   #masterAt: CommitId | undefined
+  /** by the capabilities of the first line */
+  #headNames: string | undefined
 
   /** @param ref - absent: the branch that the repository's HEAD names, else `master`, else the only one */
   constructor(ref: string | undefined) {
@@ -30,6 +33,13 @@ export class ReferenceDiscovery {
 
   get #found(): CommitId | undefined {
     return this.#wanted === undefined ? this.#headAt : this.#wantedAt
+  }
+
+  /** Name of the branch whose commit `end` gives, where none was wanted; undefined: it is not known. */
+  get branch(): string | undefined {
+    const followed = this.#masterAt ? masterRef : this.#branches.only?.ref
+    const ref = this.#headAt ? this.#headNames : followed
+    return this.#wanted === undefined ? ref?.replace(/^refs\/heads\//, '') : undefined
   }
 
   /** Whether the commit is known, also before the end. */
@@ -81,7 +91,8 @@ export class ReferenceDiscovery {
 
   #ref(line: string): void {
     if (line.startsWith('shallow ')) return
-    const [ref = ''] = line.split('\0', 1) // capabilities follow
+    const [ref = '', capabilities = ''] = line.split('\0', 2)
+    this.#headNames ??= /(?:^| )symref=HEAD:(\S+)/.exec(capabilities)?.[1]
     const space = ref.indexOf(' ')
     const commit = ref.slice(0, space)
     if (!commitForm.test(commit)) throw malformed('a line is no ref')
@@ -93,7 +104,7 @@ export class ReferenceDiscovery {
     this.#branches.add(name, commit as CommitId)
     if (name === this.#wanted) this.#wantedAt = commit as CommitId
     else if (name === 'HEAD') this.#headAt = commit as CommitId
-    else if (name === 'refs/heads/master') this.#masterAt = commit as CommitId
+    else if (name === masterRef) this.#masterAt = commit as CommitId
   }
 }
 

@@ -27,7 +27,7 @@ const trailer: Message = { case: 'trailer', value: {} }
 /** @param streams - what each stream answers; the last one stays open */
 async function follow(t: Test, ...streams: readonly (readonly Message[])[]) {
   const kas = new FakeKas()
-  const requests: { commitId: string; knownBlob: Uint8Array[] }[] = []
+  const requests: { commitId: string; knownBranch: string; knownBlob: Uint8Array[] }[] = []
   kas.handlers.set(objectsMethod, async (stream) => {
     requests.push(await readOne(ObjectsToSynchronizeRequestSchema, stream.messages))
     stream.sendMetadata({})
@@ -50,7 +50,13 @@ t.test('a file in pieces, an empty one, and one that is held', async (t) => {
   const blob = Buffer.alloc(20, 7)
   const { sets, requests } = await follow(
     t,
-    [header(), object('a.yaml', 'on', { blob }), object('a.yaml', 'e'), object('empty.yaml', ''), trailer],
+    [
+      header('c1', { branch: 'main' }),
+      object('a.yaml', 'on', { blob }),
+      object('a.yaml', 'e'),
+      object('empty.yaml', ''),
+      trailer,
+    ],
     [header('c2', { ageMs: 5 }), object('moved.yaml', '', { blob, known: true }), trailer],
   )
   await eventually(() => requests.length === 3)
@@ -63,15 +69,15 @@ t.test('a file in pieces, an empty one, and one that is held', async (t) => {
     [['moved.yaml', 'one']],
   ])
   t.match(sets, [
-    { commit: 'c1', projectId: 7n, pushedAt: undefined },
+    { commit: 'c1', branch: 'main', projectId: 7n, pushedAt: undefined },
     { commit: 'c2', pushedAt: Number },
   ])
   t.strictSame(
-    requests.map(({ commitId, knownBlob }) => [commitId, knownBlob.length]),
+    requests.map(({ commitId, knownBranch, knownBlob }) => [commitId, knownBranch, knownBlob.length]),
     [
-      ['', 0],
-      ['c1', 1],
-      ['c2', 1],
+      ['', '', 0],
+      ['c1', 'main', 1],
+      ['c2', '', 1],
     ],
   )
 })

@@ -21,6 +21,7 @@ import { configMap, Ground, keyOf, skip } from './ground.ts'
 interface Extra {
   readonly approved?: string
   readonly leftOut?: readonly string[]
+  readonly branch?: string
   readonly useApproval?: () => Promise<void>
   readonly superseded?: AbortSignal
   readonly signal?: AbortSignal
@@ -98,6 +99,7 @@ class Source {
         commit: createHash('sha1').update(JSON.stringify(files)).digest('hex'),
         files: Object.entries(files).map(([path, text]) => ({ path, data: Buffer.from(text) })),
         leftOut: extra.leftOut ?? [],
+        ...(extra.branch !== undefined && { branch: extra.branch }),
         approved: extra.approved ?? '',
         useApproval: extra.useApproval ?? (async () => undefined),
         isSuspended: false,
@@ -684,6 +686,39 @@ spec: { template: { spec: { restartPolicy: Never, containers: [{ name: a, image:
     await new Source(ground, 16, { ref: { tag: 'v1' } }).done(files)
     t.match((await new Source(ground, 16, { ref: { tag: 'v2' } }).done(one)).pruned, [{ name: 'left-out' }])
   })
+
+  await t.test(
+    'another default branch waits as another branch does; one that is named, or not known, does not',
+    async (t) => {
+      const files = { 'a.yaml': map('of-default', '1'), 'b.yaml': map('not-there', '1') }
+      const one = { 'a.yaml': files['a.yaml'] }
+      const byDefault = new Source(ground, 96)
+      const named = (branch: string) => new Source(ground, 96, { ref: { branch } })
+      const goes = [{ name: 'not-there' }]
+      await byDefault.done(files)
+      t.match((await byDefault.done(one, { branch: 'main' })).pruned, goes, 'the inventory names no branch yet')
+      await byDefault.done(files, { branch: 'main' })
+      const waiting = await byDefault.done(one, { branch: 'trunk' })
+      t.match([waiting.pruned, waiting.awaitingApproval], [[], [{ key: { name: 'not-there' } }]])
+      const text = 'the default branch of the project is trunk now, and was main'
+      t.match([...waiting.reasons.values()], [{ code: 'chosenAnew', text }])
+      t.match(await byDefault.done(one, { branch: 'trunk' }), { pruned: [] }, 'it waits still')
+      t.match(await byDefault.done(one), { pruned: goes }, 'kas does not name it')
+      await byDefault.done(files, { branch: 'main' })
+      t.match(await named('main').done(one), { pruned: goes }, 'the same branch, named')
+      await named('main').done(files)
+      t.match(await byDefault.done(one, { branch: 'main' }), { pruned: goes }, 'and named no more')
+      await byDefault.done(files, { branch: 'main' })
+      t.match(await named('trunk').done(one), { pruned: [], awaitingApproval: [{}] }, 'another one, named')
+      await byDefault.done(files, { branch: 'trunk' })
+      t.match(await byDefault.done(one, { branch: 'trunk' }), { pruned: goes }, 'renamed with the same commit')
+      await byDefault.done(files, { branch: 'trunk' })
+      const asks = await byDefault.done(one, { branch: 'main' })
+      t.match((await byDefault.done(one, { branch: 'main', approved: asks.planDigest })).pruned, goes)
+      await byDefault.done(files, { branch: 'main' })
+      t.match((await byDefault.done(one, { branch: 'main' })).pruned, goes, 'approved once')
+    },
+  )
 
   await t.test('what the stock agent has made is known, and goes when it leaves the repository', async (t) => {
     const source = new Source(ground, 8)

@@ -48,8 +48,8 @@ export interface PruneInput extends Omit<PruneContext, 'options'> {
   readonly inventorySize: number
   /** all that the commit wants */
   readonly wantedSize: number
-  /** the configuration chooses other manifests of a commit than before */
-  readonly isChosenAnew: boolean
+  /** what chooses other manifests of a commit than before */
+  readonly chosenAnew: string | undefined
   /** what any source wants: it stays whatever is decided */
   readonly wanted: readonly ObjectKey[]
   /** as the API server calls the objects of its kind; undefined: not known */
@@ -138,7 +138,7 @@ function approvalFor(
 
 /** Why all that would go needs approval. */
 function unusual(
-  { entries, inventorySize, wantedSize, isChosenAnew, isRemoval }: PruneInput,
+  { entries, inventorySize, wantedSize, chosenAnew, isRemoval }: PruneInput,
   decisions: ReadonlyMap<string, PruneDecision>,
   { pruneLimit }: PruneOptions,
 ): ApprovalReason | undefined {
@@ -149,11 +149,7 @@ function unusual(
   }).length
   if (isRemoval) return { code: 'sourceRemoved', text: 'its source has left the configuration' }
   if (wantedSize === 0) return { code: 'nothingWanted', text: 'the commit wants nothing at all' }
-  if (isChosenAnew)
-    return {
-      code: 'chosenAnew',
-      text: 'the configuration chooses other manifests than before, or links are not read any more',
-    }
+  if (chosenAnew !== undefined) return { code: 'chosenAnew', text: chosenAnew }
   const limit = 'objects' in pruneLimit ? pruneLimit.objects : (inventorySize * pruneLimit.percent) / 100
   if (inventorySize <= pruneLimitFrom || count <= limit) return undefined
   return { code: 'pruneLimit', text: `prune_limit: ${count} of ${inventorySize} objects` }

@@ -40,7 +40,7 @@ export function pruneInput(applied: AppliedCommit, claims: SourceClaims): PruneI
     inventorySize: inventory.known.size,
     wantedSize: wanted.size,
     wanted: [...build.manifests.map(({ key }) => key), ...claims.wanted()],
-    isChosenAnew: inventory.isChosenAnew,
+    chosenAnew: inventory.chosenAnew,
     isChartPartial: build.isPartial,
     isHook: (key) => build.hooks.has(keyText(key)),
     plural: (key) => build.kinds.find(key)?.plural,

@@ -52,6 +52,7 @@ function start(
     looks: 0,
     turns: 0,
     isContended: false,
+    polled: { commit: undefined } as { commit: CommitId | undefined; branch?: string },
     /** when `head` was found; undefined: just now */
     seenAt: undefined as number | undefined,
     /** what a poll finds */
@@ -80,6 +81,7 @@ function start(
           return orThrow(state.head)
         },
         seenAt: () => state.seenAt ?? clock.now(),
+        lastPoll: () => ({ ...state.polled, at: clock.now() }),
         refresh: async () => {
           state.refreshes += 1
           state.onRefresh()
@@ -200,6 +202,31 @@ t.test('the commit that the agent has is no news, a later one is', async (t) => 
   t.equal(await ended, 'OK')
   t.match(answers()[0], { value: { commitId: two } })
   t.equal(state.sent, 1)
+})
+
+t.test('the default branch comes with its commit; where only its name changes, the commit comes again', async (t) => {
+  const cases: [string, RequestInit, string | undefined, string | undefined][] = [
+    ['the same branch', { knownBranch: 'main' }, 'main', undefined],
+    ['renamed', { knownBranch: 'main' }, 'trunk', 'trunk'],
+    ['an agent that does not know it', {}, 'trunk', undefined],
+    ['a server that does not say it', { knownBranch: 'main' }, undefined, undefined],
+    ['a longer name than is sent', { knownBranch: 'b'.repeat(1000) }, 'b'.repeat(1001), undefined],
+    ['a ref', { knownBranch: 'main', ref: { ref: { case: 'branch', value: 'trunk' } } }, 'trunk', undefined],
+  ]
+  for (const [name, request, branch, sent] of cases) {
+    const { call, answers, settle, move, state, ended } = start({ commitId: one, ...request })
+    state.polled = { commit: one, ...(branch !== undefined && { branch }) }
+    await move(one)
+    await settle()
+    t.strictSame(answers().map(({ case: is, value }) => (is === 'header' ? value.branch : undefined))[0], sent, name)
+    call.cut()
+    await ended
+  }
+  const later = start({ knownBranch: 'main' })
+  later.state.polled = { commit: two, branch: 'trunk' }
+  await later.settle()
+  await later.move(one)
+  t.match(later.answers()[0], { value: { commitId: one, branch: '' } }, 'what another poll has found is not named')
 })
 
 t.test('what was seen before the stream began is seen again: it may be older than what the agent has', async (t) => {

@@ -45,6 +45,22 @@ t.test('without HEAD the default is master, else the only branch', async (t) => 
   )
 })
 
+t.test('the name of the default branch', async (t) => {
+  const nameIn = (wanted: string | undefined, text: string) => {
+    const discovery = new ReferenceDiscovery(wanted)
+    discovery.take(Buffer.from(`${head}${text}0000`))
+    discovery.end()
+    return discovery.branch
+  }
+  const named = line(`${a} HEAD\0caps symref=HEAD:refs/heads/a/x agent=git/2\n`)
+  const branches = `${line(`${b} refs/heads/a/x`)}${line(`${a} refs/heads/master`)}`
+  t.equal(nameIn(undefined, named + branches), 'a/x')
+  t.equal(nameIn('refs/heads/master', named + branches), undefined, 'it is not what was asked for')
+  t.equal(nameIn(undefined, line(`${a} HEAD\0caps`) + branches), undefined, 'HEAD is a commit, or the server is old')
+  t.equal(nameIn(undefined, branches), 'master')
+  t.equal(nameIn(undefined, line(`${b} refs/heads/a/x\0symref=HEAD:refs/heads/gone`)), 'a/x', 'the only one')
+})
+
 t.test('an empty repository', async (t) => {
   t.equal(found('main', `${head}${line(`${'0'.repeat(40)} capabilities^{}\0caps\n`)}0000`), 'empty')
   t.equal(found('', `${head}0000`), 'empty')

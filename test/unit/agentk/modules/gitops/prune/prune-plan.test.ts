@@ -61,7 +61,7 @@ function planOf(entries: readonly InventoryEntry[], { input = {}, live, ...rest 
     entries,
     inventorySize: 100,
     wantedSize: 90,
-    isChosenAnew: false,
+    chosenAnew: undefined,
     isRemoval: false,
     wanted: [],
     mayHaveCallsInFlight: false,
@@ -169,7 +169,12 @@ const confirmed: [what: string, given: Case, code: ApprovalCode, text: RegExp][]
     'sourceRemoved',
     /its source has left the configuration/,
   ],
-  ['the configuration has changed', { input: { isChosenAnew: true } }, 'chosenAnew', /chooses other manifests/],
+  [
+    'the configuration has changed',
+    { input: { chosenAnew: 'the configuration chooses other manifests' } },
+    'chosenAnew',
+    /chooses other manifests/,
+  ],
   ['the limit is a number', { options: { pruneLimit: { objects: 0 } } }, 'pruneLimit', /prune_limit: 1 of 100/],
 ]
 for (const [what, given, code, text] of confirmed) {
