@@ -18,6 +18,8 @@ export interface DirectoryCommand {
   readonly usage: string
   readonly summary: string
   readonly options: CommandOptions
+  /** as in `parsedArgs` */
+  readonly hints?: Readonly<Record<string, string>>
   /** how many positionals it takes */
   readonly positionals: number
   /** whether it runs without a directory file, as it has none then; absent: never */

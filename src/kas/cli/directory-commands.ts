@@ -7,10 +7,12 @@ import { agentList, agentShow, tokenList, tokenShow, userList, userShow } from '
 import { agentDelete, agentRotate, tokenRotate, userDelete, userRotate } from './owners.ts'
 import { tokenCreate, tokenDelete, tokenRevoke } from './token.ts'
 
+const toFile = 'The file to write is named by --file FILE'
+
 /** `kas kubeconfig` */
 const kubeconfig: DirectoryCommand = {
   usage:
-    'kubeconfig (--agent NAME [--project PATH] [--context NAME] | --all) --server URL [--ca FILE] [--namespace NAME] (--user NAME [--token-name NAME] [--expires 90d|DATE|never] | --token-file FILE [--ci]) [--output FILE]',
+    'kubeconfig (--agent NAME [--project PATH] [--context NAME] | --all) --server URL [--ca FILE] [--namespace NAME] (--user NAME [--token-name NAME] [--expires 90d|DATE|never] | --token-file FILE [--ci]) [--file FILE]',
   summary:
     'adds an agent, or all that the user may use, to a kubeconfig: FILE, else that of KUBECONFIG, else (and with -) stdout; others stay as they are. The token is the one of that name (default: of this host), or that in the file',
   options: {
@@ -26,8 +28,9 @@ const kubeconfig: DirectoryCommand = {
     expires: { type: 'string' },
     'token-file': { type: 'string' },
     ci: { type: 'boolean' },
-    output: { type: 'string' },
+    file: { type: 'string' },
   },
+  hints: { output: toFile, o: toFile },
   positionals: 0,
   doesWithout: (values) => textOption(values, 'token-file') !== undefined,
   async run(context) {
@@ -77,7 +80,7 @@ function runnable(words: string, command: DirectoryCommand): Command {
     options,
     async run(args, { io, clock }) {
       const behind = args.slice(words.split(' ').length - 1)
-      const { values, positionals } = parsedArgs({ args: behind, options, allowPositionals: true })
+      const { values, positionals } = parsedArgs({ args: behind, options, allowPositionals: true }, command.hints)
       if (values.help) {
         io.stdout.write(directoryHelp(words, command))
         return 0

@@ -80,13 +80,24 @@ export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
 
-/** As `parseArgs` of node. @throws UsageError that says which option, and the nearest one to an unknown one */
-export function parsedArgs<T extends ParseArgsConfig>(config: T): ReturnType<typeof parseArgs<T>> {
+/**
+ * As `parseArgs` of node.
+ *
+ * @param hints - by options that other commands have, without dashes: what to write here
+ * @throws UsageError that says which option, and the hint at an unknown one, or the nearest one
+ */
+export function parsedArgs<T extends ParseArgsConfig>(
+  config: T,
+  hints: Readonly<Record<string, string>> = {},
+): ReturnType<typeof parseArgs<T>> {
   try {
     return parseArgs(config)
   } catch (error) {
     const { message } = error as Error
-    const [, unknown = ''] = /^Unknown option '--([^']+)'/.exec(message) ?? []
+    const [, dashes = '', unknown = ''] = /^Unknown option '(--?)([^']+)'/.exec(message) ?? []
+    const hint = Object.hasOwn(hints, unknown) ? hints[unknown] : undefined
+    if (hint !== undefined) throw new UsageError(`Unknown option '${dashes}${unknown}'. ${hint}`)
+    if (dashes !== '--') throw new UsageError(message)
     const near = nearestName(unknown, Object.keys(config.options ?? {}))
     // what node says beside is about words that begin with --
     throw new UsageError(unknown && near ? `Unknown option '--${unknown}'. Did you mean --${near}?` : message)

@@ -47,7 +47,7 @@ t.test(
     const { server, run, asKeeper, config, folder, replicas } = await start(t)
     const created = await asKeeper('user create ada --role platform/clusters=developer')
     await asKeeper('user create bob')
-    const added = await asKeeper(`kubeconfig --all --user ada --server ${server} --output ${config}`)
+    const added = await asKeeper(`kubeconfig --all --user ada --server ${server} --file ${config}`)
     t.match(added, { code: 0, stderr: /context platform\/clusters:prod is new/ }, added.stderr)
     const { contexts, users } = parse(await readFile(config, 'utf8'))
     t.equal(contexts.length, 1, 'the other agent has no user_access')
@@ -71,7 +71,7 @@ t.test(
 
     t.test('a user does so by himself, without the directory file', async (t) => {
       const own = join(folder, 'own')
-      const line = `kubeconfig --server ${server} --token-file ${tokenFile} --output ${own}`
+      const line = `kubeconfig --server ${server} --token-file ${tokenFile} --file ${own}`
       t.match(await run(`${line} --all`), { code: 0 })
       t.equal((await run(`${line} --agent prod`)).code, 0)
       t.match(await run(`${line} --agent none`), {

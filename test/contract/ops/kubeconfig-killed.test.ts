@@ -24,7 +24,7 @@ t.test('killed at each step: the old file or the new one, and no token that nobo
   await kas('user create ada')
   const other = join(folder, 'other')
   const line = (output: string) =>
-    `kubeconfig --agent prod --user ada --server https://kas:8154 --token-name laptop --output ${output}`
+    `kubeconfig --agent prod --user ada --server https://kas:8154 --token-name laptop --file ${output}`
   await kas(line(other))
   const directory = await readFile(file, 'utf8')
   const config = join(folder, 'config')

@@ -20,7 +20,7 @@ t.test('kubectl reads what kas has written, and kas adds to what kubectl has wri
   await kas('agent create prod --project platform/clusters')
   await kas('user create ada')
   const config = join(folder, 'config')
-  const add = () => kas(`kubeconfig --agent prod --user ada --server https://kas:8154 --output ${config}`)
+  const add = () => kas(`kubeconfig --agent prod --user ada --server https://kas:8154 --file ${config}`)
   await kubectl(config, 'config', 'set-cluster', 'prod', '--server=https://prod')
   await kubectl(config, 'config', 'set-context', 'prod', '--cluster=prod')
   await kubectl(config, 'config', 'use-context', 'prod')
@@ -45,7 +45,7 @@ t.test('both write at once: neither loses what the other has written', { skip },
   const added: string[] = []
   for (const name of names) {
     const { code, stderr } = await kas(
-      `kubeconfig --agent ${name} --user ada --server https://kas:8154 --output ${config}`,
+      `kubeconfig --agent ${name} --user ada --server https://kas:8154 --file ${config}`,
     )
     t.equal(code, 0, stderr)
     added.push(`platform/clusters:${name}`)

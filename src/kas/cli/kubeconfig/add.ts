@@ -22,7 +22,7 @@ export async function addToKubeconfig(context: CliContext): Promise<string> {
   const ca = textOption(values, 'ca')
   const caData = ca === undefined ? {} : { 'certificate-authority-data': (await readFile(ca)).toString('base64') }
   checkOptions(context)
-  const files = await KubeconfigFiles.open(textOption(values, 'output'), io.env, clock)
+  const files = await KubeconfigFiles.open(textOption(values, 'file'), io.env, clock)
   try {
     const named = values.all || !directory.isNamed ? undefined : namedAgent(context)
     const caller = await callerOf(context, files)

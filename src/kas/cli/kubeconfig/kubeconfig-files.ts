@@ -19,19 +19,19 @@ export class KubeconfigFiles {
   /**
    * Nobody else writes them until `close`.
    *
-   * @param output - one file; `-`: it is printed; undefined: those of KUBECONFIG, without any it is printed
+   * @param name - of one file; `-`: it is printed; undefined: those of KUBECONFIG, without any it is printed
    * @throws Error that says what is wrong with which
    */
-  static async open(output: string | undefined, env: { readonly KUBECONFIG?: string | undefined }, clock: Clock) {
+  static async open(name: string | undefined, env: { readonly KUBECONFIG?: string | undefined }, clock: Clock) {
     const ofEnvironment = [...new Set((env.KUBECONFIG ?? '').split(delimiter).filter(Boolean))]
-    const names = output === undefined ? ofEnvironment : output === '-' ? [] : [output]
+    const names = name === undefined ? ofEnvironment : name === '-' ? [] : [name]
     if (names.length === 0) {
       const printed = KubeconfigFile.printed()
       return new KubeconfigFiles([printed], printed, async () => undefined)
     }
     const unlock = await lockFiles(names, clock)
     try {
-      const files = await Promise.all(names.map((name) => KubeconfigFile.open(name)))
+      const files = await Promise.all(names.map((each) => KubeconfigFile.open(each)))
       return new KubeconfigFiles(files, mainOf(files), unlock)
     } catch (error) {
       await unlock()

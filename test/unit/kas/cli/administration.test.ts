@@ -232,8 +232,8 @@ t.test('a directory that cannot be written: no id and no token is printed, and n
     'token rotate aaaaaaaa',
     'token revoke bbbbbbbb',
     'token delete bbbbbbbb',
-    `kubeconfig --agent prod --user ada --server https://kas.example.com --output ${folder}/config`,
-    'kubeconfig --agent prod --user ada --server https://kas.example.com --output -',
+    `kubeconfig --agent prod --user ada --server https://kas.example.com --file ${folder}/config`,
+    'kubeconfig --agent prod --user ada --server https://kas.example.com --file -',
   ]
   for (const line of lines) {
     const { code, stdout, stderr } = await run(line, { KAS_DIRECTORY_FILE: file })
@@ -243,5 +243,16 @@ t.test('a directory that cannot be written: no id and no token is printed, and n
     t.notMatch(stderr, /glagent-|kaspat-|kasci-|has id|shown this once|is void|is taken out|is revoked/, line)
     t.equal(await readFile(file, 'utf8'), text, line)
     t.strictSame(await readdir(folder), ['d'.repeat(250)], line)
+  }
+})
+
+t.test('what kas kubeconfig writes is named by --file: --output is a format', async (t) => {
+  const { kas } = await world(t)
+  for (const given of ['--output config', '--output=config', '-o config', '-oconfig', '--output -']) {
+    const line = `kubeconfig --agent prod --user ada --server https://kas.example.com ${given}`
+    const { code, stdout, stderr } = await kas(line)
+    t.equal(code, 2, line)
+    t.equal(stdout, '', line)
+    t.match(stderr, /Unknown option '--?o(utput)?'\. The file to write is named by --file FILE\n/, line)
   }
 })

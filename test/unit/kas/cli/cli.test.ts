@@ -117,7 +117,7 @@ t.test('kubeconfig with a token that is there, a CA and an own file', async (t) 
   await writeFile(join(folder, 'ca.pem'), 'CA')
   await writeFile(join(folder, 'token'), 'secret\n')
   const output = join(folder, 'kubeconfig')
-  const rest = `--server https://kas:8154 --ca ${join(folder, 'ca.pem')} --token-file ${join(folder, 'token')} --ci --output ${output}`
+  const rest = `--server https://kas:8154 --ca ${join(folder, 'ca.pem')} --token-file ${join(folder, 'token')} --ci --file ${output}`
   t.match(await kas(`kubeconfig --agent prod ${rest}`), { code: 0, stdout: '' })
   t.match(parse(await readFile(output, 'utf8')), {
     clusters: [{ cluster: { 'certificate-authority-data': Buffer.from('CA').toString('base64') } }],

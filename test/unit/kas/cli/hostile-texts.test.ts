@@ -56,8 +56,8 @@ const cases: Readonly<Record<string, Case>> = {
   agents: { lines: ['agents', 'agents --json'], answers: { '/agents': agents } },
   kubeconfig: {
     lines: [
-      'kubeconfig --all --server URL --token-file token --output made',
-      'kubeconfig --all --server URL --token-file token --output -',
+      'kubeconfig --all --server URL --token-file token --file made',
+      'kubeconfig --all --server URL --token-file token --file -',
     ],
     answers: { '/agents': agents },
     files: { 'directory.yaml': directory },
@@ -220,7 +220,7 @@ t.test('a command that is new, and makes nothing printable, steers no terminal e
 
 const asked = [
   'agents',
-  'kubeconfig --all --server URL --token-file token --output made',
+  'kubeconfig --all --server URL --token-file token --file made',
   'tree',
   'get pods',
   'health',
@@ -276,7 +276,7 @@ t.test('a library that reads a file writes nothing past the command', async (t) 
 
 t.test('kas kubeconfig names what it refuses, and writes nothing', async (t) => {
   const { play: server, url, folder } = await startHostileServer(t)
-  const line = `kubeconfig --all --server ${url} --token-file token --output made`.split(' ')
+  const line = `kubeconfig --all --server ${url} --token-file token --file made`.split(' ')
   const [agent] = agents.agents
   const refusals: [more: object, said: string][] = [
     [{ name: 'pr\u200bod' }, 'agents.0.name is missing or wrong, allowed is the name of an agent'],

@@ -58,7 +58,7 @@ t.test('what is made ends, unless it is of an agent, or --expires says otherwise
 t.test('a kubeconfig has a token that ends, and one that is there keeps its end', async (t) => {
   const { kas, folder, read } = await filled(t)
   const config = join(folder, 'kubeconfig')
-  const add = `kubeconfig --agent prod --user ada --server https://kas.example.com --output ${config}`
+  const add = `kubeconfig --agent prod --user ada --server https://kas.example.com --file ${config}`
   const endOf = async (name: string) =>
     daysLeft([...(await read()).userTokens.values()].find((one) => one.name === name)?.expiresAt)
   const first = await kas(`${add} --token-name laptop`)

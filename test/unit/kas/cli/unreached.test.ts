@@ -27,7 +27,7 @@ const commands = [
   'gitops status',
   'gitops forget shop',
   'agents',
-  'kubeconfig --all --server URL --token-file token --output made',
+  'kubeconfig --all --server URL --token-file token --file made',
 ] as const
 /** They end at once with it. `kas health` has codes of its own. */
 const codeOf = (line: string, isCaller: boolean) => (line === 'health' && !isCaller ? 5 : 1)

@@ -45,7 +45,7 @@ async function filled(t: Test) {
   await parts.kas('user create bob')
   const config = join(parts.folder, 'config')
   const add = (rest = '', agent = 'prod', user = 'ada') =>
-    parts.kas(`kubeconfig --agent ${agent} --user ${user} --server ${server} --output ${config}${rest}`)
+    parts.kas(`kubeconfig --agent ${agent} --user ${user} --server ${server} --file ${config}${rest}`)
   const tokenOf = async (name: string, file = config): Promise<string> => {
     const { users } = parse(await readFile(file, 'utf8')) as { users: { name: string; user: { token: string } }[] }
     return users.find((each) => each.name === name)?.user.token.split(':')[2] ?? ''
@@ -158,7 +158,7 @@ t.test('a token without a name that the file holds gets one, unless another has 
   const { add, kas, config, tokensOf, folder } = await filled(t)
   const { stdout } = await kas('token create --user ada')
   await writeFile(join(folder, 'token'), stdout)
-  await kas(`kubeconfig --agent prod --token-file ${join(folder, 'token')} --server ${server} --output ${config}`)
+  await kas(`kubeconfig --agent prod --token-file ${join(folder, 'token')} --server ${server} --file ${config}`)
   const names = async () => (await tokensOf('ada')).map(({ name }: { name?: string }) => name)
   t.match(await add(), { code: 0 })
   t.same(await names(), [undefined, hostname()], 'that of user create, and this one')
@@ -191,7 +191,7 @@ t.test('two users, two clusters, two servers in one file', async (t) => {
   t.match(refused.stderr, /--context 'platform\/clusters:prod@kas\.example\.com:8154'/)
   t.match(await add(' --context bob-prod', 'prod', 'bob'), { code: 0 })
   t.match(await add('', 'prod', 'bob'), { code: 0, stderr: /context bob-prod is there/ }, 'he is found again')
-  const second = `kubeconfig --agent prod --user ada --server https://kas.example.com/ --output ${config}`
+  const second = `kubeconfig --agent prod --user ada --server https://kas.example.com/ --file ${config}`
   t.match(await kas(second), { code: 2 }, 'the context is of the other server')
   t.match(await kas(`${second} --context second`), { code: 0 })
   const { clusters, users, contexts } = parse(await readFile(config, 'utf8'))
@@ -248,7 +248,7 @@ t.test("what waits beside the file is its writer's alone, whoever put a file the
   const waiting = join(folder, '.config.kas-token-1')
   await writeFile(waiting, 'planted\n', { mode: 0o666 })
   await chmod(waiting, 0o666)
-  const line = `kubeconfig --agent prod --user ada --server ${server} --output ${config}`
+  const line = `kubeconfig --agent prod --user ada --server ${server} --file ${config}`
   const said = (note: string) => note.includes('is new') && writeFileSync(config, 'in the way')
   t.equal((await run(line, { KAS_DIRECTORY_FILE: file }, { said })).code, 1)
   t.equal((await stat(waiting)).mode & 0o777, 0o600)
@@ -283,8 +283,8 @@ t.test('KUBECONFIG: an entry is changed where it stands, a new one goes to the f
   const text = await readFile(two, 'utf8')
   t.match(await kasWith({ KUBECONFIG: `${three}:${two}` }, `${line} --namespace other`), { code: 0 })
   t.equal(await readFile(two, 'utf8'), `${text.replace(/(user: kas\S+:agent:1\n)/, '$1      namespace: other\n')}`)
-  t.match(await kasWith({ KUBECONFIG }, `${line} --output -`), { code: 0, stdout: /^apiVersion: v1\nkind: Config\n/ })
-  t.match(await kasWith({ KUBECONFIG }, `${line} --output ${config}`), { code: 0 })
+  t.match(await kasWith({ KUBECONFIG }, `${line} --file -`), { code: 0, stdout: /^apiVersion: v1\nkind: Config\n/ })
+  t.match(await kasWith({ KUBECONFIG }, `${line} --file ${config}`), { code: 0 })
   t.equal(parse(await readFile(config, 'utf8')).contexts.length, 1)
 })
 
@@ -344,7 +344,7 @@ t.test('aliases of others are left alone', async (t) => {
 t.test('a file that changes meanwhile is not written over, and the token is not lost', async (t) => {
   const { add, config, run, file, tokensOf, tokenOf } = await filled(t)
   await writeFile(config, foreign)
-  const line = `kubeconfig --agent prod --user ada --server ${server} --output ${config}`
+  const line = `kubeconfig --agent prod --user ada --server ${server} --file ${config}`
   const changed = `${foreign}# by another\n`
   const said = (note: string) => note.includes('is new') && writeFileSync(config, changed)
   t.match(await run(line, { KAS_DIRECTORY_FILE: file }, { said }), { code: 1, stderr: /config changed meanwhile/ })

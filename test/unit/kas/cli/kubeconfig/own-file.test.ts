@@ -19,7 +19,7 @@ async function filled(t: Test) {
   await parts.kas('user create ada')
   const config = join(parts.folder, 'config')
   const add = (file = config) =>
-    parts.kas(`kubeconfig --agent prod --user ada --server ${server} --output ${file} --token-name laptop`)
+    parts.kas(`kubeconfig --agent prod --user ada --server ${server} --file ${file} --token-name laptop`)
   const tokens = async () => (await parts.kas('token list --user ada')).stdout
   return { ...parts, config, add, tokens }
 }
@@ -165,7 +165,7 @@ t.test('a signal leaves no lock', async (t) => {
   const { port } = silent.address() as { port: number }
   const main = join(import.meta.dirname, '../../../../../src/kas/main.ts')
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-    const line = `kubeconfig --all --server http://127.0.0.1:${port} --token-file ${folder}/token --output ${config}`
+    const line = `kubeconfig --all --server http://127.0.0.1:${port} --token-file ${folder}/token --file ${config}`
     const child = spawn(process.execPath, [main, ...line.split(' ')], {
       stdio: 'ignore',
       env: { ...process.env, KAS_DIRECTORY_FILE: file },
