@@ -12,5 +12,6 @@ export const closeCodes = {
 
 /** For a WebSocket whose caller may no longer, or makes room for others. */
 export function endCode({ code }: KasError): number {
-  return code === 'TOO_MANY_STREAMS' ? closeCodes.tryAgainLater : closeCodes.policyViolation
+  const isFull = code === 'TOO_MANY_STREAMS' || code === 'REPLICA_MEMORY_FULL'
+  return isFull ? closeCodes.tryAgainLater : closeCodes.policyViolation
 }

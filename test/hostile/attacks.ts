@@ -22,6 +22,7 @@ import { idleConnects } from './attacks/idle-connects.ts'
 import { knocking } from './attacks/knocking.ts'
 import { longErrors } from './attacks/long-errors.ts'
 import { longHeads } from './attacks/long-heads.ts'
+import { longQueries } from './attacks/long-queries.ts'
 import { longestRequests } from './attacks/longest-requests.ts'
 import { madeUpTokens } from './attacks/made-up-tokens.ts'
 import { manyConnections } from './attacks/many-connections.ts'
@@ -79,6 +80,7 @@ export const attacks: readonly Attack<unknown>[] = [
   hellosOfManyNetworks,
   ownSockets,
   ownViews,
+  longQueries,
   ownBodies,
   slowHooks,
   pausedExecs,

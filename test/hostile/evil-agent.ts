@@ -10,6 +10,8 @@ interface EvilAgentOptions {
   readonly at: ReplicaPorts
   readonly tunnels: number
   readonly answer: (tunnel: FakeTunnel) => void
+  /** that its tunnels serve; default: the Kubernetes API */
+  readonly methods?: string[]
   /** default: once the whole request has come */
   readonly answersAt?: AnswersAt
   /** default: that of the evil tenant's agent */
@@ -19,12 +21,17 @@ interface EvilAgentOptions {
 /** Keeps so many tunnels at a replica; each call is answered as the attack wants it. */
 export class EvilAgent {
   readonly #agent: FakeAgent
+  readonly #methods: string[]
   readonly #answer: (tunnel: FakeTunnel) => void
   readonly #answersAt: AnswersAt
   #closed = false
 
-  private constructor(agent: FakeAgent, { answer, answersAt = 'closeSend' }: EvilAgentOptions) {
+  private constructor(
+    agent: FakeAgent,
+    { methods = [kubernetesApiMethod], answer, answersAt = 'closeSend' }: EvilAgentOptions,
+  ) {
     this.#agent = agent
+    this.#methods = methods
     this.#answer = answer
     this.#answersAt = answersAt
   }
@@ -44,7 +51,7 @@ export class EvilAgent {
   /** One tunnel after the other, until the connection ends. */
   async #serve(): Promise<void> {
     while (!this.#closed && !this.#agent.session.draining) {
-      const tunnel = this.#agent.open([kubernetesApiMethod])
+      const tunnel = this.#agent.open(this.#methods)
       for (let message = await tunnel.next(); message; message = await tunnel.next()) {
         if (message.kind === this.#answersAt) this.#answer(tunnel)
       }

@@ -198,10 +198,12 @@ export const upgradeHeaders = (protocol: string): readonly string[] => [
   `Sec-WebSocket-Protocol: ${protocol}`,
 ]
 
-/** A frame of a client, masked with zeros; shorter than 126 bytes. */
+/** A frame of a client, masked with zeros; shorter than 64 KiB. */
 export function textFrame(text: string): Buffer {
   const payload = Buffer.from(text)
-  return Buffer.concat([Buffer.from([0x81, 0x80 | payload.length, 0, 0, 0, 0]), payload])
+  const { length } = payload
+  const size = length < 126 ? [0x80 | length] : [0x80 | 126, length >> 8, length & 0xff]
+  return Buffer.concat([Buffer.from([0x81, ...size, 0, 0, 0, 0]), payload])
 }
 
 /** @returns the first answer's status, and its body as far as it came in one piece */

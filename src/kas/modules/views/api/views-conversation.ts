@@ -88,6 +88,7 @@ export class ViewsConversation implements OwnConversation {
     }
     const isOpen = () => this.#views.get(id) === view
     const viewer: Viewer = {
+      memory: this.#opened.socket.memory,
       update: (json) => this.#update(id, json, isOpen),
       ended: (error) => {
         if (!isOpen()) return

@@ -24,6 +24,10 @@ interface Offered {
 /** Of the ids of open nodes together: as many as there may be of 320, where an uid has 36. */
 const maxPageCharacters = 64 * 1024
 
+/** Memory of a view beside its query, and of an open node beside the characters of its id. bytes */
+const viewBytes = 4096
+const nodeBytes = 256
+
 /** One view of one viewer, over all Follows of its life: what is wanted of the agent, and what the viewer has got. */
 export class FeedView implements OpenView {
   /** on the present Follow; undefined: there is none, or the view has ended on it */
@@ -36,6 +40,8 @@ export class FeedView implements OpenView {
   #wanted: WantedView
   /** what the viewer has got was for somebody else */
   #isForAnother = false
+  /** of what the viewer asks for, as its memory counts it */
+  #askedBytes = 0
   /** nodes that are open, beside the root */
   readonly #pages = new Map<string, PageWanted>()
   /** the viewer has it, and has not taken it */
@@ -59,6 +65,7 @@ export class FeedView implements OpenView {
     this.#wanted = wanted
     this.#viewer = viewer
     this.#onEnd = onEnd
+    this.#countAsked(viewBytes + wanted.query.length)
   }
 
   get wanted(): WantedView {
@@ -82,8 +89,13 @@ export class FeedView implements OpenView {
     if (this.#state === 'ended') return
     const isOpen = this.#pages.delete(node)
     if (limit === 0 && !isOpen) return
-    if (limit > 0) this.#checkRoom(node)
-    if (limit > 0) this.#pages.set(node, { limit, offset })
+    if (limit > 0) {
+      this.#checkRoom(node)
+      this.#pages.set(node, { limit, offset })
+    }
+    const bytes = nodeBytes + 2 * node.length
+    if (limit === 0) this.#countAsked(-bytes)
+    else if (!isOpen) this.#countAsked(bytes)
     this.steps?.page(node, { limit, offset })
   }
 
@@ -151,10 +163,17 @@ export class FeedView implements OpenView {
 
   #end(): void {
     this.#state = 'ended'
+    this.#countAsked(-this.#askedBytes)
     this.#onEnd()
     this.cancelWait()
     this.#dropNext()
     this.#leave()
+  }
+
+  #countAsked(change: number): void {
+    this.#askedBytes += change
+    if (change > 0) this.#viewer.memory?.take(change)
+    else this.#viewer.memory?.give(-change)
   }
 
   #leave(): void {

@@ -1,4 +1,5 @@
 import type { Caller } from '../../../../call/caller.ts'
+import type { ByteMeter } from '../../../../lib/byte-budget.ts'
 import type { KasError } from '../../../../lib/errors.ts'
 import type { Impersonation } from '../../../../proto/http/http-message.ts'
 
@@ -19,6 +20,8 @@ export interface WantedView {
 }
 
 export interface Viewer {
+  /** counts what is kept of what the viewer asks for; absent: its request counts that */
+  readonly memory?: ByteMeter
   /**
    * An update, as the agent wrote it: JSON, if it is one value. Resolves once the viewer has taken it; the next comes
    * after that. What it rejects with ends the view.

@@ -26,6 +26,7 @@ const passing: ReadonlySet<string> = new Set([
   'VIEWS_NOT_LED',
   'SHUTTING_DOWN',
   'TOO_MANY_STREAMS',
+  'REPLICA_MEMORY_FULL',
   'MESSAGE_TOO_LARGE',
 ])
 /** Of an agent, or of kas itself. */
@@ -92,11 +93,12 @@ export class GraphConversation implements OwnConversation {
       if (!(await isOneObject(request))) throw bad('the request is not one JSON object')
       if (this.#hasEnded) return
       const query = Buffer.from(`{"view":"graph","graph":${request.toString('utf8')}}`)
+      const { agentId, caller, shows, socket } = this.#opened
       const viewer = {
+        memory: socket.memory,
         update: (json: Uint8Array) => this.#update(json),
         ended: (error: KasError) => this.#fail(error),
       }
-      const { agentId, caller, shows } = this.#opened
       shows?.(queryText(query))
       this.#view = this.#components.feeds.open(agentId, { caller, as: this.#as, query }, viewer)
     } catch (error) {

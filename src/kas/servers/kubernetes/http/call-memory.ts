@@ -4,7 +4,7 @@ import type { Holder, NoRoom, Share } from '../../../../lib/shared-total.ts'
 import { freeHeadLines } from './head-room.ts'
 
 /** A call at its entry, its span, session and record among it; measured with calls that wait. */
-export const callBytes = 16 * 1024
+const callBytes = 16 * 1024
 /** Copies of a head: as node has read it, as it goes to the agent, and in pieces. */
 const headCopies = 3
 /** What a parameter of a long query costs beside its text, and each name or value of very many headers. A third of it: see above */
@@ -30,7 +30,7 @@ export class CallMemory implements Holder {
   constructor(share: Share, headBytes: number, end: (reason: KasError) => void) {
     this.#share = share
     this.#end = end
-    this.#bytes = callBytes + headCopies * headBytes
+    this.#bytes = bytesOfCall(headBytes)
     if (!share.admit(this.#bytes)) {
       share.leave()
       throw full(share.total.noRoom)
@@ -70,6 +70,11 @@ export class CallMemory implements Holder {
     this.#share.remove(this.#bytes)
     this.#share.leave()
   }
+}
+
+/** Estimates the memory of a call until its end. @param headBytes - of the request, or of the message that asks for a watch */
+export function bytesOfCall(headBytes: number): number {
+  return callBytes + headCopies * headBytes
 }
 
 function full({ limit }: NoRoom): KasError {

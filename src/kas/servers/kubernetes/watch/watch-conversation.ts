@@ -6,6 +6,7 @@ import { closeCodes, endCode } from '../../../../lib/close-codes.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import type { CallEnd, CallRecord } from '../../../access-log/call-record.ts'
 import type { Authorized } from '../authorization/authorize.ts'
+import { bytesOfCall } from '../http/call-memory.ts'
 import type { KubernetesLimits } from '../http/kubernetes-limits.ts'
 import { errorAnswer, type FailedAt } from '../response/error-answer.ts'
 import type { ClientSocket } from '../websocket/client-socket.ts'
@@ -104,11 +105,11 @@ export class WatchConversation {
     }
     this.#watches.get(message.watchId)?.abort(new KasError({ code: 'CANCELLED' }))
     this.#watches.delete(message.watchId)
-    if (message.type === 'watch') void this.#watch(message.watchId, message.params)
+    if (message.type === 'watch') void this.#watch(message.watchId, message.params, bytesOfCall(text.length))
   }
 
-  /** Never rejects. */
-  async #watch(watchId: string, params: Readonly<Record<string, unknown>>): Promise<void> {
+  /** Never rejects. @param bytes - of its call */
+  async #watch(watchId: string, params: Readonly<Record<string, unknown>>, bytes: number): Promise<void> {
     const limit = this.#limits.maxWatches
     if (this.#running >= limit) {
       this.#fail(watchId, new KasError({ code: 'TOO_MANY_WATCHES', limit }), 'entry')
@@ -117,7 +118,8 @@ export class WatchConversation {
     const watch = new AbortController()
     this.#watches.set(watchId, watch)
     this.#running++
-    const { authorize, open } = this.#components
+    const { authorize, open, out } = this.#components
+    out.memory.take(bytes)
     let failedAt: FailedAt = 'entry'
     let record: CallRecord | undefined
     let failure: KasError | undefined
@@ -140,6 +142,7 @@ export class WatchConversation {
     record?.ended(endOf(passed, watch.signal.aborted ? watch.signal.reason : failure, watch.signal.aborted))
     watch.abort(new KasError({ code: 'CANCELLED' })) // what it has left of its call, if it ended first
     this.#running--
+    out.memory.give(bytes)
     if (this.#watches.get(watchId) === watch) this.#watches.delete(watchId)
   }
 
