@@ -46,7 +46,7 @@ export function deletionOf(object: KubernetesObject, now: number): Finding | und
   return found(object, now, terminating)
 }
 
-function finalizersOf(object: KubernetesObject): readonly string[] {
+export function finalizersOf(object: KubernetesObject): readonly string[] {
   const list = field(object.metadata, 'finalizers')
   return Array.isArray(list) ? list.filter((one) => typeof one === 'string' && one !== '') : []
 }
@@ -57,7 +57,7 @@ const nodeOf = (pod: KubernetesObject) => textAt(pod, 'spec.nodeName')
 const hindranceMs = 2 * minute
 
 /** Conditions of a Namespace that is being deleted, and whether they pass by themselves. */
-const hindrances: readonly (readonly [type: string, grace: number | undefined])[] = [
+export const hindrances: readonly (readonly [type: string, grace: number | undefined])[] = [
   ['NamespaceDeletionDiscoveryFailure', hindranceMs],
   ['NamespaceDeletionGroupVersionParsingFailure', hindranceMs],
   ['NamespaceDeletionContentFailure', hindranceMs],

@@ -103,6 +103,7 @@ const assumed: Applied = {
     managers: [],
     isControlled: false,
     isBeingDeleted: false,
+    holds: '',
     prune: '',
   },
   object: {},

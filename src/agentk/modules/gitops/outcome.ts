@@ -4,6 +4,7 @@ import type { RoundEnd } from './apply/apply-run.ts'
 import type { Build, Refusal } from './build.ts'
 import type { DryRun } from './dry-run.ts'
 import type { InventoryEntry } from './inventory/entry.ts'
+import { lossOf, withLoss } from './manifests/losses.ts'
 import type { Dependents, NotListed } from './prune/dependents.ts'
 import type { PruneDecision } from './prune/prune-plan.ts'
 import type { AppliedCommit, FullPlan } from './prune/prune-stage.ts'
@@ -15,10 +16,29 @@ export type Outcome =
   | (Refusal & {
       /** of all of the agent's objects, others have claimed too many: until they want less */
       readonly isWaitingForOthers: boolean
+      readonly held?: Held
     })
   | { readonly kind: 'suspended' }
   | DryRun
   | RoundDone
+
+/** What of a source is in the cluster while its commit is refused, as its inventory says. */
+export interface Held {
+  /** the last of which all was applied; empty: none is known */
+  readonly commit: string
+  readonly objects: number
+  /** of these, as they were applied last */
+  readonly applied: number
+}
+
+export function heldOf(commit: string, all: Iterable<InventoryEntry>): Held {
+  const made = [...all].filter(({ uid, state }) => uid !== '' && state !== 'detached')
+  return { commit, objects: made.length, applied: made.filter(({ state }) => state === 'applied').length }
+}
+
+export function isAllApplied(ends: readonly RoundEnd[]): boolean {
+  return ends.every(({ end }) => end.kind === 'applied' || end.kind === 'unchanged')
+}
 
 /** Why an object stays, or needs approval. */
 export interface Reason {
@@ -65,7 +85,12 @@ export function roundDone(
   const replaced = replacementPlan(ends, { id, commit }) // where something has failed, nothing is pruned: one plan at a time
   const planDigest = awaitingApproval.length > 0 ? digest : replaced.digest
   for (const { manifest } of replaced.ends) awaitingApproval.push(entries.get(keyText(manifest.key)) as InventoryEntry)
-  const reasons = new Map([...decisions].map(([text, decision]) => [text, reasonOf(decision, dependents?.get(text))]))
+  const reasons = new Map(
+    [...decisions].map(([text, decision]) => {
+      const key = entries.get(text)?.key
+      return [text, reasonOf(decision, dependents?.get(text), key ? lossOf(key) : '')]
+    }),
+  )
   const notes = [...build.notes, ...noted, ...wantedTwice(build, claims)]
   const made = { ends, entries, pruned, orphans }
   return { kind: 'done', ...made, planDigest, awaitingApproval, reasons, isWaitingForOthers, notes }
@@ -83,10 +108,10 @@ function wantedTwice({ manifests }: Build, claims: SourceClaims): string[] {
   return more > 0 ? [...twice.slice(0, maxTwice), `and ${more} more that others want as well`] : twice
 }
 
-function reasonOf(decision: PruneDecision, dependents: Dependents | NotListed | undefined): Reason {
+function reasonOf(decision: PruneDecision, dependents: Dependents | NotListed | undefined, loss: string): Reason {
   if (decision.kind === 'blocked') return decision.blocked
   if (decision.kind !== 'confirm') return { code: '', text: '' }
   const { code, text } = decision.reason
   const others = dependents && 'text' in dependents ? dependents.text : ''
-  return { code, text: others === '' ? text : `${text}; with it go ${others}` }
+  return { code, text: withLoss(others === '' ? text : `${text}; with it go ${others}`, loss) }
 }

@@ -9,7 +9,7 @@ import { type DryRun, dryRun } from './dry-run.ts'
 import type { ObjectWaits } from './live/object-waits.ts'
 import { type LiveObjects, readLiveObjects } from './live/read-live.ts'
 import type { RepositoryFile } from './manifests/manifest.ts'
-import { type Outcome, type RoundDone, roundDone } from './outcome.ts'
+import { heldOf, isAllApplied, type Outcome, type RoundDone, roundDone } from './outcome.ts'
 import { ApprovedPlan } from './prune/approved-plan.ts'
 import { isUndecided } from './prune/prune-plan.ts'
 import { planWithDependents, prune, pruneInput } from './prune/prune-stage.ts'
@@ -82,9 +82,10 @@ export async function reconcile(
   const built = standing === undefined ? await components.build(input.files, signal) : adoptsStanding(standing)
   const build = built.kind === 'built' && !claims.hasRoom(keyed(built.manifests)) ? withoutRoom(built) : built
   if (build.kind === 'refused') {
-    const keys = keyed((await inventory.own.load(signal)).values())
+    const entries = await inventory.own.load(signal)
+    const keys = keyed(entries.values())
     claims.claim({ commit: '', keys, isLastGood: keys.size > 0 })
-    return { isWaitingForOthers: false, ...build }
+    return { isWaitingForOthers: false, ...build, held: heldOf(inventory.own.commit, entries.values()) }
   }
   claims.claim({ commit: input.commit, keys: keyed(build.manifests) }) // other sources may decide now
   if (input.isSuspended) return { kind: 'suspended' }
@@ -135,7 +136,7 @@ async function runRound(
     const pruned = await prune({ ...api, clock, kinds }, pruning, source, signal)
     const done = roundDone(applied, plan, pruned, source, claims)
     const isDecided = !plan.isWaitingForOthers && !isUndecided(plan) && !superseded.aborted && done.planDigest === ''
-    if (isDecided) await inventory.chosen(signal)
+    await inventory.ended({ applied: !input.isRemoval && isAllApplied(ends) ? commit : undefined, isDecided }, signal)
     return done
   } finally {
     if (!signal.aborted) await inventory.save(signal)

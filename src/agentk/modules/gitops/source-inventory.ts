@@ -12,7 +12,7 @@ import type { PruneDecision } from './prune/prune-plan.ts'
 import type { SourceOptions } from './source-options.ts'
 
 export interface SourceInventoryComponents {
-  readonly own: Pick<Inventory, 'load' | 'save' | 'options' | 'adopted' | 'saveOptions' | 'remove'>
+  readonly own: Pick<Inventory, 'load' | 'save' | 'options' | 'commit' | 'adopted' | 'saveOptions' | 'remove'>
   /** one that is adopted; undefined: a source of this agent goes by that id, and lets go by itself */
   readonly of: (id: string) => Pick<Inventory, 'load'> | undefined
   /** acts as the source's account */
@@ -95,8 +95,12 @@ export class SourceInventory {
   /** Before anything is made. @throws as `Inventory.save` */
   async begin(signal: AbortSignal): Promise<void> {
     await this.save(signal)
-    const kept = this.chosenAnew && this.#before ? withChoiceOf(this.#before, this.#options) : this.#options
-    await this.#own.saveOptions(kept, this.#adopted, signal)
+    await this.#own.saveOptions(this.#kept, this.#adopted, signal)
+  }
+
+  /** Until what was chosen before is decided upon, that is kept. */
+  get #kept(): SourceOptions {
+    return this.chosenAnew && this.#before ? withChoiceOf(this.#before, this.#options) : this.#options
   }
 
   /** One after another: an inventory has one writer. @throws as `Inventory.save` */
@@ -105,9 +109,15 @@ export class SourceInventory {
     return this.#saved
   }
 
-  /** What the configuration chose before has left the cluster, or was decided upon. @throws as `Inventory.save` */
-  async chosen(signal: AbortSignal): Promise<void> {
-    if (this.chosenAnew) await this.#own.saveOptions(this.#options, this.#adopted, signal)
+  /**
+   * @param of.applied - the commit of which all was applied; undefined: part of one is missing
+   * @param of.isDecided - what the configuration chose before has left the cluster, or was decided upon
+   * @throws as `Inventory.save`
+   */
+  async ended(of: { applied: string | undefined; isDecided: boolean }, signal: AbortSignal): Promise<void> {
+    const { applied, isDecided } = of
+    if (isDecided) await this.#own.saveOptions(this.#options, this.#adopted, signal, applied)
+    else if (applied !== undefined) await this.#own.saveOptions(this.#kept, this.#adopted, signal, applied)
   }
 
   applied({ key, version, digest }: Manifest, end: ApplyEnd): void {

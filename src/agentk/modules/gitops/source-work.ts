@@ -11,7 +11,7 @@ import { type GitopsMetrics, resultOf } from './gitops-metrics.ts'
 import type { AbsentObject } from './live/absent-objects.ts'
 import { problemText } from './manifests/manifest.ts'
 import { followObjects, type ObjectSet, type ObjectsStreamComponents } from './objects-stream.ts'
-import { needsNoRetry, type Outcome, type RoundDone } from './outcome.ts'
+import { isAllApplied, needsNoRetry, type Outcome, type RoundDone } from './outcome.ts'
 import type { RoundInput, Step } from './reconcile.ts'
 import type { Next, ReconcileQueue } from './reconcile-queue.ts'
 import { type ReadSource, type SourceOptions, sourceOptions, unresolvedId } from './source-options.ts'
@@ -285,5 +285,5 @@ function nextOf(outcome: Outcome): Next {
 
 /** Nothing of it is to be tried again. */
 function isComplete(outcome: RoundDone): boolean {
-  return needsNoRetry(outcome) && outcome.ends.every(({ end }) => end.kind === 'applied' || end.kind === 'unchanged')
+  return needsNoRetry(outcome) && isAllApplied(outcome.ends)
 }

@@ -127,11 +127,8 @@ export class Sources {
     try {
       const json = block()
       const { sources, unreadable } = readBlock(json ?? {})
-      this.#unfollowedRows.forgetRefused()
-      for (const one of unreadable) {
-        log.error({ reason: one.problem }, 'A source of GitOps cannot be used')
-        this.#unfollowedRows.refuse({ id: one.project, name: one.name }, one.problem)
-      }
+      for (const { problem } of unreadable) log.error({ reason: problem }, 'A source of GitOps cannot be used')
+      this.#unfollowedRows.readAnew(unreadable)
       this.#registry.isWhole = unreadable.length === 0
       this.#isWhole = json !== undefined && unreadable.length === 0
       return sources

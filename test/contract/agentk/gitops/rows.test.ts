@@ -234,6 +234,29 @@ t.test('rows', { skip, timeout: 240_000 }, async (t) => {
     await stop()
   })
 
+  await t.test('objects and commit of a source whose new configuration is refused are told', async (t) => {
+    const { project, id, row, becomes, configure, stop } = await start(t, source)
+    project.push({ 'a.yaml': map('rows-held'), 'b.yaml': map('rows-held-too') })
+    const { commit } = await becomes(Phase.SYNCED)
+    const held = { commit, counts: { objects: 2, unchanged: 2 } }
+    configure({ manifest_projects: [{ ...source, resource_exclusions: [{ api_groups: [''], kinds: ['ConfigMap'] }] }] })
+    t.match(await becomes(Phase.REFUSED), held)
+    await stop()
+    const again = new RowsSide(ground, 0n)
+    const block = { ...source, kustomize: { path: 'nowhere' } }
+    const next = await again.startAt(t, { id: BigInt(id.slice(3)), project }, [block])
+    t.match(await next.becomes(Phase.REFUSED), held, 'also after a restart')
+    next.configure({ manifest_projects: [source] })
+    t.match(await next.becomes(Phase.SYNCED), held)
+    for (const wrong of ['Not_One', 'Nor_This']) {
+      next.configure({ manifest_projects: [{ ...source, namespaces: [wrong] }] })
+      await eventually(() => next.row()?.problem.includes(wrong))
+      t.match(next.row(), { phase: Phase.REFUSED, ...held })
+    }
+    t.equal(row()?.source, id)
+    await next.stop()
+  })
+
   await t.test('two sources that want one object, and one that adopts another which stands', async (t) => {
     const two = [
       { ...source, name: 'one', paths: [{ glob: 'x/**' }] },

@@ -5,6 +5,7 @@ import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { metadataOnly } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import type { ClusterKind } from '../cluster-kinds.ts'
+import { beingDeleted } from '../live/deletion.ts'
 import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
 import { areReplicas, conflictsIn, type FieldConflict, withoutField } from './conflicts.ts'
@@ -159,7 +160,7 @@ export class Applier {
   /** Why it is not ours to apply. */
   #problemOf(live: LiveObject, { key, uid }: ApplyRequest): ApplyProblem | undefined {
     const { id, manager: own, adopt, inventoryPolicy } = this.#options
-    if (live.isBeingDeleted) return { kind: 'busy', text: 'it is being deleted' }
+    if (live.isBeingDeleted) return { kind: 'busy', text: beingDeleted(live.holds) }
     const { owner } = live
     if (owner === id || inventoryPolicy === 'adopt_all') return undefined
     if (owner === '') {

@@ -1,4 +1,5 @@
 import { keyName, keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
+import { builtIn } from '../../../../kubernetes/kind.ts'
 import { type KubernetesObject, numberAt, textAt } from '../../../../kubernetes/object.ts'
 import { objectPath } from '../../../../kubernetes/path.ts'
 import { errorText } from '../../../../lib/errors.ts'
@@ -6,9 +7,11 @@ import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import type { ClusterKind, ClusterKinds } from '../cluster-kinds.ts'
 import type { InventoryEntry } from '../inventory/entry.ts'
+import { holdsOf } from '../live/deletion.ts'
 import type { LiveObject } from '../live/live-object.ts'
 import { marked, replaceAnnotation } from '../manifests/annotations.ts'
 import { leftAlone } from '../manifests/left-alone.ts'
+import { lossOfReplaced, withLoss } from '../manifests/losses.ts'
 import type { Manifest } from '../manifests/manifest.ts'
 import { isParent } from '../manifests/parents.ts'
 import type { Applier, ApplyOutcome, ApplyRequest } from './applier.ts'
@@ -68,6 +71,9 @@ export interface ApplyRunInput {
   readonly superseded: AbortSignal
 }
 
+/** The API server's words on an object of a namespace that is being deleted. */
+const isOfEnding = /because it is being terminated/
+
 /** Brings the objects of one commit to the cluster: each as soon as what it depends on is there and healthy. */
 export class ApplyRun {
   readonly #components: ApplyRunComponents
@@ -82,6 +88,8 @@ export class ApplyRun {
   readonly #moving = new Set<string>()
   readonly #gates = new Map<string, Promise<string | undefined>>()
   readonly #applied = new Map<string, KubernetesObject>()
+  /** by namespace that is being deleted */
+  readonly #holds = new Map<string, Promise<string>>()
 
   constructor(components: ApplyRunComponents, input: ApplyRunInput, signal: AbortSignal) {
     this.#components = components
@@ -196,7 +204,8 @@ export class ApplyRun {
     if (outcome.problem.kind !== 'immutable') return outcome
     if (!isReplaceable(request.object)) {
       if (isParent(request.key)) return outcome
-      const text = `${outcome.problem.text}; ${replaceAnnotation}: allow on it has it deleted and made again`
+      const again = `${outcome.problem.text}; ${replaceAnnotation}: allow on it has it deleted and made again`
+      const text = withLoss(again, lossOfReplaced(request.key))
       return { problem: { ...outcome.problem, text } }
     }
     return await replace(request, this.#input.superseded, this.#signal)
@@ -229,6 +238,18 @@ export class ApplyRun {
     return kinds.includes('CustomResourceDefinition')
   }
 
+  /** What holds a namespace that is being deleted; empty: nobody knows. */
+  #namespaceHolds({ namespace }: ObjectKey): Promise<string> {
+    const read = async () => {
+      const path = objectPath(builtIn.namespaces, { name: namespace })
+      const { status, body } = await this.#components.lane.json('GET', path, undefined, this.#signal)
+      return status === 200 ? holdsOf(body as KubernetesObject) : ''
+    }
+    const known = this.#holds.get(namespace) ?? read()
+    this.#holds.set(namespace, known)
+    return known
+  }
+
   async #apply(manifest: Manifest, text: string): Promise<ApplyEnd> {
     const { key, version } = manifest
     const { id, live, entries } = this.#input
@@ -254,7 +275,11 @@ export class ApplyRun {
     const uid = entries.get(text)?.uid ?? ''
     try {
       const outcome = await this.#applyOrReplace({ key, kind, object, live: found, uid })
-      if ('problem' in outcome) return problemOf(outcome.problem)
+      if ('problem' in outcome) {
+        const { problem } = outcome
+        const holds = isOfEnding.test(problem.text) ? await this.#namespaceHolds(key) : ''
+        return problemOf(holds === '' ? problem : { ...problem, text: `${problem.text}: ${holds}` })
+      }
       if (this.#input.graph.dependents(text).length > 0) this.#applied.set(text, outcome.object)
       const end: ApplyEnd = { kind: 'applied', live: outcome.live }
       if (runsOnce(manifest)) await this.#components.remember(manifest, end)

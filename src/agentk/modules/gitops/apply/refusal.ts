@@ -121,7 +121,10 @@ const reasons = /field is immutable|may not change once set|primary clusterIP ca
 function refusalText({ body }: Pick<JsonAnswer, 'body'>): string {
   const message = textAt(body, 'message').slice(0, maxMessageLength)
   if (isOfSecret(body, message) && !missing.test(message)) return secretText(body)
-  return withoutValues(message).slice(0, maxTextLength)
+  return withoutValues(withoutDiffs(message))
+    .replaceAll(/\s*\n\s*/g, ' ')
+    .trim()
+    .slice(0, maxTextLength)
 }
 
 /** Words of the API server for the reasons of its causes. */
@@ -146,6 +149,13 @@ function secretText(body: unknown): string {
 function isOfSecret(body: unknown, message: string): boolean {
   const isNamed = /^secrets?$/i.test(textAt(body, 'details.kind')) && textAt(body, 'details.group') === ''
   return isNamed || /^Secret |Kind=Secret\b/.test(message)
+}
+
+/** Lines of a comparison of Git's spec and the cluster's, behind why a field cannot change. */
+const diff = /(Forbidden: [^\n]*)(?:\n[ \u00a0@+-][^\n]*)+\n?/g
+
+function withoutDiffs(message: string): string {
+  return message.replaceAll(diff, '$1')
 }
 
 /** What is in quotes is left out; behind what is not, all is, but why a field cannot change. */

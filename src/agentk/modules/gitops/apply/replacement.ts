@@ -3,8 +3,10 @@ import { collectionPath, objectPath, withQuery } from '../../../../kubernetes/pa
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { metadataOnly } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
+import { beingDeleted } from '../live/deletion.ts'
 import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
 import { pruneOf, replaceAnnotation } from '../manifests/annotations.ts'
+import { lossOfReplaced, withLoss } from '../manifests/losses.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
 import { isParent } from '../manifests/parents.ts'
 import type { Deleter } from '../prune/deleter.ts'
@@ -57,7 +59,8 @@ export async function replaceObject(
     return immutable(`only a new object can have what the commit wants, and it stays: ${reason}`)
   const asks = asksBecause(live, request, options)
   if (asks !== undefined && !approved.has(live.uid)) {
-    return immutable(`it is to be deleted and made again, and that waits for approval: ${asks}`, live.uid)
+    const text = `it is to be deleted and made again, and that waits for approval: ${asks}`
+    return immutable(withLoss(text, lossOfReplaced(key)), live.uid)
   }
   if (superseded.aborted) return { problem: { kind: 'busy', text: 'a newer commit has come' } }
   const survives = await deleter.remove({ key, version: kind.version }, live, superseded, signal)
@@ -71,7 +74,7 @@ export async function replaceObject(
 function keptBecause(live: LiveObject, { key, object }: ApplyRequest, { id }: ReplacementOptions): string | undefined {
   if (live.owner !== id) return 'this source has not made it'
   if (live.isControlled) return 'a controller keeps it'
-  if (live.isBeingDeleted) return 'it is being deleted'
+  if (live.isBeingDeleted) return beingDeleted(live.holds)
   if (isParent(key)) return 'what belongs to it would go with it'
   const prunes = [live.prune, pruneOf(object)]
   return prunes.includes('never') ? 'its annotations say never to delete it' : undefined

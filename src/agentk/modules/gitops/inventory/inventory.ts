@@ -84,6 +84,11 @@ export class Inventory {
     return text === undefined ? undefined : (JSON.parse(text) as SourceOptions)
   }
 
+  /** The last commit of which all was applied; empty: none is known. After `load`. */
+  get commit(): string {
+    return this.#source?.data?.commit ?? ''
+  }
+
   /** Inventories whose entries it has taken in. After `load`. */
   get adopted(): readonly string[] {
     const text = this.#source?.data?.adopted
@@ -94,11 +99,20 @@ export class Inventory {
    * Keeps the options beside the entries, for when the configuration has them no longer, and whose entries these are.
    * After `load`. @throws as `save`
    */
-  async saveOptions(options: SourceOptions, adopted: readonly string[], signal: AbortSignal): Promise<void> {
+  async saveOptions(
+    options: SourceOptions,
+    adopted: readonly string[],
+    signal: AbortSignal,
+    commit = this.commit,
+  ): Promise<void> {
     if (!this.#shards) throw new Error('an inventory is saved after it has been loaded')
-    const data = { options: JSON.stringify(options), ...(adopted.length > 0 && { adopted: JSON.stringify(adopted) }) }
+    const data = {
+      options: JSON.stringify(options),
+      ...(adopted.length > 0 && { adopted: JSON.stringify(adopted) }),
+      ...(commit !== '' && { commit }),
+    }
     const known = this.#source?.data
-    if (known?.options === data.options && known.adopted === data.adopted) return
+    if (known?.options === data.options && known.adopted === data.adopted && this.commit === commit) return
     this.#source = await this.#maps.write({ metadata: this.#metadata(optionsName, this.#source), data }, signal)
   }
 

@@ -1,5 +1,6 @@
 import { at, entryAt, isBeingDeleted, type KubernetesObject, listAt, textAt } from '../../../../kubernetes/object.ts'
 import { digestAnnotation, ownerAnnotation, pruneOf } from '../manifests/annotations.ts'
+import { holdsOf } from './deletion.ts'
 import { entriesOf, fieldsHash, managersOf, ownEntry } from './managed-fields.ts'
 
 /** What the metadata of an object in the cluster says, as far as a source needs it. */
@@ -19,6 +20,8 @@ export interface LiveObject {
   /** a controller keeps it */
   readonly isControlled: boolean
   readonly isBeingDeleted: boolean
+  /** what holds it then, as `holdsOf` */
+  readonly holds: string
   /** as `pruneOf` */
   readonly prune: string
 }
@@ -38,6 +41,7 @@ export function liveObjectOf(object: KubernetesObject, manager: string): LiveObj
     managers: managersOf(entries),
     isControlled: listAt(object, 'metadata.ownerReferences').some((owner) => at(owner, 'controller') === true),
     isBeingDeleted: isBeingDeleted(object),
+    holds: holdsOf(object),
     prune: pruneOf(object),
   }
 }

@@ -7,6 +7,7 @@ import { metadataOnly, ObjectList } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import type { ClusterKind, ClusterKinds } from '../cluster-kinds.ts'
 import { inventoryLabel } from '../manifests/annotations.ts'
+import { isParent } from '../manifests/parents.ts'
 import type { SourceOptions } from '../source-options.ts'
 import { type LiveObject, liveObjectOf } from './live-object.ts'
 
@@ -16,6 +17,8 @@ const pageSize = 500
 const pageTimeoutMs = 120_000
 /** So few objects of a kind are read one by one. */
 const maxGets = 10
+/** Namespaces and definitions that are being deleted, and are asked what holds them. */
+const maxEnding = 20
 /** Of so many namespaces each is listed; of more, all. */
 const maxLists = 5
 /** Of one kind: anybody who may write an object can mark it. */
@@ -74,7 +77,27 @@ export async function readLiveObjects(
     [...byKind].map(([kind, keys]) => new KindReader(kind, components, options, signal).read(keys)),
   )
   for (const { objects: some } of found) for (const [text, live] of some) objects.set(text, live)
+  await readEnding([...byKind], objects, components.lane, options, signal)
   return { objects, orphans: found.flatMap(({ orphans }) => orphans) }
+}
+
+/** Namespaces and definitions that are being deleted say in their status what holds them. */
+async function readEnding(
+  byKind: readonly (readonly [ClusterKind, readonly ObjectKey[]])[],
+  objects: Map<string, LiveObject | null>,
+  lane: ApiLane,
+  { manager }: ReadLiveOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  const ending = byKind.flatMap(([kind, keys]) =>
+    keys.filter((key) => isParent(key) && objects.get(keyText(key))?.isBeingDeleted).map((key) => ({ kind, key })),
+  )
+  for (const { kind, key } of ending.slice(0, maxEnding)) {
+    const { status, body } = await lane.json('GET', objectPath(kind, key), undefined, signal, {
+      maxBytes: maxEventBytes,
+    })
+    if (status === 200) objects.set(keyText(key), liveObjectOf(body as KubernetesObject, manager))
+  }
 }
 
 /** Those that are in the cluster, perhaps, though nobody serves their kind: it is still defined. */

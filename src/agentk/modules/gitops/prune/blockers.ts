@@ -1,5 +1,6 @@
 import type { ObjectKey } from '../../../../kubernetes/key.ts'
 import type { EntryState, InventoryEntry } from '../inventory/entry.ts'
+import { beingDeleted } from '../live/deletion.ts'
 import type { LiveObject } from '../live/live-object.ts'
 import { outsideReach } from '../manifests/scope.ts'
 import type { SourceOptions } from '../source-options.ts'
@@ -133,7 +134,7 @@ const uidChanged: Blocker = ({ uid }, live) =>
 
 const controlled: Blocker = (_, { isControlled }) => block(isControlled, 'controlled', 'a controller keeps it')
 
-const beingDeleted: Blocker = (_, { isBeingDeleted }) => block(isBeingDeleted, 'beingDeleted', 'it is being deleted')
+const isGoing: Blocker = (_, { isBeingDeleted, holds }) => block(isBeingDeleted, 'beingDeleted', beingDeleted(holds))
 
 /** Only what the rest of the commit needs may go before that is applied. */
 const commitFailed: Blocker = ({ key }, _, { failed }) =>
@@ -163,7 +164,7 @@ const blockers: readonly Blocker[] = [
   ownerChanged,
   uidChanged,
   controlled,
-  beingDeleted,
+  isGoing,
   commitFailed,
   sourceUnread,
   partialChart,

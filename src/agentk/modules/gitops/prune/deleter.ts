@@ -12,6 +12,7 @@ import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import { maxAttempts, refusal } from '../apply/refusal.ts'
 import type { ClusterKind, ClusterKinds } from '../cluster-kinds.ts'
 import type { InventoryEntry } from '../inventory/entry.ts'
+import { beingDeleted, holdsOf } from '../live/deletion.ts'
 import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
 import type { ObjectWaits } from '../live/object-waits.ts'
 import { refuserOf } from '../manifests/kind-ranks.ts'
@@ -168,15 +169,19 @@ export class Deleter {
     const { waits, clock } = this.#components
     const { pruneTimeoutMs } = this.#options
     const deadline = new Deadline({ ms: pruneTimeoutMs, clock, signals: [signal, superseded] })
-    const read = (object: KubernetesObject | undefined) =>
-      !object || textAt(object, 'metadata.uid') !== uid ? true : undefined
+    let holds = ''
+    const read = (object: KubernetesObject | undefined) => {
+      if (!object || textAt(object, 'metadata.uid') !== uid) return true
+      holds = holdsOf(object)
+      return undefined
+    }
     try {
       await waits.until(kind, key, read, deadline.signal)
       return undefined
     } catch (error) {
-      if (!signal.aborted && superseded.aborted) return 'it is being deleted'
+      if (!signal.aborted && superseded.aborted) return beingDeleted(holds)
       if (signal.aborted || !deadline.isPast) throw error
-      return `it is being deleted, and not gone after ${Math.round(pruneTimeoutMs / 1000)} s`
+      return beingDeleted(holds, `, and not gone after ${Math.round(pruneTimeoutMs / 1000)} s`)
     } finally {
       deadline.end()
     }

@@ -7,6 +7,7 @@ import { collectionPath, objectPath } from '../../../../kubernetes/path.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { metadataOnly, ObjectList } from '../../../cluster/object-list.ts'
 import type { ClusterKind, ClusterKinds } from '../cluster-kinds.ts'
+import { lossOf, withLoss } from '../manifests/losses.ts'
 import { isNamespace } from '../manifests/parents.ts'
 
 /** What goes with a namespace, or with the definition of a kind, whoever has made it. */
@@ -34,6 +35,7 @@ const transient: ReadonlySet<string> = new Set([
   'discovery.k8s.io/EndpointSlice',
   'Endpoints',
 ])
+const claimKind = 'PersistentVolumeClaim'
 /** Kubernetes makes them in each namespace. */
 const everywhere: ReadonlySet<string> = new Set(['/ConfigMap/kube-root-ca.crt', '/ServiceAccount/default'])
 /** Of one plan: namespaces and definitions; the rest is decided upon when these have gone. */
@@ -230,7 +232,9 @@ function textOf(all: readonly Found[], maxNames: number): string {
   if (all.length === 0) return ''
   const counts = [...Map.groupBy(all, ({ kind }) => kind)].map(([kind, found]) => `${found.length} ${kind}`)
   const names = all.map(({ kind, name }) => `${kind} ${name}`).sort()
-  return `${listText(counts.sort(), counts.length, maxBytes.counts)}: ${listText(names, maxNames, maxBytes.names)}`
+  const claims = all.some(({ kind }) => kind === claimKind) ? lossOf({ group: '', kind: claimKind }) : ''
+  const text = `${listText(counts.sort(), counts.length, maxBytes.counts)}: ${listText(names, maxNames, maxBytes.names)}`
+  return withLoss(text, claims)
 }
 
 /** As many as there is room for, and the number of the others. */

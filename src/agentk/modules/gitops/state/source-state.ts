@@ -19,7 +19,7 @@ import type { DryRun } from '../dry-run.ts'
 import type { InventoryEntry } from '../inventory/entry.ts'
 import { type ManifestProblem, problemText } from '../manifests/manifest.ts'
 import { isParent } from '../manifests/parents.ts'
-import type { Outcome, RoundDone } from '../outcome.ts'
+import type { Held, Outcome, RoundDone } from '../outcome.ts'
 import type { Step } from '../reconcile.ts'
 import type { SourceOptions } from '../source-options.ts'
 
@@ -69,7 +69,8 @@ export function stateAfter(state: SourceState, report: Report, options: SourceOp
   if (report.kind === 'received') return afterReceived(state, report.commit, now)
   if (report.kind === 'suspended') {
     // what has failed is not in the cluster for being paused
-    const commit = state.phase === Phase.FAILING ? '' : state.commit
+    const isRefused = state.phase === Phase.REFUSED && state.commit === report.commit // of another configuration
+    const commit = state.phase === Phase.FAILING || isRefused ? '' : state.commit
     return { ...at, phase: Phase.PAUSED, commit, wanted: report.commit }
   }
   if (report.kind === 'failed') return { ...at, phase: Phase.FAILING, wanted: report.commit, problem: report.text }
@@ -80,7 +81,7 @@ export function stateAfter(state: SourceState, report: Report, options: SourceOp
   const { commit, outcome } = report
   const wanted = { ...at, wanted: commit }
   if (outcome.kind === 'suspended') return wanted
-  if (outcome.kind === 'refused') return refused(wanted, outcome.problems)
+  if (outcome.kind === 'refused') return refused(wanted, outcome.problems, outcome.held)
   const compared = { ...wanted, comparedAtMs: BigInt(now) }
   if (outcome.kind === 'dryRun') return triedOut(compared, outcome, options)
   return done(compared, commit, outcome)
@@ -112,14 +113,18 @@ function counted(counts: Counts | undefined, end: ApplyEnd): Counts {
   return next
 }
 
-/** Nothing was done: the last commit holds, and what it had planned is void. */
-function refused(state: SourceState, problems: readonly ManifestProblem[]): SourceState {
+/** Nothing was done: the last commit holds, and what it had planned is void. @param held - for a state that knows of none */
+function refused(state: SourceState, problems: readonly ManifestProblem[], held: Held | undefined): SourceState {
+  const isNew = held !== undefined && state.commit === '' && !state.counts?.objects
+  const counts = isNew && create(CountsSchema, { objects: held.objects, unchanged: held.applied })
+
   const [first] = problems
   const problem = first ? problemText(first).slice(0, maxTextLength) : ''
   const trouble = problems
     .slice(0, maxListed)
     .map(({ file, line, text }) => create(ObjectTroubleSchema, { file, line, text: text.slice(0, maxTextLength) }))
-  return { ...state, ...noPlan, phase: Phase.REFUSED, problem, trouble }
+  const known = counts ? { commit: held?.commit ?? '', counts } : {}
+  return { ...state, ...known, ...noPlan, phase: Phase.REFUSED, problem, trouble }
 }
 
 /** Nothing was written: what would be is listed. */

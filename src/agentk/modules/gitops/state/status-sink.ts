@@ -77,7 +77,9 @@ export class StatusSink {
   /** The configuration has it, and it cannot be followed. @param problem - key, value and what is allowed */
   unusable(names: SourceNames, problem: string): void {
     const refused = { phase: Phase.REFUSED, problem, reason: 'source_refused', next: 'mend the agent’s file' }
-    this.#show({ state: { ...firstState(names, this.#clock.now()), ...refused }, unread: undefined }, names.id)
+    const first = firstState(names, this.#clock.now())
+    const { commit, counts, appliedAtMs } = this.#rows.get(names.id)?.state ?? first // what it has made stays
+    this.#show({ state: { ...first, commit, counts, appliedAtMs, ...refused }, unread: undefined }, names.id)
   }
 
   /** Its files cannot be read: the last commit holds meanwhile. */

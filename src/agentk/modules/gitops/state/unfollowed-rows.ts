@@ -1,4 +1,4 @@
-import { type SourceNaming, sourceId, unresolvedId } from '../source-options.ts'
+import { type SourceNaming, sourceId, type UnreadableSource, unresolvedId } from '../source-options.ts'
 import type { StatusSink } from './status-sink.ts'
 
 export interface UnfollowedRowsOptions {
@@ -52,10 +52,12 @@ export class UnfollowedRows {
     this.#status.notFollowed(id, reason)
   }
 
-  /** The configuration is read anew. */
-  forgetRefused(): void {
-    for (const id of this.#refused) this.#status.remove(id)
+  /** The configuration is read anew. @param unusable - of it: what these have made is in their rows still */
+  readAnew(unusable: readonly UnreadableSource[]): void {
+    const before = [...this.#refused]
     this.#refused.clear()
+    for (const { project, name, problem } of unusable) this.refuse({ id: project, name }, problem)
+    for (const id of before) if (!this.#refused.has(id)) this.#status.remove(id)
   }
 
   /** It was read whole: what it does not have is reported from its inventory, if it has one. @param followed - ids */

@@ -39,6 +39,7 @@ const liveOf = (name: string): LiveObject => ({
   managers: [],
   isControlled: false,
   isBeingDeleted: false,
+  holds: '',
   prune: '',
 })
 

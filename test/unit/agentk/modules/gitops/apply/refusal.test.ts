@@ -62,6 +62,24 @@ t.test('what an API server says is told without values', async (t) => {
   t.equal(refused(503, '').text, 'the API server answered 503')
 })
 
+t.test('why a field cannot change is told without the comparison of both specs, and on one line', async (t) => {
+  const why = 'spec: Forbidden: spec is immutable after creation except resources.requests'
+  const diff = '\n  core.PersistentVolumeClaimSpec{\n- \tAccessModes: {"old"},\n+\u00a0\tAccessModes: {"new"},\n  }\n'
+  t.match(refused(422, `PersistentVolumeClaim "a" is invalid: ${why}${diff}`), {
+    kind: 'immutable',
+    text: `PersistentVolumeClaim "a" is invalid: ${why}`,
+  })
+  const unified = '\n@@ -6,7 +6,7 @@\n  "Requests": {\n-   "storage": "2Gi"\n+   "storage": "1Gi"\n  },\n'
+  t.equal(
+    text(`PersistentVolumeClaim "a" is invalid: ${why}${unified}`),
+    `PersistentVolumeClaim "a" is invalid: ${why}`,
+  )
+  const size = 'spec.resources.requests.storage: Forbidden: field can not be less than status.capacity'
+  t.equal(text(`PersistentVolumeClaim "a" is invalid: [${why}${diff}, ${size}]`).endsWith(`${why}, ${size}]`), true)
+  const policy = 'admission webhook "kyverno" denied the request: \n\nresource Pod/a was blocked\n\nrule: no\n'
+  t.equal(text(policy), 'admission webhook "kyverno" denied the request: resource Pod/a was blocked rule: no')
+})
+
 t.test('of a Secret the status alone is told, and which right or quota is missing', async (t) => {
   const kept = { kind: 'secrets', group: '' }
   t.match(refused(422, 'Secret "a" is invalid: data: Forbidden: field is immutable', { kind: 'Secret' }), {

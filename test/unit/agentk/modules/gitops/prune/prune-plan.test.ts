@@ -43,6 +43,7 @@ const liveOf = (name: string, more: Partial<LiveObject> = {}): LiveObject => ({
   managers: ['agentk-42-7'],
   isControlled: false,
   isBeingDeleted: false,
+  holds: '',
   prune: '',
   ...more,
 })
