@@ -63,6 +63,7 @@ async function ofFile(parts: HostParts, { schemas, config, env }: HostOptions, f
     followed: () => repositories.followed(),
     onFollowed: (listener) => repositories.onFollowed(listener),
     branch: (of) => repositories.branch(of),
+    peerRead: (of, at) => repositories.peerRead(of, at),
     isFollowed: (projectId) => repositories.isFollowed(projectId),
     followForPeer: (of) => repositories.onMove(of, () => undefined, { isForPeer: true }),
     elsewhere,

@@ -60,6 +60,7 @@ export class BranchWatch {
   #pollingAgain: Promise<void> | undefined
   #isAgainNotified = false
   #last: Polled | undefined
+  #readAt: number | undefined
   #failures = 0
   /** polls left out, since another replica polls */
   #skipped = 0
@@ -84,6 +85,16 @@ export class BranchWatch {
   /** When the poll began that found what `head` gives, by the clock; undefined: there was none. */
   get seenAt(): number | undefined {
     return this.#last?.begunAt
+  }
+
+  /** When somebody could read the repository last, by the clock; undefined: not known. */
+  get readAt(): number | undefined {
+    return this.#readAt
+  }
+
+  /** A peer could read the repository then. */
+  peerRead(at: number): void {
+    this.#readAt = Math.max(at, this.#readAt ?? at)
   }
 
   /** Where the last poll found the branch; undefined: nowhere, or it has failed. */
@@ -207,6 +218,7 @@ export class BranchWatch {
     const before = this.#last
     this.#last = polled
     this.#failures = isFailure(result) ? this.#failures + 1 : 0
+    if (this.#failures === 0) this.peerRead(begunAt)
     if (!this.#stopped && before !== undefined && nameOf(before) !== nameOf(polled)) {
       this.#notify(polled)
       if (!isNotified && !isFailure(result)) this.#components.onFound?.()

@@ -27,6 +27,8 @@ export interface Polled {
   readonly branch?: string | undefined
   /** when the poll began, by the clock */
   readonly at: number
+  /** when anybody could read the repository last, by the clock; absent: not known */
+  readonly readAt?: number | undefined
 }
 
 export interface Following {

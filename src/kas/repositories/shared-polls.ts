@@ -10,6 +10,8 @@ export interface BranchHere {
   readonly of: Reading
   /** undefined: not known */
   readonly commit: CommitId | undefined
+  /** when anybody could read it last, by the clock; undefined: not known */
+  readonly readAt?: number | undefined
   /** it could not be polled last */
   readonly isFailing: boolean
 }
@@ -22,6 +24,8 @@ export interface SharedPolls {
   onFollowed(listener: () => void): () => void
   /** Undefined: the project has no repository. */
   branch(of: Reading): BranchHere | undefined
+  /** A peer could read it then, by the clock. */
+  peerRead(of: Reading, at: number): void
   /** Whether anything of the project's repository is followed here, also for a peer. */
   isFollowed(projectId: bigint): boolean
   /** @returns what ends it */

@@ -102,7 +102,9 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
   lastPoll(of: Reading): Polled | undefined {
     const address = this.#components.addresses.repository(of.project.id)
     const watch = address && this.#opened.peek(this.#components.keyOf(address, of.ref))?.repository.watch
-    return watch?.seenAt === undefined ? undefined : { commit: watch.commit, branch: watch.branch, at: watch.seenAt }
+    if (watch?.seenAt === undefined) return undefined
+    const { commit, branch, seenAt: at, readAt } = watch
+    return { commit, branch, at, readAt }
   }
 
   async file(
@@ -180,7 +182,14 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
     if (!address) return undefined
     const key = keyOf(address, of.ref)
     const watch = this.#opened.peek(key)?.repository.watch
-    return { repositoryKey: keyOf(address, undefined), key, of, commit: watch?.commit, isFailing: !!watch?.isFailing }
+    const { commit, readAt, isFailing = false } = watch ?? {}
+    return { repositoryKey: keyOf(address, undefined), key, of, commit, readAt, isFailing }
+  }
+
+  /** A peer could read the project's repository then, by the clock. */
+  peerRead(of: Reading, at: number): void {
+    const address = this.#components.addresses.repository(of.project.id)
+    if (address) this.#opened.peek(this.#components.keyOf(address, of.ref))?.repository.watch.peerRead(at)
   }
 
   /** Whether anything of the project's repository is followed here, also for a peer. */

@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file replica_repositories.proto.
  */
 export const file_replica_repositories: GenFile = /*@__PURE__*/
-  fileDesc("ChpyZXBsaWNhX3JlcG9zaXRvcmllcy5wcm90bxIOa2FzLnJlcGxpY2EudjEiUAoORm9sbG93ZWRCcmFuY2gSCwoDa2V5GAEgASgJEhIKCnByb2plY3RfaWQYAiABKAMSCwoDcmVmGAMgASgJEhAKCGFnZW50X2lkGAQgASgDIkkKF0ZvbGxvd2VkQnJhbmNoZXNSZXF1ZXN0Ei4KBmJyYW5jaBgBIAMoCzIeLmthcy5yZXBsaWNhLnYxLkZvbGxvd2VkQnJhbmNoIjEKDFBvbGxlZEJyYW5jaBIRCglpc19wb2xsZWQYASABKAgSDgoGY29tbWl0GAIgASgJIkgKGEZvbGxvd2VkQnJhbmNoZXNSZXNwb25zZRIsCgZicmFuY2gYASADKAsyHC5rYXMucmVwbGljYS52MS5Qb2xsZWRCcmFuY2giLgoLTG9va1JlcXVlc3QSEgoKcHJvamVjdF9pZBgBIAEoAxILCgNrZXkYAiABKAkiIQoMTG9va1Jlc3BvbnNlEhEKCWlzX3BvbGxlZBgBIAEoCDK8AQoMUmVwb3NpdG9yaWVzEmcKEEZvbGxvd2VkQnJhbmNoZXMSJy5rYXMucmVwbGljYS52MS5Gb2xsb3dlZEJyYW5jaGVzUmVxdWVzdBooLmthcy5yZXBsaWNhLnYxLkZvbGxvd2VkQnJhbmNoZXNSZXNwb25zZSIAEkMKBExvb2sSGy5rYXMucmVwbGljYS52MS5Mb29rUmVxdWVzdBocLmthcy5yZXBsaWNhLnYxLkxvb2tSZXNwb25zZSIAYgZwcm90bzM");
+  fileDesc("ChpyZXBsaWNhX3JlcG9zaXRvcmllcy5wcm90bxIOa2FzLnJlcGxpY2EudjEiUAoORm9sbG93ZWRCcmFuY2gSCwoDa2V5GAEgASgJEhIKCnByb2plY3RfaWQYAiABKAMSCwoDcmVmGAMgASgJEhAKCGFnZW50X2lkGAQgASgDIkkKF0ZvbGxvd2VkQnJhbmNoZXNSZXF1ZXN0Ei4KBmJyYW5jaBgBIAMoCzIeLmthcy5yZXBsaWNhLnYxLkZvbGxvd2VkQnJhbmNoIlMKDFBvbGxlZEJyYW5jaBIRCglpc19wb2xsZWQYASABKAgSDgoGY29tbWl0GAIgASgJEhQKB3JlYWRfbXMYAyABKA1IAIgBAUIKCghfcmVhZF9tcyJIChhGb2xsb3dlZEJyYW5jaGVzUmVzcG9uc2USLAoGYnJhbmNoGAEgAygLMhwua2FzLnJlcGxpY2EudjEuUG9sbGVkQnJhbmNoIi4KC0xvb2tSZXF1ZXN0EhIKCnByb2plY3RfaWQYASABKAMSCwoDa2V5GAIgASgJIiEKDExvb2tSZXNwb25zZRIRCglpc19wb2xsZWQYASABKAgyvAEKDFJlcG9zaXRvcmllcxJnChBGb2xsb3dlZEJyYW5jaGVzEicua2FzLnJlcGxpY2EudjEuRm9sbG93ZWRCcmFuY2hlc1JlcXVlc3QaKC5rYXMucmVwbGljYS52MS5Gb2xsb3dlZEJyYW5jaGVzUmVzcG9uc2UiABJDCgRMb29rEhsua2FzLnJlcGxpY2EudjEuTG9va1JlcXVlc3QaHC5rYXMucmVwbGljYS52MS5Mb29rUmVzcG9uc2UiAGIGcHJvdG8z");
 
 /**
  * @generated from message kas.replica.v1.FollowedBranch
@@ -84,6 +84,13 @@ export type PolledBranch = Message<"kas.replica.v1.PolledBranch"> & {
    * @generated from field: string commit = 2;
    */
   commit: string;
+
+  /**
+   * since the callee could read it; absent: not known
+   *
+   * @generated from field: optional uint32 read_ms = 3;
+   */
+  readMs?: number | undefined;
 };
 
 /**

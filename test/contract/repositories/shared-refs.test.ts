@@ -54,6 +54,7 @@ async function startReplica(
     followed: () => repositories.followed(),
     onFollowed: (listener: () => void) => repositories.onFollowed(listener),
     branch: (of: Reading) => repositories.branch(of),
+    peerRead: (of: Reading, at: number) => repositories.peerRead(of, at),
     isFollowed: (id: bigint) => repositories.isFollowed(id),
     followForPeer: (of: Reading) => repositories.onMove(of, () => undefined, { isForPeer: true }),
     elsewhere,

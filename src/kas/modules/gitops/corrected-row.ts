@@ -41,7 +41,9 @@ function notOfCommit(all: readonly FollowedCommit[], wanted: unknown): object {
   const lasting = known.filter(isLasting).toSorted((one, other) => one.ageMs - other.ageMs)
   const failing = lasting.find(({ problem }) => problem !== '')
   if (failing) {
-    const text = `the repository could not be read for ${secondsOf(failing.ageMs)} s: ${failing.problem}`
+    const reads = all.flatMap(({ polled }) => polled?.readMs ?? [])
+    const since = reads.length > 0 ? `${secondsOf(Math.min(...reads))} s` : `${secondsOf(failing.ageMs)} s or longer`
+    const text = `the repository could not be read for ${since}: ${failing.problem}`
     return { phase: 'NOT_READY', reason: 'repository_not_read', problem: text, next: 'it is asked again by itself' }
   }
   const [newest] = lasting

@@ -121,10 +121,13 @@ export class FollowedCommits {
 /** As it is said to peers. */
 export function polledOf(polled: Polled | undefined, now: number): PolledRef | undefined {
   // a clock that was set back does not say how old it is
-  return polled && polled.at <= now ? { commit: polled.commit ?? '', ageMs: ageMs(polled.at, now) } : undefined
+  if (!polled || polled.at > now) return undefined
+  const { commit = '', at, readAt } = polled
+  return { commit, ageMs: ageMs(at, now), ...(readAt !== undefined && { readMs: ageMs(readAt, now) }) }
 }
 
 export interface PolledRef extends Pick<PolledMessage, 'commit' | 'ageMs'> {
+  readonly readMs?: number | undefined
   readonly contains?: boolean | undefined
 }
 

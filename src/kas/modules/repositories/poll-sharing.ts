@@ -3,6 +3,7 @@ import type { Clock } from '../../../lib/clock.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { RepeatedRead } from '../../../lib/repeated-read.ts'
 import type { Service } from '../../../lib/service.ts'
+import { ageMs } from '../../../proto/age-ms.ts'
 import { Notifications } from '../../../proto/gen/replica_notifications_pb.ts'
 import {
   type FollowedBranch,
@@ -145,7 +146,8 @@ export class PollSharing implements Service {
           agentId: of.id,
         }))
         const answer = await peers.call(peer.instance, Repositories.method.followedBranches, { branch })
-        for (const [j, { isPolled, commit }] of answer.branch.slice(0, part.length).entries()) {
+        for (const [j, { isPolled, commit, readMs }] of answer.branch.slice(0, part.length).entries()) {
+          if (readMs !== undefined) this.#components.polls.peerRead((part[j] as BranchHere).of, clock.now() - readMs)
           this.#learn(part[j] as BranchHere, isPolled ? { instance: peer.instance, until } : undefined, commit)
         }
       } catch (error) {
@@ -173,8 +175,8 @@ export class PollSharing implements Service {
   }
 
   /** What a peer is answered that follows it. */
-  #followed(followed: FollowedBranch): { isPolled: boolean; commit: string } {
-    const { polls, peers } = this.#components
+  #followed(followed: FollowedBranch): { isPolled: boolean; commit: string; readMs?: number } {
+    const { polls, peers, clock } = this.#components
     const of = readingOf(followed)
     const branch = of && polls.branch(of)
     const isPolled =
@@ -183,7 +185,9 @@ export class PollSharing implements Service {
       peers.first(branch.repositoryKey) === 'self' &&
       this.#follows.renew(of) &&
       !branch.isFailing
-    return { isPolled, commit: isPolled ? (branch.commit ?? '') : '' }
+    const readAt = branch?.key === followed.key ? branch.readAt : undefined
+    const readMs = readAt === undefined ? {} : { readMs: ageMs(readAt, clock.now()) }
+    return { isPolled, commit: isPolled ? (branch.commit ?? '') : '', ...readMs }
   }
 
   /** @returns whether it is followed here */

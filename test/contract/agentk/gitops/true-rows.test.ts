@@ -66,7 +66,7 @@ t.test('rows that are true', { skip, timeout: 240_000 }, async (t) => {
     await becomes(Phase.SYNCED, '-bad')
     configure({ manifest_projects: [{ ...source, name: 'bad', namespaces: ['Not_One'] }] })
     await eventually(() => row('-bad')?.phase === Phase.REFUSED)
-    t.match(row('-bad'), { source: `${id}-bad`, problem: /Not_One/, commit: '' })
+    t.match(row('-bad'), { source: `${id}-bad`, problem: /Not_One/, commit: project.commit })
     t.strictSame(
       [...rows().values()].filter(({ removed, source }) => !removed && source.startsWith(id)).map((one) => one.source),
       [`${id}-bad`],

@@ -66,6 +66,27 @@ t.test('listeners are told of moves, of failures and of recovery, once each', as
   t.equal(clock.pending, 0)
 })
 
+t.test('when the repository could be read last is known while it cannot, also by a peer', async (t) => {
+  const { branch, clock, state } = watch()
+  t.teardown(() => branch.stop())
+  t.equal(branch.readAt, undefined)
+  t.teardown(branch.onMove(() => undefined))
+  clock.advance(0)
+  await settled()
+  const readAt = clock.now()
+  state.answer = new KasError({ code: 'REPOSITORY_FAILED', detail: 'x' })
+  clock.advance(1000)
+  await settled()
+  t.match(branch, { isFailing: true, readAt })
+  branch.peerRead(readAt + 500)
+  branch.peerRead(readAt - 500)
+  t.equal(branch.readAt, readAt + 500)
+  state.answer = new KasError({ code: 'REF_NOT_FOUND', ref: 'gone' })
+  clock.advance(2000)
+  await settled()
+  t.equal(branch.readAt, clock.now(), 'that a ref is not there was read')
+})
+
 t.test('what was seen long before anybody listened is not taken for news of today', async (t) => {
   const { branch, clock, state } = watch()
   t.teardown(() => branch.stop())

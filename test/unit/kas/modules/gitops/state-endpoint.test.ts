@@ -212,11 +212,23 @@ t.test('what is known here and not to the agent is said in place of what it has 
     {
       phase: 'NOT_READY',
       reason: 'repository_not_read',
-      problem: 'the repository could not be read for 12 s: it is not there',
+      problem: 'the repository could not be read for 12 s or longer: it is not there',
     },
     { phase: 'SYNCED', reason: '' },
     { phase: 'FAILING', reason: '' },
   ])
+})
+
+t.test('a repository that is away says since when nobody could read it, at any replica', async (t) => {
+  const failing = { project: 'a/b', ref: 'branch main', commit: 'c', problem: 'away', ageMs: 9_000, ended: false }
+  const polled = (readMs: number) => ({ commit: '', ageMs: 1_000, readMs })
+  const reported = [{ source: 's', project: 'a/b', ref: 'branch main', phase: Phase.SYNCED, wanted: 'c' }]
+  const commits = [{ ...failing, polled: polled(900_000) }]
+  const here = await alone({ reported, commits, serves: true })()
+  t.match(here.sources[0], { problem: 'the repository could not be read for 900 s: away' })
+  const ofPeer = [{ ...failing, problem: '', ageMs: 100_000, polled: polled(79_000) }]
+  const both = await alone({ reported, commits, ofPeer, serves: true })()
+  t.match(both.sources[0], { problem: 'the repository could not be read for 79 s: away' })
 })
 
 t.test('what an agent was sent is not held against it once it follows the same files elsewhere', async (t) => {

@@ -63,6 +63,9 @@ class Replica {
   readonly refreshed: bigint[] = []
   readonly poked: bigint[] = []
   isFailing = false
+  readAt: number | undefined
+  /** as peers have said, by the clock */
+  readonly peerReads: number[] = []
   readonly #listeners = new Set<() => void>()
   #onFollowed = () => {}
 
@@ -92,8 +95,10 @@ class Replica {
         const url = this.urls.get(of.project.id)
         if (url === undefined) return undefined
         const key = `${url} ${of.ref ?? ''}`
-        return { repositoryKey: url, key, of, commit: this.commits.get(key), isFailing: this.isFailing }
+        const { readAt, isFailing } = this
+        return { repositoryKey: url, key, of, commit: this.commits.get(key), readAt, isFailing }
       },
+      peerRead: (_, at) => this.peerReads.push(at),
       isFollowed: (id) => [...this.followed, ...this.forPeers].some(({ project }) => project.id === id),
       onFollowed: (listener) => {
         this.#onFollowed = listener
@@ -385,4 +390,21 @@ t.test('what is followed goes in messages of a bounded size; what cannot be a br
   const request = create(FollowedBranchesRequestSchema, { branch })
   await serve?.(toBinary(FollowedBranchesRequestSchema, request))
   t.equal(first.forPeers.length, count)
+})
+
+t.test('when the repository could be read last is said by who polls it, also while that fails', async (t) => {
+  const cluster = new Cluster(t)
+  cluster.ranks.set('one', ['kas-1'])
+  const home = await cluster.add('kas-0')
+  const polling = await cluster.add('kas-1')
+  polling.urls.set(1n, 'one')
+  polling.readAt = cluster.clock.now()
+  home.follow(1n, 'one')
+  for (let second = 0; second < 75; second++) {
+    polling.isFailing = second > 10
+    await cluster.after(1000)
+  }
+  t.ok(home.peerReads.length >= 2)
+  t.strictSame([...new Set(home.peerReads)], [polling.readAt])
+  t.ok(home.polls('one'), 'it asks itself by then')
 })
