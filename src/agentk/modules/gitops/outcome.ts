@@ -16,14 +16,14 @@ export type Outcome =
   | (Refusal & {
       /** of all of the agent's objects, others have claimed too many: until they want less */
       readonly isWaitingForOthers: boolean
-      readonly held?: Held
+      readonly lastGood?: LastGood
     })
   | { readonly kind: 'suspended' }
   | DryRun
   | RoundDone
 
 /** What of a source is in the cluster while its commit is refused, as its inventory says. */
-export interface Held {
+export interface LastGood {
   /** the last of which all was applied; empty: none is known */
   readonly commit: string
   readonly objects: number
@@ -31,7 +31,7 @@ export interface Held {
   readonly applied: number
 }
 
-export function heldOf(commit: string, all: Iterable<InventoryEntry>): Held {
+export function lastGoodOf(commit: string, all: Iterable<InventoryEntry>): LastGood {
   const made = [...all].filter(({ uid, state }) => uid !== '' && state !== 'detached')
   return { commit, objects: made.length, applied: made.filter(({ state }) => state === 'applied').length }
 }

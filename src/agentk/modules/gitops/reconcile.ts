@@ -9,7 +9,7 @@ import { type DryRun, dryRun } from './dry-run.ts'
 import type { ObjectWaits } from './live/object-waits.ts'
 import { type LiveObjects, readLiveObjects } from './live/read-live.ts'
 import type { RepositoryFile } from './manifests/manifest.ts'
-import { heldOf, isAllApplied, type Outcome, type RoundDone, roundDone } from './outcome.ts'
+import { isAllApplied, lastGoodOf, type Outcome, type RoundDone, roundDone } from './outcome.ts'
 import { ApprovedPlan } from './prune/approved-plan.ts'
 import { isUndecided } from './prune/prune-plan.ts'
 import { planWithDependents, prune, pruneInput } from './prune/prune-stage.ts'
@@ -85,7 +85,7 @@ export async function reconcile(
     const entries = await inventory.own.load(signal)
     const keys = keyed(entries.values())
     claims.claim({ commit: '', keys, isLastGood: keys.size > 0 })
-    return { isWaitingForOthers: false, ...build, held: heldOf(inventory.own.commit, entries.values()) }
+    return { isWaitingForOthers: false, ...build, lastGood: lastGoodOf(inventory.own.commit, entries.values()) }
   }
   claims.claim({ commit: input.commit, keys: keyed(build.manifests) }) // other sources may decide now
   if (input.isSuspended) return { kind: 'suspended' }

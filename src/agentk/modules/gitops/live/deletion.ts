@@ -15,7 +15,7 @@ const maxLength = 500
 export function holdsOf(object: KubernetesObject): string {
   if (!isBeingDeleted(object)) return ''
   const conditions = conditionsOf(object).filter(
-    ({ type, status, message }) => status === 'True' && message !== '' && saysWhy.has(type),
+    ({ type, status, message }) => status === 'True' && message !== '' && reasonTypes.has(type),
   )
   const finalizers = finalizersOf(object)
   const named = [...finalizers.slice(0, maxFinalizers), ...(finalizers.length > maxFinalizers ? ['…'] : [])]
@@ -24,7 +24,7 @@ export function holdsOf(object: KubernetesObject): string {
 }
 
 /** Conditions of a Namespace, and of a CustomResourceDefinition. */
-const saysWhy: ReadonlySet<string> = new Set([...hindrances.map(([type]) => type), 'Terminating'])
+const reasonTypes: ReadonlySet<string> = new Set([...hindrances.map(([type]) => type), 'Terminating'])
 
 /** @param holds - of `holdsOf` */
 export function beingDeleted(holds: string, after = ''): string {

@@ -19,7 +19,7 @@ import type { DryRun } from '../dry-run.ts'
 import type { InventoryEntry } from '../inventory/entry.ts'
 import { type ManifestProblem, problemText } from '../manifests/manifest.ts'
 import { isParent } from '../manifests/parents.ts'
-import type { Held, Outcome, RoundDone } from '../outcome.ts'
+import type { LastGood, Outcome, RoundDone } from '../outcome.ts'
 import type { Step } from '../reconcile.ts'
 import type { SourceOptions } from '../source-options.ts'
 
@@ -81,7 +81,7 @@ export function stateAfter(state: SourceState, report: Report, options: SourceOp
   const { commit, outcome } = report
   const wanted = { ...at, wanted: commit }
   if (outcome.kind === 'suspended') return wanted
-  if (outcome.kind === 'refused') return refused(wanted, outcome.problems, outcome.held)
+  if (outcome.kind === 'refused') return refused(wanted, outcome.problems, outcome.lastGood)
   const compared = { ...wanted, comparedAtMs: BigInt(now) }
   if (outcome.kind === 'dryRun') return triedOut(compared, outcome, options)
   return done(compared, commit, outcome)
@@ -113,17 +113,21 @@ function counted(counts: Counts | undefined, end: ApplyEnd): Counts {
   return next
 }
 
-/** Nothing was done: the last commit holds, and what it had planned is void. @param held - for a state that knows of none */
-function refused(state: SourceState, problems: readonly ManifestProblem[], held: Held | undefined): SourceState {
-  const isNew = held !== undefined && state.commit === '' && !state.counts?.objects
-  const counts = isNew && create(CountsSchema, { objects: held.objects, unchanged: held.applied })
+/** Nothing was done: the last commit holds, and what it had planned is void. @param lastGood - for a state that knows of none */
+function refused(
+  state: SourceState,
+  problems: readonly ManifestProblem[],
+  lastGood: LastGood | undefined,
+): SourceState {
+  const isNew = lastGood !== undefined && state.commit === '' && !state.counts?.objects
+  const counts = isNew && create(CountsSchema, { objects: lastGood.objects, unchanged: lastGood.applied })
 
   const [first] = problems
   const problem = first ? problemText(first).slice(0, maxTextLength) : ''
   const trouble = problems
     .slice(0, maxListed)
     .map(({ file, line, text }) => create(ObjectTroubleSchema, { file, line, text: text.slice(0, maxTextLength) }))
-  const known = counts ? { commit: held?.commit ?? '', counts } : {}
+  const known = counts ? { commit: lastGood?.commit ?? '', counts } : {}
   return { ...state, ...known, ...noPlan, phase: Phase.REFUSED, problem, trouble }
 }
 
