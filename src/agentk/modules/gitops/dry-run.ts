@@ -15,6 +15,8 @@ import type { SourceClaims } from './source-registry.ts'
 export interface DryRunComponents {
   /** acts as the source's account */
   readonly lane: ApiLane
+  /** of agentk itself */
+  readonly ownLane: ApiLane
   readonly claims: SourceClaims
 }
 
@@ -66,17 +68,18 @@ export async function dryRun(
 }
 
 function applyComponents(
-  { lane, claims: { isHandedOver } }: DryRunComponents,
+  { lane, ownLane, claims: { isHandedOver } }: DryRunComponents,
   { kinds, manifests }: Build,
   source: SourceOptions,
 ): ApplyRunComponents {
-  const scalers = new Scalers({ lane, kinds, manifests })
+  const scalers = new Scalers({ lane, ownLane, kinds, manifests })
   const isAsked = source.dryRunStrategy === 'server'
   return {
     applier: isAsked
       ? new Applier({ lane: dryLane(lane), isHandedOver, scalers }, source)
       : { apply: async () => assumed },
     replace: async () => ({ problem: { kind: 'immutable', text: 'it would be made again' } }),
+    wouldMake: async () => false,
     pass: async () => undefined,
     lane,
     kindsWith: async () => kinds,
@@ -99,11 +102,13 @@ const assumed: Applied = {
     owner: '',
     digest: '',
     fields: '',
+    replicasPath: '',
     ownsReplicas: false,
     managers: [],
     isControlled: false,
     isBeingDeleted: false,
     holds: '',
+    isLeftAlone: false,
     prune: '',
   },
   object: {},

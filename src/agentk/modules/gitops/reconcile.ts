@@ -170,7 +170,7 @@ async function runDry(
   const inventory = await SourceInventory.load({ ...inventories, lane }, source, signal)
   inventory.addWanted(build)
   const live = await readLiveOf(api, inventory, build, source, signal)
-  return await dryRun({ lane, claims }, { commit, build, inventory, live }, source, signal)
+  return await dryRun({ lane, ownLane: api.ownLane, claims }, { commit, build, inventory, live }, source, signal)
 }
 
 /** What a source has made is taken over once it has left the configuration: two would apply against one another. */

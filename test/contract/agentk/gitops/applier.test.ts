@@ -36,7 +36,7 @@ t.test('an applier', { skip, timeout: 180_000 }, async (t) => {
       {
         lane,
         isHandedOver: (owner) => owner === handedOver,
-        scalers: new Scalers({ lane, kinds: ground.kinds, manifests: [] }),
+        scalers: new Scalers({ lane, ownLane: lane, kinds: ground.kinds, manifests: [] }),
       },
       { id, manager, adopt: [], inventoryPolicy: 'must_match', conflicts: 'force', ...options },
     )

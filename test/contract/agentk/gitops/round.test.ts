@@ -248,6 +248,43 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
     t.equal(await value('theirs'), 'own', 'what others have made stays when it leaves Git')
   })
 
+  await t.test(
+    'what somebody has disabled in the cluster, as Flux has it, is neither applied nor pruned',
+    async (t) => {
+      const source = new Source(ground, 94, { prune_limit: '100%' })
+      const flux = 'kustomize.toolkit.fluxcd.io'
+      const marks = {
+        annotated: { annotations: { [`${flux}/reconcile`]: 'disabled' } },
+        labelled: { labels: { [`${flux}/reconcile`]: 'Disabled' } },
+        untouched: { annotations: { [`${flux}/ssa`]: 'Ignore' } },
+      }
+      const files = (value: string) => ({
+        'all.yaml': Object.keys(marks)
+          .map((name) => map(`live-${name}`, value))
+          .join('---\n'),
+        'free.yaml': map('live-free', value),
+      })
+      await source.done(files('1'))
+      for (const [name, metadata] of Object.entries(marks))
+        await ground.merge(keyOf('ConfigMap', `live-${name}`), { metadata }, 'kubectl-annotate')
+      const { notes, kinds } = await source.done(files('2'))
+      t.match(kinds, { 'live-annotated': 'unchanged', 'live-free': 'applied' })
+      for (const name of Object.keys(marks)) t.equal(await value(`live-${name}`), '1', name)
+      t.match(notes, [/^ConfigMap shop\/live-annotated is not applied, as its annotation of Flux in the cluster says$/])
+      t.equal(notes.length, 3)
+      const { pruned } = await source.done({ 'free.yaml': files('2')['free.yaml'] })
+      t.strictSame(
+        pruned.map(({ name }) => name),
+        ['live-untouched'],
+        'as Flux, which prunes what it ignores',
+      )
+      const freed = { metadata: { annotations: { [`${flux}/reconcile`]: null } } }
+      await ground.merge(keyOf('ConfigMap', 'live-annotated'), freed, 'kubectl-annotate')
+      await source.done(files('3'))
+      t.strictSame([await value('live-annotated'), await value('live-labelled')], ['3', '1'], 'once it is enabled')
+    },
+  )
+
   await t.test('rules of an aggregated role are their controller’s', async (t) => {
     const source = new Source(ground, 91)
     const role = (label: string) => `

@@ -92,6 +92,57 @@ t.test('replicas', { skip, timeout: 240_000 }, async (t) => {
     t.equal(await replicas('unset'), 1, 'without an autoscaler it is the default again')
   })
 
+  await t.test('of a custom kind the number stands where its definition says', async (t) => {
+    const names = '{ plural: crews, kind: Crew, singular: crew }'
+    const scale = '{ scale: { specReplicasPath: .spec.workers.size, statusReplicasPath: .status.size } }'
+    const schema = '{ openAPIV3Schema: { type: object, x-kubernetes-preserve-unknown-fields: true } }'
+    const version = `{ name: v1, served: true, storage: true, subresources: ${scale}, schema: ${schema} }`
+    const definition = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: { name: crews.${group} }
+spec: { group: ${group}, scope: Namespaced, names: ${names}, versions: [${version}] }
+`
+    const crew = (name: string, spec: string) =>
+      `apiVersion: ${group}/v1\nkind: Crew\nmetadata: { name: ${name} }\nspec: { ${spec} }\n`
+    const own = (name: string) => autoscaler(name, 'Crew').replace('apiVersion: apps/v1', `apiVersion: ${group}/v1`)
+    await start().bring({ 'crd.yaml': definition, 'first.yaml': crew('first', '') })
+    await ground.readKinds()
+    const size = async (name: string) => (await ground.get(keyOf('Crew', name, 'shop', group))).spec.workers?.size
+    const pod = start()
+    const files = (image: string) => ({ 'crew.yaml': crew('scaled', `workers: { size: 5 }, image: ${image}`) })
+    await pod.bring({ ...files('a'), 'scaler.yaml': own('scaled') })
+    await ground.merge(
+      keyOf('Crew', 'scaled', 'shop', group),
+      { spec: { replicas: 8 } },
+      'kube-controller-manager',
+      'scale',
+    )
+    await pod.bring({ ...files('b'), 'scaler.yaml': own('scaled') })
+    t.equal(await size('scaled'), 8, 'scaled')
+    const edited = { spec: { workers: { size: 7 } } }
+    await ground.merge(keyOf('Crew', 'scaled', 'shop', group), edited, 'kubectl-edit')
+    await pod.bring({ ...files('c'), 'scaler.yaml': own('scaled') })
+    t.equal(await size('scaled'), 7, 'whoever has set it')
+    await ground.merge(
+      keyOf('Crew', 'scaled', 'shop', group),
+      { spec: { replicas: 8 } },
+      'kube-controller-manager',
+      'scale',
+    )
+    await pod.bring(files('c'))
+    await pod.bring(files('c'))
+    t.equal(await size('scaled'), 5, 'after the autoscaler has gone')
+    const taken = start()
+    await taken.bring({ 'crew.yaml': crew('taken', 'workers: { size: 5 }, image: a') })
+    await taken.bring({ 'crew.yaml': crew('taken', 'image: a'), 'scaler.yaml': own('taken') })
+    t.equal(await size('taken'), 5, 'taken out with the autoscaler')
+    const plain = start()
+    await plain.bring({ 'crew.yaml': crew('plain', 'workers: { size: 5 }, image: a') })
+    await plain.bring({ 'crew.yaml': crew('plain', 'image: a') })
+    t.equal(await size('plain'), undefined, 'and without one')
+  })
+
   await t.test('so does one that takes over what kubectl has applied', async (t) => {
     const object = {
       metadata: { name: 'moved' },

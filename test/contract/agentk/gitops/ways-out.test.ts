@@ -38,8 +38,9 @@ t.test('ways out', { skip, timeout: 240_000 }, async (t) => {
       const pod = await start(namespace)
       const service = kind === 'StatefulSet' ? 'serviceName: a' : ''
       await pod.bring({ 'a.yaml': workload(kind, service) })
-      const { kinds } = await pod.bring({ 'a.yaml': workload(kind, `${changed}\n  ${service}`) })
+      const { kinds, notes } = await pod.bring({ 'a.yaml': workload(kind, `${changed}\n  ${service}`) })
       t.equal(kinds.web, 'applied', kind)
+      t.strictSame(notes, [], 'nobody had changed it')
       const live = await ground.get(keyOf(kind, 'web', namespace, 'apps'))
       if (kind !== 'DaemonSet') t.strictSame(Object.keys(live.spec[field]), ['type'], kind) // there both may stand
       t.match((await pod.bring({ 'a.yaml': workload(kind, service) })).kinds, { web: 'applied' }, 'and back')
@@ -65,8 +66,10 @@ t.test('ways out', { skip, timeout: 240_000 }, async (t) => {
         { spec: { ports: [{ name: 'http', port: 83 }] }, metadata: { labels: { own: 'x' } } },
         manager,
       )
-      const { ends } = await pod.bring({ 'a.yaml': `${service('[{ name: http, port: 80 }]')}\n# next\n` })
+      const { ends, notes } = await pod.bring({ 'a.yaml': `${service('[{ name: http, port: 80 }]')}\n# next\n` })
       t.match(ends.svc, { kind: 'applied' }, manager)
+      t.strictSame(notes, [`Service port-${manager}/svc: ${manager} had changed spec.ports: it is as in Git again`])
+      t.strictSame((await pod.bring({ 'a.yaml': service('[{ name: http, port: 80 }]') })).notes, [], 'said once')
       const live = await ground.get(key)
       t.match(live.spec.ports, [{ name: 'http', port: 80 }], manager)
       t.equal(live.spec.ports.length, 1, manager)
@@ -87,7 +90,75 @@ t.test('ways out', { skip, timeout: 240_000 }, async (t) => {
       'kubectl-edit',
     )
     const { ends } = await careful.bring({ 'a.yaml': service('[{ name: http, port: 80 }]') })
-    t.match(ends.svc, { kind: 'failed', problem: { text: /conflicts: fail leaves that/ } })
+    const text =
+      /Duplicate value.*; kubectl-edit has changed spec\.ports, and conflicts: fail leaves that: force undoes it$/
+    t.match(ends.svc, { kind: 'failed', problem: { text } })
     t.match((await ground.get(keyOf('Service', 'svc', 'careful'))).spec.ports, [{ port: 83 }])
+    const forcing = new Pod(ground, { projectId: sources, block: { default_namespace: 'careful' } })
+    const files = { 'a.yaml': service('[{ name: http, port: 80 }]') }
+    t.match((await forcing.bring(files)).kinds, { svc: 'applied' })
+    t.match((await ground.get(keyOf('Service', 'svc', 'careful'))).spec.ports, [{ port: 80 }])
   })
+
+  await t.test('what another tool has changed is named, with adopt, which takes it over', async (t) => {
+    const files = { 'a.yaml': service('[{ name: http, port: 80 }]') }
+    const pod = await start('tool')
+    await pod.bring(files)
+    const key = keyOf('Service', 'svc', 'tool')
+    await ground.merge(key, { spec: { ports: [{ name: 'http', port: 83 }] } }, 'terraform')
+    const { ends } = await pod.bring({ 'a.yaml': `${files['a.yaml']}\n# next\n` })
+    const text = /; terraform has changed spec\.ports: adopt: \[terraform\] takes that over$/
+    t.match(ends.svc, { kind: 'failed', problem: { text } })
+    const wrong = await pod.bring({ 'a.yaml': service('[{ name: http, port: 80 }, { name: http, port: 81 }]') })
+    t.match(
+      wrong.ends.svc,
+      { problem: { text: /Duplicate value: "http"\]$/ } },
+      'what is wrong in Git is nobody else’s',
+    )
+    const adopting = new Pod(ground, { projectId: sources, block: { default_namespace: 'tool', adopt: ['terraform'] } })
+    t.match((await adopting.bring(files)).kinds, { svc: 'applied' })
+    t.match((await ground.get(key)).spec.ports, [{ port: 80 }])
+  })
+
+  await t.test(
+    'where only a new object can have it, the text names replace: allow, which has it made again',
+    async (t) => {
+      const group = 'ways.example.com'
+      const pod = await start('again', { prune_confirm: ['CustomResourceDefinition'] })
+      const mode = '{ type: string, x-kubernetes-validations: [{ rule: self == oldSelf, message: it stays so }] }'
+      const properties = `{ spec: { type: object, properties: { mode: ${mode}, size: { type: integer, maximum: 9 } } } }`
+      const crd = (scope: string) => `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: { name: modes.${group} }
+spec:
+  group: ${group}
+  scope: ${scope}
+  names: { plural: modes, kind: Mode, singular: mode }
+  versions: [{ name: v1, served: true, storage: true, schema: { openAPIV3Schema: { type: object, properties: ${properties} } } }]
+`
+      const object = (spec: string, annotations = '') =>
+        `apiVersion: ${group}/v1\nkind: Mode\nmetadata: { name: a, annotations: { ${annotations} } }\nspec: { ${spec} }\n`
+      const files = { 'crd.yaml': crd('Namespaced') }
+      await pod.bring({ ...files, 'a.yaml': object('mode: one') })
+      const refused = await pod.bring({ ...files, 'a.yaml': object('mode: two') })
+      const again = /it stays so; agent\.gitlab\.com\/replace: allow on it has it deleted and made again$/
+      t.match(refused.ends.a, { kind: 'failed', problem: { kind: 'invalid', text: again } })
+      const wrong = await pod.bring({ ...files, 'a.yaml': object('mode: one, size: 10') })
+      t.match(wrong.ends.a, { kind: 'failed', problem: { text: /less than or equal to 9$/ } })
+      const replaced = await pod.bring({ ...files, 'a.yaml': object('mode: two', 'agent.gitlab.com/replace: allow') })
+      t.match(replaced.kinds, { a: 'applied' })
+      await ground.readKinds()
+      t.match(await ground.get(keyOf('Mode', 'a', 'again', group)), { spec: { mode: 'two' } })
+      // a definition, by Git alone
+      const scoped = await pod.bring({ 'crd.yaml': crd('Cluster'), 'a.yaml': object('mode: two') })
+      t.match(scoped.ends[`modes.${group}`], {
+        problem: { text: /immutable; take it out of the source, approve the plan/ },
+      })
+      const map = { 'map.yaml': 'apiVersion: v1\nkind: ConfigMap\nmetadata: { name: stays }\n' }
+      const { planDigest } = await pod.bring(map)
+      t.match((await pod.bring(map, { approved: planDigest })).pruned.length, 2)
+      t.match((await pod.bring({ ...map, 'crd.yaml': crd('Cluster') })).kinds, { [`modes.${group}`]: 'applied' })
+    },
+  )
 })

@@ -7,11 +7,12 @@ import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import type { ClusterKind } from '../cluster-kinds.ts'
 import { beingDeleted } from '../live/deletion.ts'
 import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
+import { usualReplicasPath } from '../live/managed-fields.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
 import { areReplicas, conflictsIn, type FieldConflict, withoutField } from './conflicts.ts'
 import { type ApplyProblem, isStale, maxAttempts, refusal } from './refusal.ts'
 import type { Scalers } from './scalers.ts'
-import { TakeOver } from './take-over.ts'
+import { type Freed, TakeOver, type Undone } from './take-over.ts'
 
 /** Older than any object: one that is not there is made, one that somebody has made meanwhile is not touched. */
 const absentVersion = '1'
@@ -21,7 +22,7 @@ export interface ApplierComponents {
   readonly lane: ApiLane
   /** another source of this agent has let go of it */
   readonly isHandedOver: (owner: string, key: ObjectKey) => boolean
-  readonly scalers: Pick<Scalers, 'of'>
+  readonly scalers: Pick<Scalers, 'of' | 'pathOf'>
 }
 
 export interface ApplierOptions {
@@ -46,6 +47,7 @@ export interface ApplyRequest {
 }
 
 export interface Applied {
+  readonly undone?: Undone | undefined
   readonly live: LiveObject
   readonly object: KubernetesObject
 }
@@ -69,13 +71,14 @@ export class Applier {
     const path = objectPath(request.kind, request.key)
     let { live } = request
     let undo: (() => Promise<unknown>) | undefined
+    let [undone, wayOut]: [Undone | undefined, string | undefined] = [undefined, undefined]
     const problemOf = (found: LiveObject) => this.#problemOf(found, request)
     for (let attempt = 0; attempt < maxAttempts; attempt++) {
       const foreign = live && problemOf(live)
       if (foreign) return { problem: foreign }
-      const leavesReplicas = live ? await this.#leavesReplicas(live, request, signal) : false
-      if (live && (leavesReplicas || this.#takeOver.isNeeded(live))) {
-        const taken = await this.#takeOver.before(path, { problemOf, leavesReplicas }, signal)
+      const leftReplicas = live && (await this.#leftReplicas(live, request, signal))
+      if (live && (leftReplicas !== undefined || this.#takeOver.isNeeded(live))) {
+        const taken = await this.#takeOver.before(path, { problemOf, leftReplicas }, signal)
         if ('problem' in taken) return taken
         live = taken.live
         if (!taken.isDone) continue
@@ -84,11 +87,13 @@ export class Applier {
       if (outcome !== 'stale' && live && 'problem' in outcome && isBesideOthers(outcome.problem) && !undo) {
         const freed = await this.#free(path, outcome.problem, signal)
         if ('problem' in freed) return freed
-        ;({ live, undo } = freed)
+        ;({ live, undo, undone, wayOut } = freed)
         continue
       }
       if (outcome !== 'stale' && 'problem' in outcome) await undo?.()
-      if (outcome !== 'stale') return outcome
+      if (outcome !== 'stale' && 'problem' in outcome)
+        return { problem: { ...outcome.problem, ...(wayOut && { wayOut }) } }
+      if (outcome !== 'stale') return { ...outcome, undone }
       const read = await this.#read(path, signal)
       if ('problem' in read) return read
       live = read.live
@@ -97,28 +102,30 @@ export class Applier {
   }
 
   /** Removes, with the next apply, fields that are in the way of a manifest. @returns the problem: nothing is, or it is to stay */
-  async #free(
-    path: string,
-    problem: ApplyProblem,
-    signal: AbortSignal,
-  ): Promise<{ live: LiveObject; undo: () => Promise<unknown> } | { problem: ApplyProblem }> {
-    if (this.#options.conflicts === 'fail') {
-      const text = `${problem.text}; others may have changed it, and conflicts: fail leaves that`
-      return { problem: { ...problem, text } }
-    }
-    return (await this.#takeOver.inTheWay(path, problem.places ?? [], signal)) ?? { problem }
+  async #free(path: string, problem: ApplyProblem, signal: AbortSignal): Promise<Freed | { problem: ApplyProblem }> {
+    const { conflicts } = this.#options
+    const found = await this.#takeOver.inTheWay(path, { places: problem.places ?? [], conflicts }, signal)
+    if (found && 'live' in found) return found
+    return { problem: { ...problem, ...found } }
   }
 
-  /** A manifest without replicas whose object is scaled: an apply would set them to 1 if they were its own before. */
-  async #leavesReplicas(live: LiveObject, { key, object }: ApplyRequest, signal: AbortSignal): Promise<boolean> {
-    if (numberAt(object, 'spec.replicas') !== undefined) return false
-    if (!live.ownsReplicas && !this.#takeOver.isNeeded(live)) return false
-    return (await this.#components.scalers.of(key, signal)) !== 'no'
+  /**
+   * Where the number of replicas stands, of a manifest without one whose object is scaled: an apply would set it to the
+   * default if it was the source's own before.
+   */
+  async #leftReplicas(live: LiveObject, request: ApplyRequest, signal: AbortSignal): Promise<string | undefined> {
+    const { key, kind, object } = request
+    const { scalers } = this.#components
+    const path = await scalers.pathOf(kind, signal)
+    if (path === undefined || numberAt(object, path) !== undefined) return undefined
+    const isOthers = path === live.replicasPath && !live.ownsReplicas
+    if (isOthers && !this.#takeOver.isNeeded(live)) return undefined
+    return (await scalers.of(key, signal)) === 'no' ? undefined : path
   }
 
   async #applyOnce(
     path: string,
-    { key, object }: ApplyRequest,
+    { key, kind, object }: ApplyRequest,
     live: LiveObject | undefined,
     signal: AbortSignal,
   ): Promise<ApplyOutcome | 'stale'> {
@@ -126,8 +133,11 @@ export class Applier {
     let answer = await this.#send(path, conditional, false, signal)
     const conflicts = answer.status === 409 ? conflictsIn(answer.body) : []
     if (conflicts.length > 0) {
-      const isScaled = conflicts.some(areReplicas) && (await this.#components.scalers.of(key, signal)) !== 'no'
-      const isLeft = (conflict: FieldConflict) => isScaled && areReplicas(conflict)
+      const { scalers } = this.#components
+      const replicas = (await scalers.pathOf(kind, signal)) ?? usualReplicasPath
+      const isOfScaler = (conflict: FieldConflict) => areReplicas(conflict, replicas)
+      const isScaled = conflicts.some(isOfScaler) && (await scalers.of(key, signal)) !== 'no'
+      const isLeft = (conflict: FieldConflict) => isScaled && isOfScaler(conflict)
       const rest = conflicts.filter((conflict) => !isLeft(conflict))
       if (rest.length > 0 && this.#options.conflicts === 'fail') return { problem: ownedByOthers(rest) }
       const left = conflicts.filter(isLeft).reduce(withoutField, conditional)

@@ -1,4 +1,4 @@
-import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
+import { keyName, keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
 import { numberAt } from '../../../../kubernetes/object.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
@@ -6,6 +6,7 @@ import type { Build } from '../build.ts'
 import type { InventoryEntry } from '../inventory/entry.ts'
 import type { ObjectWaits } from '../live/object-waits.ts'
 import type { LiveObjects } from '../live/read-live.ts'
+import { leftAloneNotes } from '../manifests/left-alone.ts'
 import { type Manifest, mayHaveField } from '../manifests/manifest.ts'
 import { type ApprovedPlan, planDigest } from '../prune/approved-plan.ts'
 import { Deleter } from '../prune/deleter.ts'
@@ -16,7 +17,7 @@ import type { SourceClaims } from '../source-registry.ts'
 import { Applier } from './applier.ts'
 import { type ApplyEnd, ApplyRun, type RoundEnd } from './apply-run.ts'
 import { passGate } from './health-gate.ts'
-import { replaceObject } from './replacement.ts'
+import { replaceObject, wouldMake } from './replacement.ts'
 import { Scalers } from './scalers.ts'
 
 export interface ApplyComponents {
@@ -83,7 +84,7 @@ async function applyOnce(
   { entries, live, approved }: Found,
   signal: AbortSignal,
 ): Promise<AppliedEnds> {
-  const scalers = new Scalers({ lane, kinds, manifests })
+  const scalers = new Scalers({ lane, ownLane: control, kinds, manifests })
   const applier = new Applier({ lane, isHandedOver, scalers }, options)
   const unscaled = await unscaledOf(manifests, live, scalers, signal)
   const deleter = new Deleter({ accountLane: lane, waits, clock, kinds }, options)
@@ -92,6 +93,7 @@ async function applyOnce(
       applier,
       replace: (request, until, running) =>
         replaceObject({ lane, applier, deleter, approved }, request, options, until, running),
+      wouldMake: (request, running) => wouldMake(request, lane, options, running),
       pass: (of, running) =>
         passGate({ waits, lane: control, clock }, of, { timeoutMs: options.reconcileTimeoutMs }, running),
       lane,
@@ -111,7 +113,23 @@ async function applyOnce(
     inventory.applied(manifest, end)
     return { manifest, end }
   })
-  return { ends: found, notes: scalers.notes }
+  return { ends: found, notes: [...scalers.notes, ...leftAloneNotes(manifests, live.objects), ...undoneNotes(found)] }
+}
+
+/** Objects that the notes name. */
+const maxUndone = 10
+
+/** Where changes by hand were undone, since they were in the way of a manifest. */
+function undoneNotes(ends: readonly RoundEnd[]): string[] {
+  const notes = ends.flatMap(({ manifest, end }) => {
+    const { by, fields } = (end.kind === 'applied' && end.undone) || { by: [], fields: [] }
+    const names = fields.join(', ')
+    return by.length > 0
+      ? [`${keyName(manifest.key)}: ${by.join(', ')} had changed ${names}: it is as in Git again`]
+      : []
+  })
+  const more = notes.length - maxUndone
+  return more > 0 ? [...notes.slice(0, maxUndone), `and ${more} more that were changed by hand`] : notes
 }
 
 /** @returns by `keyText`, the objects whose autoscaler has gone: the number of the manifest holds again */
@@ -125,8 +143,9 @@ async function unscaledOf(
   for (const manifest of manifests) {
     const { key } = manifest
     const found = live.objects.get(keyText(key))
-    if (!found || found.fields === '' || found.ownsReplicas || !mayHaveField(manifest, 'replicas')) continue
-    if (numberAt(manifest.object, 'spec.replicas') === undefined) continue
+    if (!found || found.fields === '' || found.ownsReplicas) continue
+    const field = found.replicasPath.slice(found.replicasPath.lastIndexOf('.') + 1)
+    if (!mayHaveField(manifest, field) || numberAt(manifest.object, found.replicasPath) === undefined) continue
     if ((await scalers.of(key, signal)) === 'no') unscaled.add(keyText(key))
   }
   return unscaled

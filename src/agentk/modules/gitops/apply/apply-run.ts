@@ -19,7 +19,8 @@ import { isStateless } from './health-gate.ts'
 import { kindOrder } from './kind-order.ts'
 import { absentOf } from './lacked.ts'
 import { type ApplyProblem, refusal } from './refusal.ts'
-import { isReplaceable } from './replacement.ts'
+import { bringAgain, isReplaceable } from './replacement.ts'
+import type { Undone } from './take-over.ts'
 import type { WaveGraph } from './wave-graph.ts'
 
 /**
@@ -27,7 +28,7 @@ import type { WaveGraph } from './wave-graph.ts'
  * there, or not healthy; `left`: a newer commit has come before it began.
  */
 export type ApplyEnd =
-  | { readonly kind: 'applied'; readonly live: LiveObject }
+  | { readonly kind: 'applied'; readonly live: LiveObject; readonly undone?: Undone }
   | { readonly kind: 'unchanged'; readonly live: LiveObject | undefined }
   | { readonly kind: 'failed'; readonly problem: ApplyProblem }
   | { readonly kind: 'waits'; readonly text: string }
@@ -42,6 +43,8 @@ export interface ApplyRunComponents {
   readonly applier: Pick<Applier, 'apply'>
   /** `replaceObject` */
   readonly replace: (request: ApplyRequest, superseded: AbortSignal, signal: AbortSignal) => Promise<ApplyOutcome>
+  /** `wouldMake` */
+  readonly wouldMake: (request: ApplyRequest, signal: AbortSignal) => Promise<boolean>
   /** `passGate` */
   readonly pass: (
     of: { readonly kind: ClusterKind; readonly key: ObjectKey; readonly applied: KubernetesObject },
@@ -193,6 +196,12 @@ export class ApplyRun {
     }
   }
 
+  /** Whether the API server would take the object if it were new, though not as a change of the one that is there. */
+  async #wouldMake({ places = [], refuser }: ApplyProblem, request: ApplyRequest): Promise<boolean> {
+    if (places.length === 0 || refuser !== undefined) return false
+    return await this.#components.wouldMake(request, this.#signal)
+  }
+
   async #applyOrReplace(request: ApplyRequest): Promise<ApplyOutcome> {
     const { applier, replace } = this.#components
     const outcome = await applier.apply(request, this.#signal)
@@ -201,12 +210,15 @@ export class ApplyRun {
     if (isBadObject && isReplaceable(request.object)) {
       return await replace(request, this.#input.superseded, this.#signal)
     }
-    if (outcome.problem.kind !== 'immutable') return outcome
+    if (outcome.problem.kind !== 'immutable' && !(isBadObject && (await this.#wouldMake(outcome.problem, request))))
+      return outcome
     if (!isReplaceable(request.object)) {
-      if (isParent(request.key)) return outcome
-      const again = `${outcome.problem.text}; ${replaceAnnotation}: allow on it has it deleted and made again`
-      const text = withLoss(again, lossOfReplaced(request.key))
-      return { problem: { ...outcome.problem, text } }
+      const { wayOut, text } = outcome.problem
+      if (wayOut !== undefined) return { problem: { ...outcome.problem, text: `${text}; ${wayOut}` } }
+      const again = isParent(request.key)
+        ? bringAgain
+        : `${replaceAnnotation}: allow on it has it deleted and made again`
+      return { problem: { ...outcome.problem, text: withLoss(`${text}; ${again}`, lossOfReplaced(request.key)) } }
     }
     return await replace(request, this.#input.superseded, this.#signal)
   }
@@ -225,7 +237,7 @@ export class ApplyRun {
     const entry = this.#input.entries.get(text)
     const live = this.#input.live.get(text)
     const left = leftAlone(manifest)
-    if (left === 'always' || (left === 'present' && live)) return true
+    if (left === 'always' || (left === 'present' && live) || live?.isLeftAlone) return true
     if (entry?.digest !== digest || entry.version !== version || live === null) return false
     if (this.#input.unscaled?.has(text)) return false
     if (!live) return runsOnce(manifest)
@@ -252,8 +264,8 @@ export class ApplyRun {
 
   async #apply(manifest: Manifest, text: string): Promise<ApplyEnd> {
     const { key, version } = manifest
-    const { id, live, entries } = this.#input
-    const found = live.get(text)
+    const { id, entries } = this.#input
+    const found = this.#input.live.get(text)
     if (found === null) return failed({ kind: 'unavailable', text: 'it cannot be read' })
     const kinds = this.#input.kinds.find(key, version)
       ? this.#input.kinds
@@ -281,7 +293,8 @@ export class ApplyRun {
         return problemOf(holds === '' ? problem : { ...problem, text: `${problem.text}: ${holds}` })
       }
       if (this.#input.graph.dependents(text).length > 0) this.#applied.set(text, outcome.object)
-      const end: ApplyEnd = { kind: 'applied', live: outcome.live }
+      const { live, undone } = outcome
+      const end: ApplyEnd = { kind: 'applied', live, ...(undone && { undone }) }
       if (runsOnce(manifest)) await this.#components.remember(manifest, end)
       return end
     } catch (error) {

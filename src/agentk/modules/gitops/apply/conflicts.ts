@@ -23,12 +23,10 @@ export function conflictsIn(body: unknown): readonly FieldConflict[] {
     })
 }
 
-/** A number of replicas, whoever has set it: an autoscaler's, where there is one. */
-export function areReplicas({ field, subresource }: FieldConflict): boolean {
-  return (subresource === 'scale' && pathOf(field) !== undefined) || field === replicasField
+/** A number of replicas, whoever has set it: an autoscaler's, where there is one. @param path - where it stands */
+export function areReplicas({ field, subresource }: FieldConflict, path: string): boolean {
+  return (subresource === 'scale' && pathOf(field) !== undefined) || field === `.${path}`
 }
-
-const replicasField = '.spec.replicas'
 
 /** The object without the field of a conflict. */
 export function withoutField(object: ObjectTree, { field }: FieldConflict): ObjectTree {

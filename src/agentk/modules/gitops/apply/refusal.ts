@@ -34,6 +34,8 @@ export interface ApplyProblem {
   readonly replaces?: string
   /** of `invalid`: places of the object that the API server names, such as `spec.ports[1].name` */
   readonly places?: readonly string[]
+  /** what people can do, if the object would be taken were it new */
+  readonly wayOut?: string
   /** what has refused it, as the API server says */
   readonly refuser?: Extract<Refuser, 'webhook' | 'policy'>
   /** what the API server names as not there */

@@ -30,6 +30,10 @@ export interface ReplacementComponents {
 
 export type ReplacementOptions = Pick<SourceOptions, 'id' | 'manager' | 'pruneConfirm'>
 
+/** What people can do where a namespace or a definition cannot be changed. */
+export const bringAgain =
+  'take it out of the source, approve the plan, which lists all that goes with it, and bring it back'
+
 /** The manifest says that its object may be deleted and made again. */
 export function isReplaceable(object: ObjectTree): boolean {
   return entryAt(object, 'metadata.annotations', replaceAnnotation) === 'allow'
@@ -75,7 +79,7 @@ function keptBecause(live: LiveObject, { key, object }: ApplyRequest, { id }: Re
   if (live.owner !== id) return 'this source has not made it'
   if (live.isControlled) return 'a controller keeps it'
   if (live.isBeingDeleted) return beingDeleted(live.holds)
-  if (isParent(key)) return 'what belongs to it would go with it'
+  if (isParent(key)) return `what belongs to it would go with it; ${bringAgain}`
   const prunes = [live.prune, pruneOf(object)]
   return prunes.includes('never') ? 'its annotations say never to delete it' : undefined
 }
@@ -91,11 +95,21 @@ function asksBecause(
   return isOfKind ? `prune_confirm: ${key.kind}` : undefined
 }
 
+/** Returns whether the API server would take the object if it were new. @throws as `replaceObject` */
+export async function wouldMake(
+  request: ApplyRequest,
+  lane: ApiLane,
+  options: Pick<SourceOptions, 'manager'>,
+  signal: AbortSignal,
+): Promise<boolean> {
+  return (await refusedBecause(request, lane, options, signal)) === undefined
+}
+
 /** Why the API server would not take the new object, under a name of its own. */
 async function refusedBecause(
   { key, kind, object }: ApplyRequest,
   lane: ApiLane,
-  { manager }: ReplacementOptions,
+  { manager }: Pick<ReplacementOptions, 'manager'>,
   signal: AbortSignal,
 ): Promise<string | undefined> {
   const { name: _, ...metadata } = object.metadata as ObjectTree

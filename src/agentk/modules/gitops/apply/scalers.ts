@@ -1,15 +1,18 @@
 import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
-import { parseApiVersion } from '../../../../kubernetes/kind.ts'
+import { builtIn, parseApiVersion } from '../../../../kubernetes/kind.ts'
 import { at, type KubernetesObject, listAt, namespaceOf, textAt } from '../../../../kubernetes/object.ts'
-import { collectionPath, withQuery } from '../../../../kubernetes/path.ts'
+import { collectionPath, objectPath, withQuery } from '../../../../kubernetes/path.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import type { ClusterKind, ClusterKinds } from '../cluster-kinds.ts'
+import { usualReplicasPath } from '../live/managed-fields.ts'
 import { type Manifest, mayHaveField } from '../manifests/manifest.ts'
 
 export interface ScalersComponents {
   /** acts as the source's account */
   readonly lane: ApiLane
+  /** of agentk itself: it reads definitions */
+  readonly ownLane: ApiLane
   readonly kinds: ClusterKinds
   /** of the commit: scalers among them count before they are made */
   readonly manifests: readonly Manifest[]
@@ -22,6 +25,9 @@ export type Scaled = 'yes' | 'no' | 'unknown'
 const maxAutoscalers = 500
 /** Namespaces that the notes name. */
 const maxNotes = 10
+
+/** A path into maps: `.spec.workers.size`. */
+const simplePath = /^(?:\.[A-Za-z0-9_-]+){2,20}$/
 
 /** Kinds whose objects scale others: HorizontalPodAutoscaler, ScaledObject of KEDA, and others by their names. */
 const scalerKind = /Autoscaler$|^ScaledObject$|HPA$/
@@ -38,6 +44,8 @@ export class Scalers {
   /** by namespace: targets of what is in the cluster */
   readonly #listed = new Map<string, Promise<Listed>>()
   readonly #unread = new Map<string, string>()
+  /** by path of the definition and version */
+  readonly #paths = new Map<string, Promise<string | undefined>>()
   #wanted: ReadonlySet<string> | undefined
 
   constructor(components: ScalersComponents) {
@@ -58,6 +66,29 @@ export class Scalers {
     if (unread === undefined) return 'no'
     this.#unread.set(namespace, unread)
     return 'unknown'
+  }
+
+  /**
+   * Where the number of a kind's replicas stands: of a custom kind as its definition says.
+   *
+   * @returns undefined: it has none, or nobody can say. @throws the connection's error, or the signal's reason
+   */
+  async pathOf({ group, plural, version }: ClusterKind, signal: AbortSignal): Promise<string | undefined> {
+    if (!group.includes('.') || group.endsWith('.k8s.io')) return usualReplicasPath
+    const path = objectPath(builtIn.customResourceDefinitions, { name: `${plural}.${group}` })
+    const key = `${path} ${version}`
+    const reading = this.#paths.get(key) ?? this.#readPath(path, version, signal)
+    this.#paths.set(key, reading)
+    return await reading
+  }
+
+  async #readPath(path: string, version: string, signal: AbortSignal): Promise<string | undefined> {
+    const { ownLane } = this.#components
+    const { status, body } = await ownLane.json('GET', path, undefined, signal, { maxBytes: maxEventBytes })
+    if (status !== 200) return usualReplicasPath
+    const served = listAt(body, 'spec.versions').find(({ name }) => name === version)
+    const said = textAt(served, 'subresources.scale.specReplicasPath')
+    return simplePath.test(said) ? said.slice(1) : undefined
   }
 
   /** Where replicas were left because nobody could say whether there is an autoscaler. */

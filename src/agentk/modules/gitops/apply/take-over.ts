@@ -28,7 +28,25 @@ export interface TakeOverOptions {
 
 export interface TakeOverBefore {
   readonly problemOf: (live: LiveObject) => ApplyProblem | undefined
-  readonly leavesReplicas: boolean
+  /** where the number of replicas stands that is to stay; undefined: it is Git's */
+  readonly leftReplicas: string | undefined
+}
+
+/** What people have changed in place, and an apply has brought back to what Git has. */
+export interface Undone {
+  /** managers */
+  readonly by: readonly string[]
+  /** `spec.ports` */
+  readonly fields: readonly string[]
+}
+
+export interface Freed {
+  readonly live: LiveObject
+  /** for an apply that is refused all the same */
+  readonly undo: () => Promise<unknown>
+  readonly undone: Undone
+  /** for an apply that is refused all the same: what people can do */
+  readonly wayOut?: string
 }
 
 /** What others have applied becomes ours, so that what leaves the manifest leaves the object. */
@@ -62,12 +80,12 @@ export class TakeOver {
    * Before an apply. Nothing of the object changes but who owns it.
    *
    * @param options.problemOf - why what it is by now is not ours
-   * @param options.leavesReplicas - the manifest has none, and an autoscaler has: the number stays
+   * @param options.leftReplicas - the manifest has no number there, and an autoscaler has: it stays
    * @returns `isDone` false: others have changed it, `live` is what it was
    */
   async before(
     path: string,
-    { problemOf, leavesReplicas }: TakeOverBefore,
+    { problemOf, leftReplicas }: TakeOverBefore,
     signal: AbortSignal,
   ): Promise<{ live: LiveObject | undefined; isDone: boolean } | { problem: ApplyProblem }> {
     const read = await this.#read(path, signal)
@@ -77,7 +95,8 @@ export class TakeOver {
     if (problem) return { problem }
     const found = entriesOf(read.object)
     const taken = takenOver(found, { manager: this.#manager, from: this.#from(live) })
-    const entries = (leavesReplicas ? withoutReplicas(taken ?? found, this.#manager) : undefined) ?? taken
+    const left = leftReplicas === undefined ? undefined : withoutReplicas(taken ?? found, this.#manager, leftReplicas)
+    const entries = left ?? taken
     if (!entries) return { live, isDone: true }
     const answer = await this.#write(path, read.object, entries, signal)
     if (isStale(answer)) return { live, isDone: false }
@@ -89,23 +108,38 @@ export class TakeOver {
    * After an apply that was refused for what stands beside it: defaults that nobody owns, and what people have changed in
    * place, become ours, so that they go with the next apply.
    *
-   * @param places - that the API server names. @returns undefined: nothing is in the way. `undo`: the apply is refused all the same
+   * @param options.places - that the API server names
+   * @returns undefined: nothing is in the way. `undo`: the apply is refused all the same. `wayOut`: it is to stay, and what
+   * people can do
    */
   async inTheWay(
     path: string,
-    places: readonly string[],
+    { places, conflicts }: { readonly places: readonly string[]; readonly conflicts: 'force' | 'fail' },
     signal: AbortSignal,
-  ): Promise<{ live: LiveObject; undo: () => Promise<unknown> } | undefined> {
+  ): Promise<Freed | { wayOut: string } | undefined> {
     const whole = await this.#lane.json('GET', path, undefined, signal, { maxBytes: maxEventBytes })
     if (whole.status !== 200) return undefined
     const object = whole.body as KubernetesObject
     const found = withDisowned(object, entriesOf(object), { manager: this.#manager, places })
     if (!found) return undefined
+    const { from, others, fields } = found
+    const where = fields.join(', ')
+    const adopting = {
+      wayOut: `${others.join(', ')} has changed ${where}: adopt: [${others.join(', ')}] takes that over`,
+    }
+    if (found.isEmpty) return adopting
+    if (from.length > 0 && conflicts === 'fail')
+      return { wayOut: `${from.join(', ')} has changed ${where}, and conflicts: fail leaves that: force undoes it` }
     const answer = await this.#write(path, object, found.entries, signal)
     if (answer.status !== 200) return undefined
     const written = answer.body as KubernetesObject
     const undo = () => this.#write(path, written, entriesOf(object), signal)
-    return { live: liveObjectOf(written, this.#manager), undo }
+    return {
+      live: liveObjectOf(written, this.#manager),
+      undo,
+      undone: { by: from, fields },
+      ...(others.length > 0 && adopting),
+    }
   }
 
   /** After an apply: what the API server has made of an object whose owners were not known. */

@@ -1,6 +1,6 @@
 import type { KubernetesObject } from '../../../../kubernetes/object.ts'
 import { textAt } from '../../../../kubernetes/object.ts'
-import { type FieldSet, type ManagedEntry, ownEntry, union, without } from './managed-fields.ts'
+import { type FieldSet, type ManagedEntry, ownEntry, ownsField, union, without } from './managed-fields.ts'
 
 /**
  * Fields of a live object that nobody has applied: the API server's defaults, and what people have changed in place. Where
@@ -10,43 +10,61 @@ import { type FieldSet, type ManagedEntry, ownEntry, union, without } from './ma
 /** Managers of people who change objects in place: by kubectl, k9s, Headlamp, Lens or a browser. */
 const byHand = /^(?:kubectl|k9s|headlamp|lens|Mozilla|dashboard|node-fetch|curl|okhttp)/i
 
+interface Disowned {
+  readonly entries: readonly ManagedEntry[]
+  /** nothing is taken */
+  readonly isEmpty: boolean
+  readonly from: readonly string[]
+  readonly others: readonly string[]
+  readonly fields: readonly string[]
+}
+
 /**
  * `manager`'s entry with all that is in the way below some places.
  *
  * @param object - whole
  * @param places - such as `spec.strategy.rollingUpdate`, `spec.ports[1].name`: as the API server names what it refuses
- * @returns undefined: nothing is in the way. `from`: who has set it by hand
+ * @returns undefined: nothing is in the way. `from`: who has set it by hand; `others`: managers that have set fields there,
+ * which are left to them; `fields`: where
  */
 export function withDisowned(
   object: KubernetesObject,
   entries: readonly ManagedEntry[],
   { manager, places }: { readonly manager: string; readonly places: readonly string[] },
-): { readonly entries: readonly ManagedEntry[]; readonly from: readonly string[] } | undefined {
+): Disowned | undefined {
   const own = ownEntry(entries, manager)
   if (!own) return undefined
   const hands = entries.filter((entry) => isByHand(entry))
   const all = entries.reduce<FieldSet>((one, { fieldsV1 }) => union(one, fieldsV1), {})
   let taken: FieldSet = {}
-  const from = new Set<string>()
-  for (const path of new Set(places.map(listOrParent))) {
+  const [from, others, fields] = [new Set<string>(), new Set<string>(), new Set<string>()]
+  for (const place of new Set(places)) {
+    const path = listOrParent(place)
     if (path.length === 0) continue
-    for (const hand of hands) {
-      const below = without(fieldsAt(hand.fieldsV1, path), fieldsAt(own.fieldsV1, path))
+    for (const entry of entries) {
+      if (entry === own || textAt(entry, 'subresource') !== '') continue
+      const below = without(fieldsAt(entry.fieldsV1, path), fieldsAt(own.fieldsV1, path))
       if (Object.keys(below).length === 0) continue
-      from.add(textAt(hand, 'manager'))
-      taken = union(taken, inPath(below, path))
+      const isHand = hands.includes(entry)
+      if (!isHand && !place.includes('[') && !ownsField(entry, place)) continue // of a map others may own much else
+      const managers = isHand ? from : others
+      managers.add(textAt(entry, 'manager'))
+      fields.add(path.join('.'))
+      if (isHand) taken = union(taken, inPath(below, path))
     }
     const value = path.reduce<unknown>((found, name) => (found as KubernetesObject | undefined)?.[name], object)
     taken = union(taken, inPath(unowned(value, fieldsAt(all, path)), path))
   }
-  if (Object.keys(without(taken, own.fieldsV1)).length === 0) return undefined
+  const isEmpty = Object.keys(without(taken, own.fieldsV1)).length === 0
+  if (isEmpty && others.size === 0) return undefined
   const rest = entries.flatMap((entry) => {
     if (entry === own) return []
     if (!hands.includes(entry)) return [entry]
     const fieldsV1 = without(entry.fieldsV1, taken)
     return Object.keys(fieldsV1).length === 0 ? [] : [{ ...entry, fieldsV1 }]
   })
-  return { entries: [...rest, { ...own, fieldsV1: union(own.fieldsV1, taken) }], from: [...from] }
+  const found = { isEmpty, from: [...from], others: [...others], fields: [...fields] }
+  return { entries: [...rest, { ...own, fieldsV1: union(own.fieldsV1, taken) }], ...found }
 }
 
 function isByHand(entry: ManagedEntry): boolean {

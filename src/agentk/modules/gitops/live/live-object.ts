@@ -1,7 +1,16 @@
 import { at, entryAt, isBeingDeleted, type KubernetesObject, listAt, textAt } from '../../../../kubernetes/object.ts'
 import { digestAnnotation, ownerAnnotation, pruneOf } from '../manifests/annotations.ts'
+import { isLeftAlone } from '../manifests/left-alone.ts'
 import { holdsOf } from './deletion.ts'
-import { entriesOf, fieldsHash, managersOf, ownEntry } from './managed-fields.ts'
+import {
+  entriesOf,
+  fieldsHash,
+  managersOf,
+  ownEntry,
+  ownsField,
+  scaledPath,
+  usualReplicasPath,
+} from './managed-fields.ts'
 
 /** What the metadata of an object in the cluster says, as far as a source needs it. */
 export interface LiveObject {
@@ -13,7 +22,9 @@ export interface LiveObject {
   readonly digest: string
   /** hash of what our manager has applied; empty: nothing */
   readonly fields: string
-  /** our manager has applied `spec.replicas` */
+  /** where its number of replicas stands, as those say who have scaled it; `spec.replicas` if nobody has */
+  readonly replicasPath: string
+  /** our manager has applied that number */
   readonly ownsReplicas: boolean
   /** who owns fields of it */
   readonly managers: readonly string[]
@@ -22,6 +33,8 @@ export interface LiveObject {
   readonly isBeingDeleted: boolean
   /** what holds it then, as `holdsOf` */
   readonly holds: string
+  /** an annotation of Flux on it keeps it from being applied */
+  readonly isLeftAlone: boolean
   /** as `pruneOf` */
   readonly prune: string
 }
@@ -30,6 +43,7 @@ export interface LiveObject {
 export function liveObjectOf(object: KubernetesObject, manager: string): LiveObject {
   const entries = entriesOf(object)
   const own = ownEntry(entries, manager)
+  const replicasPath = scaledPath(entries) ?? usualReplicasPath
   const annotation = (name: string) => entryAt(object, 'metadata.annotations', name)
   return {
     uid: textAt(object, 'metadata.uid'),
@@ -37,11 +51,13 @@ export function liveObjectOf(object: KubernetesObject, manager: string): LiveObj
     owner: annotation(ownerAnnotation),
     digest: annotation(digestAnnotation),
     fields: own ? fieldsHash(own.fieldsV1) : '',
-    ownsReplicas: at(own?.fieldsV1, 'f:spec.f:replicas') !== undefined,
+    replicasPath,
+    ownsReplicas: own !== undefined && ownsField(own, replicasPath),
     managers: managersOf(entries),
     isControlled: listAt(object, 'metadata.ownerReferences').some((owner) => at(owner, 'controller') === true),
     isBeingDeleted: isBeingDeleted(object),
     holds: holdsOf(object),
+    isLeftAlone: isLeftAlone(object),
     prune: pruneOf(object),
   }
 }

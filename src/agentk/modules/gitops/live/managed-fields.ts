@@ -67,18 +67,48 @@ export function relieved(entries: readonly ManagedEntry[], manager: string): rea
   return Object.keys(fieldsV1).length === 0 ? others : [...others, { ...before, fieldsV1 }]
 }
 
+export const usualReplicasPath = 'spec.replicas'
+
+/** Where a number was set through the subresource `scale`: `spec.replicas`. @returns undefined: nobody has */
+export function scaledPath(entries: readonly ManagedEntry[]): string | undefined {
+  const scaled = entries.find((entry) => textAt(entry, 'subresource') === 'scale')
+  const names: string[] = []
+  for (let fields = scaled?.fieldsV1; fields; ) {
+    const [name] = Object.keys(fields).filter((one) => one.startsWith('f:'))
+    if (name === undefined) break
+    names.push(name.slice(2))
+    fields = fields[name]
+  }
+  return names.length > 1 ? names.join('.') : undefined
+}
+
+/** @param path - `spec.replicas` */
+export function ownsField({ fieldsV1 }: ManagedEntry, path: string): boolean {
+  return at(fieldsV1, fieldPath(path)) !== undefined
+}
+
+function fieldPath(path: string): string {
+  return path
+    .split('.')
+    .map((name) => `f:${name}`)
+    .join('.')
+}
+
 /**
- * `manager`'s entry without `spec.replicas`: the number stays when its next apply leaves it out.
+ * `manager`'s entry without the number of replicas: it stays when its next apply leaves it out.
  *
- * @returns undefined: it does not own them
+ * @param path - where the number stands. @returns undefined: it does not own it
  */
 export function withoutReplicas(
   entries: readonly ManagedEntry[],
   manager: string,
+  path: string,
 ): readonly ManagedEntry[] | undefined {
   const own = ownEntry(entries, manager)
-  if (!own || at(own.fieldsV1, 'f:spec.f:replicas') === undefined) return undefined
-  const fieldsV1 = without(own.fieldsV1, { 'f:spec': { 'f:replicas': {} } })
+  if (!own || !ownsField(own, path)) return undefined
+  // nor the maps around it, which would go with all that is in them
+  const number = path.split('.').reduceRight<FieldSet>((inner, name) => ({ '.': {}, [`f:${name}`]: inner }), {})
+  const fieldsV1 = without(own.fieldsV1, number)
   return [...entries.filter((entry) => entry !== own), { ...own, fieldsV1 }]
 }
 

@@ -35,10 +35,8 @@ const protections: readonly ((object: KubernetesObject) => boolean)[] = [
   (object) => annotation(object, 'client.lifecycle.config.k8s.io/deletion') === 'detach',
   (object) => annotation(object, 'cli-utils.sigs.k8s.io/on-remove') === 'keep',
   (object) => hasSyncOption(object, 'false'),
-  (object) =>
-    ['annotations', 'labels'].some(
-      (place) => entryAt(object, `metadata.${place}`, 'kustomize.toolkit.fluxcd.io/prune').toLowerCase() === 'disabled',
-    ),
+  (object) => isDisabled(object, 'kustomize.toolkit.fluxcd.io/prune'),
+  (object) => isDisabled(object, 'kustomize.toolkit.fluxcd.io/reconcile'),
   (object) => annotation(object, 'helm.sh/resource-policy').trim().toLowerCase() === 'keep',
 ]
 
@@ -50,6 +48,12 @@ export function pruneOf(object: KubernetesObject): string {
   if (protections.some((isProtected) => isProtected(object))) return 'never'
   const own = annotation(object, pruneAnnotation)
   return own !== 'never' && hasSyncOption(object, 'confirm') ? 'confirm' : own
+}
+
+function isDisabled(object: KubernetesObject, name: string): boolean {
+  return ['annotations', 'labels'].some(
+    (place) => entryAt(object, `metadata.${place}`, name).toLowerCase() === 'disabled',
+  )
 }
 
 function hasSyncOption(object: KubernetesObject, value: string): boolean {

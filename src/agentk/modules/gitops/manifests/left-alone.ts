@@ -1,4 +1,4 @@
-import { keyName } from '../../../../kubernetes/key.ts'
+import { keyName, keyText } from '../../../../kubernetes/key.ts'
 import { entryAt, type KubernetesObject } from '../../../../kubernetes/object.ts'
 import { type Manifest, mayHaveField } from './manifest.ts'
 
@@ -26,9 +26,29 @@ const maxNotes = 20
 export function leftAlone(manifest: Manifest): 'always' | 'present' | undefined {
   if (!mayHaveField(manifest, ssa) && !mayHaveField(manifest, reconcile)) return undefined
   const { object } = manifest
-  const mode = annotation(object, ssa).toLowerCase()
-  if (mode === 'ignore' || annotation(object, reconcile).toLowerCase() === 'disabled') return 'always'
-  return mode === 'ifnotpresent' ? 'present' : undefined
+  if (isLeftAlone(object)) return 'always'
+  return has(object, ssa, 'ifnotpresent') ? 'present' : undefined
+}
+
+/** Returns whether an annotation or a label of Flux keeps the object from being applied: of a manifest, or in the cluster. */
+export function isLeftAlone(object: KubernetesObject): boolean {
+  return has(object, ssa, 'ignore') || has(object, reconcile, 'disabled')
+}
+
+/** @param value - in lower case */
+function has(object: KubernetesObject, name: string, value: string): boolean {
+  return ['annotations', 'labels'].some((place) => entryAt(object, `metadata.${place}`, name).toLowerCase() === value)
+}
+
+/** Names for users the objects whose annotation of Flux stands in the cluster alone. */
+export function leftAloneNotes(
+  manifests: readonly Manifest[],
+  live: ReadonlyMap<string, { readonly isLeftAlone: boolean } | null>,
+): string[] {
+  const left = manifests.filter((one) => live.get(keyText(one.key))?.isLeftAlone && leftAlone(one) !== 'always')
+  const notes = left.map(({ key }) => `${keyName(key)} is not applied, as its annotation of Flux in the cluster says`)
+  const more = notes.length - maxNotes
+  return more > 0 ? [...notes.slice(0, maxNotes), `and ${more} more that Flux's annotation keeps`] : notes
 }
 
 /** Names for users the annotations of other tools that have no effect here, or another one. */

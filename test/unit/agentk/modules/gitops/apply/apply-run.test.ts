@@ -35,11 +35,13 @@ const liveOf = (name: string): LiveObject => ({
   owner: '42-7',
   digest: name,
   fields: name,
+  replicasPath: 'spec.replicas',
   ownsReplicas: false,
   managers: [],
   isControlled: false,
   isBeingDeleted: false,
   holds: '',
+  isLeftAlone: false,
   prune: '',
 })
 
@@ -78,6 +80,7 @@ function runOf(manifests: readonly Manifest[], { unchanged = [], failing = [], f
         applied.push(`${name} is made again`)
         return { live: liveOf(name), object: {} }
       },
+      wouldMake: async () => false,
       pass: async ({ key: { name } }) => {
         gated.push(name)
         return await gate

@@ -16,12 +16,15 @@ t.test('whose a field is, as the API server says it', async (t) => {
   t.strictSame(conflictsIn(undefined), [])
 })
 
+const usual = 'spec.replicas'
+
 t.test('replicas: what was written through scale, or spec.replicas, whoever has; nothing in a list', async (t) => {
   const conflict = { field: '.spec.size', manager: 'keda', subresource: 'scale' }
-  t.equal(areReplicas(conflict), true)
-  t.equal(areReplicas({ ...conflict, subresource: '' }), false)
-  t.equal(areReplicas({ field: '.spec.replicas', manager: 'kubectl-edit', subresource: '' }), true)
-  t.equal(areReplicas({ ...conflict, field: '.spec.sets[name="a"].size' }), false)
+  t.equal(areReplicas(conflict, usual), true)
+  t.equal(areReplicas({ ...conflict, subresource: '' }, usual), false)
+  t.equal(areReplicas({ ...conflict, subresource: '' }, 'spec.size'), true)
+  t.equal(areReplicas({ field: '.spec.replicas', manager: 'kubectl-edit', subresource: '' }, usual), true)
+  t.equal(areReplicas({ ...conflict, field: '.spec.sets[name="a"].size' }, usual), false)
 })
 
 t.test('an object without a field is another object', async (t) => {

@@ -3,9 +3,11 @@ import {
   entriesOf,
   fieldsHash,
   relieved,
+  scaledPath,
   takenOver,
   union,
   without,
+  withoutReplicas,
 } from '../../../../../../src/agentk/modules/gitops/live/managed-fields.ts'
 
 const leaf = {}
@@ -77,4 +79,23 @@ t.test('managedFields of any shape are read', async (t) => {
   t.strictSame(entriesOf({ metadata: { managedFields: [null, 'x', { manager: 'm' }] } }), [
     { manager: 'm', fieldsV1: {} },
   ])
+})
+
+t.test('where a number was scaled, and an entry without it', async (t) => {
+  const fields = { 'f:spec': { 'f:workers': { 'f:size': leaf } } }
+  const own = entry('m', { 'f:spec': { 'f:a': leaf, 'f:workers': { 'f:size': leaf } } }, apply)
+  const all = entries(own, entry('k', fields, { subresource: 'scale' }))
+  t.equal(scaledPath(all), 'spec.workers.size')
+  t.equal(scaledPath(entries(own, entry('k', {}, { subresource: 'scale' }))), undefined)
+  t.equal(scaledPath(entries(own)), undefined)
+  t.strictSame(withoutReplicas(entries(own), 'm', 'spec.workers.size'), [
+    entry('m', { 'f:spec': { 'f:a': leaf } }, apply),
+  ])
+  const around = entry('m', { 'f:spec': { 'f:workers': { '.': leaf, 'f:size': leaf } } }, apply)
+  t.strictSame(
+    withoutReplicas(entries(around), 'm', 'spec.workers.size'),
+    [entry('m', {}, apply)],
+    'nor what is around it',
+  )
+  t.equal(withoutReplicas(entries(own), 'm', 'spec.replicas'), undefined)
 })

@@ -39,11 +39,13 @@ const liveOf = (name: string, more: Partial<LiveObject> = {}): LiveObject => ({
   owner: '42-7',
   digest: 'd',
   fields: 'f',
+  replicasPath: 'spec.replicas',
   ownsReplicas: false,
   managers: ['agentk-42-7'],
   isControlled: false,
   isBeingDeleted: false,
   holds: '',
+  isLeftAlone: false,
   prune: '',
   ...more,
 })
