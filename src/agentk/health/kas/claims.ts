@@ -1,6 +1,7 @@
 import { entryAt, type KubernetesObject, nameOf, namespaceOf, textAt, uidOf } from '../../../kubernetes/object.ts'
 import { createdOf } from '../../../kubernetes/time.ts'
 import { type Around, isMissing } from './around.ts'
+import { boundClaim } from './bound-claims.ts'
 import { newest } from './evidence.ts'
 import { type Finding, finding, found, minute, ranks } from './finding.ts'
 import { firstByName } from './read.ts'
@@ -21,7 +22,7 @@ export function claim(object: KubernetesObject, around: Around): Finding | undef
     const text = `volume ${textAt(object, 'spec.volumeName')} is lost`
     return found(object, now, { ...base, reason: 'VolumeLost', text, grace: 0 })
   }
-  if (phase === 'Bound') return undefined
+  if (phase === 'Bound') return boundClaim(object, around)
   const className = textAt(object, 'spec.storageClassName')
   const volumeName = textAt(object, 'spec.volumeName')
   const taken = volumeName === '' ? undefined : takenVolume(object, volumeName, around)

@@ -33,7 +33,18 @@ const warnings: ReadonlySet<string> = new Set([
   'FailedResourceClaimCreation',
   'VolumeFailedDelete',
   'FailedDelete',
+  'VolumeResizeFailed',
+  'FileSystemResizeFailed',
+  'UnparseableSchedule',
+  'InvalidSchedule',
+  'UnknownTimeZone',
+  'MissSchedule',
+  'TooManyMissedTimes',
+  'FailedDaemonPod',
+  'RecreatingFailedPod',
 ])
+/** Written as Normal ones, too. */
+const normal: ReadonlySet<string> = new Set(['FailedBinding', 'ExternalExpanding'])
 
 /** An event counts so long after it was seen last: the API server forgets it then. ms */
 export const countsForMs = 60 * minute
@@ -59,8 +70,7 @@ export function evidenceOf(event: KubernetesObject, now: number): Evidence | und
 
 function isCounted(type: string, reason: string, message: string): boolean {
   if (reason === 'Killing') return killedByProbe.test(message)
-  // FailedBinding is written as a Normal one
-  return (type === 'Warning' || reason === 'FailedBinding') && warnings.has(reason)
+  return normal.has(reason) || (type === 'Warning' && warnings.has(reason))
 }
 
 function containerOf(event: KubernetesObject): string {

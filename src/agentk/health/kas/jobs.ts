@@ -1,17 +1,8 @@
 import { conditionsAt, type TimedCondition } from '../../../kubernetes/conditions.ts'
-import {
-  at,
-  type KubernetesObject,
-  kindOf,
-  listAt,
-  nameOf,
-  namespaceOf,
-  numberAt,
-  textAt,
-} from '../../../kubernetes/object.ts'
+import { at, type KubernetesObject, nameOf, numberAt, textAt } from '../../../kubernetes/object.ts'
 import { createdOf, timeOf } from '../../../kubernetes/time.ts'
 import type { Around } from './around.ts'
-import { type Finding, finding, found, ranks, wellBy } from './finding.ts'
+import { type Finding, finding, found, ranks } from './finding.ts'
 import { refusedByEvents } from './refused.ts'
 import { unreconciled } from './unreconciled.ts'
 
@@ -70,32 +61,6 @@ export function isComplete(job: KubernetesObject, now: number): boolean {
 
 /** Of a CronJob whose runs fail. */
 export const lastRunFailed = 'LastRunFailed'
-
-export function cronJob(object: KubernetesObject, around: Around): Finding | undefined {
-  const { now } = around
-  if (at(object, 'spec.suspend') === true) {
-    return finding('Suspended', { reason: 'Suspended', text: 'the CronJob is suspended', rank: ranks.other })
-  }
-  const refused = refusedByEvents(object, around, 1)
-  if (refused) return refused
-  const needs = [['batch/Job', namespaceOf(object)]] as const
-  const base = { reason: lastRunFailed, rank: ranks.summary, grace: 0 }
-  const jobs = around.childrenOf(object).filter((child) => kindOf(child) === 'batch/Job')
-  const newest = newestFinished(jobs, now)
-  if (newest) {
-    const failed = failureOf(newest, now)
-    if (!failed) return wellBy(...needs)
-    const text = `Job ${nameOf(newest)}: ${failed.reason}: ${failed.message}`
-    return found(object, now, { ...base, text, since: failed.since, needs })
-  }
-  if (jobs.length > 0) return wellBy(...needs)
-  const scheduled = timeOf(textAt(object, 'status.lastScheduleTime'), now)
-  const succeeded = timeOf(textAt(object, 'status.lastSuccessfulTime'), now)
-  const isActive = listAt(object, 'status.active').length > 0
-  if (scheduled === undefined || isActive || (succeeded ?? 0) >= scheduled) return undefined
-  const text = succeeded === undefined ? 'no run has succeeded' : 'no run has succeeded since the last schedule'
-  return found(object, now, { ...base, text })
-}
 
 /** Of the Jobs of a CronJob that have an end the one that was made last. */
 export function newestFinished(jobs: readonly KubernetesObject[], now: number): KubernetesObject | undefined {

@@ -117,7 +117,7 @@ const suffixes: Readonly<Record<string, number>> = {
 }
 
 /** As Kubernetes writes an amount: `3`, `500m`, `1Gi`, `1e3`. */
-function quantityOf(text: string): number | undefined {
+export function quantityOf(text: string): number | undefined {
   const [, number = '', suffix = ''] =
     /^(\d{1,30}(?:\.\d{1,30})?(?:e\d{1,2})?)([a-zA-Z]{0,2})$/.exec(text.slice(0, 80)) ?? []
   const scale = suffixes[suffix]

@@ -9,13 +9,15 @@ import { creatingOf, isCreating, waitsOf } from './creating.ts'
 import { failedPod } from './failed.ts'
 import { imageOf } from './images.ts'
 import { unreadyOf, unreadyPod } from './readiness.ts'
+import { resizeOf } from './resizing.ts'
 import { unscheduledPod } from './scheduling.ts'
 
 /** Of a Pod that is not being deleted: the worst of its containers, else the Pod as a whole. */
 export function podFinding(pod: KubernetesObject, around: Around): Finding | undefined {
   const { now } = around
   const phase = textField(pod.status, 'phase')
-  if (phase === 'Succeeded' || (phase === 'Running' && isPlainlyWell(pod))) return undefined
+  if (phase === 'Succeeded') return undefined
+  if (phase === 'Running' && isPlainlyWell(pod)) return resizeOf(pod, now)
   if (phase === 'Failed') return failedPod(pod, now)
   const unscheduled = unscheduledPod(pod, around)
   if (unscheduled) return unscheduled
@@ -26,7 +28,7 @@ export function podFinding(pod: KubernetesObject, around: Around): Finding | und
   if (beside) return beside
   const isInitializing = containers.some(isOnItsWay)
   const found = containers.map((one) => ofContainer(context, one, isInitializing))
-  return worstOf(found) ?? unreadyPod(context)
+  return worstOf(found) ?? unreadyPod(context) ?? resizeOf(pod, now)
 }
 
 /** A container of a Pod that is to end has ended well, and another one runs on. */

@@ -89,7 +89,7 @@ const ownParts: Readonly<Record<string, readonly string[]>> = {
     templateLabels,
     'status',
   ],
-  'batch/CronJob': ['spec.suspend', 'status'],
+  'batch/CronJob': ['spec.suspend', 'spec.schedule', 'spec.timeZone', 'status'],
   Node: ['spec.unschedulable', ...of('spec.taints', ['key', 'timeAdded']), 'status.conditions'],
   PersistentVolume: [
     'spec.claimRef',
@@ -98,7 +98,16 @@ const ownParts: Readonly<Record<string, readonly string[]>> = {
     'status.message',
     'status.lastPhaseTransitionTime',
   ],
-  PersistentVolumeClaim: ['spec.storageClassName', 'spec.volumeName', 'status.phase'],
+  PersistentVolumeClaim: [
+    'spec.storageClassName',
+    'spec.volumeName',
+    'spec.resources.requests.storage',
+    'status.phase',
+    'status.capacity.storage',
+    'status.conditions',
+    'status.allocatedResourceStatuses.storage',
+    'status.modifyVolumeStatus',
+  ],
   Service: [
     'spec.type',
     'spec.selector',
