@@ -4,6 +4,7 @@ import { type Evidence, evidenceOf, subjectOf } from '../../../src/agentk/health
 import type { Finding } from '../../../src/agentk/health/kas/finding.ts'
 import { findingsOf } from '../../../src/agentk/health/kas/findings.ts'
 import { type Opinion, opinionOf, type RuleVerdicts } from '../../../src/agentk/health/kas/opinion.ts'
+import { endOfPod, type PodEnd } from '../../../src/agentk/health/kas/pod-ends.ts'
 import { claimNamesOf, labelTableOf } from '../../../src/agentk/health/kas/read.ts'
 import { Judge, type Judged, type MayList, type World } from '../../../src/agentk/health/kas/root-causes/judge.ts'
 import { webhookKinds } from '../../../src/agentk/health/kas/webhooks.ts'
@@ -88,6 +89,10 @@ export class Snapshot implements World {
     return this.childrenOf(object).filter(
       (one) => textAt(one, 'status.phase') === 'Failed' && textAt(one, 'status.reason') !== '',
     )
+  }
+
+  endsOf(object: KubernetesObject): readonly PodEnd[] {
+    return this.childrenOf(object).flatMap((one) => (kindOf(one) === 'Pod' ? (endOfPod(one, this.now) ?? []) : []))
   }
 
   definedOf(kind: string): readonly KubernetesObject[] {

@@ -2,6 +2,7 @@ import type { KubernetesObject } from '../../../kubernetes/object.ts'
 import type { ArgoStatus } from '../argo/health.ts'
 import type { Evidence } from './evidence.ts'
 import type { Finding, Need } from './finding.ts'
+import type { PodEnd } from './pod-ends.ts'
 import type { LabelTable } from './read.ts'
 
 /** What rules read of others. What is hidden from it is as if it were not followed. */
@@ -18,6 +19,8 @@ export interface Around {
   allOf(kind: ListedKind, namespace: string): readonly KubernetesObject[]
   /** children that have failed for good, as many as are read */
   failedOf(object: KubernetesObject): readonly KubernetesObject[]
+  /** ends of its Pods that are remembered, of deleted ones too */
+  endsOf(object: KubernetesObject): readonly PodEnd[]
   /** all that an object is the owner of, StatefulSets of claims too */
   childrenOf(object: KubernetesObject): readonly KubernetesObject[]
   podsOf(namespace: string, selector: LabelTable): readonly KubernetesObject[]

@@ -1,4 +1,4 @@
-import { type KubernetesObject, kindOf, textAt, textField } from '../../../kubernetes/object.ts'
+import { type KubernetesObject, kindOf, numberAt, textAt, textField } from '../../../kubernetes/object.ts'
 import { timeOf } from '../../../kubernetes/time.ts'
 import { minute } from './finding.ts'
 import { searched, withoutCombined } from './text.ts'
@@ -12,6 +12,8 @@ export interface Evidence {
   /** ms since 1970 */
   readonly first: number
   readonly last: number
+  /** how often it happened, as far as the event says */
+  readonly count: number
 }
 
 /** Warnings by which objects are judged; no other event judges. */
@@ -65,8 +67,10 @@ export function evidenceOf(event: KubernetesObject, now: number): Evidence | und
   const last =
     timeOf(event.lastTimestamp, now) ?? timeOf(textAt(event, 'series.lastObservedTime'), now) ?? first ?? created
   if (first === undefined || last === undefined || now - last > countsForMs) return undefined
-  return { reason, message, container: containerOf(event), first: Math.min(first, last), last }
+  return { reason, message, container: containerOf(event), first: Math.min(first, last), last, count: countOf(event) }
 }
+
+const countOf = (event: KubernetesObject) => numberAt(event, 'count') ?? numberAt(event, 'series.count') ?? 1
 
 function isCounted(type: string, reason: string, message: string): boolean {
   if (reason === 'Killing') return killedByProbe.test(message)

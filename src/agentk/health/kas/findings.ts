@@ -26,6 +26,7 @@ const rules: ReadonlyMap<string, Rule> = new Map<string, Rule>([
   ['Pod', podFinding],
   ['apps/Deployment', deployment],
   ['apps/ReplicaSet', replicaSet],
+  ['ReplicationController', replicaSet],
   ['apps/StatefulSet', statefulSet],
   ['apps/DaemonSet', daemonSet],
   ['batch/Job', job],

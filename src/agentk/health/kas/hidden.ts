@@ -3,6 +3,7 @@ import type { ArgoStatus } from '../argo/health.ts'
 import type { Around, IsHidden, ListedKind, ListTrouble } from './around.ts'
 import type { Evidence } from './evidence.ts'
 import type { Finding, Need } from './finding.ts'
+import type { PodEnd } from './pod-ends.ts'
 import type { LabelTable } from './read.ts'
 
 /** What rules read of others, without some of it. */
@@ -41,6 +42,10 @@ export class Hidden implements Around {
 
   failedOf(object: KubernetesObject): readonly KubernetesObject[] {
     return this.#seen(this.#around.failedOf(object))
+  }
+
+  endsOf(object: KubernetesObject): readonly PodEnd[] {
+    return this.#isHidden(['Pod', namespaceOf(object)]) ? [] : this.#around.endsOf(object)
   }
 
   childrenOf(object: KubernetesObject): readonly KubernetesObject[] {

@@ -1,8 +1,10 @@
 import { conditionsAt, type TimedCondition } from '../../../kubernetes/conditions.ts'
-import { at, type KubernetesObject, nameOf, numberAt, textAt } from '../../../kubernetes/object.ts'
+import { at, type KubernetesObject, kindOf, nameOf, namespaceOf, numberAt, textAt } from '../../../kubernetes/object.ts'
 import { createdOf, timeOf } from '../../../kubernetes/time.ts'
 import type { Around } from './around.ts'
+import { failingAgain } from './failing-again.ts'
 import { type Finding, finding, found, ranks } from './finding.ts'
+import type { PodEnd } from './pod-ends.ts'
 import { refusedByEvents } from './refused.ts'
 import { unreconciled } from './unreconciled.ts'
 
@@ -11,6 +13,8 @@ export function job(object: KubernetesObject, around: Around): Finding | undefin
   const failed = failureOf(object, now)
   if (failed) {
     const { reason, message, since } = failed
+    const last = reason.startsWith('Backoff') ? lastEnd(object, around) : undefined
+    if (last) return last
     // the findings of its Pods are more exact
     const rank = reason.startsWith('Backoff') ? ranks.summary : ranks.other
     const text = reason === 'DeadlineExceeded' ? `${message}${deadlineOf(object)}` : message
@@ -32,9 +36,31 @@ export function job(object: KubernetesObject, around: Around): Finding | undefin
   }
   const refused = refusedByEvents(object, around, missingOfJob(object)) ?? unreconciled(object, around)
   if (refused) return refused
+  const again = failingAgain(object, around, {
+    desired: numberAt(object, 'spec.parallelism') ?? 1,
+    grace: (numberAt(object, 'status.succeeded') ?? 0) > 0 ? undefined : 0,
+  })
+  if (again) return again
   const since = timeOf(textAt(object, 'status.startTime'), now) ?? createdOf(object, now)
   const text = 'the Job is not finished'
   return found(object, now, { reason: 'Running', text, rank: ranks.summary, since, grace: undefined })
+}
+
+/** Its controller deletes the Pods of a Job that restarts containers, with their logs: how the last one ended is remembered. */
+function lastEnd(object: KubernetesObject, around: Around): Finding | undefined {
+  if (around.childrenOf(object).some((child) => kindOf(child) === 'Pod')) return undefined
+  const ends = around.endsOf(object)
+  const end = ends.reduce<PodEnd | undefined>((last, one) => (last && last.at >= one.at ? last : one), undefined)
+  if (!end) return undefined
+  return found(object, around.now, {
+    reason: end.reason,
+    text: `${end.text}; its Pod ${end.name} has been deleted`,
+    rank: ranks.container,
+    since: end.at,
+    last: end.at,
+    grace: 0,
+    needs: [['Pod', namespaceOf(object)]],
+  })
 }
 
 /** Manages the Jobs that name no other controller. */

@@ -42,7 +42,9 @@ export function deployment(object: KubernetesObject, around: Around): Finding | 
 }
 
 export function replicaSet(object: KubernetesObject, around: Around): Finding | undefined {
-  const again = failingAgain(object, around) ?? deletionRefused(object, around, extraReplicas(object), ranks.other)
+  const desired = numberAt(object, 'spec.replicas') ?? 1
+  const again =
+    failingAgain(object, around, { desired }) ?? deletionRefused(object, around, extraReplicas(object), ranks.other)
   if (again) return again
   const missing = missingReplicas(object, 'replicas')
   const refused = refusedByCondition(object, around, Math.max(missing, 1), ranks.other)
@@ -52,6 +54,7 @@ export function replicaSet(object: KubernetesObject, around: Around): Finding | 
 
 export function statefulSet(object: KubernetesObject, around: Around): Finding | undefined {
   return (
+    failingAgain(object, around, { desired: numberAt(object, 'spec.replicas') ?? 1, groupOf: ({ name }) => name }) ??
     stuckRevision(object, around) ??
     deletionRefused(object, around, extraReplicas(object), ranks.other) ??
     refusedByEvents(object, around, missingReplicas(object, 'replicas')) ??
@@ -92,7 +95,9 @@ function stuckRevision(object: KubernetesObject, around: Around): Finding | unde
 
 export function daemonSet(object: KubernetesObject, around: Around): Finding | undefined {
   const extra = numberAt(object, 'status.numberMisscheduled') ?? 0
+  const desired = numberAt(object, 'status.desiredNumberScheduled') ?? 0
   return (
+    failingAgain(object, around, { desired, groupOf: ({ node }) => node }) ??
     deletionRefused(object, around, extra, ranks.other) ??
     refusedByEvents(object, around, missingOfDaemonSet(object)) ??
     unreconciled(object, around)

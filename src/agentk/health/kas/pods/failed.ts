@@ -32,14 +32,14 @@ export function failedPod(pod: KubernetesObject, now: number): Finding {
     ...ofPod,
     since: life.finished ?? since,
     last: life.finished,
-    reason: reasonOf(life),
+    reason: reasonOfEnd(life),
     text,
     rank: ranks.container,
     about: container.name,
   })
 }
 
-function reasonOf(life: EndedLife): string {
+export function reasonOfEnd(life: EndedLife): string {
   if (life.reason === 'OOMKilled') return 'OOMKilled'
   return isStartError(life.reason) ? 'StartError' : 'NonZeroExit'
 }

@@ -80,6 +80,7 @@ const ownParts: Readonly<Record<string, readonly string[]>> = {
   'apps/ReplicaSet': workload,
   'apps/StatefulSet': [...workload, 'spec.updateStrategy.type', 'spec.podManagementPolicy'],
   'apps/DaemonSet': workload,
+  ReplicationController: workload,
   'batch/Job': [
     'spec.suspend',
     'spec.activeDeadlineSeconds',

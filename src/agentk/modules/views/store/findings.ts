@@ -12,6 +12,7 @@ import { dueOf, isSameJudgement, isWell, type Judgement, judgementOf, overdue, t
 import { JudgingDependencies, type Read, reads } from './judging-dependencies.ts'
 import { JudgingWorld } from './judging-world.ts'
 import { KeptTexts } from './kept-texts.ts'
+import { PodEnds } from './pod-ends.ts'
 import type { ObjectRecord, ReadonlyRecords, RecordChange } from './record.ts'
 import type { TimeSlices } from './time-slices.ts'
 
@@ -74,6 +75,7 @@ export class Findings {
   readonly #entries = new Map<string, Entry>()
   /** JSON of so much of objects as they are judged by */
   readonly #texts = new KeptTexts()
+  readonly #ends = new PodEnds()
   readonly #dependencies = new JudgingDependencies()
   readonly #world: JudgingWorld
   readonly #due: DueVerdicts<undefined>
@@ -90,7 +92,14 @@ export class Findings {
     this.#components = components
     const now = () => clock.now()
     this.evidence = new Evidences({ now, onChange: (subject) => this.#evidenceChanged(subject) })
-    this.#world = new JudgingWorld({ records, now: () => this.#now, evidence: this.evidence, isLive, listTroubleOf })
+    this.#world = new JudgingWorld({
+      records,
+      now: () => this.#now,
+      evidence: this.evidence,
+      ends: this.#ends,
+      isLive,
+      listTroubleOf,
+    })
     this.#due = new DueVerdicts<undefined>(clock, (uid) => this.#judgeLater(uid))
   }
 
@@ -127,6 +136,7 @@ export class Findings {
     isFollowed: boolean,
   ): { readonly by: Opinion['by']; readonly judged: JudgementChange | undefined } {
     const now = this.#begin()
+    if (kind === 'Pod') this.#ends.see(object, now)
     const bare = opinionOf(object, undefined, verdicts, now)
     const found = this.#find(object)
     const before = this.#entries.get(uid)

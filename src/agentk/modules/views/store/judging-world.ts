@@ -3,9 +3,11 @@ import type { ArgoStatus } from '../../../health/argo/health.ts'
 import type { IsHidden, ListedKind, ListTrouble } from '../../../health/kas/around.ts'
 import type { Evidence } from '../../../health/kas/evidence.ts'
 import type { Finding } from '../../../health/kas/finding.ts'
+import type { PodEnd } from '../../../health/kas/pod-ends.ts'
 import type { Evidences } from './evidence.ts'
 import { type Read, reads } from './judging-dependencies.ts'
 import { traitObject } from './object-record.ts'
+import type { PodEnds } from './pod-ends.ts'
 import type { ObjectRecord } from './record.ts'
 import { RecordsWorld, type RecordsWorldComponents } from './records-world.ts'
 
@@ -16,6 +18,7 @@ export const maxSelectors = 256
 
 export interface JudgingWorldComponents extends RecordsWorldComponents {
   readonly evidence: Pick<Evidences, 'of'>
+  readonly ends: Pick<PodEnds, 'of'>
   /** all objects of the kind are known */
   readonly isLive: (kind: string) => boolean
   readonly listTroubleOf: (kind: string) => ListTrouble | undefined
@@ -58,6 +61,11 @@ export class JudgingWorld extends RecordsWorld {
   override allOf(kind: ListedKind, namespace: string): readonly KubernetesObject[] {
     this.noted.add(reads.allOf(kind, namespace))
     return super.allOf(kind, namespace)
+  }
+
+  override endsOf(object: KubernetesObject): readonly PodEnd[] {
+    this.noted.add(reads.childrenOf(uidOf(object)))
+    return this.#judging.ends.of(object, this.now)
   }
 
   override failedOf(object: KubernetesObject): readonly KubernetesObject[] {

@@ -16,6 +16,7 @@ import type { IsHidden, ListedKind, ListTrouble } from '../../../health/kas/arou
 import type { Evidence } from '../../../health/kas/evidence.ts'
 import type { Finding } from '../../../health/kas/finding.ts'
 import type { Opinion } from '../../../health/kas/opinion.ts'
+import type { PodEnd } from '../../../health/kas/pod-ends.ts'
 import type { LabelTable } from '../../../health/kas/read.ts'
 import type { World } from '../../../health/kas/root-causes/judge.ts'
 import { webhookKinds } from '../../../health/kas/webhooks.ts'
@@ -111,6 +112,10 @@ export class RecordsWorld implements World {
     const hasFailed = (child: ObjectRecord) =>
       child.kind.key === podKey && textAt(child.traits, 'status.reason') !== '' && this.#isChild(child, parent)
     return this.first(this.records.claiming(parent), hasFailed)
+  }
+
+  endsOf(_object: KubernetesObject): readonly PodEnd[] {
+    return []
   }
 
   definedOf(kind: string): readonly KubernetesObject[] {

@@ -8,7 +8,7 @@ import { readAnswer } from '../../../command/bad-answer.ts'
 import { causeLines } from './cause-text.ts'
 import type { Judged } from './gate.ts'
 import { fits, folded } from './lines.ts'
-import { clockText, kindText, type Layout, sinceText } from './verdict-text.ts'
+import { clockText, type Layout, rowText, sinceText } from './verdict-text.ts'
 
 /** Causes of which the events and log lines are read. */
 const maxCauses = 5
@@ -53,11 +53,7 @@ export async function reportText(
 function headLines(judged: readonly Judged[], { layout }: ReportComponents): string[] {
   const first = judged[0]?.row
   const { paint, now } = layout
-  const names = judged
-    .map(({ row: { ns = '', k, n }, isBelow }) =>
-      printable(`${isBelow ? 'below ' : ''}${ns === '' ? '' : `${ns}/`}${kindText(k)}/${n}`),
-    )
-    .join(', ')
+  const names = judged.map(({ row, isBelow }) => `${isBelow ? 'below ' : ''}${rowText(row)}`).join(', ')
   const since = first?.z ? sinceText(first.z, now) : ''
   const head = [names, paint.faint(since)].filter(Boolean).join('  ')
   const heads = fits(head, layout.columns) ? [head] : folded(`${names}  ${since}`.trim(), layout.columns, '')

@@ -17,7 +17,7 @@ import { withSource } from './sources.ts'
 import { StableCode, unknown } from './stable-code.ts'
 import { stateText } from './state-text.ts'
 import { countsText } from './tree-summary.ts'
-import { clockText, isWell, kindText, type Layout, Paint, reasonOf } from './verdict-text.ts'
+import { clockText, isWell, kindText, type Layout, Paint, reasonOf, rowText } from './verdict-text.ts'
 import { ViewClient } from './view-client.ts'
 import { isColoured, type ViewsContext, viewsCommand } from './views-command.ts'
 
@@ -135,7 +135,7 @@ class Gate {
     const now = clock.now() + model.ahead
     const lines = new Map<string, string>()
     for (const { row, word, isBelow } of judged) {
-      const name = `${isBelow ? 'below ' : ''}${row.ns ? `${row.ns}/` : ''}${kindText(row.k)}/${row.n}`
+      const name = `${isBelow ? 'below ' : ''}${rowText(row)}`
       const text = row.z ? `${row.z.reason}: ${row.z.text}` : reasonOf(row)
       lines.set(row.u, [new Paint(false).verdict(word), name].join(' ') + (text && !isWell(word) ? `: ${text}` : ''))
     }

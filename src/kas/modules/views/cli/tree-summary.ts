@@ -3,7 +3,7 @@ import { type ArgoWord, kasWords, type Row } from '../../../../proto/views-json.
 import { culpritKey, culpritText } from './cause-text.ts'
 import { cut } from './lines.ts'
 import { type ShownView, verdictOf } from './shown-view.ts'
-import { isWell, kindText, type Layout, shapeOf } from './verdict-text.ts'
+import { isWell, type Layout, rowText, shapeOf } from './verdict-text.ts'
 
 /** `30 degraded, 380 healthy`: the worst first, those that are on no page among them. */
 export function countsText(counts: Readonly<Partial<Record<ArgoWord, number>>>): string {
@@ -45,10 +45,9 @@ function restText(count: number, areAll: boolean): string {
 }
 
 function causeText(row: Row): string {
-  const { k, n, ns = '', z } = row
-  const name = printable(`${ns === '' ? '' : `${ns}/`}${kindText(k)}/${n}`)
+  const { z } = row
   const cause = [culpritText(row), printable(z?.reason ?? ''), printable(z?.text ?? '')].filter(Boolean).join(': ')
-  return `${name}  ${cause}`
+  return `${rowText(row)}  ${cause}`
 }
 
 /** The first root of each cause. */

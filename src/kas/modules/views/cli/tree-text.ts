@@ -6,7 +6,7 @@ import { causeKey, causeLines, culpritKey, culpritText } from './cause-text.ts'
 import { fits } from './lines.ts'
 import { linkLines } from './link-text.ts'
 import { isBundle, type ShownView, verdictOf } from './shown-view.ts'
-import { isWell, kindText, type Layout, reasonOf, sinceText } from './verdict-text.ts'
+import { isWell, kindText, type Layout, reasonOf, rowText, sinceText } from './verdict-text.ts'
 
 /** As deep as lines are drawn: what is below is counted. */
 const maxDepth = 16
@@ -120,7 +120,7 @@ class TreeText {
     const others = z.others ? otherCauses(this.#model, row) : []
     const isCulprit = culpritText(row) === ''
     const isOnce = !isCulprit || z.reason === notReconciled
-    const same = first?.z && isOnce && { name: nameText(first, row.ns ?? this.#namespace), cause: first.z }
+    const same = first?.z && isOnce && { name: rowText(first, row.ns ?? this.#namespace), cause: first.z }
     return causeLines(row, this.#layout, indent, { since, others, ...(same ? { same } : {}) })
   }
 
@@ -145,8 +145,8 @@ class TreeText {
   #rowLine(row: Row, prefix: string, namespace: string, explained: Row | undefined): { line: string; since: string } {
     const { paint, now, columns } = this.#layout
     const { z } = row
-    const closed = row.c && !this.#model.pages.has(row.u) ? printable(`${row.c} below`) : ''
-    const own = this.#verdictParts(row, nameText(row, namespace))
+    const closed = row.c && row.n !== '' && !this.#model.pages.has(row.u) ? printable(`${row.c} below`) : ''
+    const own = this.#verdictParts(row, rowText(row, namespace))
     const facts = (row.f ?? []).map(printable)
     const [first = '', ...rest] = facts
     const since = z ? sinceText(z, now) : ''
@@ -162,10 +162,6 @@ class TreeText {
 }
 
 const severityOf = (word: ArgoWord) => kasWords.indexOf(word)
-
-function nameText({ k, n, ns = '' }: Row, namespace: string): string {
-  return printable(`${ns === '' || ns === namespace ? '' : `${ns}/`}${kindText(k)}/${n}`)
-}
 
 /** So near they are shown as one. */
 function isSameSince(one: Cause | undefined, other: Cause | undefined): boolean {

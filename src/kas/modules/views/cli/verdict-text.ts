@@ -84,6 +84,12 @@ export function kindText(key: string): string {
   return printable(/^(?:[a-z]+|[a-z.]+\.k8s\.io)\//.test(key) ? parseKindKey(key).kind : key)
 }
 
+/** Returns what a row is of: `shop/Deployment/web`; of many that are one row, how many: `450 Pod`. @param namespace - which goes without saying */
+export function rowText({ k, n, c = 0, ns = '' }: Row, namespace = ''): string {
+  const name = n === '' ? `${c} ${kindText(k)}` : `${kindText(k)}/${n}`
+  return printable(`${ns === '' || ns === namespace ? '' : `${ns}/`}${name}`)
+}
+
 /** Of a cause: `4m`; `≥4m` where it may have been so before it was seen first. */
 export function sinceAge({ z }: Row, now: number): string {
   return z?.since === undefined ? '' : `${z.atLeast ? '≥' : ''}${ageText(z.since, now)}`

@@ -479,3 +479,78 @@ t.test('a change that no controller observes is Degraded after a minute, until o
   await stage.pass(100)
   t.not(found()?.word, 'Degraded')
 })
+
+const owned = (kind: string, uid: string) => ({
+  ownerReferences: [{ apiVersion: kind === 'Job' ? 'batch/v1' : 'apps/v1', kind, name: uid, uid, controller: true }],
+})
+const owner = (kind: string, spec: object, status: object): KubernetesObject => ({
+  apiVersion: kind === 'Job' ? 'batch/v1' : 'apps/v1',
+  kind,
+  metadata: { name: 'o', namespace: 'shop', uid: 'o', creationTimestamp: iso(now - 5 * minute), generation: 1 },
+  spec,
+  status: { observedGeneration: 1, ...status },
+})
+
+t.test('the ends of Pods that are deleted are remembered for their owner', async (t) => {
+  const stage = await start(t)
+  const message = 'The node was low on resource: memory'
+  const evicted = (uid: string, more: object = {}) =>
+    pod({
+      uid,
+      status: { phase: 'Failed', reason: 'Evicted', message },
+      more: { ...owned('StatefulSet', 'o'), ...more },
+    })
+  const named = { name: 'db-0' }
+  stage.put(owner('StatefulSet', { replicas: 1 }, { replicas: 1, readyReplicas: 1 }))
+  for (const uid of ['one', 'two']) {
+    stage.put(evicted(uid, named))
+    stage.deleted(evicted(uid, named))
+  }
+  await stage.pass()
+  t.equal(said(stage, 'o'), undefined, 'twice is no loop')
+  stage.put(evicted('three', named))
+  stage.deleted(evicted('three', named))
+  await stage.pass()
+  t.equal(said(stage, 'o'), 'Degraded Evicted')
+  t.match(stage.records.judged('o')?.[0]?.finding?.text, /^3 Pods one after the other, e\.g\. db-0: The node was low/)
+  t.strictSame(stage.records.judged('o')?.[0]?.needs, [['Pod', 'shop']])
+  await stage.pass(20 * minute)
+  t.equal(said(stage, 'o'), undefined, 'it has ended')
+})
+
+t.test('a Job whose last Pod is deleted with its log says how its container ended', async (t) => {
+  const stage = await start(t)
+  const time = (seconds: number) => iso(now - seconds * 1000)
+  const ended = (finished: number) => ({
+    terminated: {
+      exitCode: 3,
+      reason: 'Error',
+      message: 'no such table',
+      startedAt: time(60),
+      finishedAt: time(finished),
+    },
+  })
+  const status = (state: object) => ({
+    ...well,
+    containerStatuses: [{ name: 'migrate', ready: false, restartCount: 6, state: { running: {} }, lastState: state }],
+  })
+  const deleted = { ...owned('Job', 'o'), deletionTimestamp: time(0), deletionGracePeriodSeconds: 30 }
+  const limit = { type: 'Failed', status: 'True', reason: 'BackoffLimitExceeded', message: 'has reached the limit' }
+  stage.put(owner('Job', {}, { conditions: [limit] }))
+  t.equal(said(stage, 'o'), 'Degraded BackoffLimitExceeded')
+  stage.put(pod({ status: status(ended(10)), more: deleted }))
+  stage.deleted(pod({ status: well }))
+  await stage.pass()
+  t.equal(said(stage, 'o'), 'Degraded BackoffLimitExceeded', 'what ends by the deletion says nothing')
+  stage.put(pod({ uid: 'q', status: status(ended(40)), more: deleted }))
+  stage.deleted(pod({ uid: 'q', status: well }))
+  await stage.pass()
+  t.equal(said(stage, 'o'), 'Degraded NonZeroExit')
+  t.equal(
+    stage.records.judged('o')?.[0]?.finding?.text,
+    'container migrate: exit code 3: no such table; its Pod q has been deleted',
+  )
+  t.equal(stage.records.judged('o')?.[1]?.finding?.reason, 'BackoffLimitExceeded', 'for who may not list Pods')
+  stage.put(owner('Job', {}, { conditions: [{ ...limit, type: 'Complete' }] }))
+  t.equal(said(stage, 'o'), undefined)
+})

@@ -183,6 +183,13 @@ t.test('Pods that have failed for good by one reason are two lines, and how many
   t.notMatch(treeOf([root, ...pods(2, 'OutOfcpu')], 200), /more Pods/)
 })
 
+t.test('many of one kind that are one row have no name: how many there are stands in its place', async (t) => {
+  const root = degraded('r', 'apps/ReplicaSet', 'cache', mount)
+  const text = treeOf([root, { u: 'b:r:Pod', k: 'Pod', n: '', p: 'r', c: 450, w: 'Degraded' }], 200)
+  t.match(text, / degraded below {2}450 Pod\n/)
+  t.notMatch(text, /Pod\/\s/)
+})
+
 t.test('what no controller has observed is asked about once', async (t) => {
   const of = (name: string): Cause => ({
     kind: 'apps/Deployment',
