@@ -89,8 +89,8 @@ function failedPods(object: KubernetesObject, around: Around): readonly Failed[]
     text: textAt(pod, 'status.message') || textAt(pod, 'status.reason'),
   }))
   const known = new Set(present.map(({ uid }) => uid))
-  const gone = around.endsOf(object).filter(({ uid, isFromOutside }) => isFromOutside && !known.has(uid))
-  return [...present, ...gone]
+  const deleted = around.endsOf(object).filter(({ uid, isFromOutside }) => isFromOutside && !known.has(uid))
+  return [...present, ...deleted]
     .filter(({ created }) => now - created < windowMs)
     .sort((one, other) => other.created - one.created || (one.name < other.name ? -1 : 1))
 }

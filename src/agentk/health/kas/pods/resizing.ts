@@ -9,8 +9,8 @@ const graces: Readonly<Record<string, number | undefined>> = { Infeasible: minut
 export function resizeOf(pod: KubernetesObject, now: number): Finding | undefined {
   const pending = conditionAt(pod, 'PodResizePending', now)
   const going = conditionAt(pod, 'PodResizeInProgress', now)
-  const held = [pending, going].filter((one) => one?.status === 'True')
-  const condition = held.find((one) => one && one.reason in graces) ?? held[0]
+  const unfinished = [pending, going].filter((one) => one?.status === 'True')
+  const condition = unfinished.find((one) => one && one.reason in graces) ?? unfinished[0]
   if (!condition) return undefined
   const { type, reason, message, since } = condition
   const is = type === 'PodResizePending' ? reason.toLowerCase() || 'pending' : reason ? 'failing' : 'in progress'
