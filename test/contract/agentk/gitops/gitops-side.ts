@@ -37,6 +37,8 @@ export class ProjectKas {
   #pushed = Promise.withResolvers<void>()
   /** set: it refuses */
   refusal: KasError | undefined
+  /** more of what comes before files */
+  header: { readonly leftOut?: readonly string[]; readonly branch?: string } = {}
   /** full path of a project for which nothing ever comes */
   unreadable: string | undefined
 
@@ -64,7 +66,7 @@ export class ProjectKas {
       await send({
         message: {
           case: 'header',
-          value: { commitId: this.commit, projectId: this.#projectId, ageMs: 5, traceparent },
+          value: { commitId: this.commit, projectId: this.#projectId, ageMs: 5, traceparent, ...this.header },
         },
       })
       const globs = request.paths.map(({ path }) => (path.value ?? '').replace('**', ''))
