@@ -11,6 +11,7 @@ import { Absence } from './absence.ts'
 import { ApiExchange } from './api-exchange.ts'
 import type { ApiRequest, ApiResponseHandler } from './api-request.ts'
 import type { ClusterAccess, ClusterTls } from './cluster-access.ts'
+import { readOnAfterFailedWrite } from './failed-write.ts'
 import { GuardedClient, maxAnswerHeadBytes } from './head-guard.ts'
 
 /** What the API server is; everybody may ask for it, and it costs next to nothing. */
@@ -210,7 +211,10 @@ export class ApiClient {
     const connect = buildConnector({ ...tls, timeout: this.#connectTimeoutMs, allowH2: false })
     return (target, done) =>
       connect(target, (...result) => {
-        if (result[1]) this.absence.reached()
+        if (result[1]) {
+          readOnAfterFailedWrite(result[1]) // an answer may come before the body was written
+          this.absence.reached()
+        }
         done(...result)
       })
   }

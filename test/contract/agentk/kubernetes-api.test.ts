@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage } from 'node:http'
@@ -278,6 +279,35 @@ t.test('a reader that stops holds a bounded amount', async (t) => {
     if (message.kind === 'data') read += message.data.length
   }
   t.equal(read, 64 * 1024 * 1024)
+})
+
+t.test('an answer arrives whole, whose server closes while its caller writes on', async (t) => {
+  const said = randomBytes(100_000)
+  const gone = Promise.withResolvers<void>()
+  const port = await startRaw(t, (socket) => {
+    socket.on('close', () => gone.resolve())
+    socket.once('data', () => {
+      socket.write(`HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: ${said.length}\r\n\r\n`)
+      socket.write(said, () => socket.destroy())
+    })
+  })
+  const { api } = startModule(t, port)
+  const body = encodeHttpRequest.data(Buffer.alloc(1000))
+  const messages = new Outgoing().push(requestHeader({ method: 'POST', contentLength: -1 }), body)
+  const reply = await api.forward(callOf(messages))
+  await gone.promise
+  const received: Buffer[] = []
+  let status = 0
+  for await (const bytes of reply.messages) {
+    const message = decodeMessage(bytes)
+    if (message.kind === 'header') status = message.header.statusCode
+    if (message.kind === 'data') received.push(Buffer.from(message.data))
+    messages.push(body)
+    await nextTurn() // it is written, and refused
+  }
+  t.equal(status, 413)
+  t.equal((await reply.done).error, undefined)
+  t.ok(Buffer.concat(received).equals(said), `${Buffer.concat(received).length} bytes`)
 })
 
 t.test('a large upload streams, and an early refusal passes', async (t) => {
