@@ -105,6 +105,38 @@ t.test('connections: bytes that are no protocol, HTTP that is no upgrade', async
   t.strictSame(await refused(), { protocol: 1, upgrade: 3 })
 })
 
+t.test('connections: a client that writes all before it reads gets why it is refused', async (t) => {
+  const { port } = await counting(t)
+  for (const [head, answer] of [
+    ['POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1500000\r\n\r\n', /^HTTP\/1\.1 405 .*method not allowed\n/s],
+    [
+      'POST / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n',
+      /^HTTP\/1\.1 405 .*not GET\n$/s,
+    ],
+    ['\x16\x03\x01 hello\r\n\r\n', /^HTTP\/1\.1 400 /],
+  ] as const) {
+    const socket = connect({ port, host: '127.0.0.1' })
+    t.teardown(() => socket.destroy())
+    let fault: Error | undefined
+    socket.on('error', (error) => {
+      fault = error
+    })
+    const closed = new Promise((resolve) => socket.once('close', resolve))
+    socket.write(head)
+    for (let i = 0; i < 30; i++) {
+      const taken = new Promise((resolve) => socket.write('x'.repeat(50_000), resolve))
+      await Promise.race([taken, closed])
+    }
+    let text = ''
+    socket.on('data', (chunk) => {
+      text += chunk
+    })
+    await closed
+    t.match(text, answer)
+    t.equal(fault, undefined)
+  }
+})
+
 t.test('connections: HTTP where WebSockets are off, PINGs in a flood', async (t) => {
   const { port, refused } = await counting(t, { options: { websocket: false } })
   await say(t, port, 'GET / HTTP/1.1\r\nHost: a\r\n\r\n')

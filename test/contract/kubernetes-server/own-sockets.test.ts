@@ -1,12 +1,16 @@
 import { once } from 'node:events'
+import { mock } from 'node:test'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { WebSocket } from 'ws'
 import type { Directory } from '../../../src/kas/directory/directory.ts'
 import type { OpenedSocket, OwnConversation } from '../../../src/kas/module.ts'
 import { WebSocketTokens } from '../../../src/kas/servers/kubernetes/watch/websocket-tokens.ts'
+import { opcodes, serverFrame } from '../../../src/kas/servers/kubernetes/websocket/server-frames.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { eventually } from '../../support/eventually.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { webSocketFrames } from '../../support/websocket-frames.ts'
 import { clusterForward, echo } from './fake-cluster.ts'
 import { RawClient } from './raw-client.ts'
 import { directory, directoryWithBob, startServer } from './start-server.ts'
@@ -258,4 +262,41 @@ t.test('where there are too many, who has most makes room: the newest is closed,
   await t.rejects(open(), /429/, 'nobody makes room for as much')
   await t.rejects(open({ Authorization: 'Bearer pat:42:bob' }), /429/)
   for (const { socket } of [first, bobs]) t.equal(socket.readyState, WebSocket.OPEN)
+})
+
+t.test('a client that writes all before it reads gets what was said, and why it ends', async (t) => {
+  const { port } = await start(t, ({ socket }) => ({
+    message: (data) => {
+      void socket.send('x'.repeat(50_000))
+      if (String(data) === 'end') socket.close(4000, 'enough')
+    },
+  }))
+  mock.timers.enable({ apis: ['setTimeout'] }) // its time to close has no end
+  t.teardown(() => mock.timers.reset())
+  const masked = (payload: Buffer) => {
+    const frame = serverFrame(opcodes.binary, payload)
+    const at = frame.length - payload.length
+    frame[1] = (frame[1] as number) | 0x80
+    return Buffer.concat([frame.subarray(0, at), Buffer.alloc(4), frame.subarray(at)])
+  }
+  for (const [first, code] of [
+    ['end', 4000],
+    ['go', 1009],
+  ] as const) {
+    const client = await RawClient.open(port)
+    t.teardown(() => client.close())
+    await client.request('GET /k8s-proxy/words', ...upgrade, ...words, job).until(/\r\n\r\n/)
+    client.text = ''
+    client.socket.pause()
+    client.socket.write(masked(Buffer.from(first)))
+    for (let i = 0; i < 30; i++)
+      await new Promise((resolve) => client.socket.write(masked(Buffer.alloc(50_000)), resolve))
+    client.socket.resume()
+    const close = () => webSocketFrames(Buffer.from(client.text, 'latin1')).at(-1)
+    while (close()?.opcode !== opcodes.close && !client.ended) await nextTurn()
+    const [said] = webSocketFrames(Buffer.from(client.text, 'latin1'))
+    t.equal(client.ended, undefined)
+    t.equal(said?.payload.length, 50_000)
+    t.equal(close()?.payload.readUInt16BE(), code)
+  }
 })

@@ -6,6 +6,7 @@ import { WebSocketServer } from 'ws'
 import type { CertificateFiles } from '../../../lib/certificate-files.ts'
 import { networkOf, remoteOf } from '../../../lib/host-port.ts'
 import { http } from '../../../lib/http.ts'
+import { Lingering, strangersLingering } from '../../../lib/lingering.ts'
 import { LoopTurns } from '../../../lib/loop-turns.ts'
 import { createTlsServer } from '../../../lib/tls-server.ts'
 import { MessageDuplex, webSocketProtocol } from '../../../proto/grpc/message-duplex.ts'
@@ -187,8 +188,9 @@ export class Listener {
     server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
       this.#events.failed(error)
       if (error.code !== 'ECONNRESET') this.#events.refused('protocol')
-      if (socket.writable) socket.end('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n')
-      else socket.destroy()
+      if (!socket.writable) return void socket.destroy()
+      socket.write('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n')
+      new Lingering(socket as Socket, strangersLingering)
     })
     return server
   }
@@ -197,7 +199,7 @@ export class Listener {
     const { method } = request
     this.#events.refused('upgrade')
     // nobody reads its body, which may come byte by byte and without end
-    response.once('finish', () => request.complete || request.socket.destroySoon())
+    response.once('finish', () => request.complete || new Lingering(request.socket, strangersLingering))
     const own = { 'content-type': 'text/plain; charset=utf-8', server: this.#options.product }
     if (method === 'GET') {
       response.writeHead(426, { connection: 'Upgrade', upgrade: 'websocket', ...own })
@@ -246,10 +248,11 @@ export class Listener {
   #refuse(socket: Duplex, { status, text }: Refusal): void {
     this.#events.refused('upgrade')
     const body = `${text}\n`
-    socket.end(
+    socket.write(
       `HTTP/1.1 ${status} ${http.STATUS_CODES[status]}\r\nServer: ${this.#options.product}\r\nConnection: close\r\n` +
         `Content-Type: text/plain; charset=utf-8\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
     )
+    new Lingering(socket as Socket, strangersLingering)
   }
 }
 

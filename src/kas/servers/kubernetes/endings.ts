@@ -46,7 +46,7 @@ export class Endings {
   async refuseOrigin(exchange: Exchange, progress: Progress): Promise<RequestOutcome> {
     exchange.upgrade?.refused()
     const { code, headers, body } = errorAnswer(new KasError({ code: 'ORIGIN_NOT_ALLOWED' }), progress)
-    await exchange.answer(code, [...this.#components.headers(progress), ...headers], body)
+    exchange.answer(code, [...this.#components.headers(progress), ...headers], body)
     return 'foreign_origin'
   }
 
@@ -73,7 +73,7 @@ export class Endings {
       exchange.cut()
       return 'cut'
     }
-    await exchange.answer(answer.code, [...this.#components.headers(progress), ...answer.headers], answer.body)
+    exchange.answer(answer.code, [...this.#components.headers(progress), ...answer.headers], answer.body)
     return 'failed'
   }
 
@@ -83,7 +83,7 @@ export class Endings {
     const { accept, delivery, traceId, isDiscovery } = progress
     this.#components.metrics.failed(error.code)
     const answer = errorAnswer(error, { failedAt: 'entry', accept, delivery, traceId, isDiscovery })
-    await exchange.answer(answer.code, [...this.#components.headers(progress), ...answer.headers], answer.body)
+    exchange.answer(answer.code, [...this.#components.headers(progress), ...answer.headers], answer.body)
     return 'failed'
   }
 

@@ -114,7 +114,7 @@ export class FrontCheck {
       isForwarded: exchange.request.headers['x-forwarded-for'] !== undefined,
       bytes,
     }
-    await exchange.answer(200, [...headers, ...contentHeaders('application/json')], JSON.stringify(answer))
+    exchange.answer(200, [...headers, ...contentHeaders('application/json')], JSON.stringify(answer))
     return 'endpoint'
   }
 

@@ -81,6 +81,6 @@ export async function frontRedirect(
 /** Nothing but the location: a front may add other headers to the answer of the replica that it asks next. */
 export async function redirectTo(location: string, exchange: Exchange): Promise<RequestOutcome> {
   exchange.upgrade?.refused()
-  await exchange.answer(200, ['X-Accel-Redirect', location], '')
+  exchange.answer(200, ['X-Accel-Redirect', location], '')
   return 'redirected'
 }

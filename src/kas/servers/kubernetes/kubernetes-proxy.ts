@@ -206,7 +206,7 @@ export class KubernetesProxy {
     const body = head.contentLength !== 0
     if (body && exchange.upgrade) throw new KasError({ code: 'BAD_REQUEST', detail: 'an upgrade cannot have a body' })
     if (asksForPage) {
-      await exchange.answer(200, [...this.#ownHeaders(progress), ...preflightHeaders(head.corsHeaders)], '')
+      exchange.answer(200, [...this.#ownHeaders(progress), ...preflightHeaders(head.corsHeaders)], '')
       return 'preflight'
     }
     if (method === 'CONNECT' || method === 'TRACE') throw new KasError({ code: 'METHOD_NOT_ALLOWED', method })

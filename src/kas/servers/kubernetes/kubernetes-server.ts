@@ -358,7 +358,7 @@ export class KubernetesServer implements Service {
       status: refusal.httpStatus,
     }))
     if (refusal.code === 'HEAD_TOO_SLOW' && connection.meter?.isEmpty && connection.exchanges.size === 0)
-      connection.socket.destroySoon() // it was opened ahead: an answer would be read as that to its first request
+      connection.drop() // it was opened ahead: an answer would be read as that to its first request
     else refuseMalformed(connection, refusal, this.#options.product)
   }
 

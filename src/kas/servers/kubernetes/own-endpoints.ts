@@ -114,7 +114,7 @@ export class OwnEndpoints {
   async #seal({ exchange, target, credentials, headers }: OwnCall): Promise<RequestOutcome> {
     exchange.upgrade?.refused()
     const token = await this.#components.webSocketTokens?.seal(credentials, target.path)
-    await exchange.answer(200, [...headers, ...contentHeaders('application/json')], JSON.stringify({ token }))
+    exchange.answer(200, [...headers, ...contentHeaders('application/json')], JSON.stringify({ token }))
     return 'token'
   }
 

@@ -64,7 +64,7 @@ export class Relay {
     if (error) throw error
     order.end()
     if (switching) await this.#endUpgraded(exchange, switching)
-    else await exchange.end()
+    else exchange.end()
     return switching ? 'upgraded' : 'answered'
   }
 

@@ -85,7 +85,7 @@ export class SignedEndpoints {
     }
     const { status, mediaType, body } = await this.#components.arrivals.admit(exchange.arrived, check, signal)
     exchange.connection.letIn(noAgent, endpoint.path)
-    await exchange.answer(status, [...headers, ...contentHeaders(mediaType)], body)
+    exchange.answer(status, [...headers, ...contentHeaders(mediaType)], body)
     return 'endpoint'
   }
 

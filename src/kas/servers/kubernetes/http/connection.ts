@@ -4,6 +4,7 @@ import type { AgentId } from '../../../../call/call.ts'
 import type { Counter } from '../../../../lib/counter.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import { remoteOf } from '../../../../lib/host-port.ts'
+import { type LingerBounds, Lingering, strangersLingering } from '../../../../lib/lingering.ts'
 import type { Holder, Share } from '../../../../lib/shared-total.ts'
 import type { ClientAddresses, Origin } from '../../addresses/client-addresses.ts'
 import type { HeadMeter } from './head-room.ts'
@@ -18,6 +19,14 @@ const crowd = 32
 /** Memory of a connection; most of it are the buffers of TLS. bytes */
 const tlsConnectionBytes = 64 * 1024
 const plainConnectionBytes = 8 * 1024
+
+/** Bounds of what clients send behind the last bytes that they get. */
+const lingering = {
+  stranger: strangersLingering,
+  caller: { ms: 5000, bytes: 16 * 1024 * 1024 },
+  /** The client may have paused: then the system holds its last bytes. */
+  upgraded: { ms: 3_600_000, bytes: 16 * 1024 * 1024 },
+} as const
 
 /** Requests that a client may have sent on one connection without an answer yet. */
 export const maxPipelinedRequests = 4
@@ -69,6 +78,9 @@ export class Connection implements Holder {
   #share: Share | undefined
   /** what begins requests that wait, in their order */
   #waiting: (() => void)[] = []
+  /** undefined: it has not begun to close */
+  #lingering: Lingering | undefined
+  readonly #closeSocket: () => void
 
   constructor(socket: Socket, { idle, callers, addresses }: ConnectionComponents) {
     this.socket = socket
@@ -77,6 +89,8 @@ export class Connection implements Holder {
     this.origin = addresses.of(this.remote)
     this.#idle = idle
     this.#callers = callers
+    this.#closeSocket = socket.destroySoon.bind(socket)
+    socket.destroySoon = () => this.end() // node calls it behind a last answer
     socket.once('close', () => {
       idle.delete(this)
       this.#giveMemory()
@@ -141,7 +155,27 @@ export class Connection implements Holder {
   /** Others need the room: it is kept no longer. */
   drop(): void {
     this.#giveMemory()
-    this.socket.destroySoon()
+    this.#closeSocket()
+  }
+
+  /**
+   * What was written is still sent, and the client has time to take it. No other request is read.
+   *
+   * @param isUpgraded - the client may have paused
+   */
+  end(isUpgraded = false): void {
+    if (this.#lingering) return
+    this.broken = true
+    this.meter?.stop()
+    const bounds = isUpgraded && !this.closeWhenIdle ? lingering.upgraded : this.#lingerBounds
+    this.#lingering = new Lingering(this.socket, bounds, isUpgraded)
+    const [, ...behind] = this.exchanges
+    for (const exchange of behind) exchange.leave(new KasError({ code: 'CANCELLED' }))
+    this.#waiting = []
+  }
+
+  get #lingerBounds(): LingerBounds {
+    return this.#owner === undefined ? lingering.stranger : lingering.caller
   }
 
   get #memoryBytes(): number {
@@ -182,12 +216,17 @@ export class Connection implements Holder {
   delete(exchange: Running): void {
     this.exchanges.delete(exchange)
     if (!this.socket.destroyed) this.#waiting.shift()?.()
-    this.closeIfIdle()
+    if (this.closeWhenIdle && this.exchanges.size === 0) {
+      this.end()
+      this.#lingering?.hurry(this.#lingerBounds.ms)
+    }
     if (this.exchanges.size === 0) this.#idle.add(this)
   }
 
-  /** What was written is still sent. */
+  /** kas leaves. */
   closeIfIdle(): void {
-    if (this.closeWhenIdle && !this.isNew && this.exchanges.size === 0) this.socket.destroySoon()
+    if (!this.closeWhenIdle || this.isNew || this.exchanges.size > 0) return
+    if (this.#lingering) this.#lingering.hurry(this.#lingerBounds.ms)
+    else this.#closeSocket()
   }
 }

@@ -2,10 +2,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { type ByteMeter, noMeter } from '../../../../lib/byte-budget.ts'
 import { KasError } from '../../../../lib/errors.ts'
-import { http } from '../../../../lib/http.ts'
 import type { ArrivedCall } from '../../arrivals.ts'
 import { type CalledAs, hasNoBody } from '../request/request-head.ts'
 import type { ResponseHead } from '../response/response-head.ts'
+import { Answer } from './answer.ts'
 import { ByteSource } from './byte-source.ts'
 import type { CallMemory } from './call-memory.ts'
 import type { Connection } from './connection.ts'
@@ -22,16 +22,6 @@ export interface ExchangeOptions {
   readonly leaving: () => boolean
 }
 
-/** How much of an unwanted body is read, and for how long, so that the client gets to read the answer. */
-const maxDiscardedBytes = 256 * 1024
-const maxDiscardingMs = 1000
-
-/**
- * What one of a crowd is written at once: with its framing it fits into 16 KiB, which node keeps for each connection
- * over TLS as long as that lives. Of a longer write it keeps as much again, up to 80 KiB.
- */
-const pieceBytes = 15 * 1024
-
 /** One request and its answer, on node's own objects. */
 export class Exchange {
   readonly request: IncomingMessage
@@ -47,24 +37,15 @@ export class Exchange {
   #memory: CallMemory | undefined
   #isHandled = false
   readonly #response: ServerResponse
+  readonly #answer: Answer
   #options: ExchangeOptions
   #controller: AbortController | undefined
   #body: ByteSource | undefined
   #continueOwed: boolean
-  #resume: (() => void) | undefined
-  #listensForDrain = false
-  #headFlushed = false
-  /** its client is not waited for any more */
-  #isGivenUp = false
-  /** a piece of the body goes out bit by bit, or was not sent to its end */
-  #isHalfWritten = false
   /** answered with 101: the connection carries bytes */
   #switched = false
   /** of these, one of kas' own, whose client opens it again */
   #isOwnSocket = false
-  /** of the answer's body; undefined: unknown, or there is none */
-  #expectedBytes: number | undefined
-  #sentBytes = 0
   /** of the connection, when it became a WebSocket of kas' own */
   #atOwnSocket = { read: 0, written: 0 }
 
@@ -76,7 +57,7 @@ export class Exchange {
     this.#response = response
     this.#options = options
     this.#continueOwed = options.expectsContinue ?? false
-    response.on('error', ignore) // a write after the client left: the connection's end is noticed
+    this.#answer = new Answer(response, connection, request.method === 'HEAD')
     connection.add(this)
   }
 
@@ -108,7 +89,7 @@ export class Exchange {
 
   /** Nothing could follow what has been sent. */
   get isHalfWritten(): boolean {
-    return this.#isHalfWritten
+    return this.#answer.isHalfWritten
   }
 
   /** of the answer; undefined: there is none yet */
@@ -125,7 +106,7 @@ export class Exchange {
       return { received: bytesRead - this.#atOwnSocket.read, sent: bytesWritten - this.#atOwnSocket.written }
     }
     if (upgrade && this.#switched) return { received: upgrade.receivedBytes, sent: upgrade.sentBytes }
-    return { received: this.#body?.bytes ?? 0, sent: this.request.method === 'HEAD' ? 0 : this.#sentBytes }
+    return { received: this.#body?.bytes ?? 0, sent: this.#answer.sentBytes }
   }
 
   /** of its body */
@@ -144,7 +125,7 @@ export class Exchange {
     this.#controller?.abort(reason)
     this.#body?.fail(reason)
     this.upgrade?.abandon(reason)
-    this.#resume?.()
+    this.#answer.giveUp()
   }
 
   /** Counts there, from now on, the bytes that wait in both directions. */
@@ -177,20 +158,18 @@ export class Exchange {
     return this.connection.socket.writableLength
   }
 
-  /** Sends what an upgraded connection has left, and closes it. */
+  /** Sends what an upgraded connection has left, and closes it. Resolves once the client has taken what kas holds. */
   async endUpgraded(): Promise<void> {
     const { upgrade } = this
-    if (upgrade) await this.untilTaken(upgrade.end(), this.unsentBytes)
+    if (!upgrade) return
+    const taken = upgrade.end()
+    this.connection.end(true)
+    await this.untilTaken(taken, this.unsentBytes)
   }
 
   /** Stops waiting for what is being written: the answer is about to be cut. */
   giveUp(): void {
-    this.#isGivenUp = true
-    this.#resume?.()
-  }
-
-  get #isOver(): boolean {
-    return this.#isGivenUp || this.signal.aborted
+    this.#answer.giveUp()
   }
 
   /** The body; a client that waits for 100 Continue gets it. */
@@ -208,11 +187,7 @@ export class Exchange {
    * @throws an Error of node if the head holds what HTTP forbids; another answer may still be begun
    */
   begin(code: number, head: ResponseHead): void {
-    this.#keepAliveOrNot()
-    this.#response.writeHead(code, head.statusText ?? http.STATUS_CODES[code] ?? '', head.headers)
-    const bodiless = this.request.method === 'HEAD' || code === 204 || code === 304
-    this.#expectedBytes = bodiless ? undefined : head.contentLength
-    process.nextTick(flushHead, this)
+    this.#answer.begin(code, head, this.#isLast)
   }
 
   /**
@@ -221,74 +196,44 @@ export class Exchange {
    * @throws KasError INVALID_MESSAGE if more is written than announced
    */
   write(chunk: Uint8Array): Promise<void> | undefined {
-    this.#headFlushed = true
-    this.#sentBytes += chunk.length
-    if (this.#expectedBytes !== undefined && this.#sentBytes > this.#expectedBytes) {
-      throw invalid('the answer is longer than its Content-Length')
-    }
-    if (chunk.length === 0) return undefined
-    if (chunk.length > pieceBytes && this.connection.isOfCrowd) return this.#writePieces(chunk)
-    if (this.#response.write(chunk) || this.#isOver) return undefined
-    if (!this.#listensForDrain) this.#response.on('drain', () => this.#resume?.())
-    this.#listensForDrain = true
-    return new Promise((resolve) => {
-      this.#resume = resolve
-    })
-  }
-
-  /** Each once the one before has been sent. */
-  async #writePieces(chunk: Uint8Array): Promise<void> {
-    this.#isHalfWritten = true
-    for (let at = 0; at < chunk.length && !this.#isOver; at += pieceBytes) {
-      const { promise, resolve } = Promise.withResolvers<void>()
-      this.#resume = resolve
-      this.#response.write(chunk.subarray(at, at + pieceBytes), () => resolve())
-      await promise
-    }
-    this.#isHalfWritten = this.#isOver
+    return this.#answer.write(chunk)
   }
 
   /** @throws KasError INVALID_MESSAGE if less was written than announced */
-  async end(): Promise<void> {
-    if (this.#expectedBytes !== undefined && this.#sentBytes < this.#expectedBytes) {
-      throw invalid('the answer is shorter than its Content-Length')
-    }
-    this.#headFlushed = true
-    if (!this.isRequestRead) await this.#discardRest()
-    this.#response.end()
+  end(): void {
+    this.#answer.checkLength()
+    this.#dropBody()
+    this.#answer.end()
   }
 
   /**
    * What was begun, an answer or the connection that it became, ends with these bytes. A client that does not take them in time
    * is cut.
    *
-   * @param isPatient - the time begins once it has taken them; what waits is counted until then
+   * @param isPatient - one that was upgraded: there is no time but that of its other ends
    */
   async endWith(bytes: Uint8Array, timeoutMs: number, isPatient = false): Promise<void> {
-    const ending = this.#switched ? this.connection.socket : this.#response
-    const { promise, resolve } = Promise.withResolvers<void>()
-    let deadline: NodeJS.Timeout | undefined
-    const setDeadline = () => {
-      deadline = setTimeout(() => this.cut(), timeoutMs)
+    const { socket } = this.connection
+    if (isPatient) {
+      socket.write(bytes)
+      return await this.endUpgraded()
     }
-    if (isPatient) ending.once('finish', setDeadline)
-    else setDeadline()
+    const ending = this.#switched ? socket : this.#response
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const deadline = setTimeout(() => this.cut(), timeoutMs)
     ending.once('close', resolve)
     if (ending.closed) resolve()
-    this.#sentBytes += bytes.length
-    this.#headFlushed = true
-    ending.end(bytes) // what a client still sends is read, and dropped: a reset would take the last bytes from it
-    await (isPatient ? this.untilTaken(promise, this.unsentBytes) : promise)
+    if (this.#switched) socket.end(bytes)
+    else this.#answer.end(bytes)
+    await promise
     clearTimeout(deadline)
   }
 
   /** An answer that kas makes itself. */
-  async answer(code: number, headers: string[], body: string | Uint8Array): Promise<void> {
-    this.#beginOwn(code, headers, Buffer.byteLength(body))
-    if (this.isRequestRead) return void this.#response.end(body)
-    this.#response.write(body)
-    await this.#discardRest()
-    this.#response.end()
+  answer(code: number, headers: string[], body: string | Uint8Array): void {
+    this.#answer.beginOwn(code, headers, Buffer.byteLength(body), this.#isLast)
+    this.#dropBody()
+    this.#answer.end(body)
   }
 
   /**
@@ -298,22 +243,11 @@ export class Exchange {
    * @returns whether the client has taken all of it within `timeoutMs`: if not it is cut, or has left
    */
   async answerInPieces(code: number, headers: string[], body: Uint8Array, timeoutMs: number): Promise<boolean> {
-    const response = this.#response
-    this.#beginOwn(code, headers, body.length)
+    this.#answer.beginOwn(code, headers, body.length, this.#isLast)
     this.#memory?.take(body.length) // until the call has ended
     const timer = setTimeout(() => this.cut(), timeoutMs)
-    try {
-      await this.#writePieces(body)
-      if (!this.isRequestRead) await this.#discardRest()
-      const { promise, resolve } = Promise.withResolvers<void>()
-      response.once('finish', resolve)
-      this.signal.addEventListener('abort', () => resolve(), { once: true })
-      response.end()
-      if (!response.writableFinished && !this.signal.aborted) await promise
-    } finally {
-      clearTimeout(timer)
-    }
-    return response.writableFinished
+    this.#dropBody()
+    return await this.#answer.endInPieces(body).finally(() => clearTimeout(timer))
   }
 
   /** Answers 101; from now on the connection carries bytes. */
@@ -351,10 +285,10 @@ export class Exchange {
       this.endWithReason(new KasError({ code: 'SHUTTING_DOWN' }))
       return
     }
-    const isHalfWritten = this.#isHalfWritten
+    const { isHalfWritten } = this
     this.leave(new KasError({ code: 'CANCELLED' }))
     if (isHalfWritten) this.cut()
-    else if (this.#switched) this.connection.socket.destroySoon()
+    else if (this.#switched) this.connection.end()
     else this.#response.end()
   }
 
@@ -365,11 +299,11 @@ export class Exchange {
   get leavesEarly(): 'watch' | 'log' | undefined {
     if (this.#isOwnSocket) return 'watch'
     if (!this.begun) return this.asked === 'log' ? 'log' : undefined // API servers answer with its first line
-    return this.#expectedBytes === undefined ? this.asked : undefined
+    return this.#answer.isOpen ? this.asked : undefined
   }
 
   get #isOpenWatch(): boolean {
-    return this.begun && this.#expectedBytes === undefined && this.asked === 'watch'
+    return this.#answer.isOpen && this.asked === 'watch'
   }
 
   /** Breaks an answer that was begun off, so that the client sees that it is not whole. */
@@ -388,8 +322,10 @@ export class Exchange {
       this.#giveHead()
       this.#memory?.close()
     }
-    if (this.#switched || this.#response.closed) end()
-    else this.#response.once('close', end)
+    const { closed, writableFinished } = this.#response
+    if (this.#switched || closed || (this.upgrade && writableFinished)) return void end()
+    this.#response.once('close', end)
+    if (this.upgrade) this.#response.once('finish', end) // node closes it with its connection alone
   }
 
   #giveHead(): void {
@@ -402,53 +338,12 @@ export class Exchange {
     return this.#isHandled
   }
 
-  #beginOwn(code: number, headers: string[], bytes: number): void {
-    this.#keepAliveOrNot()
-    headers.push('Content-Length', String(bytes))
-    this.#response.writeHead(code, http.STATUS_CODES[code] ?? '', headers) // a head that failed has left its text
-    this.#headFlushed = true
-    this.#sentBytes = bytes
+  get #isLast(): boolean {
+    return this.#options.leaving() || this.connection.closeWhenIdle || !this.isRequestRead
   }
 
-  #keepAliveOrNot(): void {
-    if (this.#options.leaving() || this.connection.closeWhenIdle || !this.isRequestRead) {
-      this.#response.shouldKeepAlive = false
-    }
-  }
-
-  /** Closing a connection with unread bytes would take the answer away from the client. */
-  async #discardRest(): Promise<void> {
-    if (this.#continueOwed) return // it may never come
-    if (!this.#headFlushed) this.#response.flushHeaders()
-    this.#body?.release()
-    const { request } = this
-    const { promise, resolve } = Promise.withResolvers<void>()
-    const timer = setTimeout(resolve, maxDiscardingMs)
-    let bytes = 0
-    request.on('data', (chunk: Buffer) => {
-      bytes += chunk.length
-      if (bytes > maxDiscardedBytes) resolve()
-    })
-    request.on('end', resolve)
-    this.#resume = resolve
-    if (!this.signal.aborted) await promise
-    clearTimeout(timer)
-  }
-
-  /** Called at the end of the turn in which the answer began. */
-  flush(): void {
-    if (this.#headFlushed || this.signal.aborted) return
-    this.#headFlushed = true
-    this.#response.flushHeaders()
+  /** What still comes of it is read once the answer is sent. */
+  #dropBody(): void {
+    if (!this.isRequestRead) this.#response.once('finish', () => this.#body?.release())
   }
 }
-
-function flushHead(exchange: Exchange): void {
-  exchange.flush()
-}
-
-function invalid(detail: string): KasError {
-  return new KasError({ code: 'INVALID_MESSAGE', detail })
-}
-
-function ignore(): void {}

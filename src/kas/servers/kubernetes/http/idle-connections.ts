@@ -10,9 +10,11 @@ export interface Owner {
 
 /** As kept connections are seen here; Connection is one. */
 export interface Kept {
-  readonly socket: Pick<Socket, 'destroySoon' | 'destroyed'>
+  readonly socket: Pick<Socket, 'destroyed'>
   /** undefined: nobody was let in */
   readonly owner: Owner | undefined
+  /** It is kept no longer. */
+  drop(): void
 }
 
 /** Of one agent's callers. */
@@ -23,7 +25,7 @@ interface Idle {
 }
 
 /**
- * Kept connections on which nothing runs, of each agent's callers. The longest idle of the caller who has most makes room:
+ * Kept connections on which nothing runs, also those whose clients are yet to close, of each agent's callers. The longest idle of the caller who has most makes room:
  * who opens very many costs the others none of theirs.
  */
 export class IdleConnections {
@@ -51,7 +53,7 @@ export class IdleConnections {
     const [longest] = largest(idle.byCaller.values())
     if (!longest) return
     this.delete(longest)
-    longest.socket.destroySoon()
+    longest.drop()
     this.#onClosed()
   }
 

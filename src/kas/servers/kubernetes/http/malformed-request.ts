@@ -1,4 +1,3 @@
-import type { Socket } from 'node:net'
 import { KasError } from '../../../../lib/errors.ts'
 import { errorAnswer } from '../response/error-answer.ts'
 import type { Connection } from './connection.ts'
@@ -27,8 +26,6 @@ const statusTexts: Record<number, string> = {
 const requestLine = /^([\w!#$%&'*+.^`|~-]{1,64}) [!-~]+ HTTP\/1\.[01]\r\n/
 /** of a request line, to know one */
 const maxLineBytes = 8192
-/** What a client still sends of what is refused is read, for so long and so much: a reset would take the answer from it. */
-const maxDiscarding = { ms: 1000, bytes: 2 * 1024 * 1024 } as const
 
 /** Undefined: the client only left. */
 export function malformed(error: ParserError): KasError | undefined {
@@ -64,28 +61,18 @@ export function refuseMalformed(connection: Connection, error: KasError, product
   const partial = [...exchanges].find((exchange) => !exchange.isRequestRead)
   if (partial?.begun) return void socket.destroy()
   if (partial) partial.leave(error)
-  if (exchanges.size === 0 || (partial && exchanges.size === 1)) answer(socket, error, product)
+  if (exchanges.size === 0 || (partial && exchanges.size === 1)) answer(connection, error, product)
   else if (partial) socket.destroy()
 }
 
-function answer(socket: Socket, error: KasError, product: string): void {
+function answer(connection: Connection, error: KasError, product: string): void {
+  const { socket } = connection
   if (!socket.writable) return void socket.destroy()
   const request = { failedAt: 'entry', accept: [], delivery: 'none', traceId: undefined, isDiscovery: false } as const
   const { code, headers, body } = errorAnswer(error, request)
   const lines = [`HTTP/1.1 ${code} ${statusTexts[code] ?? ''}`, `Server: ${product}`]
   for (let i = 0; i < headers.length; i += 2) lines.push(`${headers[i]}: ${headers[i + 1]}`)
   lines.push(`Content-Length: ${Buffer.byteLength(body)}`, 'Connection: close')
-  socket.end(`${lines.join('\r\n')}\r\n\r\n${body}`)
-  discardRest(socket)
-}
-
-function discardRest(socket: Socket): void {
-  let bytes = 0
-  const timer = setTimeout(() => socket.destroy(), maxDiscarding.ms)
-  socket.once('close', () => clearTimeout(timer))
-  socket.on('end', () => socket.destroySoon())
-  socket.on('data', (chunk: Buffer) => {
-    bytes += chunk.length
-    if (bytes > maxDiscarding.bytes) socket.destroy()
-  })
+  socket.write(`${lines.join('\r\n')}\r\n\r\n${body}`)
+  connection.end()
 }

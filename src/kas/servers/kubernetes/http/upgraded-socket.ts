@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import type { ByteMeter } from '../../../../lib/byte-budget.ts'
-import type { KasError } from '../../../../lib/errors.ts'
+import { KasError } from '../../../../lib/errors.ts'
 import { ByteSource } from './byte-source.ts'
 
 export interface UpgradedSocketOptions {
@@ -98,13 +98,13 @@ export class UpgradedSocket {
     })
   }
 
-  /** Sends what is left, then closes: once the client has taken it, or is abandoned. */
+  /** Nothing more is read of it. Resolves once its client has taken what kas holds, or it was abandoned. */
   async end(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#isEnding = true
-    this.#socket.once('close', resolve)
+    this.#source.fail(new KasError({ code: 'CANCELLED' }))
+    this.#socket.once('finish', resolve).once('close', resolve)
     if (this.#socket.closed) resolve()
-    this.#socket.destroySoon()
     await promise
   }
 }

@@ -16,6 +16,10 @@ class FakeSocket extends EventEmitter {
     this.destroyed = true
     this.emit('close')
   }
+
+  destroySoon(): void {
+    this.destroy()
+  }
 }
 
 function start() {

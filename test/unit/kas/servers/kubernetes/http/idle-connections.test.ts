@@ -7,8 +7,8 @@ function ground(max: number) {
   let counted = 0
   const idle = new IdleConnections(max, () => counted++)
   const keep = (name: string, callerKey: string, agentId = 42n): Kept => {
-    const socket = { destroyed: false, destroySoon: () => void closed.push(name) } as unknown as Kept['socket']
-    const kept = { socket, owner: { agentId: agentId as AgentId, callerKey } }
+    const owner = { agentId: agentId as AgentId, callerKey }
+    const kept = { socket: { destroyed: false }, owner, drop: () => void closed.push(name) }
     idle.add(kept)
     return kept
   }
