@@ -71,10 +71,15 @@ export function needsNoRetry({ entries, isWaitingForOthers }: RoundDone): boolea
   return !isWaitingForOthers && [...entries.values()].every(({ state }) => state !== 'failed')
 }
 
+/** A ConfigMap or a Secret stays until a rollout is over, of which nobody says that: it is asked about again. */
+export function waitsForRollout({ reasons }: RoundDone): boolean {
+  return [...reasons.values()].some(({ code }) => code === 'rolloutRuns')
+}
+
 /** What a round has done, and what it leaves. */
 export function roundDone(
   { commit, build, inventory: { entries }, live: { orphans }, ends, notes: noted }: AppliedCommit,
-  { decisions, digest, isWaitingForOthers, dependents }: FullPlan,
+  { decisions, digest, isWaitingForOthers, dependents, notes: planned }: FullPlan,
   pruned: readonly ObjectKey[],
   { id }: SourceOptions,
   claims: SourceClaims,
@@ -91,7 +96,7 @@ export function roundDone(
       return [text, reasonOf(decision, dependents?.get(text), key ? lossOf(key) : '')]
     }),
   )
-  const notes = [...build.notes, ...noted, ...wantedTwice(build, claims)]
+  const notes = [...build.notes, ...noted, ...planned, ...wantedTwice(build, claims)]
   const made = { ends, entries, pruned, orphans }
   return { kind: 'done', ...made, planDigest, awaitingApproval, reasons, isWaitingForOthers, notes }
 }

@@ -12,7 +12,7 @@ import type { RepositoryFile } from './manifests/manifest.ts'
 import { isAllApplied, lastGoodOf, type Outcome, type RoundDone, roundDone } from './outcome.ts'
 import { ApprovedPlan } from './prune/approved-plan.ts'
 import { isUndecided } from './prune/prune-plan.ts'
-import { planWithDependents, prune, pruneInput } from './prune/prune-stage.ts'
+import { fullPlan, prune, pruneInput } from './prune/prune-stage.ts'
 import type { SharedKinds } from './shared-kinds.ts'
 import { type FoundInCommit, SourceInventory, type SourceInventoryComponents } from './source-inventory.ts'
 import type { SourceOptions } from './source-options.ts'
@@ -128,7 +128,7 @@ async function runRound(
     const { ends, notes } = await applyCommit({ ...api, clock, claims }, applying, source, live, signal)
     const applied = { ...input, build, inventory, live, ends, notes: [...input.leftOut, ...notes] }
     const left = pruneInput(applied, claims)
-    const plan = await planWithDependents(api, left, source, signal)
+    const plan = await fullPlan(api, left, source, signal)
     const isOpen =
       plan.isWaitingForOthers || isUndecided(plan) || left.failed?.isAll === true || input.mayHaveCallsInFlight
     const pruning = { plan, entries: left.entries, inventory, approval, isOpen, superseded, onStep }

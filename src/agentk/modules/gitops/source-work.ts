@@ -11,7 +11,7 @@ import { type GitopsMetrics, resultOf } from './gitops-metrics.ts'
 import type { AbsentObject } from './live/absent-objects.ts'
 import { problemText } from './manifests/manifest.ts'
 import { followObjects, type ObjectSet, type ObjectsStreamComponents } from './objects-stream.ts'
-import { isAllApplied, needsNoRetry, type Outcome, type RoundDone } from './outcome.ts'
+import { isAllApplied, needsNoRetry, type Outcome, type RoundDone, waitsForRollout } from './outcome.ts'
 import type { RoundInput, Step } from './reconcile.ts'
 import type { Next, ReconcileQueue } from './reconcile-queue.ts'
 import { type ReadSource, type SourceOptions, sourceOptions, unresolvedId } from './source-options.ts'
@@ -280,7 +280,7 @@ function nextOf(outcome: Outcome): Next {
   if (outcome.kind === 'refused') return outcome.isWaitingForOthers ? 'waitingForOthers' : 'idle'
   if (outcome.kind === 'dryRun') return outcome.ends.some(({ end }) => end.kind === 'failed') ? 'backoff' : 'idle'
   if (outcome.isWaitingForOthers) return 'waitingForOthers'
-  return isComplete(outcome) ? 'idle' : 'backoff'
+  return isComplete(outcome) && !waitsForRollout(outcome) ? 'idle' : 'backoff'
 }
 
 /** Nothing of it is to be tried again. */

@@ -29,6 +29,8 @@ const states = {
   sourceUnread: 'waits',
   partialChart: 'waits',
   pruneOff: 'waits',
+  /** of a ConfigMap or a Secret */
+  rolloutRuns: 'waits',
   /** another tool would run it as a hook: an earlier version of agentk has made it */
   hookNotRun: 'waits',
   /** of what goes with a namespace, or with the definition of its kind */
@@ -47,8 +49,8 @@ export interface Blocked {
   readonly code: BlockCode
   /** for people */
   readonly text: string
-  /** it is decided anew once all other sources have claimed what they want */
-  readonly until?: 'othersKnown'
+  /** it is decided anew once all other sources have claimed what they want, or in a while */
+  readonly until?: 'othersKnown' | 'rolloutOver'
 }
 
 export type PruneOptions = Pick<
@@ -83,6 +85,8 @@ export interface PruneContext {
   readonly newOwner: (key: ObjectKey) => string | undefined
   /** why it is not known yet whether there is one */
   readonly unread: (key: ObjectKey) => string | undefined
+  /** what Pods of an earlier commit use: why it stays. Absent: nobody was asked */
+  readonly inUse?: (key: ObjectKey) => string | undefined
 }
 
 type Blocker = (entry: InventoryEntry, live: LiveObject, context: PruneContext) => Blocked | undefined
@@ -152,6 +156,11 @@ const partialChart: Blocker = (_, __, { isChartPartial }) =>
 
 const pruneOff: Blocker = (_, __, { options: { prune } }) => block(!prune, 'pruneOff', 'prune: false')
 
+const rolloutRuns: Blocker = ({ key }, _, { inUse }) => {
+  const reason = inUse?.(key)
+  return reason === undefined ? undefined : { code: 'rolloutRuns', text: reason, until: 'rolloutOver' }
+}
+
 /** The first that speaks decides. */
 const blockers: readonly Blocker[] = [
   detached,
@@ -169,6 +178,7 @@ const blockers: readonly Blocker[] = [
   sourceUnread,
   partialChart,
   pruneOff,
+  rolloutRuns,
 ]
 
 /** @param live - undefined: it is not there; null: it cannot be read now */

@@ -96,6 +96,14 @@ export function parentsOf({ decisions }: PrunePlan, entries: readonly InventoryE
   return entries.flatMap(({ key }) => (isParent(key) && goes(decisions.get(keyText(key))) ? [key] : []))
 }
 
+/** ConfigMaps and Secrets that a plan lets go, perhaps with approval: Pods may use them still. */
+export function configurationOf({ decisions }: PrunePlan, entries: readonly InventoryEntry[]): readonly ObjectKey[] {
+  return entries.flatMap(({ key }) => {
+    const isConfiguration = key.group === '' && (key.kind === 'ConfigMap' || key.kind === 'Secret')
+    return isConfiguration && goes(decisions.get(keyText(key))) ? [key] : []
+  })
+}
+
 function decide(entry: InventoryEntry, input: PruneInput, context: PruneContext): PruneDecision {
   const live = input.live.get(keyText(entry.key))
   if (live && isForgotten(entry, live, input, context)) return { kind: 'forget' }
@@ -142,10 +150,10 @@ function unusual(
   decisions: ReadonlyMap<string, PruneDecision>,
   { pruneLimit }: PruneOptions,
 ): ApprovalReason | undefined {
-  // what waits for others goes later, perhaps: in two parts it is no less
+  // what waits for others, or for a rollout, goes later, perhaps: in two parts it is no less
   const count = entries.filter(({ key }) => {
     const decision = decisions.get(keyText(key))
-    return goes(decision) || waitsForOthers(decision)
+    return goes(decision) || (decision?.kind === 'blocked' && decision.blocked.until !== undefined)
   }).length
   if (isRemoval) return { code: 'sourceRemoved', text: 'its source has left the configuration' }
   if (wantedSize === 0) return { code: 'nothingWanted', text: 'the commit wants nothing at all' }
@@ -248,7 +256,7 @@ export function isUndecided({ decisions }: PrunePlan): boolean {
   return [...decisions.values()].some((decision) => {
     if (decision.kind !== 'blocked') return false
     const { code } = decision.blocked
-    return ['failed', 'planned'].includes(stateOf(decision.blocked)) || code === 'commitFailed'
+    return ['failed', 'planned'].includes(stateOf(decision.blocked)) || ['commitFailed', 'rolloutRuns'].includes(code)
   })
 }
 

@@ -11,7 +11,8 @@ import type { ApprovedPlan } from './approved-plan.ts'
 import { Deleter, type DeleterComponents, type DeleterOptions, type DeletionListener } from './deleter.ts'
 import { DependentsOfPlan } from './dependents.ts'
 import { failedCommit } from './failed-commit.ts'
-import { type PruneInput, type PrunePlan, parentsOf, planPrune, uidsThatGo } from './prune-plan.ts'
+import { configurationOf, type PruneInput, type PrunePlan, parentsOf, planPrune, uidsThatGo } from './prune-plan.ts'
+import { rolloutUses } from './rollouts.ts'
 
 /** What is known of a commit once it is applied. */
 export interface AppliedCommit {
@@ -53,27 +54,40 @@ export function pruneInput(applied: AppliedCommit, claims: SourceClaims): PruneI
 
 /** A plan, with what is to be asked again right before a namespace or a definition goes. */
 export interface FullPlan extends PrunePlan, Pick<PruneInput, 'dependents'> {
+  /** what users are to know of it */
+  readonly notes: readonly string[]
   /** @returns why it is not to go; undefined: it is */
   readonly checkParent: (key: ObjectKey, signal: AbortSignal) => Promise<string | undefined>
 }
 
-/** A plan says all that goes by it, whoever has made that. */
-export async function planWithDependents(
-  { scanLane, kinds: shared }: { readonly scanLane: ApiLane; readonly kinds: SharedKinds },
-  left: PruneInput,
+interface PlanComponents {
+  readonly scanLane: ApiLane
+  readonly accountLane: ApiLane
+  readonly kinds: SharedKinds
+}
+
+/** A plan says all that goes by it, whoever has made that; what running Pods use stays. */
+export async function fullPlan(
+  { scanLane, accountLane, kinds: shared }: PlanComponents,
+  input: PruneInput,
   source: SourceOptions,
   signal: AbortSignal,
 ): Promise<FullPlan> {
-  const plan = planPrune(left, source)
+  const first = planPrune(input, source)
+  const going = configurationOf(first, input.entries)
+  const rollouts = { lanes: [scanLane, accountLane], kinds: () => shared.current(signal) }
+  const { uses, notes } = await rolloutUses(rollouts, { going, wanted: input.wanted }, signal)
+  const left: PruneInput = { ...input, inUse: (key) => uses.get(keyText(key)) }
+  const plan = uses.size > 0 ? planPrune(left, source) : first
   const parents = parentsOf(plan, left.entries)
-  if (parents.length === 0) return { ...plan, checkParent: async () => undefined }
+  if (parents.length === 0) return { ...plan, notes, checkParent: async () => undefined }
   const listing = new DependentsOfPlan({ lane: scanLane, kinds: (asking) => shared.read(asking) }, uidsThatGo(plan))
   const dependents = await listing.list(parents, signal)
   const checkParent = async (key: ObjectKey, checking: AbortSignal) => {
     const planned = dependents.get(keyText(key))
     return planned && 'seen' in planned ? await listing.cameSince(key, planned, checking) : undefined
   }
-  return { ...planPrune({ ...left, dependents }, source), dependents, checkParent }
+  return { ...planPrune({ ...left, dependents }, source), notes, dependents, checkParent }
 }
 
 interface PruneStep {

@@ -126,6 +126,7 @@ const kept: [what: string, given: Case, code: BlockCode, text: RegExp][] = [
     /outside the namespaces/,
   ],
   ['another source wants it', { input: { newOwner: () => '42-8' } }, 'newOwner', /42-8/],
+  ['Pods use it', { input: { inUse: () => 'Pods of web-1' } }, 'rolloutRuns', /web-1/],
   ['another source may want it', { input: { unread: () => 'who knows' } }, 'sourceUnread', /who knows/],
   ['the chart may want it', { input: { isChartPartial: true } }, 'partialChart', /the chart may want it/],
   [
@@ -275,11 +276,13 @@ t.test('what others may want stays, and all that would have gone with it', async
   t.equal(planOf(entries, { input: { unread, live: new Map() } }).isWaitingForOthers, false, 'nothing of it is there')
 })
 
-t.test('what waits for others counts: two parts of a plan are no less than one', async (t) => {
+t.test('what waits for others, or for a rollout, counts: two parts of a plan are no less than one', async (t) => {
   const entries = ['a', 'b', 'c', 'd'].map((name) => entry(name))
   const unread = ({ name }: { name: string }) => (name < 'c' ? 'who knows' : undefined)
-  const { decisions } = planOf(entries, { input: { inventorySize: 7, unread } })
-  t.match(decisions.get('/ConfigMap/shop/d'), { kind: 'confirm', reason: { text: /prune_limit: 4 of 7/ } })
+  for (const input of [{ unread }, { inUse: unread }]) {
+    const { decisions } = planOf(entries, { input: { inventorySize: 7, ...input } })
+    t.match(decisions.get('/ConfigMap/shop/d'), { kind: 'confirm', reason: { text: /prune_limit: 4 of 7/ } })
+  }
 })
 
 t.test('what goes with a namespace that waits for others counts too', async (t) => {
