@@ -12,12 +12,13 @@ import type { LiveObject } from '../live/live-object.ts'
 import { marked, replaceAnnotation } from '../manifests/annotations.ts'
 import { leftAlone } from '../manifests/left-alone.ts'
 import { lossOfReplaced, withLoss } from '../manifests/losses.ts'
-import type { Manifest } from '../manifests/manifest.ts'
+import { type Manifest, mayHaveField } from '../manifests/manifest.ts'
 import { isParent } from '../manifests/parents.ts'
 import type { Applier, ApplyOutcome, ApplyRequest } from './applier.ts'
 import { isStateless } from './health-gate.ts'
 import { kindOrder } from './kind-order.ts'
 import { absentOf } from './lacked.ts'
+import { ownerProblem } from './owners.ts'
 import { type ApplyProblem, refusal } from './refusal.ts'
 import { bringAgain, isReplaceable } from './replacement.ts'
 import type { Undone } from './take-over.ts'
@@ -286,6 +287,10 @@ export class ApplyRun {
       return failed({ kind: 'invalid', text: 'it is encrypted by SOPS, which is not decrypted here' })
     const uid = entries.get(text)?.uid ?? ''
     try {
+      const orphaned =
+        mayHaveField(manifest, 'ownerReferences') &&
+        (await ownerProblem({ lane: this.#components.lane, kinds }, { key, object }, this.#signal))
+      if (orphaned) return problemOf(orphaned)
       const outcome = await this.#applyOrReplace({ key, kind, object, live: found, uid })
       if ('problem' in outcome) {
         const { problem } = outcome
