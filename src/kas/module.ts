@@ -111,6 +111,8 @@ export interface OwnEndpoint {
   readonly path: string
   /** others: METHOD_NOT_ALLOWED */
   readonly methods: readonly string[]
+  /** Its answers may have some MiB: few are made at once. */
+  readonly isLong?: true
   /** @throws KasError, answered as for other requests */
   serve(request: OwnRequest): Promise<OwnAnswer>
   /** What a request gets that asks for an upgrade; absent: what others get. */

@@ -23,6 +23,7 @@ export function ownLinesEndpoint(log: Pick<ReplicaLog, 'read'>): OwnEndpoint {
   return {
     path: '/log',
     methods: ['GET'],
+    isLong: true,
     async serve({ who, query }) {
       if (!who || who.isJob) {
         const detail = 'kas shows lines of the access log to users, not to CI jobs: use a token of your own'

@@ -15,6 +15,7 @@ import { greedyWatches } from './attacks/greedy-watches.ts'
 import { gzip } from './attacks/gzip.ts'
 import { halfMessages } from './attacks/half-messages.ts'
 import { halfWebSockets } from './attacks/half-websockets.ts'
+import { heavyAnswers } from './attacks/heavy-answers.ts'
 import { heavyCommits } from './attacks/heavy-commits.ts'
 import { heavyStates } from './attacks/heavy-states.ts'
 import { idleCallers } from './attacks/idle-callers.ts'
@@ -73,6 +74,7 @@ export const attacks: readonly Attack<unknown>[] = [
   deltaBomb,
   heavyCommits,
   heavyStates,
+  heavyAnswers,
   greedyWatches,
   greedyStreams,
   greedyIdentities,

@@ -6,6 +6,7 @@ import { framePrefix } from '../../../src/proto/grpc/frames.ts'
 import type { Attack } from '../attack.ts'
 import { dialStreams } from '../raw-streams.ts'
 import { EvilUser, type Stage } from '../stage.ts'
+import { evilId } from '../tenants.ts'
 
 interface Size {
   /** by each replica */
@@ -24,8 +25,9 @@ const encoded = (init: MessageInitShape<typeof SourceStateSchema>) =>
 
 const framed = (bytes: Uint8Array) => Buffer.concat([framePrefix(bytes.length), bytes])
 
-/** As large as a state may be. */
-const full = Buffer.concat(Array.from({ length: sources }, (_, i) => framed(encoded({ source: `43-2-${i}`, trouble }))))
+/** As large as a state may be. @param agent - its id, which names of sources begin with */
+export const fullStates = (agent: number) =>
+  Buffer.concat(Array.from({ length: sources }, (_, i) => framed(encoded({ source: `${agent}-2-${i}`, trouble }))))
 
 const unknown = Buffer.concat(
   Array.from({ length: sources }, (_, i) => {
@@ -60,7 +62,7 @@ export const heavyStates: Attack<Size> = {
       )
     try {
       const refused = await Promise.all((await push(unknown)).map((stream) => stream.refused))
-      await push(full)
+      await push(fullStates(evilId))
       const answers = new Set<string>()
       for (let round = 0; round < rounds; round++) answers.add(await askAll(user, stage, signal))
       return { refusal: [...new Set(refused), ...answers].join('; '), end }

@@ -100,6 +100,7 @@ export function stateEndpoint(components: StateComponents): OwnEndpoint {
   return {
     path: '/gitops/state',
     methods: ['GET'],
+    isLong: true,
     serve: async ({ agentId, query }) => {
       const isFresh = query?.get('fresh')?.[0] === 'true'
       const [commit = ''] = query?.get('commit') ?? []

@@ -6,6 +6,7 @@ import { SharedRates } from '../../../lib/shared-rate.ts'
 import { SharedRooms } from '../../../lib/shared-room.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
 import type { Impersonation } from '../../../proto/http/http-message.ts'
+import type { ReplicaMemory } from '../../memory/replica-memory.ts'
 import type { OwnCaller, OwnEndpoint } from '../../module.ts'
 import type { Access } from './authorization/authorize.ts'
 import type { Credentials } from './authorization/credentials.ts'
@@ -13,6 +14,7 @@ import type { OpenSession } from './authorization/sessions.ts'
 import { boundedBody, checkLength } from './http/bounded-body.ts'
 import type { Exchange } from './http/exchange.ts'
 import type { RequestOutcome } from './http/metrics.ts'
+import { LongAnswers } from './long-answers.ts'
 import { OwnSockets, type OwnSocketsComponents, type OwnSocketsOptions, type OwnWebSocket } from './own-sockets.ts'
 import type { Progress } from './progress.ts'
 import type { RequestHead } from './request/request-head.ts'
@@ -26,6 +28,7 @@ export interface OwnEndpointsComponents extends OwnSocketsComponents {
   readonly webSocketTokens: Pick<WebSocketTokens, 'seal'> | undefined
   readonly watches: Pick<WatchApi, 'accept'>
   readonly endpoints: readonly OwnEndpoint[]
+  readonly memory: Pick<ReplicaMemory, 'tenants'>
 }
 
 /** A token for a WebSocket, watches over one (doc/reference/tunnel-protocol.md 6.8), or what was handed in. */
@@ -61,6 +64,7 @@ export class OwnEndpoints {
   readonly #running: SharedRooms<AgentId>
   /** of each agent: bytes of these answers. What a caller has over delays that caller's next one; jobs count for their user */
   readonly #answered: SharedRates<AgentId>
+  readonly #long = new LongAnswers()
   /** of `endpoints` that have any */
   readonly #upgrades: ReadonlyMap<OwnEndpoint, OwnSockets>
   /** of each agent: WebSockets of `endpoints` */
@@ -178,13 +182,16 @@ export class OwnEndpoints {
     const { key, userKey: payer = key } = caller
     const waitMs = () => answered.msUntilPaid(payer)
     for (let ms = waitMs(); ms > 0; ms = waitMs()) await clockDelay(this.#components.clock, ms, signal)
-    const answer = endpoint.serve({
-      ...callerOf(call),
-      method: exchange.request.method as string,
-      query: new Map(target.query),
-      body: boundedBody(exchange, head.contentLength, { maxBytes, timeoutMs, signal }),
-      signal,
-    })
+    const serve = () =>
+      endpoint.serve({
+        ...callerOf(call),
+        method: exchange.request.method as string,
+        query: new Map(target.query),
+        body: boundedBody(exchange, head.contentLength, { maxBytes, timeoutMs, signal }),
+        signal,
+      })
+    const tenant = this.#components.memory.tenants.of(agentId)
+    const answer = endpoint.isLong ? this.#long.make(tenant, payer, signal, serve) : serve()
     const { status, mediaType, body } = await abortable(answer, signal)
     if (body.length > maxOwnAnswerBytes) throw new Error(`the answer of ${endpoint.path} has ${body.length} bytes`)
     answered.take(payer, body.length)
