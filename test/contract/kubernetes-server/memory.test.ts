@@ -1,6 +1,7 @@
 import t, { type Test } from 'tap'
 import type { AgentId, Call } from '../../../src/call/call.ts'
 import { ReplicaMemory } from '../../../src/kas/memory/replica-memory.ts'
+import type { KubernetesServerComponents } from '../../../src/kas/servers/kubernetes/kubernetes-server.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { abortable } from '../../../src/lib/signals.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -14,7 +15,7 @@ const [ada, bob] = ['good', 'bob'].map((token) => `Authorization: Bearer pat:42:
 const full = /^HTTP\/1\.1 429 .*This replica of kas has \d+ MiB for connections and calls/s
 
 /** @param callersBytes - a connection takes 8 KiB here, and a call on it 16 KiB and three times its head */
-async function ground(t: Test, callersBytes: number) {
+async function ground(t: Test, callersBytes: number, more: Partial<KubernetesServerComponents> = {}) {
   const waiting = new Set<Call>()
   const agent = { isSilent: true }
   let begun = 0
@@ -29,7 +30,11 @@ async function ground(t: Test, callersBytes: number) {
     }
   }
   const memory = new ReplicaMemory({ unreadBytes: 1024 * KiB, callersBytes })
-  const { server, port, count } = await startServer(forward, {}, undefined, { directory: directoryWithBob, memory })
+  const { server, port, count } = await startServer(forward, {}, undefined, {
+    directory: directoryWithBob,
+    memory,
+    ...more,
+  })
   t.teardown(() => server.stop(AbortSignal.abort()))
   const open = async (line: string, ...headers: string[]) => {
     const client = await RawClient.open(port)
@@ -92,6 +97,38 @@ t.test('connections on which nothing runs go first', async (t) => {
   const closed = kept.filter(({ ended }) => ended !== undefined).length
   t.ok(closed < kept.length, `${closed} of ${kept.length} connections were closed, no more than needed`)
   t.ok(bytes() <= 64 * KiB)
+})
+
+t.test('a connection counts for its first call, whatever kas itself has answered on it before', async (t) => {
+  const answer = async () => ({ status: 200, mediaType: 'text/plain', body: Buffer.from('all of it') })
+  const user = { id: 5n, username: 'ada' }
+  const { open, call, bytes, waiting } = await ground(t, 200 * KiB, {
+    userEndpoints: [{ path: '/agents', methods: ['GET'], admit: async () => ({ user, answer }) }],
+    signedEndpoints: [{ path: '/hooks/', methods: ['POST'], open: async () => answer }],
+  })
+  const direct = await call(ada)
+  const each = bytes()
+  direct.close()
+  await eventually(() => bytes() === 0)
+  for (const line of ['GET /k8s-proxy/agents', 'POST /k8s-proxy/hooks/x']) {
+    const client = await open(line, 'Content-Length: 0', ada)
+    await client.until(/all of it$/)
+    client.request('GET /k8s-proxy/version', ada)
+    await eventually(() => waiting.size === 1)
+    t.equal(bytes(), each, line)
+    client.close()
+    await eventually(() => bytes() === 0)
+  }
+  const calls: RawClient[] = []
+  while (!calls.at(-1)?.text.includes(' 429 ')) {
+    const client = await open('GET /k8s-proxy/agents', ada)
+    await client.until(/all of it$/)
+    calls.push(client)
+    const before = waiting.size
+    client.request('GET /k8s-proxy/version', ada)
+    await eventually(() => waiting.size > before || client.text.includes(' 429 '))
+  }
+  t.ok(calls.length <= 9, `${calls.length} calls, with their connections, fill the share`)
 })
 
 t.test('nothing is left of calls that have ended', async (t) => {

@@ -130,16 +130,18 @@ export class Connection implements Holder {
   }
 
   /**
-   * A caller of this agent was let in.
+   * A caller of this agent was let in. The first owns the connection; the first with a share counts it.
    *
-   * @param enterShare - the caller's share of the replica's memory; absent: the connection is not counted
+   * @param enterShare - the caller's share of the replica's memory; absent: the connection is not counted yet
    * @throws KasError REPLICA_MEMORY_FULL: it closes after the answer
    */
   letIn(agentId: AgentId, callerKey: string, enterShare?: () => Share): void {
-    if (this.#owner !== undefined || this.socket.destroyed) return
-    this.#owner = { agentId, callerKey }
-    this.#callers.add(agentId)
-    if (enterShare) this.#takeMemory(enterShare())
+    if (this.socket.destroyed) return
+    if (this.#owner === undefined) {
+      this.#owner = { agentId, callerKey }
+      this.#callers.add(agentId)
+    }
+    if (enterShare && !this.#share) this.#takeMemory(enterShare())
     for (const begin of this.#waiting.splice(0)) begin()
   }
 
