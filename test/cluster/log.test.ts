@@ -89,10 +89,10 @@ t.test(
         return lines
       })
     for (const { name, socket, port } of replicas) {
-      const all = await complete(() => runKas(['log', '--json', '--socket', socket], ''), wanted.length)
+      const all = await complete(() => runKas(['log', '-o', 'json', '--socket', socket], ''), wanted.length)
       t.strictSame(callsOf(all), wanted.toSorted(), name)
       const file = await kubeconfig('ada', port('Kubernetes API'))
-      const own = await complete(() => runKas(['log', '--json', '--kubeconfig', file], ''), replicas.length)
+      const own = await complete(() => runKas(['log', '-o', 'json', '--kubeconfig', file], ''), replicas.length)
       t.strictSame(callsOf(own), wanted.filter((one) => one.startsWith('ada ')).sort(), name)
       const { stdout } = await runKas(['log', '--kubeconfig', file], '')
       t.match(stdout, /ada {2}agent 44 {2}(?:refused {2})?delete pods shop\/at-kas-0 {2}40[13] {2}failed/)

@@ -168,8 +168,8 @@ git add . && git -c user.name=a -c user.email=a@localhost commit -qm a && git pu
   })
 
   await t.test('it reads a repository', async (t) => {
-    const agents = 'kas agents --server https://localhost:8154 --ca tls.crt --token-file ada.token --json'
-    t.match(JSON.parse(await typed(agents)), { agents: [{ name: 'east' }], unread: 0 })
+    const agents = 'kas agents --server https://localhost:8154 --ca tls.crt --token-file ada.token -o json'
+    t.match(JSON.parse(await typed(agents)), { items: [{ name: 'east' }], unread: 0 })
   })
 
   await t.test('killed, it is started again', async (t) => {

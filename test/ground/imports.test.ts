@@ -70,7 +70,7 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/modules/*':
     'lib call proto proto/decode.ts proto/gen proto/gitops proto/views proto/wire proto/grpc proto/http membership kas/agent.ts kas/module.ts kas/agent-config kas/directory kas/peers kas/repositories | @bufbuild/protobuf prom-client',
   'kas/module-schemas.ts': 'lib kas/agent-config kas/modules/*',
-  'kas/command': 'lib | zod',
+  'kas/command': 'lib | yaml zod',
   'kas/cli':
     'lib proto/gitops membership/discovery kas/access-log kas/command kas/modules/*/cli kas/module-schemas.ts kas/agent.ts kas/agent-config kas/config kas/directory kas/observability kas/peers kas/repositories kas/servers kas/servers/ops-socket kas/sessions | @kubernetes/client-node ws yaml zod',
   kas: 'lib lib/tracing/otlp-tracing.ts call ring proto proto/* membership kas/* | @bufbuild/protobuf',

@@ -48,7 +48,7 @@ const options = {
 export type Flags = ReturnType<typeof parseArgs<{ options: typeof options }>>['values']
 
 export const usage = `Usage: agentk --kas-address=<address> [--token-file=<file>]
-       agentk doctor [--output json] [--idle SECONDS]    with the same flags, by default those of agentk in this container: says what is wrong between here, kas and the cluster, and what to do
+       agentk doctor [-o json] [--idle SECONDS]    with the same flags, by default those of agentk in this container: says what is wrong between here, kas and the cluster, and what to do
 
 Keeps tunnels from a cluster to kas, through which kas reaches the cluster's API server.
 

@@ -34,9 +34,9 @@ const strange = /[^\x21-\x7e]/
 /**
  * `agentk doctor`: what is wrong between this pod, kas and the cluster. It registers nothing.
  *
- * @param args - agentk's own, `--output json` and `--idle SECONDS`
+ * @param args - agentk's own, `-o json` and `--idle SECONDS`
  * @returns the exit code: 1 if a check has failed
- * @throws UsageError for another `--output`, or an `--idle` that is no such number
+ * @throws UsageError for another `-o`, or an `--idle` that is no such number
  */
 export async function doctor(
   args: readonly string[],
@@ -53,16 +53,17 @@ export async function doctor(
     readonly stdout: TextStream
   },
 ): Promise<number> {
-  const output = taken(args, 'output')
-  const idle = taken(output.rest, 'idle')
+  const output = taken(args, ['--output', '-o'])
+  const idle = taken(output.rest, ['--idle'])
   const isJson = output.value === 'json'
-  if (!isJson && (output.value ?? 'text') !== 'text') {
-    throw new UsageError(`--output "${output.value}": allowed is text or json`)
+  if (!isJson && (output.value ?? 'table') !== 'table') {
+    throw new UsageError(`-o ${output.value}: allowed is table, json`)
   }
   const asked = { env, version, running, idleSeconds: secondsOf(idle.value) }
   const findings = boundedFindings(await findingsOf(idle.rest, asked))
   const failures = failuresOf(findings)
-  new PrintableOutput(stdout).write(isJson ? `${printableJson({ findings, failures }, 2)}\n` : findingsText(findings))
+  const report = { apiVersion: 'kas/v1', kind: 'DoctorReport', findings, failures }
+  new PrintableOutput(stdout).write(isJson ? `${printableJson(report, 2)}\n` : findingsText(findings))
   return failures > 0 ? 1 : 0
 }
 
@@ -71,13 +72,13 @@ interface Taken {
   readonly rest: readonly string[]
 }
 
-/** Takes `--name value` or `--name=value` out of flags that are agentk's own. */
-function taken(args: readonly string[], name: string): Taken {
-  const flag = `--${name}`
-  const at = args.findIndex((arg) => arg === flag || arg.startsWith(`${flag}=`))
+/** Takes `--name value` or `--name=value` out of flags that are agentk's own. @param flags - of one option, with dashes */
+function taken(args: readonly string[], flags: readonly string[]): Taken {
+  const at = args.findIndex((arg) => flags.includes(arg.replace(/=.*/s, '')))
   if (at < 0) return { value: undefined, rest: args }
-  const isJoined = args[at] !== flag
-  const value = isJoined ? args[at]?.slice(flag.length + 1) : (args[at + 1] ?? '')
+  const { [at]: arg = '' } = args
+  const isJoined = arg.includes('=')
+  const value = isJoined ? arg.slice(arg.indexOf('=') + 1) : (args[at + 1] ?? '')
   return { value, rest: args.filter((_, i) => i !== at && (isJoined || i !== at + 1)) }
 }
 

@@ -1,5 +1,6 @@
 import { nearestName } from '../../lib/nearest-name.ts'
 import { type Command, parsedArgs, textOption, UsageError } from '../command/command.ts'
+import { outputs } from '../command/output.ts'
 import { agentCreate, userCreate } from './create.ts'
 import type { DirectoryCommand, DirectoryResult } from './directory-command.ts'
 import { directoryHelp, overviewHelp } from './directory-help.ts'
@@ -78,6 +79,7 @@ function runnable(words: string, command: DirectoryCommand): Command {
   return {
     usage: command.usage,
     options,
+    ...('output' in options && { outputs }),
     async run(args, { io, clock }) {
       const behind = args.slice(words.split(' ').length - 1)
       const { values, positionals } = parsedArgs({ args: behind, options, allowPositionals: true }, command.hints)

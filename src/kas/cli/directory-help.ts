@@ -1,3 +1,4 @@
+import { outputs } from '../command/output.ts'
 import type { DirectoryCommand } from './directory-command.ts'
 
 /** Explains each option: the form of a value, and what it does. Some commands explain one in words of their own. */
@@ -15,9 +16,9 @@ const explained: Readonly<Record<string, readonly [form: string, text: string]>>
   git: ['URL', 'adds the project too, with this repository'],
   'git-credentials': ['FILE', 'of --git with https: user:password, or a token alone'],
   job: ['ID', 'a token of this CI job'],
-  json: ['', 'in place of text'],
   keep: ['TIME', 'the old token stays valid for so long, such as 7d (default: it is void at once)'],
   namespace: ['NAME', 'the namespace of the context'],
+  output: ['FORMAT', `${outputs.join(', ').replace(/, (?=[^,]*$)/, ' or ')} (default: table)`],
   pipeline: ['ID', 'the pipeline of the job'],
   project: ['PATH', 'the full path of the project of the agent'],
   role: ['PATH=ROLE', 'a role in a project or group, may be repeated'],
@@ -69,9 +70,9 @@ const exitCodes = '  exit code: 0 done, 1 it failed, 2 the command line is wrong
 
 /** @param words - of the command: `agent create` */
 export function directoryHelp(words: string, command: DirectoryCommand): string {
-  const own = Object.keys(command.options).map((name) => {
+  const own = Object.entries(command.options).map(([name, { short }]) => {
     const [form = '', text = ''] = others[words]?.[name] ?? explained[name] ?? []
-    return [`--${name}${form === '' ? '' : ` ${form}`}`, text] as const
+    return [`${short === undefined ? '' : `-${short}, `}--${name}${form === '' ? '' : ` ${form}`}`, text] as const
   })
   return `${headOf(command)}${linesOf([...own, ...common])}${exitCodes}`
 }

@@ -1,7 +1,8 @@
 import type { Clock } from '../../lib/clock.ts'
-import { printable, printableJson } from '../../lib/printable.ts'
+import { printable } from '../../lib/printable.ts'
 import { endsSoon } from '../../lib/token-end.ts'
 import { required, textOption } from '../command/command.ts'
+import { type Data, dataText, outputHints, outputOf, outputOption, outputs } from '../command/output.ts'
 import { textTable } from '../command/text-table.ts'
 import type { DirectoryContents } from '../directory/file/directory-contents.ts'
 import type { DirectoryTree } from '../directory/file/directory-schema.ts'
@@ -11,16 +12,16 @@ import { agentNamed, projectNamed, userNamed } from './named-entries.ts'
 import { hashOf, shortHash } from './short-hash.ts'
 import { hashFrom, tokenBeginning } from './token.ts'
 
-/** What the directory file says, for people and as JSON; no secret is in it. */
+/** What the directory file says, for people and for programs; no secret is in it. */
 
-const json = { json: { type: 'boolean' } } as const
 const project = { project: { type: 'string' } } as const
 
 /** `kas agent list` */
 export const agentList: DirectoryCommand = {
-  usage: 'agent list [--project PATH] [--json]',
+  usage: 'agent list [--project PATH] [-o FORMAT]',
   summary: 'prints the agents',
-  options: { ...project, ...json },
+  options: { ...project, ...outputOption },
+  hints: outputHints,
   positionals: 0,
   async run({ values, directory, clock }) {
     const path = textOption(values, 'project')
@@ -32,22 +33,26 @@ export const agentList: DirectoryCommand = {
         id: Number(id),
         name,
         project: its.path,
-        tokens: tokens.get(Number(id)) ?? 0,
+        tokenCount: tokens.get(Number(id)) ?? 0,
       }))
-    if (values.json) return jsonLine(agents)
-    const rows = agents.map((each) => [each.id, each.name, each.project, each.tokens])
     const ids = new Set(agents.map(({ id }) => id))
     const isShown = ({ kind, ownerId }: OfOwner) => kind === 'agent' && ownerId !== undefined && ids.has(ownerId)
-    const ending = endingLines(tokensOf(directory, isShown), clock)
-    return `${tableOr('no agents', [['ID', 'AGENT', 'PROJECT', 'TOKENS'], ...rows])}${ending}`
+    const table = () => {
+      const rows = agents.map((each) => [each.id, each.name, each.project, each.tokenCount])
+      const ending = endingLines(tokensOf(directory, isShown), clock)
+      return `${tableOr('no agents', [['ID', 'AGENT', 'PROJECT', 'TOKENS'], ...rows])}${ending}`
+    }
+    const names = agents.map(({ name }) => nameOf('agent', name))
+    return await print(values, { kind: 'AgentList', fields: { items: agents }, names, table })
   },
 }
 
 /** `kas agent show` */
 export const agentShow: DirectoryCommand = {
-  usage: 'agent show NAME [--project PATH] [--json]',
+  usage: 'agent show NAME [--project PATH] [-o FORMAT]',
   summary: 'prints an agent, and the tokens that it has',
-  options: { ...project, ...json },
+  options: { ...project, ...outputOption },
+  hints: outputHints,
   positionals: 1,
   async run({ values, positionals, directory, clock }) {
     const name = required(positionals[0], 'the NAME of the agent')
@@ -55,18 +60,21 @@ export const agentShow: DirectoryCommand = {
     const id = Number(agent.id)
     const reads = (directory.contents.reads.get(agent.id) ?? []).map(({ path }) => path)
     const tokens = tokensOf(directory, ({ kind, ownerId }) => kind === 'agent' && ownerId === id)
-    const shown = { id, name, project: agent.project.path, reads, tokens: tokens.map(tokenJson) }
-    if (values.json) return jsonLine(shown)
-    const lines = [`agent ${name}, id ${id}, of ${shown.project}`, ...reads.map((path) => `reads ${path}`)]
-    return `${linesOf(lines)}\n${tokenTable(tokens, clock)}`
+    const fields = { id, name, project: agent.project.path, reads, tokens: tokens.map(tokenFields) }
+    const table = () => {
+      const lines = [`agent ${name}, id ${id}, of ${fields.project}`, ...reads.map((path) => `reads ${path}`)]
+      return `${linesOf(lines)}\n${tokenTable(tokens, clock)}`
+    }
+    return await print(values, { kind: 'Agent', fields, names: [nameOf('agent', name)], table })
   },
 }
 
 /** `kas user list` */
 export const userList: DirectoryCommand = {
-  usage: 'user list [--json]',
+  usage: 'user list [-o FORMAT]',
   summary: 'prints the users, with their roles',
-  options: json,
+  options: outputOption,
+  hints: outputHints,
   positionals: 0,
   async run({ values, directory, clock }) {
     const { contents } = directory
@@ -74,56 +82,73 @@ export const userList: DirectoryCommand = {
       id,
       name: username,
       roles: roleTexts(contents, roles),
-      tokens: tokens.length,
+      tokenCount: tokens.length,
     }))
-    if (values.json) return jsonLine(users)
-    const rows = users.map(({ id, name, roles, tokens }) => [id, name, tokens, roles.join(', ') || '-'])
-    const ending = endingLines(
-      tokensOf(directory, ({ kind }) => kind === 'user'),
-      clock,
-    )
-    return `${tableOr('no users', [['ID', 'USER', 'TOKENS', 'ROLES'], ...rows])}${ending}`
+    const table = () => {
+      const rows = users.map(({ id, name, roles, tokenCount }) => [id, name, tokenCount, roles.join(', ') || '-'])
+      const ending = endingLines(
+        tokensOf(directory, ({ kind }) => kind === 'user'),
+        clock,
+      )
+      return `${tableOr('no users', [['ID', 'USER', 'TOKENS', 'ROLES'], ...rows])}${ending}`
+    }
+    const names = users.map(({ name }) => nameOf('user', name))
+    return await print(values, { kind: 'UserList', fields: { items: users }, names, table })
   },
 }
 
 /** `kas user show` */
 export const userShow: DirectoryCommand = {
-  usage: 'user show NAME [--json]',
+  usage: 'user show NAME [-o FORMAT]',
   summary: 'prints a user, the roles and the tokens',
-  options: json,
+  options: outputOption,
+  hints: outputHints,
   positionals: 1,
   async run({ values, positionals, directory, clock }) {
     const user = userNamed(directory, required(positionals[0], 'the NAME of the user'))
     const { roles: given } = directory.list('users').find(({ id }) => id === user.id) ?? {}
     const roles = roleTexts(directory.contents, given)
     const tokens = tokensOf(directory, ({ kind, ownerId }) => kind === 'user' && ownerId === user.id)
-    if (values.json) return jsonLine({ id: user.id, name: user.username, roles, tokens: tokens.map(tokenJson) })
-    const lines = [`user ${user.username}, id ${user.id}`, ...roles.map((role) => `role ${role}`)]
-    return `${linesOf(lines)}\n${tokenTable(tokens, clock)}`
+    const fields = { id: user.id, name: user.username, roles, tokens: tokens.map(tokenFields) }
+    const table = () => {
+      const lines = [`user ${user.username}, id ${user.id}`, ...roles.map((role) => `role ${role}`)]
+      return `${linesOf(lines)}\n${tokenTable(tokens, clock)}`
+    }
+    return await print(values, { kind: 'User', fields, names: [nameOf('user', user.username)], table })
   },
 }
 
 /** `kas token list` */
 export const tokenList: DirectoryCommand = {
-  usage: 'token list [--agent NAME [--project PATH] | --user NAME] [--json]',
+  usage: 'token list [--agent NAME [--project PATH] | --user NAME] [-o FORMAT]',
   summary: 'prints whose tokens there are, how they are called, and when they end',
-  options: { agent: { type: 'string' }, ...project, user: { type: 'string' }, ...json },
+  options: { agent: { type: 'string' }, ...project, user: { type: 'string' }, ...outputOption },
+  hints: outputHints,
   positionals: 0,
   async run(context) {
     const tokens = tokensOf(context.directory, ownerOption(context))
-    return context.values.json ? jsonLine(tokens.map(tokenJson)) : tokenTable(tokens, context.clock)
+    const table = () => tokenTable(tokens, context.clock)
+    const names = tokens.map(({ token }) => nameOf('token', shortHash(token)))
+    return await print(context.values, { kind: 'TokenList', fields: { items: tokens.map(tokenFields) }, names, table })
   },
 }
 
 /** `kas token show` */
 export const tokenShow: DirectoryCommand = {
-  usage: 'token show SHA256 | - [--json]',
+  usage: 'token show SHA256 | - [-o FORMAT]',
   summary: 'prints whose token it is: by the beginning of its sha256, or - to read the token from stdin',
-  options: json,
+  options: outputOption,
+  hints: outputHints,
   positionals: 1,
   async run({ values, positionals, directory, io, clock }) {
     const token = tokenBeginning(directory, await hashFrom(positionals[0], io.stdin))
-    return values.json ? jsonLine(tokenJson(token)) : tokenTable([token], clock)
+    const names = [nameOf('token', shortHash(token.token))]
+    return await print(values, {
+      kind: 'Token',
+      fields: tokenFields(token),
+      names,
+      table: () => tokenTable([token], clock),
+    })
   },
 }
 
@@ -149,17 +174,17 @@ function tokensOf(directory: DirectoryDocument, wanted: (token: OfOwner) => bool
     .filter((each) => wanted({ kind: each.kind, ownerId: each.kind === 'job' ? undefined : each.ownerId }))
 }
 
-function tokenJson(each: OwnedToken) {
-  const { kind, owner, token } = each
+function tokenFields(each: OwnedToken) {
+  const { kind: ownerKind, owner, token } = each
   const { expires } = token
   const name = each.kind === 'job' ? undefined : each.token.name
-  return { of: kind, owner, name, sha256: hashOf(token), expires }
+  return { ownerKind, owner, name, sha256: hashOf(token), expires }
 }
 
 function tokenTable(tokens: readonly OwnedToken[], clock: Clock): string {
-  const rows = tokens.map(tokenJson).map(({ of, owner, name = '-', sha256, expires }) => {
+  const rows = tokens.map(tokenFields).map(({ ownerKind, owner, name = '-', sha256, expires }) => {
     const isOver = expires !== undefined && Date.parse(expires) <= clock.now()
-    return [`${of} ${owner}`, name, shortHash({ sha256 }), `${expires ?? 'never'}${isOver ? ' (over)' : ''}`]
+    return [`${ownerKind} ${owner}`, name, shortHash({ sha256 }), `${expires ?? 'never'}${isOver ? ' (over)' : ''}`]
   })
   return `${tableOr('no tokens', [['OF', 'NAME', 'SHA256', 'EXPIRES'], ...rows])}${endingLines(tokens, clock)}`
 }
@@ -196,6 +221,6 @@ function linesOf(lines: readonly string[]): string {
   return lines.map((line) => `${printable(line)}\n`).join('')
 }
 
-function jsonLine(value: unknown): string {
-  return `${printableJson(value, 2)}\n`
-}
+const nameOf = (kind: string, name: string) => printable(`${kind}/${name}`)
+
+const print = (values: CliContext['values'], data: Data) => dataText(data, outputOf(values, outputs))

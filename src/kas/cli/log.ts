@@ -15,11 +15,15 @@ import {
   UsageError,
 } from '../command/command.ts'
 import { endpointOf } from '../command/endpoint.ts'
+import { outputHints, outputOf } from '../command/output.ts'
 import { logHeaders } from '../servers/ops-socket/ops-answers.ts'
 import { agentOption, askReplica, explained, reportOf, socketOf, socketOptions, statusUsage } from './status-command.ts'
 
+/** JSON is the line of the access log as it is, one a line: what reads the one reads the other. */
+const logOutputs = ['table', 'json'] as const
+
 const usage =
-  'log [--agent ID] [--user NAME] [--verb VERB] [--since 10m] [--follow] | log --kubeconfig FILE [--context NAME] [--agent ID] [--verb VERB] [--since 10m]'
+  'log [--agent ID] [--user NAME] [--verb VERB] [--since 10m] [--follow] [-o json] | log --kubeconfig FILE [--context NAME] [--agent ID] [--verb VERB] [--since 10m]'
 
 const options = {
   ...socketOptions,
@@ -43,7 +47,7 @@ const help = `usage: kas ${usage}
   -f, --follow                 goes on with those that come
   --kubeconfig FILE            as whom, and which kas: as kubectl takes it
   --context NAME               of the kubeconfig (default: the current one)
-${statusUsage}`
+${statusUsage(logOutputs)}`
 
 /** A replica begins to answer at once, also where nothing is written yet. ms */
 const openMs = 10_000
@@ -51,19 +55,20 @@ const openMs = 10_000
 const maxLineCharacters = 1024 * 1024
 
 /** `kas log` */
-export const log: Command = { usage, options, run }
+export const log: Command = { usage, options, outputs: logOutputs, run }
 
 /** @throws UsageError, Error with what the replica answered */
 async function run(args: readonly string[], context: CommandContext): Promise<number> {
   const { io } = context
-  const { values } = parsedArgs({ args: [...args], options })
+  const { values } = parsedArgs({ args: [...args], options }, outputHints)
   if (values.help) {
     io.stdout.write(help)
     return 0
   }
+  const isJson = outputOf(values, logOutputs) === 'json'
   refuseEmpty(values, ['agent', 'user', 'verb', 'since'])
   const agent = agentOption(values)
-  if (values.kubeconfig !== undefined || values.context !== undefined) return await ownLines(values, context)
+  if (values.kubeconfig !== undefined || values.context !== undefined) return await ownLines(values, isJson, context)
   const query = new URLSearchParams()
   if (agent !== undefined) query.set('agent', agent)
   for (const name of ['user', 'verb', 'since'] as const) {
@@ -72,7 +77,7 @@ async function run(args: readonly string[], context: CommandContext): Promise<nu
   }
   if (values.follow) query.set('follow', 'true')
   const socket = await socketOf(values, io.env)
-  const show = values.json
+  const show = isJson
     ? (line: string) => `${escapedJson(line)}\n`
     : (line: string) => `${lineText(reportOf(socket, line) as AccessLine)}\n`
   const response = await openLog(socket, `/log?${query}`, context)
@@ -93,7 +98,7 @@ const ownLinesSchema = z.object({
 })
 
 /** Prints the lines of the user of a kubeconfig. @throws UsageError, BadAnswer, KasRefused, Unreached */
-async function ownLines(values: CliValues, context: CommandContext): Promise<number> {
+async function ownLines(values: CliValues, isJson: boolean, context: CommandContext): Promise<number> {
   const { io } = context
   for (const name of ['user', 'follow', 'socket', 'configuration-file']) {
     if (values[name] !== undefined)
@@ -112,7 +117,7 @@ async function ownLines(values: CliValues, context: CommandContext): Promise<num
   const path = query.size === 0 ? '/log' : `/log?${query}`
   const { lines, cut, ...missing } = readAnswer(ownLinesSchema, await askKas(endpoint, { method: 'GET', path }))
   for (const line of lines) {
-    io.stdout.write(values.json ? `${printableJson(line)}\n` : `${lineText(line as unknown as AccessLine)}\n`)
+    io.stdout.write(isJson ? `${printableJson(line)}\n` : `${lineText(line as unknown as AccessLine)}\n`)
   }
   if (cut) io.stderr.write(`note: these are the last ${lines.length} lines: --since and --verb show fewer\n`)
   return sayMissing(io, missing) ? 0 : 1

@@ -6,7 +6,7 @@ import { agentOption, statusCommand } from './status-command.ts'
 
 /** `kas route` */
 export const route = statusCommand({
-  usage: 'route --agent ID [--method /package.Service/Method]',
+  usage: 'route --agent ID [--method /package.Service/Method] [-o FORMAT]',
   summary: 'says which way a call for the agent would go if it came in at the replica now, and why',
   help: `  --agent ID                   of the call
   --method METHOD              of the call, as /package.Service/Method (default: that of the Kubernetes API)
@@ -18,21 +18,26 @@ export const route = statusCommand({
     if (method !== undefined) query.set('method', method)
     return `/route?${query}`
   },
-  print: (answer) => {
+  data(answer) {
     const { agentId, method, entry, rank, own, ways, verdict, by, why } = answer as RouteReport
-    const lines = [
-      `agent ${agentId}, ${method}, entering at ${entry}`,
-      `${verdicts[verdict]}${by === undefined ? '' : ` ${by}`}: ${why}`,
-      '',
-      `here: ${own.tunnels} tunnels, ${own.idle} idle that serve the method, ${own.waiting} calls waiting`,
-      `rank: ${rank.join(' ')}`,
-    ]
-    const rows = ways.map(({ name, state, reach, calls, serves }) => [name, state, reach, calls, serves ? 'yes' : 'no'])
-    const table =
-      rows.length === 0 ? '' : `\n${textTable([['OTHER HOLDER', 'STATE', 'REACH', 'CALLS', 'SERVES'], ...rows])}`
-    return `${lines.map((line) => `${printable(line)}\n`).join('')}${table}`
+    const fields = { agentId, method, entry, verdict, by, why, own, ways, rank }
+    return { kind: 'Route', fields, table: () => tableOf(answer as RouteReport) }
   },
 })
+
+function tableOf({ agentId, method, entry, rank, own, ways, verdict, by, why }: RouteReport): string {
+  const lines = [
+    `agent ${agentId}, ${method}, entering at ${entry}`,
+    `${verdicts[verdict]}${by === undefined ? '' : ` ${by}`}: ${why}`,
+    '',
+    `here: ${own.tunnels} tunnels, ${own.idle} idle that serve the method, ${own.waiting} calls waiting`,
+    `rank: ${rank.join(' ')}`,
+  ]
+  const rows = ways.map(({ name, state, reach, calls, serves }) => [name, state, reach, calls, serves ? 'yes' : 'no'])
+  const table =
+    rows.length === 0 ? '' : `\n${textTable([['OTHER HOLDER', 'STATE', 'REACH', 'CALLS', 'SERVES'], ...rows])}`
+  return `${lines.map((line) => `${printable(line)}\n`).join('')}${table}`
+}
 
 const verdicts: Readonly<Record<RouteReport['verdict'], string>> = {
   own: 'a tunnel of',

@@ -1,4 +1,3 @@
-import { escapedJson } from '../../lib/printable.ts'
 import { ageText } from '../command/age-text.ts'
 import {
   type CliIo,
@@ -10,13 +9,14 @@ import {
   textOption,
   UsageError,
 } from '../command/command.ts'
+import { type Data, dataText, outputHints, outputOf } from '../command/output.ts'
 import { textTable } from '../command/text-table.ts'
 import type { EndedReport, SessionsReport } from '../sessions/replica-sessions.ts'
 import type { SessionReport } from '../sessions/session-table.ts'
 import { callerText, whatText } from './log.ts'
-import { agentOption, ask, reportOf, socketOf, socketOptions, statusUsage } from './status-command.ts'
+import { agentOption, ask, reportOf, socketOf, socketOptions, statusOutputs, statusUsage } from './status-command.ts'
 
-const usage = 'sessions [end] [ID] [--user NAME] [--agent ID] [--reason TEXT]'
+const usage = 'sessions [end] [ID] [--user NAME] [--agent ID] [--reason TEXT] [-o FORMAT]'
 
 const options = {
   ...socketOptions,
@@ -34,18 +34,18 @@ usage: kas sessions end [--user NAME] [--agent ID]
   --user NAME                  of this user; a number is an id, and @5 who has the name 5
   --agent ID                   of calls for this agent
   --reason TEXT                sent to those whose sessions they are, where their protocol has a place for it
-${statusUsage}`
+${statusUsage(statusOutputs)}`
 
 /** Of an id, in the table: as many as may stand for it. */
 const idCharacters = 8
 
 /** `kas sessions` */
-export const sessions: Command = { usage, name: 'sessions', options, run }
+export const sessions: Command = { usage, name: 'sessions', options, outputs: statusOutputs, run }
 
 /** @returns the exit code: 1 if a replica was not reached. @throws UsageError, Error with what the replica answered */
 async function run(args: readonly string[], context: CommandContext): Promise<number> {
   const { io, clock } = context
-  const { values, positionals } = parsedArgs({ args: [...args], options, allowPositionals: true })
+  const { values, positionals } = parsedArgs({ args: [...args], options, allowPositionals: true }, outputHints)
   if (values.help) {
     io.stdout.write(help)
     return 0
@@ -54,18 +54,19 @@ async function run(args: readonly string[], context: CommandContext): Promise<nu
   if ((word !== undefined && word !== 'end') || more.length > 0)
     throw new UsageError(`${positionals.join(' ')}: too much`)
   const query = queryOf(values, id)
+  outputOf(values, statusOutputs) // before anything is ended
   const socket = await socketOf(values, io.env)
   if (word === 'end') {
     if (query.size === 0 || (query.size === 1 && query.has('reason')))
       throw new UsageError('which? Say an ID, --user or --agent')
     const text = await ask(socket, `/sessions/end?${query}`, { method: 'POST', waiting: context })
     const missing = 'what goes on there may not have ended'
-    return print(io, values, { text, report: reportOf(socket, text) as EndedReport, show: endedText, missing })
+    return await print(io, values, reportOf(socket, text) as EndedReport, { data: endedData, missing })
   }
   const text = await ask(socket, `/sessions?${query}`, { waiting: context })
-  const show = (report: SessionsReport) => sessionsText(report, clock.now())
+  const data = (report: SessionsReport) => sessionsData(report, clock.now())
   const missing = 'what goes on there is not known'
-  return print(io, values, { text, report: reportOf(socket, text) as SessionsReport, show, missing })
+  return await print(io, values, reportOf(socket, text) as SessionsReport, { data, missing })
 }
 
 function queryOf(values: CliValues, id: string | undefined): URLSearchParams {
@@ -78,16 +79,39 @@ function queryOf(values: CliValues, id: string | undefined): URLSearchParams {
   return query
 }
 
-function print<R extends SessionsReport | EndedReport>(
+async function print<R extends SessionsReport | EndedReport>(
   io: CliIo,
   values: CliValues,
-  { text, report, show, missing }: { text: string; report: R; show: (report: R) => string; missing: string },
-): number {
-  io.stdout.write(values.json ? escapedJson(text) : show(report))
+  report: R,
+  { data, missing }: { data: (report: R) => Data; missing: string },
+): Promise<number> {
+  io.stdout.write(await dataText(data(report), outputOf(values, statusOutputs)))
   const { unreached } = report
   if (unreached.length === 0) return 0
   io.stderr.write(`note: ${unreached.join(', ')} did not answer: ${missing}\n`)
   return 1
+}
+
+function endedData(report: EndedReport): Data {
+  const { replicas, unreached } = report
+  return { kind: 'EndedSessions', fields: { replicas, unreached }, table: () => endedText(report) }
+}
+
+function sessionsData(report: SessionsReport, now: number): Data {
+  const { replicas, unreached } = report
+  const items = replicas.flatMap(({ name: replica, sessions: all }) =>
+    all.map((each) => ({ replica, ...(camelCased(each) as object) })),
+  )
+  const total = replicas.reduce((sum, each) => sum + each.total, 0)
+  return { kind: 'SessionList', fields: { items, total, unreached }, table: () => sessionsText(report, now) }
+}
+
+/** Fields of the access log, as JSON for people names them. */
+function camelCased(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(camelCased)
+  if (typeof value !== 'object' || value === null) return value
+  const named = (key: string) => key.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [named(key), camelCased(one)]))
 }
 
 function endedText({ replicas }: EndedReport): string {

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Clock } from '../../lib/clock.ts'
 import { withDeadline } from '../../lib/deadline.ts'
 import { http } from '../../lib/http.ts'
-import { escapedJson, printable } from '../../lib/printable.ts'
+import { printable } from '../../lib/printable.ts'
 import {
   type CliIo,
   type CliValues,
@@ -13,6 +13,7 @@ import {
   textOption,
   UsageError,
 } from '../command/command.ts'
+import { type Data, dataText, type Output, outputHelp, outputHints, outputOf, outputOption } from '../command/output.ts'
 import { noticeMs } from '../command/reach/unreached.ts'
 
 export interface StatusCommand {
@@ -24,21 +25,26 @@ export interface StatusCommand {
   readonly options: CommandOptions
   /** what it asks. @throws UsageError */
   path(values: CliValues): string
-  /** the answer, for people */
-  print(answer: unknown): string
+  /** the answer, for programs and for people */
+  data(answer: unknown): Data
 }
 
 export const socketOptions = {
   socket: { type: 'string' },
   'configuration-file': { type: 'string' },
-  json: { type: 'boolean' },
+  ...outputOption,
   help: { type: 'boolean', short: 'h' },
 } as const
 
-export const statusUsage = `  --socket FILE                the replica's Unix socket (default: KAS_OPS_SOCKET of the environment)
+/** Of what has no names, and one table. */
+export const statusOutputs = ['table', 'json', 'yaml'] as const
+
+/** Lines of the help, each with its end. */
+export const statusUsage = (
+  outputs: readonly Output[],
+) => `  --socket FILE                the replica's Unix socket (default: KAS_OPS_SOCKET of the environment)
   --configuration-file FILE    whose ops.socket is it
-  --json                       print the answer as it is
-  exit code: 0 done, 1 it failed or a replica was not reached, 2 the command line is wrong
+${outputHelp(outputs)}  exit code: 0 done, 1 it failed or a replica was not reached, 2 the command line is wrong
 `
 /** ms */
 const timeoutMs = 10_000
@@ -52,18 +58,20 @@ export function statusCommand(command: StatusCommand): StatusCommand & Command {
   return {
     ...command,
     options,
+    outputs: statusOutputs,
     async run(args, context) {
       const { io } = context
-      const { values } = parsedArgs({ args: [...args], options })
+      const { values } = parsedArgs({ args: [...args], options }, outputHints)
       if (values.help) {
-        io.stdout.write(`usage: kas ${usage}\n  ${summary}\n${help}${statusUsage}`)
+        io.stdout.write(`usage: kas ${usage}\n  ${summary}\n${help}${statusUsage(statusOutputs)}`)
         return 0
       }
+      const output = outputOf(values, statusOutputs)
       const path = command.path(values)
       const socket = await socketOf(values, io.env)
       const text = await ask(socket, path, { waiting: context })
       const report = reportOf(socket, text)
-      io.stdout.write(values.json ? escapedJson(text) : command.print(report))
+      io.stdout.write(await dataText(command.data(report), output))
       return 0
     },
   }

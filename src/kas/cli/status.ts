@@ -29,7 +29,7 @@ columns of agents:
 
 /** `kas status` */
 export const status = statusCommand({
-  usage: 'status [--agent ID]',
+  usage: 'status [--agent ID] [-o FORMAT]',
   summary: 'prints the replicas, and who holds which agent, as one replica knows it',
   help: `  --agent ID                   of this agent alone, with each connection and pod
 ${columns}`,
@@ -38,19 +38,38 @@ ${columns}`,
     const agent = agentOption(values)
     return agent === undefined ? '/status' : `/status?agent=${agent}`
   },
-  print: (answer) => {
-    const { replica, members, agents, agentCount, refusedCallers = [], modules = {} } = answer as StatusReport
-    const ready = replica.problem === undefined ? 'ready' : `not ready: ${printable(replica.problem)}`
-    const [first] = agents
-    return [
-      `${printable(replica.name)}, kas ${printable(replica.version)}, ${ready}\n\n`,
-      members ? memberTable(members) : 'alone: private_api.listen.authentication_secret_file is not set\n',
-      first?.entries ? entryTables(first) : agentTable(agents, agentCount),
-      refusedTable(refusedCallers),
-      ...Object.entries(modules).map(([name, lines]) => `\n${printable(name)}\n${textTable(lines)}`),
-    ].join('')
-  },
+  data: (answer) => ({
+    kind: 'Status',
+    fields: fieldsOf(answer as StatusReport),
+    table: () => textOf(answer as StatusReport),
+  }),
 })
+
+function fieldsOf({ replica, members, agents, agentCount, refusedCallers = [], modules }: StatusReport) {
+  return {
+    replica,
+    members,
+    agents: agents.map(({ entries, ...agent }) => ({
+      ...agent,
+      entries: entries?.map((entry) => ({ ...entry, since: timeText(entry.since) })),
+    })),
+    agentCount,
+    refusedCallers: refusedCallers.map((caller) => ({ ...caller, lastAt: timeText(caller.lastAt) })),
+    modules,
+  }
+}
+
+function textOf({ replica, members, agents, agentCount, refusedCallers = [], modules = {} }: StatusReport): string {
+  const ready = replica.problem === undefined ? 'ready' : `not ready: ${printable(replica.problem)}`
+  const [first] = agents
+  return [
+    `${printable(replica.name)}, kas ${printable(replica.version)}, ${ready}\n\n`,
+    members ? memberTable(members) : 'alone: private_api.listen.authentication_secret_file is not set\n',
+    first?.entries ? entryTables(first) : agentTable(agents, agentCount),
+    refusedTable(refusedCallers),
+    ...Object.entries(modules).map(([name, lines]) => `\n${printable(name)}\n${textTable(lines)}`),
+  ].join('')
+}
 
 function memberTable(members: readonly MemberReport[]): string {
   const heads = [

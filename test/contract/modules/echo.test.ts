@@ -79,8 +79,11 @@ t.test(
     t.strictSame(told.body, { agentId: 42, names: ['kas-1'] })
     t.match(await get(first, '/echo?word=x', 'wrong'), { status: 401 }, 'a stranger is not let in')
     t.match(await get(first, '/echo'), { status: 400, body: { message: /the query has no word/ } })
-    t.match(status.print(await askSocket(second.socket, '/status')), /\necho\nlast word +hello\nheard +1\n/)
-    t.match(status.print(await askSocket(first.socket, '/status')), /\necho\nlast word +nothing\nheard +0\n/)
+    t.match(status.data(await askSocket(second.socket, '/status')).table(false), /\necho\nlast word +hello\nheard +1\n/)
+    t.match(
+      status.data(await askSocket(first.socket, '/status')).table(false),
+      /\necho\nlast word +nothing\nheard +0\n/,
+    )
     const metrics = await fetch(`http://127.0.0.1:${second.port('Observability')}/metrics`)
     t.match(await metrics.text(), /^echo_heard_total 1$/m)
     const headers = { authorization: `Bearer ci:42:${jobToken}` }
@@ -92,7 +95,7 @@ t.test(
     socket.close()
     await once(socket, 'close')
     const last = /\nlast word +closed\nheard +0\nlast request +\/echo upgraded$/m
-    await eventually(async () => last.test(status.print(await askSocket(first.socket, '/status'))))
+    await eventually(async () => last.test(status.data(await askSocket(first.socket, '/status')).table(false)))
     const kubeconfig = join(folder, 'user.kubeconfig')
     const server = `http://127.0.0.1:${first.port('Kubernetes API')}`
     await writeFile(kubeconfig, kubeconfigText(server, `{ token: ci:42:${jobToken} }`))

@@ -53,7 +53,7 @@ t.test('to stdout, where nothing else is said; kas log has it too', async (t) =>
   const { running, call, spawn } = await start(t)
   t.equal(await call('127.0.0.1'), 401)
   await running.says(/"event":"refused"/)
-  const shown = await (await spawn('log', '--socket', 'ops', '--json')).ends()
+  const shown = await (await spawn('log', '--socket', 'ops', '-o', 'json')).ends()
   t.equal(shown.stdout.toString(), running.stdout)
   running.signal('SIGTERM')
   const { code, stdout } = await running.ends()

@@ -62,8 +62,8 @@ t.test(
     const tokenFile = join(folder, 'token')
     await writeFile(tokenFile, created.stdout)
     const connected = await eventually(async () => {
-      const { stdout } = await run(`agents --server ${server} --token-file ${tokenFile} --json`)
-      const [one] = JSON.parse(stdout).agents
+      const { stdout } = await run(`agents --server ${server} --token-file ${tokenFile} -o json`)
+      const [one] = JSON.parse(stdout).items
       return one.connected.length > 0 && one
     })
     t.match(connected, { id: '42', name: 'prod', project: 'platform/clusters', connected: [{ replica: 'kas-1' }] })

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import { warningReason } from '../../../lib/config.ts'
-import { printable, printableJson } from '../../../lib/printable.ts'
+import { printable } from '../../../lib/printable.ts'
 import {
   type CliIo,
   type Command,
@@ -9,6 +9,7 @@ import {
   textOption,
   UsageError,
 } from '../../command/command.ts'
+import { dataText, outputHelp, outputOf, outputOption } from '../../command/output.ts'
 import {
   agentFiles,
   type CheckedFile,
@@ -21,7 +22,7 @@ import {
 import { unreadReason } from './named-files.ts'
 
 const usage =
-  'check-config [--configuration-file FILE] [--directory FILE] [--agent-file FILE]... [--files] [--strict] [--output json]'
+  'check-config [--configuration-file FILE] [--directory FILE] [--agent-file FILE]... [--files] [--strict] [-o FORMAT]'
 
 const options = {
   'configuration-file': { type: 'string' },
@@ -29,9 +30,11 @@ const options = {
   'agent-file': { type: 'string', multiple: true },
   files: { type: 'boolean' },
   strict: { type: 'boolean' },
-  output: { type: 'string' },
+  ...outputOption,
   help: { type: 'boolean', short: 'h' },
 } as const
+
+const outputs = ['table', 'json', 'yaml'] as const
 
 const help = `usage: kas ${usage}
   says whether files can be used, as the programs read them; nothing listens, nobody is asked
@@ -41,11 +44,9 @@ const help = `usage: kas ${usage}
   --agent-file FILE            ${agentFiles.slice(0, -1).join(', ')} or ${agentFiles.at(-1)} of an agent; as often as there are files
   --files                      a file that these name (a secret, a certificate) and that is not here is a fault, too
   --strict                     a key that has no effect is a fault, too
-  --output json                in place of text
-  exit code: 0 if all can be used, 1 if one cannot, 2 if the command line is wrong
+${outputHelp(outputs)}  exit code: 0 if all can be used, 1 if one cannot, 2 if the command line is wrong
 `
 
-const outputs: readonly string[] = ['text', 'json']
 /** `agent.configuration.max_configuration_file_size`, where no configuration of kas is checked */
 const defaultMaxAgentBytes = 131_072
 
@@ -59,8 +60,7 @@ async function run(args: readonly string[], { io, clock }: CommandContext): Prom
     io.stdout.write(help)
     return 0
   }
-  const output = textOption(values, 'output') ?? 'text'
-  if (!outputs.includes(output)) throw new UsageError(`--output ${output}: allowed is one of ${outputs.join(', ')}`)
+  const output = outputOf(values, outputs)
   const files = await checkedFiles(
     {
       now: clock.now(),
@@ -75,8 +75,9 @@ async function run(args: readonly string[], { io, clock }: CommandContext): Prom
   const needsFiles = values.files ?? false
   const isUsable = ({ problems, withoutEffect, unchecked }: CheckedFile) =>
     problems.length === 0 && !(isStrict && withoutEffect.length > 0) && !(needsFiles && unchecked.length > 0)
-  if (output === 'json') io.stdout.write(`${printableJson({ files: files.map(jsonOf(isUsable)) }, 2)}\n`)
-  else for (const one of files) io.stdout.write(textOf(one, isUsable(one)))
+  const table = () => files.map((one) => textOf(one, isUsable(one))).join('')
+  const fields = { files: files.map(fieldsOf(isUsable)) }
+  io.stdout.write(await dataText({ kind: 'ConfigurationReport', fields, table }, output))
   return files.every(isUsable) ? 0 : 1
 }
 
@@ -102,12 +103,12 @@ async function checkedFiles(
   return [...(kas ? [kas.checked] : []), ...directory, ...agent]
 }
 
-const jsonOf = (isUsable: (one: CheckedFile) => boolean) => (one: CheckedFile) => ({
+const fieldsOf = (isUsable: (one: CheckedFile) => boolean) => (one: CheckedFile) => ({
   file: one.file,
   kind: one.kind,
   usable: isUsable(one),
   problems: one.problems,
-  without_effect: one.withoutEffect,
+  withoutEffect: one.withoutEffect,
   notes: one.notes,
   unchecked: one.unchecked,
 })

@@ -8,7 +8,6 @@ import {
   problemFindings,
   warningFinding,
 } from '../../../lib/findings.ts'
-import { printableJson } from '../../../lib/printable.ts'
 import { checkProxies } from '../../../lib/proxy-findings.ts'
 import {
   type CliValues,
@@ -19,6 +18,7 @@ import {
   textOption,
   UsageError,
 } from '../../command/command.ts'
+import { dataText, outputHelp, outputOf, outputOption } from '../../command/output.ts'
 import { loadKasConfig } from '../../config/kas-config.ts'
 import type { KasConfig } from '../../config/kas-schema.ts'
 import { checkCertificates } from './certificates.ts'
@@ -32,7 +32,7 @@ import { checkSecrets } from './secrets.ts'
 import { checkDirectory, checkDiscovery, checkGit } from './surroundings.ts'
 
 const usage =
-  'doctor --configuration-file FILE [--pre] [--agent-token-file FILE] [--kubernetes-api-url URL] [--idle SECONDS] [--output json]'
+  'doctor --configuration-file FILE [--pre] [--agent-token-file FILE] [--kubernetes-api-url URL] [--idle SECONDS] [-o FORMAT]'
 
 const options = {
   'configuration-file': { type: 'string' },
@@ -41,11 +41,11 @@ const options = {
   'kubernetes-api-url': { type: 'string' },
   'kubernetes-api-ca-file': { type: 'string' },
   idle: { type: 'string' },
-  output: { type: 'string' },
+  ...outputOption,
   help: { type: 'boolean', short: 'h' },
 } as const
 
-const outputs: readonly string[] = ['text', 'json']
+const outputs = ['table', 'json', 'yaml'] as const
 
 const help = `usage: kas ${usage}
   checks what a configuration names from where kas runs, and says what is wrong, and what to do; it changes nothing
@@ -55,8 +55,7 @@ const help = `usage: kas ${usage}
   --kubernetes-api-url URL     where kubectl reaches kas, as kubeconfigs name it: what is in front of kas is tried
   --kubernetes-api-ca-file FILE  an authority that is trusted there beside those of the system
   --idle SECONDS               how long an idle stream is to live there; it takes as long
-  --output json                in place of text
-  exit code: 0 if no check has failed, 1 if one has, 2 if the command line is wrong
+${outputHelp(outputs)}  exit code: 0 if no check has failed, 1 if one has, 2 if the command line is wrong
   Of secrets a fingerprint is shown. What each check is, and what it does not see: doc/doctor.md
 `
 
@@ -91,14 +90,14 @@ async function run(args: readonly string[], { io, clock }: CommandContext): Prom
     return 0
   }
   const file = required(textOption(values, 'configuration-file'), '--configuration-file')
-  const output = textOption(values, 'output') ?? 'text'
-  if (!outputs.includes(output)) throw new UsageError(`--output ${output}: allowed is one of ${outputs.join(', ')}`)
+  const output = outputOf(values, outputs)
   const front = frontOf(values)
   const token = await tokenOf(values)
   const asked = { io, clock, isPre: values.pre ?? false, token, front }
   const findings = boundedFindings(await findingsOf(file, asked))
   const failures = failuresOf(findings)
-  io.stdout.write(output === 'json' ? `${printableJson({ findings, failures }, 2)}\n` : findingsText(findings))
+  const data = { kind: 'DoctorReport', fields: { findings, failures }, table: () => findingsText(findings) }
+  io.stdout.write(await dataText(data, output))
   return failures > 0 ? 1 : 0
 }
 

@@ -1,6 +1,7 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { parse } from 'yaml'
 import { tokenHash } from '../../../../src/lib/token-hash.ts'
 import { world } from './cli-world.ts'
 
@@ -56,12 +57,12 @@ t.test('list and show say what there is, and change nothing', async (t) => {
   }
   for (const [line, out] of Object.entries(shown)) t.match(await kas(line), { code: 0, stdout: out, stderr: '' }, line)
   t.equal((await kas('token list')).stdout.split('\n').length, 7)
-  t.same(JSON.parse((await kas('token list --agent prod --project apps/web --json')).stdout), [
-    { of: 'agent', owner: 'prod', sha256: 'c'.repeat(64), expires: '2099-01-01' },
+  t.same(JSON.parse((await kas('token list --agent prod --project apps/web -o json')).stdout).items, [
+    { ownerKind: 'agent', owner: 'prod', sha256: 'c'.repeat(64), expires: '2099-01-01' },
   ])
-  t.match(JSON.parse((await kas('user show ada --json')).stdout), { id: 5, name: 'ada', tokens: [{ name: 'laptop' }] })
-  t.match(JSON.parse((await kas('agent list --json')).stdout), [{ id: 41, tokens: 2 }, { id: 42 }])
-  t.match(JSON.parse((await kas('agent show prod --project apps/web --json')).stdout), { id: 42, reads: [] })
+  t.match(JSON.parse((await kas('user show ada -o json')).stdout), { id: 5, name: 'ada', tokens: [{ name: 'laptop' }] })
+  t.match(JSON.parse((await kas('agent list -o json')).stdout).items, [{ id: 41, tokenCount: 2 }, { id: 42 }])
+  t.match(JSON.parse((await kas('agent show prod --project apps/web -o json')).stdout), { id: 42, reads: [] })
   t.equal(await readFile(file, 'utf8'), text)
 })
 
@@ -202,7 +203,7 @@ t.test('a name that is not there is answered with the nearest one that is', asyn
     [`kubeconfig --agent prdo --user ada ${server}`]: /Did you mean prod\?/,
     [`kubeconfig --agent prod --project app/web --user ada ${server}`]: /Did you mean apps\/web\?/,
     [`kubeconfig --agent prod --project apps/web --user aad ${server}`]: /Did you mean ada\?/,
-    'user list --jsno': /Unknown option '--jsno'\. Did you mean --json\?/,
+    'user list --ouptut json': /Unknown option '--ouptut'\. Did you mean --output\?/,
   }
   for (const [line, says] of Object.entries(near)) t.match(await kas(line), { code: 2, stdout: '', stderr: says }, line)
 })
@@ -254,5 +255,29 @@ t.test('what kas kubeconfig writes is named by --file: --output is a format', as
     t.equal(code, 2, line)
     t.equal(stdout, '', line)
     t.match(stderr, /Unknown option '--?o(utput)?'\. The file to write is named by --file FILE\n/, line)
+  }
+})
+
+t.test('each list and show prints as -o says', async (t) => {
+  const { kas } = await filled(t)
+  const lines = {
+    'agent list': 'agent/prod\nagent/prod\n',
+    'agent show prod --project apps/web': 'agent/prod\n',
+    'user list': 'user/ada\n',
+    'user show ada': 'user/ada\n',
+    'token list --agent prod --project apps/web': 'token/cccccccccccc\n',
+    'token show cccccccc': 'token/cccccccccccc\n',
+  }
+  for (const [line, names] of Object.entries(lines)) {
+    t.match(await kas(`${line} -o name`), { code: 0, stdout: names, stderr: '' }, line)
+    const json = JSON.parse((await kas(`${line} -o json`)).stdout)
+    t.strictSame(parse((await kas(`${line} --output=yaml`)).stdout), json, line)
+    const [noun = '', verb] = line.split(' ')
+    const kind = `${noun[0]?.toUpperCase()}${noun.slice(1)}${verb === 'list' ? 'List' : ''}`
+    t.match(json, { apiVersion: 'kas/v1', kind }, line)
+    t.equal((await kas(`${line} -o wide`)).stdout, (await kas(line)).stdout, line)
+    const old = await kas(`${line} --json`)
+    t.match(old, { code: 2, stdout: '', stderr: /Unknown option '--json'\. JSON is printed with -o json/ }, line)
+    t.match(await kas(`${line} -o xml`), { code: 2, stdout: '', stderr: /-o xml: allowed is table, wide, name/ }, line)
   }
 })

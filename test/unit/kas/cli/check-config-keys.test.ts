@@ -186,7 +186,7 @@ t.test('each ends with 1 and the nearest key, and a program that reads the file 
     const [file] = JSON.parse(json.stdout).files
     t.equal(file.usable, false)
     t.equal(file.problems.length, 1)
-    t.strictSame(file.without_effect, [])
+    t.strictSame(file.withoutEffect, [])
   }
   const { warnings } = parseKasConfig('kas.yaml', stringify({ ...alone, agent: { kubernets_api: {} } }))
   t.match(warnings, [{ kind: 'unknown', key: 'agent.kubernets_api', isDecisive: true }])

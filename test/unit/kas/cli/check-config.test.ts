@@ -242,7 +242,7 @@ t.test('a file that is not there, the environment, and one that is too large', a
 
 t.test('what files say steers no terminal', async (t) => {
   const folder = await folderOf(t, { 'kas.yaml': `${alone}"bad\\e[2Jkey": 1\n` })
-  for (const output of ['text', 'json']) {
+  for (const output of ['table', 'json', 'yaml']) {
     const { stdout } = await checkConfig(['--configuration-file', join(folder, 'kas.yaml'), '--output', output])
     t.notMatch(stdout, '\u001b')
     t.match(stdout, 'bad')

@@ -95,7 +95,7 @@ for (const [shell, found] of shells) {
       }
     }
     t.strictSame(answers.get('kas tree -o '), ['json', 'yaml'], 'what the value may be')
-    t.strictSame(answers.get('kas check-config --output ')?.toSorted(), ['json', 'text'])
+    t.strictSame(answers.get('kas check-config --output ')?.toSorted(), ['json', 'table', 'yaml'])
     t.strictSame(answers.get('kas get --wa'), ['--watch'], 'what has begun')
     t.notOk(answers.get('kas tree agent ')?.includes('create'), 'no word of another command')
   })

@@ -53,7 +53,7 @@ const ofDirectory = (...lines: string[]): Case => ({
 })
 const printedOnTerminals = ['', ' -o json']
 const cases: Readonly<Record<string, Case>> = {
-  agents: { lines: ['agents', 'agents --json'], answers: { '/agents': agents } },
+  agents: { lines: ['agents', 'agents -o json'], answers: { '/agents': agents } },
   kubeconfig: {
     lines: [
       'kubeconfig --all --server URL --token-file token --file made',
@@ -84,14 +84,14 @@ const cases: Readonly<Record<string, Case>> = {
     answers: { '/gitops/state': gitops },
   },
   'gitops forget': { lines: ['gitops forget 42-7', 'gitops forget'], answers: { '/gitops/state': gitops } },
-  status: { lines: ['status', 'status --json'], answers: { '/status': status } },
+  status: { lines: ['status', 'status -o json'], answers: { '/status': status } },
   'status --agent': { lines: ['status --agent 42'], answers: { '/status': ofAgent } },
-  route: { lines: ['route --agent 42', 'route --agent 42 --json'], answers: { '/route': route } },
-  log: { lines: ['log', 'log --json'], answers: { '/log': line } },
-  'log of a path': { lines: ['log', 'log --json'], answers: { '/log': pathLine } },
-  sessions: { lines: ['sessions', 'sessions --json'], answers: { '/sessions': sessions } },
+  route: { lines: ['route --agent 42', 'route --agent 42 -o json'], answers: { '/route': route } },
+  log: { lines: ['log', 'log -o json'], answers: { '/log': line } },
+  'log of a path': { lines: ['log', 'log -o json'], answers: { '/log': pathLine } },
+  sessions: { lines: ['sessions', 'sessions -o json'], answers: { '/sessions': sessions } },
   'sessions end': {
-    lines: ['sessions end --user ada', 'sessions end --user ada --json'],
+    lines: ['sessions end --user ada', 'sessions end --user ada -o json'],
     answers: { '/sessions/end': ended },
   },
   agent: ofDirectory('agent', 'agent --help', `agent ${hostileText.replaceAll(/\s/g, '')}`),

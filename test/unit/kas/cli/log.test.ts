@@ -146,10 +146,10 @@ t.test('each name is one word: a line is not read as two', async (t) => {
 t.test('those that fit, as they are', async (t) => {
   const { add, kas, said } = await start(t)
   for (const line of [deleted, exec, refused]) add(line)
-  t.equal(await kas('--agent', '42', '--user', 'ada', '--verb', 'delete', '--json'), 0)
+  t.equal(await kas('--agent', '42', '--user', 'ada', '--verb', 'delete', '-o', 'json'), 0)
   t.equal(said.stdout, accessLineText(deleted))
   said.stdout = ''
-  t.equal(await kas('--since', '2026-11-26T18:00:01Z', '--json'), 0)
+  t.equal(await kas('--since', '2026-11-26T18:00:01Z', '-o', 'json'), 0)
   t.equal(said.stdout, accessLineText(exec) + accessLineText(refused))
   said.stdout = ''
   t.equal(await kas('--since', '10m'), 0)
@@ -161,7 +161,7 @@ t.test('those that fit, as they are', async (t) => {
 t.test('those that come, until the replica leaves', async (t) => {
   const { add, kas, said, until, socket } = await start(t)
   add(deleted)
-  const following = kas('--follow', '--json', '--agent', '42')
+  const following = kas('--follow', '-o', 'json', '--agent', '42')
   await until(/deployments/)
   add(refused)
   add(exec)

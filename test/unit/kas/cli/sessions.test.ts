@@ -73,8 +73,11 @@ t.test('what lasts, a line each', async (t) => {
   t.same(more, [])
   t.match((await run('--user', 'bob')).stdout, /22222222/)
   t.notMatch((await run('--agent', '42')).stdout, /22222222/)
-  t.match(JSON.parse((await run('--json')).stdout), {
-    replicas: [{ name: 'kas-0', total: 2, sessions: [{ id: '11111111-aaaa-4aaa-8aaa-aaaaaaaaaaaa' }, {}] }],
+  t.match(JSON.parse((await run('-o', 'json')).stdout), {
+    kind: 'SessionList',
+    items: [{ replica: 'kas-0', id: '11111111-aaaa-4aaa-8aaa-aaaaaaaaaaaa', agentId: '42' }, { agentId: '43' }],
+    total: 2,
+    unreached: [],
   })
 })
 

@@ -116,8 +116,8 @@ t.test('within 14 days of the end lists have a line that says what to do', async
   }
   t.match((await kas('agent list')).stdout, agentLine)
   t.match((await kas('agent show prod')).stdout, agentLine)
-  for (const command of ['token list --json', 'user list --json']) {
-    t.ok(Array.isArray(JSON.parse((await kas(command)).stdout)), 'JSON alone')
+  for (const command of ['token list -o json', 'user list -o json']) {
+    t.ok(Array.isArray(JSON.parse((await kas(command)).stdout).items), 'JSON alone')
   }
   const ended = (await readFile(file, 'utf8')).replaceAll(/expires: .*/g, 'expires: 2020-01-01')
   await writeFile(file, ended)

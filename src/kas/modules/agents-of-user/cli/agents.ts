@@ -1,4 +1,4 @@
-import { printableJson } from '../../../../lib/printable.ts'
+import { printable } from '../../../../lib/printable.ts'
 import { type AgentsOfUser, askAgentsOfUser, endpointAt, tokenFrom } from '../../../command/agents-of-user.ts'
 import {
   type CliValues,
@@ -9,9 +9,10 @@ import {
   UsageError,
 } from '../../../command/command.ts'
 import { endpointOf } from '../../../command/endpoint.ts'
+import { type Data, dataText, outputHints, outputOf, outputOption, outputs } from '../../../command/output.ts'
 import { textTable } from '../../../command/text-table.ts'
 
-const usage = 'agents [--server URL --token-file FILE [--ca FILE]] [--json]'
+const usage = 'agents [--server URL --token-file FILE [--ca FILE]] [-o FORMAT]'
 
 const options = {
   kubeconfig: { type: 'string' },
@@ -19,7 +20,7 @@ const options = {
   server: { type: 'string' },
   'token-file': { type: 'string' },
   ca: { type: 'string' },
-  json: { type: 'boolean' },
+  ...outputOption,
   help: { type: 'boolean', short: 'h' },
 } as const
 
@@ -29,23 +30,24 @@ const help = `usage: kas ${usage}
   --server URL                        where kas is, in place of a kubeconfig
   --token-file FILE                   your token, for --server
   --ca FILE                           the authority that signed the certificate of --server, in PEM
-  --json                              print the answer as it is
+  -o, --output FORMAT                 ${outputs.join(', ')} (default: table)
   exit code: 0 done, 1 it failed, 2 the command line is wrong
 `
 
 /** `kas agents` */
-export const agents: Command = { usage, options, run }
+export const agents: Command = { usage, options, outputs, run }
 
 /** @throws UsageError, BadAnswer, Error with what kas answered */
 async function run(args: readonly string[], context: CommandContext): Promise<number> {
   const { io } = context
-  const { values } = parsedArgs({ args: [...args], options })
+  const { values } = parsedArgs({ args: [...args], options }, outputHints)
   if (values.help) {
     io.stdout.write(help)
     return 0
   }
+  const output = outputOf(values, outputs)
   const answer = await askAgentsOfUser(await endpoint(values, context))
-  io.stdout.write(values.json ? `${printableJson(answer, 2)}\n` : table(answer))
+  io.stdout.write(await dataText(dataOf(answer), output))
   if (answer.unread > 0) {
     io.stderr.write(`note: the configuration of ${answer.unread} more could not be read: kas' log says why\n`)
   }
@@ -59,6 +61,13 @@ async function endpoint(values: CliValues, context: CommandContext) {
   if (server === undefined || file === undefined) return await endpointOf(values, context)
   if (!URL.canParse(server)) throw new UsageError(`--server ${server}: allowed is a URL with https`)
   return await endpointAt(server, await tokenFrom(file), { ...context, values })
+}
+
+function dataOf(answer: AgentsOfUser): Data {
+  const { user, unread, agents: all } = answer
+  const items = all.map(({ id, name, project, pods, connected }) => ({ id, name, project, pods, connected }))
+  const names = items.map(({ name }) => printable(`agent/${name}`))
+  return { kind: 'ReachableAgentList', fields: { user, items, unread }, names, table: () => table(answer) }
 }
 
 function table({ user, agents: shown }: AgentsOfUser): string {

@@ -1,11 +1,11 @@
-import { stringify } from 'yaml'
 import { withDeadline } from '../../../../lib/deadline.ts'
-import { escapedJson, printable, printableJson } from '../../../../lib/printable.ts'
+import { printable, printableJson } from '../../../../lib/printable.ts'
 import type { Query, Row } from '../../../../proto/views-json.ts'
 import { askKas, type KasRequest } from '../../../command/ask-kas.ts'
 import { textOption } from '../../../command/command.ts'
 import { endpointOf } from '../../../command/endpoint.ts'
 import { Pager, pagerOf } from '../../../command/pager.ts'
+import { yamlText } from '../../../command/yaml-text.ts'
 import type { Asked } from './asked.ts'
 import { EndingNamespaces } from './ending-namespaces.ts'
 import { problemsOf } from './problems.ts'
@@ -189,7 +189,7 @@ class Printing {
   #formatted(model: ShownView, output: string): string {
     const { json, names } = this.#printed
     if (output === 'name') return names?.(model) ?? ''
-    if (output === 'yaml') return yamlText(json(model), this.#isWatching)
+    if (output === 'yaml') return `${this.#isWatching ? '---\n' : ''}${yamlText(json(model))}`
     return `${printableJson(json(model), this.#isWatching ? undefined : 2)}\n`
   }
 
@@ -223,10 +223,4 @@ class Printing {
   #warn(text: string): void {
     this.#context.io.stderr.write(`kas: ${printable(text)}\n`)
   }
-}
-
-/** What would steer a terminal is escaped. */
-function yamlText(value: unknown, isWatching: boolean): string {
-  const options = { lineWidth: 0, defaultStringType: 'QUOTE_DOUBLE', defaultKeyType: 'PLAIN' } as const
-  return escapedJson(`${isWatching ? '---\n' : ''}${stringify(JSON.parse(JSON.stringify(value)), options)}`)
 }

@@ -37,13 +37,16 @@ t.test('lines of modules are shown under their names', async (t) => {
       ['last said', 'a \u001b[2J word'],
     ],
   })
-  t.match(status.print(JSON.parse(JSON.stringify(reported))), /\n\necho\npushes {5}17\nlast said {2}a \?\[2J word\n$/)
+  t.match(
+    status.data(JSON.parse(JSON.stringify(reported))).table(false),
+    /\n\necho\npushes {5}17\nlast said {2}a \?\[2J word\n$/,
+  )
 })
 
 t.test('without any, the report has no modules', async (t) => {
   for (const modules of [[], [{ name: 'silent' }, { name: 'idle', status: () => [] }]]) {
     t.notOk('modules' in report(modules))
-    t.match(status.print(report(modules)), /no agent is connected\n$/)
+    t.match(status.data(report(modules)).table(false), /no agent is connected\n$/)
   }
 })
 
@@ -58,6 +61,6 @@ t.test('callers who were refused for how much they hold are named', async (t) =>
   } as const
   const lastAt = Date.parse('2026-06-01T00:00:00Z')
   const refused = [{ name: 'user 7', agentId: 42n as AgentId, last, lastAt, count: 3 }]
-  t.match(status.print(report([], refused)), /\nuser 7 +42 +480 of 520 +470 +3 +2026-06-01T00:00:00.000Z\n/)
-  t.notMatch(status.print(report([])), /OVER/)
+  t.match(status.data(report([], refused)).table(false), /\nuser 7 +42 +480 of 520 +470 +3 +2026-06-01T00:00:00.000Z\n/)
+  t.notMatch(status.data(report([])).table(false), /OVER/)
 })

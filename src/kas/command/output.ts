@@ -1,0 +1,52 @@
+import { printableJson } from '../../lib/printable.ts'
+import { type CliValues, UsageError } from './command.ts'
+
+/** Of a command that prints data: one option says as what. */
+export const outputOption = { output: { type: 'string', short: 'o', multiple: true } } as const
+
+/** What a command that prints data may print. A table is for people, and may change; the others are for programs. */
+export const outputs = ['table', 'wide', 'name', 'json', 'yaml'] as const
+export type Output = (typeof outputs)[number]
+
+/** For an option that other commands had once. */
+export const outputHints = { json: 'JSON is printed with -o json' } as const
+
+/** A line of the help, with its end. */
+export function outputHelp(allowed: readonly Output[]): string {
+  return `  -o, --output FORMAT          ${allowed.join(', ').replace(/, (?=[^,]*$)/, ' or ')} (default: table)\n`
+}
+
+/** @throws UsageError that says what is allowed */
+export function outputOf({ output }: CliValues, allowed: readonly Output[]): Output {
+  const said = Array.isArray(output) ? output.map(String) : []
+  if (said.length > 1) throw new UsageError(`-o is said ${said.length} times: ${said.join(', ')}`)
+  const [one = 'table'] = said
+  const found = allowed.find((each) => each === one)
+  if (found === undefined) throw new UsageError(`-o ${one}: allowed is ${allowed.join(', ')}`)
+  return found
+}
+
+/** What a command prints. */
+export interface Data {
+  /** of what programs read: `AgentList`, `Agent` */
+  readonly kind: string
+  /** beside `kind`, what programs read: names in camelCase, times as RFC 3339 has them; what is not known is absent */
+  readonly fields: Readonly<Record<string, unknown>>
+  /** one a line, as `agent/NAME`; absent: nothing has a name */
+  readonly names?: readonly string[]
+  /** for people, with its end */
+  table(isWide: boolean): string
+}
+
+/** @returns text with its end */
+export async function dataText(data: Data, output: Output): Promise<string> {
+  const { kind, fields, names = [] } = data
+  const whole = { apiVersion: 'kas/v1', kind, ...fields }
+  if (output === 'json') return `${printableJson(whole, 2)}\n`
+  if (output === 'yaml') {
+    const { yamlText } = await import('./yaml-text.ts') // here: a help needs none of it
+    return yamlText(whole)
+  }
+  if (output === 'name') return names.map((name) => `${name}\n`).join('')
+  return data.table(output === 'wide')
+}
