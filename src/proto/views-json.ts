@@ -173,6 +173,8 @@ export interface Row {
   readonly z?: Cause
   /** `metadata.generation` */
   readonly g?: number
+  /** kinds of the state's `aside` that its verdict is made from: `group/Kind` */
+  readonly a?: readonly string[]
   /** what comes third in `h` and `why`, and links with all of their parts: older clients refuse more than two of them */
   readonly v?: ArgoWord
   readonly y?: string

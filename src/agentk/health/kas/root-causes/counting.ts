@@ -46,7 +46,7 @@ export function countedOf(
   }
 }
 
-const isKubernetesOwn = (kind: string) => !kind.includes('/') || /^(?:[a-z]+|[a-z.]+\.k8s\.io)\//.test(kind)
+export const isKubernetesOwn = (kind: string) => !kind.includes('/') || /^(?:[a-z]+|[a-z.]+\.k8s\.io)\//.test(kind)
 
 const fully = (child: KubernetesObject): Counted => ({ child, atMost: 'Degraded' })
 const isReplicaSet = (child: KubernetesObject) => kindOf(child) === 'apps/ReplicaSet'

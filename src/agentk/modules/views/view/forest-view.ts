@@ -10,6 +10,7 @@ import { Page, type PageSource, type PageWanted } from './pages.ts'
 import { isSameRow, type RowParts, rowJson, rowParts, type SentRow, sentRow } from './rows.ts'
 import { keyedPart, type Update, Updates } from './updates.ts'
 import type { ForestViewing, View } from './view.ts'
+import { ViewAside } from './view-aside.ts'
 import { ViewCauses } from './view-causes.ts'
 import { ViewLinks } from './view-links.ts'
 
@@ -35,6 +36,9 @@ export class ForestView implements View, ForestListener {
   #forest: Forest | undefined
   readonly #links: ViewLinks
   readonly #causes: ViewCauses
+  readonly #asideBelow: ViewAside
+  /** kinds set aside, `group/Kind` */
+  #aside: readonly string[] = []
   /** what the objects of the view `object` are linked with: rows, of no page */
   readonly #beside = new Map<string, Node>()
   /** rows that it may have more than are on its pages */
@@ -45,6 +49,7 @@ export class ForestView implements View, ForestListener {
     this.#components = components
     this.#query = query
     this.#causes = new ViewCauses(components)
+    this.#asideBelow = new ViewAside(components)
     this.#links = new ViewLinks(components, () => this.#updates.request())
     const turn = () => this.#forest?.visible.run
     this.#updates = new Updates({ clock, turn, onDue, write: (update) => this.#write(update), send })
@@ -71,6 +76,7 @@ export class ForestView implements View, ForestListener {
   }
 
   setState(state: ViewState): void {
+    this.#aside = state.aside?.map(([kind]) => kind) ?? []
     this.#updates.setState(state)
   }
 
@@ -153,9 +159,10 @@ export class ForestView implements View, ForestListener {
     const isLinked = this.#link(forest, shown)
     for (const [id, node] of this.#updateBeside(forest, shown)) shown.set(id, node)
     const { changed, isWhole } = this.#causes.update(forest, shown)
-    this.#touchRows(changed)
+    const below = this.#asideBelow.update(forest, shown, this.#aside)
+    this.#touchRows([...changed, ...below.changed])
     const isWritten = this.#writeRemoved(update, shown) && this.#writePages(update, pages) && this.#writeBeside(update)
-    return isWritten && isLinked && isWhole
+    return isWritten && isLinked && isWhole && below.isWhole
   }
 
   #upToDate(forest: Forest): Map<string, Page> {
@@ -256,7 +263,9 @@ export class ForestView implements View, ForestListener {
 
   #partsOf(entry: Entry): RowParts {
     const { visible, side } = this.#forest as Forest
-    return rowParts(entry, { visible, side, links: this.#links.of(entry.id), cause: this.#causes.of(entry.id) })
+    const { id } = entry
+    const [links, cause, aside] = [this.#links.of(id), this.#causes.of(id), this.#asideBelow.of(id)]
+    return rowParts(entry, { visible, side, links, cause, aside })
   }
 
   #unsentKind({ record }: Entry): string | undefined {

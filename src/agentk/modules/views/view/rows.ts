@@ -32,6 +32,8 @@ export interface RowSources {
   readonly side: VerdictSide
   readonly links: readonly Link[]
   readonly cause: ShownCause | undefined
+  /** kinds set aside that its verdict is made from */
+  readonly aside: readonly string[]
 }
 
 export function rowParts(entry: Entry, sources: RowSources): RowParts {
@@ -76,8 +78,9 @@ function own(content: unknown): Partial<Row> | undefined {
 
 function around(entry: Entry, sources: RowSources): Partial<Row> {
   const { side, links, cause } = sources
+  const aside = sources.aside.length > 0 ? { a: sources.aside } : {}
   if (entry instanceof Family) {
-    return { ...parentOf(entry.parent), c: entry.members.length, ...worst(entry.total, side) }
+    return { ...parentOf(entry.parent), c: entry.members.length, ...worst(entry.total, side), ...aside }
   }
   const children = entry.childCount
   return {
@@ -87,6 +90,7 @@ function around(entry: Entry, sources: RowSources): Partial<Row> {
     ...(children > 0 ? { c: children, ...worst(entry.worstBelow(), side) } : {}),
     ...linked(links),
     ...(cause ? { z: shown(cause) } : {}),
+    ...aside,
   }
 }
 

@@ -85,6 +85,7 @@ const sentRow = z.object({
     .optional(),
   z: cause.optional(),
   g: count.optional(),
+  a: z.array(name).max(maxNamed).optional(),
 })
 
 /** With what older clients refuse where it belongs. */

@@ -104,7 +104,7 @@ t.test('the verdicts of an application, of as many roots as there may be objects
     if (side === 'kas') group.own = kasSeverityOf('Degraded') // as the forest has it of its roots
     const wordOf = ({ uid }: { uid: string }) => (uid === 'bad' ? 'Degraded' : 'Healthy')
     const visible = { wordOf } as unknown as VisibleRecords
-    const { around } = rowParts(group, { visible, side, links: [], cause: undefined })
+    const { around } = rowParts(group, { visible, side, links: [], cause: undefined, aside: [] })
     t.match(JSON.parse(around), { h: ['Progressing', 'Current'], v: 'Degraded', c: 200_000 }, side)
   }
 })

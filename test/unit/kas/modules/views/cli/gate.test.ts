@@ -638,6 +638,9 @@ t.test('kinds that cannot be listed: unknown is only what is of them, or what th
     [['deploy/web', '-n', 'shop'], 'Pod', [web], 5],
     [['sts/db', '-n', 'shop'], 'Pod', [row('apps/StatefulSet', 'db', 'Healthy')], 5],
     [['deploy/web', '-n', 'shop'], 'ConfigMap', [web], 0],
+    [['-n', 'shop'], queue, [{ ...row('example.com/Fleet', 'f', 'Healthy'), a: [queue] }], 5],
+    [['fleet/f', '-n', 'shop'], queue, [{ ...row('example.com/Fleet', 'f', 'Healthy'), a: [queue] }], 5],
+    [['-n', 'shop'], queue, [{ ...row('example.com/Fleet', 'f', 'Healthy'), a: ['example.com/Other'] }], 0],
     [['-n', 'shop'], 'Node', [row('Pod', 'a', 'Degraded', why('NodeNotReady', { kind: 'Node' }))], 5],
   ]
   for (const [argv, kind, rows, expected] of cases) {

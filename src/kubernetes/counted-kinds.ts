@@ -1,0 +1,12 @@
+/** From what a verdict is made besides the object itself, by `group/Kind`. */
+export const countedKinds: Readonly<Record<string, readonly string[]>> = {
+  'apps/Deployment': ['apps/ReplicaSet', 'Pod'],
+  'apps/ReplicaSet': ['Pod'],
+  'apps/StatefulSet': ['Pod', 'PersistentVolumeClaim'],
+  'apps/DaemonSet': ['Pod'],
+  ReplicationController: ['Pod'],
+  'batch/CronJob': ['batch/Job', 'Pod'],
+  'batch/Job': ['Pod'],
+  Service: ['discovery.k8s.io/EndpointSlice', 'Pod'],
+  'networking.k8s.io/Ingress': ['Service', 'discovery.k8s.io/EndpointSlice'],
+}
