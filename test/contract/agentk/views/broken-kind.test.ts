@@ -1,11 +1,10 @@
-import { once } from 'node:events'
-import { type AddressInfo, createServer, type Socket } from 'node:net'
 import t from 'tap'
 import { missingAssets } from '../../../../dev/control-plane/assets.ts'
 import { ControlPlane } from '../../../../dev/control-plane/control-plane.ts'
 import { Warnings } from '../../../../src/agentk/modules/views/watch/events.ts'
 import { Kinds } from '../../../../src/agentk/modules/views/watch/kinds.ts'
 import { type Clock, systemClock } from '../../../../src/lib/clock.ts'
+import { AggregatedApi } from '../../../support/aggregated-api.ts'
 import { adminClient } from '../../../support/api-client.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
 import { eventually } from '../../../support/eventually.ts'
@@ -63,28 +62,10 @@ t.test('a broken conversion webhook, and an aggregated API that hangs', { skip, 
   const breakIt = () => patch({ spec: { conversion: { strategy: 'Webhook', webhook } } })
   const mendIt = () => patch({ spec: { conversion: { strategy: 'None', webhook: null } } })
 
-  // it takes connections, and never says anything
-  const sockets = new Set<Socket>()
-  const silent = createServer((socket) => void sockets.add(socket))
-  await once(silent.listen(0, '127.0.0.1'), 'listening')
-  t.teardown(() => {
-    for (const socket of sockets) socket.destroy()
-    silent.close()
-  })
-  const { port } = silent.address() as AddressInfo
-  const frozen = { metadata: { name: 'frozen' }, spec: { type: 'ExternalName', externalName: 'localhost' } }
-  await admin.create('/api/v1/namespaces/default/services', frozen)
-  await admin.create('/apis/apiregistration.k8s.io/v1/apiservices', {
-    metadata: { name: 'v1.frozen.example.com' },
-    spec: {
-      group: 'frozen.example.com',
-      version: 'v1',
-      groupPriorityMinimum: 1000,
-      versionPriority: 10,
-      insecureSkipTLSVerify: true,
-      service: { namespace: 'default', name: 'frozen', port },
-    },
-  })
+  const frozen = await AggregatedApi.start(t, admin, 'frozen.example.com')
+  frozen.answers = 'never'
+  const other = await AggregatedApi.start(t, admin, 'other.example.com')
+  await eventually(async () => (await other.isAvailable()) && !(await frozen.isAvailable()), { timeoutMs })
 
   await admin.create(definitions, queues)
   await eventually(() =>
@@ -114,13 +95,18 @@ t.test('a broken conversion webhook, and an aggregated API that hangs', { skip, 
     stopping.abort()
     return running
   })
-  const others = () => [...sink.states].filter(([kind, { is }]) => kind !== key && is !== 'live')
+  const frozenKey = 'frozen.example.com/*'
+  const others = () => [...sink.states].filter(([kind, { is }]) => ![key, frozenKey].includes(kind) && is !== 'live')
 
   await eventually(() => sink.is(key) === 'aside', { timeoutMs })
   t.match(sink.states.get(key), { why: 'the API server answered 500', message: /conversion webhook.*queue-operator/ })
   t.strictSame(others(), [], 'all others are followed')
   t.ok(sink.names('Namespace').includes('default'))
-  t.notOk([...sink.states].some(([kind]) => kind.startsWith('frozen.example.com/')))
+  t.match(sink.states.get(frozenKey), { is: 'aside', why: 'its API is not available: FailedDiscoveryCheck' })
+  t.notOk(
+    [...sink.states].some(([kind]) => kind.startsWith('other.example.com/')),
+    'it may answer each caller otherwise',
+  )
 
   await mendIt()
   await eventually(() => sink.is(key) === 'live', { timeoutMs })
@@ -132,4 +118,16 @@ t.test('a broken conversion webhook, and an aggregated API that hangs', { skip, 
   t.strictSame(others(), [])
   await mendIt()
   await eventually(() => sink.is(key) === 'live', { timeoutMs })
+
+  const gadget = 'other.example.com/Gadget'
+  for (const status of [503, 500]) {
+    other.answers = status
+    await eventually(() => sink.is(gadget) === 'aside', { timeoutMs })
+    t.match(sink.states.get(gadget), { why: 'its API is not available: FailedDiscoveryCheck' }, String(status))
+    other.answers = 'well'
+    await eventually(() => !sink.states.has(gadget), { timeoutMs })
+  }
+  t.ok(sink.states.has(frozenKey))
+  frozen.answers = 'well'
+  await eventually(() => [...sink.states.values()].every(({ is }) => is === 'live'), { timeoutMs })
 })

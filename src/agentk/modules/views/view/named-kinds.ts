@@ -123,7 +123,8 @@ function unknownOf(query: ReadQuery, kinds: readonly ResourceKind[]): Unknown {
 }
 
 function nearestOf(word: string, seen: readonly ResourceKind[]): string {
-  const names = [...builtInKinds, ...seen].flatMap(({ key, plural }) => [plural, parseKindKey(key).kind.toLowerCase()])
+  const kinds = [...builtInKinds, ...seen].filter(({ plural }) => plural !== '*')
+  const names = kinds.flatMap(({ key, plural }) => [plural, parseKindKey(key).kind.toLowerCase()])
   return nearestName(word.toLowerCase(), names) ?? ''
 }
 

@@ -19,8 +19,9 @@ import { LiveWatches } from './failing-time.ts'
 import { KindWatch } from './kind-watch.ts'
 import type { FollowedKind, GroupOrder, PartWatchComponents } from './part-watch.ts'
 import { Refusals } from './refusals.ts'
-import { Registrations } from './registrations.ts'
+import { type Away, Registrations } from './registrations.ts'
 import { chooseKinds, discover, type Follow, isMetadataEnough, type Served, type ServedKind } from './served-kinds.ts'
+import { kindsAway, UnfollowedKinds } from './unfollowed-kinds.ts'
 
 export interface KindsComponents {
   /** of views alone: each watch is a connection */
@@ -87,8 +88,9 @@ export class Kinds {
   }
   /** by `group/Kind` */
   readonly #followed = new Map<string, Followed>()
-  /** past `maxKinds`, by `group/Kind` */
-  #left = new Map<string, ServedKind>()
+  readonly #unfollowed: UnfollowedKinds
+  /** also those that are not followed */
+  #served: readonly ServedKind[] = []
   readonly #running = new Set<Promise<void>>()
   /** pauses before what is served is read again. ms */
   #pauses: number[] = []
@@ -100,6 +102,7 @@ export class Kinds {
     const { api, log, clock, random } = components
     this.#components = components
     this.#options = options
+    this.#unfollowed = new UnfollowedKinds(components.sink)
     this.#follow = { namespaces: [], kinds: [], exclude: [], ...options.follow }
     this.#times = { ...watchTimes, ...retries, ...options.times }
     const trouble = new LimitedLog({ clock, log }, 'Cannot follow a kind as it should be')
@@ -182,12 +185,13 @@ export class Kinds {
     const isOwn = this.#registrations.ownGroups()
     const here = new Set(kinds.map(({ key }) => key))
     const known = [...this.#followed.values()].map(({ served }) => served)
-    const all = [...kinds, ...known.filter(({ key, group }) => stale.has(group) && !here.has(key))]
+    const all = [...kinds, ...this.#served.filter(({ key, group }) => stale.has(group) && !here.has(key))]
+    this.#served = all
     this.#places = new Map(Array.from(new Set(all.map(({ group }) => group)), (group, place) => [group, place]))
     const { followed, tooMany } = chooseKinds(all, this.#follow, { isOwn, maxKinds })
     const wanted = new Map(followed.map((kind) => [kind.key, kind]))
     for (const kind of known) if (!isSame(kind, wanted.get(kind.key))) this.#drop(kind, signal)
-    this.#leave(tooMany, maxKinds)
+    this.#nameUnfollowed(tooMany, all, maxKinds)
     for (const kind of followed) if (!this.#followed.has(kind.key)) this.#begin(kind, signal)
     if (this.#registrations.isForbidden) {
       const sentence =
@@ -225,19 +229,16 @@ export class Kinds {
   }
 
   /** As many as are followed are named. */
-  #leave(tooMany: readonly ServedKind[], maxKinds: number): void {
-    const left = new Map(tooMany.slice(0, maxKinds).map((kind) => [kind.key, kind]))
-    for (const [key, kind] of this.#left) if (!left.has(key)) this.#components.sink.dropped(kind, undefined)
+  #nameUnfollowed(tooMany: readonly ServedKind[], kinds: readonly ServedKind[], maxKinds: number): void {
+    const { awayGroups } = this.#registrations
+    const isOwn = (group: string) => awayGroups.has(group)
+    const { followed } = chooseKinds(kindsAway(kinds, awayGroups), this.#follow, { isOwn, maxKinds })
     const since = this.#components.clock.now()
-    const state = {
-      is: 'refused',
-      since,
-      why: `more than ${maxKinds} kinds`,
-      refusedNamespaces: [],
-      leftOut: [],
-    } as const
-    for (const [key, kind] of left) if (!this.#left.has(key)) this.#components.sink.state(kind, state)
-    this.#left = left
+    const why = `more than ${maxKinds} kinds`
+    this.#unfollowed.name([
+      ...tooMany.slice(0, maxKinds).map((kind) => ({ kind, is: 'refused', since, why }) as const),
+      ...followed.map((kind) => ({ kind, is: 'aside', ...(awayGroups.get(kind.group) as Away) }) as const),
+    ])
   }
 
   #watchOf(

@@ -1,11 +1,12 @@
+import { conditionAt } from '../../../../kubernetes/conditions.ts'
 import { builtIn, type GroupVersionResource } from '../../../../kubernetes/kind.ts'
-import { at, textAt } from '../../../../kubernetes/object.ts'
+import { at, type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
 import { collectionPath } from '../../../../kubernetes/path.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
 import { KeptObjects } from '../../../cluster/kept-objects.ts'
 import { ObjectWatch, type ObjectWatchComponents, type WatchTimes } from '../../../cluster/object-watch.ts'
 import type { WatchSink } from '../../../cluster/watch-sink.ts'
-import { FailingTime, type LiveWatches } from './failing-time.ts'
+import { asideMs, FailingTime, type LiveWatches } from './failing-time.ts'
 import type { Refusals } from './refusals.ts'
 import { isBuiltIn } from './served-kinds.ts'
 
@@ -31,7 +32,20 @@ interface ApiService {
   readonly group: string
   /** another server answers for it */
   readonly isAggregated: boolean
+  /** that server does not answer now */
+  readonly away: Away | undefined
 }
+
+/** A server that is not available. */
+export interface Away {
+  /** ms since 1970 */
+  readonly since: number
+  /** for people; names nothing */
+  readonly why: string
+}
+
+/** characters of the reason that an APIService gives */
+const maxReason = 128
 
 const common = { pageSize: 500, leavesOut: true, resumes: true }
 
@@ -45,6 +59,8 @@ export class Registrations {
   /** agentk may not list APIServices, the API server fails to for long, or there are none */
   #without: Without
   readonly #failing: FailingTime
+  /** of a group that has been away for long from then on */
+  #cancelAway: () => void = () => undefined
 
   constructor(components: RegistrationsComponents, times: WatchTimes) {
     const { onChange, onTrouble, clock, live } = components
@@ -53,9 +69,10 @@ export class Registrations {
     this.#failing = new FailingTime({ clock, live, onLong: () => this.#apiServicesAre('forbidden') })
     this.#customKinds = new KeptObjects({ read: readCustomKind, onChange, onEnded: () => undefined })
     this.#apiServices = new KeptObjects({
-      read: readApiService,
+      read: (object) => readApiService(object, clock.now()),
       onChange: () => {
         this.#failing.end()
+        this.#awaitAway()
         this.#apiServicesAre(undefined)
       },
       onEnded: ({ status, error }) => {
@@ -88,6 +105,33 @@ export class Registrations {
     return (group) => !others.has(group) && (own.has(group) || isBuiltIn(group))
   }
 
+  /** Groups that no server has answered for since a minute or longer. */
+  get awayGroups(): ReadonlyMap<string, Away> {
+    const now = this.#components.clock.now()
+    return new Map([...this.#away()].filter(([, { since }]) => now - since >= asideMs))
+  }
+
+  /** Of a group of several versions one that is served is enough. */
+  #away(): ReadonlyMap<string, Away> {
+    const away = new Map<string, Away>()
+    for (const [group, services] of Map.groupBy(this.#apiServices.objects.values(), (one) => one.group)) {
+      const [first, ...others] = services.flatMap((one) => one.away ?? []).sort((a, b) => b.since - a.since)
+      if (first && others.length === services.length - 1) away.set(group, first)
+    }
+    return away
+  }
+
+  #awaitAway(): void {
+    const { clock, onChange } = this.#components
+    this.#cancelAway()
+    const waits = [...this.#away().values()].map(({ since }) => since + asideMs - clock.now()).filter((ms) => ms > 0)
+    if (waits.length === 0) return
+    this.#cancelAway = clock.after(Math.min(...waits), () => {
+      this.#awaitAway()
+      onChange()
+    })
+  }
+
   /** Resolves when the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     await Promise.all([
@@ -95,6 +139,7 @@ export class Registrations {
       this.#watchOf(builtIn.customResourceDefinitions, this.#customKinds, true).run(signal),
     ])
     this.#failing.end()
+    this.#cancelAway()
   }
 
   #watchOf(kind: GroupVersionResource, sink: WatchSink, isMetadata: boolean): ObjectWatch {
@@ -127,10 +172,14 @@ function readCustomKind(object: unknown): CustomKind | undefined {
   return { key: name, group: name.slice(dot + 1), version: textAt(object, 'metadata.resourceVersion') }
 }
 
-function readApiService(object: unknown): ApiService | undefined {
+/** @param now - ms since 1970 */
+function readApiService(object: unknown, now: number): ApiService | undefined {
   const name = textAt(object, 'metadata.name')
+  if (!name) return undefined
   const service = at(object, 'spec.service')
-  return name
-    ? { key: name, group: textAt(object, 'spec.group'), isAggregated: service !== undefined && service !== null }
-    : undefined
+  const isAggregated = service !== undefined && service !== null
+  const available = conditionAt(object as KubernetesObject, 'Available', now)
+  const why = `its API is not available: ${available?.reason.slice(0, maxReason)}`
+  const away = isAggregated && available?.status === 'False' ? { since: available.since ?? now, why } : undefined
+  return { key: name, group: textAt(object, 'spec.group'), isAggregated, away }
 }

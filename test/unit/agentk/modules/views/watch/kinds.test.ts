@@ -166,6 +166,62 @@ t.test('what another server answers for is not followed, now or later', async (t
   t.ok(sink.told.includes('dropped example.com/Widget'))
 })
 
+/** Of a group that another server answers for: whether it is available, by its condition. */
+const served = (group: string, status: 'True' | 'False', at: number, name = `v1.${group}`) => ({
+  type: 'MODIFIED' as const,
+  object: {
+    metadata: { name, uid: `s-${name}` },
+    spec: { group, version: 'v1', service: { name: 'other', namespace: 'default' } },
+    status: {
+      conditions: [
+        {
+          type: 'Available',
+          status,
+          reason: status === 'True' ? 'Passed' : 'FailedDiscoveryCheck',
+          lastTransitionTime: new Date(at).toISOString(),
+        },
+      ],
+    },
+  },
+})
+
+t.test('an API that another server fails to answer for is named after 60 s, until it answers again', async (t) => {
+  const groups = { ...core, 'other.io': v1(resource('x', 'X')), 'new.io': [{ version: 'v1', resources: [] }] }
+  const options = { follow: { exclude: ['left.io/*'] } }
+  const { api, sink, clock, services, say } = await startKnown(t, groups, options)
+  clock.advance(1000 - (clock.now() % 1000)) // conditions have whole seconds
+  const at = clock.now()
+  for (const group of ['other.io', 'new.io', 'left.io', 'half.io']) await services.tell(served(group, 'False', at))
+  await services.tell(served('half.io', 'True', at, 'v2.half.io'))
+  let now: Parameters<typeof say>[0] = groups
+  /** Discovery is asked as often as something changes. */
+  const after = async () => {
+    for (let i = 0; i < 10; i++) {
+      await clock.pass(300)
+      if ((await api.waiting()).includes('/api')) await say(now)
+    }
+  }
+  await after()
+  now = { ...groups, 'other.io': [{ version: 'v1', freshness: 'Stale', resources: [] }] }
+  const named = () => [...sink.states].filter(([, { is }]) => is === 'aside').map(([kind]) => kind)
+  t.strictSame(named(), [], 'it may be a restart')
+  await clock.pass(at + 60_000 - clock.now())
+  await after()
+  t.strictSame(named(), ['other.io/X', 'new.io/*'], 'kinds that are known, else the group')
+  const why = 'its API is not available: FailedDiscoveryCheck'
+  t.match(sink.states.get('other.io/X'), { since: at, why })
+  t.match(sink.states.get('new.io/*'), { since: at, why })
+  const told = sink.told.length
+  await services.tell(served('half.io', 'False', clock.now() - 1000, 'v2.half.io'))
+  await after()
+  t.strictSame(sink.told.slice(told), [], 'what is named already is not told again')
+  now = groups
+  for (const group of ['other.io', 'new.io']) await services.tell(served(group, 'True', clock.now()))
+  await after()
+  t.strictSame(named(), [])
+  t.notOk(sink.states.has('other.io/X'), 'it is as before: not followed')
+})
+
 t.test('who may not list APIServices follows custom kinds and what is of Kubernetes, and says so once', async (t) => {
   const { api, clock, sink, list, say, lines } = start(t)
   const services = await api.watch(apiServices)
