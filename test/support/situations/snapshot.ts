@@ -119,7 +119,7 @@ export class Snapshot implements World {
     return this.#slices.get(keyOf(namespaceOf(service), nameOf(service))) ?? []
   }
 
-  taints(selector: Table): readonly KubernetesObject[] | undefined {
+  taints(_namespace: string, selector: Table): readonly KubernetesObject[] | undefined {
     const all = [...this.#byPlace.values()].filter((one) => kindOf(one) === 'Node')
     const nodes = all.filter((node) => selector.every(([name, value]) => field(labelsOf(node), name) === value))
     return nodes.length === 0 ? undefined : nodes.flatMap((node) => listAt(node, 'spec.taints'))

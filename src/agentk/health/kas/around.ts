@@ -27,8 +27,8 @@ export interface Around {
   /** what makes Pods with labels that are selected */
   workloadsOf(namespace: string, selector: LabelTable): readonly KubernetesObject[]
   slicesOf(service: KubernetesObject): readonly KubernetesObject[]
-  /** of the nodes that have these labels: taints, each once, as many as are read; undefined: no node has them */
-  taints(selector: LabelTable): readonly KubernetesObject[] | undefined
+  /** of the nodes that have these labels. @param namespace - of the Pod that asks for them */
+  taints(namespace: string, selector: LabelTable): Taints
   /** Pods that mount a claim */
   usersOf(claim: KubernetesObject): readonly KubernetesObject[]
   /** what was found of another object, in the order in which callers get it */
@@ -38,6 +38,9 @@ export interface Around {
   /** what was found of the object before. @param isHidden - what it was found without; absent: nothing */
   before(object: KubernetesObject, isHidden?: IsHidden): Finding | undefined
 }
+
+/** Each once, as many as are read; undefined: there is no such node; `unread`: the namespace asks by too many selectors. */
+export type Taints = readonly KubernetesObject[] | undefined | 'unread'
 
 const listed = ['networking.k8s.io/IngressClass', 'policy/PodDisruptionBudget'] as const
 export type ListedKind = (typeof listed)[number]

@@ -1,6 +1,6 @@
 import { type KubernetesObject, kindOf, namespaceOf } from '../../../kubernetes/object.ts'
 import type { ArgoStatus } from '../argo/health.ts'
-import type { Around, IsHidden, ListedKind, ListTrouble } from './around.ts'
+import type { Around, IsHidden, ListedKind, ListTrouble, Taints } from './around.ts'
 import type { Evidence } from './evidence.ts'
 import type { Finding, Need } from './finding.ts'
 import type { PodEnd } from './pod-ends.ts'
@@ -64,8 +64,8 @@ export class Hidden implements Around {
     return this.#seen(this.#around.slicesOf(service))
   }
 
-  taints(selector: LabelTable): readonly KubernetesObject[] | undefined {
-    return this.#isHidden(['Node', '']) ? [] : this.#around.taints(selector)
+  taints(namespace: string, selector: LabelTable): Taints {
+    return this.#isHidden(['Node', '']) ? [] : this.#around.taints(namespace, selector)
   }
 
   usersOf(claim: KubernetesObject): readonly KubernetesObject[] {

@@ -1,4 +1,4 @@
-import { at, type KubernetesObject, listField, textAt, textField } from '../../../../kubernetes/object.ts'
+import { at, type KubernetesObject, listField, namespaceOf, textAt, textField } from '../../../../kubernetes/object.ts'
 import type { Around } from '../around.ts'
 import type { Need } from '../finding.ts'
 import { labelTableOf } from '../read.ts'
@@ -12,6 +12,9 @@ const cordoned = 'node.kubernetes.io/unschedulable'
 const keepsAway: ReadonlySet<string> = new Set(['NoSchedule', 'NoExecute'])
 /** From Kubernetes 1.35 on the scheduler does not say which. */
 const nameless = 'untolerated taint(s)'
+
+/** Stands in the text of a Pod whose namespace asks by too many. */
+const unread = 'no node is read for it: its namespace asks by too many node selectors'
 
 /** It does not say which, nor whether there are such nodes. */
 const unselected = "didn't match Pod's node affinity/selector"
@@ -31,17 +34,20 @@ export function withNodes(
   const isSelected = message.includes(unselected) && labels !== ''
   if (!isSelected && !message.includes(nameless)) return { text: message, needs: [] }
   const areLive = around.isLive('Node', '')
-  const found = areLive ? around.taints(selector) : []
+  const namespace = namespaceOf(pod)
+  const found = areLive ? around.taints(namespace, selector) : []
   const isNone = found === undefined
-  const taints = (isNone ? (around.taints([]) ?? []) : found).filter((taint) => isInTheWay(pod, taint))
+  const read = isNone ? around.taints(namespace, []) : found
+  const taints = (read === undefined || read === 'unread' ? [] : read).filter((taint) => isInTheWay(pod, taint))
   const names = listed([...new Set(taints.map(nameOfTaint))].sort())
   const where = labels === '' || isNone ? '' : `where ${labels}: `
   const withLabels = isSelected
     ? message.replace(unselected, () => `${unselected} (${isNone ? `no node has ${labels}` : labels})`)
     : message
   const isTainted = message.includes(nameless) && names !== ''
+  const text = isTainted ? withLabels.replace(nameless, () => `${nameless} (${where}${names})`) : withLabels
   return {
-    text: isTainted ? withLabels.replace(nameless, () => `${nameless} (${where}${names})`) : withLabels,
+    text: found === 'unread' ? `${text}; ${unread}` : text,
     needs: isTainted || (isSelected && isNone) ? [['Node', '']] : [],
   }
 }

@@ -1,20 +1,18 @@
 import { type KubernetesObject, uidOf } from '../../../../kubernetes/object.ts'
 import type { ArgoStatus } from '../../../health/argo/health.ts'
-import type { IsHidden, ListedKind, ListTrouble } from '../../../health/kas/around.ts'
+import type { IsHidden, ListedKind, ListTrouble, Taints } from '../../../health/kas/around.ts'
 import type { Evidence } from '../../../health/kas/evidence.ts'
 import type { Finding } from '../../../health/kas/finding.ts'
 import type { PodEnd } from '../../../health/kas/pod-ends.ts'
 import type { Evidences } from './evidence.ts'
 import { type Read, reads } from './judging-dependencies.ts'
+import { NodeSelectors } from './node-selectors.ts'
 import { traitObject } from './object-record.ts'
 import type { PodEnds } from './pod-ends.ts'
 import type { ObjectRecord } from './record.ts'
 import { RecordsWorld, type RecordsWorldComponents } from './records-world.ts'
 
 type Selector = Parameters<RecordsWorld['podsOf']>[1]
-
-/** of nodes, of which taints are kept; whoever makes Pods may ask for any */
-export const maxSelectors = 256
 
 export interface JudgingWorldComponents extends RecordsWorldComponents {
   readonly evidence: Pick<Evidences, 'of'>
@@ -29,8 +27,8 @@ export class JudgingWorld extends RecordsWorld {
   /** since it was cleared */
   readonly noted = new Set<Read>()
   readonly #judging: JudgingWorldComponents
-  /** by selector, since a node has changed */
-  readonly #taints = new Map<string, readonly KubernetesObject[] | undefined>()
+  /** since a node has changed */
+  readonly #taints = new NodeSelectors<readonly KubernetesObject[] | undefined>()
   readonly #selected = new Map<string, readonly KubernetesObject[]>()
 
   constructor(components: JudgingWorldComponents) {
@@ -102,15 +100,9 @@ export class JudgingWorld extends RecordsWorld {
   }
 
   /** Many Pods ask for them; nodes change seldom. */
-  override taints(selector: Selector): readonly KubernetesObject[] | undefined {
+  override taints(namespace: string, selector: Selector): Taints {
     this.noted.add(reads.taints)
-    const key = JSON.stringify(selector)
-    if (this.#taints.has(key)) return this.#taints.get(key)
-    // all nodes would be read for each Pod: no more is said of it than the scheduler says, until a node changes
-    if (this.#taints.size === maxSelectors) return []
-    const found = super.taints(selector)
-    this.#taints.set(key, found)
-    return found
+    return this.#taints.get(namespace, JSON.stringify(selector), () => super.taintsOf(selector))
   }
 
   nodesChanged(): void {

@@ -12,7 +12,7 @@ import {
   uidOf,
 } from '../../../../kubernetes/object.ts'
 import type { ArgoStatus } from '../../../health/argo/health.ts'
-import type { IsHidden, ListedKind, ListTrouble } from '../../../health/kas/around.ts'
+import type { IsHidden, ListedKind, ListTrouble, Taints } from '../../../health/kas/around.ts'
 import type { Evidence } from '../../../health/kas/evidence.ts'
 import type { Finding } from '../../../health/kas/finding.ts'
 import type { Opinion } from '../../../health/kas/opinion.ts'
@@ -135,7 +135,11 @@ export class RecordsWorld implements World {
     )
   }
 
-  taints(selector: LabelTable): readonly KubernetesObject[] | undefined {
+  taints(_namespace: string, selector: LabelTable): Taints {
+    return this.taintsOf(selector)
+  }
+
+  protected taintsOf(selector: LabelTable): readonly KubernetesObject[] | undefined {
     const all = new Map<string, KubernetesObject>()
     let isAny = false
     for (const { labels, traits } of this.records.inNamespace(nodeKey, '')) {

@@ -63,7 +63,7 @@ export class AsideBelow {
     )
   }
 
-  /** Children that decide how it is. What a summary is made from is known by its kind. */
+  /** Children that decide how it is. A summary's are known by its kind. */
   #deciding(record: ObjectRecord, isUnsaid: boolean, most: number): readonly ObjectRecord[] {
     const { key } = record.kind
     const isDecided = isSummary(key) || !(isUnsaid || isKubernetesOwn(key))

@@ -7,13 +7,13 @@ import { maxReadPerUpdate } from './view-causes.ts'
 
 interface Found {
   readonly kinds: readonly string[]
-  /** of what it was found from */
+  /** versions of all that it was found from */
   readonly from: string
 }
 
 const none: readonly string[] = []
 
-/** Of the rows of one view, the kinds set aside that their verdicts are made from. */
+/** Finds the kinds set aside that the verdicts of one view's rows are made from. */
 export class ViewAside {
   readonly #records: ReadonlyRecords
   /** by row */

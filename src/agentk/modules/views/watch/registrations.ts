@@ -59,7 +59,7 @@ export class Registrations {
   /** agentk may not list APIServices, the API server fails to for long, or there are none */
   #without: Without
   readonly #failing: FailingTime
-  /** of a group that has been away for long from then on */
+  /** ends the wait for a group that is about to have been away for long */
   #cancelAway: () => void = () => undefined
 
   constructor(components: RegistrationsComponents, times: WatchTimes) {
@@ -111,7 +111,7 @@ export class Registrations {
     return new Map([...this.#away()].filter(([, { since }]) => now - since >= asideMs))
   }
 
-  /** Of a group of several versions one that is served is enough. */
+  /** Groups of which no version is served. */
   #away(): ReadonlyMap<string, Away> {
     const away = new Map<string, Away>()
     for (const [group, services] of Map.groupBy(this.#apiServices.objects.values(), (one) => one.group)) {

@@ -10,6 +10,8 @@ import type { Judged } from './gate.ts'
 import { fits, folded } from './lines.ts'
 import { clockText, type Layout, rowText, sinceText } from './verdict-text.ts'
 
+/** Roots of one cause that have a line each; the others are named on one. */
+const maxRoots = 10
 /** Causes of which the events and log lines are read. */
 const maxCauses = 5
 /** Events of a cause that are shown, of those that are read. */
@@ -50,15 +52,26 @@ export async function reportText(
   return groups.flatMap((group, i) => [...headLines(group, components), ...(evidence[i] ?? []), '']).join('\n')
 }
 
+/** The roots, each with its sign and what its first fact says of it, as `kas tree` shows them; the first with its cause. */
 function headLines(judged: readonly Judged[], { layout }: ReportComponents): string[] {
+  const { paint, now, columns } = layout
+  const lines = judged.slice(0, maxRoots).flatMap((one, i) => {
+    const { z, f: [fact = ''] = [] } = one.row
+    const since = i === 0 && z ? sinceText(z, now) : ''
+    const own = `${paint.shape(one.word)} ${nameText(one)}`
+    const line = [own, printable(fact), paint.faint(since)].filter(Boolean).join('  ')
+    return fits(line, columns) ? [line] : folded([own, printable(fact), since].filter(Boolean).join('  '), columns, '')
+  })
+  const others = judged.slice(maxRoots).map(nameText).join(', ')
   const first = judged[0]?.row
-  const { paint, now } = layout
-  const names = judged.map(({ row, isBelow }) => `${isBelow ? 'below ' : ''}${rowText(row)}`).join(', ')
-  const since = first?.z ? sinceText(first.z, now) : ''
-  const head = [names, paint.faint(since)].filter(Boolean).join('  ')
-  const heads = fits(head, layout.columns) ? [head] : folded(`${names}  ${since}`.trim(), layout.columns, '')
-  return [...heads, ...(first ? causeLines(first, layout, indent) : [])]
+  return [
+    ...lines,
+    ...folded(others && `and ${others}`, columns, ''),
+    ...(first ? causeLines(first, layout, indent) : []),
+  ]
 }
+
+const nameText = ({ row, isBelow }: Judged) => `${isBelow ? 'below ' : ''}${rowText(row)}`
 
 async function evidenceOf({ z }: Row, components: ReportComponents, logLines: number): Promise<string[]> {
   if (!z) return []

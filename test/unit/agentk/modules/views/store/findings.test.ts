@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { maxSelectors } from '../../../../../../src/agentk/modules/views/store/judging-world.ts'
+import { nodeSelectorsDefaults } from '../../../../../../src/agentk/modules/views/store/node-selectors.ts'
 import type { KubernetesObject } from '../../../../../../src/kubernetes/object.ts'
 import { ClusterStage, rulesOf } from '../../../../../support/views/situation-view.ts'
 
@@ -225,16 +225,23 @@ t.test('taints of nodes as they are', async (t) => {
   t.equal(text(), message)
 })
 
-t.test('of more selectors than are kept nodes are not read: the scheduler alone speaks', async (t) => {
+t.test('of more selectors of one namespace than are kept nodes are not read, and its Pods say so', async (t) => {
   const stage = await start(t)
   const message = "1 tainted(s) didn't match Pod's node affinity/selector"
   const conditions = [unscheduled(message)]
-  const asking = (pool: number) => {
-    const { spec, ...more } = pod({ uid: `p${pool}`, status: { phase: 'Pending', conditions } })
-    return { ...more, spec: { ...(spec as object), nodeSelector: { pool: `${pool}` } } } as KubernetesObject
+  const maxSelectors = nodeSelectorsDefaults.maxPerNamespace
+  const asking = (pool: number, namespace = 'shop', uid = `p${pool}`) => {
+    const { spec, metadata, ...more } = pod({ uid, status: { phase: 'Pending', conditions } })
+    const named = { ...(metadata as object), namespace, name: uid }
+    return {
+      ...more,
+      metadata: named,
+      spec: { ...(spec as object), nodeSelector: { pool: `${pool}` } },
+    } as KubernetesObject
   }
   const found = (pool: number) => stage.records.judged(`p${pool}`)?.[0]
-  const unread = { needs: [], finding: { text: `${message} (pool=${maxSelectors})` } }
+  const why = 'no node is read for it: its namespace asks by too many node selectors'
+  const unread = { needs: [], finding: { text: `${message} (pool=${maxSelectors}); ${why}` } }
   stage.put(tainted())
   for (let pool = 0; pool <= maxSelectors; pool++) stage.put(asking(pool))
   const first = { needs: [['Node', '']], finding: { text: `${message} (no node has pool=0)` } }
@@ -242,6 +249,9 @@ t.test('of more selectors than are kept nodes are not read: the scheduler alone 
   t.match(found(maxSelectors), unread)
   stage.put(asking(0))
   t.match(found(0), first, 'those that were read are kept')
+  stage.put(asking(maxSelectors, 'bank', 'b'))
+  const others = { needs: [['Node', '']], finding: { text: `${message} (no node has pool=${maxSelectors})` } }
+  t.match(stage.records.judged('b')?.[0], others, 'another namespace has room of its own')
   // where no node has what is asked for, that of all nodes is kept too
   for (const pool of [0, 1]) stage.deleted(asking(pool))
   await stage.pass()

@@ -58,7 +58,7 @@ t.test('what is degraded ends the wait long before its time, with a line for eac
   t.equal(said.stderr.trimEnd().split('\n').length, 3)
   t.match(
     said.stdout,
-    /^✗ degraded \(1 degraded, 1 healthy\)\nshop\/Deployment\/web\n {4}Pod web-1: OOMKilled: container app\n/,
+    /^✗ degraded \(1 degraded, 1 healthy\)\n✗ shop\/Deployment\/web\n {4}Pod web-1: OOMKilled: container app\n/,
   )
 })
 
@@ -155,7 +155,7 @@ t.test('what is hung to an object of no namespace is judged beside it, of the wh
     t.equal(await code, expected, `${argv.join(' ')} ${rows.map(({ n, w }) => `${n} ${w}`)}`)
     if (rows[0]?.k === 'Node' && expected === 4) {
       t.match(said.stderr, /^\S+ ✗ degraded below Node\/n1$/m, 'what is below is not the failure of the Node')
-      t.match(said.stdout, /^below Node\/n1$/m)
+      t.match(said.stdout, /^✗ below Node\/n1$/m)
     }
   }
 })
@@ -328,7 +328,7 @@ t.test(
       }),
     ])
     t.equal(await code, 4)
-    t.match(said.stdout, /^✗ degraded \(3 degraded\)\nshop\/Deployment\/web, shop\/Deployment\/web-2\n/)
+    t.match(said.stdout, /^✗ degraded \(3 degraded\)\n✗ shop\/Deployment\/web\n✗ shop\/Deployment\/web-2\n/)
     t.match(said.stdout, /Reason6 \(7 times\): says Reason6\?\[2J\n/)
     t.notMatch(said.stdout, /Reason1 /, 'five of them')
     t.match(
@@ -602,7 +602,7 @@ t.test('what is below an owner that is not shown is judged as roots are, with it
   const below = { order: [db.u], counts: { Degraded: 1 }, more: 0 }
   one.update({ seq: 1, rows: [owner, web, db], pages: { '': root, [owner.u]: below }, state: live })
   t.equal(await code, 4)
-  t.match(said.stdout, /^✗ degraded \(1 degraded, 1 healthy\)\nshop\/StatefulSet\/db\n {4}Pod web-1: OOMKilled/)
+  t.match(said.stdout, /^✗ degraded \(1 degraded, 1 healthy\)\n✗ shop\/StatefulSet\/db\n {4}Pod web-1: OOMKilled/)
 })
 
 t.test('many alike of a namespace are no worse by what does not count', async (t) => {
