@@ -52,7 +52,8 @@ const staying: readonly { readonly name: RegExp; readonly within?: RegExp; reado
   { name: /^told$/, within: /^src\/kas\/cli\/doctor\/gitlab\.ts$/, reason: 'a field of the error GITLAB_STATUS' },
   {
     name: /^why$/,
-    within: /^src\/agentk\/modules\/views\/(?:view\/view-state|watch\/(?:part-watch|kinds|registrations|unfollowed-kinds))\.ts$/,
+    within:
+      /^src\/agentk\/modules\/views\/(?:view\/view-state|watch\/(?:part-watch|kinds|registrations|unfollowed-kinds))\.ts$/,
     reason: 'a field of the state of views, on the wire',
   },
   {
