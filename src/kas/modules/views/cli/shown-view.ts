@@ -174,3 +174,32 @@ export const isOpened = (row: Row) => isGroup(row) || isPlaceholder(row)
 
 /** What stands for many alike. */
 export const isBundle = ({ u }: Row) => u.startsWith('b:')
+
+/** One of many that one row stands for. */
+export const isInBundle = ({ p = '' }: Row) => p.startsWith('b:')
+
+/** From the root to a bundle in a group. An agent may say anything, circles too. */
+const maxRootDepth = 3
+
+/** Roots as people count them: those of groups that are opened, and of bundles, each by itself. */
+export function rootsOf(model: ShownView, node = '', depth = 1): readonly Row[] {
+  return model.children(node).flatMap((row) => {
+    const isOpen = (isOpened(row) || isBundle(row)) && model.pages.has(row.u) && depth < maxRootDepth
+    return isOpen ? rootsOf(model, row.u, depth + 1) : [row]
+  })
+}
+
+/** Roots by verdict, those that are on no page among them. */
+export function rootCounts(model: ShownView): Readonly<Partial<Record<ArgoWord, number>>> {
+  const counts: Partial<Record<ArgoWord, number>> = { ...model.counts }
+  const add = (word: ArgoWord, by: number) => {
+    counts[word] = Math.max(0, (counts[word] ?? 0) + by)
+  }
+  for (const group of model.children('').filter((row) => isOpened(row))) {
+    const page = model.pages.get(group.u)
+    if (!page) continue
+    add(verdictOf(group), -1)
+    for (const [word, count] of Object.entries(page.counts)) add(word as ArgoWord, count)
+  }
+  return counts
+}

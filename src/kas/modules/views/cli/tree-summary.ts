@@ -2,7 +2,7 @@ import { printable } from '../../../../lib/printable.ts'
 import { type ArgoWord, kasWords, type Row } from '../../../../proto/views-json.ts'
 import { culpritKey, culpritText } from './cause-text.ts'
 import { cut } from './lines.ts'
-import { type ShownView, verdictOf } from './shown-view.ts'
+import { rootCounts, rootsOf, type ShownView, verdictOf } from './shown-view.ts'
 import { isWell, type Layout, rowText, shapeOf } from './verdict-text.ts'
 
 /** `30 degraded, 380 healthy`: the worst first, those that are on no page among them. */
@@ -25,11 +25,11 @@ export function countsText(counts: Readonly<Partial<Record<ArgoWord, number>>>):
  * @returns lines, each with its end; empty: there are no roots
  */
 export function summaryText(model: ShownView, { paint, columns }: Layout, room: number): string {
-  const { counts } = model
+  const counts = rootCounts(model)
   const total = Object.values(counts).reduce((sum, count) => sum + count, 0)
   if (total === 0) return ''
   const head = `${total} ${total === 1 ? 'root' : 'roots'}: ${countsText(counts)}`
-  const { rows, areAll } = causesOf(model)
+  const { rows, areAll } = causesOf(model, counts)
   const left = Math.max(0, room - 1)
   const shown = rows.length > left || !areAll ? rows.slice(0, Math.max(0, left - 1)) : rows
   const lines = shown.map((row) => cut(`${shapeOf(row, paint)} ${causeText(row)}`, columns))
@@ -51,13 +51,16 @@ function causeText(row: Row): string {
 }
 
 /** The first root of each cause. */
-function causesOf(model: ShownView): { readonly rows: readonly Row[]; readonly areAll: boolean } {
-  const roots = model.children('')
+function causesOf(
+  model: ShownView,
+  counts: ReturnType<typeof rootCounts>,
+): { readonly rows: readonly Row[]; readonly areAll: boolean } {
+  const roots = rootsOf(model)
   const byCause = new Map<string, Row>()
   for (const row of roots) {
     if (row.z && !byCause.has(culpritKey(row.z))) byCause.set(culpritKey(row.z), row)
   }
   const known = roots.filter((row) => !isWell(verdictOf(row))).length
-  const sick = kasWords.filter((word) => !isWell(word)).reduce((sum, word) => sum + (model.counts[word] ?? 0), 0)
+  const sick = kasWords.filter((word) => !isWell(word)).reduce((sum, word) => sum + (counts[word] ?? 0), 0)
   return { rows: [...byCause.values()], areAll: known >= sick }
 }

@@ -5,8 +5,8 @@ import { ageText } from '../../../command/age-text.ts'
 import { causeKey, causeLines, culpritKey, culpritText } from './cause-text.ts'
 import { fits } from './lines.ts'
 import { linkLines } from './link-text.ts'
-import { isBundle, type ShownView, verdictOf } from './shown-view.ts'
-import { isWell, kindText, type Layout, reasonOf, rowText, sinceText } from './verdict-text.ts'
+import { isBundle, isInBundle, type ShownView, verdictOf } from './shown-view.ts'
+import { isWell, isWholeWell, kindText, type Layout, reasonOf, rowText, sinceText } from './verdict-text.ts'
 
 /** As deep as lines are drawn: what is below is counted. */
 const maxDepth = 16
@@ -83,8 +83,10 @@ class TreeText {
     for (const { u } of all) this.#drawn.add(u)
     const unfolded = all.filter((row) => !this.#isFolded(row, depth))
     const { rows, texts } = this.#layout.isVerbose ? { rows: unfolded, texts: [] } : foldedEnds(unfolded)
-    this.#folded.push(...all.filter((row) => this.#isFolded(row, depth)))
-    const more = moreText(this.#model, node)
+    const folded = all.filter((row) => this.#isFolded(row, depth))
+    const areOfBundle = node.startsWith('b:')
+    if (!areOfBundle) this.#folded.push(...folded)
+    const more = moreText(this.#model, node, areOfBundle ? folded.length : 0)
     rows.forEach((row, index) => {
       const isLast = index === rows.length - 1 && more === '' && texts.length === 0
       const [branch, below] = depth === 0 ? ['', ''] : isLast ? ['└─ ', '   '] : ['├─ ', '│  ']
@@ -107,6 +109,7 @@ class TreeText {
   }
 
   #isFolded(row: Row, depth: number): boolean {
+    if (isInBundle(row) && isWholeWell(row)) return true
     if (this.#layout.isVerbose) return false
     return isUsual(row) || (this.#options.folds === true && depth === 0 && isWithoutVerdict(row))
   }
@@ -185,8 +188,9 @@ function otherCauses(model: ShownView, { u, k, n, z }: Row): readonly Cause[] {
   return [...causes.values()]
 }
 
-function moreText({ pages }: ShownView, node: string): string {
-  const more = pages.get(node)?.more ?? 0
+/** @param unshown - of the page */
+function moreText({ pages }: ShownView, node: string, unshown: number): string {
+  const more = (pages.get(node)?.more ?? 0) + unshown
   return more > 0 ? `… ${more} more` : ''
 }
 

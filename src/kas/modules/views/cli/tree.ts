@@ -2,10 +2,10 @@ import type { Query, Row } from '../../../../proto/views-json.ts'
 import { type Asked, addContextNamespace, readAsked } from './asked.ts'
 import { isNamed } from './link-text.ts'
 import { printView } from './print-view.ts'
-import { isBundle, type ShownView } from './shown-view.ts'
+import { isBundle, isInBundle, type ShownView } from './shown-view.ts'
 import { summaryText } from './tree-summary.ts'
 import { type TreeOptions, treeText } from './tree-text.ts'
-import type { Layout } from './verdict-text.ts'
+import { isWell, isWholeWell, type Layout } from './verdict-text.ts'
 import { doneOrFailed, nothingWrong, problemsHelp, problemsOption, viewsCommand } from './views-command.ts'
 
 const rootLimit = 100
@@ -47,8 +47,12 @@ export function treeQuery({ query }: Asked): Query {
   return { view: query.objects ? 'object' : 'tree', ...query, limit: rootLimit }
 }
 
-/** A bundle is one because there are many. */
-export const opens = (row: Row) => !isBundle(row)
+/** A bundle is one because there are many: one of roots is opened where some are not well, for the sake of these. */
+export function opens(row: Row): boolean {
+  const { p = '', w = '' } = row
+  if (isBundle(row)) return !isWell(w) && (p === '' || /^[go]:/.test(p))
+  return !isInBundle(row) || !isWholeWell(row)
+}
 
 export function treeOptions(asked: Asked): TreeOptions {
   const { scope, objects } = asked.query

@@ -68,6 +68,11 @@ export function isWell(word: ArgoWord): boolean {
   return word === '' || word === 'Healthy' || word === 'Suspended'
 }
 
+/** Nor is there about what is below it. */
+export function isWholeWell(row: Row): boolean {
+  return isWell(verdictOf(row)) && isWell(row.w ?? '')
+}
+
 /** Why it is not healthy; of an older agentk with what kstatus says where that differs. */
 export function reasonOf(row: Row): string {
   const { h = ['', 'Current'], why = ['', ''] } = row

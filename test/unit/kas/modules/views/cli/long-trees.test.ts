@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import type { Row, ViewsRequest } from '../../../../../../src/proto/views-json.ts'
+import type { Row, Update, ViewsRequest } from '../../../../../../src/proto/views-json.ts'
 import { type RunOptions, startViewsServer } from './views-server.ts'
 
 /** Trees that have no room on a screen: their sum, what is wrong alone, and a pager. */
@@ -61,6 +61,74 @@ t.test('the first screen has the sum, and the causes that fit; the others are co
     t.ok(causes.every(({ length }) => length <= terminal.columns))
     t.equal(lines[21], '… 10 more causes')
     t.match(lines[22], /^✗ degraded {2}/, 'then the tree')
+  }
+})
+
+const screens = [
+  { columns: 80, rows: 24, causes: 20 },
+  { columns: 200, rows: 60, causes: 30 },
+] as const
+
+t.test('what is wrong of 400 rows: as many causes as fit', async (t) => {
+  for (const { causes, ...size } of screens) {
+    const seen = { rows: roots(30, 30), counts: { Degraded: 30 } }
+    const { lines, said } = await look(t, seen, { terminal: size }, 'tree', '-A', '--problems')
+    t.equal(lines[0], '30 roots: 30 degraded', said.stderr)
+    const shown = lines.slice(1, size.rows - 1).filter((line) => /^✗ shop\/Deployment\/web-\d+ {2}ConfigMap/.test(line))
+    t.equal(shown.length, causes)
+    t.equal(lines[causes + 1]?.startsWith('…'), causes < 30)
+    if (causes < 30) t.equal(lines[causes + 1], `… ${30 - causes} more causes`)
+    t.match(lines[causes + (causes < 30 ? 2 : 1)], /^✗ degraded {2}shop\/Deployment/)
+  }
+})
+
+t.test('roots that are one row, or stand in groups, are counted, and each says its cause', async (t) => {
+  const all = roots(50, 30)
+  const order = all.map(({ u }) => u)
+  const bundle = (p?: string): Row => {
+    const id = `b:${p ?? ''}:apps/Deployment`
+    return { u: id, k: 'apps/Deployment', n: '', c: 400, w: 'Degraded', ...(p === undefined ? {} : { p }) }
+  }
+  const well: Row = { u: 'b::Pod', k: 'Pod', n: '', c: 60, w: 'Healthy' }
+  const group: Row = { ...(all[0] as Row), u: 'g:a', k: 'Application', ns: '', n: 'a', c: 400, w: 'Degraded' }
+  const counts = { Degraded: 30, Healthy: 370 }
+  const root = { order: [bundle().u, well.u], counts: { Degraded: 30, Healthy: 430 }, more: 0 }
+  const inGroup = {
+    '': { order: ['g:a'], counts: { Degraded: 1 }, more: 0 },
+    'g:a': { order: [bundle('g:a').u], counts, more: 0 },
+  }
+  const cases: readonly (readonly [readonly Row[], NonNullable<Update['pages']>, string])[] = [
+    [[bundle(), well], { '': root }, '460 roots: 30 degraded, 430 healthy'],
+    [[group, bundle('g:a')], inGroup, '400 roots: 30 degraded, 370 healthy'],
+  ]
+  for (const [rows, pages, total] of cases) {
+    for (const { causes, ...size } of screens) {
+      const { viewer, runWith } = await startViewsServer(t)
+      const { said, code } = runWith({ terminal: size, env: { NO_COLOR: '1', KAS_PAGER: '' } }, 'tree', '-A')
+      const one = await viewer()
+      await one.request(isOpen)
+      one.update({ seq: 1, rows, pages, state: live })
+      const id = rows.find(({ u }) => u.startsWith('b:') && u !== well.u)?.u as string
+      await one.request((request) => request.type === 'page' && request.node === id)
+      t.notOk(
+        one.requests.some((request) => request.type === 'page' && request.node === well.u),
+        'nothing of it is wrong',
+      )
+      const members = all.map((row) => ({ ...row, p: id, c: 1 }))
+      one.update({ seq: 2, rows: members, pages: { [id]: { order, counts, more: 350 } } })
+      for (let i = 0; i < 30; i++) await one.request((request) => request.type === 'page' && request.node === `d${i}`)
+      const open = order.slice(0, 30).map((u) => [u, { order: [], counts: {}, more: 0 }] as const)
+      one.update({ seq: 3, pages: Object.fromEntries(open) })
+      t.equal(await code, 0, said.stderr)
+      const lines = said.stdout.split('\n')
+      t.equal(lines[0], total)
+      const shown = lines
+        .slice(1, size.rows - 1)
+        .filter((line) => /^✗ shop\/Deployment\/web-\d+ {2}ConfigMap/.test(line))
+      t.equal(shown.length, causes)
+      if (causes < 30) t.equal(lines[causes + 1], `… ${30 - causes} more causes`)
+      t.match(said.stdout, /^ *└─ … 370 more$/m, 'those that are well')
+    }
   }
 })
 
