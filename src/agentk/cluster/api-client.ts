@@ -7,11 +7,11 @@ import Pool from 'undici/lib/dispatcher/pool.js'
 import { textAt } from '../../kubernetes/object.ts'
 import { type Clock, monotonicClock, systemClock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
+import { readOnAfterFailedWrite } from '../../lib/failed-write.ts'
 import { Absence } from './absence.ts'
 import { ApiExchange } from './api-exchange.ts'
 import type { ApiRequest, ApiResponseHandler } from './api-request.ts'
 import type { ClusterAccess, ClusterTls } from './cluster-access.ts'
-import { readOnAfterFailedWrite } from './failed-write.ts'
 import { GuardedClient, maxAnswerHeadBytes } from './head-guard.ts'
 
 /** What the API server is; everybody may ask for it, and it costs next to nothing. */

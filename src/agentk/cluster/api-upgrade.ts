@@ -2,13 +2,13 @@ import type { ClientRequest, IncomingMessage } from 'node:http'
 import { request as httpsRequest, type RequestOptions } from 'node:https'
 import type { Duplex } from 'node:stream'
 import { Deadline } from '../../lib/deadline.ts'
+import { readOnAfterFailedWrite } from '../../lib/failed-write.ts'
 import { http } from '../../lib/http.ts'
 import { pause } from '../../lib/pause.ts'
 import { abortable } from '../../lib/signals.ts'
 import { DialPatience } from './absence.ts'
 import { type ApiClient, dialTimeoutMs } from './api-client.ts'
 import type { ApiRequest } from './api-request.ts'
-import { readOnAfterFailedWrite } from './failed-write.ts'
 import {
   maxAnswerHeadBytes,
   maxAnswerLines,

@@ -1,11 +1,14 @@
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, request } from 'node:http'
-import { type AddressInfo, connect, type Socket } from 'node:net'
+import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
 import t, { type Test } from 'tap'
 import { Authority } from '../../../dev/certificates.ts'
+import { createGitlabDispatcher } from '../../../src/kas/directory/gitlab/gitlab-dispatcher.ts'
 import { createGitlabMetrics } from '../../../src/kas/directory/gitlab/gitlab-metrics.ts'
+import { openPassage } from '../../../src/kas/directory/gitlab/passage.ts'
 import { createRegistry } from '../../../src/lib/metrics.ts'
 import { GitlabDouble } from '../../support/gitlab/gitlab-double.ts'
 import { createGitlabClient, startGitlabSide } from '../../support/gitlab/gitlab-side.ts'
@@ -64,6 +67,47 @@ async function startProxy(t: Test, port: number) {
   })
   return { asked, url: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}` }
 }
+
+t.test('an answer arrives whole, though GitLab closes while the body is written', async (t) => {
+  const said = randomBytes(100_000)
+  for (const [name, address] of [
+    ['direct', undefined],
+    ['by a proxy', 'http://gitlab.test'],
+  ] as const) {
+    await t.test(name, async (t) => {
+      const gone = Promise.withResolvers<void>()
+      const server = createTcpServer((socket) => {
+        socket.on('error', () => undefined).on('close', () => gone.resolve())
+        socket.once('data', () => {
+          socket.write(`HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: ${said.length}\r\n\r\n`)
+          socket.write(said, () => socket.destroy())
+        })
+      }).listen(0, '127.0.0.1')
+      await once(server, 'listening')
+      t.teardown(() => server.close())
+      const here = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+      const dispatcher = await createGitlabDispatcher({
+        address: address ?? here,
+        env: address ? { HTTP_PROXY: here } : {},
+        timeouts: { connectMs: 30_000, headMs: 30_000, bodySilenceMs: 30_000 },
+        maxConnections: 1,
+      })
+      t.teardown(() => dispatcher.destroy())
+      async function* body() {
+        yield Buffer.alloc(1000)
+        await gone.promise
+        for (let more = 0; more < 3; more++) yield Buffer.alloc(1000) // it is refused, before anything is read
+        await new Promise(() => undefined)
+      }
+      const request = { origin: address ?? here, path: '/', method: 'POST', headers: [], body: body() }
+      const answer = await openPassage(dispatcher, request, { name: 'test', maxSilenceMs: 30_000 }, signal)
+      const received: Uint8Array[] = []
+      for await (const chunk of answer.body) received.push(chunk)
+      t.equal(answer.statusCode, 413)
+      t.ok(Buffer.concat(received).equals(said))
+    })
+  }
+})
 
 t.test('by the proxy that the environment names, but not to this machine', async (t) => {
   const gitlab = await GitlabDouble.start(t)

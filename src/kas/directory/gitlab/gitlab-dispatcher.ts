@@ -1,6 +1,7 @@
 import type { SecureContext } from 'node:tls'
-import type { Dispatcher } from 'undici'
+import type { buildConnector, Dispatcher, Pool } from 'undici'
 import { KasError } from '../../../lib/errors.ts'
+import { readOnAfterFailedWrite } from '../../../lib/failed-write.ts'
 import { isDirect, proxyHint, proxyUrl } from '../../../lib/proxy.ts'
 import { trustedContext } from '../../../lib/trusted-authorities.ts'
 
@@ -39,6 +40,7 @@ export async function createGitlabDispatcher(options: GitlabDispatcherOptions): 
   const { timeouts, env, maxConnections } = options
   const proxy = gitlabProxy(options.address, env)
   const secure = await secureContext([options.address, proxy?.href], options.caCertificateFile)
+  const { default: undici } = await import('undici') // loaded here: who has a directory file needs none
   const agentOptions = {
     connections: maxConnections,
     pipelining: 1,
@@ -48,11 +50,23 @@ export async function createGitlabDispatcher(options: GitlabDispatcherOptions): 
     keepAliveTimeout: keepAliveMs,
     keepAliveMaxTimeout: keepAliveMs,
     connect: { timeout: timeouts.connectMs, ...secure },
+    factory: (origin: string | URL, { connect: way, ...settings }: Pool.Options) => {
+      const dial = typeof way === 'function' ? way : undici.buildConnector({ allowH2: false, ...way })
+      return new undici.Pool(origin, { ...settings, connect: readingOn(dial) })
+    },
   }
-  const { default: undici } = await import('undici') // loaded here: who has a directory file needs none
   if (proxy === undefined) return new undici.Agent(agentOptions)
   const tls = { ...secure, timeout: timeouts.connectMs }
   return new undici.ProxyAgent({ ...agentOptions, uri: proxy.href, requestTls: tls, proxyTls: tls })
+}
+
+/** An answer may come before the body was written: a front of GitLab refuses one that is too long, and closes. */
+function readingOn(dial: buildConnector.connector): buildConnector.connector {
+  return (target, done) =>
+    dial(target, (...result) => {
+      if (result[1]) readOnAfterFailedWrite(result[1])
+      done(...result)
+    })
 }
 
 /**

@@ -1,10 +1,9 @@
 import type { Duplex } from 'node:stream'
 
 /**
- * A server may close while its client still writes: a command has ended, or a body is too long. What it said before has
- * arrived, or is on its way, and is read to its end; what is written from now on is lost, as what TCP had taken already is. Node's sockets are destroyed by the
- * first write that fails, and all that waits in them is lost: of a command in a Pod whose client speaks last, the exit
- * status.
+ * Reads a connection to its end though a write has failed. A server may close while its client still writes: a command has
+ * ended, or a body is too long. What the server said before is still read. Node would destroy the socket at the first write
+ * that fails, with all that waits in it.
  */
 export function readOnAfterFailedWrite(socket: Duplex): void {
   const write = socket._write.bind(socket)
