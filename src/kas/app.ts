@@ -204,7 +204,10 @@ export class App implements Service {
     const { gitlab, agent, cluster } = this.#options.config
     const tracker = createAgentTracker(host)
     const configuration = { gitlabExternalUrl: gitlab.external_url ?? '', pollMs: agent.configuration.poll_period }
+    const { gitopsRoundsBytes: roundsBytes, gitopsFilesBytes: keptBytes } = replicaShares(memoryLimit())
     const gitops = {
+      roundsBytes,
+      keptBytes,
       pollMs: agent.gitops.poll_period,
       maxPaths: agent.gitops.max_number_of_paths,
       maxFiles: agent.gitops.max_number_of_files,

@@ -76,7 +76,7 @@ t.test('doc/operations.md says what each method may cost', async (t) => {
 function agentMethods(t: Test): Record<string, AgentMethod> {
   const host = fakeHost({ gitlab: bareGitlab })
   const tracker = createAgentTracker(host)
-  const limits = { maxPaths: 1, maxFiles: 1, maxFileBytes: 1, maxTotalBytes: 1 }
+  const limits = { maxPaths: 1, maxFiles: 1, maxFileBytes: 1, maxTotalBytes: 1, roundsBytes: 1, keptBytes: 1 }
   const modules: Record<string, KasModule | undefined> = {
     'agent-tracker': tracker,
     configuration: createConfiguration(host, tracker, { gitlabExternalUrl: '', pollMs: 1 }),

@@ -20,7 +20,10 @@ export class ReplicaMemory {
   readonly #totals: Readonly<Record<MemoryShare, SharedTotal>>
 
   /** @param register - absent: nothing is counted */
-  constructor(shares: ReplicaShares = replicaShares(memoryLimit()), register?: Registry) {
+  constructor(
+    shares: Pick<ReplicaShares, 'unreadBytes' | 'callersBytes'> = replicaShares(memoryLimit()),
+    register?: Registry,
+  ) {
     let full: ((share: MemoryShare) => void) | undefined
     const total = (share: MemoryShare, maxBytes: number) =>
       new SharedTotal({ maxBytes, isOne: hasShare, onFull: () => full?.(share) })

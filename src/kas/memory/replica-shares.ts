@@ -15,11 +15,20 @@ export interface ReplicaShares {
   readonly unreadBytes: number
   /** connections and calls of callers on 8154 */
   readonly callersBytes: number
+  /** files of GitOps rounds that run, and their listings */
+  readonly gitopsRoundsBytes: number
+  /** files of GitOps that are kept for the next rounds */
+  readonly gitopsFilesBytes: number
 }
 
 /** @param limitBytes - of the pod: `memoryLimit` */
 export function replicaShares(limitBytes: number): ReplicaShares {
-  return { unreadBytes: limitBytes / 8, callersBytes: limitBytes / 4 }
+  return {
+    unreadBytes: limitBytes / 8,
+    callersBytes: limitBytes / 4,
+    gitopsRoundsBytes: limitBytes / 8,
+    gitopsFilesBytes: limitBytes / 16,
+  }
 }
 
 /** @param limitBytes - of the pod; 0: none is known */

@@ -6,10 +6,8 @@ const overheadBytes = 512
 /** Reads files that are not cached, in their order, as `Tree.blobs`. */
 export type ReadFiles = (files: readonly TreeFile[], limits: BlobLimits) => Promise<readonly Uint8Array[]>
 
-/** Of all projects. */
-const maxBytes = 256 * 1024 * 1024
-
 export interface FileCacheOptions {
+  /** of all projects */
   readonly maxBytes: number
   /** of one project: those of others stay */
   readonly maxBytesOfProject: number
@@ -17,13 +15,15 @@ export interface FileCacheOptions {
 
 /** Of one project as much as one source may have, which is what its agents ask for after a push, and no more. */
 export function cacheBounds({
+  keptBytes: maxBytes,
   maxFiles,
   maxTotalBytes,
 }: {
+  readonly keptBytes: number
   readonly maxFiles: number
   readonly maxTotalBytes: number
 }): FileCacheOptions {
-  return { maxBytes, maxBytesOfProject: Math.min(maxBytes / 4, maxTotalBytes + maxFiles * overheadBytes) }
+  return { maxBytes, maxBytesOfProject: Math.min(maxBytes / 2, maxTotalBytes + maxFiles * overheadBytes) }
 }
 
 /** Whose files are read, and how. */

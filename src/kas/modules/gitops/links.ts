@@ -23,7 +23,7 @@ export interface LinksOf {
   readonly folder: string
   /** what links hold, in their order */
   readonly read: (links: readonly TreeFile[]) => Promise<readonly Uint8Array[]>
-  /** files and links of another folder of the commit */
+  /** files and links of another folder of the commit; one at a time is held */
   readonly list: (folder: string) => Promise<TreeFiles>
 }
 
@@ -47,7 +47,7 @@ export async function followLinks(links: readonly TreeLink[], of: LinksOf): Prom
   const all = links.filter(({ isSubmodule }) => !isSubmodule)
   for (const link of all.slice(maxLinks)) leave(link, `is a link, and more than ${maxLinks} links are chosen`)
   const files: LinkedFile[] = []
-  const listings = new Map<string, TreeFiles>([[of.folder, of.tree]])
+  const listed = new Set<string>()
   let open = all.slice(0, maxLinks).map((link) => ({ path: link.path, at: link as TreeFile }))
   for (let hop = 0; open.length > 0; hop++) {
     const contents = await of.read(open.map(({ at }) => at))
@@ -56,7 +56,7 @@ export async function followLinks(links: readonly TreeLink[], of: LinksOf): Prom
       if (one.target === undefined) leave(one, `is a link to ${one.shown}, which is outside of the repository`)
       return one.target !== undefined
     })
-    const found = await search(new Set(inside.map(({ target }) => target as string)), of, listings)
+    const found = await search(new Set(inside.map(({ target }) => target as string)), of, listed)
     open = []
     for (const { path, target, shown } of inside) {
       const entry = found.get(target as string)
@@ -84,28 +84,34 @@ function targetOf({ path }: TreeFile, content: Uint8Array | undefined): { target
 /** Searches the commit for these paths. */
 async function search(
   targets: ReadonlySet<string>,
-  { folder, list }: LinksOf,
-  listings: Map<string, TreeFiles>,
+  { folder, tree, list }: LinksOf,
+  listed: Set<string>,
 ): Promise<ReadonlyMap<string, Entry>> {
   const found = new Map<string, Entry>()
   const isListed = (path: string) => folder === '' || path.startsWith(`${folder}/`)
   const wanted = Map.groupBy(targets, (path) => (isListed(path) ? folder : folderOf(path)))
   for (const [of, paths] of wanted) {
-    const known = listings.get(of)
-    if (!known && listings.size > maxFolders) continue
-    const listing = known ?? (await list(of))
-    listings.set(of, listing)
-    let seen = 0
-    for (const file of listing) {
-      if (++seen % filesAtOnce === 0) await setImmediate()
-      for (const path of paths) {
-        if (file.path === path) found.set(path, { file })
-        else if (file.path.startsWith(`${path}/`)) found.set(path, 'folder')
-      }
+    if (of === folder) {
+      await searchListing(tree, paths, found)
+      continue
     }
-    for (const link of listing.links ?? []) if (paths.includes(link.path)) found.set(link.path, { link })
+    if (!listed.has(of) && listed.size >= maxFolders) continue
+    listed.add(of)
+    await searchListing(await list(of), paths, found)
   }
   return found
+}
+
+async function searchListing(listing: TreeFiles, paths: readonly string[], found: Map<string, Entry>): Promise<void> {
+  let seen = 0
+  for (const file of listing) {
+    if (++seen % filesAtOnce === 0) await setImmediate()
+    for (const path of paths) {
+      if (file.path === path) found.set(path, { file })
+      else if (file.path.startsWith(`${path}/`)) found.set(path, 'folder')
+    }
+  }
+  for (const link of listing.links ?? []) if (paths.includes(link.path)) found.set(link.path, { link })
 }
 
 /** Empty: the root. */

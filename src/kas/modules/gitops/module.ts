@@ -25,22 +25,25 @@ const maxPushesPerAgent = 20
 /** The states of 100 sources at once, some KiB each; agentk waits 250 ms before it pushes what has changed. */
 const pushRate = { perSecond: 400, burst: 2500, cost: { call: 1, message: 1, kib: 1 } }
 
-/** files that rounds hold at once */
-const maxBufferedBytes = 256 * 1024 * 1024
+/** A round holds listings first, then files, and never both: of its folder, and of one where a link leads, with the longest paths. */
+const maxListingsBytes = 25 * 1024 * 1024
 const maxRoundsOfAgent = 2
 const maxWaitingRounds = 10_000
 
-export type GitopsOptions = Pick<
-  ObjectsToSynchronizeOptions,
-  'pollMs' | 'maxPaths' | 'maxFiles' | 'maxFileBytes' | 'maxTotalBytes'
->
+export interface GitopsOptions
+  extends Pick<ObjectsToSynchronizeOptions, 'pollMs' | 'maxPaths' | 'maxFiles' | 'maxFileBytes' | 'maxTotalBytes'> {
+  /** that rounds hold at once; one round runs always */
+  readonly roundsBytes: number
+  /** of files that are kept for the next rounds */
+  readonly keptBytes: number
+}
 
 /** Brings agents the files of projects. */
 export function createGitops(host: KasHost, options: GitopsOptions): KasModule {
   const { directory, agentConfig, repositories, pushes, serves, away, usage, tracer, clock, peers } = host
   const log = host.log.child({ mod_name: 'gitops' })
   const turns = new Turns<AgentId>({
-    maxRunning: Math.max(1, Math.floor(maxBufferedBytes / options.maxTotalBytes)),
+    maxRunning: Math.max(1, Math.floor(options.roundsBytes / Math.max(options.maxTotalBytes, maxListingsBytes))),
     maxRunningOfSource: maxRoundsOfAgent,
     maxWaiting: maxWaitingRounds,
     tooMany: () =>

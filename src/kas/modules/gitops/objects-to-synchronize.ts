@@ -240,20 +240,15 @@ class ObjectsStream {
   /** @returns whether it was sent */
   async #round({ reading, commit, branch }: Found, signal: AbortSignal): Promise<boolean> {
     const { repositories, cache, turns, clock, log, sent } = this.#components
-    const { choice, known } = this.#question
-    const { maxFiles, maxReadMs } = this.#options
+    const { known } = this.#question
+    const { maxReadMs } = this.#options
     const end = await this.#turn(signal)
     const detail = `reading took longer than ${maxReadMs} ms`
     const reason = () => new KasError({ code: 'REPOSITORY_FAILED', detail })
     const bounded = new Deadline({ ms: maxReadMs, clock, signals: [signal], reason })
     try {
       if (!(await this.#mayStillRead(reading, bounded.signal))) return false
-      const tree = await repositories.files(reading, commit, choice.folder, bounded.signal)
-      await this.#pay(tree.length / filesOfUnit)
-      const chosen = await chosenFiles(choice, tree, maxFiles, (units) => this.#pay(units))
-      const links = await this.#links(reading, commit, tree, bounded.signal)
-      if (chosen.length + links.files.length > maxFiles) throw tooManyFiles(maxFiles)
-      const files = [...chosen.map((file) => ({ path: file.path, file })), ...links.files]
+      const { visited, files, leftOut } = await this.#chosen(reading, commit, bounded.signal)
       const missing = files.flatMap(({ file }) => (known.has(file.blob) ? [] : [file]))
       const contents = await cache.contents(missing, {
         projectId: reading.project.id,
@@ -266,17 +261,30 @@ class ObjectsStream {
         { call: this.#call, clock, isContended: () => turns.isContended, signal },
         this.#options,
       )
-      await sender.header({ ...this.#header(reading, commit), leftOut: [...links.leftOut], branch })
+      await sender.header({ ...this.#header(reading, commit), leftOut, branch })
       for (const { path, file } of files) await sender.file({ path, blob: file.blob }, contents.get(file))
       await sender.trailer()
       sent()
-      const counts = { visited: tree.length, sent: files.length, known: files.length - missing.length }
+      const counts = { visited, sent: files.length, known: files.length - missing.length }
       log.debug({ ...this.#fields(), commit_id: commit, ...counts }, 'GitOps: fetched files')
       return true
     } finally {
       bounded.end()
       end()
     }
+  }
+
+  /** What the paths choose. The listing is let go before contents are read. */
+  async #chosen(reading: Reading, commit: CommitId, signal: AbortSignal) {
+    const { choice } = this.#question
+    const { maxFiles } = this.#options
+    const tree = await this.#components.repositories.files(reading, commit, choice.folder, signal)
+    await this.#pay(tree.length / filesOfUnit)
+    const chosen = await chosenFiles(choice, tree, maxFiles, (units) => this.#pay(units))
+    const links = await this.#links(reading, commit, tree, signal)
+    if (chosen.length + links.files.length > maxFiles) throw tooManyFiles(maxFiles)
+    const files = [...chosen.map((file) => ({ path: file.path, file })), ...links.files]
+    return { visited: tree.length, files, leftOut: [...links.leftOut] }
   }
 
   /** Links that the paths choose, and where they lead. */

@@ -1,8 +1,15 @@
 import t from 'tap'
 import { memoryLimit, replicaShares } from '../../../../src/kas/memory/replica-shares.ts'
+import { cacheBounds } from '../../../../src/kas/modules/gitops/file-cache.ts'
 import { podLimit } from '../../../../src/lib/pod-limit.ts'
 
 const MiB = 2 ** 20
+/** of kas itself: doc/operations.md */
+const ownBytes = 200 * MiB
+/** states of GitOps of all agents */
+const stateBytes = 64 * MiB
+/** the largest of the default limits */
+const source = { maxFiles: 1000, maxTotalBytes: 20 * MiB }
 
 const limits: readonly (readonly [name: string, constrained: number, limit: number])[] = [
   ['no cgroup', 0, 256 * MiB],
@@ -19,10 +26,22 @@ for (const [name, constrained, limit] of limits)
     t.equal(memoryLimit(podLimit(constrained)), limit)
   })
 
-t.test('shares are parts of the limit, and leave more than half of it to kas itself', async (t) => {
+t.test('shares are parts of the limit, and what waits leaves more than half of it', async (t) => {
   for (const limit of [64 * MiB, 256 * MiB, 1024 * MiB]) {
     const { unreadBytes, callersBytes } = replicaShares(limit)
     t.same([unreadBytes, callersBytes], [limit / 8, limit / 4])
     t.ok(unreadBytes + callersBytes < limit / 2)
   }
 })
+
+for (const podMiB of [256, 512, 1024, 4096])
+  t.test(`all parts together have room in a pod of ${podMiB} MiB`, async (t) => {
+    const shares = replicaShares(memoryLimit(podMiB * MiB))
+    const parts = Object.values(shares).reduce((sum, bytes) => sum + bytes, 0)
+    t.ok(parts + stateBytes < podMiB * MiB)
+    t.ok(shares.gitopsRoundsBytes >= source.maxTotalBytes, 'a round of the largest source is within its part')
+    if (podMiB < 1024) return
+    t.ok(parts + stateBytes + ownBytes < podMiB * MiB, 'beside kas itself')
+    const { maxBytesOfProject } = cacheBounds({ ...source, keptBytes: shares.gitopsFilesBytes })
+    t.ok(maxBytesOfProject > source.maxTotalBytes, 'the largest source is kept whole')
+  })

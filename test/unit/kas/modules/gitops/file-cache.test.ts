@@ -118,7 +118,7 @@ t.test('one content may be all that a project holds', async (t) => {
 })
 
 t.test('of one project the largest round stays whole, and nothing beside it', async (t) => {
-  const largest = { maxFiles: 1000, maxTotalBytes: 2_000_000 }
+  const largest = { keptBytes: 1 << 24, maxFiles: 1000, maxTotalBytes: 2_000_000 }
   const cache = new FileCache(cacheBounds(largest))
   const { reads, read } = reader(largest.maxTotalBytes / largest.maxFiles)
   const limits = { maxFileBytes: largest.maxTotalBytes, maxTotalBytes: largest.maxTotalBytes }

@@ -1,6 +1,8 @@
+import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { followLinks } from '../../../../../src/kas/modules/gitops/links.ts'
 import type { TreeFile, TreeFiles } from '../../../../../src/kas/repositories/tree.ts'
+import { collectAll } from '../../../../../src/lib/v8.ts'
 
 /** A commit: files, and links with where they lead. */
 const files = ['manifests/a.yaml', 'common/cm.yaml', 'common/deep/x.yaml', 'root.yaml']
@@ -58,7 +60,28 @@ t.test('links within the commit are read, in whatever folder they end', async (t
     ]),
   )
   t.strictSame(leftOut, [])
-  t.strictSame(listed, ['common', ''], 'each folder once')
+  t.strictSame(listed, ['common', '', 'common'], 'each folder once for all links, again for links that lead to links')
+})
+
+t.test('of the folders where links lead one listing at a time is held', async (t) => {
+  const listings: WeakRef<TreeFiles>[] = []
+  const held: number[] = []
+  const all = Array.from({ length: 10 }, (_, i) => ({ path: `manifests/${i}`, blob: `${i}`, isSubmodule: false }))
+  const found = await followLinks(all, {
+    tree: [],
+    folder: 'manifests',
+    read: async (some) => some.map(({ blob }) => Buffer.from(`../shared-${blob}/file`)),
+    list: async (of) => {
+      await setImmediate()
+      collectAll()
+      held.push(listings.filter((each) => each.deref()).length)
+      const listing = [{ path: `${of}/file`, blob: of }]
+      listings.push(new WeakRef(listing))
+      return listing
+    },
+  })
+  t.equal(found.files.length, 10)
+  t.ok(Math.max(...held) <= 1, `held: ${held}`)
 })
 
 t.test('others are left out, each with the reason', async (t) => {
