@@ -1,6 +1,6 @@
 import type { AgentId } from '../../../call/call.ts'
 import { KasError } from '../../../lib/errors.ts'
-import { Turns } from '../../../lib/turns.ts'
+import { GroupTurns } from '../../../lib/group-turns.ts'
 import { maxStateBytes } from '../../../proto/gitops/limits.ts'
 import type { KasHost, KasModule } from '../../module.ts'
 import { ContainedCommits } from './contained-commits.ts'
@@ -28,6 +28,7 @@ const pushRate = { perSecond: 400, burst: 2500, cost: { call: 1, message: 1, kib
 /** A round holds listings first, then files, and never both: of its folder, and of one where a link leads, with the longest paths. */
 const maxListingsBytes = 25 * 1024 * 1024
 const maxRoundsOfAgent = 2
+/** of the agents of one project */
 const maxWaitingRounds = 10_000
 
 export interface GitopsOptions
@@ -42,10 +43,10 @@ export interface GitopsOptions
 export function createGitops(host: KasHost, options: GitopsOptions): KasModule {
   const { directory, agentConfig, repositories, pushes, serves, away, usage, tracer, clock, peers } = host
   const log = host.log.child({ mod_name: 'gitops' })
-  const turns = new Turns<AgentId>({
+  const turns = new GroupTurns<bigint, AgentId>({
     maxRunning: Math.max(1, Math.floor(options.roundsBytes / Math.max(options.maxTotalBytes, maxListingsBytes))),
     maxRunningOfSource: maxRoundsOfAgent,
-    maxWaiting: maxWaitingRounds,
+    maxWaitingOfGroup: maxWaitingRounds,
     tooMany: () =>
       new KasError({
         code: 'TOO_MANY_STREAMS',

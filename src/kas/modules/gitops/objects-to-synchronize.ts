@@ -2,10 +2,10 @@ import type { AgentId } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { Deadline } from '../../../lib/deadline.ts'
 import { KasError } from '../../../lib/errors.ts'
+import type { GroupTurns } from '../../../lib/group-turns.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
-import type { Turns } from '../../../lib/turns.ts'
 import { Gitops } from '../../../proto/gen/gitops_pb.ts'
 import { methodPath } from '../../../proto/unary.ts'
 import type { Agent } from '../../agent.ts'
@@ -33,8 +33,8 @@ export interface ObjectsToSynchronizeComponents {
   readonly pushes: Pick<Pushes, 'onPush'>
   readonly refs: Pick<FollowedRefs, 'follow'>
   readonly commits: Pick<FollowedCommits, 'follow'>
-  /** who may read a round's files now: each holds them until the agent has taken them */
-  readonly turns: Pick<Turns<AgentId>, 'take' | 'isContended'>
+  /** who may read a round's files now, and holds them until the agent has taken them: by configuration project and agent */
+  readonly turns: Pick<GroupTurns<bigint, AgentId>, 'take' | 'isContended'>
   readonly cache: Pick<FileCache, 'contents'>
   /** a round was sent */
   readonly sent: () => void
@@ -308,8 +308,9 @@ class ObjectsStream {
 
   /** Once the agent has paid for its rounds before: who still owes has no turn, and keeps nothing. @returns what ends it */
   async #turn(signal: AbortSignal): Promise<() => void> {
+    const { id, project } = this.#call.agent
     for (;;) {
-      const end = await this.#components.turns.take(this.#call.agent.id, signal)
+      const end = await this.#components.turns.take(project.id, id, signal)
       const owed = this.#call.spend(0)
       if (!owed) return end
       end()

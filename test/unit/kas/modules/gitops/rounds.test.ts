@@ -92,3 +92,17 @@ t.test('a round lets its listing go before it reads files', async (t) => {
   while (!runs()) await settle()
   t.equal(held.listings, 0)
 })
+
+t.test('rounds of a tenant with many agents take turns with those of others', async (t) => {
+  const { ask, settle } = start(1024)
+  const crowd = Array.from({ length: 60 }, (_, i) => [ask(i, 1), ask(i, 1)]).flat()
+  await settle()
+  const other = ask(1000, 2)
+  await settle()
+  const running = crowd.filter(({ runs }) => runs())
+  t.equal(running.length, 5)
+  t.notOk(other.runs())
+  for (const { go } of running.slice(0, 2)) go()
+  await settle()
+  t.ok(other.runs(), 'of two places that are free one is for the other tenant')
+})

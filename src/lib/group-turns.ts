@@ -1,0 +1,81 @@
+import { Turns } from './turns.ts'
+
+export interface GroupTurnsOptions {
+  /** at once, of all groups */
+  readonly maxRunning: number
+  /** of one group; absent: all of them */
+  readonly maxRunningOfGroup?: number
+  /** of one source; absent: all of its group */
+  readonly maxRunningOfSource?: number
+  /** of one group; its sources share these places where they are scarce */
+  readonly maxWaitingOfGroup: number
+  /** for whoever has no place */
+  readonly tooMany: () => Error
+}
+
+interface Group<Source> {
+  readonly turns: Turns<Source>
+  /** turns that run or wait */
+  size: number
+}
+
+/** So many turns at once: groups take them one after another, and so do the sources of each group. */
+export class GroupTurns<Key, Source> {
+  readonly #options: GroupTurnsOptions
+  readonly #places: Turns<Key>
+  /** those that have any */
+  readonly #groups = new Map<Key, Group<Source>>()
+
+  constructor(options: GroupTurnsOptions) {
+    const { maxRunning, maxRunningOfGroup = maxRunning } = options
+    this.#options = options
+    this.#places = new Turns({ maxRunning, maxRunningOfSource: maxRunningOfGroup })
+  }
+
+  /** Whether all turns are taken, and somebody waits. */
+  get isContended(): boolean {
+    return this.#places.isContended
+  }
+
+  /**
+   * @param signal - ends the wait
+   * @returns what ends the turn
+   * @throws `tooMany`; the signal's reason
+   */
+  async take(key: Key, source: Source, signal: AbortSignal): Promise<() => void> {
+    const group = this.#groups.get(key) ?? this.#create(key)
+    group.size++
+    const ends = [() => this.#leave(key, group)]
+    const end = () => {
+      for (const each of ends.splice(0).reverse()) each()
+    }
+    try {
+      ends.push(await group.turns.take(source, signal))
+      ends.push(await this.#places.take(key, signal))
+      return end
+    } catch (error) {
+      end()
+      throw error
+    }
+  }
+
+  #create(key: Key): Group<Source> {
+    const { maxRunning, maxRunningOfGroup = maxRunning, maxRunningOfSource, maxWaitingOfGroup, tooMany } = this.#options
+    const group = {
+      turns: new Turns<Source>({
+        maxRunning: maxRunningOfGroup + 1, // one waits for its place, so that others see that the group wants it
+        maxRunningOfSource: maxRunningOfSource ?? maxRunningOfGroup + 1,
+        maxWaiting: maxWaitingOfGroup,
+        tooMany,
+      }),
+      size: 0,
+    }
+    this.#groups.set(key, group)
+    return group
+  }
+
+  #leave(key: Key, group: Group<Source>): void {
+    group.size--
+    if (group.size === 0) this.#groups.delete(key)
+  }
+}
