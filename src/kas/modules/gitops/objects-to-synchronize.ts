@@ -13,15 +13,14 @@ import type { Directory } from '../../directory/directory.ts'
 import type { AgentCall } from '../../module.ts'
 import type { Pushes } from '../../repositories/local-pushes.ts'
 import { type CommitId, isRefused, type Reading, type Repositories } from '../../repositories/repositories.ts'
-import type { BlobLimits, TreeFiles, Trees } from '../../repositories/tree.ts'
+import type { BlobLimits, Trees } from '../../repositories/tree.ts'
+import { commitFiles } from './commit-files.ts'
 import type { FileCache } from './file-cache.ts'
 import type { FollowedCommits } from './followed-commits.ts'
 import type { FollowedRefs } from './followed-refs.ts'
 import { type Found, foundAt, isKnown } from './found-commit.ts'
-import { type FollowedLinks, followLinks, maxLinks } from './links.ts'
 import { type ObjectsRequest, readRequest } from './objects-request.ts'
 import { ObjectsSender } from './objects-sender.ts'
-import { chosenFiles, chosenLinks, tooManyFiles } from './round-files.ts'
 
 /** `/package.Service/Method` that this module serves on 8150. */
 export const getObjectsMethod = methodPath(Gitops.method.getObjectsToSynchronize)
@@ -69,17 +68,10 @@ const defaults = {
   minContendedBytesPerSecond: 512 * 1024, // the same within 40 seconds
 }
 
-/** The longest path. */
-const maxPathBytes = 4096
-/** A link holds a path. */
-const linkLimits: BlobLimits = { maxFileBytes: maxPathBytes, maxTotalBytes: maxLinks * maxPathBytes }
-
 /** In a round of an agent that owes something, after each ms or so of work: others wait for its turn. ms */
 const restMs = 10
 
-/** What of a round is paid for with a unit: 0.1 ms. Files that are listed */
-const filesOfUnit = 50
-/** bytes that are sent */
+/** Bytes that are sent, for a unit of what is paid: 0.1 ms. */
 const bytesOfUnit = 16 * 1024
 
 /**
@@ -240,15 +232,17 @@ class ObjectsStream {
   /** @returns whether it was sent */
   async #round({ reading, commit, branch }: Found, signal: AbortSignal): Promise<boolean> {
     const { repositories, cache, turns, clock, log, sent } = this.#components
-    const { known } = this.#question
-    const { maxReadMs } = this.#options
+    const { choice, known } = this.#question
+    const { maxFiles, maxReadMs } = this.#options
     const end = await this.#turn(signal)
     const detail = `reading took longer than ${maxReadMs} ms`
     const reason = () => new KasError({ code: 'REPOSITORY_FAILED', detail })
     const bounded = new Deadline({ ms: maxReadMs, clock, signals: [signal], reason })
     try {
       if (!(await this.#mayStillRead(reading, bounded.signal))) return false
-      const { visited, files, leftOut } = await this.#chosen(reading, commit, bounded.signal)
+      const pay = (units: number) => this.#pay(units)
+      const of = { repositories, reading, commit, choice, maxFiles, pay, signal: bounded.signal }
+      const { visited, files, leftOut } = await commitFiles(of)
       const missing = files.flatMap(({ file }) => (known.has(file.blob) ? [] : [file]))
       const contents = await cache.contents(missing, {
         projectId: reading.project.id,
@@ -261,7 +255,7 @@ class ObjectsStream {
         { call: this.#call, clock, isContended: () => turns.isContended, signal },
         this.#options,
       )
-      await sender.header({ ...this.#header(reading, commit), leftOut, branch })
+      await sender.header({ ...this.#header(reading, commit), leftOut: [...leftOut], branch })
       for (const { path, file } of files) await sender.file({ path, blob: file.blob }, contents.get(file))
       await sender.trailer()
       sent()
@@ -272,38 +266,6 @@ class ObjectsStream {
       bounded.end()
       end()
     }
-  }
-
-  /** What the paths choose. The listing is let go before contents are read. */
-  async #chosen(reading: Reading, commit: CommitId, signal: AbortSignal) {
-    const { choice } = this.#question
-    const { maxFiles } = this.#options
-    const tree = await this.#components.repositories.files(reading, commit, choice.folder, signal)
-    await this.#pay(tree.length / filesOfUnit)
-    const chosen = await chosenFiles(choice, tree, maxFiles, (units) => this.#pay(units))
-    const links = await this.#links(reading, commit, tree, signal)
-    if (chosen.length + links.files.length > maxFiles) throw tooManyFiles(maxFiles)
-    const files = [...chosen.map((file) => ({ path: file.path, file })), ...links.files]
-    return { visited: tree.length, files, leftOut: [...links.leftOut] }
-  }
-
-  /** Links that the paths choose, and where they lead. */
-  async #links(reading: Reading, commit: CommitId, tree: TreeFiles, signal: AbortSignal): Promise<FollowedLinks> {
-    const { repositories } = this.#components
-    const { choice } = this.#question
-    const pay = (units: number) => this.#pay(units)
-    const links = await chosenLinks(choice, tree, pay)
-    if (links.length === 0) return { files: [], leftOut: [] }
-    return await followLinks(links, {
-      tree,
-      folder: choice.folder,
-      read: (all) => repositories.blobs(reading, commit, all, linkLimits, signal),
-      list: async (folder) => {
-        const listed = await repositories.files(reading, commit, folder, signal)
-        await pay(listed.length / filesOfUnit)
-        return listed
-      },
-    })
   }
 
   /** Once the agent has paid for its rounds before: who still owes has no turn, and keeps nothing. @returns what ends it */
