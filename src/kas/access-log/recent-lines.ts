@@ -1,4 +1,5 @@
 import { Listeners } from '../../lib/listeners.ts'
+import { SharedHistory } from '../../lib/shared-history.ts'
 import type { AccessLine } from './access-line.ts'
 import { isNamedUser } from './named-user.ts'
 
@@ -16,6 +17,10 @@ export interface LineFilter {
 
 /** A line, and what filters compare. */
 interface Kept {
+  /** of all lines that were ever added */
+  readonly number: number
+  /** who loses a line where this source has most */
+  readonly source: string
   readonly text: string
   readonly time: string
   readonly agent: string | undefined
@@ -30,26 +35,25 @@ export const maxRecentBytes = 16 * 1024 * 1024
 /** So many of the newest lines one user gets by `kas log --kubeconfig`. */
 export const maxOwnLines = 1000
 
+/** The last lines of a replica. Where there is no room for one more, the source that has most loses its oldest. */
 export class RecentLines {
-  /** by number, from the first that is kept */
-  readonly #lines: (Kept | undefined)[] = []
-  #next = 0
-  #count = 0
+  /** by number, the oldest first */
+  readonly #lines = new Map<number, Kept>()
+  readonly #history = new SharedHistory<Kept>({
+    maxWeight: maxRecentBytes * maxRecentLines,
+    weightOf: ({ text }) => Math.max(text.length * maxRecentLines, maxRecentBytes), // of each bound the part that it takes
+    lost: ({ number }) => this.#lines.delete(number),
+  })
   /** that were ever added: the number of the next one */
   #total = 0
-  #bytes = 0
   readonly #followers = new Listeners<Kept>()
 
   add(line: AccessLine, text: string): void {
     const { agent_id: agent, caller, verb } = line
-    const kept = { text, time: line.time, agent, user: caller, verb }
-    while (this.#count > 0 && (this.#count >= maxRecentLines || this.#bytes + text.length > maxRecentBytes))
-      this.#forgetFirst()
-    this.#lines[this.#next] = kept
-    this.#next = (this.#next + 1) % maxRecentLines
-    this.#count += 1
+    const kept = { number: this.#total, source: sourceOf(line), text, time: line.time, agent, user: caller, verb }
     this.#total += 1
-    this.#bytes += text.length
+    this.#lines.set(kept.number, kept)
+    this.#history.add(kept)
     this.#followers.notify(kept)
   }
 
@@ -70,33 +74,15 @@ export class RecentLines {
     { from, last, maxBytes }: { readonly from: number; readonly last: number; readonly maxBytes: number },
   ): { readonly lines: readonly string[]; readonly next: number; readonly isWhole: boolean } {
     const fits = fitsTo(filter)
-    const oldest = Math.max(from, this.#total - this.#count)
-    const begin = last === 0 ? oldest : this.#firstOfLast(fits, oldest, last)
+    const found = [...this.#lines.values()].filter((kept) => kept.number >= from && fits(kept)).slice(-last)
     const lines: string[] = []
     let bytes = 0
-    for (let number = begin; number < this.#total; number++) {
-      const kept = this.#line(number)
-      if (!kept || !fits(kept)) continue
-      if (lines.length > 0 && bytes + kept.text.length > maxBytes) return { lines, next: number, isWhole: false }
-      lines.push(kept.text)
-      bytes += kept.text.length
+    for (const { number, text } of found) {
+      if (lines.length > 0 && bytes + text.length > maxBytes) return { lines, next: number, isWhole: false }
+      lines.push(text)
+      bytes += text.length
     }
     return { lines, next: this.#total, isWhole: true }
-  }
-
-  #firstOfLast(fits: (kept: Kept) => boolean, oldest: number, last: number): number {
-    let found = 0
-    for (let number = this.#total - 1; number >= oldest; number--) {
-      const kept = this.#line(number)
-      if (kept && fits(kept) && ++found === last) return number
-    }
-    return oldest
-  }
-
-  /** @param number - of one that is kept */
-  #line(number: number): Kept | undefined {
-    const back = this.#total - number
-    return this.#lines[(this.#next - back + 2 * maxRecentLines) % maxRecentLines]
   }
 
   /** Calls `listener` with those that fit from now on, until the returned function is called. */
@@ -106,13 +92,12 @@ export class RecentLines {
       if (fits(kept)) listener(kept.text)
     })
   }
+}
 
-  #forgetFirst(): void {
-    const first = (this.#next - this.#count + maxRecentLines) % maxRecentLines
-    this.#bytes -= this.#lines[first]?.text.length ?? 0
-    this.#lines[first] = undefined
-    this.#count -= 1
-  }
+/** Agents and strangers may have any number of names: all of each are one source. */
+function sourceOf({ event, caller }: AccessLine): string {
+  if (caller) return `user ${caller.id}`
+  return event === 'agent_connected' || event === 'agent_disconnected' ? 'agents' : 'others'
 }
 
 function fitsTo({ agent, user, userId, verb, since }: LineFilter): (kept: Kept) => boolean {

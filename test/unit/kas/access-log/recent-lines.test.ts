@@ -53,6 +53,36 @@ t.test('the last, in number and in bytes', async (t) => {
   t.equal(kept.length, 15)
 })
 
+t.test('whoever has most lines loses them, and nobody else', async (t) => {
+  const { add, matching } = ground()
+  const user = (id: number) => ({ kind: 'personal_access_token', id: `${id}`, name: `user-${id}` }) as const
+  const job = (id: number) => ({ ...user(id), kind: 'ci_job' }) as const
+  const agent = { event: 'agent_connected', class: 'session' } as const
+  for (let i = 0; i < 30; i++) add(line(i, { agent_id: '42', verb: 'delete', caller: user(5) }))
+  add(line(30, { ...agent, agent_id: '42' }))
+  for (let i = 0; i < 2 * maxRecentLines; i++) {
+    const caller = i % 3 === 0 ? user(6) : job(6)
+    add(line(100 + i, { agent_id: `${i % 60}`, verb: 'delete', caller }))
+    add(line(100 + i, { class: 'refusal', agent_id: `${i}`, address: `192.0.2.${i % 256}` }))
+  }
+  t.strictSame(matching().slice(0, 31), [...Array(31).keys()], 'lines of an incident, and an agent that came')
+  t.equal(matching({ userId: '6' }).length, Math.floor((maxRecentLines - 31) / 2))
+  t.equal(matching({ userId: '6' }).at(-1), 99 + 2 * maxRecentLines)
+})
+
+t.test('pages over lines that others have lost in between', async (t) => {
+  const { recent, add } = ground()
+  const user = (id: number) => ({ kind: 'personal_access_token', id: `${id}`, name: `user-${id}` }) as const
+  add(line(1, { caller: user(5) }))
+  for (let i = 0; i < maxRecentLines; i++) add(line(2 + i, { caller: user(6) }))
+  add(line(7, { caller: user(5) }))
+  const first = recent.page({ user: '5' }, { from: 0, last: 0, maxBytes: 1 })
+  t.strictSame([first.lines.length, first.isWhole, first.next], [1, false, maxRecentLines + 1])
+  const rest = recent.page({ user: '5' }, { from: first.next, last: 0, maxBytes: 1 })
+  t.strictSame([rest.lines.length, rest.isWhole, rest.next], [1, true, maxRecentLines + 2])
+  t.equal(recent.page({}, { from: rest.next - 2, last: 0, maxBytes: maxRecentBytes }).lines.length, 2)
+})
+
 t.test('those that follow, until nobody listens', async (t) => {
   const { recent, add } = ground()
   add(line(1))
