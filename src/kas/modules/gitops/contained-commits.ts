@@ -1,6 +1,9 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
+import { GroupTurns } from '../../../lib/group-turns.ts'
 import type { Logger } from '../../../lib/log.ts'
+import { SharedHistory } from '../../../lib/shared-history.ts'
+import { linkedController } from '../../../lib/signals.ts'
 import { type CommitId, isCommitId, type Reading } from '../../repositories/repositories.ts'
 import type { Trees } from '../../repositories/tree.ts'
 
@@ -12,38 +15,63 @@ export interface ContainedCommitsComponents {
 
 /** Questions to repositories at once: each is a call of Gitaly, or a fetch of Git. */
 const maxRunning = 20
-/** Answers that are kept: a history does not change. */
+/** of one caller, over all agents: the others may be slow */
+const maxRunningOfCaller = 10
+/** Answers that are kept, as a history does not change, and questions that wait for their turn. */
 const maxKnown = 1000
 /** A repository that could not be asked is asked again after this. ms */
 const failedMs = 30_000
 
 interface Known {
-  /** undefined: it is being asked */
-  readonly contains: boolean | undefined
+  readonly key: string
+  /** who asked first, and makes room where this caller has most */
+  readonly source: string
+  /** ends the question */
+  readonly asking: ReturnType<typeof linkedController>
+  /** undefined: it waits, or is being asked */
+  contains: boolean | undefined
   /** by the clock, in ms */
-  readonly until: number
+  until: number
 }
 
-/** Whether heads contain the commits that gates ask for. Nobody waits for a repository: the next question gets what it has answered. */
+/**
+ * Whether heads contain the commits that gates ask for. Nobody waits for a repository: the next question gets what it has
+ * answered. Callers take turns, and share what is kept.
+ */
 export class ContainedCommits {
   readonly #components: ContainedCommitsComponents
-  /** by project, head and commit; the oldest first */
+  /** by project, head and commit */
   readonly #known = new Map<string, Known>()
+  readonly #history = new SharedHistory<Known>({ maxWeight: maxKnown, lost: (known) => this.#lose(known) })
+  readonly #turns = new GroupTurns<string, bigint>({
+    maxRunning,
+    maxRunningOfGroup: maxRunningOfCaller,
+    maxWaitingOfGroup: 2 * maxKnown, // those that were lost just now have not left yet
+    tooMany: () => new Error('the history has fewer places'),
+  })
   readonly #stopped = new AbortController()
-  #running = 0
 
   constructor(components: ContainedCommitsComponents) {
     this.#components = components
   }
 
-  /** @returns undefined: it is not known yet. A repository that cannot be asked contains nothing */
-  find(reading: Reading, head: string, commit: string): boolean | undefined {
+  /**
+   * @param callerKey - who asks, over all agents
+   * @returns undefined: it is not known yet. A repository that cannot be asked contains nothing
+   */
+  find(reading: Reading, head: string, commit: string, callerKey: string): boolean | undefined {
     if (head === commit) return true
     if (!isCommitId(head) || !isCommitId(commit)) return false
     const key = `${reading.project.id} ${head} ${commit}`
-    const known = this.#known.get(key)
-    if (known && this.#components.clock.now() < known.until) return known.contains
-    if (this.#running < maxRunning && !this.#stopped.signal.aborted) void this.#ask(key, reading, head, commit)
+    const before = this.#known.get(key)
+    if (before && this.#components.clock.now() < before.until) return before.contains
+    if (this.#stopped.signal.aborted) return undefined
+    if (before) this.#history.delete(before)
+    const asking = linkedController(this.#stopped.signal)
+    const known: Known = { key, source: callerKey, asking, contains: undefined, until: Number.POSITIVE_INFINITY }
+    this.#known.set(key, known)
+    this.#history.add(known)
+    void this.#ask(known, reading, head, commit).finally(() => asking.dispose())
     return undefined
   }
 
@@ -52,25 +80,25 @@ export class ContainedCommits {
     this.#known.clear()
   }
 
-  async #ask(key: string, reading: Reading, head: CommitId, commit: CommitId): Promise<void> {
+  async #ask(known: Known, reading: Reading, head: CommitId, commit: CommitId): Promise<void> {
     const { repositories, clock, log } = this.#components
-    this.#running++
-    this.#keep(key, { contains: undefined, until: Number.POSITIVE_INFINITY })
+    const { signal } = known.asking
+    let end = () => {}
     try {
-      const contains = await repositories.contains(reading, head, commit, this.#stopped.signal)
-      this.#keep(key, { contains, until: Number.POSITIVE_INFINITY })
+      end = await this.#turns.take(known.source, reading.project.id, signal)
+      known.contains = await repositories.contains(reading, head, commit, signal)
     } catch (error) {
+      if (signal.aborted) return
       log.debug({ error, project_id: String(reading.project.id) }, 'A repository could not be asked for a commit')
-      this.#keep(key, { contains: false, until: clock.now() + failedMs })
+      known.contains = false
+      known.until = clock.now() + failedMs
     } finally {
-      this.#running--
+      end()
     }
   }
 
-  #keep(key: string, known: Known): void {
-    this.#known.delete(key)
-    this.#known.set(key, known)
-    const [oldest] = this.#known.keys()
-    if (this.#known.size > maxKnown && oldest !== undefined) this.#known.delete(oldest)
+  #lose(known: Known): void {
+    this.#known.delete(known.key)
+    known.asking.abort(new KasError({ code: 'CANCELLED' }))
   }
 }

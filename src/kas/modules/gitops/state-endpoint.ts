@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { create, type MessageInitShape, toJson } from '@bufbuild/protobuf'
 import type { AgentId } from '../../../call/call.ts'
+import { payerOf } from '../../../call/caller.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { ageMs } from '../../../proto/age-ms.ts'
@@ -54,8 +55,10 @@ type OwnComponents = Pick<
 export function statesOfPeer(components: OwnComponents & Pick<StateComponents, 'polls'>): UnaryMethods {
   const { polls } = components
   return unaryService(Gitops, {
-    states: async ({ agentId, commit }) =>
-      create(StatesResponseSchema, ownStates(components, agentId as AgentId, commit)),
+    states: async ({ agentId, commit, caller }) => {
+      const asked = { commit, caller: caller === '' ? `agent ${agentId}` : caller }
+      return create(StatesResponseSchema, ownStates(components, agentId as AgentId, asked))
+    },
     poll: async ({ agentId, decides }) => {
       if (decides) polls.decide(agentId as AgentId)
       else polls.pollOwn(agentId as AgentId)
@@ -71,28 +74,28 @@ export function statesOfPeer(components: OwnComponents & Pick<StateComponents, '
 export function stateEndpoint(components: StateComponents): OwnEndpoint {
   const answers = new Map<string, Promise<Uint8Array>>()
   const nextAnswers = new Map<string, Promise<Uint8Array>>()
-  const keyOf = (agentId: AgentId, commit: string) => `${agentId} ${commit}`
-  const answer = (agentId: AgentId, commit = '') => {
-    const key = keyOf(agentId, commit)
+  const keyOf = (agentId: AgentId, { commit }: AskedCommit) => `${agentId} ${commit}`
+  const answer = (agentId: AgentId, asked: AskedCommit) => {
+    const key = keyOf(agentId, asked)
     const running = answers.get(key)
     if (running) return running
-    const begun = bodyFor(components, agentId, commit).finally(() => answers.delete(key))
+    const begun = bodyFor(components, agentId, asked).finally(() => answers.delete(key))
     answers.set(key, begun)
     return begun
   }
   /** One that begins from now on: ages in one that runs are of before. */
-  const freshAnswer = (agentId: AgentId, commit: string) => {
+  const freshAnswer = (agentId: AgentId, asked: AskedCommit) => {
     components.polls.ask(agentId)
-    const key = keyOf(agentId, commit)
+    const key = keyOf(agentId, asked)
     const running = answers.get(key)
-    if (!running) return answer(agentId, commit)
+    if (!running) return answer(agentId, asked)
     const next =
       nextAnswers.get(key) ??
       running
         .catch(() => undefined)
         .then(() => {
           nextAnswers.delete(key)
-          return answer(agentId, commit)
+          return answer(agentId, asked)
         })
     nextAnswers.set(key, next)
     return next
@@ -101,19 +104,29 @@ export function stateEndpoint(components: StateComponents): OwnEndpoint {
     path: '/gitops/state',
     methods: ['GET'],
     isLong: true,
-    serve: async ({ agentId, query }) => {
+    serve: async ({ agentId, caller, query }) => {
       const isFresh = query?.get('fresh')?.[0] === 'true'
       const [commit = ''] = query?.get('commit') ?? []
-      const body = await (isFresh ? freshAnswer(agentId, isCommitId(commit) ? commit : '') : answer(agentId))
+      const asked = isFresh && isCommitId(commit) ? { commit, caller: payerOf(caller) } : noCommit
+      const body = await (isFresh ? freshAnswer(agentId, asked) : answer(agentId, asked))
       return { status: 200, mediaType: 'application/json', body }
     },
   }
 }
 
-/** @param commit - whether heads contain it is asked; empty: nothing is */
-async function bodyFor(components: StateComponents, agentId: AgentId, commit: string): Promise<Uint8Array> {
-  const answers = await components.peers.broadcast(Gitops.method.states, { agentId, commit })
-  const all = [ownStates(components, agentId, commit), ...answers.values()]
+interface AskedCommit {
+  /** whether heads contain it is asked; empty: nothing is */
+  readonly commit: string
+  /** whose turn the question takes */
+  readonly caller: string
+}
+
+const noCommit: AskedCommit = { commit: '', caller: '' }
+
+async function bodyFor(components: StateComponents, agentId: AgentId, asked: AskedCommit): Promise<Uint8Array> {
+  const { commit } = asked
+  const answers = await components.peers.broadcast(Gitops.method.states, { agentId, ...asked })
+  const all = [ownStates(components, agentId, asked), ...answers.values()]
   const states = newest(all.flatMap(({ state }) => state))
   const configuration = newestRead(all.flatMap((each) => each.configuration ?? []))
   const agent = agentWord(components.serves(agentId, leadMethod))
@@ -204,7 +217,7 @@ interface OwnStates {
   readonly isCut: boolean
 }
 
-function ownStates(components: OwnComponents, agentId: AgentId, commit: string): OwnStates {
+function ownStates(components: OwnComponents, agentId: AgentId, { commit, caller }: AskedCommit): OwnStates {
   const { states, commits, repositories, contained, agentConfig, clock } = components
   const now = clock.now()
   const state = Array.from(states.of(agentId).values(), ({ bytes, at, live }) => ({
@@ -218,7 +231,8 @@ function ownStates(components: OwnComponents, agentId: AgentId, commit: string):
     ...followedConfiguration(followed, now),
     ...(polled && { polled: create(PolledSchema, polled) }),
   }
-  const contains = commit === '' ? undefined : (reading: Reading, head: string) => contained.find(reading, head, commit)
+  const find = (reading: Reading, head: string) => contained.find(reading, head, commit, caller)
+  const contains = commit === '' ? undefined : find
   const all = commits.of(agentId, repositories, contains)
   const recent = all.filter((one) => !isLasting(one))
   return { state, configuration, commits: all.filter(isLasting), recent, isCut: states.isCut(agentId) }

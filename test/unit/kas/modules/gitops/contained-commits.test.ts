@@ -9,6 +9,8 @@ import { ManualClock } from '../../../../support/manual-clock.ts'
 const [head, before, other] = ['a', 'b', 'c'].map((digit) => digit.repeat(40)) as [CommitId, CommitId, CommitId]
 const reading: Reading = { id: someAgent.id, project: someAgent.project }
 
+const commitOf = (i: number) => i.toString(16).padStart(40, '0')
+
 function start(answer: (commit: CommitId) => Promise<boolean>) {
   const asked: CommitId[] = []
   const clock = new ManualClock()
@@ -17,7 +19,12 @@ function start(answer: (commit: CommitId) => Promise<boolean>) {
     return answer(commit)
   }
   const commits = new ContainedCommits({ repositories: { contains }, clock, log: capturedLog().log })
-  return { asked, clock, commits, find: (commit: string, at: string = head) => commits.find(reading, at, commit) }
+  return {
+    asked,
+    clock,
+    commits,
+    find: (commit: string, at: string = head, caller = 'ada') => commits.find(reading, at, commit, caller),
+  }
 }
 
 t.test('nobody waits: it is known at the next question, and asked once', async (t) => {
@@ -52,10 +59,42 @@ t.test('a repository that cannot be asked contains nothing, and is asked again l
 
 t.test('so many are asked at once, and none after the end', async (t) => {
   const { asked, commits, find } = start(() => new Promise(() => undefined))
-  const commit = (i: number) => i.toString(16).padStart(40, '0')
-  for (let i = 0; i < 100; i++) t.equal(find(commit(i)), undefined)
+  for (const caller of ['ada', 'bob', 'eve'])
+    for (let i = 0; i < 100; i++) t.equal(find(commitOf(i), caller === 'ada' ? head : other, caller), undefined)
+  await setImmediate()
   t.equal(asked.length, 20)
   commits.stop()
-  t.equal(find(commit(200)), undefined)
+  t.equal(find(commitOf(200)), undefined)
+  await setImmediate()
   t.equal(asked.length, 20)
+})
+
+t.test('a caller that asks a slow repository in a loop costs others no answer', async (t) => {
+  const slow = Promise.withResolvers<boolean>()
+  const { asked, find } = start((commit) => (commit === before ? Promise.resolve(true) : slow.promise))
+  for (let i = 0; i < 2000; i++) {
+    find(commitOf(i), head, 'eve')
+    if (i % 100 === 0) await setImmediate()
+  }
+  find(before)
+  await setImmediate()
+  t.equal(find(before), true)
+  for (let i = 2000; i < 4000; i++) find(commitOf(i), head, 'eve')
+  t.equal(find(before), true, 'it is kept')
+  t.equal(asked.filter((commit) => commit !== before).length, 10)
+  slow.resolve(false)
+  for (let i = 0; i < 20; i++) await setImmediate()
+  for (let i = 4000; i < 8000; i++) {
+    find(commitOf(i), head, 'eve')
+    if (i % 100 === 0) await setImmediate()
+  }
+  t.equal(find(before), true, 'nor do quick answers')
+})
+
+t.test('what was asked for longest makes room, and is not asked for in vain', async (t) => {
+  const { asked, find } = start(async () => false)
+  for (let i = 0; i < 1500; i++) find(commitOf(i))
+  for (let i = 0; i < 3000; i++) await setImmediate()
+  t.strictSame([find(commitOf(400)), find(commitOf(1499))], [undefined, false])
+  t.ok(asked.length <= 1100, `${asked.length}`)
 })

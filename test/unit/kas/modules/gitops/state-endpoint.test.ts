@@ -351,8 +351,8 @@ t.test(
       },
     }
     const contained = {
-      find: (_: unknown, at: string, sought: string) => {
-        found.push(`${at} ${sought}`)
+      find: (_: unknown, at: string, sought: string, callerKey: string) => {
+        found.push(`${at} ${sought} ${callerKey}`)
         return found.length > 1
       },
     }
@@ -365,12 +365,13 @@ t.test(
     const endpoint = stateEndpoint({ ...parts, states, peers: { broadcast } as never })
     const get = async (query: Record<string, string>) => {
       const entries = Object.entries(query).map(([name, value]) => [name, [value]] as const)
-      const request = { agentId: someAgent.id, query: new Map(entries) } as unknown as OwnRequest
+      const caller = { key: 'job 5', userKey: 'user 7' }
+      const request = { agentId: someAgent.id, caller, query: new Map(entries) } as unknown as OwnRequest
       return JSON.parse(String(Buffer.from((await endpoint.serve(request)).body)))
     }
     t.match(await get({ fresh: 'true', commit }), { commit, sources: [{ polled: { contains: false } }] })
     t.match(await get({ fresh: 'true', commit }), { sources: [{ polled: { commit: head, contains: true } }] })
-    t.strictSame(found, Array(2).fill(`${head} ${commit}`))
+    t.strictSame(found, Array(2).fill(`${head} ${commit} user 7`))
     for (const query of [{ fresh: 'true' }, { fresh: 'true', commit: 'main' }, { commit }] as Record<
       string,
       string
@@ -379,6 +380,13 @@ t.test(
       t.notOk('commit' in answer || 'contains' in answer.sources[0].polled, JSON.stringify(query))
     }
     t.equal(found.length, 2)
-    t.match(asked, [{ commit }, { commit }, { commit: '' }, { commit: '' }, { commit: '' }])
+    const asks = { commit, caller: 'user 7' }
+    t.match(asked, [asks, asks, { commit: '' }, { commit: '' }, { commit: '' }])
+    const peer = statesOfPeer({ ...parts, states }).get(methodPath(Gitops.method.states))
+    for (const caller of ['user 8', ''])
+      await peer?.(
+        toBinary(StatesRequestSchema, create(StatesRequestSchema, { agentId: someAgent.id, commit, caller })),
+      )
+    t.strictSame(found.slice(2), [`${head} ${commit} user 8`, `${head} ${commit} agent ${someAgent.id}`])
   },
 )
