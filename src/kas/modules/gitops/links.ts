@@ -23,7 +23,7 @@ export interface LinksOf {
   readonly folder: string
   /** what links hold, in their order */
   readonly read: (links: readonly TreeFile[]) => Promise<readonly Uint8Array[]>
-  /** files and links of another folder of the commit; one at a time is held */
+  /** files and links of another folder of the commit; one at a time is kept */
   readonly list: (folder: string) => Promise<TreeFiles>
 }
 
