@@ -21,7 +21,7 @@ export class SharedHistory<Item extends { readonly source: string }> {
   readonly #sources = new Map<string, Own<Item>>()
   #weight = 0
   #largest: Own<Item> | undefined
-  /** what it is sure to have more than any other: it is looked for again once that is gone */
+  /** what it is sure to have more than any other: once that is gone, the next search finds it */
   #lead = 0
 
   constructor({ maxWeight, weightOf = () => 1, lost }: SharedHistoryOptions<Item>) {
