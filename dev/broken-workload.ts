@@ -16,7 +16,7 @@ const spec = {
   selector: { matchLabels: labels },
   template: {
     metadata: { labels },
-    spec: { serviceAccountName: account, containers: [{ name: 'app', image: 'none' }] },
+    spec: { serviceAccountName: account, containers: [{ name: 'app', image: 'registry.example.com/app:1' }] },
   },
 }
 

@@ -21,7 +21,7 @@ function isTapBuilt() {
 
 async function setUp() {
   if (!isInstalled(root)) {
-    process.stderr.write('kas: installing dependencies (once; needs npm and the network) ...\n')
+    process.stderr.write('kas: installing dependencies (once, a minute or more; needs npm and the network) ...\n')
     await install(root)
     process.stderr.write('kas: dependencies installed\n')
   }

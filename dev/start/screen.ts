@@ -57,7 +57,7 @@ export function linesToTry({ folder, number, chosen, cluster, example, proxied }
 function manifestLines({ leftOut }: Example, folder: string): string[] {
   const line = `  gitops   what is pushed below manifests/ of ${files.repository} comes to the cluster; a clone: ${join(folder, files.clone)}`
   if (leftOut.length === 0) return [line]
-  return [line, `           (the double keeps no kinds that run: without ${leftOut.join(', ')} of the example)`]
+  return [line, `           (the double runs nothing, so the clone lacks ${leftOut.join(', ')} of the example)`]
 }
 
 /** What runs where, and what to try. */

@@ -39,8 +39,15 @@ function endByPipe(error: NodeJS.ErrnoException): void {
   process.exit(brokenPipe)
 }
 
+/** Commands of kubectl; a name of kas that is near does something else. */
+const kubectlWords: ReadonlySet<string> = new Set(
+  'apply attach cp create delete describe edit exec logs patch port-forward rollout scale top'.split(' '),
+)
+
 function unknownCommand(word: string): UsageError {
-  const near = nearestName(word, subcommands(commandGroups))
+  if (kubectlWords.has(word))
+    return new UsageError(`there is no command ${word}: use kubectl ${word}, with a kubeconfig of kas`)
+  const near = word === 'events' ? 'get events' : nearestName(word, subcommands(commandGroups))
   return new UsageError(`there is no command ${word}${near ? `, did you mean kas ${near}?` : '; kas --help shows all'}`)
 }
 

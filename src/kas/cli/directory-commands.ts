@@ -113,6 +113,17 @@ function runnable(words: string, command: DirectoryCommand): Command {
   }
 }
 
+/** Words of other programs for what a directory command does. */
+const usualVerbs: Readonly<Record<string, string>> = {
+  add: 'create',
+  destroy: 'delete',
+  get: 'show',
+  ls: 'list',
+  new: 'create',
+  remove: 'delete',
+  rm: 'delete',
+}
+
 /** All that begin with the word. */
 function overview(word: string): Command {
   const own = Object.entries(commands).filter(([words]) => words.startsWith(`${word} `))
@@ -123,8 +134,10 @@ function overview(word: string): Command {
       const wantsHelp = args.some((one) => one === '--help' || one === '-h')
       const [verb = ''] = args
       const verbs = own.map(([words]) => words.slice(word.length + 1))
-      const near = wantsHelp || verb === '' ? undefined : nearestName(verb, verbs)
-      const unknown = near === undefined ? '' : `kas ${word} ${verb}: did you mean kas ${word} ${near}?\n`
+      const usual = Object.hasOwn(usualVerbs, verb) ? usualVerbs[verb] : undefined
+      const near = usual ?? nearestName(verb, verbs)
+      const meant = near === undefined ? 'there is no such command' : `did you mean kas ${word} ${near}?`
+      const unknown = wantsHelp || verb === '' ? '' : `kas ${word} ${verb}: ${meant}\n`
       const text = overviewHelp(own.map(([, command]) => command))
       io[wantsHelp ? 'stdout' : 'stderr'].write(`${unknown}${text}`)
       return wantsHelp ? 0 : 2

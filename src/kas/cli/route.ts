@@ -6,7 +6,7 @@ import { agentOption, statusCommand } from './status-command.ts'
 
 /** `kas route` */
 export const route = statusCommand({
-  usage: 'route --agent ID [--method /package.Service/Method] [-o FORMAT]',
+  usage: 'route --agent ID [--method /package.Service/Method] [--socket FILE | --configuration-file FILE] [-o FORMAT]',
   summary: 'says which way a call for the agent would go if it came in at the replica now, and why',
   help: `  --agent ID                   of the call
   --method METHOD              of the call, as /package.Service/Method (default: that of the Kubernetes API)

@@ -16,7 +16,8 @@ import type { SessionReport } from '../sessions/session-table.ts'
 import { callerText, whatText } from './log.ts'
 import { agentOption, ask, reportOf, socketOf, socketOptions, statusOutputs, statusUsage } from './status-command.ts'
 
-const usage = 'sessions [end] [ID] [--user NAME] [--agent ID] [--reason TEXT] [-o FORMAT]'
+const usage =
+  'sessions [end] [ID] [--user NAME] [--agent ID] [--reason TEXT] [--socket FILE | --configuration-file FILE] [-o FORMAT]'
 
 const options = {
   ...socketOptions,

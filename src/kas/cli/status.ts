@@ -29,7 +29,7 @@ columns of agents:
 
 /** `kas status` */
 export const status = statusCommand({
-  usage: 'status [--agent ID] [-o FORMAT]',
+  usage: 'status [--agent ID] [--socket FILE | --configuration-file FILE] [-o FORMAT]',
   summary: 'prints the replicas, and who holds which agent, as one replica knows it',
   help: `  --agent ID                   of this agent alone, with each connection and pod
 ${columns}`,

@@ -97,11 +97,16 @@ export function parsedArgs<T extends ParseArgsConfig>(
     const [, dashes = '', unknown = ''] = /^Unknown option '(--?)([^']+)'/.exec(message) ?? []
     const hint = Object.hasOwn(hints, unknown) ? hints[unknown] : undefined
     if (hint !== undefined) throw new UsageError(`Unknown option '${dashes}${unknown}'. ${hint}`)
-    if (dashes !== '--') throw new UsageError(message)
-    const near = nearestName(unknown, Object.keys(config.options ?? {}))
-    // what node says beside is about words that begin with --
-    throw new UsageError(unknown && near ? `Unknown option '--${unknown}'. Did you mean --${near}?` : message)
+    if (unknown === '') throw new UsageError(withoutAdvice(message))
+    const near = dashes === '--' ? nearestName(unknown, Object.keys(config.options ?? {})) : undefined
+    throw new UsageError(`Unknown option '${dashes}${unknown}'${near ? `. Did you mean --${near}?` : ''}`)
   }
+}
+
+/** Node explains in further lines how to write words that begin with a dash. */
+function withoutAdvice(message: string): string {
+  const [, option] = /^Option '([^']+)' argument (?:is ambiguous|missing)/.exec(message) ?? []
+  return option === undefined ? message : `${option.replace(/ <value>$/, '')} needs a value`
 }
 
 /** @throws UsageError if the command line lacks it */

@@ -4,7 +4,7 @@ import type { Clock } from '../../lib/clock.ts'
 import { type ClusterSettings, ForeignCredentials, loadKubeconfig, type Source } from '../../lib/kubeconfig.ts'
 import { printable } from '../../lib/printable.ts'
 import { type CliIo, type CliValues, type CommandContext, textOption, UsageError } from './command.ts'
-import type { Place } from './reach/unreached.ts'
+import { lastingReason, type Place } from './reach/unreached.ts'
 
 /** Where kas is (`https://kas.example.com/k8s-proxy`), as whom it is asked, and how a command waits. */
 export interface Endpoint extends Place {
@@ -93,8 +93,9 @@ export function placeOf(
 ): Pick<Endpoint, 'url' | 'named' | 'proxy' | 'clock' | 'warn'> {
   const said = new Set<string>()
   const warn = (text: string) => {
-    if (said.has(text) || said.size >= maxWarnings) return
-    said.add(text)
+    const reason = lastingReason(text)
+    if (said.has(reason) || said.size >= maxWarnings) return
+    said.add(reason)
     io.stderr.write(`kas: ${printable(text)}\n`)
   }
   const proxy = proxyVariables.find((name) => io.env[name])

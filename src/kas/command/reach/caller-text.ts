@@ -15,11 +15,15 @@ const answer = z.object({
   agents: z.array(z.object({ id: z.string().max(20), name: z.string().max(64) })),
 })
 
-/** Adds who the caller is, and which agents let them in, to a refusal of an agent. */
+/**
+ * Adds who the caller is, and which agents let them in, to a refusal of an agent. kas answers 401 to a user whom the
+ * agent does not let in, and where there is no such agent, as it does to a token that it does not know.
+ */
 export async function callerText(endpoint: Endpoint, fault: Unreached): Promise<Unreached> {
   const { authorization, agentId, clock } = endpoint
   const [, token] = /^Bearer pat:\d+:(.*)$/.exec(authorization) ?? []
-  if (fault.kind !== 'caller' || fault.status !== 403 || token === undefined) return fault
+  const { kind, status } = fault
+  if (kind !== 'caller' || (status !== 403 && status !== 401) || token === undefined) return fault
   const asUser = { ...endpoint, authorization: `Bearer pat:0:${token}` }
   try {
     const { body } = await withDeadline({ ms: answerMs, clock }, (signal) =>
@@ -29,8 +33,9 @@ export async function callerText(endpoint: Endpoint, fault: Unreached): Promise<
     const names = agents.slice(0, maxAgents).map(({ id, name }) => `${id} (${name})`)
     const more = agents.length > names.length ? ` and ${agents.length - names.length} more` : ''
     const others = names.length === 0 ? 'no agent lets you in' : `these agents do: ${names.join(', ')}${more}`
-    const text = `you are ${user}, and agent ${agentId} does not let you in; ${others}`
-    return new Unreached('caller', printable(`${text}. ${fault.message}`), { cause: fault, status: 403 })
+    const [none, quoted] = status === 401 ? [', or there is none', 'kas answered 401'] : ['', fault.message]
+    const text = `you are ${user}, and agent ${agentId} does not let you in${none}; ${others}. ${quoted}`
+    return new Unreached('caller', printable(text), { cause: fault, status })
   } catch {
     return fault // an older kas does not say
   }

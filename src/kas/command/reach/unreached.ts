@@ -53,6 +53,11 @@ export class Unreached extends Error {
   }
 }
 
+/** Without how long it has lasted: reasons that differ in that alone are the same, and are said once. */
+export function lastingReason(text: string): string {
+  return text.replaceAll(/\bfor (?:at least )?\d+ s\b/g, '')
+}
+
 /** Host and port, with what names them. */
 export function placeText({ url, named }: Place): string {
   return named === '' ? url.host : `${url.host} (${named})`

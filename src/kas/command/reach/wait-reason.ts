@@ -13,8 +13,13 @@ const state = z.object({
   away: z.object({ text: z.string().max(1000) }).optional(),
 })
 
-/** Asks kas what it knows of the agent. @returns why there is no answer yet, as a sentence */
-export async function waitReason(endpoint: Endpoint): Promise<string> {
+/**
+ * Asks kas what it knows of the agent.
+ *
+ * @param known - the reason that kas or the agent has given itself: better than that there is no answer
+ * @returns why there is no answer yet, as a sentence
+ */
+export async function waitReason(endpoint: Endpoint, known?: string): Promise<string> {
   const { agentId, clock } = endpoint
   const path = '/gitops/state'
   const progress = { isConnected: false }
@@ -24,6 +29,7 @@ export async function waitReason(endpoint: Endpoint): Promise<string> {
     )
     const { agent, away } = status === 200 ? state.parse(JSON.parse(body)) : {}
     if (agent === 'absent') return absentText(agentId, away?.text)
+    if (known !== undefined) return known
     if (agent !== undefined) return `kas at ${placeText(endpoint)} answers, and agent ${agentId} has not yet`
     return `kas at ${placeText(endpoint)} has no answer yet`
   } catch {

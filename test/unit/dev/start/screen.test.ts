@@ -19,7 +19,7 @@ t.test('the screen says what runs where and which port was taken', async (t) => 
     '8154 was taken',
     '--port-base',
     'a clone: .run/2/clusters\n',
-    'without manifests/2-web.yaml of the example',
+    'the clone lacks manifests/2-web.yaml of the example',
   ]) {
     t.ok(screen.includes(text), text)
   }

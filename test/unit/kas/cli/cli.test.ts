@@ -134,7 +134,14 @@ t.test('a wrong command line says what is wrong, and the usage, with exit code 2
   const before = await readFile(file, 'utf8')
   const wrong: Record<string, RegExp> = {
     agent: /usage: kas agent create/,
-    'agent destroy x': /usage: kas agent create/,
+    'agent destroy x': /^kas agent destroy: did you mean kas agent delete\?\nusage: kas agent create/,
+    'agent add x': /^kas agent add: did you mean kas agent create\?\nusage: kas agent create/,
+    'token ls': /^kas token ls: did you mean kas token list\?\n/,
+    'agent constructor': /^kas agent constructor: there is no such command\n/,
+    'agent create x --foo': /Unknown option '--foo'\nusage/,
+    'agent create x -z': /Unknown option '-z'\nusage/,
+    'agent create x --project': /--project needs a value\nusage/,
+    'agent create x --project --git /x': /--project needs a value\nusage/,
     'agent create': /the NAME of the agent is missing\nusage: kas agent create NAME/,
     'agent create x': /--project is missing/,
     'agent create x y --project platform/clusters': /too much: y/,

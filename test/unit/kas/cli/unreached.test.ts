@@ -5,16 +5,7 @@ import t, { type Test } from 'tap'
 import { Authority } from '../../../../dev/certificates.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
-import {
-  type Answer,
-  answering,
-  begin,
-  frozen,
-  kasOf,
-  kubeconfigText,
-  type listen,
-  type Run,
-} from './unreached-ground.ts'
+import { type Answer, answering, begin, frozen, kasOf, kubeconfigText, listen, type Run } from './unreached-ground.ts'
 
 /** Ways in which kas is not reached, by each command that asks it: the sentence, the exit code, the time. */
 
@@ -26,6 +17,7 @@ const commands = [
   'views role',
   'gitops status',
   'gitops forget shop',
+  'log --kubeconfig config',
   'agents',
   'kubeconfig --all --server URL --token-file token --file made',
 ] as const
@@ -96,16 +88,13 @@ const ways: Readonly<Record<string, [place: (t: Test) => Promise<Place | string>
     true,
   ],
   'an agent that does not let the caller in': [
-    (t) =>
-      answering(t, (path) =>
-        path.endsWith('/agents')
-          ? {
-              status: 200,
-              body: '{"user":"ada","agents":[{"id":"7","name":"prod","project":"a/b","pods":0,"connected":[]}],"unread":0}',
-            }
-          : ofKas(403, 'Forbidden: agentId is not allowed'),
-      ),
+    (t) => toAda(t, ofKas(403, 'Forbidden: agentId is not allowed')),
     /you are ada, and agent 42 does not let you in; these agents do: 7 \(prod\)|^ID|kubeconfig written/,
+    true,
+  ],
+  'an agent that does not let the caller in, or that there is not, as kas answers': [
+    (t) => toAda(t, ofKas(401, 'Unauthorized')),
+    /you are ada, and agent 42 does not let you in, or there is none; these agents do: 7 \(prod\)\. kas answered 401|^ID|kubeconfig written/,
     true,
   ],
   'another path of kas': [
@@ -136,6 +125,13 @@ const ways: Readonly<Record<string, [place: (t: Test) => Promise<Place | string>
     (t) => frozen(t, 'SSH-2.0-OpenSSH_9.2\r\n'),
     /does not speak HTTP: .*port that of kas for kubectl/,
   ],
+}
+
+/** A kas that knows the token, and refuses all but the question for agents. */
+function toAda(t: Test, refusal: Answer): Promise<string> {
+  const agents = [{ id: '7', name: 'prod', project: 'a/b', pods: 0, connected: [] }]
+  const known = { status: 200, body: JSON.stringify({ user: 'ada', agents, unread: 0 }) }
+  return answering(t, (path) => (path.endsWith('/agents') ? known : refusal))
 }
 
 async function asKas(t: Test, ip: string): Promise<string> {
@@ -246,8 +242,12 @@ const waits: Readonly<Record<string, Waiting>> = {
   },
   'views are off': {
     place: (t) =>
-      kasOf(t, {}, error('VIEWS_NOT_SERVED', 'there is no views.yaml beside the config.yaml of this agent')),
-    says: /views of agent 42 are off: there is no views\.yaml beside .*One with \{\} turns them on/,
+      kasOf(
+        t,
+        { sources: [], agent: 'connected' },
+        error('VIEWS_NOT_SERVED', 'there is no views.yaml beside the config.yaml of this agent'),
+      ),
+    says: /views of agent 42 are off: there is no views\.yaml beside .*One with \{\} turns them on, and rbac\.views\.enabled/,
   },
   'the cluster is still listed': {
     place: (t) => kasOf(t, {}, syncing),
@@ -270,6 +270,47 @@ for (const [name, { place, says, lines = viewCommands }] of Object.entries(waits
       t.match(run.said.stderr + run.said.stdout, says, `${line}: the last words, too`)
     }
   })
+}
+
+t.test('kas answers, and says why there is no view: that alone is said', async (t) => {
+  const off = error('VIEWS_NOT_SERVED', 'there is no views.yaml beside the config.yaml of this agent')
+  await folderFor(t, { server: await kasOf(t, { sources: [], agent: 'connected' }, off) })
+  for (const line of viewCommands) {
+    const clock = new ManualClock()
+    const { said, code } = begin(line, { clock, env })
+    await until(() => said.stderr !== '')
+    await ending(code, clock)
+    t.match(said.stderr, /^kas: views of agent 42 are off: /, line)
+    t.notMatch(said.stderr, /not yet|no answer yet/, line)
+  }
+})
+
+t.test('a reason that lasts longer at each question is said once', async (t) => {
+  let seconds = 20
+  const server = createServer((_, response) => {
+    const text = `No replica has had agent 42 since 2026-06-01T00:00:00Z, for ${++seconds} s`
+    response.end(JSON.stringify({ sources: [], agent: 'absent', away: { code: 'AGENT_NOT_CONNECTED', text } }))
+  })
+  await folderFor(t, { server: `http://127.0.0.1:${await listen(t, server)}/k8s-proxy/` })
+  const clock = new ManualClock()
+  const { said, code } = begin('gitops status --commit abcdef12 --wait 10s', { clock, env })
+  t.equal(await ending(code, clock), 5)
+  t.ok(seconds > 22, `${seconds - 20} questions`)
+  t.strictSame(said.stderr.match(/^kas: No replica has had agent 42/gm)?.length, 1, said.stderr)
+})
+
+/** Moves the clock to the end of a command. */
+async function ending(code: Promise<number>, clock: ManualClock): Promise<number> {
+  let ended: number | undefined
+  void code.then((found) => {
+    ended = found
+  })
+  for (let i = 0; i < 400 && ended === undefined; i++) {
+    await until(() => clock.pending > 0 || ended !== undefined)
+    clock.advance(500)
+    await until(() => ended !== undefined, 20)
+  }
+  return code
 }
 
 /** Moves the clock by less than 2 s until that is said, then to the end. */

@@ -38,10 +38,16 @@ ${doneOrFailed}`,
       isPaged: context.values['no-pager'] !== true,
       namespaces: asked.query.objects ? [] : (asked.query.scope?.namespaces ?? []),
       json: (model) => ({ state: model.state, counts: model.counts, rows: nested(model, '', new Set()) }),
-      nothing: asked.query.filter ? nothingWrong : 'nothing is found',
+      nothing: asked.query.filter ? nothingWrong : nothingText(asked),
     })
   },
 })
+
+/** An agent without rights, and a namespace that is mistyped, leave a tree empty too. */
+function nothingText({ namespaces }: Asked): string {
+  if (namespaces) return `nothing is found in ${namespaces.join(', ')}`
+  return 'nothing is found that you may list and agentk follows: kas views role prints the role that agentk lacks'
+}
 
 export function treeQuery({ query }: Asked): Query {
   return { view: query.objects ? 'object' : 'tree', ...query, limit: rootLimit }

@@ -55,7 +55,9 @@ const viewsFile = 'views.yaml'
 function passingText({ code, text }: { code: string; text: string }, { agentId }: Endpoint): string {
   if (passing.has(code)) return printable(text)
   if (code !== 'VIEWS_NOT_SERVED' || !text.includes(viewsFile)) throw new ViewRefused(code, text)
-  return printable(`views of agent ${agentId} are off: ${text}. One with {} turns them on`)
+  return printable(
+    `views of agent ${agentId} are off: ${text}. One with {} turns them on, and rbac.views.enabled of the chart lets agentk list`,
+  )
 }
 
 export interface ViewOptions {

@@ -1,5 +1,5 @@
 import type { Endpoint } from '../../../command/endpoint.ts'
-import { noticeMs } from '../../../command/reach/unreached.ts'
+import { lastingReason, noticeMs } from '../../../command/reach/unreached.ts'
 import { waitReason } from '../../../command/reach/wait-reason.ts'
 import type { ShownView } from './shown-view.ts'
 
@@ -14,6 +14,8 @@ export class ViewWait {
   readonly #say: (text: string) => void
   readonly #reasons = new Set<string>()
   #shown: ShownView | undefined
+  /** why the view was lost */
+  #lostBy: string | undefined
   #isOpen = false
   #isWhole = false
   #isEnded = false
@@ -40,6 +42,7 @@ export class ViewWait {
   updated(shown: ShownView, isWhole: boolean): void {
     this.#shown = shown
     this.#isOpen = true
+    this.#lostBy = undefined
     this.#isWhole = isWhole
     if (isWhole) {
       this.#reasons.clear() // a reason that comes again is said again
@@ -52,6 +55,7 @@ export class ViewWait {
   lost(reason: string): void {
     this.#isOpen = false
     this.#isWhole = false
+    this.#lostBy = reason
     this.#sayOnce(reason)
     this.start()
   }
@@ -68,7 +72,7 @@ export class ViewWait {
 
   async #check(): Promise<void> {
     this.#isLate = true
-    const reason = this.#isOpen ? undefined : await waitReason(this.#endpoint)
+    const reason = this.#isOpen ? undefined : await waitReason(this.#endpoint, this.#lostBy)
     if (this.#isEnded || this.#isWhole) return this.#rest()
     if (this.#isOpen) this.#sayListing()
     else if (reason !== undefined) this.#sayOnce(reason)
@@ -84,9 +88,8 @@ export class ViewWait {
     this.#sayOnce(`the agent is still listing its cluster${progress ? `: ${progress}` : ''}`)
   }
 
-  /** A reason that differs in how long it has lasted is the same. */
   #sayOnce(reason: string): void {
-    const key = reason.replaceAll(/\bfor (?:at least )?\d+ s\b/g, '')
+    const key = lastingReason(reason)
     if (this.#reasons.has(key) || this.#reasons.size >= maxReasons) return
     this.#reasons.add(key)
     this.#say(reason)

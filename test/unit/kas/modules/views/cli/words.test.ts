@@ -139,7 +139,13 @@ const refusals: [argv: string, state: Omit<ViewState, 'is' | 'since'>, stderr: s
   ['get pods', { notFollowed: ['Secret'] }, 'no pods found\n', 0],
   ['get po -n shop', {}, 'no po found in shop\n', 0],
   ['get deploy/web -n shop', {}, 'kas: deploy/web is not found in shop\n', 1],
-  ['tree', {}, 'nothing is found\n', 0],
+  [
+    'tree',
+    {},
+    'nothing is found that you may list and agentk follows: kas views role prints the role that agentk lacks\n',
+    0,
+  ],
+  ['tree -n shop', {}, 'nothing is found in shop\n', 0],
   ['tree --application 42-1', {}, 'kas: application 42-1 has no objects that you may list: of it is what', 1],
   [
     'tree --environment 7/production',
