@@ -2,6 +2,7 @@ import { dirname } from 'node:path/posix'
 import { keyName, keyText } from '../../../kubernetes/key.ts'
 import { type WaveGraph, waveGraph } from './apply/wave-graph.ts'
 import type { ClusterKinds } from './cluster-kinds.ts'
+import { variableNotes } from './manifests/flux-variables.ts'
 import { webhooksOfHooks } from './manifests/hooks.ts'
 import { annotationNotes } from './manifests/left-alone.ts'
 import type { Manifest, ManifestProblem, RepositoryFile } from './manifests/manifest.ts'
@@ -67,13 +68,14 @@ export async function buildCommit(
   if (cycles.length > 0) return { kind: 'refused', problems: cycles }
   const isPartial = options.helm !== undefined && !kinds.isWhole
   const unrendered = options.kustomize || options.helm ? [] : notRendered(files)
+  const variables = options.helm ? [] : variableNotes(manifests)
   return {
     kind: 'built',
     manifests,
     graph,
     kinds,
     hooks,
-    notes: [...notes, ...hookNotes, ...unrendered, ...annotationNotes(manifests)],
+    notes: [...notes, ...hookNotes, ...unrendered, ...annotationNotes(manifests), ...variables],
     isPartial,
   }
 }

@@ -63,9 +63,14 @@ export function keptManifest(about: Omit<Manifest, 'object'>, json: Uint8Array):
 
 /** A cheap check, without its tree: whether the manifest may have a field by this name. */
 export function mayHaveField(manifest: Manifest, name: string): boolean {
+  return mayHaveText(manifest, `"${name}"`)
+}
+
+/** The same of a text of its JSON. */
+export function mayHaveText(manifest: Manifest, text: string): boolean {
   if (!('json' in manifest)) return true
   const { buffer, byteOffset, byteLength } = (manifest as KeptManifest).json
-  return Buffer.from(buffer, byteOffset, byteLength).includes(`"${name}"`)
+  return Buffer.from(buffer, byteOffset, byteLength).includes(text)
 }
 
 /** What JSON says, in UTF-8. */

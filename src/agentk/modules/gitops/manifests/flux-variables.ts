@@ -1,0 +1,68 @@
+import { keyName } from '../../../../kubernetes/key.ts'
+import { entryAt, type KubernetesObject } from '../../../../kubernetes/object.ts'
+import { type Manifest, mayHaveText } from './manifest.ts'
+
+/** `${name}`, `${name:=default}` and others, as `postBuild` of Flux has them. */
+const variable = /\$\{[A-Za-z_][A-Za-z0-9_]{0,62}(?:[-:=?+#%/,^][^}]{0,200})?\}/
+/** Flux leaves the object alone. */
+const substitute = 'kustomize.toolkit.fluxcd.io/substitute'
+/** What a shell reads, not Flux. */
+const shellFields: ReadonlySet<string> = new Set(['command', 'args'])
+/** A longer value, or one with several lines, is a script or a file with variables of its own. */
+const maxValueLength = 500
+/** Objects that are read, and those that are named. */
+const maxRead = 500
+const maxNamed = 5
+
+/** @returns a note, or none: objects of a commit with variables that Flux would replace */
+export function variableNotes(manifests: readonly Manifest[]): string[] {
+  const candidates = manifests.filter((manifest) => mayHaveVariable(manifest)).slice(0, maxRead)
+  const found = candidates.flatMap((manifest) => {
+    const name = variableIn(manifest)
+    return name === undefined ? [] : [`${keyName(manifest.key)}${name === '' ? '' : ` (${name})`}`]
+  })
+  if (found.length === 0) return []
+  const more = found.length - maxNamed
+  const named = found.slice(0, maxNamed).join(', ') + (more > 0 ? ` and ${more} more objects` : '')
+  const advice = `write the values, or ${substitute}: disabled on an object that is meant so`
+  return [`variables as of Flux's postBuild are not replaced in ${named}: ${advice}`]
+}
+
+/** A Secret's data are bytes, and may hide one. */
+function mayHaveVariable(manifest: Manifest): boolean {
+  return isSecret(manifest) || mayHaveText(manifest, '${')
+}
+
+function isSecret({ key }: Manifest): boolean {
+  return key.group === '' && key.kind === 'Secret'
+}
+
+/** @returns empty: of a Secret, whose values are not shown */
+function variableIn(manifest: Manifest): string | undefined {
+  const { object } = manifest
+  if (isDisabled(object)) return undefined
+  const { data, ...others } = object
+  const found = variableOf(others) ?? (isSecret(manifest) ? undefined : variableOf(data))
+  if (found !== undefined || !isSecret(manifest)) return found
+  const values = Object.values((data ?? {}) as object).map((value) => Buffer.from(String(value), 'base64').toString())
+  return variableOf(values) === undefined ? undefined : ''
+}
+
+function isDisabled(object: KubernetesObject): boolean {
+  return ['annotations', 'labels'].some((place) => entryAt(object, `metadata.${place}`, substitute) === 'disabled')
+}
+
+/** The first one in the values of a tree. */
+function variableOf(tree: unknown): string | undefined {
+  const left: unknown[] = [tree]
+  for (let value = left.pop(); left.length > 0 || value !== undefined; value = left.pop()) {
+    if (typeof value === 'string') {
+      const isText = value.length <= maxValueLength && !value.includes('\n')
+      const [found] = (isText && variable.exec(value)) || []
+      if (found !== undefined) return found
+    } else if (typeof value === 'object' && value !== null) {
+      for (const [name, child] of Object.entries(value)) if (!shellFields.has(name)) left.push(child ?? '')
+    }
+  }
+  return undefined
+}
