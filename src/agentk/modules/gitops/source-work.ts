@@ -7,6 +7,7 @@ import { agentAttributes } from '../../../lib/tracing/attributes.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import { Phase } from '../../../proto/gen/gitops_states_pb.ts'
 import { isScalerKind } from './apply/scalers.ts'
+import { SecondWriters } from './apply/second-writers.ts'
 import { type GitopsMetrics, resultOf } from './gitops-metrics.ts'
 import type { AbsentObject } from './live/absent-objects.ts'
 import { problemText } from './manifests/manifest.ts'
@@ -87,11 +88,13 @@ export class SourceWork {
   /** paths of what this commit's objects lacked, and was there at the first check */
   readonly #foundAtOnce = new Set<string>()
   #unsubscribe: () => void = () => undefined
+  readonly #writers: SecondWriters
 
   constructor(components: SourceWorkComponents, options: SourceWorkOptions) {
     const { projectId } = options
     this.#components = components
     this.#work = options
+    this.#writers = new SecondWriters(components.clock)
     this.#options = {
       ...this.#optionsOf(projectId ?? 0n),
       ...(projectId === undefined && { id: unresolvedId(options) }),
@@ -222,7 +225,8 @@ export class SourceWork {
           this.#logStep(options, step)
         },
       }
-      const outcome = await reconcile(input, options, signal)
+      const result = await reconcile(input, options, signal)
+      const outcome = result.kind === 'done' ? withNotes(result, this.#writers.observe(result.ends)) : result
       const phase = report({ kind: 'outcome', commit, outcome })
       this.#logOutcome(fields, outcome)
       if (outcome.kind === 'done') {
@@ -273,6 +277,10 @@ export class SourceWork {
       log.info({ ...fields, ...counts }, isComplete(outcome) ? 'A commit was applied' : 'Part of a commit was applied')
     }
   }
+}
+
+function withNotes(done: RoundDone, notes: readonly string[]): RoundDone {
+  return { ...done, notes: [...done.notes, ...notes] }
 }
 
 function nextOf(outcome: Outcome): Next {

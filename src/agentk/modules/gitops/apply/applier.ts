@@ -48,6 +48,8 @@ export interface ApplyRequest {
 
 export interface Applied {
   readonly undone?: Undone | undefined
+  /** what others had written, and the apply has taken back */
+  readonly overwritten?: readonly FieldConflict[]
   readonly live: LiveObject
   readonly object: KubernetesObject
 }
@@ -70,6 +72,8 @@ export class Applier {
   async apply(request: ApplyRequest, signal: AbortSignal): Promise<ApplyOutcome> {
     const path = objectPath(request.kind, request.key)
     let { live } = request
+    const writers = live && live.fields !== '' ? this.#takeOver.predecessorsOf(live) : []
+    const again = writers.map((manager) => ({ manager, field: '', subresource: '' }))
     let undo: (() => Promise<unknown>) | undefined
     let [undone, wayOut]: [Undone | undefined, string | undefined] = [undefined, undefined]
     const problemOf = (found: LiveObject) => this.#problemOf(found, request)
@@ -93,7 +97,8 @@ export class Applier {
       if (outcome !== 'stale' && 'problem' in outcome) await undo?.()
       if (outcome !== 'stale' && 'problem' in outcome)
         return { problem: { ...outcome.problem, ...(wayOut && { wayOut }) } }
-      if (outcome !== 'stale') return { ...outcome, undone }
+      if (outcome !== 'stale' && 'object' in outcome)
+        return { ...outcome, undone, overwritten: [...again, ...(outcome.overwritten ?? [])] }
       const read = await this.#read(path, signal)
       if ('problem' in read) return read
       live = read.live
@@ -132,6 +137,7 @@ export class Applier {
     const conditional = conditionalOn(object, live?.resourceVersion ?? absentVersion)
     let answer = await this.#send(path, conditional, false, signal)
     const conflicts = answer.status === 409 ? conflictsIn(answer.body) : []
+    let overwritten: readonly FieldConflict[] = []
     if (conflicts.length > 0) {
       const { scalers } = this.#components
       const replicas = (await scalers.pathOf(kind, signal)) ?? usualReplicasPath
@@ -142,10 +148,12 @@ export class Applier {
       if (rest.length > 0 && this.#options.conflicts === 'fail') return { problem: ownedByOthers(rest) }
       const left = conflicts.filter(isLeft).reduce(withoutField, conditional)
       answer = await this.#send(path, left, true, signal)
+      overwritten = rest
     }
     if (isStale(answer)) return 'stale'
     if (answer.status !== 200 && answer.status !== 201) return { problem: refusal(answer) }
-    return await this.#takeOver.after(path, answer.body as KubernetesObject, signal)
+    const outcome = await this.#takeOver.after(path, answer.body as KubernetesObject, signal)
+    return 'problem' in outcome ? outcome : { ...outcome, overwritten }
   }
 
   #send(path: string, object: ObjectTree, force: boolean, signal: AbortSignal) {

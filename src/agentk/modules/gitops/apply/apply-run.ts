@@ -14,7 +14,7 @@ import { leftAlone } from '../manifests/left-alone.ts'
 import { lossOfReplaced, withLoss } from '../manifests/losses.ts'
 import { type Manifest, mayHaveField } from '../manifests/manifest.ts'
 import { isParent } from '../manifests/parents.ts'
-import type { Applier, ApplyOutcome, ApplyRequest } from './applier.ts'
+import type { Applied, Applier, ApplyOutcome, ApplyRequest } from './applier.ts'
 import { isStateless } from './health-gate.ts'
 import { kindOrder } from './kind-order.ts'
 import { absentOf } from './lacked.ts'
@@ -29,7 +29,12 @@ import type { WaveGraph } from './wave-graph.ts'
  * there, or not healthy; `left`: a newer commit has come before it began.
  */
 export type ApplyEnd =
-  | { readonly kind: 'applied'; readonly live: LiveObject; readonly undone?: Undone }
+  | {
+      readonly kind: 'applied'
+      readonly live: LiveObject
+      readonly undone?: Undone
+      readonly overwritten?: Applied['overwritten']
+    }
   | { readonly kind: 'unchanged'; readonly live: LiveObject | undefined }
   | { readonly kind: 'failed'; readonly problem: ApplyProblem }
   | { readonly kind: 'waits'; readonly text: string }
@@ -298,8 +303,13 @@ export class ApplyRun {
         return problemOf(holds === '' ? problem : { ...problem, text: `${problem.text}: ${holds}` })
       }
       if (this.#input.graph.dependents(text).length > 0) this.#applied.set(text, outcome.object)
-      const { live, undone } = outcome
-      const end: ApplyEnd = { kind: 'applied', live, ...(undone && { undone }) }
+      const { live, undone, overwritten = [] } = outcome
+      const end: ApplyEnd = {
+        kind: 'applied',
+        live,
+        ...(undone && { undone }),
+        ...(overwritten.length > 0 && { overwritten }),
+      }
       if (runsOnce(manifest)) await this.#components.remember(manifest, end)
       return end
     } catch (error) {

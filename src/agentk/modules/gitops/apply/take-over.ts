@@ -62,8 +62,13 @@ export class TakeOver {
   }
 
   isNeeded(live: Pick<LiveObject, 'managers' | 'owner'>): boolean {
+    return this.predecessorsOf(live).length > 0
+  }
+
+  /** Managers whose fields are to become ours. */
+  predecessorsOf(live: Pick<LiveObject, 'managers' | 'owner'>): readonly string[] {
     const from = this.#from(live)
-    return live.managers.some((manager) => from.has(manager))
+    return live.managers.filter((manager) => from.has(manager))
   }
 
   /** Managers of predecessors, of what is adopted, and of the source whose object it was. */

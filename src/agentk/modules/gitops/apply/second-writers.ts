@@ -1,0 +1,100 @@
+import { keyName, keyText } from '../../../../kubernetes/key.ts'
+import type { Clock } from '../../../../lib/clock.ts'
+import type { RoundEnd } from './apply-run.ts'
+import type { FieldConflict } from './conflicts.ts'
+
+/** Fields that others have changed, of one source: the one that was changed last stays. */
+const maxRemembered = 200
+/** Of one object, in one round. */
+const maxFieldsOfObject = 20
+/** A field is forgotten that nobody else has changed for so long. ms */
+const forgetAfterMs = 24 * 60 * 60 * 1000
+/** Once may be a change by hand. */
+const minTimes = 2
+/** Writers that notes name, and fields of each. */
+const maxNamed = 5
+const maxFieldsNamed = 3
+const maxFieldLength = 100
+
+interface Taken {
+  /** `keyText` */
+  readonly object: string
+  readonly name: string
+  /** of the manifest that wanted the field */
+  readonly digest: string
+  readonly manager: string
+  /** empty: the object as a whole */
+  readonly field: string
+  readonly times: number
+  readonly firstAt: number
+  readonly lastAt: number
+}
+
+/** What of one source's objects other managers write, though Git has it: who does so again and again is named. */
+export class SecondWriters {
+  readonly #clock: Pick<Clock, 'now'>
+  /** by object, manager and field; the one that was changed last is the last */
+  readonly #taken = new Map<string, Taken>()
+
+  constructor(clock: Pick<Clock, 'now'>) {
+    this.#clock = clock
+  }
+
+  /** After a round. @returns what users are to know */
+  observe(ends: readonly RoundEnd[]): string[] {
+    const now = this.#clock.now()
+    const wanted = new Set(ends.map(({ manifest }) => keyText(manifest.key)))
+    for (const [id, { object, lastAt }] of this.#taken) {
+      if (!wanted.has(object) || now - lastAt > forgetAfterMs) this.#taken.delete(id)
+    }
+    for (const end of ends) this.#observeOne(end, now)
+    for (const id of this.#taken.keys()) if (this.#taken.size > maxRemembered) this.#taken.delete(id)
+    return this.#notes()
+  }
+
+  #observeOne({ manifest, end }: RoundEnd, now: number): void {
+    if (end.kind !== 'applied') return
+    const object = keyText(manifest.key)
+    const conflicts = (end.overwritten ?? []).slice(0, maxFieldsOfObject)
+    const ids = new Map(conflicts.map((conflict) => [idOf(object, conflict), conflict]))
+    for (const [id, known] of this.#taken) {
+      // another manifest was applied without a conflict: it leaves the field to others, perhaps
+      if (known.object === object && known.digest !== manifest.digest && !ids.has(id)) this.#taken.delete(id)
+    }
+    for (const [id, { manager, field }] of ids) {
+      const known = this.#taken.get(id)
+      this.#taken.delete(id)
+      const { times = 0, firstAt = now } = known ?? {}
+      const about = { object, name: keyName(manifest.key), digest: manifest.digest, manager, field }
+      this.#taken.set(id, { ...about, times: times + 1, firstAt, lastAt: now })
+    }
+  }
+
+  #notes(): string[] {
+    const writers = new Map<string, Taken[]>()
+    for (const taken of [...this.#taken.values()].reverse()) {
+      if (taken.times < minTimes) continue
+      const id = idOf(taken.object, { manager: taken.manager, field: '' })
+      writers.set(id, [...(writers.get(id) ?? []), taken])
+    }
+    const notes = Array.from(writers.values(), noteOf)
+    const more = notes.length - maxNamed
+    return more > 0 ? [...notes.slice(0, maxNamed), `and ${more} more that others write again and again`] : notes
+  }
+}
+
+function idOf(object: string, { manager, field }: Pick<FieldConflict, 'manager' | 'field'>): string {
+  return JSON.stringify([object, manager, field])
+}
+
+function noteOf(all: readonly Taken[]): string {
+  const [first] = all as [Taken]
+  const names = all.flatMap(({ field }) => (field === '' ? [] : [field.slice(0, maxFieldLength)]))
+  const more = names.length - maxFieldsNamed
+  const fields = names.length === 0 ? 'it' : names.slice(0, maxFieldsNamed).join(', ')
+  const what = more > 0 ? `${fields} and ${more} more fields` : fields
+  const times = Math.max(...all.map((one) => one.times))
+  const minutes = Math.ceil((first.lastAt - Math.min(...all.map(({ firstAt }) => firstAt))) / 60_000)
+  const advice = `leave that out of the manifest, or stop ${first.manager}`
+  return `${first.name}: ${first.manager} writes ${what} as well, and was undone ${times} times in ${minutes} min: ${advice}`
+}
