@@ -1,6 +1,7 @@
 import root, { type Test } from 'tap'
 import { ControlPlane } from '../../../dev/control-plane/control-plane.ts'
 import { delay } from '../../../src/lib/signals.ts'
+import { patience } from '../slowness.ts'
 import { type Snapshot, Store } from './store.ts'
 
 /** An API server that tests of this process use one after another. */
@@ -50,7 +51,7 @@ async function start(flags: readonly string[]): Promise<Shared> {
   root.teardown(() => controlPlane.stop())
   await controlPlane.start()
   // the last that it makes for itself, once it is ready
-  const signal = AbortSignal.timeout(resetTimeoutMs)
+  const signal = AbortSignal.timeout(patience(resetTimeoutMs))
   for (const [path, name] of madeLast) {
     const isOwn = ({ metadata }: { metadata: { name: string } }) => metadata.name === name
     await controlPlane.admin.until(path, (object) => isOwn(object as never), signal)
@@ -64,7 +65,7 @@ async function start(flags: readonly string[]): Promise<Shared> {
 
 /** With a definition goes its API group, which the API server makes and removes by itself, a little later. */
 async function reset({ controlPlane, store, before, groups }: Shared): Promise<void> {
-  const signal = AbortSignal.timeout(resetTimeoutMs)
+  const signal = AbortSignal.timeout(patience(resetTimeoutMs))
   // twice: its caches follow the store one after another
   for (let quiet = 0; quiet < 2; ) {
     const isAsBefore = (await store.restore(before)).length === 0 && (await groupsOf(controlPlane, signal)) === groups

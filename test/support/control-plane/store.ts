@@ -15,6 +15,8 @@ export type Snapshot = ReadonlyMap<string, Entry>
 
 /** as bounds of a range: all keys */
 const everything = Buffer.from('\0').toString('base64')
+/** of one transaction: etcd takes 128 operations */
+const maxDeleted = 100
 /** the API server writes its own there, again and again */
 const ownLeases = '/registry/leases/kube-system/'
 
@@ -41,7 +43,10 @@ export class Store {
     const now = await this.snapshot()
     const made = [...now.keys()].filter((key) => !before.has(key))
     const changed = [...before.values()].filter(({ key, value }) => now.get(key)?.value !== value)
-    for (const key of made) await this.#call('deleterange', { key })
+    for (let i = 0; i < made.length; i += maxDeleted) {
+      const success = made.slice(i, i + maxDeleted).map((key) => ({ request_delete_range: { key } }))
+      await this.#call('txn', { success })
+    }
     for (const { key, value } of changed) await this.#call('put', { key, value })
     return [...made, ...changed.map(({ key }) => key)].map(nameOf)
   }

@@ -132,7 +132,7 @@ async function compare(t: Test, reference: KubectlReference, kinds: readonly Obj
 /** Of a seed, in each of two commits: what the second leaves out goes. KAS_MANIFESTS: as many as it says. */
 const generated = Number(process.env.KAS_MANIFESTS ?? 500)
 
-t.test('as kubectl', { skip, timeout: 300_000 }, async (t) => {
+t.test('as kubectl', { skip, timeout: 300_000 + 1000 * generated }, async (t) => {
   const ground = await Ground.start(t)
   await ground.create(keyOf('Namespace', 'gitops', ''), { metadata: { name: 'gitops' } })
   const definition = new Pod(ground, { projectId: 3n, block: { default_namespace: 'gitops' } })
