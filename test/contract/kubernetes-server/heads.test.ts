@@ -129,6 +129,16 @@ t.test('attack: long heads of strangers share a bound, and leave room for short 
   t.ok((await count('HEAD_TOO_LARGE')) >= 2)
 })
 
+t.test('attack: long heads of one address that have no end take no room from another', async (t) => {
+  const { port, open } = await setUp(t, { limits: { maxUnknownHeadBytes: 2 * mib } })
+  const evil = await Promise.all(Array.from({ length: 3 }, () => RawClient.open(port, '127.0.0.66')))
+  t.teardown(() => evil.map((client) => client.close()))
+  for (const client of evil) client.write(`GET /k8s-proxy/${'a'.repeat(mib - 1000)}`)
+  await Promise.any(evil.map((client) => client.until(/\n$/)))
+  const long = `${get}X-A: ${'a'.repeat(mib - 1000)}\r\n\r\n`
+  for (let i = 0; i < 3; i++) t.match(await (await open()).write(long).until(/ok$|\n$/), /^HTTP\/1\.1 200 /)
+})
+
 t.test('the room is held until the directory has said who calls', async (t) => {
   const asked = Promise.withResolvers<void>()
   const known = Promise.withResolvers<void>()

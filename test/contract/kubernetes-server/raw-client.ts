@@ -20,8 +20,8 @@ export class RawClient {
     socket.on('close', () => this.#end('close'))
   }
 
-  static async open(port: number): Promise<RawClient> {
-    const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
+  static async open(port: number, localAddress?: string): Promise<RawClient> {
+    const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true, ...(localAddress && { localAddress }) })
     await once(socket, 'connect')
     return new RawClient(socket)
   }

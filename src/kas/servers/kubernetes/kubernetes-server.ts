@@ -369,6 +369,7 @@ export class KubernetesServer implements Service {
     this.#connections.set(socket, connection)
     connection.meter = new HeadMeter(socket, {
       room: this.#headRoom,
+      address: connection.origin.address,
       maxLines: maxHeaderLines,
       bodyNow: () => connection.bodyNow,
       refuse: () => {

@@ -1,4 +1,6 @@
 import type { Socket } from 'node:net'
+import { networkOf, routedNetworkOf } from '../../../../lib/host-port.ts'
+import { type Holder, type Share, SharedTotal } from '../../../../lib/shared-total.ts'
 
 /** The part of a head that each connection may hold beside the room that all share. */
 export const freeHeadBytes = 64 * 1024
@@ -16,34 +18,67 @@ const linesFrom = freeHeadLines * 4
 
 /**
  * Memory of a replica for the long heads of requests whose callers are not known yet: their bytes over 64 KiB, and their
- * lines over 500. Who is without room is refused; nobody is ended for others.
+ * lines over 500. Where it is full, the network that holds most makes room, and in it the address that does.
  */
 export class HeadRoom {
-  readonly #maxBytes: number
-  #bytes = 0
+  readonly #total: SharedTotal
 
   constructor(maxBytes: number) {
-    this.#maxBytes = maxBytes
+    this.#total = new SharedTotal({ maxBytes })
   }
 
   get bytes(): number {
+    return this.#total.bytes
+  }
+
+  /** @param address - of the connection. @param end - called once at most: others need the room */
+  open(address: string, end: () => void): LongHead {
+    return new LongHead(this.#total.enter(routedNetworkOf(address), networkOf(address)), end)
+  }
+}
+
+/** The part of the room that one head has. */
+class LongHead implements Holder {
+  readonly #share: Share
+  readonly #end: () => void
+  #bytes = 0
+  #isGiven = false
+
+  constructor(share: Share, end: () => void) {
+    this.#share = share
+    this.#end = end
+    share.holders.add(this)
+  }
+
+  get bufferedBytes(): number {
     return this.#bytes
   }
 
-  /** @returns whether there was room */
+  /** @returns whether there was room: not where its address, or the network, holds most */
   take(bytes: number): boolean {
-    if (this.#bytes + bytes > this.#maxBytes) return false
+    if (!this.#share.admit(bytes)) return false
     this.#bytes += bytes
     return true
   }
 
-  give(bytes: number): void {
-    this.#bytes -= bytes
+  drop(): void {
+    this.give()
+    this.#end()
+  }
+
+  give(): void {
+    if (this.#isGiven) return
+    this.#isGiven = true
+    this.#share.holders.delete(this)
+    this.#share.remove(this.#bytes)
+    this.#share.leave()
   }
 }
 
 export interface HeadMeterOptions {
   readonly room: HeadRoom
+  /** of the connection; undefined: of a Unix socket */
+  readonly address: string | undefined
   readonly maxLines: number
   /** What comes now belongs to a body, of a known length or in chunks; undefined: to a head. */
   readonly bodyNow: () => 'plain' | 'chunked' | undefined
@@ -59,7 +94,7 @@ export class HeadMeter {
   readonly #options: HeadMeterOptions
   #bytes = 0
   #lines = 0
-  #taken = 0
+  #head: LongHead | undefined
   /** by node, at the most */
   #copied = 0
   /** of a body's framing or trailers, since its last bytes */
@@ -80,13 +115,13 @@ export class HeadMeter {
 
   /** The head is whole. @returns gives its room back; undefined: it has taken none */
   end(): (() => void) | undefined {
-    const taken = this.#taken
-    this.#taken = 0
+    const head = this.#head
+    this.#head = undefined
     this.#bytes = 0
     this.#lines = 0
     this.#copied = 0
     this.#framing = 0
-    return taken === 0 ? undefined : () => this.#options.room.give(taken)
+    return head && (() => head.give())
   }
 
   /** Bytes of a chunked body have come: what is between them is short, unless trailers are. */
@@ -107,12 +142,19 @@ export class HeadMeter {
     this.#bytes += chunk.length
     if (this.#bytes > linesFrom) this.#lines += linesOf(chunk)
     const wanted = Math.max(0, this.#bytes - freeHeadBytes) + Math.max(0, this.#lines - freeHeadLines) * lineBytes
-    const more = wanted - this.#taken
+    const more = wanted - (this.#head?.bufferedBytes ?? 0)
     if (more <= 0) return
     this.#copied += this.#bytes
-    const { maxLines, room } = this.#options
-    if (this.#lines <= maxLines && this.#copied <= maxCopiedBytes && room.take(more)) this.#taken = wanted
-    else this.#options.refuse()
+    this.#head ??= this.#open()
+    if (this.#lines > this.#options.maxLines || this.#copied > maxCopiedBytes || !this.#head.take(more))
+      this.#options.refuse()
+  }
+
+  /** One that makes room is refused, or its connection ends while its caller is being checked. */
+  #open(): LongHead {
+    const { room, address = '', refuse } = this.#options
+    const head = room.open(address, () => (this.#head === head ? refuse() : this.#socket.destroy()))
+    return head
   }
 
   #countFraming(bytes: number): void {

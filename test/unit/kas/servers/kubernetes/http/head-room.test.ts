@@ -10,12 +10,17 @@ import {
 
 const mib = 2 ** 20
 
-function start({ maxBytes = 16 * mib, maxLines = 50_000 } = {}) {
-  const room = new HeadRoom(maxBytes)
+function start({ maxBytes = 16 * mib, maxLines = 50_000, address = '10.0.0.1', room = new HeadRoom(maxBytes) } = {}) {
   const socket = new PassThrough()
   const world = { refused: 0, body: undefined as 'plain' | 'chunked' | undefined }
   const refuse = () => void world.refused++
-  const meter = new HeadMeter(socket as unknown as Socket, { room, maxLines, bodyNow: () => world.body, refuse })
+  const meter = new HeadMeter(socket as unknown as Socket, {
+    room,
+    address,
+    maxLines,
+    bodyNow: () => world.body,
+    refuse,
+  })
   const come = (chunk: string | Buffer) => void socket.emit('data', Buffer.from(chunk))
   return { room, meter, world, come, socket }
 }
@@ -87,4 +92,38 @@ t.test('bodies are not counted, but for what is between their bytes', async (t) 
   t.equal(world.refused, 0)
   come('a')
   t.equal(world.refused, 1)
+})
+
+t.test(
+  'attack: one address takes all room; one of another network, or of the same one, has what it makes room for',
+  async (t) => {
+    for (const address of ['10.9.9.9', '10.0.0.9']) {
+      const room = new HeadRoom(8 * mib)
+      const evil = Array.from({ length: 8 }, () => start({ room }))
+      for (const { come } of evil) come(Buffer.alloc(mib + freeHeadBytes))
+      const good = start({ room, address })
+      good.come(Buffer.alloc(mib))
+      t.equal(good.world.refused, 0, address)
+      t.equal(evil.filter(({ world }) => world.refused === 1).length, 1, 'one of those that hold most makes room')
+      const more = start({ room })
+      more.come(Buffer.alloc(mib))
+      t.equal(more.world.refused, 1, 'whoever has most is refused')
+      t.equal(evil.filter(({ world }) => world.refused > 0).length, 1)
+    }
+  },
+)
+
+t.test('attack: so it is while callers are being checked', async (t) => {
+  const room = new HeadRoom(8 * mib)
+  const evil = Array.from({ length: 8 }, () => start({ room }))
+  const gives = evil.map(({ come, meter }) => {
+    come(Buffer.alloc(mib + freeHeadBytes))
+    return meter.end()
+  })
+  const good = start({ room, address: '10.9.9.9' })
+  good.come(Buffer.alloc(mib))
+  t.equal(good.world.refused, 0)
+  t.equal(evil.filter(({ socket }) => socket.destroyed).length, 1)
+  for (const give of gives) give?.()
+  t.equal(room.bytes, mib - freeHeadBytes, 'nothing is given back twice')
 })
