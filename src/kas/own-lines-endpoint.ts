@@ -24,13 +24,13 @@ export function ownLinesEndpoint(log: Pick<ReplicaLog, 'read'>): OwnEndpoint {
     path: '/log',
     methods: ['GET'],
     isLong: true,
-    async serve({ who, query }) {
+    async serve({ who, query, signal }) {
       if (!who || who.isJob) {
         const detail = 'kas shows lines of the access log to users, not to CI jobs: use a token of your own'
         throw new KasError({ code: 'IDENTITY_REFUSED', detail })
       }
       const filter = { ...filterOf(query), userId: String(who.userId) }
-      return await questions.run(who.userId, async () => {
+      return await questions.run(who.userId, signal, async () => {
         const { lines, ...others } = await log.read(filter, { last: maxOwnLines })
         const own = newest(lines).map((line) => withoutOthersAddress(line, who.address))
         const isCut = own.length < lines.length || own.length === maxOwnLines

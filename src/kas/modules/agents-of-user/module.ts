@@ -24,8 +24,8 @@ export function createAgentsOfUser({ localDirectory }: KasHost, components: Agen
   const names = { ofUser: 'questions_of_user', ofUsers: 'questions_of_users' } as const
   const questions = new UserQuestions({ ...maxQuestions, names, what: 'questions for the agents of a user' })
   const answer = (of: AgentsOfUser, signal: AbortSignal): Promise<OwnAnswer> =>
-    questions.run(of.user.id, async () => {
-      const { agents, unread } = await of.list(signal)
+    questions.run(of.user.id, signal, async (asked) => {
+      const { agents, unread } = await of.list(asked)
       const body = JSON.stringify({ user: of.user.username, agents: agentsJson(agents, components), unread })
       return { status: 200, mediaType: 'application/json', body: Buffer.from(body) }
     })

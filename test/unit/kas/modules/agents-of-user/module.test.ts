@@ -2,6 +2,8 @@ import t from 'tap'
 import type { AgentId } from '../../../../../src/call/call.ts'
 import type { AgentsOfUser, LocalDirectory } from '../../../../../src/kas/directory/local-directory.ts'
 import { createAgentsOfUser } from '../../../../../src/kas/modules/agents-of-user/module.ts'
+import { abortable } from '../../../../../src/lib/signals.ts'
+import { eventually } from '../../../../support/eventually.ts'
 import { fakeHost } from '../../../../support/fake-host.ts'
 
 const agents = [7n, 8n].map((id) => ({ id: id as AgentId, name: `a${id}`, project: { id: 1n, path: 'p/q' } }))
@@ -59,6 +61,30 @@ t.test('a user asks twice at once at the most', async (t) => {
   waiting.resolve({ agents: [], unread: 0 })
   await Promise.all(running)
   t.match(await ask(), { status: 200 })
+})
+
+t.test('attack: accounts with as many questions as they may have make room for another one', async (t) => {
+  let begun = 0
+  const local = listing(async (asked) => {
+    if (++begun <= 20) await abortable(new Promise<never>(() => undefined), asked)
+    return { agents: [], unread: 0 }
+  })
+  const endpoint = start({
+    ...local,
+    agentsOfUser: (token) => ({ ...local.agentsOfUser(token), user: { id: BigInt(token), username: `user-${token}` } }),
+  })
+  const ended = new AbortController()
+  const refused: string[] = []
+  const ask = async (user: number) => (await endpoint.admit(String(user))).answer(ended.signal)
+  const greedy = Array.from({ length: 20 }, (_, i) =>
+    ask(Math.floor(i / 2)).catch(({ code, message }) => void (code && refused.push(message))),
+  )
+  await eventually(() => begun === 20)
+  t.match(await ask(99), { status: 200 })
+  await eventually(() => refused.length === 1)
+  t.match(refused[0], /Too many questions for the agents of a user, allowed: 20\. You hold 2 of them/)
+  ended.abort(new Error('left'))
+  await Promise.all(greedy)
 })
 
 t.test('with GitLab there is no such list', async (t) => {
