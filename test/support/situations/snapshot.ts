@@ -4,7 +4,7 @@ import { type Evidence, evidenceOf, subjectOf } from '../../../src/agentk/health
 import type { Finding } from '../../../src/agentk/health/kas/finding.ts'
 import { findingsOf } from '../../../src/agentk/health/kas/findings.ts'
 import { type Opinion, opinionOf, type RuleVerdicts } from '../../../src/agentk/health/kas/opinion.ts'
-import { endOfPod, type PodEnd } from '../../../src/agentk/health/kas/pod-ends.ts'
+import { endOfPod, endsByEvents, type PodEnd } from '../../../src/agentk/health/kas/pod-ends.ts'
 import { claimNamesOf, labelTableOf } from '../../../src/agentk/health/kas/read.ts'
 import { Judge, type Judged, type MayList, type World } from '../../../src/agentk/health/kas/root-causes/judge.ts'
 import { webhookKinds } from '../../../src/agentk/health/kas/webhooks.ts'
@@ -48,6 +48,7 @@ export class Snapshot implements World {
   readonly #byPlace = new Map<string, KubernetesObject>()
   readonly #children = new Map<KubernetesObject, KubernetesObject[]>()
   readonly #evidence = new Map<string, Evidence[]>()
+  readonly #ofName = new Map<string, (readonly [uid: string, evidence: Evidence])[]>()
   readonly #pods: Index = new Map()
   readonly #workloads: Index = new Map()
   readonly #slices: Index = new Map()
@@ -92,7 +93,16 @@ export class Snapshot implements World {
   }
 
   endsOf(object: KubernetesObject): readonly PodEnd[] {
-    return this.childrenOf(object).flatMap((one) => (kindOf(one) === 'Pod' ? (endOfPod(one, this.now) ?? []) : []))
+    const children = this.childrenOf(object)
+    const present = children.flatMap((one) => (kindOf(one) === 'Pod' ? (endOfPod(one, this.now) ?? []) : []))
+    return [
+      ...endsByEvents(
+        object,
+        () => children,
+        (pod) => this.#ofName.get(placeOf(pod)) ?? [],
+      ),
+      ...present,
+    ]
   }
 
   definedOf(kind: string): readonly KubernetesObject[] {
@@ -192,7 +202,9 @@ export class Snapshot implements World {
       const evidence = evidenceOf(event, this.now)
       if (!evidence) continue
       const { kind, namespace, name, uid } = subjectOf(event)
-      const key = uid || keyOf(kind, namespace, name)
+      const place = keyOf(kind, namespace, name)
+      this.#ofName.set(place, [...(this.#ofName.get(place) ?? []), [uid, evidence]])
+      const key = uid || place
       const all = this.#evidence.get(key)
       if (all) all.push(evidence)
       else this.#evidence.set(key, [evidence])

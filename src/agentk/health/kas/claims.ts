@@ -39,7 +39,9 @@ export function claim(object: KubernetesObject, around: Around): Finding | undef
     })
   }
   const event = newest(
-    around.eventsOf(object).filter(({ reason }) => reason === 'ProvisioningFailed' || reason === 'FailedBinding'),
+    around
+      .eventsOf(object)
+      .filter(({ reason }) => /^(?:ProvisioningFailed|FailedBinding|VolumeMismatch)$/.test(reason)),
   )
   if (event) {
     const { reason, message, last, first } = event

@@ -1,7 +1,16 @@
 import { conditionsAt } from '../../../kubernetes/conditions.ts'
-import { field, isBeingDeleted, type KubernetesObject, kindOf, numberAt, textAt } from '../../../kubernetes/object.ts'
+import {
+  field,
+  isBeingDeleted,
+  type KubernetesObject,
+  kindOf,
+  namespaceOf,
+  numberAt,
+  textAt,
+} from '../../../kubernetes/object.ts'
 import { exactTimeOf } from '../../../kubernetes/time.ts'
 import type { Around } from './around.ts'
+import { newest } from './evidence.ts'
 import { type Finding, found, minute, ranks, second } from './finding.ts'
 import { lostWithNode } from './pods/readiness.ts'
 
@@ -13,7 +22,8 @@ const pastEndMs = 60 * second
 const maxNamed = 10
 
 /** Of what is being deleted. Its metadata alone is read; of Pods, too, whether their node is lost. */
-export function deletionOf(object: KubernetesObject, now: number): Finding | undefined {
+export function deletionOf(object: KubernetesObject, around: Around): Finding | undefined {
+  const { now } = around
   if (!isBeingDeleted(object)) return undefined
   const kind = kindOf(object)
   const end = exactTimeOf(textAt(object, 'metadata.deletionTimestamp'))
@@ -36,8 +46,12 @@ export function deletionOf(object: KubernetesObject, now: number): Finding | und
     const grace = pastEndMs
     if (isPastEnd && finalizers.length > 0) return found(object, now, { ...blocked, grace, from: end })
     const node = nodeOf(object)
-    const text = `is still there after its time to end${node && `, on node ${node}`}`
-    if (isPastEnd) return found(object, now, { reason: 'TerminatingStuck', text, rank, since, grace, from: end })
+    const event = isPastEnd
+      ? newest(around.eventsOf(object).filter(({ reason }) => reason === 'FailedKillPod'))
+      : undefined
+    const text = `is still there after its time to end${node && `, on node ${node}`}${event ? `: ${event.message}` : ''}`
+    const needs = event ? ([['Event', namespaceOf(object)]] as const) : []
+    if (isPastEnd) return found(object, now, { reason: 'TerminatingStuck', text, rank, since, grace, from: end, needs })
     return found(object, now, { ...terminating, until: end })
   }
   if (finalizers.length > 0) {

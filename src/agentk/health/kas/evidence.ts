@@ -30,6 +30,10 @@ const warnings: ReadonlySet<string> = new Set([
   'NetworkNotReady',
   'ProvisioningFailed',
   'FailedBinding',
+  'VolumeMismatch',
+  'FailedKillPod',
+  'FailedBuildModel',
+  'FailedDeployModel',
   'SyncLoadBalancerFailed',
   'FailedToRetrieveImagePullSecret',
   'FailedResourceClaimCreation',
@@ -61,7 +65,7 @@ const killedByProbe = /failed (?:liveness|startup) probe/
 export function evidenceOf(event: KubernetesObject, now: number): Evidence | undefined {
   const reason = textAt(event, 'reason')
   const message = searched(withoutCombined(textAt(event, 'message')))
-  if (!isCounted(textAt(event, 'type'), reason, message)) return undefined
+  if (!isCounted(event, reason, message)) return undefined
   const created = timeOf(textAt(event, 'metadata.creationTimestamp'), now)
   const first = timeOf(event.firstTimestamp, now) ?? timeOf(event.eventTime, now) ?? created
   const last =
@@ -72,9 +76,17 @@ export function evidenceOf(event: KubernetesObject, now: number): Evidence | und
 
 const countOf = (event: KubernetesObject) => numberAt(event, 'count') ?? numberAt(event, 'series.count') ?? 1
 
-function isCounted(type: string, reason: string, message: string): boolean {
+/** Its Pods have the same names again: of these alone their events are read, for one by another kind is never seen again. */
+const ofStatefulSet = /-\d{1,10}$/
+/** Why Pods fail for good that no container of theirs has ended. */
+export const isFromOutside =
+  /^(?:Evicted|OutOf[a-z-]{1,40}|UnexpectedAdmissionError|NodeAffinity|NodePorts|TopologyAffinityError|Preempting)$/
+
+function isCounted(event: KubernetesObject, reason: string, message: string): boolean {
+  const type = textAt(event, 'type')
   if (reason === 'Killing') return killedByProbe.test(message)
-  return normal.has(reason) || (type === 'Warning' && warnings.has(reason))
+  const isOfSet = ofStatefulSet.test(textField(event.involvedObject, 'name')) && isFromOutside.test(reason)
+  return normal.has(reason) || (type === 'Warning' && isOfSet) || (type === 'Warning' && warnings.has(reason))
 }
 
 function containerOf(event: KubernetesObject): string {

@@ -27,7 +27,7 @@ export interface FailingOptions {
   readonly grace?: number | undefined
 }
 
-type Failed = Pick<PodEnd, 'uid' | 'name' | 'node' | 'created' | 'reason' | 'text'>
+type Failed = Pick<PodEnd, 'uid' | 'name' | 'node' | 'created' | 'reason' | 'text' | 'isByEvent'>
 
 /**
  * Finds Pods that fail again and again: they were evicted, or the kubelet refused them, and their maker makes others. No restart counts it,
@@ -54,7 +54,7 @@ export function failingAgain(object: KubernetesObject, around: Around, options: 
     const namespace = namespaceOf(object)
     const needs: Need[] = [
       ...(last ? [['Pod', namespace] as const] : []),
-      ...(proof ? [['Event', namespace] as const] : []),
+      ...(proof || alike.some(({ isByEvent }) => isByEvent) ? [['Event', namespace] as const] : []),
     ]
     const count = proof?.count ?? alike.length
     const example = last ? `, e.g. ${last.name}` : ''
@@ -88,9 +88,8 @@ function failedPods(object: KubernetesObject, around: Around): readonly Failed[]
     reason: textAt(pod, 'status.reason'),
     text: textAt(pod, 'status.message') || textAt(pod, 'status.reason'),
   }))
-  const known = new Set(present.map(({ uid }) => uid))
-  const deleted = around.endsOf(object).filter(({ uid, isFromOutside }) => isFromOutside && !known.has(uid))
-  return [...present, ...deleted]
+  const ends = around.endsOf(object).filter(({ isFromOutside }) => isFromOutside)
+  return [...new Map<string, Failed>([...ends, ...present].map((one) => [one.uid, one])).values()]
     .filter(({ created }) => now - created < windowMs)
     .sort((one, other) => other.created - one.created || (one.name < other.name ? -1 : 1))
 }

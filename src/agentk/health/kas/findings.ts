@@ -77,7 +77,7 @@ export function findingsOf(object: KubernetesObject, around: Around): readonly F
 function findingOf(object: KubernetesObject, around: Around): Finding | undefined {
   const kind = kindOf(object)
   if (textField(object.metadata, 'deletionTimestamp') === '') return ruleOf(kind)?.(object, around)
-  return deletionRules.get(kind)?.(object, around) ?? deletionOf(object, around.now)
+  return deletionRules.get(kind)?.(object, around) ?? deletionOf(object, around)
 }
 
 /** What answers for a group may restart. ms */

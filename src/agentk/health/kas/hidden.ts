@@ -45,7 +45,9 @@ export class Hidden implements Around {
   }
 
   endsOf(object: KubernetesObject): readonly PodEnd[] {
-    return this.#isHidden(['Pod', namespaceOf(object)]) ? [] : this.#around.endsOf(object)
+    if (this.#isHidden(['Pod', namespaceOf(object)])) return []
+    const isSeen = !this.#isHidden(['Event', namespaceOf(object)])
+    return this.#around.endsOf(object).filter(({ isByEvent }) => isSeen || !isByEvent)
   }
 
   childrenOf(object: KubernetesObject): readonly KubernetesObject[] {

@@ -11,7 +11,9 @@ import {
 } from '../../../kubernetes/object.ts'
 import { createdOf } from '../../../kubernetes/time.ts'
 import { type Around, isMissing } from './around.ts'
+import { newest } from './evidence.ts'
 import { type Finding, type Found, found, minute, ranks } from './finding.ts'
+import { balancerMs, isUnbalanced } from './services.ts'
 
 const classKind = 'networking.k8s.io/IngressClass'
 /** What an Ingress names may come a moment after it. ms */
@@ -48,6 +50,12 @@ export function ingress(object: KubernetesObject, around: Around): Finding | und
   if (broken) return broken
   if (listAt(object, 'status.loadBalancer.ingress').length > 0) return undefined
   const base = { rank: ranks.other, since: created }
+  const event = newest(around.eventsOf(object).filter(({ reason }) => isUnbalanced(reason)))
+  if (event) {
+    const { reason, message, first, last } = event
+    const needs = [['Event', namespace]] as const
+    return found(object, now, { ...base, reason, text: message, last, from: first, grace: balancerMs, needs })
+  }
   const named = around.find(classKind, '', className)
   if (named) {
     const controller = textAt(named, 'spec.controller')

@@ -29,7 +29,7 @@ const families: readonly (readonly string[])[] = [
   ['NoReadyEndpoints', 'SelectsNothing', 'WebhookServiceMissing'],
   ['NodeNotReady', 'NodeUnreachable'],
   ['LoadBalancerPending', 'SyncLoadBalancerFailed'],
-  ['StorageClassMissing', 'ProvisioningFailed', 'FailedBinding', 'NotBound'],
+  ['StorageClassMissing', 'ProvisioningFailed', 'FailedBinding', 'VolumeMismatch', 'NotBound'],
 ]
 const familyByReason = new Map(families.flatMap((family) => family.map((reason) => [reason, family[0] as string])))
 

@@ -1,6 +1,7 @@
 import {
   isBeingDeleted,
   type KubernetesObject,
+  kindOf,
   nameOf,
   numberAt,
   textAt,
@@ -8,6 +9,7 @@ import {
   uidOf,
 } from '../../../kubernetes/object.ts'
 import { createdOf, exactTimeOf } from '../../../kubernetes/time.ts'
+import { type Evidence, isFromOutside } from './evidence.ts'
 import { second } from './finding.ts'
 import { containersOf, endedLife, endOf } from './pods/container.ts'
 import { failedPod, reasonOfEnd } from './pods/failed.ts'
@@ -24,6 +26,30 @@ export interface PodEnd {
   readonly text: string
   /** its kubelet, or what deletes Pods, has ended it: no container did */
   readonly isFromOutside: boolean
+  /** an event alone says so */
+  readonly isByEvent?: true
+}
+
+type ByUid = readonly (readonly [uid: string, evidence: Evidence])[]
+
+/**
+ * What events say of Pods that failed for good, whose place others of the same name have taken.
+ *
+ * @param ofName - all that is known of a Pod, and of those that had its name before
+ */
+export function endsByEvents(
+  set: KubernetesObject,
+  childrenOf: (set: KubernetesObject) => readonly KubernetesObject[],
+  ofName: (pod: KubernetesObject) => ByUid,
+): readonly PodEnd[] {
+  if (kindOf(set) !== 'apps/StatefulSet') return []
+  return childrenOf(set).flatMap((pod) => {
+    const known = kindOf(pod) === 'Pod' ? ofName(pod).filter(([, { reason }]) => isFromOutside.test(reason)) : []
+    return known.map(([uid, { reason, message, first, last }]): PodEnd => {
+      const place = { uid, name: nameOf(pod), node: textAt(pod, 'spec.nodeName'), created: first, at: last }
+      return { ...place, reason, text: message || reason, isFromOutside: true, isByEvent: true }
+    })
+  })
 }
 
 /** @returns undefined: it has not ended so, as far as its status says */

@@ -20,7 +20,7 @@ import { bounded } from './text.ts'
 const sliceKind = 'discovery.k8s.io/EndpointSlice'
 /** What a Service selects may come a moment after it. ms */
 const newMs = minute
-const balancerMs = 2 * minute
+export const balancerMs = 2 * minute
 /** Slices come a moment after the Service has other ports. ms */
 const portsMs = minute
 /** ports that are searched; slices list them in the order of the Service */
@@ -156,13 +156,16 @@ function isAtZero(workload: KubernetesObject): boolean {
   return numberAt(workload, 'spec.replicas') === 0
 }
 
+/** A controller's word for a balancer that it cannot make. */
+export const isUnbalanced = (reason: string) => /^(?:SyncLoadBalancerFailed|Failed(?:Build|Deploy)Model)$/.test(reason)
+
 /** Of a Service that waits for its address. */
 function unbalanced(object: KubernetesObject, around: Around): Finding | undefined {
   if (textAt(object, 'spec.type') !== 'LoadBalancer') return undefined
   if (listAt(object, 'status.loadBalancer.ingress').length > 0) return undefined
   const { now } = around
   const base = { rank: ranks.other, since: createdOf(object, now) }
-  const event = newest(around.eventsOf(object).filter(({ reason }) => reason === 'SyncLoadBalancerFailed'))
+  const event = newest(around.eventsOf(object).filter(({ reason }) => isUnbalanced(reason)))
   if (!event)
     return found(object, now, { ...base, reason: 'LoadBalancerPending', text: 'no address yet', grace: undefined })
   const { reason, message, last, first } = event

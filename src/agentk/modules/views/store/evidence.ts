@@ -43,6 +43,8 @@ export class Evidences implements ObjectSink {
   readonly #kept = new Map<string, Kept>()
   /** uids of events, by subject */
   readonly #bySubject = new Map<string, Set<string>>()
+  /** uids of subjects, by place */
+  readonly #uids = new Map<string, Set<string>>()
   readonly #byNamespace = new Counter<string>()
 
   constructor(options: EvidencesOptions) {
@@ -61,6 +63,12 @@ export class Evidences implements ObjectSink {
     const events = keys.flatMap((key) => [...(this.#bySubject.get(key) ?? [])])
     const found = events.map((event) => (this.#kept.get(event) as Kept).evidence)
     return found.filter(({ last }) => now - last <= countsForMs)
+  }
+
+  /** Of objects that have had a name one after the other: their uids, and what is known of them. */
+  ofName(kind: string, namespace: string, name: string): readonly (readonly [uid: string, evidence: Evidence])[] {
+    const uids = this.#uids.get(placeKey(kind, namespace, name)) ?? []
+    return [...uids].flatMap((uid) => this.of({ kind, namespace, name, uid }).map((one) => [uid, one] as const))
   }
 
   /** What does not count any more goes. */
@@ -82,6 +90,8 @@ export class Evidences implements ObjectSink {
     const key = keyOf(subject)
     const own = this.#bySubject.get(key) ?? new Set()
     this.#bySubject.set(key, own.add(event))
+    const place = placeKey(subject.kind, subject.namespace, subject.name)
+    this.#uids.set(place, (this.#uids.get(place) ?? new Set()).add(subject.uid))
     this.#kept.set(event, { evidence: copyOf(evidence), key, subject, namespace })
     this.#byNamespace.add(namespace)
     if (own.size > maxPerObject) this.#forget(this.#oldestOf(own), false)
@@ -121,9 +131,17 @@ export class Evidences implements ObjectSink {
     this.#kept.delete(event)
     const own = this.#bySubject.get(known.key)
     own?.delete(event)
-    if (own?.size === 0) this.#bySubject.delete(known.key)
+    if (own?.size === 0) this.#forgetSubject(known)
     this.#byNamespace.add(known.namespace, -1)
     if (notifies) this.#options.onChange(known.subject)
+  }
+
+  #forgetSubject({ key, subject: { kind, namespace, name, uid } }: Kept): void {
+    this.#bySubject.delete(key)
+    const place = placeKey(kind, namespace, name)
+    const uids = this.#uids.get(place)
+    uids?.delete(uid)
+    if (uids?.size === 0) this.#uids.delete(place)
   }
 }
 

@@ -208,6 +208,9 @@ export class Findings {
     this.#cancelExpiry ??= this.#components.clock.after(expireMs, () => this.#expire())
     const record = this.#components.records.named(kind, namespace, name)
     if (record && (uid === '' || uid === record.uid) && this.#entries.has(record.uid)) this.#judgeLater(record.uid)
+    // its set is judged by those that had its name before, too
+    if (record?.owner?.kind === 'apps/StatefulSet' && this.#entries.has(record.owner.uid))
+      this.#judgeLater(record.owner.uid)
   }
 
   #expire(): void {

@@ -1,9 +1,9 @@
-import { type KubernetesObject, uidOf } from '../../../../kubernetes/object.ts'
+import { type KubernetesObject, nameOf, namespaceOf, uidOf } from '../../../../kubernetes/object.ts'
 import type { ArgoStatus } from '../../../health/argo/health.ts'
 import type { IsHidden, ListedKind, ListTrouble, Taints } from '../../../health/kas/around.ts'
 import type { Evidence } from '../../../health/kas/evidence.ts'
 import type { Finding } from '../../../health/kas/finding.ts'
-import type { PodEnd } from '../../../health/kas/pod-ends.ts'
+import { endsByEvents, type PodEnd } from '../../../health/kas/pod-ends.ts'
 import type { Evidences } from './evidence.ts'
 import { type Read, reads } from './judging-dependencies.ts'
 import { NodeSelectors } from './node-selectors.ts'
@@ -15,7 +15,7 @@ import { RecordsWorld, type RecordsWorldComponents } from './records-world.ts'
 type Selector = Parameters<RecordsWorld['podsOf']>[1]
 
 export interface JudgingWorldComponents extends RecordsWorldComponents {
-  readonly evidence: Pick<Evidences, 'of'>
+  readonly evidence: Pick<Evidences, 'of' | 'ofName'>
   readonly ends: Pick<PodEnds, 'of'>
   /** all objects of the kind are known */
   readonly isLive: (kind: string) => boolean
@@ -63,7 +63,9 @@ export class JudgingWorld extends RecordsWorld {
 
   override endsOf(object: KubernetesObject): readonly PodEnd[] {
     this.noted.add(reads.childrenOf(uidOf(object)))
-    return this.#judging.ends.of(object, this.now)
+    const { ends, evidence } = this.#judging
+    const ofName = (pod: KubernetesObject) => evidence.ofName('Pod', namespaceOf(pod), nameOf(pod))
+    return [...endsByEvents(object, (set) => super.childrenOf(set), ofName), ...ends.of(object, this.now)]
   }
 
   override failedOf(object: KubernetesObject): readonly KubernetesObject[] {

@@ -32,6 +32,11 @@ const user = pod({
 const ofClaim = (reason: string, seconds: number, type = 'Warning') =>
   event(growing, reason, `it says ${reason}`, { type, firstTimestamp: ago(seconds) })
 
+const address = (ip: string | undefined) => ({ status: { loadBalancer: ip ? { ingress: [{ ip }] } : {} } })
+const balancer = (ip?: string) => object('Service', 's', { spec: { type: 'LoadBalancer' }, ...address(ip) })
+const ingress = (ip?: string) => object('networking.k8s.io/Ingress', 'i', { spec: {}, ...address(ip) })
+const stuck = pod({ metadata: { deletionTimestamp: ago(300), deletionGracePeriodSeconds: 30 } })
+
 const cron = (spec: object = {}, status: object = {}) =>
   object('batch/CronJob', 'report', { spec: { schedule: '0 0 31 2 *', ...spec }, status })
 const ofCron = (reason: string, message: string, seconds = 120) =>
@@ -112,6 +117,28 @@ judgeTables(t, {
     ['it waits', 'Progressing ModifyVolumePending', [grown({ modifyVolumeStatus: { status: 'Pending' } }, '1Gi')]],
     ['it goes well', 'Progressing ModifyingVolume', [claim('1Gi', '1Gi', holds('ModifyingVolume', 9000))]],
   ],
+  'what controllers say in events alone': [
+    [
+      'a volume that is named does not fit',
+      'Degraded VolumeMismatch',
+      [
+        object('PersistentVolumeClaim', 'c', { spec: { volumeName: 'pv' }, status: { phase: 'Pending' } }),
+        object('PersistentVolume', 'pv', { spec: {}, status: { phase: 'Available' } }),
+      ],
+      [ofClaim('VolumeMismatch', 300)],
+    ],
+    ['it fits by now', 'Healthy', [claim('1Gi', '1Gi')], [ofClaim('VolumeMismatch', 300)]],
+    [
+      'a Pod that the runtime does not end',
+      'Degraded TerminatingStuck',
+      [stuck],
+      [event(stuck, 'FailedKillPod', 'busy')],
+    ],
+    ['a balancer', 'Degraded FailedDeployModel', [balancer()], [event(balancer(), 'FailedDeployModel', 'no subnets')]],
+    ['a balancer that came since', 'Healthy', [balancer('192.0.2.1')], [event(balancer(), 'FailedDeployModel', 'x')]],
+    ['an Ingress', 'Degraded FailedBuildModel', [ingress()], [event(ingress(), 'FailedBuildModel', 'no certificate')]],
+    ['an Ingress that has an address', 'Healthy', [ingress('192.0.2.1')], [event(ingress(), 'FailedBuildModel', 'x')]],
+  ],
   'a CronJob whose runs do not begin': [
     ['no time matches', 'Degraded InvalidSchedule', [cron()], unread],
     ['mended since', 'Healthy', [cron({ schedule: '0 0 * * *' })], unread],
@@ -137,6 +164,7 @@ judgeTables(t, {
 t.test('what they say', async (t) => {
   const textOf = (...args: Parameters<typeof judge>) => judge(...args).cause?.text
   t.equal(textOf([resized(pending('Infeasible'))]), 'its resize is infeasible: capacity: 8')
+  t.match(textOf([stuck], { events: [event(stuck, 'FailedKillPod', 'busy')] }), /, on node node-1: busy$/)
   t.equal(textOf([growing]), 'asks for 2Gi, has 1Gi: no driver has begun to resize the volume')
   t.equal(textOf([unfinished, user], { events: [event(user, 'VolumeResizeFailed', 'no room')] }), 'no room')
 })

@@ -60,6 +60,16 @@ const killed = (node: string, seconds: number, set = daemonSet()) =>
     firstTimestamp: ago(seconds),
     lastTimestamp: ago(seconds),
   })
+const before = (seconds: number, reason = 'Evicted', name = 's-1') => {
+  const uid = `${name}-${seconds}`
+  const times = { firstTimestamp: ago(seconds), lastTimestamp: ago(seconds) }
+  return {
+    ...event(pod({ name, metadata: { uid } }), reason, `it says ${reason}`, times),
+    metadata: { name: uid, namespace: 'n', uid },
+  }
+}
+const evicted = [900, 500, 100].map((one) => before(one))
+const up = ownedBy(statefulSet, well('s-1'))
 const recreating = (count: number) =>
   event(statefulSet, 'RecreatingFailedPod', 'StatefulSet n/s is recreating failed Pod s-1', { count })
 
@@ -117,6 +127,12 @@ judgeTables(t, {
   'a StatefulSet': [
     ['one of its Pods', 'Degraded NodeAffinity', [statefulSet, ...row(statefulSet, () => 's-1', 'NodeAffinity')]],
     ['recreated again and again', 'Degraded RecreatingFailedPod', [statefulSetOf(2)], [recreating(5)]],
+    ['one of its Pods, by events of those before', 'Degraded Evicted', [statefulSet, up], evicted],
+    ['these are hidden', 'Healthy', [statefulSet, up], evicted, ['Event']],
+    ['twice, by events', 'Healthy', [statefulSet, up], evicted.slice(1)],
+    ['another Pod', 'Healthy', [statefulSet, up], [900, 500, 100].map((one) => before(one, 'Evicted', 's-2'))],
+    ['long ago', 'Healthy', [statefulSet, up], [3500, 3000, 2500].map((one) => before(one))],
+    ['other events', 'Healthy', [statefulSet, up], [900, 500, 100].map((one) => before(one, 'FailedMount'))],
     ['recreated once', 'Progressing LessReady', [statefulSetOf(2)], [recreating(1)]],
     ['all are ready since', 'Healthy', [statefulSet], [recreating(5)]],
   ],

@@ -155,6 +155,8 @@ t.test('what may not be made or deleted: of each kind that makes it', async (t) 
   const refused = [event(cron, 'FailedCreate', quota)]
   const counts = { 'count/jobs.batch': '0' }
   const full = object('ResourceQuota', 'jobs', { status: { hard: counts, used: counts } })
+  const zero = { persistentvolumeclaims: '0' }
+  const noClaims = object('ResourceQuota', 'claims', { status: { hard: zero, used: zero } })
   const run = ownedBy(
     cron,
     object(
@@ -194,6 +196,19 @@ t.test('what may not be made or deleted: of each kind that makes it', async (t) 
       'Degraded WebhookFailed',
       /^webhook protect\.example\.com: service "protector" not found$/,
       [event(set, 'FailedDelete', `Delete Pod db-1 in StatefulSet db failed error: ${hook}`)],
+    ],
+    [
+      'a StatefulSet by a quota of claims: how it begins is cut',
+      [object('apps/StatefulSet', 'db', { spec: { replicas: 1 }, status: { replicas: 0 } }), noClaims],
+      'Degraded QuotaExceeded',
+      /^exceeded quota: claims, requested: persistentvolumeclaims=1/,
+      [
+        event(
+          set,
+          'FailedCreate',
+          'create Claim data-db-0 for Pod db-0 in StatefulSet db failed error: persistentvolumeclaims "data-db-0" is forbidden: exceeded quota: claims, requested: persistentvolumeclaims=1, used: persistentvolumeclaims=0, limited: persistentvolumeclaims=0',
+        ),
+      ],
     ],
     ['a ReplicaSet that may not', [replicaSet(1)], 'Degraded WebhookFailed', /^webhook protect/],
     [

@@ -528,6 +528,28 @@ t.test('the ends of Pods that are deleted are remembered for their owner', async
   t.equal(said(stage, 'o'), undefined, 'it has ended')
 })
 
+t.test(
+  'events of Pods that had its name say that a StatefulSet is in a loop, though nothing is remembered',
+  async (t) => {
+    const stage = await start(t)
+    const current = pod({ uid: 'four', status: well, more: { ...owned('StatefulSet', 'o'), name: 'db-0' } })
+    stage.put(owner('StatefulSet', { replicas: 1 }, { replicas: 1, readyReplicas: 1 }))
+    stage.put(current)
+    for (const uid of ['one', 'two', 'three']) {
+      t.equal(said(stage, 'o'), undefined)
+      const involvedObject = { apiVersion: 'v1', kind: 'Pod', namespace: 'shop', name: 'db-0', uid }
+      const metadata = { name: uid, namespace: 'shop', uid: `e-${uid}` }
+      stage.event(event('Evicted', 'low on resource: memory', { involvedObject, metadata }))
+      await stage.pass()
+    }
+    t.equal(said(stage, 'o'), 'Degraded Evicted')
+    t.strictSame(stage.records.judged('o')?.[0]?.needs, [
+      ['Pod', 'shop'],
+      ['Event', 'shop'],
+    ])
+  },
+)
+
 t.test('a Job whose last Pod is deleted with its log says how its container ended', async (t) => {
   const stage = await start(t)
   const time = (seconds: number) => iso(now - seconds * 1000)
