@@ -54,6 +54,7 @@ const usage = `npm run soak -- SCENE [OPTIONS]
   hostile       one evil tenant beside good ones, attack by attack   ${defaultsOf('hostile')}
   memory        replicas in cgroups of a pod's size, with more agents and callers than fit  ${defaultsOf('memory')}; needs root
   views         views under faults; rights, records, kas health      ${defaultsOf('views')}
+  unlisted      kinds that the API server cannot list hold up no other
   rollouts      20 rollouts that go well and 10 that do not, on real nodes; needs KUBETEST_NODES
   clients       kubectl and client libraries at a real kubelet, as past kas; needs KUBETEST_NODES
   charts        installed by helm on real nodes, upgraded, drained, a node lost  ${defaultsOf('charts')}; needs KUBETEST_NODES, helm
@@ -61,7 +62,7 @@ const usage = `npm run soak -- SCENE [OPTIONS]
   gitops        commits that become the cluster, under faults        ${defaultsOf('gitops')}
   repositories  who asks 100 repositories of 300 agents, and how often; hooks
 
-  --scheme ${schemes.join('|')}  how agentk reaches kas; default ${schemes[0]}; exactly-once and watches have wss alone, the last fifteen none
+  --scheme ${schemes.join('|')}  how agentk reaches kas; default ${schemes[0]}; exactly-once and watches have wss alone, the last sixteen none
   --attack NAME         of hostile, that one alone: ${attackNames.join(', ')}
   --installed           hostile, of the programs as the images hold them
   --part NAME           of views, that one alone: ${viewsParts.join(', ')}; of gitops: ${gitopsParts.join(', ')};
@@ -99,6 +100,7 @@ const tapPrograms = [
   'ended',
   'hostile',
   'memory',
+  'unlisted',
   'rollouts',
   'clients',
   'charts',

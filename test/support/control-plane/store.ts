@@ -51,6 +51,15 @@ export class Store {
     return [...made, ...changed.map(({ key }) => key)].map(nameOf)
   }
 
+  /** Puts what the API server would not write. */
+  async put(key: string, value: string): Promise<void> {
+    await this.#call('put', { key: Buffer.from(key).toString('base64'), value: Buffer.from(value).toString('base64') })
+  }
+
+  async delete(key: string): Promise<void> {
+    await this.#call('deleterange', { key: Buffer.from(key).toString('base64') })
+  }
+
   async #call(method: string, body: object): Promise<unknown> {
     const { promise, resolve, reject } = Promise.withResolvers<string>()
     const sent = request({ socketPath: this.#socketPath, path: `/v3/kv/${method}`, method: 'POST' }, (answer) => {

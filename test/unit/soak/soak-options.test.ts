@@ -50,11 +50,11 @@ t.test('each scene has its own options', async (t) => {
 for (const [line, message] of [
   [
     '',
-    'a scene is missing: one of watch, crowd, burst, readers, rolling, exactly-once, watches, namespaces, placement, fronts, cutting-front, withdrawn, ended, hostile, memory, views, rollouts, clients, charts, renderings, gitops, repositories',
+    'a scene is missing: one of watch, crowd, burst, readers, rolling, exactly-once, watches, namespaces, placement, fronts, cutting-front, withdrawn, ended, hostile, memory, views, unlisted, rollouts, clients, charts, renderings, gitops, repositories',
   ],
   [
     'toString',
-    'no scene toString: one of watch, crowd, burst, readers, rolling, exactly-once, watches, namespaces, placement, fronts, cutting-front, withdrawn, ended, hostile, memory, views, rollouts, clients, charts, renderings, gitops, repositories',
+    'no scene toString: one of watch, crowd, burst, readers, rolling, exactly-once, watches, namespaces, placement, fronts, cutting-front, withdrawn, ended, hostile, memory, views, unlisted, rollouts, clients, charts, renderings, gitops, repositories',
   ],
   ['watch crowd', 'crowd: one scene at a time, and nothing else'],
   ['readers --readers x', '--readers x: a whole number from 1 to 10000'],
