@@ -107,8 +107,11 @@ t.test('8155 and 8156 are open to replicas alone', async (t) => {
 t.test('probes ask what the programs answer', async (t) => {
   const { liveness_probe, readiness_probe } = config.observability
   for (const [name, spec] of Object.entries(workloads)) {
-    const [{ livenessProbe, readinessProbe }] = spec.containers
+    const [{ livenessProbe, readinessProbe, startupProbe }] = spec.containers
     t.strictSame(livenessProbe.httpGet, { path: liveness_probe.url_path, port: 'ops' }, name)
+    t.strictSame(startupProbe.httpGet, livenessProbe.httpGet, name)
+    const startSeconds = startupProbe.periodSeconds * startupProbe.failureThreshold
+    t.equal(startSeconds, 300, `${name}: a start on a busy node is not cut off while helm waits for it`)
     t.strictSame(readinessProbe.httpGet, { path: readiness_probe.url_path, port: 'ops' }, name)
   }
 })
