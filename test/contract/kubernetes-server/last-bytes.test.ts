@@ -9,6 +9,7 @@ import { Authority } from '../../../dev/certificates.ts'
 import type { AgentId } from '../../../src/call/call.ts'
 import { ReplicaMemory } from '../../../src/kas/memory/replica-memory.ts'
 import { bytesOfCall } from '../../../src/kas/servers/kubernetes/http/call-memory.ts'
+import { defaultUnauthenticated } from '../../../src/kas/servers/unauthenticated-connections.ts'
 import { CertificateFiles } from '../../../src/lib/certificate-files.ts'
 import { readOnAfterFailedWrite } from '../../../src/lib/failed-write.ts'
 import { createLogger } from '../../../src/lib/log.ts'
@@ -178,6 +179,16 @@ for (const way of ways) {
   })
 }
 
+/** Whether the system says, by now, that somebody is there. */
+async function isOpen(socket: Socket): Promise<boolean> {
+  await new Promise((resolve) => socket.write('ping', resolve))
+  return !socket.destroyed
+}
+
+async function closed(socket: Socket): Promise<void> {
+  while (await isOpen(socket)) await nextTurn()
+}
+
 t.test('who has got all and does not close holds a place for kept connections, and for an hour', async (t) => {
   const { dial, count } = await setUp(
     t,
@@ -196,13 +207,6 @@ t.test('who has got all and does not close holds a place for kept connections, a
     socket.write(request(exec, good, ...spdy))
     await once(socket, 'end')
     return socket
-  }
-  const isOpen = async (socket: Socket) => {
-    await new Promise((resolve) => socket.write('ping', resolve))
-    return !socket.destroyed
-  }
-  const closed = async (socket: Socket) => {
-    while (await isOpen(socket)) await nextTurn()
   }
   const [first, second, third] = [await run(), await run(), await run()]
   await closed(first)
@@ -248,4 +252,28 @@ t.test('a call whose upgrade was refused ends with its answer, though its client
   await once(socket, 'end')
   while (total.bytes - none > bytesOfCall(0)) await nextTurn()
   t.ok(total.bytes > none, 'its connection counts')
+})
+
+t.test('strangers who were refused and do not close are counted as strangers', async (t) => {
+  const unauthenticated = { ...defaultUnauthenticated, maxIdlePerAddress: 2, graceMs: 0 }
+  const none: Cluster = async function* () {
+    yield* []
+  }
+  const { dial, count } = await setUp(t, 'plain', none, { limits: { unauthenticated } })
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const refused = async () => {
+    const socket = await dial()
+    socket.on('error', () => undefined).resume()
+    socket.write(request(post, bad, 'Content-Length: 1500000'))
+    await once(socket, 'end')
+    return socket
+  }
+  const [first, second, third] = [await refused(), await refused(), await refused()]
+  await closed(first)
+  t.ok((await isOpen(second)) && (await isOpen(third)))
+  t.ok((await count('HEAD_TOO_SLOW')) > 0)
+  mock.timers.tick(1000)
+  await closed(second)
+  await closed(third)
 })
