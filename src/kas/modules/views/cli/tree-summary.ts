@@ -1,5 +1,5 @@
 import { printable } from '../../../../lib/printable.ts'
-import { type ArgoWord, kasWords, type Row } from '../../../../proto/views-json.ts'
+import { type ArgoWord, type Cause, kasWords, type Row } from '../../../../proto/views-json.ts'
 import { culpritKey, culpritText } from './cause-text.ts'
 import { cut } from './lines.ts'
 import { rootCounts, rootsOf, type ShownView, verdictOf } from './shown-view.ts'
@@ -50,6 +50,13 @@ function causeText(row: Row): string {
   return `${rowText(row)}  ${cause}`
 }
 
+/** Pods of several workloads are several causes, though they fail alike; Pods that nobody made are one. */
+function keyOf(row: Row, z: Cause): string {
+  const { kind, namespace, name, reason, text } = z
+  if (kind !== 'Pod') return culpritKey(z)
+  return JSON.stringify(culpritText(row) === '' ? [namespace, reason, text] : [namespace, name])
+}
+
 /** The first root of each cause. */
 function causesOf(
   model: ShownView,
@@ -58,7 +65,8 @@ function causesOf(
   const roots = rootsOf(model)
   const byCause = new Map<string, Row>()
   for (const row of roots) {
-    if (row.z && !byCause.has(culpritKey(row.z))) byCause.set(culpritKey(row.z), row)
+    const key = row.z && keyOf(row, row.z)
+    if (key !== undefined && !byCause.has(key)) byCause.set(key, row)
   }
   const known = roots.filter((row) => !isWell(verdictOf(row))).length
   const sick = kasWords.filter((word) => !isWell(word)).reduce((sum, word) => sum + (counts[word] ?? 0), 0)

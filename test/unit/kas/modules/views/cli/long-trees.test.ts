@@ -137,7 +137,10 @@ t.test('causes of roots that are on no page are not said to be counted', async (
   const { lines } = await look(t, few, { terminal }, 'tree', '-A')
   t.equal(lines[21], '… 80 more causes, and those of roots that are not shown')
   const pod = { id: 'p', kind: 'Pod', namespace: 'shop', reason: 'Evicted', text: 'no room', next: '' }
-  const same = roots(100, 100).map((row, i) => ({ ...row, z: { ...pod, name: `pod-${i}` } }))
+  const alike = roots(100, 100).map((row, i) => ({ ...row, z: { ...pod, name: `pod-${i}` } }))
+  const each = await look(t, { ...few, rows: alike }, { terminal }, 'tree', '-A')
+  t.equal(each.lines[21], '… 80 more causes, and those of roots that are not shown', 'a workload each')
+  const same = alike.map((row, i) => ({ ...row, k: 'Pod', n: `pod-${i}` }))
   const one = await look(t, { ...few, rows: same }, { terminal }, 'tree', '-A')
   t.strictSame(one.lines.slice(2, 3), ['… and those of roots that are not shown'])
 })
