@@ -115,16 +115,15 @@ export interface Away {
   readonly awaySince?: number
 }
 
+const logOfAgent = 'Its log says why: kubectl -n <namespace of the agent> logs deployment/agentk, in its cluster'
+
 /** Says since when an agent is away, and where the reason can be read. */
 function awayText(d: Partial<Away>): string {
   if (d.awayMs === undefined) return ''
   const since = d.awaySince === undefined ? '' : `since ${new Date(d.awaySince).toISOString().slice(0, 19)}Z, `
   const least = d.awaySince === undefined ? 'at least ' : ''
   const time = `${since}for ${least}${Math.floor(d.awayMs / 1000)} s`
-  return (
-    ` No replica of kas has had a connection of agent ${d.agentId} ${time}. ` +
-    'Its log says why: kubectl -n <namespace of the agent> logs deployment/agentk, in its cluster'
-  )
+  return ` No replica of kas has had a connection of agent ${d.agentId} ${time}. ${logOfAgent}`
 }
 
 const table = {
@@ -240,7 +239,7 @@ const table = {
     Code.UNAVAILABLE,
     503,
     (d) =>
-      `None of the agent's pods leads, or the one that does was silent for ${d.waitedMs} ms. Please try again later`,
+      `No pod of the agent leads: none reaches its API server, or the one that leads is silent for ${Math.round(d.waitedMs / 1000)} s. ${logOfAgent}`,
   ),
   /** as the agent says it; `agentCode`: of this list, as its version has it */
   VIEW_ENDED: row<{ agentCode: string; detail: string }>(Code.UNKNOWN, 502, (d) => d.detail),

@@ -10,6 +10,13 @@ t.test('each code has a text, a gRPC code and an HTTP status', async (t) => {
   }
 })
 
+t.test('an agent that is connected, and of which no pod leads: what is wrong, and where to read more', async (t) => {
+  t.match(
+    new KasError({ code: 'VIEWS_NOT_LED', waitedMs: 20_000 }).message,
+    /none reaches its API server, or .* is silent for 20 s\. Its log says why: kubectl -n /,
+  )
+})
+
 t.test('a status of the other side keeps its own code and text', async (t) => {
   const error = new KasError({ code: 'STATUS', grpc: Code.DATA_LOSS, message: 'gone' })
   t.match({ code: error.grpcCode, text: error.message }, { code: Code.DATA_LOSS, text: 'gone' })
