@@ -17,7 +17,7 @@ import type { RoundInput, Step } from './reconcile.ts'
 import type { Next, ReconcileQueue } from './reconcile-queue.ts'
 import { type ReadSource, type SourceOptions, sourceOptions, unresolvedId } from './source-options.ts'
 import type { Report } from './state/source-state.ts'
-import type { StatusSink } from './state/status-sink.ts'
+import { areRefused, type StatusSink } from './state/status-sink.ts'
 
 /**
  * The pod that led before may have been frozen, or cut off, with calls on their way: these have landed by then, or never
@@ -55,6 +55,8 @@ export interface SourceWorkComponents {
   /** `absentCame`, as agentk and as the source's account */
   readonly absentCame: (absent: readonly AbsentObject[], known: Set<string>, signal: AbortSignal) => Promise<boolean>
   readonly status: Pick<StatusSink, 'begin' | 'report' | 'filesFailed' | 'filesRecovered' | 'remove'>
+  /** it wants what it has made of its last good commit, until it wants something else */
+  readonly refused: (signal: AbortSignal) => void
   /** the source goes by this id from now on. @throws: another one does */
   readonly name: (id: string) => void
   readonly metrics: Pick<GitopsMetrics, 'round' | 'applied'>
@@ -89,6 +91,8 @@ export class SourceWork {
   readonly #foundAtOnce = new Set<string>()
   #unsubscribe: () => void = () => undefined
   readonly #writers: SecondWriters
+  /** kas refuses the files of the newest commit; until one comes */
+  #refusal: AbortController | undefined
 
   constructor(components: SourceWorkComponents, options: SourceWorkOptions) {
     const { projectId } = options
@@ -136,6 +140,8 @@ export class SourceWork {
   }
 
   #take(set: ObjectSet): void {
+    this.#refusal?.abort(new KasError({ code: 'CANCELLED', detail: 'a commit has come' }))
+    this.#refusal = undefined
     this.#set = set
     this.#foundAtOnce.clear()
     const { status } = this.#components
@@ -155,6 +161,9 @@ export class SourceWork {
     const { log, status } = this.#components
     log.warn({ project: this.#options.project, error }, 'The files of a project cannot be read')
     status.filesFailed(this.#options, error)
+    if (!areRefused(error)) return
+    this.#refusal ??= new AbortController()
+    this.#components.refused(this.#refusal.signal)
   }
 
   /** One span, part of the one that has sent the files. */
@@ -226,6 +235,7 @@ export class SourceWork {
         },
       }
       const result = await reconcile(input, options, signal)
+      if (this.#refusal) this.#components.refused(this.#refusal.signal) // the round was of a commit before
       const outcome = result.kind === 'done' ? withNotes(result, this.#writers.observe(result.ends)) : result
       const phase = report({ kind: 'outcome', commit, outcome })
       this.#logOutcome(fields, outcome)

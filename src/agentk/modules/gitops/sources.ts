@@ -2,10 +2,12 @@ import type { Clock } from '../../../lib/clock.ts'
 import { errorText, KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
+import type { SourceBlock } from '../../../proto/gitops/schema.ts'
 import type { Term } from '../../election/terms.ts'
 import type { AgentkHost } from '../../module.ts'
 import type { GitopsMetrics } from './gitops-metrics.ts'
 import { storedSources } from './inventory/inventory.ts'
+import { lastGoodOf } from './inventory/last-good.ts'
 import type { KeptFiles } from './kept-files.ts'
 import { absentCame } from './live/absent-objects.ts'
 import type { ManifestsThread } from './manifests/manifests-thread.ts'
@@ -185,6 +187,7 @@ export class Sources {
             this.#rounds.objects.release(stop)
           }
         },
+        refused: (refusal) => void this.#claimLastGood(stop, block, AbortSignal.any([signal, refusal])),
         name: (id) => {
           this.#registry.name(stop, id)
           this.#projects.set(project, BigInt(id.split('-')[1] as string))
@@ -212,8 +215,10 @@ export class Sources {
   #ended({ block, digest }: ReadSource, stop: AbortController, id: string): void {
     this.#running.delete(digest)
     const isNamed = this.#registry.get(stop)?.id !== undefined
-    if (this.#unfollowed.has(stop)) this.#registry.set(stop, { block })
-    else this.#registry.delete(stop)
+    if (this.#unfollowed.has(stop)) {
+      this.#registry.set(stop, { block })
+      void this.#claimLastGood(stop, block, this.#term.signal)
+    } else this.#registry.delete(stop)
     this.#components.metrics.removed(id)
     const isInOtherWords = [...this.#running.values()].some(({ work }) => work.id === id)
     const hasLeft = !isInOtherWords && (isNamed ? this.#hasLeft(id) : true)
@@ -227,6 +232,24 @@ export class Sources {
     }
     this.#queue.othersChanged()
     if (stop.signal.aborted) this.update() // the configuration may have it again
+  }
+
+  /** A source that is refused wants what it has made of its last good commit. If it has made nothing, others wait. */
+  async #claimLastGood(source: object, block: SourceBlock, signal: AbortSignal): Promise<void> {
+    const lane = this.#rounds.ownLane
+    const components = { lane, namespace: this.#namespace, agentId: this.#agentId }
+    const project = block.id ?? this.#components.configuration.current.projectPath
+    const { name } = block
+    try {
+      const of = { project, ...(name !== undefined && { name }), id: this.#registry.get(source)?.id }
+      const found = await lastGoodOf(components, of, signal)
+      if (!found || signal.aborted || !this.#registry.get(source)) return
+      if (this.#registry.isBeside(source, found.id)) return // another source may go by that id
+      this.#registry.set(source, { ...this.#registry.get(source), block, id: found.id })
+      this.#registry.claims(source).claim({ commit: '', keys: found.keys, isLastGood: true })
+    } catch (error) {
+      if (!signal.aborted) this.#components.log.warn({ error }, 'What a source wants that is refused cannot be read')
+    }
   }
 
   #roundOf(options: SourceOptions, source: object) {

@@ -7,7 +7,7 @@ import { createGitops } from '../../../../src/agentk/modules/gitops/module.ts'
 import { objectsMethod } from '../../../../src/agentk/modules/gitops/objects-stream.ts'
 import { pushMethod } from '../../../../src/agentk/modules/gitops/state/state-push.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
-import type { KasError } from '../../../../src/lib/errors.ts'
+import { KasError } from '../../../../src/lib/errors.ts'
 import { type AgentConfiguration, AgentConfigurationSchema } from '../../../../src/proto/gen/agentcfg_pb.ts'
 import {
   ObjectsToSynchronizeRequestSchema,
@@ -39,6 +39,8 @@ export class ProjectKas {
   refusal: KasError | undefined
   /** more of what comes before files */
   header: { readonly leftOut?: readonly string[]; readonly branch?: string } = {}
+  /** it refuses the files of the newest commit to the source with this glob */
+  refusedGlob: string | undefined
   /** full path of a project for which nothing ever comes */
   unreadable: string | undefined
 
@@ -60,6 +62,8 @@ export class ProjectKas {
       stream.signal.addEventListener('abort', () => left.reject(stream.signal.reason))
       if (request.projectId === this.unreadable) await left.promise
       while (!this.#files || this.commit === request.commitId) await Promise.race([this.#pushed.promise, left.promise])
+      if (this.refusedGlob !== undefined && request.paths.some(({ path }) => path.value === this.refusedGlob))
+        throw new KasError({ code: 'MANIFESTS_REFUSED', detail: 'more than 1000 files' })
       const send = (message: object) =>
         stream.send(toBinary(ObjectsToSynchronizeResponseSchema, create(ObjectsToSynchronizeResponseSchema, message)))
       const known = new Set(request.knownBlob.map((blob) => Buffer.from(blob).toString('hex')))

@@ -234,6 +234,31 @@ t.test('rows', { skip, timeout: 240_000 }, async (t) => {
     await stop()
   })
 
+  await t.test('so does one whose files kas refuses, also for an agentk that has just started', async (t) => {
+    const two = [
+      { ...source, name: 'good', paths: [{ glob: 'good/**' }] },
+      { ...source, name: 'bad', paths: [{ glob: 'bad/**' }] },
+    ]
+    const first = await start(t, ...two)
+    const { project, becomes } = first
+    const files = { 'good/a.yaml': map('rows-files-stay'), 'bad/b.yaml': map('rows-files-made') }
+    project.push({ ...files, 'good/b.yaml': map('rows-files-leave'), 'good/c.yaml': map('rows-files-later') })
+    await becomes(Phase.SYNCED, '-good')
+    await becomes(Phase.SYNCED, '-bad')
+    project.refusedGlob = 'bad/**'
+    project.push({ ...files, 'good/c.yaml': map('rows-files-later') })
+    await eventually(() => first.row('-bad')?.phase === Phase.REFUSED)
+    await becomes(Phase.SYNCED, '-good')
+    t.equal(await ground.get(keyOf('ConfigMap', 'rows-files-leave')), undefined)
+    await first.stop()
+    project.push(files)
+    const again = await side.startAt(t, { id: BigInt(first.id.slice(3)), project }, two)
+    await again.becomes(Phase.SYNCED, '-good')
+    t.equal(await ground.get(keyOf('ConfigMap', 'rows-files-later')), undefined)
+    t.equal(await value('rows-files-made'), '1')
+    await again.stop()
+  })
+
   await t.test('objects and commit of a source whose new configuration is refused are told', async (t) => {
     const { project, id, row, becomes, configure, stop } = await start(t, source)
     project.push({ 'a.yaml': map('rows-held'), 'b.yaml': map('rows-held-too') })

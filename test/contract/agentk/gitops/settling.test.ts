@@ -47,6 +47,7 @@ t.test('a commit is brought once more when what the pod before has sent has land
         onDirectives: () => () => undefined,
       },
       name: () => undefined,
+      refused: () => undefined,
       absentCame: async () => false,
       status: new StatusSink(clock, noGuide, [
         { changed: ({ phase }) => phase === Phase.SYNCED && statuses.push(phase), removed: () => undefined },

@@ -132,11 +132,16 @@ export class StatusSink {
   }
 }
 
+/** The files of the commit are refused, as a whole. */
+export function areRefused({ grpcCode }: KasError): boolean {
+  return grpcCode === Code.FAILED_PRECONDITION
+}
+
 /** Why kas does not send a source's files: which of project, ref and files it is, and what to do. */
 function unreadState(error: KasError): Pick<SourceState, 'phase' | 'laterPhase' | 'problem' | 'reason' | 'next'> {
   const problem = errorText(error)
   const notReady = { phase: Phase.FAILING, laterPhase: 'NOT_READY', problem }
-  if (error.grpcCode === Code.FAILED_PRECONDITION) {
+  if (areRefused(error)) {
     const next = 'mend the repository, or what paths choose of it: the commit before holds'
     return { phase: Phase.REFUSED, laterPhase: '', problem, reason: 'files_refused', next }
   }
