@@ -15,7 +15,7 @@ const askedAtOnce = 16
 export const heavyAnswers: Attack<Size> = {
   name: 'heavy-answers',
   what: 'the longest states of many agents of one tenant, asked for as often at once as each agent allows',
-  cheap: { agents: 3 },
+  cheap: { agents: 2 },
   full: { agents: 60 },
   async play(stage, { agents }, signal) {
     const { tenant, userToken } = fleetOf(stage)
