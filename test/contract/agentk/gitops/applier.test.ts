@@ -86,7 +86,10 @@ t.test('an applier', { skip, timeout: 180_000 }, async (t) => {
     await apply(key, configMap('owned', { a: '1' }, marks))
     await ground.merge(key, { data: { a: '2' } }, 'kubectl-edit')
     const refused = await apply(key, configMap('owned', { a: '1' }, marks), { conflicts: 'fail' })
-    t.strictSame(refused, { kind: 'conflict', text: 'fields of others, and conflicts: fail: .data.a (kubectl-edit)' })
+    t.strictSame(refused, {
+      kind: 'conflict',
+      text: 'fields of others, and conflicts: fail leaves them: .data.a (kubectl-edit); force takes them',
+    })
     t.equal((await ground.get(key)).data.a, '2')
   })
 

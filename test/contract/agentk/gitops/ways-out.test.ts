@@ -100,6 +100,20 @@ t.test('ways out', { skip, timeout: 240_000 }, async (t) => {
     t.match((await ground.get(keyOf('Service', 'svc', 'careful'))).spec.ports, [{ port: 80 }])
   })
 
+  await t.test('fields of others are named with conflicts: fail, and force takes them', async (t) => {
+    const map = (value: string) => `apiVersion: v1\nkind: ConfigMap\nmetadata: { name: map }\ndata: { a: ${value} }\n`
+    const pod = await start('fields', { conflicts: 'fail' })
+    await pod.bring({ 'a.yaml': map('one') })
+    const key = keyOf('ConfigMap', 'map', 'fields')
+    await ground.merge(key, { data: { a: 'theirs' } }, 'kubectl-edit')
+    const { ends } = await pod.bring({ 'a.yaml': map('two') })
+    const text = 'fields of others, and conflicts: fail leaves them: .data.a (kubectl-edit); force takes them'
+    t.match(ends.map, { kind: 'failed', problem: { kind: 'conflict', text } })
+    const forcing = new Pod(ground, { projectId: sources, block: { default_namespace: 'fields' } })
+    t.match((await forcing.bring({ 'a.yaml': map('two') })).kinds, { map: 'applied' })
+    t.match(await ground.get(key), { data: { a: 'two' } })
+  })
+
   await t.test('what another tool has changed is named, with adopt, which takes it over', async (t) => {
     const files = { 'a.yaml': service('[{ name: http, port: 80 }]') }
     const pod = await start('tool')

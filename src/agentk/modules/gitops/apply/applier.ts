@@ -207,5 +207,5 @@ function conditionalOn(object: ObjectTree, resourceVersion: string): ObjectTree 
 
 function ownedByOthers(conflicts: readonly FieldConflict[]): ApplyProblem {
   const owned = conflicts.map(({ field, manager }) => `${field} (${manager})`).join(', ')
-  return { kind: 'conflict', text: `fields of others, and conflicts: fail: ${owned}` }
+  return { kind: 'conflict', text: `fields of others, and conflicts: fail leaves them: ${owned}; force takes them` }
 }
