@@ -31,7 +31,7 @@ import { FrontedReplicas, tokenOf } from './fronted-replicas.ts'
 /** nginx with the files of deploy/nginx before three replicas, agents by WebSocket and by gRPC behind it. */
 
 /** of an agent that nobody calls */
-const uncalled = 60
+const uncalled = 90
 const skip = absent('nginx') && 'needs nginx'
 
 t.test('nginx as the front', { skip, timeout: 120_000 }, async (t) => {

@@ -21,7 +21,7 @@ import { CountingRelay } from './counting-relay.ts'
 /** Three replicas as they stand behind a front, with plain ports, and agentk as a program that dials the front. */
 
 /** Agents beside that of the stack. */
-export const otherAgents = [43, 44, 45, 46, 47, 48, 49, 50, 51, 52]
+export const otherAgents = Array.from({ length: 40 }, (_, i) => agentId + 1 + i)
 export const tokenOf = (id: number) => (id === agentId ? agentToken : `${agentToken}-${id}`)
 /** of what runs on a replica that stops. ms */
 const patienceMs = 2000
