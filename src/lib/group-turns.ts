@@ -32,7 +32,7 @@ export class GroupTurns<Key, Source> {
     this.#places = new Turns({ maxRunning, maxRunningOfSource: maxRunningOfGroup })
   }
 
-  /** Whether all turns are taken, and somebody waits. */
+  /** True while all turns are taken, and somebody waits. */
   get isContended(): boolean {
     return this.#places.isContended
   }

@@ -190,7 +190,7 @@ export class Turns<Source> {
     this.#waiting = new FairQueue(maxWaiting)
   }
 
-  /** Whether all turns are taken, and somebody waits. */
+  /** True while all turns are taken, and somebody waits. */
   get isContended(): boolean {
     return this.#isFull && this.#waiting.size > 0
   }

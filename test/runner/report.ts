@@ -13,7 +13,7 @@ export function printFile({ file, durationMs, passed, failures, skips, comments,
   if (failed > 0 && output) print(`\n--- output of ${file}\n${indent(output)}`)
 }
 
-/** Of what is told in full where the file is. */
+/** The summary repeats so many lines of a failure, which is told in full where its file is. */
 const toldLines = 6
 const lineLimit = 400
 

@@ -1,4 +1,4 @@
-import { outputs } from '../command/output.ts'
+import { outputChoice, outputs } from '../command/output.ts'
 import type { DirectoryCommand } from './directory-command.ts'
 
 /** Explains each option: the form of a value, and what it does. Some commands explain one in words of their own. */
@@ -18,7 +18,7 @@ const explained: Readonly<Record<string, readonly [form: string, text: string]>>
   job: ['ID', 'a token of this CI job'],
   keep: ['TIME', 'the old token stays valid for so long, such as 7d (default: it is void at once)'],
   namespace: ['NAME', 'the namespace of the context'],
-  output: ['FORMAT', `${outputs.join(', ').replace(/, (?=[^,]*$)/, ' or ')} (default: table)`],
+  output: ['FORMAT', outputChoice(outputs)],
   pipeline: ['ID', 'the pipeline of the job'],
   project: ['PATH', 'the full path of the project of the agent'],
   role: ['PATH=ROLE', 'a role in a project or group, may be repeated'],

@@ -36,7 +36,7 @@ export const socketOptions = {
   help: { type: 'boolean', short: 'h' },
 } as const
 
-/** Of what has no names, and one table. */
+/** A command whose data has no names, and one table, prints these. */
 export const statusOutputs = ['table', 'json', 'yaml'] as const
 
 /** Lines of the help, each with its end. */

@@ -1,19 +1,24 @@
 import { printableJson } from '../../lib/printable.ts'
 import { type CliValues, UsageError } from './command.ts'
 
-/** Of a command that prints data: one option says as what. */
+/** One option says how a command prints its data. */
 export const outputOption = { output: { type: 'string', short: 'o', multiple: true } } as const
 
-/** What a command that prints data may print. A table is for people, and may change; the others are for programs. */
+/** The formats of a command that prints data. A table is for people, and may change; the others are for programs. */
 export const outputs = ['table', 'wide', 'name', 'json', 'yaml'] as const
 export type Output = (typeof outputs)[number]
 
 /** For an option that other commands had once. */
 export const outputHints = { json: 'JSON is printed with -o json' } as const
 
+/** Names the formats for a help. */
+export function outputChoice(allowed: readonly Output[]): string {
+  return `${allowed.join(', ').replace(/, (?=[^,]*$)/, ' or ')} (default: table)`
+}
+
 /** A line of the help, with its end. */
 export function outputHelp(allowed: readonly Output[]): string {
-  return `  -o, --output FORMAT          ${allowed.join(', ').replace(/, (?=[^,]*$)/, ' or ')} (default: table)\n`
+  return `  -o, --output FORMAT          ${outputChoice(allowed)}\n`
 }
 
 /** @throws UsageError that says what is allowed */
@@ -26,7 +31,7 @@ export function outputOf({ output }: CliValues, allowed: readonly Output[]): Out
   return found
 }
 
-/** What a command prints. */
+/** The data of a command, for people and for programs. */
 export interface Data {
   /** of what programs read: `AgentList`, `Agent` */
   readonly kind: string

@@ -11,7 +11,7 @@ const leastFailed = 3
 const togetherMs = 5 * second
 /** The loop has ended if no Pod has failed for so long. ms */
 const restedMs = 10 * minute
-/** Of one place: a DaemonSet waits up to a quarter of an hour for the next one. ms */
+/** A place rests for so long: a DaemonSet waits up to a quarter of an hour for its next Pod. ms */
 const placeRestedMs = 20 * minute
 /** Older Pods are of another loop. ms */
 const windowMs = 60 * minute
@@ -77,7 +77,7 @@ export function failingAgain(object: KubernetesObject, around: Around, options: 
 const readyOf = (object: KubernetesObject) =>
   numberAt(object, 'status.numberReady') ?? numberAt(object, 'status.readyReplicas') ?? 0
 
-/** Those that are there, and those that are remembered, the last first. */
+/** Failed Pods that are there, and remembered ones, the last first. */
 function failedPods(object: KubernetesObject, around: Around): readonly Failed[] {
   const { now } = around
   const present = around.failedOf(object).map((pod) => ({

@@ -33,7 +33,7 @@ export interface PodEnd {
 type ByUid = readonly (readonly [uid: string, evidence: Evidence])[]
 
 /**
- * What events say of Pods that failed for good, whose place others of the same name have taken.
+ * Events show how Pods failed for good whose place others of the same name have taken.
  *
  * @param ofName - all that is known of a Pod, and of those that had its name before
  */

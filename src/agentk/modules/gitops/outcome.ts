@@ -22,7 +22,7 @@ export type Outcome =
   | DryRun
   | RoundDone
 
-/** What of a source is in the cluster while its commit is refused, as its inventory says. */
+/** The objects of a source that are in the cluster while its commit is refused, as its inventory says. */
 export interface LastGood {
   /** the last of which all was applied; empty: none is known */
   readonly commit: string

@@ -19,7 +19,7 @@ export interface SourceInventoryComponents {
   readonly lane: JsonApi
 }
 
-/** What a round has found in its commit beside files. */
+/** A round finds this in its commit beside files. */
 export interface FoundInCommit {
   /** links that are not read, each with the reason */
   readonly leftOut: readonly string[]
@@ -172,7 +172,7 @@ function branchOf({ ref, defaultBranch }: SourceOptions): string | null {
   return ref?.tag || ref?.commit ? null : (ref?.branch ?? defaultBranch ?? '')
 }
 
-/** What of a branch becomes manifests, and where; and whether what leaves goes. */
+/** The options that choose what of a branch becomes manifests, and where; and whether what leaves goes. */
 function chosenBy({ paths, kustomize, helm, defaultNamespace, prune }: SourceOptions): string {
   return JSON.stringify([paths, kustomize, helm, defaultNamespace, prune])
 }

@@ -30,7 +30,7 @@ export interface CommitFiles {
   readonly leftOut: readonly string[]
 }
 
-/** What the paths choose of a commit. Listings are not kept longer. @throws KasError as `chosenFiles` */
+/** Chooses files of a commit by the paths. Listings are not kept longer. @throws KasError as `chosenFiles` */
 export async function commitFiles(of: CommitOf): Promise<CommitFiles> {
   const { repositories, reading, commit, choice, maxFiles, pay, signal } = of
   const tree = await repositories.files(reading, commit, choice.folder, signal)

@@ -15,7 +15,7 @@ export const patienceMs = 8_000
 const maxSentMs = 120_000
 /** Of one agent, those that it has open included: more are forgotten as they end. */
 const maxFollowed = 300
-/** Of a text. */
+/** A problem's text is cut behind so many characters. */
 const maxProblemLength = 500
 
 /** Files that an agent follows by one stream. */

@@ -22,7 +22,7 @@ export function foundAt(
   return { reading, commit, branch: branch.slice(0, maxBranchLength) }
 }
 
-/** Whether the agent has it, as a commit of this branch: one that was renamed is sent again. */
+/** Checks whether the agent has it, as a commit of this branch: one that was renamed is sent again. */
 export function isKnown(
   { commit, branch }: Pick<ObjectsRequest, 'commit' | 'branch'>,
   found: Found | undefined,

@@ -16,7 +16,7 @@ export type NamedSources = MessageInitShape<typeof FollowedConfigurationSchema>
 /** `connected`: a pod of ours is; `stock`: GitLab's own agent; `absent`: none is known to be connected. */
 export type AgentWord = 'connected' | 'stock' | 'absent'
 
-/** Of a text. */
+/** A problem's text is cut behind so many characters. */
 const maxProblemLength = 2000
 
 export function agentWord(isOurs: boolean | undefined): AgentWord {

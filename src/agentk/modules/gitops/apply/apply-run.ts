@@ -202,7 +202,7 @@ export class ApplyRun {
     }
   }
 
-  /** Whether the API server would take the object if it were new, though not as a change of the one that is there. */
+  /** A dry run shows whether the API server would take the object as a new one, though not as a change. */
   async #wouldMake({ places = [], refuser }: ApplyProblem, request: ApplyRequest): Promise<boolean> {
     if (places.length === 0 || refuser !== undefined) return false
     return await this.#components.wouldMake(request, this.#signal)
@@ -256,7 +256,7 @@ export class ApplyRun {
     return kinds.includes('CustomResourceDefinition')
   }
 
-  /** What holds a namespace that is being deleted; empty: nobody knows. */
+  /** Reads from a namespace that is being deleted why it is still there; empty: nobody knows. */
   #namespaceHolds({ namespace }: ObjectKey): Promise<string> {
     const read = async () => {
       const path = objectPath(builtIn.namespaces, { name: namespace })

@@ -30,7 +30,7 @@ export interface ReplacementComponents {
 
 export type ReplacementOptions = Pick<SourceOptions, 'id' | 'manager' | 'pruneConfirm'>
 
-/** What people can do where a namespace or a definition cannot be changed. */
+/** The way out where a namespace or a definition cannot be changed. */
 export const bringAgain =
   'take it out of the source, approve the plan, which lists all that goes with it, and bring it back'
 

@@ -5,7 +5,7 @@ import type { FieldConflict } from './conflicts.ts'
 
 /** Fields that others have changed, of one source: the one that was changed last stays. */
 const maxRemembered = 200
-/** Of one object, in one round. */
+/** The fields of one object that a round counts. */
 const maxFieldsOfObject = 20
 /** A field is forgotten that nobody else has changed for so long. ms */
 const forgetAfterMs = 24 * 60 * 60 * 1000
@@ -30,7 +30,7 @@ interface Taken {
   readonly lastAt: number
 }
 
-/** What of one source's objects other managers write, though Git has it: who does so again and again is named. */
+/** Counts which fields of one source's objects other managers write, though Git has them: who does so again and again is named. */
 export class SecondWriters {
   readonly #clock: Pick<Clock, 'now'>
   /** by object, manager and field; the one that was changed last is the last */

@@ -32,7 +32,7 @@ export interface TakeOverBefore {
   readonly leftReplicas: string | undefined
 }
 
-/** What people have changed in place, and an apply has brought back to what Git has. */
+/** Changes made in place that an apply has brought back to Git's. */
 export interface Undone {
   /** managers */
   readonly by: readonly string[]

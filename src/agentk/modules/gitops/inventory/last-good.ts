@@ -11,7 +11,7 @@ export interface LastGoodComponents {
   readonly agentId: bigint
 }
 
-/** What a source has made of the last commit that was not refused. */
+/** The objects that a source has made of its last commit that was not refused. */
 export interface LastGood {
   readonly id: string
   /** by `keyText` */

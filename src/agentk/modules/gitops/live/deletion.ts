@@ -8,7 +8,8 @@ const maxFinalizers = 10
 const maxLength = 500
 
 /**
- * What holds an object that is being deleted: what a namespace or a definition says itself, else its finalizers.
+ * Says why an object that is being deleted is still there: by its own conditions if it is a namespace or a definition, else by
+ * its finalizers.
  *
  * @param object - conditions are read where it is whole. @returns empty: nothing is known to hold it
  */

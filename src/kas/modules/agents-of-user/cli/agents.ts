@@ -9,7 +9,15 @@ import {
   UsageError,
 } from '../../../command/command.ts'
 import { endpointOf } from '../../../command/endpoint.ts'
-import { type Data, dataText, outputHints, outputOf, outputOption, outputs } from '../../../command/output.ts'
+import {
+  type Data,
+  dataText,
+  outputChoice,
+  outputHints,
+  outputOf,
+  outputOption,
+  outputs,
+} from '../../../command/output.ts'
 import { textTable } from '../../../command/text-table.ts'
 
 const usage = 'agents [--server URL --token-file FILE [--ca FILE]] [-o FORMAT]'
@@ -30,7 +38,7 @@ const help = `usage: kas ${usage}
   --server URL                        where kas is, in place of a kubeconfig
   --token-file FILE                   your token, for --server
   --ca FILE                           the authority that signed the certificate of --server, in PEM
-  -o, --output FORMAT                 ${outputs.join(', ')} (default: table)
+  -o, --output FORMAT                 ${outputChoice(outputs)}
   exit code: 0 done, 1 it failed, 2 the command line is wrong
 `
 
