@@ -37,7 +37,7 @@ const queues = {
 const key = 'p1.example.com/Queue'
 const timeoutMs = 60_000
 
-/** Its time goes eight times as fast: 60 s are 7.5 s. */
+/** Its time goes eight times as fast: 50 s are 6.3 s. */
 const speed = 8
 const fastClock: Clock = {
   now: () => systemClock.now() * speed,

@@ -1,7 +1,7 @@
 import type { Clock } from '../../../../lib/clock.ts'
 
-/** A kind that fails for so long, while others are followed, is set aside. ms */
-export const asideMs = 60_000
+/** A kind that fails for so long, while others are followed, is set aside: nobody waits for it longer than a minute. ms */
+export const asideMs = 50_000
 /** A watch that ends sooner after its begin is no success. ms */
 const settledMs = 5000
 

@@ -105,7 +105,7 @@ export class Registrations {
     return (group) => !others.has(group) && (own.has(group) || isBuiltIn(group))
   }
 
-  /** Groups that no server has answered for since a minute or longer. */
+  /** Groups that no server has answered for in `asideMs`. */
   get awayGroups(): ReadonlyMap<string, Away> {
     const now = this.#components.clock.now()
     return new Map([...this.#away()].filter(([, { since }]) => now - since >= asideMs))

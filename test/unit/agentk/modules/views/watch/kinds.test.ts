@@ -185,7 +185,7 @@ const served = (group: string, status: 'True' | 'False', at: number, name = `v1.
   },
 })
 
-t.test('an API that another server fails to answer for is named after 60 s, until it answers again', async (t) => {
+t.test('an API that another server fails to answer for is named after 50 s, until it answers again', async (t) => {
   const groups = { ...core, 'other.io': v1(resource('x', 'X')), 'new.io': [{ version: 'v1', resources: [] }] }
   const options = { follow: { exclude: ['left.io/*'] } }
   const { api, sink, clock, services, say } = await startKnown(t, groups, options)
@@ -205,7 +205,7 @@ t.test('an API that another server fails to answer for is named after 60 s, unti
   now = { ...groups, 'other.io': [{ version: 'v1', freshness: 'Stale', resources: [] }] }
   const named = () => [...sink.states].filter(([, { is }]) => is === 'aside').map(([kind]) => kind)
   t.strictSame(named(), [], 'it may be a restart')
-  await clock.pass(at + 60_000 - clock.now())
+  await clock.pass(at + 50_000 - clock.now())
   await after()
   t.strictSame(named(), ['other.io/X', 'new.io/*'], 'kinds that are known, else the group')
   const why = 'its API is not available: FailedDiscoveryCheck'
