@@ -5,11 +5,8 @@ import { promisify } from 'node:util'
 import type { ProgramName } from '../../dev/package/bundle.ts'
 
 const root = join(import.meta.dirname, '../..')
-/** The last whose replicas end their calls with HTTP/2's trailers alone, and know of no BranchMoved. */
-const older = '6e88a0d34e8d70e7d9b5784f5f0f7972483bb143'
-
-/** The last whose views have neither causes nor words for kinds. */
-export const olderViews = 'dcbe5cf33cdd035fa4f919d06219e5ec00cfdc29'
+/** The oldest version that this one works with (doc/upgrade.md). */
+const oldest = '6bc19b7254427934fd07018e6f0c5a62fecf912e'
 
 const git = (...args: string[]) => ['-C', root, ...args]
 
@@ -19,14 +16,14 @@ export function withoutOlder(commit: string): string | false {
   return status === 0 ? false : 'needs the history of the project'
 }
 
-export const withoutOlderVersion = withoutOlder(older)
+export const withoutOlderVersion = withoutOlder(oldest)
 
 /**
  * Puts the programs of an older version into `folder`: they run with the packages of this one.
  *
  * @returns what `node` runs
  */
-export async function extractOlderVersion(folder: string, commit = older): Promise<(program: ProgramName) => string> {
+export async function extractOlderVersion(folder: string, commit = oldest): Promise<(program: ProgramName) => string> {
   const archive = join(folder, 'older.tar')
   const run = promisify(execFile)
   await mkdir(folder, { recursive: true })

@@ -57,7 +57,7 @@ export class EndingNamespaces {
 
   async #ask(name: string): Promise<readonly Row[]> {
     const query = new URLSearchParams({ view: 'list', kind: 'Namespace', text: name })
-    // an older kas or agentk, or one whom the caller may not ask: then what is in it is shown alone
+    // what the caller may not ask for: then what is in the namespace is shown alone
     const answer = await this.#components
       .ask({ method: 'GET', path: `/views?${query}` })
       .then(readUpdate)

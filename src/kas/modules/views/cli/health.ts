@@ -85,8 +85,6 @@ class Gate {
         this.#waitReason = reason
         this.#say(reason)
       },
-      onWithout: (key) =>
-        this.#say(`the agent is older and does not know "${key}": it is chosen here, from its first rows`),
     })
     try {
       await withDeadline({ ms: waitMs, clock, signals: [this.#decided.signal] }, (signal) => client.run(signal))

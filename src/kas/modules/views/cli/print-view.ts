@@ -74,7 +74,6 @@ class Printing {
   #model: ShownView | undefined
   #problems: readonly string[] = []
   #lost = 'the cluster is still being listed'
-  #isOlder = false
   #hasPrintedNothing = false
   #isDone = false
   #isInterrupted = false
@@ -102,7 +101,6 @@ class Printing {
       onChange: (model, isWhole) => this.#changed(model, isWhole),
       onLost: (reason) => this.#wasLost(reason),
       onWait: (reason) => this.#waits(reason),
-      onWithout: (key) => this.#isWithout(key),
     })
     const run = (signal: AbortSignal) => client.run(signal)
     const { signal } = this.#ended
@@ -150,12 +148,9 @@ class Printing {
   }
 
   #judge(model: ShownView): void {
-    const { asked, problems, nothing } = this.#printed
+    const { asked, problems } = this.#printed
     const before = this.#problems
     const all = [...problemsOf(model, asked), ...(problems?.(model) ?? [])]
-    const isEmpty = model.children('').length === 0 && model.events.size === 0
-    if (isEmpty && all.length === 0 && this.#isOlder)
-      all.push(`${nothing}; the agent is older, and does not say whether you may list it`)
     this.#problems = all
     if (this.#screen.isFull) return
     for (const one of all) if (!before.includes(one)) this.#warn(one)
@@ -211,13 +206,6 @@ class Printing {
     const isOld = this.#model !== undefined && this.#isWatching
     // a screen of its own that is shown already says it
     if (!this.#screen.isFull || !this.#model) this.#warn(isOld ? `${reason}; what is shown may be old` : reason)
-  }
-
-  #isWithout(key: string): void {
-    this.#isOlder = true
-    const done =
-      key === 'sort' ? 'its first rows are put in order here' : 'what is shown is chosen here from its first rows'
-    this.#warn(`the agent is older and does not know "${key}": ${done}`)
   }
 
   #warn(text: string): void {

@@ -62,6 +62,12 @@ export function verdictOf({ h }: Row): ArgoWord {
   return h?.[2] ?? h?.[0] ?? ''
 }
 
+/** Rows by when their causes began, the youngest first; rows without a cause last, in the order that they have. */
+export function byOnset(rows: readonly Row[]): readonly Row[] {
+  const onset = ({ z }: Row) => z?.since ?? Number.NEGATIVE_INFINITY
+  return [...rows].sort((one, other) => onset(other) - onset(one) || 0)
+}
+
 /** What one view shows now: updates, put together. */
 export class ShownView {
   readonly rows = new Kept<Row>('rows', maxKept)
@@ -78,8 +84,6 @@ export class ShownView {
   at = 0
   /** of it, before our own clock. ms */
   ahead = 0
-  /** of the root's rows, where an older agentk cannot choose; undefined: it does so itself */
-  choose: ((row: Row) => boolean) | undefined
   /** how the root's rows are put in order here; undefined: as the agent has them */
   arrange: ((rows: readonly Row[]) => readonly Row[]) | undefined
 
@@ -115,18 +119,13 @@ export class ShownView {
 
   /** Of the root, how many have which verdict: those that are not shown are among them. */
   get counts(): Readonly<Partial<Record<ArgoWord, number>>> {
-    if (!this.choose) return this.pages.get('')?.counts ?? {}
-    const counts: Partial<Record<ArgoWord, number>> = {}
-    for (const row of this.children('')) counts[verdictOf(row)] = (counts[verdictOf(row)] ?? 0) + 1
-    return counts
+    return this.pages.get('')?.counts ?? {}
   }
 
   children(node: string): readonly Row[] {
     const order = this.pages.get(node)?.order ?? []
     const rows = order.flatMap((id) => this.rows.get(id) ?? [])
-    if (node !== '') return rows
-    const chosen = this.choose ? rows.filter(this.choose) : rows
-    return this.arrange?.(chosen) ?? chosen
+    return node === '' && this.arrange ? this.arrange(rows) : rows
   }
 
   eventsOf(node: string): readonly EventRow[] {

@@ -17,7 +17,7 @@ export async function withSource(scope: Scope | undefined, endpoint: Endpoint): 
   if (name === undefined || name.includes('/')) return scope
   const ids = await askSources(endpoint).then(
     (sources) => sources.filter((one) => one.name === name).map(({ source }) => source),
-    () => [], // an older kas, or none of the caller's business: then it is taken as it stands
+    () => [], // the caller may not ask for sources: then the name is taken as it stands
   )
   const [id, ...others] = ids
   if (others.length > 0)

@@ -8,9 +8,8 @@ import { answerFault, type FaultyAnswer, statusMessage } from '../../../command/
 import { callerText } from '../../../command/reach/caller-text.ts'
 import { connectionFault } from '../../../command/reach/connection-fault.ts'
 import { placeText, type Unreached } from '../../../command/reach/unreached.ts'
-import { type AskedView, sorted, tooLarge, unknownKey, withoutKey } from './older-agent.ts'
 import { readMessage } from './received.ts'
-import { childrenLimit, ShownView } from './shown-view.ts'
+import { byOnset, childrenLimit, ShownView } from './shown-view.ts'
 import { ViewWait } from './view-wait.ts'
 
 /** kas answers a ping of a socket that is alive. ms */
@@ -19,7 +18,7 @@ const pingMs = 15_000
 const dialMs = 15_000
 /** An update and its envelope. */
 const maxMessageBytes = 1024 * 1024
-/** RFC 6455, 7.4.1 */
+/** RFC 6455, 7.4.1: kas takes no message of this size. */
 const messageTooBig = 1009
 /** Of one view at a time. */
 const viewId = 1
@@ -35,6 +34,8 @@ export class ViewRefused extends Error {
     this.code = code
   }
 }
+
+const tooLargeText = `the query has more than ${viewsBounds.maxQueryBytes} bytes: ask for fewer objects at once`
 
 /** These pass by themselves: a replica ends, an agent connects again, another pod of it leads. */
 const passing: ReadonlySet<string> = new Set([
@@ -72,8 +73,6 @@ export interface ViewOptions {
   readonly onLost?: (reason: string) => void
   /** why there is no whole answer yet, each reason once. Default: said on stderr */
   readonly onWait?: (reason: string) => void
-  /** the agent is older, and does not know this part of the query: it is done without, as far as that can be */
-  readonly onWithout?: (key: string) => void
 }
 
 export interface ViewClientComponents {
@@ -87,7 +86,6 @@ export class ViewClient {
   readonly #endpoint: Endpoint
   readonly #options: ViewOptions
   readonly #shown = new ShownView()
-  #asked: AskedView
   #socket: WebSocket | undefined
   readonly #wait: ViewWait
   /** kas was there: from now on a lost connection is made again */
@@ -99,10 +97,9 @@ export class ViewClient {
     this.#components = components
     this.#endpoint = endpoint
     this.#options = options
-    this.#asked = { fresh: true, ...options.query }
     this.#wait = new ViewWait(endpoint, options.onWait ?? endpoint.warn)
     // the agent has the worst first then: causes are of what is not well
-    if (options.query.sort === 'since') this.#shown.arrange = (rows) => sorted(rows, 'since')
+    if (options.query.sort === 'since') this.#shown.arrange = byOnset
     this.#showChildren(options.nodes ?? [], viewsBounds.maxLimit)
   }
 
@@ -125,26 +122,12 @@ export class ViewClient {
     const enough = new AbortController()
     const ended = AbortSignal.any([signal, enough.signal])
     while (!ended.aborted) {
-      const lost = await this.#follow(() => enough.abort(), ended).catch((error: unknown) => this.#doWithout(error))
+      const lost = await this.#follow(() => enough.abort(), ended)
       if (ended.aborted) return
-      if (lost === undefined) continue
       this.#options.onLost?.(lost)
       this.#wait.lost(lost)
       await backoff.wait(ended)
     }
-  }
-
-  /** Asks an older agentk without what it does not know. @throws what it is given, where that is something else */
-  #doWithout(error: unknown): undefined {
-    const key = error instanceof ViewRefused ? unknownKey(error) : undefined
-    const less = key === undefined ? undefined : withoutKey(this.#asked, key)
-    if (!less || key === undefined) throw error
-    this.#asked = less.asked
-    const { sort } = this.#options.query
-    if (less.choose) this.#shown.choose = less.choose
-    if (key === 'sort' && sort) this.#shown.arrange = (rows) => sorted(rows, sort)
-    if (key !== 'fresh') this.#options.onWithout?.(key)
-    return undefined
   }
 
   #updated(update: Update, onEnough: () => void): void {
@@ -195,7 +178,7 @@ export class ViewClient {
     socket.on('open', () => {
       this.#socket = socket
       this.#wasReached = true
-      this.#send({ type: 'open', id: viewId, agent: this.#endpoint.agentId, ...this.#asked })
+      this.#send({ type: 'open', id: viewId, agent: this.#endpoint.agentId, fresh: true, ...this.#options.query })
       for (const [node, limit] of this.#pages) this.#send({ type: 'page', id: viewId, node, limit })
     })
     socket.on('message', (data) => {
@@ -226,8 +209,7 @@ export class ViewClient {
         .then(resolve, reject)
     })
     socket.on('close', (code, reason) => {
-      // an older kas takes less of a query
-      if (code === messageTooBig && this.#asked.objects) reject(new ViewRefused(tooLarge, ''))
+      if (code === messageTooBig) reject(new ViewRefused('MESSAGE_TOO_LARGE', tooLargeText))
       if (this.#socket !== socket) return // it was never open, and its error says why
       resolve(reason.length > 0 ? String(reason) : `the WebSocket ended with ${code}`)
     })

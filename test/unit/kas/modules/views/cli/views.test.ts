@@ -326,6 +326,19 @@ t.test('what is wrong with the command line is said', async (t) => {
   }
 })
 
+t.test('a query that is too large for kas ends with what to do, and is not sent again', async (t) => {
+  const { viewer, run } = await startViewsServer(t)
+  const { said, code } = run('get', 'po/web')
+  const one = await viewer()
+  await one.request(({ type }) => type === 'open')
+  one.close(1009)
+  t.equal(await code, 1)
+  t.equal(
+    said.stderr,
+    'kas get: the query has more than 65536 bytes: ask for fewer objects at once (MESSAGE_TOO_LARGE)\n',
+  )
+})
+
 t.test('an agent that says circles and odd words harms no terminal', async (t) => {
   const { viewer, run } = await startViewsServer(t)
   for (const format of [[], ['-o', 'json']]) {
