@@ -6,7 +6,7 @@ import { lineRules } from '../../src/kas/access-log/line-rules.ts'
 import { maxRecentBytes, maxRecentLines } from '../../src/kas/access-log/recent-lines.ts'
 import { maxStrangers } from '../../src/kas/access-log/refused-strangers.ts'
 import { defaultLineRules, lineClasses } from '../../src/kas/config/access-log.ts'
-import { askedNames } from '../../src/kas/servers/kubernetes/request/asked-identity.ts'
+import { askedNames } from '../../src/kubernetes/request/asked-identity.ts'
 
 /** doc/access-log.md names every field, event and class, with what is so by default. */
 

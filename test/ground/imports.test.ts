@@ -13,6 +13,7 @@ const rooms: Readonly<Record<string, string>> = {
   kubernetes: '',
   ring: '| hashring',
   call: 'lib',
+  'kubernetes/request': 'lib call',
   'proto/gen': '| @bufbuild/protobuf',
   'proto/wire': 'lib',
   'proto/grpc': 'lib call | @bufbuild/protobuf',
@@ -31,7 +32,7 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/agent.ts': 'call',
   'kas/config': 'lib | zod',
   'kas/observability': 'lib lib/tracing/otlp-tracing.ts kas/config | prom-client',
-  'kas/access-log': 'lib kas/config kas/servers/kubernetes/request | zod prom-client',
+  'kas/access-log': 'lib kubernetes/request kas/config | zod prom-client',
   'kas/sessions': 'lib call proto proto/gen kas/access-log kas/peers | @bufbuild/protobuf',
   'kas/memory': 'lib call proto/grpc | prom-client',
   'kas/tunnels': 'lib call ring proto proto/wire proto/grpc membership kas/agent.ts kas/memory',
@@ -55,17 +56,17 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/servers/replicas': 'lib call proto/grpc kas/config kas/memory kas/peers kas/servers kas/tunnels | prom-client',
   'kas/servers/ops-socket':
     'lib call proto/decode.ts proto/gen proto/http membership kas/access-log kas/module.ts kas/peers kas/servers kas/sessions kas/tunnels | @bufbuild/protobuf',
-  'kas/servers/kubernetes/request': 'lib call proto/http',
+  'kas/servers/kubernetes/request': 'lib kubernetes/request proto/http',
   'kas/servers/kubernetes/response': 'lib proto/http proto/wire | negotiator',
   'kas/servers/kubernetes/http':
     'lib call proto/http kas/servers kas/servers/addresses kas/servers/kubernetes/request kas/servers/kubernetes/response | prom-client',
   'kas/servers/kubernetes/authorization':
-    'lib call proto/http kas/access-log kas/directory kas/sessions kas/servers/kubernetes/request',
+    'lib kubernetes/request call proto/http kas/access-log kas/directory kas/sessions kas/servers/kubernetes/request',
   'kas/servers/kubernetes/websocket': 'lib call proto/http kas/servers/kubernetes/http | ws',
   'kas/servers/kubernetes/watch':
-    'lib kubernetes call proto/http proto/wire kas/access-log kas/config kas/directory kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/authorization kas/servers/kubernetes/websocket | ws jose',
+    'lib kubernetes kubernetes/request call proto/http proto/wire kas/access-log kas/config kas/directory kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/authorization kas/servers/kubernetes/websocket | ws jose',
   'kas/servers/kubernetes':
-    'lib call proto/http proto/wire membership kas/access-log kas/module.ts kas/config kas/directory kas/memory kas/peers kas/sessions kas/tunnels kas/servers kas/servers/addresses kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/authorization kas/servers/kubernetes/websocket kas/servers/kubernetes/watch',
+    'lib kubernetes/request call proto/http proto/wire membership kas/access-log kas/module.ts kas/config kas/directory kas/memory kas/peers kas/sessions kas/tunnels kas/servers kas/servers/addresses kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/authorization kas/servers/kubernetes/websocket kas/servers/kubernetes/watch',
   'kas/modules/*/cli': 'lib kubernetes proto kas/command | ws yaml zod',
   'kas/modules/*':
     'lib call proto proto/decode.ts proto/gen proto/gitops proto/views proto/wire proto/grpc proto/http membership kas/agent.ts kas/module.ts kas/agent-config kas/directory kas/peers kas/repositories | @bufbuild/protobuf prom-client',

@@ -1,7 +1,7 @@
 import * as z from 'zod'
+import { askedNames } from '../../kubernetes/request/asked-identity.ts'
 import { printableJson } from '../../lib/printable.ts'
 import { lineClasses } from '../config/access-log.ts'
-import { askedNames } from '../servers/kubernetes/request/asked-identity.ts'
 
 /** What a line of the access log says: doc/access-log.md has a row for each field. */
 

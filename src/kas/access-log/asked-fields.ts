@@ -1,6 +1,6 @@
-import { firstOf } from '../servers/kubernetes/request/asked-stream.ts'
-import { isActing, type RequestInfo } from '../servers/kubernetes/request/request-info.ts'
-import type { Target } from '../servers/kubernetes/request/target.ts'
+import { firstOf } from '../../kubernetes/request/asked-stream.ts'
+import { isActing, type RequestInfo } from '../../kubernetes/request/request-info.ts'
+import type { Target } from '../../kubernetes/request/target.ts'
 import { type AccessLine, bounds, cut } from './access-line.ts'
 
 export type Asked = Pick<Target, 'path' | 'query'>

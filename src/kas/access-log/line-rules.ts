@@ -1,5 +1,5 @@
+import type { RequestInfo } from '../../kubernetes/request/request-info.ts'
 import type { LineClass, LineRule } from '../config/access-log.ts'
-import type { RequestInfo } from '../servers/kubernetes/request/request-info.ts'
 import { isNamedUser } from './named-user.ts'
 
 /** What rules are about. */

@@ -1,6 +1,8 @@
 import type { AgentId, Forward, Reply } from '../../../call/call.ts'
 import type { Caller } from '../../../call/caller.ts'
 import { safetyOf } from '../../../call/safety.ts'
+import { askedStream } from '../../../kubernetes/request/asked-stream.ts'
+import { parseTarget, type Target, wholeTarget } from '../../../kubernetes/request/target.ts'
 import { type Clock, monotonicClock, systemClock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
@@ -34,7 +36,6 @@ import { OwnEndpoints } from './own-endpoints.ts'
 import { Progress } from './progress.ts'
 import { proxyUsage } from './proxy-usage.ts'
 import { Relay } from './relay.ts'
-import { askedStream } from './request/asked-stream.ts'
 import { namesCaller, readAuthorization } from './request/bearer-protocol.ts'
 import { isSentToGitlab } from './request/passed-cookies.ts'
 import {
@@ -45,7 +46,6 @@ import {
   type RequestHead,
   readRequestHead,
 } from './request/request-head.ts'
-import { parseTarget, type Target, wholeTarget } from './request/target.ts'
 import { originHeaders, preflightHeaders } from './response/cors.ts'
 import type { ResponseRules } from './response/response-head.ts'
 import { tokenEndWarning } from './response/token-end-warning.ts'

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { Call } from '../../../call/call.ts'
+import type { Target } from '../../../kubernetes/request/target.ts'
 import type { Impersonation } from '../../../proto/http/http-message.ts'
 import { encodeHttpRequest } from '../../../proto/http/http-over-grpc.ts'
 import { encodeQuery } from '../../../proto/http/request-url.ts'
@@ -7,7 +8,6 @@ import { auditIdHeader } from '../../access-log/call-record.ts'
 import type { Exchange } from './http/exchange.ts'
 import { bodilessMessages, bodyMessages, upgradeMessages } from './http/request-messages.ts'
 import { add, type RequestHead } from './request/request-head.ts'
-import type { Target } from './request/target.ts'
 
 export interface SentHeadOptions {
   readonly impersonation: Impersonation | undefined

@@ -1,3 +1,4 @@
+import type { Target } from '../../../kubernetes/request/target.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { networkOf } from '../../../lib/host-port.ts'
@@ -12,7 +13,6 @@ import type { Exchange } from './http/exchange.ts'
 import type { KubernetesLimits } from './http/kubernetes-limits.ts'
 import type { RequestOutcome } from './http/metrics.ts'
 import type { RequestHead } from './request/request-head.ts'
-import type { Target } from './request/target.ts'
 import { checkMethod, contentHeaders } from './response/own-answer.ts'
 
 export interface SignedEndpointsComponents {

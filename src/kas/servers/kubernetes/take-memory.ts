@@ -1,12 +1,11 @@
 import { type Caller, payerOf } from '../../../call/caller.ts'
+import type { Target } from '../../../kubernetes/request/target.ts'
 import type { KasError } from '../../../lib/errors.ts'
 import type { ReplicaMemory } from '../../memory/replica-memory.ts'
 import type { Authorized } from './authorization/authorize.ts'
 import type { Credentials } from './authorization/credentials.ts'
 import { CallMemory, headBytes } from './http/call-memory.ts'
-
 import type { Exchange } from './http/exchange.ts'
-import type { Target } from './request/target.ts'
 
 interface LetIn {
   readonly exchange: Exchange

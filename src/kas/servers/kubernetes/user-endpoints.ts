@@ -1,3 +1,4 @@
+import type { Target } from '../../../kubernetes/request/target.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { abortable } from '../../../lib/signals.ts'
 import type { CallRecord } from '../../access-log/call-record.ts'
@@ -8,7 +9,6 @@ import type { Exchange } from './http/exchange.ts'
 import type { KubernetesLimits } from './http/kubernetes-limits.ts'
 import type { RequestOutcome } from './http/metrics.ts'
 import type { RequestHead } from './request/request-head.ts'
-import type { Target } from './request/target.ts'
 import { type ContentHead, checkBodiless, checkMethod, contentHeaders } from './response/own-answer.ts'
 
 export interface UserEndpointsComponents {

@@ -1,8 +1,8 @@
 import t from 'tap'
 import type { AgentId } from '../../../../src/call/call.ts'
 import { CallRecord } from '../../../../src/kas/access-log/call-record.ts'
-import { askedStream } from '../../../../src/kas/servers/kubernetes/request/asked-stream.ts'
-import { parseTarget } from '../../../../src/kas/servers/kubernetes/request/target.ts'
+import { askedStream } from '../../../../src/kubernetes/request/asked-stream.ts'
+import { parseTarget } from '../../../../src/kubernetes/request/target.ts'
 import { AccessLines } from '../../../support/access-lines.ts'
 import { Seeded } from '../../../support/seeded.ts'
 

@@ -1,8 +1,8 @@
 import { type AgentId, maxAgentId, parseAgentId } from '../../../../call/call.ts'
+import type { Target } from '../../../../kubernetes/request/target.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import type { UserCredential } from '../../../directory/directory.ts'
 import type { RequestHead } from '../request/request-head.ts'
-import type { Target } from '../request/target.ts'
 
 /** Who calls, as the request says it: nothing is checked but the form. */
 export type Credentials =

@@ -1,9 +1,9 @@
 import type { IncomingMessage } from 'node:http'
+import { askedName, askedNames, isImpersonationHeader } from '../../../../kubernetes/request/asked-identity.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import { hopByHopHeaders, namedByConnection } from '../../../../proto/http/hop-by-hop.ts'
 import type { Headers } from '../../../../proto/http/http-message.ts'
 import { canonicalHeaderName } from '../../../../proto/http/http-over-grpc.ts'
-import { askedName, askedNames, isImpersonationHeader } from './asked-identity.ts'
 import { passedCookies } from './passed-cookies.ts'
 
 /**

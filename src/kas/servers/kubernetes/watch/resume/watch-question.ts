@@ -1,7 +1,7 @@
 import type { Safety } from '../../../../../call/call.ts'
-import { askedStream, firstOf, isTrue } from '../../request/asked-stream.ts'
+import { askedStream, firstOf, isTrue } from '../../../../../kubernetes/request/asked-stream.ts'
+import type { Target } from '../../../../../kubernetes/request/target.ts'
 import type { RequestHead } from '../../request/request-head.ts'
-import type { Target } from '../../request/target.ts'
 import type { WatchStart } from './watch-position.ts'
 
 type Query = Target['query']

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { parseTarget } from '../../../../../../src/kas/servers/kubernetes/request/target.ts'
 import { relativeLocation } from '../../../../../../src/kas/servers/kubernetes/response/relative-location.ts'
+import { parseTarget } from '../../../../../../src/kubernetes/request/target.ts'
 
 /** A browser resolves what is answered; so each case is judged by where it leads to. */
 

@@ -1,6 +1,5 @@
-import { KasError } from '../../../../lib/errors.ts'
+import { KasError } from '../../lib/errors.ts'
 import { type LongQuery, ownNames, type Query, readLongQuery } from './long-query.ts'
-import type { RequestHead } from './request-head.ts'
 
 /**
  * What a request line asks for, in the form in which it goes to the agent (doc/reference/tunnel-protocol.md 1.3 and
@@ -50,7 +49,11 @@ const dotSegment = /(?:^|[/\\])\.\.?(?:[/\\]|$)/
  * @param head - with an Authorization header a document of `/openapi/v3` is found without the prefix
  * @throws KasError PREFIX_MISSING, BAD_REQUEST
  */
-export function parseTarget(target: string, prefix: string, head?: Pick<RequestHead, 'authorization'>): Target {
+export function parseTarget(
+  target: string,
+  prefix: string,
+  head?: { readonly authorization: readonly string[] },
+): Target {
   const local = target.charCodeAt(0) === slash ? target : fromAbsoluteForm(target)
   if (local.includes('#')) throw bad('the target has a fragment')
   const mark = local.indexOf('?')

@@ -1,4 +1,4 @@
-import { extraEntry, groupEntry, userEntry } from '../../../../lib/impersonated-names.ts'
+import { extraEntry, groupEntry, userEntry } from '../../lib/impersonated-names.ts'
 
 /** Kept of one request: a caller chooses names and their number. Characters are of one name. */
 export const askedNames = { count: 10, characters: 256 } as const

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { askedStream } from '../../../../../../src/kas/servers/kubernetes/request/asked-stream.ts'
+import { askedStream } from '../../../../src/kubernetes/request/asked-stream.ts'
 
 const asked = (path: string, query: Record<string, string> = {}, method = 'GET') =>
   askedStream(method, { path, query: Object.entries(query).map(([name, value]) => [name, [value]]) })

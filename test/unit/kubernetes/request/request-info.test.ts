@@ -1,5 +1,5 @@
 import t from 'tap'
-import { isActing, requestInfo } from '../../../../../../src/kas/servers/kubernetes/request/request-info.ts'
+import { isActing, requestInfo } from '../../../../src/kubernetes/request/request-info.ts'
 
 const info = (method: string, url: string) => {
   const { pathname, searchParams } = new URL(url, 'http://cluster')

@@ -1,4 +1,4 @@
-import { actingSubresources } from '../../../../call/safety.ts'
+import { actingSubresources } from '../../call/safety.ts'
 import { firstOf, isTrue } from './asked-stream.ts'
 import type { Target } from './target.ts'
 

@@ -1,9 +1,5 @@
 import t from 'tap'
-import {
-  maxStrangerParameters,
-  parseTarget,
-  wholeTarget,
-} from '../../../../../../src/kas/servers/kubernetes/request/target.ts'
+import { maxStrangerParameters, parseTarget, wholeTarget } from '../../../../src/kubernetes/request/target.ts'
 
 const parse = (target: string, prefix = '/') => parseTarget(target, prefix)
 const nothing = { query: [], rawQuery: '', agentIds: [], csrfTokens: [], wantsToken: false }

@@ -1,4 +1,4 @@
-import { KasError } from '../../../../lib/errors.ts'
+import { KasError } from '../../lib/errors.ts'
 
 /** A query of very many parameters, such as the words of a long command: built once its caller is known. */
 
