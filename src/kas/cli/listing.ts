@@ -2,12 +2,21 @@ import type { Clock } from '../../lib/clock.ts'
 import { printable } from '../../lib/printable.ts'
 import { endsSoon } from '../../lib/token-end.ts'
 import { required, textOption } from '../command/command.ts'
-import { type Data, dataText, outputHints, outputOf, outputOption, outputs } from '../command/output.ts'
+import {
+  type Data,
+  dataText,
+  type OutputKind,
+  outputHints,
+  outputOf,
+  outputOption,
+  outputs,
+} from '../command/output.ts'
 import { textTable } from '../command/text-table.ts'
 import type { DirectoryContents } from '../directory/file/directory-contents.ts'
 import type { DirectoryTree } from '../directory/file/directory-schema.ts'
 import type { CliContext, DirectoryCommand } from './directory-command.ts'
 import type { DirectoryDocument, OwnedToken } from './directory-document.ts'
+import type { Agent, AgentList, Token, TokenDescription, TokenList, User, UserList } from './directory-output-kinds.ts'
 import { agentNamed, projectNamed, userNamed } from './named-entries.ts'
 import { hashOf, shortHash } from './short-hash.ts'
 import { hashFrom, tokenBeginning } from './token.ts'
@@ -43,7 +52,7 @@ export const agentList: DirectoryCommand = {
       return `${tableOr('no agents', [['ID', 'AGENT', 'PROJECT', 'TOKENS'], ...rows])}${ending}`
     }
     const names = agents.map(({ name }) => nameOf('agent', name))
-    return await print(values, { kind: 'AgentList', fields: { items: agents }, names, table })
+    return await print<AgentList>(values, { kind: 'AgentList', fields: { items: agents }, names, table })
   },
 }
 
@@ -65,7 +74,7 @@ export const agentShow: DirectoryCommand = {
       const lines = [`agent ${name}, id ${id}, of ${fields.project}`, ...reads.map((path) => `reads ${path}`)]
       return `${linesOf(lines)}\n${tokenTable(tokens, clock)}`
     }
-    return await print(values, { kind: 'Agent', fields, names: [nameOf('agent', name)], table })
+    return await print<Agent>(values, { kind: 'Agent', fields, names: [nameOf('agent', name)], table })
   },
 }
 
@@ -93,7 +102,7 @@ export const userList: DirectoryCommand = {
       return `${tableOr('no users', [['ID', 'USER', 'TOKENS', 'ROLES'], ...rows])}${ending}`
     }
     const names = users.map(({ name }) => nameOf('user', name))
-    return await print(values, { kind: 'UserList', fields: { items: users }, names, table })
+    return await print<UserList>(values, { kind: 'UserList', fields: { items: users }, names, table })
   },
 }
 
@@ -114,7 +123,7 @@ export const userShow: DirectoryCommand = {
       const lines = [`user ${user.username}, id ${user.id}`, ...roles.map((role) => `role ${role}`)]
       return `${linesOf(lines)}\n${tokenTable(tokens, clock)}`
     }
-    return await print(values, { kind: 'User', fields, names: [nameOf('user', user.username)], table })
+    return await print<User>(values, { kind: 'User', fields, names: [nameOf('user', user.username)], table })
   },
 }
 
@@ -129,7 +138,8 @@ export const tokenList: DirectoryCommand = {
     const tokens = tokensOf(context.directory, ownerOption(context))
     const table = () => tokenTable(tokens, context.clock)
     const names = tokens.map(({ token }) => nameOf('token', shortHash(token)))
-    return await print(context.values, { kind: 'TokenList', fields: { items: tokens.map(tokenFields) }, names, table })
+    const fields = { items: tokens.map(tokenFields) }
+    return await print<TokenList>(context.values, { kind: 'TokenList', fields, names, table })
   },
 }
 
@@ -143,7 +153,7 @@ export const tokenShow: DirectoryCommand = {
   async run({ values, positionals, directory, io, clock }) {
     const token = tokenBeginning(directory, await hashFrom(positionals[0], io.stdin))
     const names = [nameOf('token', shortHash(token.token))]
-    return await print(values, {
+    return await print<Token>(values, {
       kind: 'Token',
       fields: tokenFields(token),
       names,
@@ -174,7 +184,7 @@ function tokensOf(directory: DirectoryDocument, wanted: (token: OfOwner) => bool
     .filter((each) => wanted({ kind: each.kind, ownerId: each.kind === 'job' ? undefined : each.ownerId }))
 }
 
-function tokenFields(each: OwnedToken) {
+function tokenFields(each: OwnedToken): TokenDescription {
   const { kind: ownerKind, owner, token } = each
   const { expires } = token
   const name = each.kind === 'job' ? undefined : each.token.name
@@ -223,4 +233,5 @@ function linesOf(lines: readonly string[]): string {
 
 const nameOf = (kind: string, name: string) => printable(`${kind}/${name}`)
 
-const print = (values: CliContext['values'], data: Data) => dataText(data, outputOf(values, outputs))
+const print = <Kind extends OutputKind>(values: CliContext['values'], data: Data<Kind>) =>
+  dataText(data, outputOf(values, outputs))

@@ -1,7 +1,9 @@
 import { printable } from '../../lib/printable.ts'
 import { required, textOption } from '../command/command.ts'
+import type { Data } from '../command/output.ts'
 import { textTable } from '../command/text-table.ts'
 import type { RouteReport } from '../servers/ops-socket/route-report.ts'
+import type { Route } from './replica-output-kinds.ts'
 import { agentOption, statusCommand } from './status-command.ts'
 
 /** `kas route` */
@@ -18,9 +20,9 @@ export const route = statusCommand({
     if (method !== undefined) query.set('method', method)
     return `/route?${query}`
   },
-  data(answer) {
-    const { agentId, method, entry, rank, own, ways, verdict, by, why } = answer as RouteReport
-    const fields = { agentId, method, entry, verdict, by, why, own, ways, rank }
+  data(answer): Data<Route> {
+    const { agentId, method, entry, rank, own, ways, verdict, by, why: reason } = answer as RouteReport
+    const fields = { agentId, method, entry, verdict, by, reason, own, ways, rank }
     return { kind: 'Route', fields, table: () => tableOf(answer as RouteReport) }
   },
 })

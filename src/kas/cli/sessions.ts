@@ -14,6 +14,7 @@ import { textTable } from '../command/text-table.ts'
 import type { EndedReport, SessionsReport } from '../sessions/replica-sessions.ts'
 import type { SessionReport } from '../sessions/session-table.ts'
 import { callerText, whatText } from './log.ts'
+import type { EndedSessions, SessionDescription, SessionList } from './replica-output-kinds.ts'
 import { agentOption, ask, reportOf, socketOf, socketOptions, statusOutputs, statusUsage } from './status-command.ts'
 
 const usage =
@@ -93,15 +94,15 @@ async function print<R extends SessionsReport | EndedReport>(
   return 1
 }
 
-function endedData(report: EndedReport): Data {
+function endedData(report: EndedReport): Data<EndedSessions> {
   const { replicas, unreached } = report
   return { kind: 'EndedSessions', fields: { replicas, unreached }, table: () => endedText(report) }
 }
 
-function sessionsData(report: SessionsReport, now: number): Data {
+function sessionsData(report: SessionsReport, now: number): Data<SessionList> {
   const { replicas, unreached } = report
   const items = replicas.flatMap(({ name: replica, sessions: all }) =>
-    all.map((each) => ({ replica, ...(camelCased(each) as object) })),
+    all.map((each) => ({ replica, ...(camelCased(each) as Omit<SessionDescription, 'replica'>) })),
   )
   const total = replicas.reduce((sum, each) => sum + each.total, 0)
   return { kind: 'SessionList', fields: { items, total, unreached }, table: () => sessionsText(report, now) }

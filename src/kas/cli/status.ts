@@ -1,4 +1,5 @@
 import { printable } from '../../lib/printable.ts'
+import type { Data } from '../command/output.ts'
 import { textTable } from '../command/text-table.ts'
 import type {
   AgentReport,
@@ -6,6 +7,7 @@ import type {
   RefusedCallerReport,
   StatusReport,
 } from '../servers/ops-socket/status-report.ts'
+import type { Status } from './replica-output-kinds.ts'
 import { agentOption, statusCommand } from './status-command.ts'
 
 const columns = `columns of replicas:
@@ -38,14 +40,15 @@ ${columns}`,
     const agent = agentOption(values)
     return agent === undefined ? '/status' : `/status?agent=${agent}`
   },
-  data: (answer) => ({
+  data: (answer): Data<Status> => ({
     kind: 'Status',
     fields: fieldsOf(answer as StatusReport),
     table: () => textOf(answer as StatusReport),
   }),
 })
 
-function fieldsOf({ replica, members, agents, agentCount, refusedCallers = [], modules }: StatusReport) {
+function fieldsOf(report: StatusReport): Data<Status>['fields'] {
+  const { replica, members, agents, agentCount, refusedCallers = [], modules } = report
   return {
     replica,
     members,
@@ -54,7 +57,12 @@ function fieldsOf({ replica, members, agents, agentCount, refusedCallers = [], m
       entries: entries?.map((entry) => ({ ...entry, since: timeText(entry.since) })),
     })),
     agentCount,
-    refusedCallers: refusedCallers.map((caller) => ({ ...caller, lastAt: timeText(caller.lastAt) })),
+    refusedCallers: refusedCallers.map(({ held: tunnels, living: allTunnels, lastAt, ...caller }) => ({
+      ...caller,
+      tunnels,
+      allTunnels,
+      lastAt: timeText(lastAt),
+    })),
     modules,
   }
 }

@@ -31,12 +31,37 @@ export function outputOf({ output }: CliValues, allowed: readonly Output[]): Out
   return found
 }
 
+/**
+ * What programs read, each kind an interface in a file `output-kinds.ts`. Names are in camelCase and whole words, and
+ * what is not known is absent. `npm run output` writes doc/reference/output.md from these interfaces.
+ */
+export interface OutputKind<Name extends string = string> {
+  /** version of the format */
+  readonly apiVersion: 'kas/v1'
+  /** what this is */
+  readonly kind: Name
+}
+
+/**
+ * Time as RFC 3339 has it, in UTC.
+ *
+ * @format date-time
+ */
+export type Time = string
+
+/**
+ * Whole number from 0.
+ *
+ * @asType integer
+ * @minimum 0
+ */
+export type Count = number
+
 /** The data of a command, for people and for programs. */
-export interface Data {
-  /** of what programs read: `AgentList`, `Agent` */
-  readonly kind: string
-  /** beside `kind`, what programs read: names in camelCase, times as RFC 3339 has them; what is not known is absent */
-  readonly fields: Readonly<Record<string, unknown>>
+export interface Data<Kind extends OutputKind = OutputKind> {
+  readonly kind: Kind['kind']
+  /** what stands beside `apiVersion` and `kind` */
+  readonly fields: Omit<Kind, keyof OutputKind>
   /** one a line, as `agent/NAME`; absent: nothing has a name */
   readonly names?: readonly string[]
   /** for people, with its end */

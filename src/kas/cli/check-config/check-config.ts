@@ -9,7 +9,7 @@ import {
   textOption,
   UsageError,
 } from '../../command/command.ts'
-import { dataText, outputHelp, outputOf, outputOption } from '../../command/output.ts'
+import { type Data, dataText, outputHelp, outputOf, outputOption } from '../../command/output.ts'
 import {
   agentFiles,
   type CheckedFile,
@@ -20,6 +20,7 @@ import {
   type WithoutEffect,
 } from './checked-file.ts'
 import { unreadReason } from './named-files.ts'
+import type { ConfigurationReport, FileReport } from './output-kinds.ts'
 
 const usage =
   'check-config [--configuration-file FILE] [--directory FILE] [--agent-file FILE]... [--files] [--strict] [-o FORMAT]'
@@ -77,7 +78,8 @@ async function run(args: readonly string[], { io, clock }: CommandContext): Prom
     problems.length === 0 && !(isStrict && withoutEffect.length > 0) && !(needsFiles && unchecked.length > 0)
   const table = () => files.map((one) => textOf(one, isUsable(one))).join('')
   const fields = { files: files.map(fieldsOf(isUsable)) }
-  io.stdout.write(await dataText({ kind: 'ConfigurationReport', fields, table }, output))
+  const data: Data<ConfigurationReport> = { kind: 'ConfigurationReport', fields, table }
+  io.stdout.write(await dataText(data, output))
   return files.every(isUsable) ? 0 : 1
 }
 
@@ -103,15 +105,17 @@ async function checkedFiles(
   return [...(kas ? [kas.checked] : []), ...directory, ...agent]
 }
 
-const fieldsOf = (isUsable: (one: CheckedFile) => boolean) => (one: CheckedFile) => ({
-  file: one.file,
-  kind: one.kind,
-  usable: isUsable(one),
-  problems: one.problems,
-  withoutEffect: one.withoutEffect,
-  notes: one.notes,
-  unchecked: one.unchecked,
-})
+const fieldsOf =
+  (isUsable: (one: CheckedFile) => boolean) =>
+  (one: CheckedFile): FileReport => ({
+    file: one.file,
+    kind: one.kind,
+    usable: isUsable(one),
+    problems: one.problems,
+    withoutEffect: one.withoutEffect.map(({ kind, key, hint, line }) => ({ kind, key, hint, line })),
+    notes: one.notes,
+    unchecked: one.unchecked,
+  })
 
 function textOf(one: CheckedFile, isUsable: boolean): string {
   const { withoutEffect, unchecked } = one

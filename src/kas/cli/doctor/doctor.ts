@@ -18,7 +18,7 @@ import {
   textOption,
   UsageError,
 } from '../../command/command.ts'
-import { dataText, outputHelp, outputOf, outputOption } from '../../command/output.ts'
+import { type Data, dataText, outputHelp, outputOf, outputOption } from '../../command/output.ts'
 import { loadKasConfig } from '../../config/kas-config.ts'
 import type { KasConfig } from '../../config/kas-schema.ts'
 import { checkCertificates } from './certificates.ts'
@@ -27,6 +27,7 @@ import { checkGitlab } from './gitlab.ts'
 import { checkKubernetes } from './kubernetes.ts'
 import { checkListen } from './listen.ts'
 import { withOrigins } from './origin.ts'
+import type { DoctorReport } from './output-kinds.ts'
 import { checkReplicas } from './replicas.ts'
 import { checkSecrets } from './secrets.ts'
 import { checkDirectory, checkDiscovery, checkGit } from './surroundings.ts'
@@ -96,7 +97,8 @@ async function run(args: readonly string[], { io, clock }: CommandContext): Prom
   const asked = { io, clock, isPre: values.pre ?? false, token, front }
   const findings = boundedFindings(await findingsOf(file, asked))
   const failures = failuresOf(findings)
-  const data = { kind: 'DoctorReport', fields: { findings, failures }, table: () => findingsText(findings) }
+  const table = () => findingsText(findings)
+  const data: Data<DoctorReport> = { kind: 'DoctorReport', fields: { findings, failures }, table }
   io.stdout.write(await dataText(data, output))
   return failures > 0 ? 1 : 0
 }

@@ -19,6 +19,7 @@ import {
   outputs,
 } from '../../../command/output.ts'
 import { textTable } from '../../../command/text-table.ts'
+import type { ReachableAgentList } from './output-kinds.ts'
 
 const usage = 'agents [--server URL --token-file FILE [--ca FILE]] [-o FORMAT]'
 
@@ -71,7 +72,7 @@ async function endpoint(values: CliValues, context: CommandContext) {
   return await endpointAt(server, await tokenFrom(file), { ...context, values })
 }
 
-function dataOf(answer: AgentsOfUser): Data {
+function dataOf(answer: AgentsOfUser): Data<ReachableAgentList> {
   const { user, unread, agents: all } = answer
   const items = all.map(({ id, name, project, pods, connected }) => ({ id, name, project, pods, connected }))
   const names = items.map(({ name }) => printable(`agent/${name}`))

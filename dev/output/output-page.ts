@@ -1,0 +1,71 @@
+import { commandsOf, kindOf, nameOfRef, type OutputSchema, type Schema } from './output-schema.ts'
+
+/** doc/reference/output.md, as the schema makes it. */
+export function outputPage({ definitions }: OutputSchema): string {
+  const all = Object.entries(definitions)
+  const kinds = all.filter(([, schema]) => kindOf(schema) !== undefined)
+  const parts = all.filter(([, schema]) => schema.properties && kindOf(schema) === undefined)
+  const section = ([name, schema]: [string, Schema]) => sectionText(name, schema, definitions)
+  return `${introduction}
+${commandTable(kinds)}
+## Kinds
+
+${kinds.map(section).join('\n')}
+## Parts of kinds
+
+${parts.map(section).join('\n')}`
+}
+
+const introduction = `# What commands print for programs
+
+\`-o json\` and \`-o yaml\` print one object, which has \`apiVersion\`, now \`kas/v1\`, and \`kind\`. Tables are for people and may change.
+
+- Names are in camelCase. Times are in RFC 3339, in UTC.
+- An absent key means that the value is unknown or that there is none. The tables mark such keys as optional.
+- No other key is printed: [output.schema.json](output.schema.json) is a JSON schema of all kinds.
+
+\`npm run output\` writes this page from the types that the commands print.
+`
+
+function commandTable(kinds: readonly [string, Schema][]): string {
+  const rows = kinds.flatMap(([name, schema]) =>
+    commandsOf(schema).map((one) => `| \`${one}\` | [${name}](#${name.toLowerCase()}) |\n`),
+  )
+  return `| Command | Kind |\n|---|---|\n${rows.sort().join('')}`
+}
+
+/** Keys of each kind, which the introduction has. */
+const everywhere: ReadonlySet<string> = new Set(['apiVersion', 'kind'])
+
+function sectionText(name: string, schema: Schema, definitions: OutputSchema['definitions']): string {
+  const { description = '', properties = {}, required = [] } = schema
+  const commands = commandsOf(schema).map((one) => `\`${one}\``)
+  const printed = commands.length > 0 ? ` Printed by ${commands.join(', ')}.` : ''
+  const own = Object.entries(properties).filter(([key]) => commands.length === 0 || !everywhere.has(key))
+  const rows = own.map(([key, property]) => {
+    const optional = required.includes(key) ? '' : 'optional'
+    return line(`\`${key}\``, typeText(property, definitions), optional, property.description ?? '')
+  })
+  return `### ${name}\n\n${description}${printed}\n\n| Key | Type | | Meaning |\n|---|---|---|---|\n${rows.join('')}`
+}
+
+const line = (...cells: string[]) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |\n`
+
+function typeText(schema: Schema, definitions: OutputSchema['definitions']): string {
+  const { type, enum: words, items, anyOf, additionalProperties } = schema
+  if (schema.$ref !== undefined) return refText(nameOfRef(schema), definitions)
+  if (schema.const !== undefined) return `\`${String(schema.const)}\``
+  if (words) return words.map((one) => `\`${String(one)}\``).join(', ')
+  if (anyOf) return anyOf.map((one) => typeText(one, definitions)).join(' or ')
+  if (items) return `list of ${typeText(items, definitions)}`
+  if (typeof additionalProperties === 'object') return `map to ${typeText(additionalProperties, definitions)}`
+  return [type ?? 'any'].flat().join(' or ')
+}
+
+/** Types with keys have a section; others are said where they stand. */
+function refText(name: string, definitions: OutputSchema['definitions']): string {
+  const schema = definitions[name] ?? {}
+  if (schema.properties) return `[${name}](#${name.toLowerCase()})`
+  if (schema.format === 'date-time') return 'time'
+  return typeText(schema, definitions)
+}

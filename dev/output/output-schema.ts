@@ -1,0 +1,91 @@
+import { join } from 'node:path'
+import { createGenerator } from 'ts-json-schema-generator'
+
+/** One JSON schema of all kinds that commands print with `-o json`, made from the interfaces in `*output-kinds.ts`. */
+
+/** Of a type: as the interfaces need it. */
+export interface Schema {
+  readonly $ref?: string
+  readonly type?: string | readonly string[]
+  readonly const?: unknown
+  readonly enum?: readonly unknown[]
+  readonly anyOf?: readonly Schema[]
+  readonly items?: Schema
+  readonly format?: string
+  readonly properties?: Readonly<Record<string, Schema>>
+  readonly required?: readonly string[]
+  readonly additionalProperties?: boolean | Schema
+  readonly description?: string
+  /** of a kind: commands that print it, with a comma between them */
+  readonly command?: string
+}
+
+export interface OutputSchema {
+  readonly $schema: string
+  /** any of the kinds */
+  readonly anyOf: readonly Schema[]
+  /** kinds, and types of which they consist, by name */
+  readonly definitions: Readonly<Record<string, Schema>>
+}
+
+const startOfRef = '#/definitions/'
+
+/** The commands that print a kind. */
+export function commandsOf({ command = '' }: Schema): string[] {
+  return command.split(/\s*,\s*/).filter(Boolean)
+}
+
+export function nameOfRef({ $ref = '' }: Schema): string {
+  return $ref.slice(startOfRef.length)
+}
+
+/** The name of the kind that a type is; undefined: it is a part of others. */
+export function kindOf(schema: Schema | undefined): string | undefined {
+  const { apiVersion, kind } = schema?.properties ?? {}
+  return apiVersion?.const === 'kas/v1' ? String(kind?.const) : undefined
+}
+
+/**
+ * Kinds are closed: a key that the interface does not have is a fault.
+ *
+ * @param root - folder of the project
+ * @throws Error: a kind names no command, or a key has no comment
+ */
+export function outputSchema(root: string): OutputSchema {
+  const made = createGenerator({
+    path: join(root, 'src/kas/**/*output-kinds.ts'),
+    tsconfig: join(root, 'tsconfig.json'),
+    type: '*',
+    additionalProperties: false,
+    encodeRefs: false,
+    skipTypeCheck: true,
+    sortProps: false,
+    extraTags: ['command'],
+  }).createSchema('*')
+  const all = made.definitions as Readonly<Record<string, Schema>>
+  const names = Object.keys(all)
+    .filter((name) => !name.startsWith('OutputKind'))
+    .sort()
+  const definitions = Object.fromEntries(names.map((name) => [name, all[name] ?? {}]))
+  const faults = names.flatMap((name) => faultsOf(name, definitions[name] ?? {}))
+  if (faults.length > 0) throw new Error(faults.join('\n'))
+  const kinds = names.filter((name) => kindOf(definitions[name]) !== undefined)
+  return {
+    $schema: 'http://json-schema.org/draft-07/schema#',
+    anyOf: kinds.map((name) => ({ $ref: `${startOfRef}${name}` })),
+    definitions,
+  }
+}
+
+function faultsOf(name: string, schema: Schema): string[] {
+  const kind = kindOf(schema)
+  const faults: string[] = []
+  if (!schema.description) faults.push(`${name}: no comment`)
+  if (kind !== undefined && kind !== name) faults.push(`${name}: its kind is ${kind}`)
+  if (kind !== undefined && !schema.command) faults.push(`${name}: no @command says what prints it`)
+  if (schema.properties && schema.additionalProperties !== false) faults.push(`${name}: it is not closed`)
+  for (const [key, { description }] of Object.entries(schema.properties ?? {})) {
+    if (!description) faults.push(`${name}.${key}: no comment`)
+  }
+  return faults
+}
