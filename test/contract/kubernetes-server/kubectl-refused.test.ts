@@ -16,6 +16,7 @@ import { createLogger } from '../../../src/lib/log.ts'
 import { decodeHttpRequest } from '../../../src/proto/http/http-over-grpc.ts'
 import { Kubectl } from '../../support/kubectl.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { olderKubectl, olderVersion } from '../../support/older-kubectl.ts'
 import { Processes } from '../../support/processes.ts'
 import { type Cluster, clusterForward, data, head, trailer } from './fake-cluster.ts'
 import { startServer } from './start-server.ts'
@@ -55,8 +56,18 @@ async function pathOf(messages: AsyncIterable<Uint8Array>): Promise<string> {
   return ''
 }
 
+interface Caller {
+  readonly token?: string
+  /** of kubectl */
+  readonly folder?: string
+}
+
 /** kubectl, whose calls go to `forward`. Its cache of what the cluster serves is empty. */
-async function setUp(t: Test, forward: Forward): Promise<Kubectl> {
+async function setUp(
+  t: Test,
+  forward: Forward,
+  { token = 'pat:42:good', folder = assets }: Caller = {},
+): Promise<Kubectl> {
   const processes = await Processes.start(t)
   const authority = await Authority.create('kubectl')
   const { certificate: cert, key } = await authority.issueServing({ dns: [], ip: ['127.0.0.1'] })
@@ -69,9 +80,9 @@ async function setUp(t: Test, forward: Forward): Promise<Kubectl> {
   t.teardown(() => server.stop(AbortSignal.abort()))
   const kubeconfig = join(processes.folder, 'kubeconfig')
   const url = `https://127.0.0.1:${port}/k8s-proxy`
-  const user = { token: 'pat:42:good' }
+  const user = { token }
   await writeFile(kubeconfig, kubeconfigText({ server: url, authority: authority.certificate, user }), { mode: 0o600 })
-  return new Kubectl({ processes, assets }, { kubeconfig })
+  return new Kubectl({ processes, assets: folder }, { kubeconfig })
 }
 
 t.test('kubectl prints why, after its own repeats', { skip, timeout: 120_000 }, async (t) => {
@@ -129,3 +140,34 @@ t.test('kubectl says at once since when an agent is away', { skip, timeout: 120_
     })
   }
 })
+
+const older = skip ? { lacks: skip } : await olderKubectl()
+const kubectls = {
+  'kubectl of today': { skip, folder: assets },
+  [`kubectl ${olderVersion}`]: { skip: 'lacks' in older && older.lacks, folder: 'lacks' in older ? '' : older.folder },
+}
+/** What kas refuses before it asks the cluster, and the sentence that a user reads. */
+const refusals = {
+  'a token that kas does not know': {
+    token: 'pat:42:unknown',
+    says: 'GitLab Agent Server: Unauthorized: the token is not known or has ended, or the agent does not let you in. kas agents lists those that do',
+  },
+  'an agent that does not let the job in': {
+    token: 'ci:43:good',
+    says: 'GitLab Agent Server: Forbidden: agentId is not allowed',
+  },
+}
+
+// wire: error.discovery.hidden
+for (const [program, { skip, folder }] of Object.entries(kubectls)) {
+  for (const [name, { token, says }] of Object.entries(refusals)) {
+    t.test(`${program} prints the sentence of kas once, on an empty cache: ${name}`, { skip }, async (t) => {
+      const kubectl = await setUp(t, () => Promise.reject(new Error('must not be asked')), { token, folder })
+      for (const command of ['get pods', 'version', 'apply -f -']) {
+        const { code, stderr } = await kubectl.run(command.split(' '), { stdin: JSON.stringify(pod) })
+        t.equal(code, 1, command)
+        t.equal(stderr.split(`Warning: ${says}\n`).length, 2, `${command}: ${stderr}`)
+      }
+    })
+  }
+}

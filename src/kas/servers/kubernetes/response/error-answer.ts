@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { type Delivery, type ErrorCode, goCodeName, KasError } from '../../../../lib/errors.ts'
 import { encodeStatus, mediaTypes, negotiate, type Status } from './status.ts'
+import { warning } from './warning.ts'
 
 /**
  * An answer that kas makes itself, because the call failed before a status line was sent
@@ -40,6 +41,11 @@ const tunnelPrefix = 'HTTP->gRPC: failed to read gRPC response: '
 const plainText = ['Content-Type', 'text/plain; charset=utf-8', 'X-Content-Type-Options', 'nosniff']
 /** Reasons for programs, where Kubernetes has no word. */
 const statusReasons: Partial<Record<ErrorCode, string>> = { AGENT_NOT_CONNECTED: 'AgentNotConnected' }
+/** What a user reads of a refusal whose text is GitLab's own and names no reason. */
+const next: Partial<Record<ErrorCode, string>> = {
+  USER_UNAUTHORIZED:
+    'Unauthorized: the token is not known or has ended, or the agent does not let you in. kas agents lists those that do',
+}
 const retryAfterSeconds = 1
 const usualMethods = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS'
 
@@ -82,13 +88,15 @@ export function errorAnswer(error: KasError, request: FailedRequest): ErrorAnswe
   const code = own ? error.httpStatus : 502
   const traceId = request.traceId ?? (own && error.code === 'INTERNAL' ? randomBytes(16).toString('hex') : undefined)
   const trace = traceId === undefined ? '' : `. Trace ID: ${traceId}`
-  const message = messagePrefix + (own ? ownText(error) : tunnelText(error)) + trace
+  const said = own ? ownText(error) : tunnelText(error)
+  const message = messagePrefix + said + trace
   const reached = deliveryOf(error, delivery)
   const headers = ['Kas-Delivery', reached]
   if (code === 401) headers.push('Gitlab-Unauthorized', 'true')
   // kubectl repeats by itself what comes with this header, so only what never left may have it
   const mayRepeat = (failedAt === 'tunnel' && !isAway) || error.code === 'CREDENTIAL_NOT_CHECKED'
   if (mayRepeat && own && reached === 'none') headers.push('Retry-After', String(retryAfter(error)))
+  if (request.isDiscovery && isHidden(code)) headers.push('Warning', warning(next[error.code] ?? said))
   if (error.spec.code === 'METHOD_NOT_ALLOWED') headers.push('Allow', error.spec.allowed ?? usualMethods)
   if (error.spec.code === 'UPGRADE_REQUIRED') headers.push('Upgrade', 'websocket', 'Connection', 'Upgrade')
   const isSameForAll = own && error.code === 'CREDENTIAL_NOT_CHECKED' && traceId === undefined
@@ -104,6 +112,14 @@ export function errorAnswer(error: KasError, request: FailedRequest): ErrorAnswe
  */
 function isShown(code: number): boolean {
   return code === 500 || code === 502
+}
+
+/**
+ * Of these kubectl shows no body of any form if it asks what the cluster serves, and 1.20 takes a 403 for a cluster that serves
+ * nothing. Each kubectl since 1.19 prints the header `Warning`, once for its five questions.
+ */
+function isHidden(code: number): boolean {
+  return code === 401 || code === 403
 }
 
 function text({ code, message }: Status, _: readonly string[], headers: string[]) {

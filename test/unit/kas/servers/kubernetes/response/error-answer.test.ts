@@ -269,3 +269,27 @@ t.test('kubectl shows a failed discovery only if it is text', async (t) => {
     t.ok(refused(spec, 'entry').headers.includes('application/json'), spec.code)
   }
 })
+
+// wire: error.discovery.hidden
+t.test('kubectl hides the body of a refused discovery: the header Warning has the sentence', async (t) => {
+  const asked = { ...failed('entry', 'none'), traceId: 'feed', isDiscovery: true }
+  const warningOf = (spec: ErrorSpec, request = asked) => {
+    const { headers } = errorAnswer(new KasError(spec), request)
+    return headers.flatMap((name, i) => (i % 2 === 0 && name === 'Warning' ? headers[i + 1] : []))
+  }
+  t.strictSame(warningOf({ code: 'USER_UNAUTHORIZED' }), [
+    '299 - "GitLab Agent Server: Unauthorized: the token is not known or has ended, or the agent does not let you in. kas agents lists those that do"',
+  ])
+  const csrf: ErrorSpec = { code: 'CREDENTIALS_INVALID', detail: 'say "a\\b" \u001b[31m\u00e9\n' }
+  t.strictSame(warningOf(csrf), ['299 - "GitLab Agent Server: Unauthorized: say \\"a\\\\b\\" ?[31m??"'], 'of others')
+  t.strictSame(
+    warningOf({ code: 'AGENT_NOT_ALLOWED' }),
+    ['299 - "GitLab Agent Server: Forbidden: agentId is not allowed"'],
+    'without a trace, or kubectl printed five of them',
+  )
+  const long = warningOf({ code: 'CREDENTIALS_INVALID', detail: '"'.repeat(5000) })
+  t.equal(long[0]?.length, '299 - "GitLab Agent Server: Unauthorized: "'.length + 2 * (1000 - 'Unauthorized: '.length))
+  t.strictSame(warningOf({ code: 'USER_UNAUTHORIZED' }, { ...asked, isDiscovery: false }), [], 'shown')
+  for (const code of ['SHUTTING_DOWN', 'RATE_EXCEEDED', 'USER_FAILED'] as const)
+    t.strictSame(warningOf({ code }), [], `${code} is repeated or shown`)
+})
