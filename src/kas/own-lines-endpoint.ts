@@ -3,7 +3,7 @@ import { KasError } from '../lib/errors.ts'
 import { UserQuestions } from '../lib/user-questions.ts'
 import type { AccessLine } from './access-log/access-line.ts'
 import { type LineFilter, maxOwnLines } from './access-log/recent-lines.ts'
-import type { OwnEndpoint, OwnRequest } from './module.ts'
+import type { OwnEndpoint, OwnRequest } from './own-endpoint.ts'
 import type { ReplicaLog } from './sessions/replica-log.ts'
 
 /** Bytes of lines in one answer: kas' own answers have 4 MiB at most. */

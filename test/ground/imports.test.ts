@@ -45,12 +45,14 @@ const rooms: Readonly<Record<string, string>> = {
     'lib proto proto/gen proto/http kas/agent.ts kas/repositories | zod prom-client @bufbuild/protobuf',
   'kas/directory':
     'lib call proto/http kas/agent.ts kas/config kas/observability kas/repositories kas/agent-config | zod jose undici prom-client',
+  'kas/agent-method.ts': 'lib call kas/agent.ts',
+  'kas/own-endpoint.ts': 'lib call proto/http',
   'kas/module.ts':
-    'lib call proto proto/http membership kas/access-log kas/agent.ts kas/peers kas/repositories kas/agent-config kas/directory',
+    'lib call proto membership kas/access-log kas/agent-method.ts kas/own-endpoint.ts kas/peers kas/repositories kas/agent-config kas/directory',
   'kas/servers/addresses': 'lib',
   'kas/servers': 'lib kas/config kas/observability kas/servers/addresses',
   'kas/servers/agents':
-    'lib call proto proto/gen proto/grpc kas/access-log kas/agent.ts kas/module.ts kas/directory kas/memory kas/peers kas/servers kas/servers/addresses kas/tunnels | ws prom-client @bufbuild/protobuf',
+    'lib call proto proto/gen proto/grpc kas/access-log kas/agent.ts kas/agent-method.ts kas/directory kas/memory kas/peers kas/servers kas/servers/addresses kas/tunnels | ws prom-client @bufbuild/protobuf',
   'kas/servers/rails':
     'lib call proto proto/grpc proto/http kas/config kas/observability kas/peers kas/servers | @grpc/grpc-js jose prom-client',
   'kas/servers/replicas': 'lib call proto/grpc kas/config kas/memory kas/peers kas/servers kas/tunnels | prom-client',
@@ -66,10 +68,10 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/servers/kubernetes/watch':
     'lib kubernetes kubernetes/request call proto/http proto/wire kas/access-log kas/config kas/directory kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/authorization kas/servers/kubernetes/websocket | ws jose',
   'kas/servers/kubernetes':
-    'lib kubernetes/request call proto/http proto/wire membership kas/access-log kas/module.ts kas/config kas/directory kas/memory kas/peers kas/sessions kas/tunnels kas/servers kas/servers/addresses kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/authorization kas/servers/kubernetes/websocket kas/servers/kubernetes/watch',
+    'lib kubernetes/request call proto/http proto/wire membership kas/access-log kas/own-endpoint.ts kas/config kas/directory kas/memory kas/peers kas/sessions kas/tunnels kas/servers kas/servers/addresses kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/authorization kas/servers/kubernetes/websocket kas/servers/kubernetes/watch',
   'kas/modules/*/cli': 'lib kubernetes proto kas/command | ws yaml zod',
   'kas/modules/*':
-    'lib call proto proto/decode.ts proto/gen proto/gitops proto/views proto/wire proto/grpc proto/http membership kas/agent.ts kas/module.ts kas/agent-config kas/directory kas/peers kas/repositories | @bufbuild/protobuf prom-client',
+    'lib call proto proto/decode.ts proto/gen proto/gitops proto/views proto/wire proto/grpc proto/http membership kas/agent.ts kas/agent-method.ts kas/own-endpoint.ts kas/module.ts kas/agent-config kas/directory kas/peers kas/repositories | @bufbuild/protobuf prom-client',
   'kas/module-schemas.ts': 'lib kas/agent-config kas/modules/*',
   'kas/command': 'lib | yaml zod',
   'kas/cli':

@@ -6,6 +6,8 @@ import t from 'tap'
 const namesNone = [
   'kas/host.ts',
   'kas/module.ts',
+  'kas/agent-method.ts',
+  'kas/own-endpoint.ts',
   'kas/peering.ts',
   'kas/ports.ts',
   'kas/servers/*.ts',

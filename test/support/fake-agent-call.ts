@@ -1,6 +1,6 @@
 import type { AgentId, Metadata } from '../../src/call/call.ts'
 import type { Agent } from '../../src/kas/agent.ts'
-import type { AgentCall, AgentMethod } from '../../src/kas/module.ts'
+import type { AgentCall, AgentMethod } from '../../src/kas/agent-method.ts'
 import { KasError } from '../../src/lib/errors.ts'
 
 export const someAgent: Agent = { id: 42n as AgentId, name: 'prod', project: { id: 7n, path: 'platform/clusters' } }

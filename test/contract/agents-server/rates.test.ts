@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
 import type { AgentId } from '../../../src/call/call.ts'
-import type { AgentCall, AgentMethod, MethodRate } from '../../../src/kas/module.ts'
+import type { AgentCall, AgentMethod, MethodRate } from '../../../src/kas/agent-method.ts'
 import { Code } from '../../../src/lib/errors.ts'
 import { type AgentsDirectory, agentId, callThrough, oneAgent, startAgentsServer } from '../../support/agents-server.ts'
 import { capturedLog } from '../../support/captured-log.ts'

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import t from 'tap'
-import type { AgentCall } from '../../../src/kas/module.ts'
+import type { AgentCall } from '../../../src/kas/agent-method.ts'
 import { startAgentsServer } from '../../support/agents-server.ts'
 import { FakeAgent } from '../../support/fake-agent.ts'
 import { anyRate } from '../../support/method-rate.ts'

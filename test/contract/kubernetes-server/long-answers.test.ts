@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import type { Directory } from '../../../src/kas/directory/directory.ts'
-import type { OwnAnswer, OwnEndpoint } from '../../../src/kas/module.ts'
+import type { OwnAnswer, OwnEndpoint } from '../../../src/kas/own-endpoint.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { eventually } from '../../support/eventually.ts'
 import { clusterForward, echo } from './fake-cluster.ts'

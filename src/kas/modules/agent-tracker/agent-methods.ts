@@ -12,8 +12,8 @@ import type { AgentMeta } from '../../../proto/gen/entity_pb.ts'
 import { methodPath, readOne, readOneMessage } from '../../../proto/unary.ts'
 import { fieldBytes } from '../../../proto/wire/wire.ts'
 import type { Agent } from '../../agent.ts'
+import type { AgentCall, AgentMethod } from '../../agent-method.ts'
 import type { Usage } from '../../directory/usage.ts'
-import type { AgentCall, AgentMethod } from '../../module.ts'
 import type { OwnRegistrations } from './own-registrations.ts'
 
 export interface AgentTrackerComponents {

@@ -4,7 +4,8 @@ import { UserQuestions } from '../../../lib/user-questions.ts'
 import type { Registration } from '../../../membership/membership.ts'
 import type { Agent } from '../../agent.ts'
 import type { AgentsOfUser } from '../../directory/local-directory.ts'
-import type { KasHost, KasModule, OwnAnswer } from '../../module.ts'
+import type { KasHost, KasModule } from '../../module.ts'
+import type { OwnAnswer } from '../../own-endpoint.ts'
 
 export interface AgentsOfUserComponents {
   /** replicas that have a connection of each of these agents, and since when; ms since 1970 */

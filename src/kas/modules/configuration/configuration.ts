@@ -16,7 +16,8 @@ import { methodPath } from '../../../proto/unary.ts'
 import { fieldBytes } from '../../../proto/wire/wire.ts'
 import type { Agent } from '../../agent.ts'
 import type { AgentConfiguration } from '../../agent-config/agent-config-reader.ts'
-import type { AgentCall, KasHost } from '../../module.ts'
+import type { AgentCall } from '../../agent-method.ts'
+import type { KasHost } from '../../module.ts'
 
 /** `/package.Service/Method` that this module serves on 8150. */
 export const getConfigurationMethod = methodPath(AgentConfigurationService.method.getConfiguration)

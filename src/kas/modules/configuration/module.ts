@@ -1,5 +1,6 @@
 import type { FollowedConfig } from '../../agent-config/agent-configs.ts'
-import type { AgentCall, KasHost, KasModule, StatusLine } from '../../module.ts'
+import type { AgentCall } from '../../agent-method.ts'
+import type { KasHost, KasModule, StatusLine } from '../../module.ts'
 import { type ConfigurationOptions, getConfiguration, getConfigurationMethod } from './configuration.ts'
 import { ConfigurationPosts } from './configuration-posts.ts'
 

@@ -15,9 +15,9 @@ import {
 import { hasFeature } from '../../../proto/placement.ts'
 import { methodPath } from '../../../proto/unary.ts'
 import { countField } from '../../../proto/wire/wire.ts'
+import type { AgentCall } from '../../agent-method.ts'
 import type { Directory } from '../../directory/directory.ts'
 import type { Usage } from '../../directory/usage.ts'
-import type { AgentCall } from '../../module.ts'
 import type { FluxMetrics } from './flux-metrics.ts'
 import type { RecentPush, RecentPushes } from './recent-pushes.ts'
 

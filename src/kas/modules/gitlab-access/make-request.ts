@@ -7,8 +7,8 @@ import { hopByHopHeaders, namedByConnection } from '../../../proto/http/hop-by-h
 import type { Headers, HttpMessage, HttpResponseHeader, ModuleRequestHeader } from '../../../proto/http/http-message.ts'
 import { canonicalHeaderName, decodeModuleRequest, encodeHttpResponse } from '../../../proto/http/http-over-grpc.ts'
 import { HttpRequestMessages } from '../../../proto/http/http-request-messages.ts'
+import type { AgentCall } from '../../agent-method.ts'
 import type { Gitlab, GitlabAnswer, GitlabRequest } from '../../directory/gitlab.ts'
-import type { AgentCall } from '../../module.ts'
 import { type AgentTurnsOptions, agentTurns } from './agent-turns.ts'
 import { gitlabRequestHead } from './gitlab-request.ts'
 

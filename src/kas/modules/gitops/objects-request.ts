@@ -2,7 +2,7 @@ import { KasError } from '../../../lib/errors.ts'
 import { decodeMessage } from '../../../proto/decode.ts'
 import { type GitRefCF, ObjectsToSynchronizeRequestSchema } from '../../../proto/gen/gitops_pb.ts'
 import { Reader } from '../../../proto/wire/wire.ts'
-import type { AgentCall } from '../../module.ts'
+import type { AgentCall } from '../../agent-method.ts'
 import { isCommitId } from '../../repositories/repositories.ts'
 import { checkPathCount, type FileChoice, readPaths } from './round-files.ts'
 

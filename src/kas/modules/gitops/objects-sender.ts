@@ -7,7 +7,7 @@ import {
   type ObjectsToSynchronizeResponse_Header,
   ObjectsToSynchronizeResponseSchema,
 } from '../../../proto/gen/gitops_pb.ts'
-import type { AgentCall } from '../../module.ts'
+import type { AgentCall } from '../../agent-method.ts'
 import type { TreeFile } from '../../repositories/tree.ts'
 
 export interface ObjectsSenderComponents {

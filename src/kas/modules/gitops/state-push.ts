@@ -13,7 +13,7 @@ import {
 } from '../../../proto/gen/gitops_states_pb.ts'
 import { methodPath } from '../../../proto/unary.ts'
 import { Reader } from '../../../proto/wire/wire.ts'
-import type { AgentCall } from '../../module.ts'
+import type { AgentCall } from '../../agent-method.ts'
 import type { States } from './states.ts'
 
 /** `/package.Service/Method` that this module serves on 8150. */

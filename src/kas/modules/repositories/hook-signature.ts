@@ -1,6 +1,6 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { sameHash, tokenHash } from '../../../lib/token-hash.ts'
-import type { SignedRequest } from '../../module.ts'
+import type { SignedRequest } from '../../own-endpoint.ts'
 
 /** How a Git server shows that it knows the secret of a hook. */
 export interface HookSignature {

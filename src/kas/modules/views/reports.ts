@@ -14,8 +14,9 @@ import {
   Reports,
 } from '../../../proto/gen/views_pb.ts'
 import { methodPath } from '../../../proto/unary.ts'
+import type { AgentCall } from '../../agent-method.ts'
 import type { LocalDirectory } from '../../directory/local-directory.ts'
-import type { AgentCall, KasHost, StatusLine } from '../../module.ts'
+import type { KasHost, StatusLine } from '../../module.ts'
 import { viewsFile } from './schema.ts'
 
 /** `/package.Service/Method` that this module serves on 8150. */

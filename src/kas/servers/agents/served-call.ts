@@ -3,8 +3,8 @@ import { KasError } from '../../../lib/errors.ts'
 import { linkedController } from '../../../lib/signals.ts'
 import type { ServerStream } from '../../../proto/grpc/server-stream.ts'
 import type { Agent } from '../../agent.ts'
+import type { AgentCall } from '../../agent-method.ts'
 import type { Directory } from '../../directory/directory.ts'
-import type { AgentCall } from '../../module.ts'
 import type { AgentRate } from './limits/agent-rates.ts'
 
 export interface ServedCallInit {

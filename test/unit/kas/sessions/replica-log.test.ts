@@ -1,7 +1,7 @@
 import t from 'tap'
 import { type AccessLine, accessLineText } from '../../../../src/kas/access-log/access-line.ts'
 import { maxOwnLines, maxRecentLines, RecentLines } from '../../../../src/kas/access-log/recent-lines.ts'
-import type { OwnRequest } from '../../../../src/kas/module.ts'
+import type { OwnRequest } from '../../../../src/kas/own-endpoint.ts'
 import { ownLinesEndpoint } from '../../../../src/kas/own-lines-endpoint.ts'
 import { ReplicaLog } from '../../../../src/kas/sessions/replica-log.ts'
 import type { UnaryMethods } from '../../../../src/proto/unary.ts'

@@ -3,7 +3,7 @@ import { ByteBudget, countedByBoth } from '../../../../lib/byte-budget.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import { SharedRooms } from '../../../../lib/shared-room.ts'
 import { viewsBounds } from '../../../../proto/views-json.ts'
-import type { OwnEndpoint } from '../../../module.ts'
+import type { OwnEndpoint } from '../../../own-endpoint.ts'
 import { viewSockets } from '../feed/view.ts'
 import { GraphConversation, type GraphConversationComponents } from './graph-conversation.ts'
 

@@ -6,7 +6,7 @@ import type { Logger } from '../../../../lib/log.ts'
 import type { Registry } from '../../../../lib/metrics.ts'
 import { clockDelay } from '../../../../lib/pause.ts'
 import { RateLimits } from '../../../../lib/rate-limit.ts'
-import type { MethodRate } from '../../../module.ts'
+import type { MethodRate } from '../../../agent-method.ts'
 
 /** Agents that a method knows beside those that have rested. */
 const maxAgents = 10_000

@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { AgentId } from '../../../../../../src/call/call.ts'
-import type { MethodRate } from '../../../../../../src/kas/module.ts'
+import type { MethodRate } from '../../../../../../src/kas/agent-method.ts'
 import { AgentRates, createRateMetrics } from '../../../../../../src/kas/servers/agents/limits/agent-rates.ts'
 import { createRegistry } from '../../../../../../src/lib/metrics.ts'
 import { capturedLog } from '../../../../../support/captured-log.ts'
