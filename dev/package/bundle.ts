@@ -16,7 +16,7 @@ const programs = {
   },
   agentk: {
     main: 'src/agentk/main.ts',
-    'lib/manifests-thread-program': 'src/agentk/modules/gitops/manifests/manifests-thread-program.ts',
+    'lib/manifests-thread-program': 'src/agentk/modules/gitops/build/manifests-thread-program.ts',
     'lib/views-worker': 'src/agentk/modules/views/thread/views-worker.ts',
   },
 }

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { podMemory } from '../../../src/agentk/modules/gitops/pod-memory.ts'
+import { podMemory } from '../../../src/agentk/modules/gitops/render/pod-memory.ts'
 import { mostViewsHeapMb, podShares } from '../../../src/lib/pod-shares.ts'
 
 const MiB = 1024 * 1024

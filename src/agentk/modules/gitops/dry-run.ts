@@ -3,14 +3,14 @@ import type { ApiLane } from '../../cluster/api-lanes.ts'
 import { type Applied, Applier } from './apply/applier.ts'
 import { type ApplyEnd, ApplyRun, type ApplyRunComponents, type RoundEnd } from './apply/apply-run.ts'
 import { Scalers } from './apply/scalers.ts'
-import type { Build } from './build.ts'
+import type { Build } from './build/build-commit.ts'
 import type { InventoryEntry } from './inventory/entry.ts'
+import type { SourceInventory } from './inventory/source-inventory.ts'
 import type { LiveObjects } from './live/read-live.ts'
 import { planPrune } from './prune/prune-plan.ts'
 import { pruneInput } from './prune/prune-stage.ts'
-import type { SourceInventory } from './source-inventory.ts'
 import type { SourceOptions } from './source-options.ts'
-import type { SourceClaims } from './source-registry.ts'
+import type { SourceClaims } from './sources/source-registry.ts'
 
 export interface DryRunComponents {
   /** acts as the source's account */

@@ -1,7 +1,7 @@
 import { Listeners } from '../../../lib/listeners.ts'
 import type { Term } from '../../election/terms.ts'
 import type { AgentkHost, AgentkModule } from '../../module.ts'
-import { createGitopsMetrics } from './gitops-metrics.ts'
+import { createGitopsMetrics } from './state/gitops-metrics.ts'
 
 type Host = Pick<
   AgentkHost,

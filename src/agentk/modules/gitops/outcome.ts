@@ -1,7 +1,7 @@
 import { keyName, keyText, type ObjectKey } from '../../../kubernetes/key.ts'
 import { replacementPlan } from './apply/apply-commit.ts'
 import type { RoundEnd } from './apply/apply-run.ts'
-import type { Build, Refusal } from './build.ts'
+import type { Build, Refusal } from './build/build-commit.ts'
 import type { DryRun } from './dry-run.ts'
 import type { InventoryEntry } from './inventory/entry.ts'
 import { lossOf, withLoss } from './manifests/losses.ts'
@@ -9,7 +9,7 @@ import type { Dependents, NotListed } from './prune/dependents.ts'
 import type { PruneDecision } from './prune/prune-plan.ts'
 import type { AppliedCommit, FullPlan } from './prune/prune-stage.ts'
 import type { SourceOptions } from './source-options.ts'
-import type { SourceClaims } from './source-registry.ts'
+import type { SourceClaims } from './sources/source-registry.ts'
 
 /** `refused`: nothing was done, the last commit holds. */
 export type Outcome =

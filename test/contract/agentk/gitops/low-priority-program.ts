@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { getPriority } from 'node:os'
-import { ManifestsThread } from '../../../../src/agentk/modules/gitops/manifests/manifests-thread.ts'
+import { ManifestsThread } from '../../../../src/agentk/modules/gitops/build/manifests-thread.ts'
 import { commitTurns } from '../../../../src/agentk/modules/gitops/render/renderer.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
 import { capturedLog } from '../../../support/captured-log.ts'

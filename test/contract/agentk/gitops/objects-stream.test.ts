@@ -1,6 +1,6 @@
 import { create, toBinary } from '@bufbuild/protobuf'
 import t, { type Test } from 'tap'
-import { objectsMethod } from '../../../../src/agentk/modules/gitops/objects-stream.ts'
+import { objectsMethod } from '../../../../src/agentk/modules/gitops/files/objects-stream.ts'
 import {
   ObjectsToSynchronizeRequestSchema,
   ObjectsToSynchronizeResponseSchema,

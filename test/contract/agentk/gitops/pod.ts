@@ -1,22 +1,22 @@
 import { createHash } from 'node:crypto'
 import type { ApiClient, JsonAnswer } from '../../../../src/agentk/cluster/api-client.ts'
 import { ApiLanes } from '../../../../src/agentk/cluster/api-lanes.ts'
-import { type BuildComponents, buildCommit } from '../../../../src/agentk/modules/gitops/build.ts'
+import { type BuildComponents, buildCommit } from '../../../../src/agentk/modules/gitops/build/build-commit.ts'
+import type { ReadJob } from '../../../../src/agentk/modules/gitops/build/manifests-thread.ts'
 import type { InventoryEntry } from '../../../../src/agentk/modules/gitops/inventory/entry.ts'
 import { Inventory } from '../../../../src/agentk/modules/gitops/inventory/inventory.ts'
 import { ObjectWaits, openWatches } from '../../../../src/agentk/modules/gitops/live/object-waits.ts'
+import { SharedKinds } from '../../../../src/agentk/modules/gitops/live/shared-kinds.ts'
 import { inventoryLabel } from '../../../../src/agentk/modules/gitops/manifests/annotations.ts'
 import type { RepositoryFile } from '../../../../src/agentk/modules/gitops/manifests/manifest.ts'
-import type { ReadJob } from '../../../../src/agentk/modules/gitops/manifests/manifests-thread.ts'
 import { readManifests } from '../../../../src/agentk/modules/gitops/manifests/read-manifests.ts'
 import {
   type ReconcileComponents,
   type RoundInput,
   reconcile,
 } from '../../../../src/agentk/modules/gitops/reconcile.ts'
-import { SharedKinds } from '../../../../src/agentk/modules/gitops/shared-kinds.ts'
 import { type SourceOptions, sourceOptions } from '../../../../src/agentk/modules/gitops/source-options.ts'
-import type { SourceClaims } from '../../../../src/agentk/modules/gitops/source-registry.ts'
+import type { SourceClaims } from '../../../../src/agentk/modules/gitops/sources/source-registry.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
 import type { SourceBlock } from '../../../../src/proto/gitops/schema.ts'
 import { anyIdentity } from '../../../support/identities.ts'

@@ -1,6 +1,6 @@
 import type { Test } from 'tap'
-import { KeptFiles } from '../../../../src/agentk/modules/gitops/kept-files.ts'
-import { followObjects, type ObjectSet } from '../../../../src/agentk/modules/gitops/objects-stream.ts'
+import { KeptFiles } from '../../../../src/agentk/modules/gitops/files/kept-files.ts'
+import { followObjects, type ObjectSet } from '../../../../src/agentk/modules/gitops/files/objects-stream.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
 import type { KasError } from '../../../../src/lib/errors.ts'
 import { maxRoundBytes } from '../../../../src/proto/gitops/limits.ts'

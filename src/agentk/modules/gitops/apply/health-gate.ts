@@ -7,7 +7,7 @@ import type { Clock } from '../../../../lib/clock.ts'
 import { Deadline } from '../../../../lib/deadline.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { kstatus } from '../../../health/kstatus/kstatus.ts'
-import type { ClusterKind } from '../cluster-kinds.ts'
+import type { ClusterKind } from '../live/cluster-kinds.ts'
 import type { ObjectWaits } from '../live/object-waits.ts'
 
 /** What depends on the object may go on; or not yet, and why; or never, and why. */

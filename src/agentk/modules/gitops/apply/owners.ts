@@ -5,9 +5,9 @@ import { objectPath } from '../../../../kubernetes/path.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { metadataOnly } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
-import type { ClusterKinds } from '../cluster-kinds.ts'
+import type { ClusterKinds } from '../live/cluster-kinds.ts'
+import type { ApplyProblem } from '../live/refusal.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
-import type { ApplyProblem } from './refusal.ts'
 
 /** Owners of one object that are read. */
 const maxOwners = 10

@@ -3,16 +3,16 @@ import { collectionPath, objectPath, withQuery } from '../../../../kubernetes/pa
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { metadataOnly } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
+import type { Deleter } from '../delete/deleter.ts'
 import { beingDeleted } from '../live/deletion.ts'
 import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
+import { type ApplyProblem, type ApplyProblemKind, refusal } from '../live/refusal.ts'
 import { pruneOf, replaceAnnotation } from '../manifests/annotations.ts'
 import { lossOfReplaced, withLoss } from '../manifests/losses.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
 import { isParent } from '../manifests/parents.ts'
-import type { Deleter } from '../prune/deleter.ts'
 import type { SourceOptions } from '../source-options.ts'
 import type { Applier, ApplyOutcome, ApplyRequest } from './applier.ts'
-import { type ApplyProblem, type ApplyProblemKind, refusal } from './refusal.ts'
 
 /** Of the object that is made as a trial, and not kept. */
 const trialName = 'agentk-trial-'

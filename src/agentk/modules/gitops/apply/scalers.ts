@@ -4,7 +4,7 @@ import { at, type KubernetesObject, listAt, namespaceOf, textAt } from '../../..
 import { collectionPath, objectPath, withQuery } from '../../../../kubernetes/path.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
-import type { ClusterKind, ClusterKinds } from '../cluster-kinds.ts'
+import type { ClusterKind, ClusterKinds } from '../live/cluster-kinds.ts'
 import { usualReplicasPath } from '../live/managed-fields.ts'
 import { type Manifest, mayHaveField } from '../manifests/manifest.ts'
 

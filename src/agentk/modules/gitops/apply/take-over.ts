@@ -13,7 +13,7 @@ import {
   takenOver,
   withoutReplicas,
 } from '../live/managed-fields.ts'
-import { type ApplyProblem, isStale, maxAttempts, refusal } from './refusal.ts'
+import { type ApplyProblem, isStale, maxAttempts, refusal } from '../live/refusal.ts'
 
 /** Managers of what wrote manifests before us: the stock agent, `kubectl apply`. */
 const predecessors = ['agentk', 'kubectl-client-side-apply']

@@ -9,7 +9,7 @@ import type { ApiClient } from '../../../cluster/api-client.ts'
 import { ObjectWatch } from '../../../cluster/object-watch.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import type { WatchSink } from '../../../cluster/watch-sink.ts'
-import type { ClusterKind } from '../cluster-kinds.ts'
+import type { ClusterKind } from './cluster-kinds.ts'
 
 /** Collections that all sources watch at once: beside them other watches and calls need connections. */
 const maxWatches = 50

@@ -5,10 +5,10 @@ import { collectionPath, objectPath, withQuery } from '../../../../kubernetes/pa
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { metadataOnly, ObjectList } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
-import type { ClusterKind, ClusterKinds } from '../cluster-kinds.ts'
 import { inventoryLabel } from '../manifests/annotations.ts'
 import { isParent } from '../manifests/parents.ts'
 import type { SourceOptions } from '../source-options.ts'
+import type { ClusterKind, ClusterKinds } from './cluster-kinds.ts'
 import { type LiveObject, liveObjectOf } from './live-object.ts'
 
 /** objects, or definitions, in a page: some 4 KiB of metadata each */

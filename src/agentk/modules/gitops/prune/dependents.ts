@@ -6,7 +6,7 @@ import { at, type KubernetesObject, listAt, textAt } from '../../../../kubernete
 import { collectionPath, objectPath } from '../../../../kubernetes/path.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { metadataOnly, ObjectList } from '../../../cluster/object-list.ts'
-import type { ClusterKind, ClusterKinds } from '../cluster-kinds.ts'
+import type { ClusterKind, ClusterKinds } from '../live/cluster-kinds.ts'
 import { lossOf, withLoss } from '../manifests/losses.ts'
 import { isNamespace } from '../manifests/parents.ts'
 

@@ -1,7 +1,7 @@
 import type { ObjectKey } from '../../../../kubernetes/key.ts'
 import { kindKey } from '../../../../kubernetes/kind.ts'
 import type { RoundEnd } from '../apply/apply-run.ts'
-import type { ApplyProblem } from '../apply/refusal.ts'
+import type { ApplyProblem } from '../live/refusal.ts'
 import { refuserOf } from '../manifests/kind-ranks.ts'
 
 /** Part of a commit is not applied. */

@@ -1,10 +1,10 @@
 import { keyName, keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
+import { planDigest } from '../delete/approved-plan.ts'
 import type { InventoryEntry } from '../inventory/entry.ts'
 import type { LiveObject } from '../live/live-object.ts'
 import { pruneAnnotation } from '../manifests/annotations.ts'
 import { isChild, isParent } from '../manifests/parents.ts'
 import { pruneLimitFrom } from '../source-options.ts'
-import { planDigest } from './approved-plan.ts'
 import { type Blocked, blockedBy, type PruneContext, type PruneOptions, stateOf } from './blockers.ts'
 import type { Dependents, NotListed } from './dependents.ts'
 

@@ -15,7 +15,7 @@ import { collectionPath, objectPath, withQuery } from '../../../../kubernetes/pa
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { metadataOnly, ObjectList } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
-import type { ClusterKinds } from '../cluster-kinds.ts'
+import type { ClusterKinds } from '../live/cluster-kinds.ts'
 import { configurationIn } from './used-configuration.ts'
 
 /** ReplicaSets, or ControllerRevisions, that are read in one namespace. */

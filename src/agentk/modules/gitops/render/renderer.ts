@@ -7,7 +7,6 @@ import { Turns } from '../../../../lib/turns.ts'
 import { maxSources } from '../../../../proto/gitops/limits.ts'
 import type { ManifestProblem, RepositoryFile } from '../manifests/manifest.ts'
 import { type RoundBudget, roundBudget } from '../manifests/round-budget.ts'
-import { podMemory } from '../pod-memory.ts'
 import type { SourceOptions } from '../source-options.ts'
 import {
   type Checked,
@@ -21,6 +20,7 @@ import {
 } from './check-commit.ts'
 import { unsafePath } from './file-set.ts'
 import { type ClusterVersion, failedTemplate } from './helm.ts'
+import { podMemory } from './pod-memory.ts'
 import {
   ComparedOutput,
   KeptOutput,

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { ClusterKind } from '../../../../../../src/agentk/modules/gitops/cluster-kinds.ts'
+import type { ClusterKind } from '../../../../../../src/agentk/modules/gitops/live/cluster-kinds.ts'
 import { ObjectWaits } from '../../../../../../src/agentk/modules/gitops/live/object-waits.ts'
 import { Counter } from '../../../../../../src/lib/counter.ts'
 import { ManualClock, settle } from '../../../../../support/manual-clock.ts'

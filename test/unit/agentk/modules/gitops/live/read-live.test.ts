@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { ApiLane } from '../../../../../../src/agentk/cluster/api-lanes.ts'
-import type { ClusterKinds } from '../../../../../../src/agentk/modules/gitops/cluster-kinds.ts'
+import type { ClusterKinds } from '../../../../../../src/agentk/modules/gitops/live/cluster-kinds.ts'
 import { readLiveObjects } from '../../../../../../src/agentk/modules/gitops/live/read-live.ts'
 import { ownerAnnotation } from '../../../../../../src/agentk/modules/gitops/manifests/annotations.ts'
 

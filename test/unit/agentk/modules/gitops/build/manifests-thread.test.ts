@@ -2,7 +2,7 @@ import t, { type Test } from 'tap'
 import {
   ManifestsThread,
   type ManifestsThreadOptions,
-} from '../../../../../../src/agentk/modules/gitops/manifests/manifests-thread.ts'
+} from '../../../../../../src/agentk/modules/gitops/build/manifests-thread.ts'
 import { readManifests } from '../../../../../../src/agentk/modules/gitops/manifests/read-manifests.ts'
 import { maxDocuments } from '../../../../../../src/agentk/modules/gitops/manifests/round-budget.ts'
 import { commitTurns } from '../../../../../../src/agentk/modules/gitops/render/renderer.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { KeptFiles, SharedBytes } from '../../../../../src/agentk/modules/gitops/kept-files.ts'
+import { KeptFiles, SharedBytes } from '../../../../../../src/agentk/modules/gitops/files/kept-files.ts'
 
 const [one, two] = [{}, {}]
 const bytes = (count: number) => [new Uint8Array(count)]

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
-import { type Next, ReconcileQueue } from '../../../../../src/agentk/modules/gitops/reconcile-queue.ts'
-import { eventually } from '../../../../support/eventually.ts'
-import { ManualClock } from '../../../../support/manual-clock.ts'
+import { type Next, ReconcileQueue } from '../../../../../../src/agentk/modules/gitops/sources/reconcile-queue.ts'
+import { eventually } from '../../../../../support/eventually.ts'
+import { ManualClock } from '../../../../../support/manual-clock.ts'
 
 /** Rounds of one source, each of which ends as the test says. */
 function start(t: Test) {

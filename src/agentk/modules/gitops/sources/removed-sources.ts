@@ -1,14 +1,14 @@
-import { Backoff } from '../../../lib/backoff.ts'
-import type { Clock } from '../../../lib/clock.ts'
-import { errorText, KasError } from '../../../lib/errors.ts'
-import type { Logger } from '../../../lib/log.ts'
-import { abortable, linkedController } from '../../../lib/signals.ts'
-import { needsNoRetry, type RoundDone } from './outcome.ts'
-import type { RemovalInput } from './reconcile.ts'
+import { Backoff } from '../../../../lib/backoff.ts'
+import type { Clock } from '../../../../lib/clock.ts'
+import { errorText, KasError } from '../../../../lib/errors.ts'
+import type { Logger } from '../../../../lib/log.ts'
+import { abortable, linkedController } from '../../../../lib/signals.ts'
+import { needsNoRetry, type RoundDone } from '../outcome.ts'
+import type { RemovalInput } from '../reconcile.ts'
+import type { SourceOptions } from '../source-options.ts'
+import type { Report } from '../state/source-state.ts'
 import { type Next, ReconcileQueue, retryBackoff } from './reconcile-queue.ts'
-import type { SourceOptions } from './source-options.ts'
 import { type SourceWorkComponents, settleMs } from './source-work.ts'
-import type { Report } from './state/source-state.ts'
 
 export interface RemovedSourcesComponents extends Pick<SourceWorkComponents, 'people'> {
   /** of which this agent keeps an inventory. @throws: it is tried again */

@@ -1,8 +1,8 @@
 import t from 'tap'
-import { SourceRegistry } from '../../../../../src/agentk/modules/gitops/source-registry.ts'
-import { keyText, type ObjectKey } from '../../../../../src/kubernetes/key.ts'
-import { maxObjects } from '../../../../../src/proto/gitops/limits.ts'
-import type { SourceBlock } from '../../../../../src/proto/gitops/schema.ts'
+import { SourceRegistry } from '../../../../../../src/agentk/modules/gitops/sources/source-registry.ts'
+import { keyText, type ObjectKey } from '../../../../../../src/kubernetes/key.ts'
+import { maxObjects } from '../../../../../../src/proto/gitops/limits.ts'
+import type { SourceBlock } from '../../../../../../src/proto/gitops/schema.ts'
 
 const keyOf = (name: string, namespace = 'shop', kind = 'ConfigMap', group = ''): ObjectKey => ({
   group,

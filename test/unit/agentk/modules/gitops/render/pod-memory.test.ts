@@ -1,5 +1,5 @@
 import t from 'tap'
-import { podMemory } from '../../../../../src/agentk/modules/gitops/pod-memory.ts'
+import { podMemory } from '../../../../../../src/agentk/modules/gitops/render/pod-memory.ts'
 
 const MiB = 1024 * 1024
 

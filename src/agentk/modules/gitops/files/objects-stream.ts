@@ -1,20 +1,20 @@
 import { create, type MessageShape, toBinary } from '@bufbuild/protobuf'
-import type { Clock } from '../../../lib/clock.ts'
-import { KasError } from '../../../lib/errors.ts'
-import { decodeMessage } from '../../../proto/decode.ts'
+import type { Clock } from '../../../../lib/clock.ts'
+import { KasError } from '../../../../lib/errors.ts'
+import { decodeMessage } from '../../../../proto/decode.ts'
 import {
   Gitops,
   ObjectsToSynchronizeRequestSchema,
   ObjectsToSynchronizeResponseSchema,
   PathCFSchema,
-} from '../../../proto/gen/gitops_pb.ts'
-import { maxBranchLength, maxFileBytes, maxFiles, maxRoundBytes } from '../../../proto/gitops/limits.ts'
-import type { ClientStream } from '../../../proto/grpc/client-session.ts'
-import { methodPath } from '../../../proto/unary.ts'
-import type { KasConnections } from '../../tunnels/kas-connections.ts'
-import { type KeptStream, keepOpen } from '../../tunnels/keep-open.ts'
+} from '../../../../proto/gen/gitops_pb.ts'
+import { maxBranchLength, maxFileBytes, maxFiles, maxRoundBytes } from '../../../../proto/gitops/limits.ts'
+import type { ClientStream } from '../../../../proto/grpc/client-session.ts'
+import { methodPath } from '../../../../proto/unary.ts'
+import type { KasConnections } from '../../../tunnels/kas-connections.ts'
+import { type KeptStream, keepOpen } from '../../../tunnels/keep-open.ts'
+import type { SourceOptions } from '../source-options.ts'
 import type { Arrival, KeptFiles, NamedFile } from './kept-files.ts'
-import type { SourceOptions } from './source-options.ts'
 
 export const objectsMethod = methodPath(Gitops.method.getObjectsToSynchronize)
 

@@ -1,6 +1,6 @@
-import { Counter } from '../../../lib/counter.ts'
-import { KasError } from '../../../lib/errors.ts'
-import type { RepositoryFile } from './manifests/manifest.ts'
+import { Counter } from '../../../../lib/counter.ts'
+import { KasError } from '../../../../lib/errors.ts'
+import type { RepositoryFile } from '../manifests/manifest.ts'
 
 /** A file with what names its content; empty: kas has not sent it. */
 export interface NamedFile extends RepositoryFile {

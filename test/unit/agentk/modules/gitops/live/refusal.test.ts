@@ -1,5 +1,5 @@
 import t from 'tap'
-import { refusal } from '../../../../../../src/agentk/modules/gitops/apply/refusal.ts'
+import { refusal } from '../../../../../../src/agentk/modules/gitops/live/refusal.ts'
 
 const kindOf = (status: number, message: string) => refusal({ status, body: { message } } as never).kind
 

@@ -1,7 +1,7 @@
 import t from 'tap'
-import { SharedKinds } from '../../../../../src/agentk/modules/gitops/shared-kinds.ts'
-import { KasError } from '../../../../../src/lib/errors.ts'
-import { ManualClock } from '../../../../support/manual-clock.ts'
+import { SharedKinds } from '../../../../../../src/agentk/modules/gitops/live/shared-kinds.ts'
+import { KasError } from '../../../../../../src/lib/errors.ts'
+import { ManualClock } from '../../../../../support/manual-clock.ts'
 
 t.test('who stops waiting for what all wait for stops alone', async (t) => {
   const term = new AbortController()

@@ -1,6 +1,6 @@
-import { Backoff } from '../../../lib/backoff.ts'
-import type { Clock } from '../../../lib/clock.ts'
-import { abortable } from '../../../lib/signals.ts'
+import { Backoff } from '../../../../lib/backoff.ts'
+import type { Clock } from '../../../../lib/clock.ts'
+import { abortable } from '../../../../lib/signals.ts'
 
 /** What is not in the cluster as it should be, or cannot be listed, is tried again. ms */
 export const retryBackoff = { firstMs: 5000, maxMs: 300_000, factor: 2, jitter: 0.2, resetMs: 3600_000 }

@@ -3,7 +3,7 @@ import {
   maxDependsOn,
   type WaveGraph,
   waveGraph,
-} from '../../../../../../src/agentk/modules/gitops/apply/wave-graph.ts'
+} from '../../../../../../src/agentk/modules/gitops/build/wave-graph.ts'
 import type { Manifest } from '../../../../../../src/agentk/modules/gitops/manifests/manifest.ts'
 import { keyText } from '../../../../../../src/kubernetes/key.ts'
 import { Seeded } from '../../../../../support/seeded.ts'

@@ -1,8 +1,8 @@
-import type { ObjectKey } from '../../../kubernetes/key.ts'
-import type { Clock } from '../../../lib/clock.ts'
-import { clockDelay } from '../../../lib/pause.ts'
-import { abortable } from '../../../lib/signals.ts'
-import type { ApiLane } from '../../cluster/api-lanes.ts'
+import type { ObjectKey } from '../../../../kubernetes/key.ts'
+import type { Clock } from '../../../../lib/clock.ts'
+import { clockDelay } from '../../../../lib/pause.ts'
+import { abortable } from '../../../../lib/signals.ts'
+import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { ClusterKinds } from './cluster-kinds.ts'
 
 /** What was read so long ago is read again. ms */

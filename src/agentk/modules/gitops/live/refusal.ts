@@ -1,7 +1,7 @@
 import { listAt, textAt } from '../../../../kubernetes/object.ts'
 import type { JsonAnswer } from '../../../cluster/api-client.ts'
-import type { AbsentObject } from '../live/absent-objects.ts'
 import type { Refuser } from '../manifests/kind-ranks.ts'
+import type { AbsentObject } from './absent-objects.ts'
 import { type Lacked, lackedIn } from './lacked.ts'
 
 /**

@@ -1,6 +1,6 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
-import { Phase, PhaseSchema } from '../../../proto/gen/gitops_states_pb.ts'
-import type { StatusReader } from './state/status-sink.ts'
+import { Phase, PhaseSchema } from '../../../../proto/gen/gitops_states_pb.ts'
+import type { StatusReader } from './status-sink.ts'
 
 export interface GitopsMetrics extends StatusReader {
   apiCall(lane: string): void

@@ -1,11 +1,11 @@
 import t, { type Test } from 'tap'
-import type { RoundDone } from '../../../../../src/agentk/modules/gitops/outcome.ts'
-import type { RemovalInput } from '../../../../../src/agentk/modules/gitops/reconcile.ts'
-import { RemovedSources } from '../../../../../src/agentk/modules/gitops/removed-sources.ts'
-import { sourceOptions } from '../../../../../src/agentk/modules/gitops/source-options.ts'
-import { capturedLog } from '../../../../support/captured-log.ts'
-import { eventually } from '../../../../support/eventually.ts'
-import { ManualClock } from '../../../../support/manual-clock.ts'
+import type { RoundDone } from '../../../../../../src/agentk/modules/gitops/outcome.ts'
+import type { RemovalInput } from '../../../../../../src/agentk/modules/gitops/reconcile.ts'
+import { sourceOptions } from '../../../../../../src/agentk/modules/gitops/source-options.ts'
+import { RemovedSources } from '../../../../../../src/agentk/modules/gitops/sources/removed-sources.ts'
+import { capturedLog } from '../../../../../support/captured-log.ts'
+import { eventually } from '../../../../../support/eventually.ts'
+import { ManualClock } from '../../../../../support/manual-clock.ts'
 
 const none: RoundDone = {
   kind: 'done',

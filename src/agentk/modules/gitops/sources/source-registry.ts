@@ -1,8 +1,8 @@
-import { keyText, type ObjectKey } from '../../../kubernetes/key.ts'
-import { maxObjects } from '../../../proto/gitops/limits.ts'
-import type { SourceBlock } from '../../../proto/gitops/schema.ts'
-import { isDefinition, isNamespace } from './manifests/parents.ts'
-import { outsideReach } from './manifests/scope.ts'
+import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
+import { maxObjects } from '../../../../proto/gitops/limits.ts'
+import type { SourceBlock } from '../../../../proto/gitops/schema.ts'
+import { isDefinition, isNamespace } from '../manifests/parents.ts'
+import { outsideReach } from '../manifests/scope.ts'
 
 /** A source of the configuration. */
 export interface SourceRow {

@@ -1,12 +1,12 @@
 import { getHeapStatistics } from 'node:v8'
 import { parentPort } from 'node:worker_threads'
 import { lowerPriority } from '../../../../lib/low-priority.ts'
+import type { RepositoryFile } from '../manifests/manifest.ts'
+import { type ManifestsPart, manifestParts } from '../manifests/read-manifests.ts'
+import { maxDocuments } from '../manifests/round-budget.ts'
 import { checkCommit, hooksOf, placeOf } from '../render/check-commit.ts'
 import { templateFiles } from '../render/helm.ts'
-import type { RepositoryFile } from './manifest.ts'
 import type { ReadJob, ThreadAnswer, ThreadJob, ThreadRequest } from './manifests-thread.ts'
-import { type ManifestsPart, manifestParts } from './read-manifests.ts'
-import { maxDocuments } from './round-budget.ts'
 
 type Chart = NonNullable<ReadJob['chart']>
 

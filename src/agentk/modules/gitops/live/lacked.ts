@@ -1,8 +1,8 @@
 import type { ObjectKey } from '../../../../kubernetes/key.ts'
 import { builtIn } from '../../../../kubernetes/kind.ts'
 import { collectionPath, objectPath, versionPath, withQuery } from '../../../../kubernetes/path.ts'
-import type { ClusterKind, ClusterKinds } from '../cluster-kinds.ts'
-import type { AbsentObject } from '../live/absent-objects.ts'
+import type { AbsentObject } from './absent-objects.ts'
+import type { ClusterKind, ClusterKinds } from './cluster-kinds.ts'
 
 /** A refusal names an object that is not there: `serviceaccount "x" not found`, `clusterroles.rbac.authorization.k8s.io "x" not found`. */
 export interface Lacked {

@@ -4,12 +4,17 @@ import { logPriorityRefused } from '../../../../lib/low-priority.ts'
 import { Turns } from '../../../../lib/turns.ts'
 import { JobThread, programBeside } from '../../../../lib/worker-host.ts'
 import { maxSources } from '../../../../proto/gitops/limits.ts'
+import type { Manifest, ManifestProblem } from '../manifests/manifest.ts'
+import {
+  type ManifestsAnswer,
+  type ManifestsJob,
+  type ManifestsPart,
+  manifestsOf,
+} from '../manifests/read-manifests.ts'
+import { roundBudget } from '../manifests/round-budget.ts'
 import type { Checked, CheckJob, HooksJob, PlaceJob } from '../render/check-commit.ts'
 import { unlistedHooks } from '../render/helm.ts'
 import type { SourceOptions } from '../source-options.ts'
-import type { Manifest, ManifestProblem } from './manifest.ts'
-import { type ManifestsAnswer, type ManifestsJob, type ManifestsPart, manifestsOf } from './read-manifests.ts'
-import { roundBudget } from './round-budget.ts'
 
 /** Manifests of a commit's files, or of what helm has printed. */
 export interface ReadJob extends ManifestsJob {
