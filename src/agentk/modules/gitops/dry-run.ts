@@ -1,16 +1,14 @@
 import { keyText } from '../../../kubernetes/key.ts'
 import type { ApiLane } from '../../cluster/api-lanes.ts'
 import { type Applied, Applier } from './apply/applier.ts'
-import { type ApplyEnd, ApplyRun, type ApplyRunComponents, type RoundEnd } from './apply/apply-run.ts'
+import { ApplyRun, type ApplyRunComponents } from './apply/apply-run.ts'
 import { Scalers } from './apply/scalers.ts'
-import type { Build } from './build/build-commit.ts'
-import type { InventoryEntry } from './inventory/entry.ts'
 import type { SourceInventory } from './inventory/source-inventory.ts'
 import type { LiveObjects } from './live/read-live.ts'
 import { planPrune } from './prune/prune-plan.ts'
 import { pruneInput } from './prune/prune-stage.ts'
+import type { ApplyEnd, Build, DryRun, InventoryEntry, SourceClaims } from './round.ts'
 import type { SourceOptions } from './source-options.ts'
-import type { SourceClaims } from './sources/source-registry.ts'
 
 export interface DryRunComponents {
   /** acts as the source's account */
@@ -25,15 +23,6 @@ export interface DryRunInput {
   readonly build: Build
   readonly inventory: SourceInventory
   readonly live: LiveObjects
-}
-
-/** What a commit would do. */
-export interface DryRun {
-  readonly kind: 'dryRun'
-  /** `applied`: it would be */
-  readonly ends: readonly RoundEnd[]
-  /** what would go, now or once somebody approves */
-  readonly leaving: readonly InventoryEntry[]
 }
 
 /**

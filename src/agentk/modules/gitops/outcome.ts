@@ -1,35 +1,11 @@
 import { keyName, keyText, type ObjectKey } from '../../../kubernetes/key.ts'
 import { replacementPlan } from './apply/apply-commit.ts'
-import type { RoundEnd } from './apply/apply-run.ts'
-import type { Build, Refusal } from './build/build-commit.ts'
-import type { DryRun } from './dry-run.ts'
-import type { InventoryEntry } from './inventory/entry.ts'
 import { lossOf, withLoss } from './manifests/losses.ts'
 import type { Dependents, NotListed } from './prune/dependents.ts'
 import type { PruneDecision } from './prune/prune-plan.ts'
 import type { AppliedCommit, FullPlan } from './prune/prune-stage.ts'
+import type { Build, InventoryEntry, LastGood, Reason, RoundDone, RoundEnd, SourceClaims } from './round.ts'
 import type { SourceOptions } from './source-options.ts'
-import type { SourceClaims } from './sources/source-registry.ts'
-
-/** `refused`: nothing was done, the last commit holds. */
-export type Outcome =
-  | (Refusal & {
-      /** of all of the agent's objects, others have claimed too many: until they want less */
-      readonly isWaitingForOthers: boolean
-      readonly lastGood?: LastGood
-    })
-  | { readonly kind: 'suspended' }
-  | DryRun
-  | RoundDone
-
-/** The objects of a source that are in the cluster while its commit is refused, as its inventory says. */
-export interface LastGood {
-  /** the last of which all was applied; empty: none is known */
-  readonly commit: string
-  readonly objects: number
-  /** of these, as they were applied last */
-  readonly applied: number
-}
 
 export function lastGoodOf(commit: string, all: Iterable<InventoryEntry>): LastGood {
   const made = [...all].filter(({ uid, state }) => uid !== '' && state !== 'detached')
@@ -38,32 +14,6 @@ export function lastGoodOf(commit: string, all: Iterable<InventoryEntry>): LastG
 
 export function isAllApplied(ends: readonly RoundEnd[]): boolean {
   return ends.every(({ end }) => end.kind === 'applied' || end.kind === 'unchanged')
-}
-
-/** Why an object stays, or needs approval. */
-export interface Reason {
-  /** of a blocker, or an approval */
-  readonly code: string
-  /** for people */
-  readonly text: string
-}
-
-export interface RoundDone {
-  readonly kind: 'done'
-  readonly ends: readonly RoundEnd[]
-  /** all that the source has made, and what is left of it. By `keyText` */
-  readonly entries: ReadonlyMap<string, InventoryEntry>
-  readonly pruned: readonly ObjectKey[]
-  /** digest of what waits for approval; empty: nothing */
-  readonly planDigest: string
-  readonly awaitingApproval: readonly InventoryEntry[]
-  /** of what has left the commit, by `keyText` */
-  readonly reasons: ReadonlyMap<string, Reason>
-  readonly orphans: readonly ObjectKey[]
-  /** something may have to go, and it is not known yet whether another source wants it */
-  readonly isWaitingForOthers: boolean
-  /** what users are to know of how the commit was rendered */
-  readonly notes: readonly string[]
 }
 
 /** Nothing of it is to be tried again: what waits for approval is reported when it comes. */

@@ -3,20 +3,19 @@ import type { Clock } from '../../../lib/clock.ts'
 import { maxObjects } from '../../../proto/gitops/limits.ts'
 import type { ApiLane } from '../../cluster/api-lanes.ts'
 import { applyCommit } from './apply/apply-commit.ts'
-import type { ApplyEnd } from './apply/apply-run.ts'
-import { type Build, emptyBuild, type Refusal } from './build/build-commit.ts'
+import { emptyBuild } from './build/build-commit.ts'
 import { ApprovedPlan } from './delete/approved-plan.ts'
-import { type DryRun, dryRun } from './dry-run.ts'
+import { dryRun } from './dry-run.ts'
 import { type FoundInCommit, SourceInventory, type SourceInventoryComponents } from './inventory/source-inventory.ts'
 import type { ObjectWaits } from './live/object-waits.ts'
 import { type LiveObjects, readLiveObjects } from './live/read-live.ts'
 import type { SharedKinds } from './live/shared-kinds.ts'
 import type { RepositoryFile } from './manifests/manifest.ts'
-import { isAllApplied, lastGoodOf, type Outcome, type RoundDone, roundDone } from './outcome.ts'
+import { isAllApplied, lastGoodOf, roundDone } from './outcome.ts'
 import { isUndecided } from './prune/prune-plan.ts'
 import { fullPlan, prune, pruneInput } from './prune/prune-stage.ts'
+import type { Build, DryRun, Outcome, Refusal, RoundDone, SourceClaims, Step } from './round.ts'
 import type { SourceOptions } from './source-options.ts'
-import type { SourceClaims } from './sources/source-registry.ts'
 
 export interface SourceApi {
   /** of agentk itself */
@@ -37,12 +36,6 @@ export interface ReconcileComponents {
   readonly claims: SourceClaims
   readonly clock: Clock
 }
-
-/** What a round reports while it runs. */
-export type Step =
-  | { readonly kind: 'began'; readonly objects: number }
-  | { readonly kind: 'ended'; readonly key: ObjectKey; readonly end: ApplyEnd }
-  | { readonly kind: 'pruned'; readonly key: ObjectKey }
 
 /** What a round is about, beside the source. */
 export interface RoundInput extends FoundInCommit {

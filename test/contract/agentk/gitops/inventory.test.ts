@@ -1,7 +1,6 @@
 import t from 'tap'
 import { missingAssets } from '../../../../dev/control-plane/assets.ts'
 import type { JsonApi } from '../../../../src/agentk/modules/gitops/inventory/config-maps.ts'
-import type { InventoryEntry } from '../../../../src/agentk/modules/gitops/inventory/entry.ts'
 import {
   Inventory,
   type InventoryOptions,
@@ -9,6 +8,7 @@ import {
 } from '../../../../src/agentk/modules/gitops/inventory/inventory.ts'
 import { stockInventory } from '../../../../src/agentk/modules/gitops/inventory/known-entries.ts'
 import { maxShardEntries } from '../../../../src/agentk/modules/gitops/inventory/shards.ts'
+import type { InventoryEntry } from '../../../../src/agentk/modules/gitops/round.ts'
 import { sourceOptions } from '../../../../src/agentk/modules/gitops/source-options.ts'
 import { keyText } from '../../../../src/kubernetes/key.ts'
 import { adminClient } from '../../../support/api-client.ts'

@@ -3,7 +3,6 @@ import type { ApiClient, JsonAnswer } from '../../../../src/agentk/cluster/api-c
 import { ApiLanes } from '../../../../src/agentk/cluster/api-lanes.ts'
 import { type BuildComponents, buildCommit } from '../../../../src/agentk/modules/gitops/build/build-commit.ts'
 import type { ReadJob } from '../../../../src/agentk/modules/gitops/build/manifests-thread.ts'
-import type { InventoryEntry } from '../../../../src/agentk/modules/gitops/inventory/entry.ts'
 import { Inventory } from '../../../../src/agentk/modules/gitops/inventory/inventory.ts'
 import { ObjectWaits, openWatches } from '../../../../src/agentk/modules/gitops/live/object-waits.ts'
 import { SharedKinds } from '../../../../src/agentk/modules/gitops/live/shared-kinds.ts'
@@ -15,8 +14,8 @@ import {
   type RoundInput,
   reconcile,
 } from '../../../../src/agentk/modules/gitops/reconcile.ts'
+import type { InventoryEntry, SourceClaims } from '../../../../src/agentk/modules/gitops/round.ts'
 import { type SourceOptions, sourceOptions } from '../../../../src/agentk/modules/gitops/source-options.ts'
-import type { SourceClaims } from '../../../../src/agentk/modules/gitops/sources/source-registry.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
 import type { SourceBlock } from '../../../../src/proto/gitops/schema.ts'
 import { anyIdentity } from '../../../support/identities.ts'

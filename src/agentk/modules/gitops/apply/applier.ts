@@ -10,9 +10,10 @@ import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
 import { usualReplicasPath } from '../live/managed-fields.ts'
 import { type ApplyProblem, isStale, maxAttempts, refusal } from '../live/refusal.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
-import { areReplicas, conflictsIn, type FieldConflict, withoutField } from './conflicts.ts'
+import type { FieldConflict, Undone } from '../round.ts'
+import { areReplicas, conflictsIn, withoutField } from './conflicts.ts'
 import type { Scalers } from './scalers.ts'
-import { type Freed, TakeOver, type Undone } from './take-over.ts'
+import { type Freed, TakeOver } from './take-over.ts'
 
 /** Older than any object: one that is not there is made, one that somebody has made meanwhile is not touched. */
 const absentVersion = '1'

@@ -5,8 +5,6 @@ import { objectPath } from '../../../../kubernetes/path.ts'
 import { errorText } from '../../../../lib/errors.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
-import type { WaveGraph } from '../build/wave-graph.ts'
-import type { InventoryEntry } from '../inventory/entry.ts'
 import type { ClusterKind, ClusterKinds } from '../live/cluster-kinds.ts'
 import { holdsOf } from '../live/deletion.ts'
 import { absentOf } from '../live/lacked.ts'
@@ -17,33 +15,12 @@ import { leftAlone } from '../manifests/left-alone.ts'
 import { lossOfReplaced, withLoss } from '../manifests/losses.ts'
 import { type Manifest, mayHaveField } from '../manifests/manifest.ts'
 import { isParent } from '../manifests/parents.ts'
-import type { Applied, Applier, ApplyOutcome, ApplyRequest } from './applier.ts'
+import type { ApplyEnd, InventoryEntry, WaveGraph } from '../round.ts'
+import type { Applier, ApplyOutcome, ApplyRequest } from './applier.ts'
 import { isStateless } from './health-gate.ts'
 import { kindOrder } from './kind-order.ts'
 import { ownerProblem } from './owners.ts'
 import { bringAgain, isReplaceable } from './replacement.ts'
-import type { Undone } from './take-over.ts'
-
-/**
- * How it ended for one object. `unchanged`: it is as it was applied, nothing was sent; `waits`: what it depends on is not
- * there, or not healthy; `left`: a newer commit has come before it began.
- */
-export type ApplyEnd =
-  | {
-      readonly kind: 'applied'
-      readonly live: LiveObject
-      readonly undone?: Undone
-      readonly overwritten?: Applied['overwritten']
-    }
-  | { readonly kind: 'unchanged'; readonly live: LiveObject | undefined }
-  | { readonly kind: 'failed'; readonly problem: ApplyProblem }
-  | { readonly kind: 'waits'; readonly text: string }
-  | { readonly kind: 'left' }
-
-export interface RoundEnd {
-  readonly manifest: Manifest
-  readonly end: ApplyEnd
-}
 
 export interface ApplyRunComponents {
   readonly applier: Pick<Applier, 'apply'>

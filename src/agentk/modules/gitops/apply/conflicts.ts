@@ -1,14 +1,6 @@
 import { at, listAt, textAt } from '../../../../kubernetes/object.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
-
-/** A field that an apply without force would have changed, and who owns it. */
-export interface FieldConflict {
-  /** `.spec.replicas` */
-  readonly field: string
-  readonly manager: string
-  /** through which it was written; empty: the object itself */
-  readonly subresource: string
-}
+import type { FieldConflict } from '../round.ts'
 
 /** `conflict with "kube-controller-manager" with subresource "scale" using apps/v1` */
 const owner = /^conflict with "((?:[^"\\]|\\.)*)"(?: with subresource "([^"]*)")?/

@@ -1,6 +1,6 @@
 import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
-import type { WaveGraph } from '../build/wave-graph.ts'
 import { kindRank } from '../manifests/kind-ranks.ts'
+import type { WaveGraph } from '../round.ts'
 
 interface Ranked {
   readonly rank: number

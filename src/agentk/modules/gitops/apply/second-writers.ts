@@ -1,7 +1,6 @@
 import { keyName, keyText } from '../../../../kubernetes/key.ts'
 import type { Clock } from '../../../../lib/clock.ts'
-import type { RoundEnd } from './apply-run.ts'
-import type { FieldConflict } from './conflicts.ts'
+import type { FieldConflict, RoundEnd } from '../round.ts'
 
 /** Fields that others have changed, of one source: the one that was changed last stays. */
 const maxRemembered = 200

@@ -14,6 +14,7 @@ import {
   withoutReplicas,
 } from '../live/managed-fields.ts'
 import { type ApplyProblem, isStale, maxAttempts, refusal } from '../live/refusal.ts'
+import type { Undone } from '../round.ts'
 
 /** Managers of what wrote manifests before us: the stock agent, `kubectl apply`. */
 const predecessors = ['agentk', 'kubectl-client-side-apply']
@@ -30,14 +31,6 @@ export interface TakeOverBefore {
   readonly problemOf: (live: LiveObject) => ApplyProblem | undefined
   /** where the number of replicas stands that is to stay; undefined: it is Git's */
   readonly leftReplicas: string | undefined
-}
-
-/** Changes made in place that an apply has brought back to Git's. */
-export interface Undone {
-  /** managers */
-  readonly by: readonly string[]
-  /** `spec.ports` */
-  readonly fields: readonly string[]
 }
 
 export interface Freed {

@@ -5,13 +5,14 @@ import type { SharedKinds } from '../live/shared-kinds.ts'
 import { variableNotes } from '../manifests/flux-variables.ts'
 import { webhooksOfHooks } from '../manifests/hooks.ts'
 import { annotationNotes } from '../manifests/left-alone.ts'
-import type { Manifest, ManifestProblem, RepositoryFile } from '../manifests/manifest.ts'
+import type { Manifest, RepositoryFile } from '../manifests/manifest.ts'
 import { kustomizationFile } from '../manifests/normal-object.ts'
 import type { ManifestsAnswer } from '../manifests/read-manifests.ts'
 import type { Rendered } from '../render/renderer.ts'
+import type { Build, Refusal } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
 import type { ReadJob } from './manifests-thread.ts'
-import { type WaveGraph, waveGraph } from './wave-graph.ts'
+import { waveGraph } from './wave-graph.ts'
 
 export interface BuildComponents {
   readonly kinds: Pick<SharedKinds, 'current'>
@@ -23,26 +24,6 @@ export interface BuildComponents {
   ) => Promise<Pick<Rendered, 'files' | 'problems' | 'chart' | 'budget'> & Partial<Pick<Rendered, 'notes' | 'hooks'>>>
   /** what these want */
   readonly read: (job: ReadJob, signal: AbortSignal) => Promise<ManifestsAnswer>
-}
-
-/** What a commit wants of the cluster, in order. */
-export interface Build {
-  readonly kind: 'built'
-  readonly manifests: readonly Manifest[]
-  readonly graph: WaveGraph
-  readonly kinds: ClusterKinds
-  /** by `keyText`: what stands in it as hooks that are not run here */
-  readonly hooks: ReadonlySet<string>
-  /** what users are to know of how it was rendered, and of what is not made of it */
-  readonly notes: readonly string[]
-  /** of a chart, which may leave out what needs a kind that is not known now */
-  readonly isPartial: boolean
-}
-
-/** Why nothing of a commit can be applied. */
-export interface Refusal {
-  readonly kind: 'refused'
-  readonly problems: readonly ManifestProblem[]
 }
 
 /** @throws as `render` and `read`, and why kinds cannot be read */

@@ -1,20 +1,7 @@
 import { keyName, keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
 import { kindKey } from '../../../../kubernetes/kind.ts'
 import type { Manifest, ManifestProblem, ObjectTree } from '../manifests/manifest.ts'
-
-/** Which objects wait for which, by `keyText`. */
-export interface WaveGraph {
-  /** each after what it waits for; the same for the same manifests, whatever their order */
-  readonly order: readonly string[]
-  /** what has to be there and healthy first: by name, or by what it is */
-  named(key: string): readonly string[]
-  /** and by sync-wave; the same array for all of a wave */
-  stepBefore(key: string): readonly string[]
-  /** what waits for it */
-  dependents(key: string): readonly string[]
-  /** how many objects stand behind one another before it: those of one wave do not wait for each other */
-  wave(key: string): number
-}
+import type { WaveGraph } from '../round.ts'
 
 const dependsOn = 'config.kubernetes.io/depends-on'
 const syncWave = 'argocd.argoproj.io/sync-wave'

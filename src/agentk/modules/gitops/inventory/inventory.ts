@@ -1,7 +1,7 @@
 import { agentLabel, sourceLabel } from '../manifests/annotations.ts'
+import type { InventoryEntry } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
 import { type ConfigMap, ConfigMaps, isForbidden, type JsonApi } from './config-maps.ts'
-import type { InventoryEntry } from './entry.ts'
 import { shardsOf, undivided, union } from './shards.ts'
 
 /** Of the ConfigMap with a source's options: no shard has that name. */

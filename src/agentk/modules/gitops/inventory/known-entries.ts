@@ -1,8 +1,8 @@
 import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
 import { maxObjects } from '../../../../proto/gitops/limits.ts'
+import type { InventoryEntry } from '../round.ts'
 import { isSourceId, type SourceOptions } from '../source-options.ts'
 import { ConfigMaps, isForbidden, type JsonApi } from './config-maps.ts'
-import type { InventoryEntry } from './entry.ts'
 import type { Inventory } from './inventory.ts'
 
 /** All that a source is known to have made, and what it has taken over. */

@@ -1,6 +1,14 @@
 import { createHash } from 'node:crypto'
 import { keyText } from '../../../../kubernetes/key.ts'
-import { entryStates, type InventoryEntry } from './entry.ts'
+import type { EntryState, InventoryEntry } from '../round.ts'
+
+const entryStates: Readonly<Record<EntryState, true>> = {
+  planned: true,
+  applied: true,
+  failed: true,
+  waits: true,
+  detached: true,
+}
 
 /** More are divided by the next digit of their keys' hashes, and put together again at less than half of that. */
 export const maxShardEntries = 1500
@@ -72,7 +80,7 @@ export function shardEntries(text: string): InventoryEntry[] {
     const { version, uid, wave, digest, fields, state, reason } = rest
     const texts = [group, kind, namespace, name, version, uid, digest, fields, reason]
     const isEntry =
-      texts.every((value) => typeof value === 'string') && Number.isInteger(wave) && entryStates.includes(state)
+      texts.every((value) => typeof value === 'string') && Number.isInteger(wave) && Object.hasOwn(entryStates, state)
     if (!isEntry) throw new Error(`no entry of an inventory: ${line.slice(0, 200)}`)
     return { key: { group, kind, namespace, name }, version, uid, wave, digest, fields, state, reason }
   })

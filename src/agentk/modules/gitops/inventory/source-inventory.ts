@@ -1,13 +1,8 @@
 import { keyText } from '../../../../kubernetes/key.ts'
-import type { ApplyEnd } from '../apply/apply-run.ts'
-import type { Build } from '../build/build-commit.ts'
-import type { WaveGraph } from '../build/wave-graph.ts'
 import type { Manifest } from '../manifests/manifest.ts'
-import { stateOf } from '../prune/blockers.ts'
-import type { PruneDecision } from '../prune/prune-plan.ts'
+import type { ApplyEnd, Build, EntryState, InventoryEntry, WaveGraph } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
 import type { JsonApi } from './config-maps.ts'
-import type { EntryState, InventoryEntry } from './entry.ts'
 import type { Inventory } from './inventory.ts'
 import { knownEntries } from './known-entries.ts'
 
@@ -134,17 +129,14 @@ export class SourceInventory {
     }
   }
 
-  /** What a plan makes of one that has left, but for what goes: `pruned` has that. */
-  decided(entry: InventoryEntry, decision: PruneDecision | undefined, isApproved: boolean): void {
-    const text = keyText(entry.key)
-    if (decision?.kind === 'forget') this.#entries.delete(text)
-    if (decision?.kind === 'blocked') {
-      const { blocked } = decision
-      this.#entries.set(text, { ...entry, state: stateOf(blocked), reason: blocked.text })
-    }
-    if (decision?.kind === 'confirm' && !isApproved) {
-      this.#entries.set(text, { ...entry, state: 'waits', reason: decision.reason.text })
-    }
+  /** It is gone, or another's. */
+  forget({ key }: InventoryEntry): void {
+    this.#entries.delete(keyText(key))
+  }
+
+  /** It has left the commit and stays. */
+  stays(entry: InventoryEntry, state: EntryState, reason: string): void {
+    this.#entries.set(keyText(entry.key), { ...entry, state, reason })
   }
 
   /** @param survives - why it is there still; undefined: it is gone */

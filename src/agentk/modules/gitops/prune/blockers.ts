@@ -1,8 +1,8 @@
 import type { ObjectKey } from '../../../../kubernetes/key.ts'
-import type { EntryState, InventoryEntry } from '../inventory/entry.ts'
 import { beingDeleted } from '../live/deletion.ts'
 import type { LiveObject } from '../live/live-object.ts'
 import { outsideReach } from '../manifests/scope.ts'
+import type { EntryState, InventoryEntry } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
 import type { FailedCommit } from './failed-commit.ts'
 

@@ -1,8 +1,8 @@
 import type { ObjectKey } from '../../../../kubernetes/key.ts'
 import { kindKey } from '../../../../kubernetes/kind.ts'
-import type { RoundEnd } from '../apply/apply-run.ts'
 import type { ApplyProblem } from '../live/refusal.ts'
 import { refuserOf } from '../manifests/kind-ranks.ts'
+import type { RoundEnd } from '../round.ts'
 
 /** Part of a commit is not applied. */
 export interface FailedCommit {

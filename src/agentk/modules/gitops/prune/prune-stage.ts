@@ -1,17 +1,24 @@
 import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
-import type { RoundEnd } from '../apply/apply-run.ts'
-import type { Build } from '../build/build-commit.ts'
 import type { ApprovedPlan } from '../delete/approved-plan.ts'
 import { Deleter, type DeleterComponents, type DeleterOptions, type DeletionListener } from '../delete/deleter.ts'
 import type { SourceInventory } from '../inventory/source-inventory.ts'
 import type { LiveObjects } from '../live/read-live.ts'
 import type { SharedKinds } from '../live/shared-kinds.ts'
+import type { Build, InventoryEntry, RoundEnd, SourceClaims } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
-import type { SourceClaims } from '../sources/source-registry.ts'
+import { stateOf } from './blockers.ts'
 import { DependentsOfPlan } from './dependents.ts'
 import { failedCommit } from './failed-commit.ts'
-import { configurationOf, type PruneInput, type PrunePlan, parentsOf, planPrune, uidsThatGo } from './prune-plan.ts'
+import {
+  configurationOf,
+  type PruneDecision,
+  type PruneInput,
+  type PrunePlan,
+  parentsOf,
+  planPrune,
+  uidsThatGo,
+} from './prune-plan.ts'
 import { rolloutUses } from './rollouts.ts'
 
 /** What is known of a commit once it is applied. */
@@ -116,7 +123,7 @@ export async function prune(
   if (isApproved || (approval.digest !== '' && !isOpen)) await approval.use(signal)
   const deletables = entries.flatMap((entry) => {
     const decision = plan.decisions.get(keyText(entry.key))
-    inventory.decided(entry, decision, isApproved)
+    noteDecision(inventory, entry, decision, isApproved)
     const goes = decision?.kind === 'delete' || (decision?.kind === 'confirm' && isApproved)
     return goes ? [{ entry, live: decision.live }] : []
   })
@@ -134,4 +141,16 @@ export async function prune(
     signal,
   )
   return deleted
+}
+
+/** Writes down what a plan makes of an entry, but for what goes. */
+function noteDecision(
+  inventory: SourceInventory,
+  entry: InventoryEntry,
+  decision: PruneDecision | undefined,
+  isApproved: boolean,
+): void {
+  if (decision?.kind === 'forget') inventory.forget(entry)
+  if (decision?.kind === 'blocked') inventory.stays(entry, stateOf(decision.blocked), decision.blocked.text)
+  if (decision?.kind === 'confirm' && !isApproved) inventory.stays(entry, 'waits', decision.reason.text)
 }

@@ -3,6 +3,7 @@ import { maxObjects } from '../../../../proto/gitops/limits.ts'
 import type { SourceBlock } from '../../../../proto/gitops/schema.ts'
 import { isDefinition, isNamespace } from '../manifests/parents.ts'
 import { outsideReach } from '../manifests/scope.ts'
+import type { Claim, SourceClaims } from '../round.ts'
 
 /** A source of the configuration. */
 export interface SourceRow {
@@ -11,37 +12,6 @@ export interface SourceRow {
   readonly id?: string
   /** undefined: it has not claimed anything yet */
   readonly claim?: Claim
-}
-
-/** What a source wants. */
-export interface Claim {
-  /** empty: of none, it is what the source has made so far */
-  readonly commit: string
-  /** by `keyText` */
-  readonly keys: ReadonlyMap<string, ObjectKey>
-  /** its newest commit is refused: it wants what it has made of the last good one */
-  readonly isLastGood?: boolean
-}
-
-/** What one source claims, and what it needs to know of the claims of this agent's others. */
-export interface SourceClaims {
-  /** In place of what it claimed before. */
-  claim(claim: Claim): void
-  /** whether another source goes by `owner`, and does not want the object any more */
-  isHandedOver(owner: string, key: ObjectKey): boolean
-  /** id of another source that wants it */
-  newOwner(key: ObjectKey): string | undefined
-  /**
-   * Why nobody can say yet whether another source wants the object: it has claimed nothing, or, where it follows the same
-   * ref of the same project, nothing of this commit.
-   */
-  unknownClaim(key: ObjectKey, commit: string): string | undefined
-  /** what all others want */
-  wanted(): Iterable<ObjectKey>
-  /** whether another source of the configuration goes by this id; `perhaps`: its project is not known yet */
-  stands(id: string): 'yes' | 'no' | 'perhaps'
-  /** for what the source would want: the agent's objects are scarce for those above their share alone */
-  hasRoom(keys: ReadonlyMap<string, ObjectKey>): boolean
 }
 
 /**

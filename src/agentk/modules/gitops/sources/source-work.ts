@@ -11,8 +11,9 @@ import { SecondWriters } from '../apply/second-writers.ts'
 import { followObjects, type ObjectSet, type ObjectsStreamComponents } from '../files/objects-stream.ts'
 import type { AbsentObject } from '../live/absent-objects.ts'
 import { problemText } from '../manifests/manifest.ts'
-import { isAllApplied, needsNoRetry, type Outcome, type RoundDone, waitsForRollout } from '../outcome.ts'
-import type { RoundInput, Step } from '../reconcile.ts'
+import { isAllApplied, needsNoRetry, waitsForRollout } from '../outcome.ts'
+import type { RoundInput } from '../reconcile.ts'
+import type { DirectivesReader, Outcome, RoundDone, Step } from '../round.ts'
 import { type ReadSource, type SourceOptions, sourceOptions, unresolvedId } from '../source-options.ts'
 import { type GitopsMetrics, resultOf } from '../state/gitops-metrics.ts'
 import type { Report } from '../state/source-state.ts'
@@ -24,26 +25,6 @@ import type { Next, ReconcileQueue } from './reconcile-queue.ts'
  * will. Above the time limit of a call, and the patience of TCP for a connection that is closed. ms
  */
 export const settleMs = 120_000
-
-/** What people ask of a source, by annotations of its GitSync. */
-export interface Directives {
-  /** digest of the plan that may go; empty: none */
-  readonly approved: string
-  /** nothing is to be written */
-  readonly isSuspended: boolean
-  /** of one that has left the configuration: what it has made stays for good, and nothing of it is reported any more */
-  readonly isForgotten: boolean
-}
-
-/** Reads them, and says when they change: GitSyncs. */
-export interface DirectivesReader {
-  /** as they are now. @throws: it is tried again */
-  directives(id: string, signal: AbortSignal): Promise<Directives>
-  /** what was approved is not approved any more. @throws: it still is */
-  useApproval(id: string, approved: string, signal: AbortSignal): Promise<void>
-  /** @returns ends the listening */
-  onDirectives(id: string, listener: () => void): () => void
-}
 
 export interface SourceWorkComponents {
   readonly kas: ObjectsStreamComponents['kas']

@@ -14,13 +14,9 @@ import {
   SourceStateSchema,
 } from '../../../../proto/gen/gitops_states_pb.ts'
 import { refText } from '../../../../proto/gitops/ref-text.ts'
-import type { ApplyEnd, RoundEnd } from '../apply/apply-run.ts'
-import type { DryRun } from '../dry-run.ts'
-import type { InventoryEntry } from '../inventory/entry.ts'
 import { type ManifestProblem, problemText } from '../manifests/manifest.ts'
 import { isParent } from '../manifests/parents.ts'
-import type { LastGood, Outcome, RoundDone } from '../outcome.ts'
-import type { Step } from '../reconcile.ts'
+import type { ApplyEnd, DryRun, InventoryEntry, LastGood, Outcome, RoundDone, RoundEnd, Step } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
 
 /** Objects that a list names, also of a plan. */

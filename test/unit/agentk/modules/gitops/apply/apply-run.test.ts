@@ -1,10 +1,10 @@
 import t from 'tap'
 import { ApplyRun } from '../../../../../../src/agentk/modules/gitops/apply/apply-run.ts'
 import { waveGraph } from '../../../../../../src/agentk/modules/gitops/build/wave-graph.ts'
-import type { InventoryEntry } from '../../../../../../src/agentk/modules/gitops/inventory/entry.ts'
 import { ClusterKinds } from '../../../../../../src/agentk/modules/gitops/live/cluster-kinds.ts'
 import type { LiveObject } from '../../../../../../src/agentk/modules/gitops/live/live-object.ts'
 import type { Manifest } from '../../../../../../src/agentk/modules/gitops/manifests/manifest.ts'
+import type { InventoryEntry } from '../../../../../../src/agentk/modules/gitops/round.ts'
 import { keyText } from '../../../../../../src/kubernetes/key.ts'
 
 const resource = (kind: string, plural: string) => ({

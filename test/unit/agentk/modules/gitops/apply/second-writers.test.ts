@@ -1,6 +1,6 @@
 import t from 'tap'
-import type { RoundEnd } from '../../../../../../src/agentk/modules/gitops/apply/apply-run.ts'
 import { SecondWriters } from '../../../../../../src/agentk/modules/gitops/apply/second-writers.ts'
+import type { RoundEnd } from '../../../../../../src/agentk/modules/gitops/round.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 
 const end = (name: string, fields: readonly string[] | undefined, { manager = 'robot', digest = 'd' } = {}) => {

@@ -1,10 +1,7 @@
 import t from 'tap'
-import {
-  maxDependsOn,
-  type WaveGraph,
-  waveGraph,
-} from '../../../../../../src/agentk/modules/gitops/build/wave-graph.ts'
+import { maxDependsOn, waveGraph } from '../../../../../../src/agentk/modules/gitops/build/wave-graph.ts'
 import type { Manifest } from '../../../../../../src/agentk/modules/gitops/manifests/manifest.ts'
+import type { WaveGraph } from '../../../../../../src/agentk/modules/gitops/round.ts'
 import { keyText } from '../../../../../../src/kubernetes/key.ts'
 import { Seeded } from '../../../../../support/seeded.ts'
 

@@ -1,5 +1,4 @@
 import t from 'tap'
-import type { InventoryEntry } from '../../../../../../src/agentk/modules/gitops/inventory/entry.ts'
 import { stockKey } from '../../../../../../src/agentk/modules/gitops/inventory/known-entries.ts'
 import {
   maxReasonLength,
@@ -9,6 +8,7 @@ import {
   shardsOf,
   union,
 } from '../../../../../../src/agentk/modules/gitops/inventory/shards.ts'
+import type { InventoryEntry } from '../../../../../../src/agentk/modules/gitops/round.ts'
 import { keyText } from '../../../../../../src/kubernetes/key.ts'
 import { Seeded } from '../../../../../support/seeded.ts'
 

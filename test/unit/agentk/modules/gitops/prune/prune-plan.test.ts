@@ -1,5 +1,4 @@
 import t from 'tap'
-import type { InventoryEntry } from '../../../../../../src/agentk/modules/gitops/inventory/entry.ts'
 import type { LiveObject } from '../../../../../../src/agentk/modules/gitops/live/live-object.ts'
 import type { BlockCode, PruneOptions } from '../../../../../../src/agentk/modules/gitops/prune/blockers.ts'
 import {
@@ -7,6 +6,7 @@ import {
   type PruneInput,
   planPrune,
 } from '../../../../../../src/agentk/modules/gitops/prune/prune-plan.ts'
+import type { InventoryEntry } from '../../../../../../src/agentk/modules/gitops/round.ts'
 import { keyText } from '../../../../../../src/kubernetes/key.ts'
 
 const options: PruneOptions = {

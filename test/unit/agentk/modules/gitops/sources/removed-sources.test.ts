@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
-import type { RoundDone } from '../../../../../../src/agentk/modules/gitops/outcome.ts'
 import type { RemovalInput } from '../../../../../../src/agentk/modules/gitops/reconcile.ts'
+import type { RoundDone } from '../../../../../../src/agentk/modules/gitops/round.ts'
 import { sourceOptions } from '../../../../../../src/agentk/modules/gitops/source-options.ts'
 import { RemovedSources } from '../../../../../../src/agentk/modules/gitops/sources/removed-sources.ts'
 import { capturedLog } from '../../../../../support/captured-log.ts'

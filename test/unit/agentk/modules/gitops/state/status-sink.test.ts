@@ -1,7 +1,11 @@
 import t from 'tap'
-import type { ApplyEnd, RoundEnd } from '../../../../../../src/agentk/modules/gitops/apply/apply-run.ts'
-import type { InventoryEntry } from '../../../../../../src/agentk/modules/gitops/inventory/entry.ts'
-import type { Outcome, RoundDone } from '../../../../../../src/agentk/modules/gitops/outcome.ts'
+import type {
+  ApplyEnd,
+  InventoryEntry,
+  Outcome,
+  RoundDone,
+  RoundEnd,
+} from '../../../../../../src/agentk/modules/gitops/round.ts'
 import { sourceOptions } from '../../../../../../src/agentk/modules/gitops/source-options.ts'
 import { gitSyncStatus } from '../../../../../../src/agentk/modules/gitops/state/git-sync-status.ts'
 import { StatusSink } from '../../../../../../src/agentk/modules/gitops/state/status-sink.ts'
