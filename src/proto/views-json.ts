@@ -160,9 +160,9 @@ export interface Row {
   /** created, ms since 1970 */
   readonly t?: number
   /** verdicts of Argo CD, kstatus and kas; absent: none */
-  readonly h?: readonly [ArgoWord, KstatusWord, ArgoWord?]
+  readonly h?: readonly [argo: ArgoWord, kstatus: KstatusWord, kas: ArgoWord]
   /** their texts */
-  readonly why?: readonly [string, string, string?]
+  readonly why?: readonly [argo: string, kstatus: string, kas: string]
   /** facts, such as `2/3 ready` */
   readonly f?: readonly string[]
   /** visible children */
@@ -175,12 +175,8 @@ export interface Row {
   readonly g?: number
   /** kinds of the state's `aside` that its verdict is made from: `group/Kind` */
   readonly a?: readonly string[]
-  /** what comes third in `h` and `why`, and links with all of their parts: older clients refuse more than two of them */
-  readonly v?: ArgoWord
-  readonly y?: string
-  readonly r?: readonly (readonly [relation: string, id: string, kind: string, namespace: string, name: string])[]
   /** relation, id, kind, namespace and name of what it is linked with; the id is empty where that is hidden or absent */
-  readonly l?: readonly (readonly [relation: string, id: string, kind?: string, namespace?: string, name?: string])[]
+  readonly l?: readonly (readonly [relation: string, id: string, kind: string, namespace: string, name: string])[]
 }
 
 /** Why an object is not well: what of it, or of what it needs, is the culprit. Texts hold no age. */
@@ -260,7 +256,6 @@ export interface ViewState {
 
 /** Bounds that both sides keep (doc/views.md). */
 export const viewsBounds = {
-  /** of an older kas or agentk a quarter */
   maxQueryBytes: 64 * 1024,
   maxObjects: 500,
   maxOffset: 10_000,

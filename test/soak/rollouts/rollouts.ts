@@ -79,9 +79,9 @@ function rootsOf(model: ShownView): ReadonlySet<string> {
 }
 
 /** What kas says of it, and of the cause: the culprit may be another one. */
-function textOf({ k, n, z, y, why }: Row): string {
+function textOf({ k, n, z, why }: Row): string {
   const cause = z ? `; ${z.reason} of ${z.kind}/${z.name}: ${z.text}` : ''
-  return `${k}/${n}: ${y ?? why?.[2] ?? why?.[0] ?? ''}${cause}`
+  return `${k}/${n}: ${why?.[2] || why?.[0] || ''}${cause}`
 }
 
 export interface PlayedBad {

@@ -137,7 +137,7 @@ export async function rulesOf(kinds: readonly string[]): Promise<Rules> {
 /** What a row says of a root. */
 export function judgedOf(row: Row | undefined): Judged | undefined {
   if (!row) return undefined
-  const verdict = row.v || 'Healthy'
+  const verdict = row.h?.[2] || 'Healthy'
   if (!row.z) return { verdict, cause: undefined, atLeast: undefined }
   const { since, atLeast = false, last, count = 1, others = 0, ...rest } = row.z
   const cause = {

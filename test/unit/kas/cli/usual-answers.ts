@@ -7,10 +7,10 @@ const row = {
   ns: 'shop',
   n: 'web',
   t: at,
-  v: 'Degraded',
-  y: 'it has no replica',
+  h: ['', 'Current', 'Degraded'],
+  why: ['', '', 'it has no replica'],
   f: ['1/3 ready'],
-  l: [['made by', 'd2']],
+  l: [['made by', 'd2', 'apps/Deployment', 'shop', 'web-2']],
   z: { kind: 'Pod', namespace: 'shop', name: 'web-1', id: 'p1', reason: 'OOMKilled', text: 'exit code 137', next: '' },
 }
 const event = {

@@ -88,29 +88,19 @@ function around(entry: Entry, sources: RowSources): Partial<Row> {
     ...(entry.family?.isBundle ? { p: entry.family.id } : parentOf(entry.parent)),
     ...(entry.what === 'group' ? groupVerdict(entry, sources) : {}),
     ...(children > 0 ? { c: children, ...worst(entry.worstBelow(), side) } : {}),
-    ...linked(links),
+    ...(links.length > 0 ? { l: links } : {}),
     ...(cause ? { z: shown(cause) } : {}),
     ...aside,
   }
 }
 
-/** Older clients refuse more than two of `h`, `why` and links: what is more has keys of its own. */
 function verdicts(record: ObjectRecord, visible: VisibleRecords): Partial<Row> {
   const { health } = record
   const word = visible.wordOf(record)
+  if (!health && word === '') return {}
   const text = visible.opinions.ofOne(record).finding?.text ?? ''
-  const why = health && ([health.argoText, health.kstatusText] as const)
-  return {
-    ...(health ? { h: [health.argo, health.kstatus] } : {}),
-    ...(why?.some(Boolean) ? { why } : {}),
-    ...(word === '' ? {} : { v: word }),
-    ...(text === '' ? {} : { y: bounded(text, maxRowText) }),
-  }
-}
-
-function linked(links: readonly Link[]): Partial<Row> {
-  const seen = links.filter(([, id]) => id !== '').map(([relation, id]) => [relation, id] as const)
-  return { ...(seen.length > 0 ? { l: seen } : {}), ...(links.length > 0 ? { r: links } : {}) }
+  const why = [health?.argoText ?? '', health?.kstatusText ?? '', bounded(text, maxRowText)] as const
+  return { h: [health?.argo ?? '', health?.kstatus ?? 'Current', word], ...(why.some(Boolean) ? { why } : {}) }
 }
 
 function shown(cause: ShownCause): WireCause {
@@ -146,6 +136,5 @@ function groupVerdict(group: Node, { visible, side }: RowSources): Partial<Row> 
     if (record.health) ofKstatus.add(record.health.kstatus)
     if (side !== 'kas') kas = Math.max(kas, kasSeverityOf(visible.wordOf(record)))
   }
-  const word = wordsOf('kas')[kas] ?? ''
-  return { h: [argoWords[argo] ?? '', worstKstatus(ofKstatus)], ...(word === '' ? {} : { v: word }) }
+  return { h: [argoWords[argo] ?? '', worstKstatus(ofKstatus), wordsOf('kas')[kas] ?? ''] }
 }

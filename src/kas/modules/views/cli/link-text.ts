@@ -20,8 +20,7 @@ export function isNamed({ names }: Pick<Asked, 'names'>, { k, n }: Row): boolean
  */
 export function linkLines({ l = [], ns = '' }: Row, { columns, paint }: Layout, indent: string): string[] {
   const byRelation = new Map<string, string[]>()
-  for (const [relation, id, kind, namespace = '', name] of l) {
-    if (!kind || !name) continue // of an older agent there is the id alone
+  for (const [relation, id, kind, namespace, name] of l) {
     const place = namespace === '' || namespace === ns ? '' : `${namespace}/`
     const text = `${place}${kindText(kind)}/${name}${id === '' ? ' (absent or hidden)' : ''}`
     byRelation.set(relation, [...(byRelation.get(relation) ?? []), text])

@@ -61,25 +61,19 @@ const cause = z.object({
   undo: z.literal(true).optional(),
 })
 
-const sentRow = z.object({
+const row = z.object({
   u: id,
   k: name,
   ns: name.optional(),
   n: name,
   p: id.optional(),
   t: z.number().optional(),
-  h: z.tuple([word, kstatus]).readonly().optional(),
-  why: z.tuple([text, text]).readonly().optional(),
-  v: word.optional(),
-  y: text.optional(),
+  h: z.tuple([word, kstatus, word]).readonly().optional(),
+  why: z.tuple([text, text, text]).readonly().optional(),
   f: z.array(name).max(maxFacts).optional(),
   c: count.optional(),
   w: word.optional(),
   l: z
-    .array(z.tuple([name, id]).readonly())
-    .max(maxLinks)
-    .optional(),
-  r: z
     .array(z.tuple([name, id, name, name, name]).readonly())
     .max(maxLinks)
     .optional(),
@@ -87,14 +81,6 @@ const sentRow = z.object({
   g: count.optional(),
   a: z.array(name).max(maxNamed).optional(),
 })
-
-/** With what older clients refuse where it belongs. */
-const row = sentRow.transform(({ v, y, r, h, why, l, ...own }) => ({
-  ...own,
-  ...(v !== undefined ? { h: [h?.[0] ?? '', h?.[1] ?? 'Current', v] as const } : h ? { h } : {}),
-  ...(y !== undefined ? { why: [why?.[0] ?? '', why?.[1] ?? '', y] as const } : why ? { why } : {}),
-  ...(r ? { l: r } : l ? { l } : {}),
-}))
 
 const event = z.object({
   u: id,

@@ -57,9 +57,9 @@ function charactersOf(key: string, value: unknown): number {
   return key.length + JSON.stringify(value).length
 }
 
-/** That of kas, of an older agentk that of Argo CD. */
+/** The verdict of kas. */
 export function verdictOf({ h }: Row): ArgoWord {
-  return h?.[2] ?? h?.[0] ?? ''
+  return h?.[2] ?? ''
 }
 
 /** Rows by when their causes began, the youngest first; rows without a cause last, in the order that they have. */

@@ -73,15 +73,9 @@ export function isWholeWell(row: Row): boolean {
   return isWell(verdictOf(row)) && isWell(row.w ?? '')
 }
 
-/** Why it is not healthy; of an older agentk with what kstatus says where that differs. */
+/** Why it is not healthy. */
 export function reasonOf(row: Row): string {
-  const { h = ['', 'Current'], why = ['', ''] } = row
-  const [argo, kstatus, own] = h
-  if (own !== undefined) return own === 'Healthy' ? '' : printable(why[2] ?? '')
-  const text = argo === '' || argo === 'Healthy' ? '' : why[0]
-  const other = kstatus === 'Failed' || kstatus === 'Unknown' ? `kstatus: ${kstatus} ${why[1]}`.trim() : ''
-  const both = argo === 'Degraded' || argo === 'Unknown' ? text : [text, other].filter(Boolean).join('; ')
-  return printable(both)
+  return verdictOf(row) === 'Healthy' ? '' : printable(row.why?.[2] ?? '')
 }
 
 /** `Deployment`; with its group, if that is none of Kubernetes: `example.com/Widget`. */

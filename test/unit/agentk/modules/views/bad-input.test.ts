@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import type { KubernetesObject } from '../../../../../src/kubernetes/object.ts'
 import { hasControls } from '../../../../../src/lib/printable.ts'
-import type { Query, Row } from '../../../../../src/proto/views-json.ts'
+import type { ArgoWord, Query, Row } from '../../../../../src/proto/views-json.ts'
 import { shownTree } from '../../../../support/views/situation-tree.ts'
 import { ClusterStage, rulesOf } from '../../../../support/views/situation-view.ts'
 import { user } from '../../../../support/views/view-stage.ts'
@@ -36,16 +36,22 @@ async function start(t: Test, objects: readonly KubernetesObject[], events: read
   return stage
 }
 
+/** `v`: the verdict of kas */
+type Judged = Row & { readonly v: ArgoWord | undefined }
+
 /** The rows that a viewer has of one kind, by name. */
-async function rowsOf(stage: ClusterStage, kind: string): Promise<ReadonlyMap<string, Row>> {
+async function rowsOf(stage: ClusterStage, kind: string): Promise<ReadonlyMap<string, Judged>> {
   const query: Query = { view: 'list', filter: { kinds: [kind] }, limit: 500 }
   const { client, view } = stage.open(user('ann'), query)
   for (let i = 0; i < 4; i++) await stage.pass(100)
   view.close()
-  return new Map([...client.rows.values()].map((row) => [row.n, row]))
+  return judged(client.rows.values())
 }
 
-async function rowOf(stage: ClusterStage, kind: string, name: string): Promise<Row> {
+const judged = (rows: Iterable<Row>): ReadonlyMap<string, Judged> =>
+  new Map([...rows].map((row) => [row.n, { ...row, v: row.h?.[2] }]))
+
+async function rowOf(stage: ClusterStage, kind: string, name: string): Promise<Judged> {
   const row = (await rowsOf(stage, kind)).get(name)
   if (!row) throw new Error(`${kind}/${name} is not shown`)
   return row
@@ -212,11 +218,11 @@ t.test('a Service that selects everything', async (t) => {
   await stage.pass(100)
   for (const [u, { k }] of client.rows) if (k !== 'Pod') view.page(u, 10)
   for (let i = 0; i < 20; i++) await stage.pass(100)
-  const rows = new Map([...client.rows.values()].map((row) => [row.n, row]))
+  const rows = judged(client.rows.values())
   t.match(rows.get('all'), { v: 'Progressing', z: { reason: 'NoReadyEndpoints' } }, 'its slices are yet to come')
   t.equal(rows.get('none')?.z, undefined, 'its endpoints are somebody else\u2019s to make')
-  t.equal(rows.get('all')?.r?.length, 50)
-  t.equal(rows.get('every')?.r?.length, 50)
+  t.equal(rows.get('all')?.l?.length, 50)
+  t.equal(rows.get('every')?.l?.length, 50)
 })
 
 t.test('finalizers by the hundred', async (t) => {

@@ -108,7 +108,7 @@ t.test('the links of an object that is asked for, opened or not, and rows of wha
     await stage.pass(100)
     for (const id of client.order('web') ?? []) view.page(id, 10)
     await stage.pass(100)
-    t.strictSame(client.rows.get('pod')?.r, [['runs on', isSeen ? 'node' : '', 'Node', '', 'node']])
+    t.strictSame(client.rows.get('pod')?.l, [['runs on', isSeen ? 'node' : '', 'Node', '', 'node']])
     t.equal(client.rows.has('node'), isSeen)
     t.notOk(
       [...client.pages.values()].some(({ order }) => order.includes('node')),
@@ -119,7 +119,7 @@ t.test('the links of an object that is asked for, opened or not, and rows of wha
     t.equal(client.rows.get('node')?.h?.[0], isSeen ? 'Degraded' : undefined, 'it is kept up')
     stage.records.put(recordOf({ ...pod, uid: 'pod' }))
     await stage.pass(100)
-    t.strictSame([client.rows.get('pod')?.r, client.rows.has('node')], [undefined, false])
+    t.strictSame([client.rows.get('pod')?.l, client.rows.has('node')], [undefined, false])
   }
 })
 

@@ -20,10 +20,8 @@ const web = {
   ns: 'shop',
   n: 'web',
   t: at - 86_400_000,
-  h: ['Progressing', 'InProgress'] as const,
-  v: 'Degraded' as const,
-  why: ['', ''] as const,
-  y: text,
+  h: ['Progressing', 'InProgress', 'Degraded'] as const,
+  why: ['', '', text] as const,
   f: ['1/3 ready'],
   c: 3,
   g: 2,
@@ -48,8 +46,7 @@ const set = (u: string, n: string, ready: string, word: 'Healthy' | 'Degraded') 
   n,
   p: 'd1',
   t: at - 86_400_000,
-  h: ['Healthy', 'Current'] as const,
-  v: word,
+  h: ['Healthy', 'Current', word] as const,
   f: [ready],
   ...(word === 'Degraded' ? { z: web.z } : {}),
 })
@@ -59,16 +56,14 @@ const slice = {
   ns: 'shop',
   n: 'web-abc',
   p: 'd1',
-  h: ['Healthy', 'Current'] as const,
-  v: 'Healthy' as const,
+  h: ['Healthy', 'Current', 'Healthy'] as const,
 }
 const claim = {
   u: 'c1',
   k: 'PersistentVolumeClaim',
   ns: 'shop',
   n: 'data',
-  h: ['Progressing', 'InProgress'] as const,
-  v: 'Degraded' as const,
+  h: ['Progressing', 'InProgress', 'Degraded'] as const,
   z: {
     kind: 'PersistentVolumeClaim',
     namespace: 'shop',
@@ -132,7 +127,7 @@ t.test('the command that undoes a rollout is made of the name of the row, and of
   }
   t.match(await tree({}), /\n {4}or undo: kubectl -n shop rollout undo deployment\/web\n/)
   t.match(await tree({ k: 'apps/DaemonSet' }), 'rollout undo daemonset/web')
-  const slow = { v: 'Progressing' } as const
+  const slow = { h: ['Progressing', 'InProgress', 'Progressing'] } as const
   const undone = (seconds: number) => ({ ...web.z, undo: true as const, since: at - seconds * 1000 }) as Cause
   t.match(await tree({ ...slow, z: undone(61) }), 'rollout undo')
   t.notMatch(await tree({ ...slow, z: undone(30) }), 'rollout undo', 'it may well get there')
@@ -166,8 +161,8 @@ t.test('what is asked for by its name says what it is linked with, and no other 
       { length: 7 },
       (_, i) => ['mounts', `c${i}`, 'PersistentVolumeClaim', 'shop', `c${i}`] as const,
     )
-    const r = [...claims, ['runs on', 'n', 'Node', '', 'n1'], ['reads', '', 'Secret', 'bank', 'key']] as Row['r'] & {}
-    const pod: Row = { u: 'p', k: 'Pod', ns: 'shop', n: 'web-1', v: 'Healthy', r }
+    const l = [...claims, ['runs on', 'n', 'Node', '', 'n1'], ['reads', '', 'Secret', 'bank', 'key']] as Row['l'] & {}
+    const pod: Row = { u: 'p', k: 'Pod', ns: 'shop', n: 'web-1', h: ['', 'Current', 'Healthy'], l }
     one.update({ seq: 1, at, rows: [pod], pages: { '': page(['p']) }, state: live })
     t.equal(await code, 0, said.stderr)
     return said.stdout.replaceAll(/\n {4,}/g, ' ')

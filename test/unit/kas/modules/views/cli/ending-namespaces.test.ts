@@ -19,8 +19,7 @@ const namespace = (n: string, ...f: string[]): Row => ({
   u: `ns-${n}`,
   k: 'Namespace',
   n,
-  h: ['Progressing', 'Terminating'],
-  v: 'Degraded',
+  h: ['Progressing', 'Terminating', 'Degraded'],
   f,
   z: cause,
 })
@@ -29,8 +28,7 @@ const topic = (...f: string[]): Row => ({
   k: 'kafka.strimzi.io/KafkaTopic',
   ns: 'legacy',
   n: 'orders',
-  h: ['Progressing', 'Terminating'],
-  v: 'Degraded',
+  h: ['Progressing', 'Terminating', 'Degraded'],
   f,
   z: cause,
 })
@@ -86,7 +84,7 @@ t.test(
     t.match((await tree(t, undefined, [topic('Terminating')])).stdout, /^✗ degraded {2}kafka/)
     const named = [namespace('legacy', 'Terminating')]
     const { z: _, ...rest } = topic()
-    const well: Row = { ...rest, h: ['Healthy', 'Current'], v: 'Healthy' }
+    const well: Row = { ...rest, h: ['Healthy', 'Current', 'Healthy'] }
     t.strictSame((await tree(t, named, [well])).asked, [])
     t.strictSame((await tree(t, named, [topic('Terminating')], '-o', 'json')).asked, [])
   },
@@ -118,7 +116,7 @@ t.test('while somebody watches it is asked about anew after a while, and goes', 
 
 t.test('where deletions are refused nothing is Terminating but the namespace', async (t) => {
   const listed = [namespace('legacy', 'Terminating')]
-  const orphan: Row = { u: 'rs', k: 'apps/ReplicaSet', ns: 'legacy', n: 'web-1', h: ['', 'Current'], v: '' }
+  const orphan: Row = { u: 'rs', k: 'apps/ReplicaSet', ns: 'legacy', n: 'web-1', h: ['', 'Current', ''] }
   for (const row of [topic(), orphan]) {
     t.match((await tree(t, listed, [row])).stdout, /^✗ degraded {2}Namespace\/legacy {2}Terminating\n/)
   }

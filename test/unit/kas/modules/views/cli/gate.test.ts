@@ -14,8 +14,7 @@ const row = (k: string, n: string, word: ArgoWord, more: Partial<Row> = {}): Row
   k,
   ns: 'shop',
   n,
-  h: ['Healthy', 'Current'],
-  v: word,
+  h: ['Healthy', 'Current', word],
   ...more,
 })
 const why = (reason: string, more: Partial<NonNullable<Row['z']>> = {}): Partial<Row> => ({
@@ -112,13 +111,19 @@ t.test('time over, nothing of it, and what is ignored', async (t) => {
     await new Promise(setImmediate)
     clock.advance(5000)
     clock.advance(5000)
-    t.equal(await code, expected, `${argv.join(' ')} ${JSON.stringify(rows.map(({ k, n, v }) => [k, n, v]))}`)
+    t.equal(await code, expected, `${argv.join(' ')} ${JSON.stringify(rows.map(({ k, n, h }) => [k, n, h?.[2]]))}`)
   }
 })
 
 t.test('what stands in an application is judged, and not the application', async (t) => {
   const { clock, said, code, one, heard } = await start(t, ['-n', 'shop', '--wait', '1m', '--ignore', 'deploy/web'])
-  const group = { u: 'g:application/shop', k: 'Application', n: 'shop', h: ['Degraded', 'Failed'], c: 3 } as const
+  const group = {
+    u: 'g:application/shop',
+    k: 'Application',
+    n: 'shop',
+    h: ['Degraded', 'Failed', 'Degraded'],
+    c: 3,
+  } as const
   one.update({
     seq: 1,
     rows: [group],
@@ -166,7 +171,7 @@ t.test('labels of an environment are believed of one namespace, or of those that
   const role = row('ClusterRole', 'web', 'Healthy', { ns: '' })
   const cases: [argv: string[], rows: Row[], code: number][] = [
     [[], [mine, decoy], 5],
-    [[], [mine, { ...decoy, v: 'Healthy' }], 5],
+    [[], [mine, { ...decoy, h: ['Healthy', 'Current', 'Healthy'] }], 5],
     [['-A'], [mine, decoy], 4],
     [['-n', 'shop,mallory'], [mine, decoy], 4],
     [[], [mine, role], 0],
@@ -177,7 +182,7 @@ t.test('labels of an environment are believed of one namespace, or of those that
     say(one, 1, rows)
     await until(() => said.stderr !== '')
     clock.advance(5000)
-    t.equal(await code, expected, `${argv.join(' ')} ${rows.map(({ n, v }) => `${n} ${v}`)}`)
+    t.equal(await code, expected, `${argv.join(' ')} ${rows.map(({ n, h }) => `${n} ${h?.[2]}`)}`)
     if (expected === 5) t.match(said.stderr.replaceAll(/\s+/g, ' '), 'has objects in mallory, shop, where anyone')
   }
   for (const argv of [[], ['-n', 'shop']]) {
@@ -484,7 +489,7 @@ t.test('the namespace of the context is that of what is named, as kubectl has it
 
 t.test('verdicts by which the agent counts are others’: they are taken of what is not shown alone', async (t) => {
   const { clock, said, code, one, heard } = await start(t, ['-n', 'shop', '--wait', '1m'])
-  const rows = [row('apps/Deployment', 'web', 'Healthy', { h: ['Degraded', 'Failed'] })]
+  const rows = [row('apps/Deployment', 'web', 'Healthy', { h: ['Degraded', 'Failed', 'Healthy'] })]
   const order = rows.map(({ u }) => u)
   one.update({ seq: 1, rows, pages: { '': { order, counts: { Degraded: 1 }, more: 0 } }, state: live })
   await heard('✓ healthy')

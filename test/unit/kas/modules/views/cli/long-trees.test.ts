@@ -15,7 +15,7 @@ function roots(count: number, sick: number): Row[] {
   return Array.from({ length: count }, (_, i) => {
     const [ns, n] = ['shop', `web-${i}`]
     const row = { u: `d${i}`, k: 'apps/Deployment', ns, n }
-    if (i >= sick) return { ...row, h: ['Healthy', 'Current'] }
+    if (i >= sick) return { ...row, h: ['Healthy', 'Current', 'Healthy'] }
     const z = {
       id: `c${i}`,
       kind: 'ConfigMap',
@@ -25,7 +25,7 @@ function roots(count: number, sick: number): Row[] {
       text: 'x'.repeat(90),
       next: '',
     }
-    return { ...row, h: ['Degraded', 'Failed'], z }
+    return { ...row, h: ['Degraded', 'Failed', 'Degraded'], z }
   })
 }
 

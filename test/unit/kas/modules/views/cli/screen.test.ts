@@ -12,8 +12,7 @@ const pods = (count: number, word: 'Healthy' | 'Degraded', t = 0) =>
     ns: 'shop',
     n: `web-${String(i).padStart(3, '0')}${'x'.repeat(60)}`,
     t,
-    h: ['Healthy', 'Current'] as const,
-    v: i === 0 ? word : ('Healthy' as const),
+    h: ['Healthy', 'Current', i === 0 ? word : 'Healthy'] as const,
   }))
 
 /** What a terminal shows after it was told this, and whether it was scrolled. */

@@ -10,8 +10,8 @@ const deployment = {
   ns: 'shop',
   n: 'web',
   t: created,
-  h: ['Degraded', 'Failed'] as const,
-  why: ['Deployment "web" exceeded its progress deadline', ''] as const,
+  h: ['Degraded', 'Failed', 'Degraded'] as const,
+  why: ['', '', 'Deployment "web" exceeded its progress deadline'] as const,
   f: ['2/3 ready'],
   c: 2,
 }
@@ -34,7 +34,14 @@ t.test('a tree opens what has children, and ends once all of it is there', async
   one.update({ seq: 1, rows: [deployment], pages: { '': page(['d1'], { Degraded: 1 }) }, state: live })
   t.strictSame(await one.request(({ type }) => type === 'page'), { type: 'page', id: 1, node: 'd1', limit: 50 })
   t.equal(said.stdout, '', 'not before')
-  const pod = (u: string, n: string) => ({ u, k: 'Pod', ns: 'shop', n, p: 'd1', h: ['Healthy', 'Current'] as const })
+  const pod = (u: string, n: string) => ({
+    u,
+    k: 'Pod',
+    ns: 'shop',
+    n,
+    p: 'd1',
+    h: ['Healthy', 'Current', 'Healthy'] as const,
+  })
   one.update({
     seq: 2,
     rows: [pod('p1', 'web-1'), pod('p2', 'web-\u001b[2J')],
@@ -56,7 +63,7 @@ t.test('a tree of all counts on one line what has neither verdict nor children',
   const { viewer, run } = await startViewsServer(t)
   const quiet = (k: string, n: string) => ({ u: n, k, n })
   const rows = [
-    { u: 'd', k: 'Pod', ns: 'shop', n: 'web', h: ['Healthy', 'Current'] as const },
+    { u: 'd', k: 'Pod', ns: 'shop', n: 'web', h: ['Healthy', 'Current', 'Healthy'] as const },
     { u: 'b::Role', k: 'Role', n: '', c: 60 },
     ...['a', 'b', 'c'].map((name) => quiet('ServiceAccount', name)),
     { u: 'o', k: 'Own', n: 'own', c: 3 },
@@ -346,7 +353,7 @@ t.test('an agent that says circles and odd words harms no terminal', async (t) =
     const one = await viewer()
     await one.request(({ type }) => type === 'open')
     const odd = '\u001b]0;gone\u0007'
-    const rows = ['a', 'b'].map((u) => ({ u, k: 'Pod', n: odd, c: 2, why: [odd, odd] as const, f: [odd] }))
+    const rows = ['a', 'b'].map((u) => ({ u, k: 'Pod', n: odd, c: 2, why: [odd, odd, odd] as const, f: [odd] }))
     const pages = { '': page(['a', 'b'], {}), a: page(['a', 'b']), b: page(['a', 'b']) }
     one.update({ seq: 1, rows, pages, state: { is: 'live', since: 1e300, why: odd } })
     t.equal(await code, 0)
