@@ -17,6 +17,7 @@ import type { Exchange } from './http/exchange.ts'
 import type { KubernetesLimits } from './http/kubernetes-limits.ts'
 import type { RequestOutcome } from './http/metrics.ts'
 import type { RequestHead } from './request/request-head.ts'
+import type { RequestLife } from './request-life.ts'
 import { checkMethod, contentHeaders } from './response/own-answer.ts'
 import { ClientSocket } from './websocket/client-socket.ts'
 import { WebSocketUpgrade } from './websocket/websocket-upgrade.ts'
@@ -70,9 +71,10 @@ export class FrontCheck {
   }
 
   /** @throws KasError CREDENTIALS_INVALID, TOO_MANY_STREAMS, MESSAGE_TOO_LARGE, BODY_TOO_SLOW, UPGRADE_REQUIRED */
-  async serve(exchange: Exchange, head: RequestHead, headers: readonly string[]): Promise<RequestOutcome> {
+  async serve(life: RequestLife, head: RequestHead, headers: readonly string[]): Promise<RequestOutcome> {
+    const { exchange } = life
     await this.#components.arrivals.admit(exchange.arrived, async () => this.#checkTicket(head), exchange.signal)
-    exchange.connection.letIn(noAgent, frontCheckPath)
+    life.letIn({ agentId: noAgent, callerKey: frontCheckPath, access: undefined })
     const kind = exchange.upgrade ? 'WebSockets' : 'requests'
     if (this.#running[kind] >= maxRunning[kind]) {
       const name = exchange.upgrade ? 'front_check_sockets' : 'front_check_requests'

@@ -1,7 +1,6 @@
-import type { AgentId, Forward, Reply } from '../../../call/call.ts'
+import type { AgentId, Forward } from '../../../call/call.ts'
 import type { Caller } from '../../../call/caller.ts'
 import { safetyOf } from '../../../call/safety.ts'
-import { askedStream } from '../../../kubernetes/request/asked-stream.ts'
 import { parseTarget, type Target, wholeTarget } from '../../../kubernetes/request/target.ts'
 import { type Clock, monotonicClock, systemClock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
@@ -22,8 +21,8 @@ import { type Access, type Authorized, authorize, callerNames } from './authoriz
 import type { CallerKeys } from './authorization/caller-keys.ts'
 import { type Credentials, isByCookie, readCredentials } from './authorization/credentials.ts'
 import { refuseNames } from './authorization/impersonation.ts'
-import type { OpenSession, Sessions } from './authorization/sessions.ts'
-import { Endings, endOf } from './endings.ts'
+import type { Sessions } from './authorization/sessions.ts'
+import { Endings } from './endings.ts'
 import { FrontCheck } from './front-check.ts'
 import { type FrontRedirect, redirectTo } from './front-redirect.ts'
 import type { Exchange } from './http/exchange.ts'
@@ -31,9 +30,9 @@ import type { KubernetesLimits } from './http/kubernetes-limits.ts'
 import type { KubernetesMetrics, RequestOutcome } from './http/metrics.ts'
 import { bodilessMessages } from './http/request-messages.ts'
 import { RequestSpan } from './http/request-span.ts'
+import { letIn } from './let-in.ts'
 import { observeBy } from './observers.ts'
 import { OwnEndpoints } from './own-endpoints.ts'
-import { Progress } from './progress.ts'
 import { proxyUsage } from './proxy-usage.ts'
 import { Relay } from './relay.ts'
 import { namesCaller, readAuthorization } from './request/bearer-protocol.ts'
@@ -46,12 +45,11 @@ import {
   type RequestHead,
   readRequestHead,
 } from './request/request-head.ts'
+import { RequestLife, type RequestLifeComponents } from './request-life.ts'
 import { originHeaders, preflightHeaders } from './response/cors.ts'
 import type { ResponseRules } from './response/response-head.ts'
-import { tokenEndWarning } from './response/token-end-warning.ts'
 import { headEncoder, sentMessages } from './sent-head.ts'
 import { SignedEndpoints } from './signed-endpoints.ts'
-import { takeMemory } from './take-memory.ts'
 import { UserEndpoints } from './user-endpoints.ts'
 import { ResumedWatches } from './watch/resume/resumed-watches.ts'
 import { watchQuestion } from './watch/resume/watch-question.ts'
@@ -104,14 +102,12 @@ export interface KubernetesProxyOptions {
 
 /** A request whose caller was let in. */
 interface LetIn {
-  readonly exchange: Exchange
-  readonly progress: Progress
+  readonly life: RequestLife
   readonly head: RequestHead
   readonly target: Target
   readonly credentials: Credentials
   readonly letInAs: Authorized
   readonly caller: Caller
-  readonly session: OpenSession
 }
 
 /** A watch that goes on is let in by an answer of the directory that is no older. ms */
@@ -130,6 +126,7 @@ export class KubernetesProxy {
   readonly #frontCheck: FrontCheck | undefined
   readonly #watches: ResumedWatches
   readonly #endings: Endings
+  readonly #lives: RequestLifeComponents
 
   constructor(components: KubernetesProxyComponents, options: KubernetesProxyOptions) {
     const { product, limits, responses } = options
@@ -142,8 +139,9 @@ export class KubernetesProxy {
     const { forward, metrics } = components
     const kept = new SharedRooms<AgentId>({ name: 'watch_bytes_about_agent', limit: limits.maxWatchAgentBytes })
     this.#watches = new ResumedWatches({ forward, onResumed: metrics.watchResumed, kept }, limits)
-    const headers = (progress: Progress) => this.#ownHeaders(progress)
-    this.#endings = new Endings({ clock: systemClock, ...components, headers })
+    const headers = (life: RequestLife) => this.#ownHeaders(life)
+    this.#endings = new Endings({ ...components, headers })
+    this.#lives = { clock: systemClock, ...components }
     this.#countAccess = proxyUsage(components.usage ?? noUsage)
     const parts = {
       clock: systemClock,
@@ -164,7 +162,7 @@ export class KubernetesProxy {
 
   /** Answers, whatever happens; never rejects. */
   serve(exchange: Exchange): Promise<void> {
-    return this.#run(exchange, (progress) => this.#serve(exchange, progress))
+    return this.#run(exchange, (life) => this.#serve(life))
   }
 
   /** Refuses a request for what its head says; never rejects. */
@@ -172,118 +170,79 @@ export class KubernetesProxy {
     return this.#run(exchange, () => Promise.reject(error))
   }
 
-  async #run(exchange: Exchange, action: (progress: Progress) => Promise<RequestOutcome>): Promise<void> {
+  async #run(exchange: Exchange, action: (life: RequestLife) => Promise<RequestOutcome>): Promise<void> {
     const { tracer, accessLog } = this.#components
     const span = RequestSpan.begin(tracer, exchange, this.#options.urlPathPrefix)
     const record = new CallRecord({ log: accessLog, observe: this.#observe }, exchange, span.traceId)
-    const progress = new Progress(span, record)
+    const life = new RequestLife({ exchange, span, record }, this.#lives)
     let outcome: RequestOutcome = 'cut'
     try {
-      const acted = tracer.within(span.span, () => action(progress))
-      outcome = await acted.catch((error: unknown) => this.#endings.fail(exchange, progress, error))
+      const acted = tracer.within(span.span, () => action(life))
+      outcome = await acted.catch((error: unknown) => this.#endings.fail(life, error))
     } catch (error) {
       this.#components.log.error({ error, trace_id: span.traceId }, 'An answer could not be given')
       exchange.cut()
     }
-    exchange.finish()
-    this.#components.metrics.ended(outcome)
-    span.end(exchange, outcome, progress.failure)
-    record.ended(endOf(exchange, outcome, progress))
+    life.ended(outcome)
   }
 
   /** The order of checks of doc/reference/tunnel-protocol.md 6.1. */
-  async #serve(exchange: Exchange, progress: Progress): Promise<RequestOutcome> {
+  async #serve(life: RequestLife): Promise<RequestOutcome> {
+    const { exchange } = life
     const { request } = exchange
-    const { record } = progress
     const head = readRequestHead(request, exchange.upgrade !== undefined)
-    record.asksAs(head.askedAs)
     const origin = head.origins.length > 0 ? head.origins.join(', ') : undefined
     const method = request.method as string
     const isForeign = origin !== undefined && !this.#options.allowsOrigin(origin)
-    progress.read(head, isForeign ? undefined : origin)
+    life.read(head, isForeign ? undefined : origin)
     const asksForPage = isPreflight(method, head)
-    if (isForeign && (asksForPage || !namesCaller(head))) return await this.#endings.refuseOrigin(exchange, progress)
+    if (isForeign && (asksForPage || !namesCaller(head))) return await this.#endings.refuseOrigin(life)
     const body = head.contentLength !== 0
     if (body && exchange.upgrade) throw new KasError({ code: 'BAD_REQUEST', detail: 'an upgrade cannot have a body' })
     if (asksForPage) {
-      exchange.answer(200, [...this.#ownHeaders(progress), ...preflightHeaders(head.corsHeaders)], '')
+      exchange.answer(200, [...this.#ownHeaders(life), ...preflightHeaders(head.corsHeaders)], '')
       return 'preflight'
     }
     if (method === 'CONNECT' || method === 'TRACE') throw new KasError({ code: 'METHOD_NOT_ALLOWED', method })
-    let target = this.#asks(exchange, progress, parseTarget(request.url as string, this.#options.urlPathPrefix, head))
+    let target = life.asks(parseTarget(request.url as string, this.#options.urlPathPrefix, head))
     head.authorization = readAuthorization(head)
-    const { directory } = this.#components
+    const { directory, sessions } = this.#components
     const ofUser = this.#ofUsers.find(method, target, head)
-    if (ofUser)
-      return await this.#ofUsers.serve(ofUser, { exchange, record, head, headers: this.#ownHeaders(progress) })
+    if (ofUser) return await this.#ofUsers.serve(ofUser, { life, head, headers: this.#ownHeaders(life) })
     const signed = this.#signed.find(method, target)
-    if (signed) return await this.#signed.serve(signed, exchange, head, this.#ownHeaders(progress))
+    if (signed) return await this.#signed.serve(signed, life, head, this.#ownHeaders(life))
     if (this.#frontCheck?.isAsked(method, target))
-      return await this.#frontCheck.serve(exchange, head, this.#ownHeaders(progress))
+      return await this.#frontCheck.serve(life, head, this.#ownHeaders(life))
     const own = this.#own.find(method, target, head)
     const sealed = own === 'token' ? undefined : this.#openToken(exchange, head, target)
     const credentials = sealed ? await sealed : readCredentials(head, target)
-    progress.span.calls(credentials.agentId)
-    record.calls(credentials.agentId)
+    life.calls(credentials.agentId)
     const ask = (signal: AbortSignal) =>
-      authorize(directory, credentials, signal, { from: exchange.address, onKnown: (who) => record.knows(who) })
-    const since = this.#components.sessions.begin()
+      authorize(directory, credentials, signal, { from: exchange.address, onKnown: (who) => life.knows(who) })
+    const since = sessions.begin()
     const letInAs = await this.#components.arrivals.admit(exchange.arrived, ask, exchange.signal)
-    progress.warns(tokenEndWarning(letInAs.endsAt, systemClock.now()))
     const caller = this.#components.callerKeys.of(callerNames(letInAs.access))
-    const ending = this.#endings.early(exchange, progress)
-    let { end } = ending
-    try {
-      const { memory } = this.#components
-      takeMemory(memory, { exchange, credentials, letInAs, caller, target, end: (reason) => end(reason) })
-      if (target.long) target = this.#asks(exchange, progress, wholeTarget(target))
-    } finally {
-      record.letIn(letInAs.access, letInAs.impersonation?.username)
-    }
+    letIn(this.#components.memory, life, { credentials, letInAs, caller, target })
+    if (target.long) target = life.asks(wholeTarget(target))
     if (head.askedAs.length > 0) refuseNames(letInAs.impersonation, { isOwn: own !== undefined })
     exchange.signal.throwIfAborted()
-    exchange.endWithReason = ending.end
-    const session = this.#components.sessions.open(
-      { record, credentials, letInAs, since, traceId: progress.traceId },
-      ending,
-    )
-    ;({ end } = session)
+    life.opens(sessions, { credentials, letInAs, since })
     try {
-      const call = { exchange, progress, head, target, credentials, letInAs, caller, session }
+      const call = { life, head, target, credentials, letInAs, caller }
       return own ? await this.#own.serve(own, this.#ownCall(call)) : await this.#forward(call)
     } finally {
-      session.close()
-      ending.cancel()
+      life.settle()
     }
-  }
-
-  /** @returns `target` */
-  #asks(exchange: Exchange, progress: Progress, target: Target): Target {
-    const method = exchange.request.method as string
-    exchange.asked = askedStream(method, target)
-    progress.asks(target)
-    const isUpgrade = exchange.upgrade !== undefined
-    progress.record.asks(method, target, { lasts: isUpgrade || exchange.asked !== undefined, isUpgrade })
-    return target
   }
 
   #ownCall({ letInAs, ...call }: LetIn) {
     const { impersonation, access } = letInAs
-    return { ...call, impersonation, access, headers: this.#ownHeaders(call.progress) }
+    return { ...call, impersonation, access, headers: this.#ownHeaders(call.life) }
   }
 
-  async #forward({
-    exchange,
-    progress,
-    head,
-    target,
-    credentials,
-    letInAs,
-    caller,
-    session,
-  }: LetIn): Promise<RequestOutcome> {
+  async #forward({ life, head, target, credentials, letInAs, caller }: LetIn): Promise<RequestOutcome> {
+    const { exchange } = life
     const { request } = exchange
-    const { record } = progress
     const { directory } = this.#components
     const method = request.method as string
     const body = head.contentLength !== 0
@@ -296,12 +255,12 @@ export class KubernetesProxy {
     const call = {
       agentId: credentials.agentId,
       method: kubernetesApiMethod,
-      metadata: progress.span.metadata,
+      metadata: life.metadata,
       safety,
       caller,
       isWatch: exchange.asked === 'watch',
       isLog: exchange.asked === 'log',
-      record,
+      record: life,
       signal: exchange.signal,
     }
     const { impersonation } = letInAs
@@ -309,23 +268,24 @@ export class KubernetesProxy {
     if (exchange.forwardedAddress !== undefined) nameClient(head, exchange.forwardedAddress)
     nameHost(head, exchange.calledAs)
     if (!isByCookie(credentials) && !isOfGitlab) passCookies(head)
-    const encode = headEncoder(request, head, target, { impersonation, auditId: record.auditId, via: this.#via })
+    const encode = headEncoder(request, head, target, { impersonation, auditId: life.auditId, via: this.#via })
     const mayGoOn = async (signal: AbortSignal) => {
       const question = { maxAgeMs: reopenedAccessMs }
       const reason = await accessLost(letInAs, () => authorize(directory, credentials, signal, question))
       if (!reason) return
-      session.end(reason)
+      life.end(reason)
       throw reason
     }
-    return await this.#carry(exchange, progress, () =>
-      watch
-        ? this.#watches.open(
-            watch,
-            { ...call, messagesOf: (query) => bodilessMessages(encode(query)) },
-            { mayGoOn, kept: (reason) => exchange.endWithReason?.(reason) },
-          )
-        : this.#components.forward({ ...call, messages: sentMessages(exchange, head, encode(target.query)) }),
-    )
+    life.forwarding()
+    const reply = watch
+      ? await this.#watches.open(
+          watch,
+          { ...call, messagesOf: (query) => bodilessMessages(encode(query)) },
+          { mayGoOn, kept: (reason) => exchange.endWithReason?.(reason) },
+        )
+      : await this.#components.forward({ ...call, messages: sentMessages(exchange, head, encode(target.query)) })
+    life.delivered()
+    return await this.#relay.run(life, reply)
   }
 
   /** Undefined: no token, or none that counts: it opens WebSockets alone, and gives way to an Authorization header. */
@@ -334,14 +294,7 @@ export class KubernetesProxy {
     return this.#components.webSocketTokens?.open(head.webSocketTokens, target.path)
   }
 
-  async #carry(exchange: Exchange, progress: Progress, forward: () => Promise<Reply>): Promise<RequestOutcome> {
-    progress.forwarding()
-    const reply = await forward()
-    progress.delivered()
-    return await this.#relay.run(exchange, progress, reply)
-  }
-
-  #ownHeaders({ origin, warning }: Progress): string[] {
+  #ownHeaders({ progress: { origin, warning } }: RequestLife): string[] {
     const own = ['Server', this.#options.product, ...(warning === undefined ? [] : ['Warning', warning])]
     return origin === undefined ? own : [...own, ...originHeaders(origin)]
   }

@@ -11,14 +11,12 @@ import type { ReplicaMemory } from '../../memory/replica-memory.ts'
 import type { OwnCaller, OwnEndpoint } from '../../own-endpoint.ts'
 import type { Access } from './authorization/authorize.ts'
 import type { Credentials } from './authorization/credentials.ts'
-import type { OpenSession } from './authorization/sessions.ts'
 import { boundedBody, checkLength } from './http/bounded-body.ts'
-import type { Exchange } from './http/exchange.ts'
 import type { RequestOutcome } from './http/metrics.ts'
 import { LongAnswers } from './long-answers.ts'
 import { OwnSockets, type OwnSocketsComponents, type OwnSocketsOptions, type OwnWebSocket } from './own-sockets.ts'
-import type { Progress } from './progress.ts'
 import type { RequestHead } from './request/request-head.ts'
+import type { RequestLife } from './request-life.ts'
 import { type ContentHead, checkBodiless, checkMethod, contentHeaders } from './response/own-answer.ts'
 import type { WatchApi } from './watch/watch-api.ts'
 import type { WebSocketTokens } from './watch/websocket-tokens.ts'
@@ -36,8 +34,7 @@ export type Own = 'token' | 'watch' | OwnEndpoint
 
 /** A request to kas itself, of a caller who may use the agent. */
 export interface OwnCall {
-  readonly exchange: Exchange
-  readonly progress: Progress
+  readonly life: RequestLife
   readonly head: RequestHead
   readonly target: Target
   readonly credentials: Credentials
@@ -46,8 +43,6 @@ export interface OwnCall {
   readonly impersonation: Impersonation | undefined
   /** of the answer, beside what it consists of */
   readonly headers: readonly string[]
-  /** by default the request ends as if its caller had left */
-  readonly session: Pick<OpenSession, 'endsBy'>
 }
 
 /** what an agent has too many of */
@@ -111,42 +106,42 @@ export class OwnEndpoints {
   async serve(own: Own, call: OwnCall): Promise<RequestOutcome> {
     if (own === 'token') return await this.#seal(call)
     if (own === 'watch') return await this.#watch(call)
-    const sockets = call.exchange.upgrade && this.#upgrades.get(own)
+    const sockets = call.life.exchange.upgrade && this.#upgrades.get(own)
     return await (sockets ? this.#upgrade(sockets, call) : this.#answer(own, call))
   }
 
-  async #seal({ exchange, target, credentials, headers }: OwnCall): Promise<RequestOutcome> {
+  async #seal({ life: { exchange }, target, credentials, headers }: OwnCall): Promise<RequestOutcome> {
     exchange.upgrade?.refused()
     const token = await this.#components.webSocketTokens?.seal(credentials, target.path)
     exchange.answer(200, [...headers, ...contentHeaders('application/json')], JSON.stringify({ token }))
     return 'token'
   }
 
-  async #watch({ exchange, head, credentials, caller, progress, session }: OwnCall): Promise<RequestOutcome> {
-    const conversation = this.#components.watches.accept(exchange, head, { credentials, caller, span: progress.span })
-    progress.record.answered(exchange.statusCode)
-    session.endsBy({ end: (reason) => withdraw(progress, conversation, reason) })
+  async #watch({ life, head, credentials, caller }: OwnCall): Promise<RequestOutcome> {
+    const { exchange } = life
+    const conversation = this.#components.watches.accept(exchange, head, { credentials, caller, span: life })
+    life.opened()
+    life.becomes(conversation)
     await conversation.run(exchange.signal)
     return 'upgraded'
   }
 
   async #upgrade(sockets: OwnSockets, call: OwnCall): Promise<RequestOutcome> {
-    const { exchange, progress, head, credentials, session, caller } = call
+    const { life, head, credentials, caller } = call
+    const { exchange } = life
     const { agentId } = credentials
     let opened: OwnWebSocket | undefined
     const makeRoom = (reason: KasError) => {
-      progress.withdraw(reason)
+      life.withdraw(reason)
       opened?.makeRoom(reason)
     }
     const hold = this.#sockets.enter(agentId, caller, { what: sockets.what, end: makeRoom })
     try {
-      const begun = () => progress.record.answered(exchange.statusCode)
-      const asked = callerOf(call, begun)
+      const asked = callerOf(call, 'socket')
       const socket = sockets.accept(exchange, head, asked)
       opened = socket
-      if (!sockets.beginsByMessage) begun()
-      const { changed } = socket
-      session.endsBy({ end: (reason) => withdraw(progress, socket, reason), ...(changed ? { changed } : {}) })
+      if (!sockets.beginsByMessage) life.opened()
+      life.becomes(socket)
       await socket.run(exchange.signal)
     } finally {
       hold.leave()
@@ -155,7 +150,8 @@ export class OwnEndpoints {
   }
 
   async #answer(endpoint: OwnEndpoint, call: OwnCall): Promise<RequestOutcome> {
-    const { exchange, credentials, caller } = call
+    const { credentials, caller } = call
+    const { exchange } = call.life
     exchange.upgrade?.refused()
     checkLength(call.head.contentLength, { maxBytes: this.#limits.maxOwnBodyBytes })
     const ended = linkedController(exchange.signal)
@@ -174,7 +170,8 @@ export class OwnEndpoints {
 
   /** @param signal - the caller has left, or makes room for others */
   async #answerWithin(endpoint: OwnEndpoint, call: OwnCall, signal: AbortSignal): Promise<RequestOutcome> {
-    const { exchange, head, target, credentials, caller, headers } = call
+    const { head, target, credentials, caller, headers } = call
+    const { exchange } = call.life
     const { agentId } = credentials
     const { maxOwnBodyBytes: maxBytes, ownBodyTimeoutMs: timeoutMs } = this.#limits
     const { maxOwnAnswerBytes, ownAnswerTimeoutMs } = this.#limits
@@ -184,7 +181,7 @@ export class OwnEndpoints {
     for (let ms = waitMs(); ms > 0; ms = waitMs()) await clockDelay(this.#components.clock, ms, signal)
     const serve = () =>
       endpoint.serve({
-        ...callerOf(call),
+        ...callerOf(call, 'request'),
         method: exchange.request.method as string,
         query: new Map(target.query),
         body: boundedBody(exchange, head.contentLength, { maxBytes, timeoutMs, signal }),
@@ -200,18 +197,14 @@ export class OwnEndpoints {
   }
 }
 
-/** @param onShown - the first time that it is said what is shown */
-function callerOf(call: OwnCall, onShown?: () => void): OwnCaller {
-  const { exchange, progress, credentials, caller, impersonation, access } = call
+/** @param asks - a WebSocket is open at the latest when it is said what it shows */
+function callerOf(call: OwnCall, asks: 'request' | 'socket'): OwnCaller {
+  const { life, credentials, caller, impersonation, access } = call
+  const { exchange } = life
   const shows = (text: string) => {
-    progress.record.shows(text)
-    onShown?.()
+    life.shows(text)
+    if (asks === 'socket') life.opened()
   }
   const who = { userId: access.userId, isJob: access.via === 'ci', address: exchange.address }
   return { agentId: credentials.agentId, caller, impersonation, who, shows }
-}
-
-function withdraw(progress: Progress, conversation: { withdraw(reason: KasError): void }, reason: KasError): void {
-  progress.withdraw(reason)
-  conversation.withdraw(reason)
 }

@@ -1,6 +1,4 @@
 import type { Delivery, KasError } from '../../../lib/errors.ts'
-import type { CallRecord } from '../../access-log/call-record.ts'
-import type { RequestSpan } from './http/request-span.ts'
 import type { LastMessage } from './last-message.ts'
 import { isWebSocket } from './request/bearer-protocol.ts'
 import type { RequestHead } from './request/request-head.ts'
@@ -27,8 +25,7 @@ const discovery = /^\/(?:apis?|version|openapi\/v[23](?:\/.*)?)\/?$/
 
 /** How far a request has come: how a failure is reported depends on it. A step out of order throws. */
 export class Progress implements FailedRequest {
-  readonly span: RequestSpan
-  readonly record: CallRecord
+  readonly traceId: string | undefined
   #phase: Phase = 'reading'
   #accept: readonly string[] = []
   #origin: string | undefined
@@ -44,9 +41,9 @@ export class Progress implements FailedRequest {
   #withdrawal: KasError | undefined
   #failure: KasError | undefined
 
-  constructor(span: RequestSpan, record: CallRecord) {
-    this.span = span
-    this.record = record
+  /** @param traceId - as in FailedRequest */
+  constructor(traceId: string | undefined) {
+    this.traceId = traceId
   }
 
   /** @param origin - of the page that calls, which may read the answer */
@@ -166,10 +163,6 @@ export class Progress implements FailedRequest {
   /** what the request ended with, if not with the cluster's answer */
   get failure(): KasError | undefined {
     return this.#failure
-  }
-
-  get traceId(): string | undefined {
-    return this.span.traceId
   }
 
   #step(to: keyof typeof before): void {

@@ -7,6 +7,7 @@ import type { Exchange } from './http/exchange.ts'
 import type { RequestOutcome } from './http/metrics.ts'
 import { type LastMessage, lastMessageOf } from './last-message.ts'
 import type { Progress } from './progress.ts'
+import type { RequestLife } from './request-life.ts'
 import { type ResponseHead, type ResponseRules, readResponseHead } from './response/response-head.ts'
 import type { Boundaries } from './watch/resume/watch-frames.ts'
 import { WholeFrames } from './whole-frames.ts'
@@ -30,7 +31,8 @@ export class Relay {
    *
    * @throws KasError INVALID_MESSAGE, or what the call ended with
    */
-  async run(exchange: Exchange, progress: Progress, reply: Reply): Promise<RequestOutcome> {
+  async run(life: RequestLife, reply: Reply): Promise<RequestOutcome> {
+    const { exchange, progress } = life
     const order = new MessageOrder(httpMessageOrder)
     let switching: Switching | undefined
     void reply.done.then(({ error }) => {
@@ -44,12 +46,11 @@ export class Relay {
         if (switching) throw invalid('data in the answer to an upgrade')
         full = exchange.write(progress.writes(message.data))
       } else if (message.kind === 'header') {
-        switching = this.#begin(exchange, progress, message.header)
+        switching = this.#begin(life, message.header)
       } else if (message.kind === 'trailer') {
         if (switching) {
           exchange.switchProtocols(switching)
-          progress.answerBegan(switching.lastMessage)
-          progress.record.answered(exchange.statusCode)
+          life.answers(exchange.statusCode, switching.lastMessage)
         }
       } else if (switching && exchange.upgrade) {
         full = switching.passed.push(message.data)
@@ -76,7 +77,8 @@ export class Relay {
   }
 
   /** @returns the head of a 101, which is only sent after its trailer */
-  #begin(exchange: Exchange, progress: Progress, header: HttpResponseHeader): Switching | undefined {
+  #begin(life: RequestLife, header: HttpResponseHeader): Switching | undefined {
+    const { exchange, progress } = life
     const { statusCode } = header
     const upgrade = statusCode === 101 && exchange.upgrade !== undefined
     if (!upgrade && (statusCode < 200 || statusCode > 999)) throw invalid(`status code ${statusCode} of the answer`)
@@ -98,8 +100,7 @@ export class Relay {
     } catch (cause) {
       throw new KasError({ code: 'INVALID_MESSAGE', detail: 'the head of the answer is not valid HTTP' }, { cause })
     }
-    progress.answerBegan(lastMessageOf(exchange.asked, header))
-    progress.record.answered(statusCode)
+    life.answers(statusCode, lastMessageOf(exchange.asked, header))
     return undefined
   }
 }

@@ -13,6 +13,7 @@ import type { Exchange } from './http/exchange.ts'
 import type { KubernetesLimits } from './http/kubernetes-limits.ts'
 import type { RequestOutcome } from './http/metrics.ts'
 import type { RequestHead } from './request/request-head.ts'
+import type { RequestLife } from './request-life.ts'
 import { checkMethod, contentHeaders } from './response/own-answer.ts'
 
 export interface SignedEndpointsComponents {
@@ -69,10 +70,11 @@ export class SignedEndpoints {
   /** @throws KasError TOO_MANY_STREAMS, DEADLINE_EXCEEDED, MESSAGE_TOO_LARGE, BODY_TOO_SLOW, and what the endpoint throws */
   async serve(
     { endpoint, name }: SignedCall,
-    exchange: Exchange,
+    life: RequestLife,
     { contentLength }: Pick<RequestHead, 'contentLength'>,
     headers: readonly string[],
   ): Promise<RequestOutcome> {
+    const { exchange } = life
     exchange.upgrade?.refused()
     const { request, signal } = exchange
     const header = (of: string) => {
@@ -84,7 +86,7 @@ export class SignedEndpoints {
       return await this.#read(exchange, contentLength, checking, answer)
     }
     const { status, mediaType, body } = await this.#components.arrivals.admit(exchange.arrived, check, signal)
-    exchange.connection.letIn(noAgent, endpoint.path)
+    life.letIn({ agentId: noAgent, callerKey: endpoint.path, access: undefined })
     exchange.answer(status, [...headers, ...contentHeaders(mediaType)], body)
     return 'endpoint'
   }

@@ -1,14 +1,13 @@
 import type { Target } from '../../../kubernetes/request/target.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { abortable } from '../../../lib/signals.ts'
-import type { CallRecord } from '../../access-log/call-record.ts'
 import type { UserEndpoint } from '../../own-endpoint.ts'
 import type { Arrivals } from '../arrivals.ts'
 import { noAgent } from './http/connection.ts'
-import type { Exchange } from './http/exchange.ts'
 import type { KubernetesLimits } from './http/kubernetes-limits.ts'
 import type { RequestOutcome } from './http/metrics.ts'
 import type { RequestHead } from './request/request-head.ts'
+import type { RequestLife } from './request-life.ts'
 import { type ContentHead, checkBodiless, checkMethod, contentHeaders } from './response/own-answer.ts'
 
 export interface UserEndpointsComponents {
@@ -17,8 +16,7 @@ export interface UserEndpointsComponents {
 }
 
 export interface UserCall {
-  readonly exchange: Exchange
-  readonly record: CallRecord
+  readonly life: RequestLife
   readonly head: Pick<RequestHead, 'authorization'>
   /** of the answer, beside what it consists of */
   readonly headers: readonly string[]
@@ -47,14 +45,15 @@ export class UserEndpoints {
   }
 
   /** @throws KasError CREDENTIALS_INVALID, and what the endpoint throws */
-  async serve(endpoint: UserEndpoint, { exchange, record, head, headers }: UserCall): Promise<RequestOutcome> {
+  async serve(endpoint: UserEndpoint, { life, head, headers }: UserCall): Promise<RequestOutcome> {
+    const { exchange } = life
     exchange.upgrade?.refused()
     const { signal } = exchange
     const token = tokenOf(head)
     const admit = () => endpoint.admit(token)
     const { user, answer } = await this.#components.arrivals.admit(exchange.arrived, admit, signal)
-    exchange.connection.letIn(noAgent, `user ${user.id}`)
-    record.letIn({ via: 'pat', userId: user.id, username: user.username }, undefined)
+    const access = { via: 'pat', userId: user.id, username: user.username } as const
+    life.letIn({ agentId: noAgent, callerKey: `user ${user.id}`, access })
     const { status, mediaType, body } = await abortable(answer(signal), signal)
     const all = [...headers, ...contentHeaders(mediaType)]
     const { ownAnswerTimeoutMs } = this.#options

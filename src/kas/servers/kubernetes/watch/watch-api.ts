@@ -59,7 +59,7 @@ export interface WatchClient {
   readonly credentials: Credentials
   readonly caller: Caller
   /** of the whole conversation, which its watches are part of */
-  readonly span: RequestSpan
+  readonly span: Pick<RequestSpan, 'traceId' | 'metadata'>
 }
 
 export interface WatchApiOptions {

@@ -1,6 +1,4 @@
 import t from 'tap'
-import { CallRecord } from '../../../../../src/kas/access-log/call-record.ts'
-import { RequestSpan } from '../../../../../src/kas/servers/kubernetes/http/request-span.ts'
 import { lastMessageOf } from '../../../../../src/kas/servers/kubernetes/last-message.ts'
 import { Progress } from '../../../../../src/kas/servers/kubernetes/progress.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
@@ -11,7 +9,6 @@ const watching = lastMessageOf('watch', {
   status: '200 OK',
   header: [['Content-Type', ['application/json']]],
 })
-const record = new CallRecord({ log: undefined }, { request: { headers: {} }, address: undefined }, undefined)
 const failure = new KasError({ code: 'CANCELLED' })
 const withdrawal = new KasError({ code: 'USER_UNAUTHORIZED' })
 
@@ -24,7 +21,7 @@ const steps = {
 const inOrder = Object.values(steps)
 
 function after(count: number): Progress {
-  const progress = new Progress(RequestSpan.none, record)
+  const progress = new Progress(undefined)
   for (const step of inOrder.slice(0, count)) step(progress)
   return progress
 }
