@@ -64,7 +64,7 @@ async function start(t: Test) {
 const map = (name: string, value: string) =>
   JSON.stringify({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name, namespace: 'shop' }, data: { value } })
 
-t.test('the gate of a pipeline', { timeout: 300_000 }, async (t) => {
+t.test('the gate of a pipeline', { timeout: 276_000 + 2 * pushes * 3000 }, async (t) => {
   const { stack, status, read, commit, push, git } = await start(t)
 
   await t.test('right after a push it is 0 once the object is there, and not before', async (t) => {

@@ -51,7 +51,7 @@ async function play(t: Test, ground: UnlistedGround, when: string, isKnown: bool
     const began = performance.now()
     const answer = await ground.kas(argv)
     const ms = Math.round(performance.now() - began)
-    t.equal(answer.code, code, `${when}: kas ${argv}: ${code}\n${answer.stdout}${answer.stderr}`)
+    t.equal(answer.code, code, `${when}: kas ${argv}: ${answer.code}\n${answer.stdout}${answer.stderr}`)
     t.match(answer.stdout, said, `${when}: kas ${argv}: what it says`)
     within(t, `${when}: kas ${argv}`, ms, answerMs)
   }
@@ -76,7 +76,9 @@ async function mend(t: Test, ground: UnlistedGround, when: string): Promise<void
   const ms = await timed(since, async () => (await ground.aside()).length === 0)
   within(t, `${when}: mended, all are followed`, ms, mendedMs)
   for (const argv of ['queue/first', 'fleet/f', 'stone/good']) {
-    t.match(await ground.kas(`health ${argv} -n default --stable 1s`), { code: 0 }, `${when}: kas health ${argv}`)
+    const line = `health ${argv} -n default --stable 1s`
+    const healthyMs = await timed(since, async () => (await ground.kas(line)).code === 0)
+    within(t, `${when}: mended, kas ${line}: 0`, healthyMs, mendedMs)
   }
   const { stdout } = await ground.kas('tree -n default')
   t.match(stdout, /Queue\/first/, `${when}: its rows are there`)

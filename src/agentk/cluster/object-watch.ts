@@ -98,8 +98,12 @@ export class ObjectWatch {
   #openedAt = 0
   /** the last watch was cut because the server did not answer */
   #isUnanswered = false
-  /** one after another */
+  /** the round has come to a watch that followed */
+  #hasFollowed = false
+  /** rounds that failed, one after another: those before a watch that followed count no longer */
   #failures = 0
+  /** watches that followed and were cut early, whatever failed between them */
+  #cuts = 0
   /** the next list: the last one, by a watch, has failed */
   #byPages = false
 
@@ -114,6 +118,7 @@ export class ObjectWatch {
     const { clock, sink, random, untilAllowed } = this.#components
     while (!signal.aborted) {
       this.#openedAt = Number.POSITIVE_INFINITY
+      this.#hasFollowed = false
       const found = await this.#round(signal).catch((error: unknown): Refusal => ({ status: 0, error }))
       if (signal.aborted) return
       const lastedMs = clock.now() - this.#openedAt
@@ -133,10 +138,11 @@ export class ObjectWatch {
     const { firstRetryMs, maxRetryMs, deniedMs } = this.#times
     if (refusals.has(status)) return deniedMs
     if (status === 200 || hasLasted) {
-      this.#failures = 0
+      this.#failures = this.#cuts = 0
       return lastedMs < firstRetryMs ? firstRetryMs : 0
     }
     const mostMs = this.#components.mostRetryMs?.() ?? maxRetryMs
+    if (this.#hasFollowed) this.#failures = this.#cuts++
     return Math.min(firstRetryMs * 2 ** this.#failures++, mostMs)
   }
 
@@ -203,8 +209,13 @@ export class ObjectWatch {
     this.#components.sink.listed()
   }
 
+  #following(): void {
+    this.#hasFollowed = true
+    this.#components.sink.following(true)
+  }
+
   #watch(signal: AbortSignal): Promise<Refusal> {
-    const onOpen = () => this.#components.sink.following(true)
+    const onOpen = () => this.#following()
     return this.#follow({ query: { resourceVersion: this.#version }, onOpen, onEvent: () => undefined, signal })
   }
 
@@ -226,7 +237,7 @@ export class ObjectWatch {
       }
       silence.lift()
       this.#listed(this.#version)
-      sink.following(true)
+      this.#following()
       done()
     }
     let isOpen = false

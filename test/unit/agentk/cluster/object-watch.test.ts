@@ -271,6 +271,26 @@ t.test('a watch that is cut after a while goes on at once', async (t) => {
   t.equal((await api.watch()).query.get('resourceVersion'), '10')
 })
 
+t.test(
+  'failures before a watch do not delay what follows its first cut; each cut of more doubles the wait',
+  async (t) => {
+    const { api, clock } = start(t, {}, { watchLists: false })
+    for (let waitMs = 1000; waitMs <= 16_000; waitMs *= 2) {
+      await (await api.ask()).answer(500)
+      await clock.pass(waitMs)
+    }
+    for (const waitMs of [1000, 2000, 4000]) {
+      await (await api.ask()).answer(200, { metadata: { resourceVersion: '7' }, items: [] })
+      const watch = await api.watch()
+      await watch.open()
+      await watch.tell(error(410))
+      await clock.pass(waitMs - 1)
+      t.strictSame(await api.waiting(), [])
+      await clock.pass(1)
+    }
+  },
+)
+
 t.test('who does not go on lists again after each cut', async (t) => {
   const { api, clock, watch } = await startListed(t, { resumes: false })
   await watch.cut()
