@@ -6,7 +6,7 @@ import type { ProgramName } from '../../dev/package/bundle.ts'
 
 const root = join(import.meta.dirname, '../..')
 /** The oldest version that this one works with (doc/upgrade.md). */
-const oldest = '6bc19b7254427934fd07018e6f0c5a62fecf912e'
+const oldest = '39dabcee1bd965a03b0c7bc68906b6903b428d2a'
 
 const git = (...args: string[]) => ['-C', root, ...args]
 

@@ -163,7 +163,7 @@ export type Caller = Message<"agentk.views.v1.Caller"> & {
   } | { case: undefined; value?: undefined };
 
   /**
-   * Names the share of the agent's views that it counts in: the same at all replicas, and opaque. Empty: an older kas.
+   * Names the share of the agent's views that it counts in: the same at all replicas, and opaque. Empty: refused.
    *
    * @generated from field: string key = 3;
    */
@@ -369,7 +369,7 @@ export type Facts = Message<"agentk.views.v1.Facts"> & {
   state: string;
 
   /**
-   * Users' rules of health that kept the thread of views silent, a line each: at most 10 of 256 characters. An older agentk says none.
+   * Users' rules of health that kept the thread of views silent, a line each: at most 10 of 256 characters.
    *
    * @generated from field: repeated string rules_aside = 6;
    */

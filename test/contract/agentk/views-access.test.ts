@@ -14,7 +14,7 @@ import { anyIdentity } from '../../support/identities.ts'
 import { kinds, recordOf } from '../../support/views/records.ts'
 import { RecordsDouble } from '../../support/views/records-double.ts'
 import { ViewClient } from '../../support/views/view-client.ts'
-import { agent, EventsDouble, StatesDouble, user } from '../../support/views/view-stage.ts'
+import { agent, EventsDouble, StatesDouble, user, viewerOf } from '../../support/views/view-stage.ts'
 
 /** What callers see, by the reviews of a real API server, with its own authorizers. */
 
@@ -56,7 +56,7 @@ async function start(t: Test, controlPlane: ControlPlane) {
   t.teardown(() => host.close())
   const open = (caller: Caller, query: Query) => {
     const client = new ViewClient()
-    const view = host.open({ caller, query: Buffer.from(JSON.stringify(query)) }, client)
+    const view = host.open({ caller, viewer: viewerOf(caller), query: Buffer.from(JSON.stringify(query)) }, client)
     client.onTaken = (seq) => view.taken(seq)
     const shows = (...ids: string[]) =>
       eventually(() => client.state !== undefined && [...client.rows.keys()].sort().join() === ids.sort().join())

@@ -175,17 +175,12 @@ t.test('what clients say wrongly ends them, in the words of the protocol', async
   })
 })
 
-t.test('an agent that has no graphs, no views, or is away', async (t) => {
+t.test('an agent that has no views, or is away', async (t) => {
   const { open, follow, world, clock, views } = await start(t)
-  const older = (await open()).ask(defaultRequest)
+  const room = (await open()).ask(defaultRequest)
   const agent = await follow()
   await agent.step()
-  const text = 'Bad request: "view" is one of tree, list, environments, events, object'
-  agent.say({ view: 1, fault: { code: 'BAD_REQUEST', text } })
-  t.match(await older.closed, { code: 1008, reason: 'this version of the agent has no graphs' })
-  const room = (await open()).ask(defaultRequest)
-  await agent.step()
-  agent.say({ view: 2, fault: { code: 'TOO_MANY_STREAMS', text: 'Too many views of one user, allowed: 200' } })
+  agent.say({ view: 1, fault: { code: 'TOO_MANY_STREAMS', text: 'Too many views of one user, allowed: 200' } })
   t.match(await room.closed, { code: 1013, reason: /Too many views of one user/ })
   await views.stop()
   const leaving = (await open()).ask(defaultRequest)

@@ -38,7 +38,7 @@ export async function shownTree(
   const asked = readArgv(argv)
   const client = new CommandClient()
   const query = Buffer.from(JSON.stringify(treeQuery(asked)))
-  client.view = stage.host.open({ caller: user('viewer'), query }, client)
+  client.view = stage.host.open({ caller: user('viewer'), viewer: { key: 'viewer' }, query }, client)
   for (let i = 0; i < passes; i++) await stage.pass(100)
   client.view.close()
   const text = treeText(client.shown, { paint: new Paint(false), isVerbose: false, ...layout }, treeOptions(asked))

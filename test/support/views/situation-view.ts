@@ -16,7 +16,7 @@ import { ManualClock } from '../manual-clock.ts'
 import { kindOf as resourceKind } from './records.ts'
 import { ReviewDouble, type Right } from './review-double.ts'
 import { ViewClient } from './view-client.ts'
-import { EventsDouble, settle } from './view-stage.ts'
+import { EventsDouble, settle, viewerOf } from './view-stage.ts'
 
 const live: FollowState = { is: 'live', since: 1, why: '', refusedNamespaces: [], leftOut: [] }
 const syncing: FollowState = { ...live, is: 'syncing' }
@@ -109,7 +109,7 @@ export class ClusterStage {
 
   open(caller: Caller, query: Query): { client: ViewClient; view: OpenView } {
     const client = new ViewClient()
-    const view = this.host.open({ caller, query: Buffer.from(JSON.stringify(query)) }, client)
+    const view = this.host.open({ caller, viewer: viewerOf(caller), query: Buffer.from(JSON.stringify(query)) }, client)
     client.onTaken = (seq) => view.taken(seq)
     return { client, view }
   }

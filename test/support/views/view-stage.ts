@@ -19,6 +19,9 @@ import { RecordsDouble } from './records-double.ts'
 import { ReviewDouble } from './review-double.ts'
 import { ViewClient } from './view-client.ts'
 
+/** Returns the key of a caller: users count by their names, and all that act as the agent as one. */
+export const viewerOf = (caller: Caller): Holder => ({ key: caller.as === 'user' ? caller.user.username : 'agent' })
+
 export class StatesDouble implements FollowStates {
   readonly #states = new Map<ResourceKind, FollowState>()
   readonly #listeners = new Set<() => void>()
@@ -93,12 +96,15 @@ export class ViewStage {
 
   open(caller: Caller, query: Query, resumes = false): { client: ViewClient; view: OpenView } {
     const client = new ViewClient()
-    const view = this.host.open({ caller, query: Buffer.from(JSON.stringify(query)), resumes }, client)
+    const view = this.host.open(
+      { caller, viewer: viewerOf(caller), query: Buffer.from(JSON.stringify(query)), resumes },
+      client,
+    )
     client.onTaken = (seq) => view.taken(seq)
     return { client, view }
   }
 
-  /** A view of a caller that kas tells apart from others. */
+  /** A view of a caller of another key. */
   openOf(viewer: Holder, caller: Caller, query: Query): { client: ViewClient; view: OpenView } {
     const client = new ViewClient()
     const view = this.host.open({ caller, viewer, query: Buffer.from(JSON.stringify(query)) }, client)
@@ -109,7 +115,10 @@ export class ViewStage {
   /** @param fresh - what was denied a while ago is asked anew first */
   openFresh(caller: Caller, query: Query, fresh: boolean): { client: ViewClient } {
     const client = new ViewClient()
-    const view = this.host.open({ caller, query: Buffer.from(JSON.stringify(query)), fresh }, client)
+    const view = this.host.open(
+      { caller, viewer: viewerOf(caller), query: Buffer.from(JSON.stringify(query)), fresh },
+      client,
+    )
     client.onTaken = (seq) => view.taken(seq)
     return { client }
   }

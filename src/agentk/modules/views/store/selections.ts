@@ -26,8 +26,7 @@ export interface SelectionsComponents {
 
 /** Who has selections. It is one and the same from `take` to `release`. */
 export interface Taker {
-  /** undefined: the agent */
-  readonly user: string | undefined
+  readonly user: string
   /** members of one are others */
   readonly onChange: () => void
   /** one was refused since it was called last, and there is room now */
@@ -177,7 +176,7 @@ export class Selections {
       return undefined
     }
     const shared = known ?? this.#make(namespace, selector)
-    if (!isOwn) this.#count(user, weight)
+    if (!isOwn) this.#byUser.add(user, weight)
     shared.takers.add(taker)
     return shared.selection
   }
@@ -188,7 +187,7 @@ export class Selections {
     if (!own || !shared || shared.takers.of(taker) === 0) return
     if (shared.takers.add(taker, -1) > 0) return
     const isLastOfUser = !isOf(shared, taker.user)
-    if (isLastOfUser) this.#count(taker.user, -selection.weight)
+    if (isLastOfUser) this.#byUser.add(taker.user, -selection.weight)
     if (shared.takers.total === 0) this.#drop(own, shared)
     if (isLastOfUser) this.#callRefused(taker.user)
   }
@@ -221,16 +220,12 @@ export class Selections {
     return this.#size + weight <= this.#options.maxSelections
   }
 
-  #hasRoomOf(user: string | undefined, weight: number): boolean {
-    return user === undefined || this.#byUser.of(user) + weight <= this.#options.maxSelectionsPerUser
-  }
-
-  #count(user: string | undefined, by: number): void {
-    if (user !== undefined) this.#byUser.add(user, by)
+  #hasRoomOf(user: string, weight: number): boolean {
+    return this.#byUser.of(user) + weight <= this.#options.maxSelectionsPerUser
   }
 
   /** Whoever may have one now asks again, and who comes first has it. @param user - who had one */
-  #callRefused(user: string | undefined): void {
+  #callRefused(user: string): void {
     const isRoom = this.#hasRoom(1)
     for (const taker of [...this.#refused]) {
       // one of his own that is shared leaves room for him alone
@@ -319,7 +314,7 @@ export class Selections {
   }
 }
 
-function isOf({ takers }: Shared, user: string | undefined): boolean {
+function isOf({ takers }: Shared, user: string): boolean {
   for (const taker of takers.counts.keys()) if (taker.user === user) return true
   return false
 }

@@ -117,9 +117,9 @@ function callerOf(caller: Open['caller']): Caller {
   return { as: 'user', user: { username, groups, uid, extra: extra.map(({ key, val }) => ({ key, val })) } }
 }
 
-/** Undefined: an older kas does not say whose it is. */
-function viewerOf(caller: Open['caller']): Holder | undefined {
+/** @throws KasError INVALID_MESSAGE: none is said */
+function viewerOf(caller: Open['caller']): Holder {
   const { key = '', userKey = '' } = caller ?? {}
-  if (key === '') return undefined
+  if (key === '') throw new KasError({ code: 'INVALID_MESSAGE', detail: 'a view without the key of its caller' })
   return userKey === '' ? { key } : { key, userKey }
 }

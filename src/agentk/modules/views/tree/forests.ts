@@ -17,7 +17,7 @@ export const forestsDefaults: ForestsOptions = { maxNodes: 600_000, maxNodesPerU
 interface Shared {
   readonly forest: Forest
   /** a name for each view; undefined: the agent */
-  readonly users: (string | undefined)[]
+  readonly users: string[]
 }
 
 export type ForestsComponents = Omit<ForestComponents, 'visible'> & VisibleRecordsComponents
@@ -38,10 +38,9 @@ export class Forests {
   /**
    * The caller gives it back by `release`.
    *
-   * @param user - undefined: the agent
    * @throws KasError TOO_MANY_STREAMS: too much is seen already
    */
-  take(visibility: Visibility, query: ReadQuery, user: string | undefined): Forest {
+  take(visibility: Visibility, query: ReadQuery, user: string): Forest {
     const key = `${visibility.key}\n${query.key}`
     const known = this.#shared.get(key)
     if (known) {
@@ -62,7 +61,7 @@ export class Forests {
   }
 
   /** @param user - as whom it was taken */
-  release(forest: Forest, user: string | undefined): void {
+  release(forest: Forest, user: string): void {
     for (const [key, { forest: one, users }] of this.#shared) {
       if (one !== forest) continue
       users.splice(users.indexOf(user), 1)
@@ -81,12 +80,12 @@ export class Forests {
   }
 
   /** @throws KasError TOO_MANY_STREAMS */
-  #checkRoom(user: string | undefined): void {
+  #checkRoom(user: string): void {
     const { maxNodes, maxNodesPerUser } = this.#options
     let [all, own] = [0, 0]
     for (const { forest, users } of this.#shared.values()) {
       all += forest.size
-      if (user !== undefined && users.includes(user)) own += forest.size
+      if (users.includes(user)) own += forest.size
     }
     if (own > maxNodesPerUser) {
       throw new KasError({

@@ -40,13 +40,10 @@ export interface ViewOut {
   ended(error: KasError): void
 }
 
-/** The share of all viewers who act as the agent and whom an older kas does not name. No user's name and no key of kas has a line end. */
-const unnamedViewers = 'unnamed\n'
-
 export interface WantedView {
   readonly caller: Caller
-  /** whose share it counts in; undefined: an older kas does not say it */
-  readonly viewer?: Holder | undefined
+  /** whose share it counts in */
+  readonly viewer: Holder
   /** JSON */
   readonly query: Uint8Array
   /** the viewer has rows from before, which stay until kinds are listed */
@@ -155,12 +152,10 @@ export class ViewHost {
   open(wanted: WantedView, out: ViewOut): OpenView {
     let opened: Opened | undefined
     const end = (reason: KasError) => opened && this.#end(opened, reason)
-    const { caller } = wanted
-    const user = caller.as === 'user' ? caller.user.username : undefined
-    const viewer = wanted.viewer ?? { key: user ?? unnamedViewers }
+    const { viewer } = wanted
     const place = this.#room.enter(viewer, { what: 'views', end })
     try {
-      opened = this.#begun(wanted, { place, user: wanted.viewer?.userKey ?? wanted.viewer?.key ?? user }, out)
+      opened = this.#begun(wanted, { place, user: viewer.userKey ?? viewer.key }, out)
     } catch (error) {
       place.leave()
       throw error
@@ -229,7 +224,7 @@ export class ViewHost {
     this.#end(opened, new KasError({ code: 'BAD_REQUEST', detail }))
   }
 
-  #makeView(query: ReadQuery, opened: () => Opened, user: string | undefined, out: ViewOut): View {
+  #makeView(query: ReadQuery, opened: () => Opened, user: string, out: ViewOut): View {
     const { clock, records, states, events } = this.#components
     const [limits, turns, selections, forests] = [this.#limits, this.#turns, this.#selections, this.#forests]
     const send = (seq: number, json: Uint8Array) => out.update(seq, json)

@@ -3,7 +3,7 @@ import { viewsBounds } from '../../../../proto/views-json.ts'
 import type { Visibility } from '../store/record.ts'
 import type { View } from './view.ts'
 
-/** How much there may be at once. One caller leaves room for others; those that an older kas does not distinguish are many. */
+/** How much there may be at once. One caller leaves room for others. */
 export interface ViewLimitsOptions {
   /** callers share it */
   readonly maxViews: number
@@ -38,8 +38,8 @@ export const viewLimitsDefaults: ViewLimitsOptions = {
 
 /** A view that is open, as it counts. */
 export interface CountedView {
-  /** the caller's key, of a job that of the user behind it; undefined: of many */
-  readonly user: string | undefined
+  /** the caller's key, of a job that of the user behind it */
+  readonly user: string
   /** undefined: not known yet */
   readonly visibility: Visibility | undefined
   readonly view: Pick<View, 'asked' | 'rows' | 'links'>
@@ -64,19 +64,18 @@ export class ViewLimits {
       return new Set(keys.filter((key) => key !== visibility.key)).size
     }
     check(others(this.#views), { name: 'viewer_rights', limit: maxVisibilities, what: 'different rights of viewers' })
-    if (counted.user !== undefined)
-      check(others(this.#of(counted.user)), {
-        name: 'viewer_rights_of_user',
-        limit: maxVisibilitiesPerUser,
-        what: 'different rights of one user',
-      })
+    check(others(this.#of(counted.user)), {
+      name: 'viewer_rights_of_user',
+      limit: maxVisibilitiesPerUser,
+      what: 'different rights of one user',
+    })
   }
 
   /** The user may ask for events of one more. */
-  mayAsk(user: string | undefined): boolean {
+  mayAsk(user: string): boolean {
     const { maxAsked, maxAskedPerUser } = this.#options
     const sum = (views: Iterable<CountedView>) => [...views].reduce((all, { view }) => all + view.asked, 0)
-    return sum(this.#views) < maxAsked && (user === undefined || sum(this.#of(user)) < maxAskedPerUser)
+    return sum(this.#views) < maxAsked && sum(this.#of(user)) < maxAskedPerUser
   }
 
   /** Rows that `counted` may have, `most` at most. */
@@ -95,8 +94,7 @@ export class ViewLimits {
   #left(counted: CountedView, what: 'rows' | 'links', [max, maxPerUser]: readonly [number, number]): number {
     const ofOthers = (views: Iterable<CountedView>) =>
       [...views].reduce((all, one) => all + (one === counted ? 0 : one.view[what]), 0)
-    const left = max - ofOthers(this.#views)
-    return counted.user === undefined ? left : Math.min(left, maxPerUser - ofOthers(this.#of(counted.user)))
+    return Math.min(max - ofOthers(this.#views), maxPerUser - ofOthers(this.#of(counted.user)))
   }
 
   #of(user: string): readonly CountedView[] {

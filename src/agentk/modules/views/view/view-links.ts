@@ -12,8 +12,8 @@ const readsToSelect = 100
 export interface ViewLinksComponents {
   readonly records: Pick<ReadonlyRecords, 'get' | 'named' | 'naming' | 'inNamespace'>
   readonly selections: Pick<Selections, 'take' | 'release' | 'leave'>
-  /** whose view it is; undefined: the agent's */
-  readonly user: string | undefined
+  /** whose view it is */
+  readonly user: string
   /** links that it may have, as of now */
   readonly maxLinks: () => number
 }

@@ -43,6 +43,6 @@ export interface Viewing {
 export interface ForestViewing extends Viewing {
   readonly records: ReadonlyRecords
   readonly forests: Pick<Forests, 'take' | 'release'>
-  /** whose view it is; undefined: the agent's */
-  readonly user: string | undefined
+  /** whose view it is */
+  readonly user: string
 }

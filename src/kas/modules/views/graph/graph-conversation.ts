@@ -31,8 +31,6 @@ const passing: ReadonlySet<string> = new Set([
 ])
 /** Of an agent, or of kas itself. */
 const internal: ReadonlySet<string> = new Set(['INTERNAL', 'INVALID_MESSAGE', 'VIEWS_NOT_SERVED'])
-/** An older agent takes no other view. */
-const noSuchView = /^"view" is one of /
 
 /** One graph of one agent over one WebSocket, as clients of GitLab speak it: one request, then answers (doc/graph.md). */
 export class GraphConversation implements OwnConversation {
@@ -144,9 +142,7 @@ function codeOf({ spec }: KasError): number {
 }
 
 function reasonOf({ spec, message }: KasError): string {
-  if (spec.code === 'BAD_REQUEST')
-    return noSuchView.test(spec.detail) ? 'this version of the agent has no graphs' : spec.detail
-  return message
+  return spec.code === 'BAD_REQUEST' ? spec.detail : message
 }
 
 function bad(detail: string): KasError {

@@ -196,7 +196,7 @@ t.test('rules of health that are put aside stand in kas status, so many of them,
     return facts.lines().slice(6)
   }
   await settle()
-  t.strictSame(await said(), [], 'an older agentk says none')
+  t.strictSame(await said(), [], 'none is put aside')
   t.strictSame(await said('ConfigMap: health[0].rules[1]\u001b[2J\n\u202e'), [
     [label, 'ConfigMap: health[0].rules[1]?[2J??'],
   ])

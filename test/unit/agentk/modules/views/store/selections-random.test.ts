@@ -51,7 +51,7 @@ class ViewModel {
   readonly #seen = new Map<Selection, number>()
   #mayBeRoom = false
 
-  constructor(user: string | undefined) {
+  constructor(user: string) {
     const onRoom = () => {
       this.#mayBeRoom = true
     }
@@ -112,7 +112,7 @@ class World {
     if (what < 9) this.#changePod()
     else if (what < 11) this.records.deleted(kinds.pod, random.pick(uids))
     else if (what < 12 && this.views.size < 6)
-      this.views.add(new ViewModel(random.pick(['ann', 'bob', 'carl', undefined])))
+      this.views.add(new ViewModel(random.pick(['ann', 'bob', 'carl', 'agent'])))
     else if (what < 15) view?.add(this.selections, random.pick(namespaces), this.#selector())
     else if (what < 16) this.#deleteOne(view)
     else if (what < 17 && view && random.chance(0.3)) this.#close(view)

@@ -29,7 +29,7 @@ const app = (value: string): LabelSelector => ({ labels: [['app', value]], expre
 const everything: LabelSelector = { labels: [], expressions: [] }
 
 /** One more view of the user. */
-const takerOf = (user: string | undefined, { onChange = () => {}, onRoom = () => {} } = {}): Taker => ({
+const takerOf = (user: string, { onChange = () => {}, onRoom = () => {} } = {}): Taker => ({
   user,
   onChange,
   onRoom,
@@ -139,7 +139,7 @@ t.test('so many of all, so many of one user', async (t) => {
   t.ok(take(app('a'), takerOf('mallory')), 'what she has already')
   t.ok(take(app('d'), takerOf('bob')))
   t.equal(take(app('d'), takerOf('mallory')), undefined, 'what another has counts for her too')
-  t.ok(take(everything, takerOf(undefined)))
+  t.ok(take(everything, takerOf('agent')))
   t.equal(take(app('f'), takerOf('carl')), undefined)
   t.ok(take(app('a'), takerOf('carl')), 'what is there takes no more room')
   const [, b] = taken
@@ -169,8 +169,8 @@ t.test('one with many values counts as several', async (t) => {
 t.test('who was refused is called once when there is room for him', async (t) => {
   const { take, selections } = stage({ maxSelections: 3, maxSelectionsPerUser: 2 })
   const calls: string[] = []
-  const caller = (user: string | undefined) => takerOf(user, { onRoom: () => calls.push(`${user}`) })
-  const [mallory, bob, agent] = [caller('mallory'), caller('bob'), caller(undefined)]
+  const caller = (user: string) => takerOf(user, { onRoom: () => calls.push(user) })
+  const [mallory, bob, agent] = [caller('mallory'), caller('bob'), caller('agent')]
   const [a, b] = [take(app('a'), mallory), take(app('b'), mallory)]
   t.equal(take(app('c'), mallory), undefined)
   t.ok(take(app('c'), bob))
@@ -182,7 +182,7 @@ t.test('who was refused is called once when there is room for him', async (t) =>
   t.ok(take(app('c'), mallory))
   t.equal(take(app('e'), mallory), undefined)
   if (b) selections.release(b, mallory)
-  t.strictSame(calls.splice(0).sort(), ['bob', 'mallory', 'mallory', 'undefined'])
+  t.strictSame(calls.splice(0).sort(), ['agent', 'bob', 'mallory', 'mallory'])
   t.ok(take(app('d'), bob))
   t.equal(take(app('f'), agent), undefined)
   selections.leave(agent)

@@ -13,7 +13,7 @@ import { kinds, recordOf } from '../../../../../support/views/records.ts'
 import { RecordsDouble } from '../../../../../support/views/records-double.ts'
 import { ReviewDouble } from '../../../../../support/views/review-double.ts'
 import { ViewClient } from '../../../../../support/views/view-client.ts'
-import { agent, EventsDouble, StatesDouble, user } from '../../../../../support/views/view-stage.ts'
+import { agent, EventsDouble, StatesDouble, user, viewerOf } from '../../../../../support/views/view-stage.ts'
 import { WorkClock } from '../../../../../support/work-clock.ts'
 
 /** What one user with one namespace does, beside others. Time passes by what is read of records and of labels. */
@@ -63,7 +63,7 @@ function start(t: Test) {
   })
   const open = (caller: typeof agent | ReturnType<typeof user>, query: object) => {
     const client = new ViewClient()
-    const view = host.open({ caller, query: Buffer.from(JSON.stringify(query)) }, client)
+    const view = host.open({ caller, viewer: viewerOf(caller), query: Buffer.from(JSON.stringify(query)) }, client)
     client.onTaken = (seq) => view.taken(seq)
     return { client, view }
   }

@@ -51,7 +51,7 @@ t.test('100,000 children of one parent', { timeout: 120_000 }, async (t) => {
   const client = new ViewClient()
   const before = process.memoryUsage().heapUsed
   let from = performance.now()
-  const view = host.open({ caller: agent, query: Buffer.from('{"view":"tree"}') }, client)
+  const view = host.open({ caller: agent, viewer: { key: 'agent' }, query: Buffer.from('{"view":"tree"}') }, client)
   client.onTaken = (seq) => view.taken(seq)
   const shows = (holds: () => boolean) => eventually(() => holds() || Promise.reject(new Error('not yet')))
   await shows(() => client.order() !== undefined)

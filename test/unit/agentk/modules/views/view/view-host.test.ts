@@ -523,20 +523,20 @@ t.test('one user may have all views, until another wants one: the newest ends, w
   for (const client of [one, two, bobs.client]) t.equal(client?.error, undefined)
 })
 
-t.test('callers who act as the agent count each by itself; those of an older kas count as one caller', async (t) => {
+t.test('callers who act as the agent count each by itself', async (t) => {
   const stage = start(t)
   stage.options = { limits: { ...viewLimitsDefaults, maxViews: 3 } }
   const list = { view: 'list', limit: 1 } as const
-  const older = [1, 2, 3].map(() => stage.open(agent, list).client)
+  const first = [1, 2, 3].map(() => stage.open(agent, list).client)
   t.throws(() => stage.open(agent, list), { code: 'TOO_MANY_STREAMS', message: /You hold 3/ })
   const ann = stage.openOf({ key: 'ann' }, agent, list).client
-  t.match(older[2]?.error, { code: 'TOO_MANY_STREAMS', message: /You hold 3/ })
+  t.match(first[2]?.error, { code: 'TOO_MANY_STREAMS', message: /You hold 3/ })
   t.throws(() => stage.openOf({ key: 'ann' }, agent, list), { code: 'TOO_MANY_STREAMS', message: /You hold 1/ })
   const bob = stage.open(user('bob'), list)
   t.throws(() => stage.openOf({ key: 'ann' }, agent, list), { code: 'TOO_MANY_STREAMS', message: /You hold 1/ })
   bob.view.close()
-  t.match(older[1]?.error, { code: 'TOO_MANY_STREAMS', message: /You hold 2/ })
-  for (const client of [older[0], ann]) t.equal(client?.error, undefined)
+  t.match(first[1]?.error, { code: 'TOO_MANY_STREAMS', message: /You hold 2/ })
+  for (const client of [first[0], ann]) t.equal(client?.error, undefined)
 })
 
 t.test('one job may not have all: its project counts, whatever it acts as in the cluster', async (t) => {

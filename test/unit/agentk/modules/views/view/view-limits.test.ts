@@ -23,12 +23,12 @@ const seeing = (key: string): Visibility => ({
 
 function start() {
   const views: {
-    user: string | undefined
+    user: string
     visibility: Visibility | undefined
     view: { asked: number; rows: number; links: number }
   }[] = []
   const limits = new ViewLimits(views, options)
-  const enter = (user: string | undefined): (typeof views)[number] => {
+  const enter = (user: string): (typeof views)[number] => {
     const opened = { user, visibility: undefined, view: { asked: 0, rows: 0, links: 0 } }
     views.push(opened)
     return opened
@@ -59,19 +59,19 @@ t.test('rights: equal ones count once, one user has a share of them', async (t) 
 
 t.test('events that are asked for: of all, and of one user', async (t) => {
   const { limits, enter } = start()
-  const [ann, other, agent] = [enter('ann'), enter('ann'), enter(undefined)]
+  const [ann, other, carl] = [enter('ann'), enter('ann'), enter('carl')]
   ann.view.asked = 2
   t.ok(limits.mayAsk('ann'))
   other.view.asked = 1
   t.notOk(limits.mayAsk('ann'))
   t.ok(limits.mayAsk('bob'))
-  agent.view.asked = 2
-  for (const user of ['bob', undefined]) t.notOk(limits.mayAsk(user))
+  carl.view.asked = 2
+  for (const user of ['bob', 'carl']) t.notOk(limits.mayAsk(user))
 })
 
 t.test('rows: of all, and of one user; a view has some, however many others have', async (t) => {
   const { limits, enter } = start()
-  const [ann, other, bob, agent] = [enter('ann'), enter('ann'), enter('bob'), enter(undefined)]
+  const [ann, other, bob, carl] = [enter('ann'), enter('ann'), enter('bob'), enter('carl')]
   t.equal(limits.rowsFor(ann), 2000)
   other.view.rows = 2000
   t.equal(limits.rowsFor(ann), 1000)
@@ -79,24 +79,18 @@ t.test('rows: of all, and of one user; a view has some, however many others have
   t.equal(limits.rowsFor(ann), 1000, 'its own are no others')
   t.equal(limits.rowsFor(bob), 2000)
   bob.view.rows = 1500
-  t.equal(limits.rowsFor(agent), 500)
-  agent.view.rows = 2000
+  t.equal(limits.rowsFor(carl), 500)
+  carl.view.rows = 2000
   t.equal(limits.rowsFor(bob), leastRows)
 })
 
 t.test('links: of all, and of one user', async (t) => {
   const { limits, enter } = start()
-  const [ann, other, agent] = [enter('ann'), enter('ann'), enter(undefined)]
+  const [ann, other, bob, carl] = [enter('ann'), enter('ann'), enter('bob'), enter('carl')]
   other.view.links = 150
   ann.view.links = 40
   t.equal(limits.linksFor(ann), 50, 'its own are no others')
-  agent.view.links = 400
+  for (const one of [bob, carl]) one.view.links = 200
   t.equal(limits.linksFor(ann), 0)
-  t.equal(limits.linksFor(agent), 310)
-})
-
-t.test('those that an older kas does not tell apart are no one user', async (t) => {
-  const { enter, see } = start()
-  for (const key of ['a', 'b', 'c']) see(enter(undefined), key)
-  t.throws(() => see(enter(undefined), 'd'), { code: 'TOO_MANY_STREAMS' })
+  t.equal(limits.linksFor(carl), 110)
 })

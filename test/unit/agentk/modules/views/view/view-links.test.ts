@@ -25,7 +25,7 @@ function stage(maxSelections: number) {
   /** A view, which shows links of the services of these places. */
   const view = (maxLinks = 1000) => {
     const calls = { count: 0 }
-    const links = new ViewLinks({ records, selections, user: undefined, maxLinks: () => maxLinks }, () => calls.count++)
+    const links = new ViewLinks({ records, selections, user: 'ann', maxLinks: () => maxLinks }, () => calls.count++)
     const show = (...open: readonly number[]) =>
       links.update(
         forest,

@@ -72,7 +72,12 @@ async function serve(stage: ClusterStage, viewer: Viewer): Promise<() => void> {
   const asked = await viewer.request(({ type }) => type === 'open')
   const { type: _, id, agent: __, fresh, ...query } = asked as Extract<typeof asked, { type: 'open' }>
   const view = stage.host.open(
-    { caller: user('ann'), query: Buffer.from(JSON.stringify(query)), ...(fresh ? { fresh } : {}) },
+    {
+      caller: user('ann'),
+      viewer: { key: 'ann' },
+      query: Buffer.from(JSON.stringify(query)),
+      ...(fresh ? { fresh } : {}),
+    },
     {
       update(seq, json) {
         viewer.say(`{"type":"update","id":${id},"update":${Buffer.from(json).toString()}}`)
