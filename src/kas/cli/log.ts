@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import * as z from 'zod'
+import { Deadline } from '../../lib/deadline.ts'
 import { asWord, escapedJson, printableJson } from '../../lib/printable.ts'
 import type { AccessLine } from '../access-log/access-line.ts'
 import { maxOwnLines } from '../access-log/recent-lines.ts'
@@ -49,7 +50,7 @@ const help = `usage: kas ${usage}
   --context NAME               of the kubeconfig (default: the current one)
 ${statusUsage(logOutputs)}`
 
-/** A replica begins to answer at once, also where nothing is written yet. ms */
+/** A replica begins to answer at once, also where nothing is written yet, and goes on without a rest. ms */
 const openMs = 10_000
 /** of one line */
 const maxLineCharacters = 1024 * 1024
@@ -85,7 +86,8 @@ async function run(args: readonly string[], context: CommandContext): Promise<nu
     unreached: namesOf(response, logHeaders.unreached),
     incomplete: namesOf(response, logHeaders.incomplete),
   })
-  await explained(socket, () => read(response, (line) => void io.stdout.write(show(line))))
+  const limits = values.follow ? undefined : context
+  await explained(socket, () => read(response, (line) => void io.stdout.write(show(line)), limits))
   return isWhole ? 0 : 1
 }
 
@@ -148,15 +150,31 @@ function openLog(socket: string, path: string, waiting: CommandContext): Promise
   return explained(socket, asked, waiting).finally(cancel)
 }
 
-/** Resolves once there is no more. */
-async function read(response: IncomingMessage, onLine: (line: string) => void): Promise<void> {
+/**
+ * Resolves once there is no more.
+ *
+ * @param limits - undefined: lines come whenever something happens
+ * @throws TimeoutError: nothing has come for 10 s
+ */
+async function read(
+  response: IncomingMessage,
+  onLine: (line: string) => void,
+  limits: Pick<CommandContext, 'clock'> | undefined,
+): Promise<void> {
+  const silence = limits && new Deadline({ ms: openMs, clock: limits.clock })
+  silence?.signal.addEventListener('abort', () => response.destroy(silence.signal.reason))
   response.setEncoding('utf8')
   let rest = ''
-  for await (const chunk of response as AsyncIterable<string>) {
-    const lines = `${rest}${chunk}`.split('\n')
-    rest = lines.pop() ?? ''
-    if (rest.length > maxLineCharacters) throw new Error('a line is too long')
-    lines.forEach(onLine)
+  try {
+    for await (const chunk of response as AsyncIterable<string>) {
+      silence?.restart()
+      const lines = `${rest}${chunk}`.split('\n')
+      rest = lines.pop() ?? ''
+      if (rest.length > maxLineCharacters) throw new Error('a line is too long')
+      lines.forEach(onLine)
+    }
+  } finally {
+    silence?.end()
   }
 }
 

@@ -105,9 +105,13 @@ export async function ask(socketPath: string, path: string, { method, waiting }:
   return await explained(
     socketPath,
     () =>
-      withDeadline({ ms: timeoutMs, ...(clock && { clock }) }, async (signal) =>
-        textOf(await askReplica(socketPath, path, { method, signal })),
-      ),
+      withDeadline({ ms: timeoutMs, ...(clock && { clock }) }, async (signal) => {
+        try {
+          return await textOf(await askReplica(socketPath, path, { method, signal }))
+        } catch (error) {
+          throw signal.aborted ? signal.reason : error // an answer that stops halfway fails as if its connection were lost
+        }
+      }),
     waiting,
   )
 }

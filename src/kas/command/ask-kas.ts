@@ -1,4 +1,4 @@
-import { withDeadline } from '../../lib/deadline.ts'
+import { Deadline } from '../../lib/deadline.ts'
 import { printable } from '../../lib/printable.ts'
 import { BadAnswer } from './bad-answer.ts'
 import type { Endpoint } from './endpoint.ts'
@@ -13,14 +13,15 @@ export type { KasRequest } from './reach/exchange.ts'
 
 /** characters of what something in front of kas refuses with */
 const maxForeignText = 300
-const usualTimeoutMs = 15_000
+/** An answer is waited for so long, unless the request says otherwise. ms */
+export const usualTimeoutMs = 15_000
 /** kas answers these itself; others are of the cluster */
 const ownPath = /^\/(?:views|gitops\/|agents\b|log\b)/
 /** kas answers these without the agent */
 const agentlessPath = /^\/(?:gitops\/state|agents|log)\b/
 
 /**
- * Asks kas, or the API server behind it. After a second without an answer it warns, with the reason.
+ * Asks kas, or the API server behind it. After a second without an answer it warns, with the reason, which the error does not repeat.
  *
  * @returns the body. @throws Unreached, BadAnswer, KasRefused
  */
@@ -37,31 +38,41 @@ async function answerOf(endpoint: Endpoint, request: KasRequest): Promise<KasAns
   const { timeoutMs: ms = usualTimeoutMs, path } = request
   const progress = { isConnected: false }
   let isWaiting = true
+  let isReported = false
   const cancel = clock.after(noticeMs, () => {
     const text =
       progress.isConnected && !agentlessPath.test(path)
         ? waitReason(endpoint)
         : Promise.resolve(unansweredText(endpoint, progress.isConnected))
-    void text.then((reason) => isWaiting && warn(reason))
+    void text.then((reason) => {
+      if (!isWaiting) return
+      isReported = true
+      warn(reason)
+    })
   })
+  const deadline = new Deadline({ ms, clock })
   try {
-    return await withDeadline({ ms, clock }, (signal) => exchange(endpoint, request, { signal, progress }))
+    return await exchange(endpoint, request, { signal: deadline.signal, progress })
   } catch (error) {
     if (error instanceof BadAnswer) throw error
-    const { name } = error as Error
-    if (name !== 'AbortError' && name !== 'TimeoutError') throw await connectionFault(error as Error, endpoint)
-    throw new Unreached('silent', timeoutText(endpoint, ms, progress.isConnected), { cause: error })
+    if (!deadline.isPast) throw await connectionFault(error as Error, endpoint)
+    const seconds = Math.round(ms / 100) / 10
+    const text = isReported
+      ? `kas did not answer within ${seconds} s`
+      : timeoutText(endpoint, seconds, progress.isConnected)
+    throw new Unreached('silent', text, { cause: error, isReported })
   } finally {
     isWaiting = false
     cancel()
+    deadline.end()
   }
 }
 
-function timeoutText(endpoint: Endpoint, ms: number, isConnected: boolean): string {
+function timeoutText(endpoint: Endpoint, seconds: number, isConnected: boolean): string {
   const where = placeText(endpoint)
   return isConnected
-    ? `no answer from ${where} within ${ms / 1000} s, though it takes connections: is kas there, and is it overloaded?`
-    : `no connection to ${where} within ${ms / 1000} s: check the address, and firewalls on the way`
+    ? `no answer from ${where} within ${seconds} s, though it takes connections: is kas there, and is it overloaded?`
+    : `no connection to ${where} within ${seconds} s: check the address, and firewalls on the way`
 }
 
 /** kas, or the cluster, has answered, but not with what was asked for. */

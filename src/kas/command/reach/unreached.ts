@@ -34,17 +34,26 @@ export interface Place {
   readonly proxy?: string | undefined
 }
 
+interface UnreachedOptions extends ErrorOptions {
+  readonly status?: number
+  readonly isReported?: boolean
+}
+
 /** kas was not reached: the text says what happened, where, and what to do. */
 export class Unreached extends Error {
   override readonly name = 'Unreached'
   readonly kind: UnreachedKind
   /** of HTTP; undefined: nothing answered */
   readonly status: number | undefined
+  /** the reason was said while the answer was waited for: the text says only that the time is over */
+  readonly isReported: boolean
 
-  constructor(kind: UnreachedKind, text: string, options: ErrorOptions & { readonly status?: number } = {}) {
+  constructor(kind: UnreachedKind, text: string, options: UnreachedOptions = {}) {
     super(text, options)
+    const { status, isReported = false } = options
     this.kind = kind
-    this.status = options.status
+    this.status = status
+    this.isReported = isReported
   }
 
   /** To ask again may help. */

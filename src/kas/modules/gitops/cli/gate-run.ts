@@ -1,14 +1,17 @@
 import { pause } from '../../../../lib/pause.ts'
+import { usualTimeoutMs } from '../../../command/ask-kas.ts'
 import { BadAnswer } from '../../../command/bad-answer.ts'
 import type { Endpoint } from '../../../command/endpoint.ts'
-import { noticeMs, Unreached } from '../../../command/reach/unreached.ts'
+import { lastingReason, noticeMs, Unreached } from '../../../command/reach/unreached.ts'
 import { Gate, type GateQuestion, type GateVerdict, gateCodes } from './gate.ts'
-import { askState, type ShownState } from './state.ts'
+import { askState, type FreshQuestion, type ShownState } from './state.ts'
 
 /** From one question to the next. kas polls for callers once in 5 s. ms */
 const againMs = 1000
 /** Without a time to wait, a poll after the question is waited for so long. ms */
 const pollWaitMs = 20_000
+/** The time to wait may end so much later: a question that was asked shortly before gets its answer. ms */
+const reserveMs = 2000
 /** A source that fails for so long ends the wait, as it does for `kas health`. ms */
 const failingMs = 5000
 
@@ -16,10 +19,14 @@ export interface GateRun {
   readonly verdict: GateVerdict
   /** the last one; undefined: kas was not reached */
   readonly state: ShownState | undefined
+  /** nothing is known, and the reason was said while it was waited for */
+  readonly isReported: boolean
+  /** how long it has taken */
+  readonly ms: number
 }
 
 /**
- * Asks until the verdict is final, or the time is over.
+ * Asks until the verdict is final, or the time is over, and 2 s longer at most.
  *
  * @param waitMs - undefined: until the repositories were polled
  * @throws Unreached: kas does not let the caller in; KasRefused
@@ -32,41 +39,49 @@ export async function runGate(
   const { clock, warn } = endpoint
   const gate = new Gate(question)
   const beganAt = clock.now()
+  const maxMs = waitMs ?? pollWaitMs
+  const said = new Set<string>()
   let failingSince: number | undefined
   let state: ShownState | undefined
   for (;;) {
     const askedAt = clock.now()
-    const found = await askOnce(endpoint, { wasReached: state !== undefined, commit: gate.searched })
+    const timeoutMs = Math.min(usualTimeoutMs, Math.max(reserveMs, beganAt + maxMs - askedAt))
+    const found = await askOnce(endpoint, { wasReached: state !== undefined, commit: gate.searched, timeoutMs })
     if ('state' in found) state = found.state
     const verdict = 'state' in found ? gate.judge(found.state, askedAt - beganAt) : found.verdict
+    const isReported =
+      'state' in found ? found.state.agent === 'absent' && said.has(lastingReason(verdict.reason)) : found.isReported
     failingSince = verdict.code === gateCodes.failing ? (failingSince ?? askedAt) : undefined
     const isFailing = failingSince !== undefined && clock.now() - failingSince >= failingMs
     const isEnough = verdict.isFinal || isFailing || (waitMs === undefined && verdict.isPolled)
-    if (isEnough || clock.now() - beganAt >= (waitMs ?? pollWaitMs) || signal.aborted) return { verdict, state }
-    if (verdict.isPolled || clock.now() - beganAt >= noticeMs) warn(verdict.reason)
+    const ms = clock.now() - beganAt
+    if (isEnough || ms >= maxMs || signal.aborted) return { verdict, state, isReported, ms }
+    if (!isReported && (verdict.isPolled || ms >= noticeMs)) {
+      said.add(lastingReason(verdict.reason))
+      warn(verdict.reason)
+    }
     await pause(againMs, clock, signal)
   }
 }
 
-type Found = { readonly state: ShownState } | { readonly verdict: GateVerdict }
+type Found = { readonly state: ShownState } | { readonly verdict: GateVerdict; readonly isReported: boolean }
 
-interface Asked {
+interface Asked extends FreshQuestion {
   /** kas has answered before: it may be restarting */
   readonly wasReached: boolean
-  /** that heads may contain */
-  readonly commit: string | undefined
 }
 
 /** @throws Unreached, KasRefused */
-async function askOnce(endpoint: Endpoint, { wasReached, commit }: Asked): Promise<Found> {
-  const unknown = (reason: string, isFinal: boolean): Found => ({
+async function askOnce(endpoint: Endpoint, { wasReached, ...fresh }: Asked): Promise<Found> {
+  const unknown = (reason: string, isFinal: boolean, isReported = false): Found => ({
     verdict: { code: gateCodes.unknown, reason, isFinal, isPolled: false },
+    isReported,
   })
   try {
-    return { state: await askState(endpoint, { commit }) }
+    return { state: await askState(endpoint, fresh) }
   } catch (error) {
     if (error instanceof BadAnswer) return unknown(error.message, true)
     if (!(error instanceof Unreached) || error.kind === 'caller') throw error
-    return unknown(error.message, !error.isPassing && !wasReached)
+    return unknown(error.message, !error.isPassing && !wasReached, error.isReported)
   }
 }

@@ -75,17 +75,22 @@ const state = z.object({
 export type ShownSource = z.output<typeof source>
 export type ShownState = z.output<typeof state>
 
+export interface FreshQuestion {
+  /** the repositories are asked whether their heads contain it */
+  readonly commit: string | undefined
+  /** how long the answer is waited for */
+  readonly timeoutMs: number
+}
+
 /**
- * @param fresh - the repositories are polled, which is not waited for; with a commit they are asked whether their heads contain it
+ * @param fresh - the repositories are polled, which is not waited for
  * @throws Unreached, BadAnswer, KasRefused
  */
-export async function askState(
-  endpoint: Endpoint,
-  fresh?: { readonly commit: string | undefined },
-): Promise<ShownState> {
-  const commit = fresh?.commit === undefined ? '' : `&commit=${fresh.commit}`
-  const path = fresh ? `/gitops/state?fresh=true${commit}` : '/gitops/state'
-  return readState(await askKas(endpoint, { method: 'GET', path }))
+export async function askState(endpoint: Endpoint, fresh?: FreshQuestion): Promise<ShownState> {
+  if (!fresh) return readState(await askKas(endpoint, { method: 'GET', path: '/gitops/state' }))
+  const { commit, timeoutMs } = fresh
+  const path = `/gitops/state?fresh=true${commit === undefined ? '' : `&commit=${commit}`}`
+  return readState(await askKas(endpoint, { method: 'GET', path, timeoutMs }))
 }
 
 /** @throws BadAnswer that says which key is wrong, and no value */

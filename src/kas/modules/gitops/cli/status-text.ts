@@ -14,12 +14,12 @@ export function statusText(state: ShownState, agentId: string): string {
       ]
     : []
   const missing = isCut ? ['the agent has more sources than kas keeps: some are not shown'] : []
-  const absent = agent === 'absent' && away?.text ? [away.text] : []
+  const absent = sources.length > 0 && agent === 'absent' && away?.text ? [away.text] : []
   const lines = [...absent, ...file, ...missing, ...sources.flatMap(detailsOf), ...polledLine(sources)].map(
     (line) => `${printable(line)}\n`,
   )
   if (sources.length > 0) return `${textTable([head, ...sources.map(rowOf)])}${lines.join('')}`
-  return `${nothingText({ agent, configuration }, agentId)}\n${lines.join('')}`
+  return `${printable(nothingText(state, agentId))}\n${lines.join('')}`
 }
 
 /** How old the answer is: since the repository that was polled longest ago. */
@@ -40,9 +40,10 @@ export function namesNone({ agent, configuration }: Pick<ShownState, 'agent' | '
   return agent === 'connected' && Boolean(configuration?.commit)
 }
 
-function nothingText(known: Pick<ShownState, 'agent' | 'configuration'>, agentId: string): string {
-  const { agent } = known
+function nothingText(known: Pick<ShownState, 'agent' | 'away' | 'configuration'>, agentId: string): string {
+  const { agent, away } = known
   if (agent === 'stock') return `agent ${agentId} is GitLab’s own: it reports no status of its sources`
+  if (agent === 'absent' && away?.text) return `nothing is known of the sources of agent ${agentId}: ${away.text}`
   if (agent === 'absent') return `no pod of agent ${agentId} is connected, and nothing is known of its sources`
   if (namesNone(known)) return `the configuration of agent ${agentId} names no source`
   return `kas knows of no source of agent ${agentId}`

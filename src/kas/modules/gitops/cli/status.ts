@@ -37,7 +37,7 @@ const statusHelp = `  --kubeconfig FILE, --context NAME   of kas, as kubectl tak
   --source SOURCE                     judge this source alone, by its name or id
   --fresh                             poll the repositories now
   --commit SHA                        poll them now, and judge the sources with this commit at their head
-  --wait TIME                         wait until the sources are synced, such as 5m
+  --wait TIME                         wait until the sources are synced, such as 5m; it ends at most 2 s later
   -w, --watch                         go on, and show each change
   -o, --output json                   in place of text
   exit code: 0 each source is in the cluster as far as agentk knows; 1 one is not, or it failed;
@@ -127,9 +127,10 @@ async function judged(
   { io, signal = new AbortController().signal }: { readonly io: CliIo; readonly signal?: AbortSignal },
   values: CliValues,
 ): Promise<number> {
-  const { verdict, state } = await runGate(endpoint, question, { waitMs, signal })
+  const { verdict, state, isReported, ms } = await runGate(endpoint, question, { waitMs, signal })
   if (state) io.stdout.write(textOf(state, endpoint, values))
-  if (verdict.reason !== '') io.stderr.write(printable(`kas gitops: ${verdict.reason}`).concat('\n'))
+  const reason = isReported ? `the status is still not known after ${Math.round(ms / 1000)} s` : verdict.reason
+  if (reason !== '') io.stderr.write(printable(`kas gitops: ${reason}`).concat('\n'))
   if (hasCodes) return verdict.code
   if (state?.agent === 'stock') return noStatusCode
   return verdict.code === 0 ? 0 : 1

@@ -123,7 +123,7 @@ interface Members {
 /** @throws ViewRefused, BadAnswer, Error: there is no answer in time */
 async function membersOf(context: ViewsContext, scope: Scope): Promise<Members> {
   const endpoint = await endpointOf(context.values, context)
-  const asked = (await withSource(scope, endpoint)) ?? scope
+  const asked = (await withSource(scope, endpoint, answerMs)) ?? scope
   const query = { view: 'list', scope: asked, limit: viewsBounds.maxLimit } as const
   let found: Members | undefined
   const client = new ViewClient(context, endpoint, {

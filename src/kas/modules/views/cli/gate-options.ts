@@ -39,7 +39,8 @@ export const gateFlags = {
 
 /** Lines of the help of `kas health`. */
 export const gateHelp = `  -f, --filename FILE                 judge the objects of these manifests, of a folder, or of stdin (-); may be repeated
-  --wait TIME                         wait so long for it to become healthy, such as 5m (default: judge what is so now)
+  --wait TIME                         wait so long for it to become healthy, such as 5m (default: judge what is so now);
+                                      the events and logs of what fails take at most 5 s more
   --stable TIME                       it has to stay healthy for so long (default: 5s)
   --ignore KIND|REASON|KIND/NAME      leave this out of the judgement, may be repeated
   --addresses                         an address that does not come counts as progressing, too

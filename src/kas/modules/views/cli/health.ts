@@ -1,7 +1,7 @@
 import { withDeadline } from '../../../../lib/deadline.ts'
 import { printable, printableJson } from '../../../../lib/printable.ts'
-import { viewsBounds } from '../../../../proto/views-json.ts'
-import { askKas } from '../../../command/ask-kas.ts'
+import { type Scope, viewsBounds } from '../../../../proto/views-json.ts'
+import { askKas, type KasRequest } from '../../../command/ask-kas.ts'
 import { BadAnswer } from '../../../command/bad-answer.ts'
 import { type Endpoint, endpointOf } from '../../../command/endpoint.ts'
 import { Unreached } from '../../../command/reach/unreached.ts'
@@ -23,6 +23,10 @@ import { isColoured, type ViewsContext, viewsCommand } from './views-command.ts'
 
 /** Without `--wait` so long for an agent that connects, or lists. ms */
 const answerMs = 20_000
+/** The time to wait ends so much later if something fails: its events and logs are read. ms */
+const evidenceMs = 5000
+/** of one question, whenever it is asked. ms */
+const minEvidenceMs = 100
 
 /** `kas health` */
 export const health = viewsCommand({
@@ -65,9 +69,27 @@ class Gate {
 
   async run(): Promise<number> {
     const { clock } = this.#context
-    const { waitMs = answerMs, asked, targets } = this.#options
-    const scope = await withSource(asked.query.scope, this.#endpoint)
-    const client = new ViewClient(this.#context, this.#endpoint, {
+    const { waitMs = answerMs, asked } = this.#options
+    const until = clock.now() + waitMs
+    try {
+      const scope = await withSource(asked.query.scope, this.#endpoint, waitMs)
+      const client = this.#clientFor(scope)
+      const ms = Math.max(0, until - clock.now())
+      await withDeadline({ ms, clock, signals: [this.#decided.signal] }, (signal) => client.run(signal))
+    } catch (error) {
+      const isUnknown = error instanceof BadAnswer || (error instanceof Unreached && error.kind !== 'caller')
+      if (!isUnknown) throw error
+      this.#context.io.stderr.write(`kas health: ${error.message}\n`)
+      return unknown
+    } finally {
+      this.#code.end()
+    }
+    return await this.#end()
+  }
+
+  #clientFor(scope: Scope | undefined): ViewClient {
+    const { asked, targets } = this.#options
+    return new ViewClient(this.#context, this.#endpoint, {
       query: {
         view: targets ? 'list' : 'tree',
         ...asked.query,
@@ -86,17 +108,6 @@ class Gate {
         this.#say(reason)
       },
     })
-    try {
-      await withDeadline({ ms: waitMs, clock, signals: [this.#decided.signal] }, (signal) => client.run(signal))
-    } catch (error) {
-      const isUnknown = error instanceof BadAnswer || (error instanceof Unreached && error.kind !== 'caller')
-      if (!isUnknown) throw error
-      this.#context.io.stderr.write(`kas health: ${error.message}\n`)
-      return unknown
-    } finally {
-      this.#code.end()
-    }
-    return await this.#end()
   }
 
   #changed(model: ShownView, isWhole: boolean): boolean {
@@ -183,7 +194,10 @@ class Gate {
       )
     }
     const bad = judgement.judged.filter(({ word }) => !isWell(word))
-    const ask = (request: Parameters<typeof askKas>[1]) => askKas(this.#endpoint, request)
+    const { clock } = this.#context
+    const until = clock.now() + evidenceMs
+    const ask = (request: KasRequest) =>
+      askKas(this.#endpoint, { ...request, timeoutMs: Math.max(minEvidenceMs, until - clock.now()) })
     for (const { kind, name } of judgement.notFollowed)
       this.#say(`${kindText(kind)}/${name} is not judged: its kind is not followed`)
     const report = await reportText(bad, { ask, layout }, this.#options)

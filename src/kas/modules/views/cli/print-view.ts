@@ -52,7 +52,7 @@ export interface PrintedView {
  */
 export async function printView(context: ViewsContext, printed: PrintedView): Promise<number> {
   const endpoint = await endpointOf(context.values, context)
-  const scope = await withSource(printed.query.scope, endpoint)
+  const scope = await withSource(printed.query.scope, endpoint, answerMs)
   const query = { ...printed.query, ...(scope ? { scope } : {}) }
   const ask = (request: KasRequest) => askKas(endpoint, request)
   const ending = new EndingNamespaces({ clock: context.clock, ask }, printed.namespaces ?? [])

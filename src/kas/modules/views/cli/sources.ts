@@ -1,8 +1,12 @@
 import * as z from 'zod'
 import type { Scope } from '../../../../proto/views-json.ts'
-import { askKas } from '../../../command/ask-kas.ts'
+import { askKas, usualTimeoutMs } from '../../../command/ask-kas.ts'
 import { readAnswer } from '../../../command/bad-answer.ts'
 import type { Endpoint } from '../../../command/endpoint.ts'
+import { Unreached } from '../../../command/reach/unreached.ts'
+
+/** From one question to the next while kas is not reached. ms */
+const againMs = 1000
 
 const states = z.object({ sources: z.array(z.object({ source: z.string(), name: z.string().optional() })) })
 
@@ -10,22 +14,41 @@ const states = z.object({ sources: z.array(z.object({ source: z.string(), name: 
  * A scope in which a GitOps source that is named by its name is named by its id, which its objects bear. Applications of
  * others have their namespace before the name.
  *
+ * @param waitMs - how long kas is asked while it does not answer
  * @returns as it is, where there is no such source, or kas says nothing of sources
+ * @throws Unreached: kas did not answer within the time
  */
-export async function withSource(scope: Scope | undefined, endpoint: Endpoint): Promise<Scope | undefined> {
+export async function withSource(
+  scope: Scope | undefined,
+  endpoint: Endpoint,
+  waitMs: number,
+): Promise<Scope | undefined> {
   const name = scope?.application
   if (name === undefined || name.includes('/')) return scope
-  const ids = await askSources(endpoint).then(
-    (sources) => sources.filter((one) => one.name === name).map(({ source }) => source),
-    () => [], // the caller may not ask for sources: then the name is taken as it stands
-  )
+  const sources = await askSources(endpoint, waitMs)
+  const ids = sources.filter((one) => one.name === name).map(({ source }) => source)
   const [id, ...others] = ids
   if (others.length > 0)
     throw new Error(`several GitOps sources are called ${name}: name one by its id, ${ids.join(', ')}`)
   return id === undefined ? scope : { ...scope, application: id }
 }
 
-async function askSources(endpoint: Endpoint) {
-  const { sources } = readAnswer(states, await askKas(endpoint, { method: 'GET', path: '/gitops/state' }))
-  return sources
+async function askSources(endpoint: Endpoint, waitMs: number) {
+  const { clock, warn } = endpoint
+  const until = clock.now() + waitMs
+  for (;;) {
+    const timeoutMs = Math.min(usualTimeoutMs, until - clock.now())
+    try {
+      return readAnswer(states, await askKas(endpoint, { method: 'GET', path: '/gitops/state', timeoutMs })).sources
+    } catch (error) {
+      if (!(error instanceof Unreached && error.isPassing)) return [] // the caller may not ask for sources, or the view says why
+      if (until - clock.now() <= againMs) throw error.isReported ? timeOver(waitMs, error) : error
+      if (!error.isReported) warn(error.message)
+    }
+    await new Promise<void>((resolve) => void clock.after(againMs, resolve))
+  }
+}
+
+function timeOver(waitMs: number, cause: Unreached): Unreached {
+  return new Unreached('silent', `kas did not answer within ${waitMs / 1000} s`, { cause, isReported: true })
 }
