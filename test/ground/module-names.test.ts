@@ -14,7 +14,7 @@ const namesNone = [
   'kas/servers/agents/*.ts',
   'kas/servers/agents/limits/*.ts',
   'kas/servers/kubernetes/*.ts',
-  'kas/servers/kubernetes/{authorization,http,request,response,websocket}/*.ts',
+  'kas/servers/kubernetes/{authorization,endpoints,http,request,response,websocket}/*.ts',
   'agentk/module.ts',
   'agentk/tunnels/*.ts',
   'proto/placement.ts',

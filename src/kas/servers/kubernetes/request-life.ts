@@ -163,7 +163,7 @@ export class RequestLife {
     this.#record.answered(this.exchange.statusCode)
   }
 
-  /** @param text - what a view of it shows */
+  /** @param text - what it shows, beside its path */
   shows(text: string): void {
     this.#record.shows(text)
   }

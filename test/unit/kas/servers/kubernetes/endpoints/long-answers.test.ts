@@ -1,5 +1,5 @@
 import t from 'tap'
-import { LongAnswers } from '../../../../../src/kas/servers/kubernetes/long-answers.ts'
+import { LongAnswers } from '../../../../../../src/kas/servers/kubernetes/endpoints/long-answers.ts'
 
 const never = new AbortController().signal
 

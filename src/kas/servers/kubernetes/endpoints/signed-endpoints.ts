@@ -1,24 +1,22 @@
-import type { Target } from '../../../kubernetes/request/target.ts'
-import type { Clock } from '../../../lib/clock.ts'
-import { KasError } from '../../../lib/errors.ts'
-import { networkOf } from '../../../lib/host-port.ts'
-import { linkedController } from '../../../lib/signals.ts'
-import { type Reclaimable, Turns } from '../../../lib/turns.ts'
-import type { OwnAnswer, SignedEndpoint } from '../../own-endpoint.ts'
-import type { Arrivals } from '../arrivals.ts'
-import { BodyPace } from './http/body-pace.ts'
-import { boundedBody, checkLength } from './http/bounded-body.ts'
-import { noAgent } from './http/connection.ts'
-import type { Exchange } from './http/exchange.ts'
-import type { KubernetesLimits } from './http/kubernetes-limits.ts'
-import type { RequestOutcome } from './http/metrics.ts'
-import type { RequestHead } from './request/request-head.ts'
-import type { RequestLife } from './request-life.ts'
-import { checkMethod, contentHeaders } from './response/own-answer.ts'
+import type { Clock } from '../../../../lib/clock.ts'
+import { KasError } from '../../../../lib/errors.ts'
+import { networkOf } from '../../../../lib/host-port.ts'
+import { linkedController } from '../../../../lib/signals.ts'
+import { type Reclaimable, Turns } from '../../../../lib/turns.ts'
+import type { OwnAnswer, SignedEndpoint } from '../../../own-endpoint.ts'
+import { BodyPace } from '../http/body-pace.ts'
+import { boundedBody, checkLength } from '../http/bounded-body.ts'
+import type { Exchange } from '../http/exchange.ts'
+import type { KubernetesLimits } from '../http/kubernetes-limits.ts'
+import type { RequestLife } from '../request-life.ts'
+import { contentHeaders } from '../response/own-answer.ts'
+import type { Admission } from './admission.ts'
+import type { AskedRequest, Endpoint } from './endpoint.ts'
 
 export interface SignedEndpointsComponents {
-  readonly endpoints: readonly SignedEndpoint[]
-  readonly arrivals: Pick<Arrivals, 'admit'>
+  readonly admission: Pick<Admission, 'sender'>
+  /** of an answer of kas' own */
+  readonly headers: (life: RequestLife) => string[]
   /** a monotonic one */
   readonly clock: Clock
 }
@@ -35,13 +33,7 @@ export type SignedEndpointsOptions = Pick<
   | 'signedBodyTimeoutMs'
 >
 
-export interface SignedCall {
-  readonly endpoint: SignedEndpoint
-  /** what follows its path */
-  readonly name: string
-}
-
-/** What kas answers by itself on 8154 to whoever signs a body, as a Git server does that announces a push. */
+/** Serves whoever signs a body, as a Git server does that announces a push. */
 export class SignedEndpoints {
   readonly #components: SignedEndpointsComponents
   readonly #options: SignedEndpointsOptions
@@ -59,36 +51,27 @@ export class SignedEndpoints {
     })
   }
 
-  /** Undefined: the request is about an agent. @throws KasError METHOD_NOT_ALLOWED */
-  find(method: string, { path }: Pick<Target, 'path'>): SignedCall | undefined {
-    const endpoint = this.#components.endpoints.find((each) => path.startsWith(each.path))
-    if (!endpoint) return undefined
-    checkMethod(method, endpoint.methods)
-    return { endpoint, name: path.slice(endpoint.path.length) }
-  }
-
-  /** @throws KasError TOO_MANY_STREAMS, DEADLINE_EXCEEDED, MESSAGE_TOO_LARGE, BODY_TOO_SLOW, and what the endpoint throws */
-  async serve(
-    { endpoint, name }: SignedCall,
-    life: RequestLife,
-    { contentLength }: Pick<RequestHead, 'contentLength'>,
-    headers: readonly string[],
-  ): Promise<RequestOutcome> {
-    const { exchange } = life
-    exchange.upgrade?.refused()
-    const { request, signal } = exchange
-    const header = (of: string) => {
-      const value = request.headers[of]
-      return typeof value === 'string' ? value : undefined
+  /** Makes an endpoint, which throws TOO_MANY_STREAMS, DEADLINE_EXCEEDED, MESSAGE_TOO_LARGE, BODY_TOO_SLOW, and what `own` throws. */
+  create(own: SignedEndpoint): Endpoint<OwnAnswer> {
+    const { path, methods } = own
+    const check = async ({ life: { exchange }, head, target }: AskedRequest, checking: AbortSignal) => {
+      const header = (name: string) => {
+        const value = exchange.request.headers[name]
+        return typeof value === 'string' ? value : undefined
+      }
+      const answer = await own.open({ name: target.path.slice(path.length), header })
+      return await this.#read(exchange, head.contentLength, checking, answer)
     }
-    const check = async (checking: AbortSignal) => {
-      const answer = await endpoint.open({ name, header })
-      return await this.#read(exchange, contentLength, checking, answer)
+    return {
+      path,
+      methods,
+      readsBodies: true,
+      admit: this.#components.admission.sender(check),
+      serve: async ({ status, mediaType, body }, { life }) => {
+        life.exchange.answer(status, [...this.#components.headers(life), ...contentHeaders(mediaType)], body)
+        return 'endpoint'
+      },
     }
-    const { status, mediaType, body } = await this.#components.arrivals.admit(exchange.arrived, check, signal)
-    life.letIn({ agentId: noAgent, callerKey: endpoint.path, access: undefined })
-    exchange.answer(status, [...headers, ...contentHeaders(mediaType)], body)
-    return 'endpoint'
   }
 
   /** The body, in a turn. */

@@ -1,30 +1,30 @@
-import type { Target } from '../../../kubernetes/request/target.ts'
-import type { Clock } from '../../../lib/clock.ts'
-import { closeCodes } from '../../../lib/close-codes.ts'
-import { KasError } from '../../../lib/errors.ts'
-import { addressOf } from '../../../lib/host-port.ts'
-import type { Arrivals } from '../arrivals.ts'
+import type { Clock } from '../../../../lib/clock.ts'
+import { closeCodes } from '../../../../lib/close-codes.ts'
+import { KasError } from '../../../../lib/errors.ts'
+import { addressOf } from '../../../../lib/host-port.ts'
 import {
   type FrontCheckAnswer,
   type FrontTickets,
   frontCheckPath,
   frontCheckProtocol,
   frontTicketScheme,
-} from '../front-tickets.ts'
-import { boundedBody, checkLength } from './http/bounded-body.ts'
-import { noAgent } from './http/connection.ts'
-import type { Exchange } from './http/exchange.ts'
-import type { KubernetesLimits } from './http/kubernetes-limits.ts'
-import type { RequestOutcome } from './http/metrics.ts'
-import type { RequestHead } from './request/request-head.ts'
-import type { RequestLife } from './request-life.ts'
-import { checkMethod, contentHeaders } from './response/own-answer.ts'
-import { ClientSocket } from './websocket/client-socket.ts'
-import { WebSocketUpgrade } from './websocket/websocket-upgrade.ts'
+} from '../../front-tickets.ts'
+import { boundedBody, checkLength } from '../http/bounded-body.ts'
+import type { KubernetesLimits } from '../http/kubernetes-limits.ts'
+import type { RequestOutcome } from '../http/metrics.ts'
+import type { RequestHead } from '../request/request-head.ts'
+import type { RequestLife } from '../request-life.ts'
+import { contentHeaders } from '../response/own-answer.ts'
+import { ClientSocket } from '../websocket/client-socket.ts'
+import { WebSocketUpgrade } from '../websocket/websocket-upgrade.ts'
+import type { Admission } from './admission.ts'
+import type { Admit, AskedRequest, Endpoint } from './endpoint.ts'
 
 export interface FrontCheckComponents {
   readonly tickets: Pick<FrontTickets, 'isValid'>
-  readonly arrivals: Pick<Arrivals, 'admit'>
+  readonly admission: Pick<Admission, 'sender'>
+  /** of an answer of kas' own */
+  readonly headers: (life: RequestLife) => string[]
   /** since 1970 */
   readonly clock: Clock
 }
@@ -45,8 +45,12 @@ const maxMessageBytes = 1024
 /** A WebSocket lives no longer: kas sends no ping on it, so that what is between shows how long it waits. ms */
 const maxSocketMs = 86_400_000
 
-/** What kas answers on 8154 to its own doctor, which tries there what a front lets through (doc/doctor.md "front"). */
-export class FrontCheck {
+/** Serves kas' own doctor, which tries on 8154 what a front lets through (doc/doctor.md "front"). */
+export class FrontCheck implements Endpoint<void> {
+  readonly path = frontCheckPath
+  readonly methods = ['GET', 'POST']
+  readonly readsBodies = true
+  readonly admit: Admit<void>
   readonly #components: FrontCheckComponents
   readonly #limits: KubernetesLimits
   readonly #upgrade: WebSocketUpgrade
@@ -54,6 +58,7 @@ export class FrontCheck {
 
   constructor(components: FrontCheckComponents, { product, limits }: FrontCheckOptions) {
     this.#components = components
+    this.admit = components.admission.sender(async ({ head }) => this.#checkTicket(head))
     this.#limits = { ...limits, watchPingMs: maxSocketMs }
     this.#upgrade = new WebSocketUpgrade({
       protocol: frontCheckProtocol,
@@ -63,31 +68,27 @@ export class FrontCheck {
     })
   }
 
-  /** @throws KasError METHOD_NOT_ALLOWED */
-  isAsked(method: string, { path }: Pick<Target, 'path'>): boolean {
-    if (path !== frontCheckPath) return false
-    checkMethod(method, ['GET', 'POST'])
-    return true
+  /** @throws KasError TOO_MANY_STREAMS, MESSAGE_TOO_LARGE, BODY_TOO_SLOW */
+  serve(_: undefined, request: AskedRequest): Promise<RequestOutcome> {
+    return this.#counted('requests', 'front_check_requests', () => this.#answer(request))
   }
 
-  /** @throws KasError CREDENTIALS_INVALID, TOO_MANY_STREAMS, MESSAGE_TOO_LARGE, BODY_TOO_SLOW, UPGRADE_REQUIRED */
-  async serve(life: RequestLife, head: RequestHead, headers: readonly string[]): Promise<RequestOutcome> {
-    const { exchange } = life
-    await this.#components.arrivals.admit(exchange.arrived, async () => this.#checkTicket(head), exchange.signal)
-    life.letIn({ agentId: noAgent, callerKey: frontCheckPath, access: undefined })
-    const kind = exchange.upgrade ? 'WebSockets' : 'requests'
-    if (this.#running[kind] >= maxRunning[kind]) {
-      const name = exchange.upgrade ? 'front_check_sockets' : 'front_check_requests'
-      throw new KasError({
-        code: 'TOO_MANY_STREAMS',
-        name,
-        limit: maxRunning[kind],
-        what: `${kind} that check a front`,
-      })
-    }
+  /** @throws KasError TOO_MANY_STREAMS, UPGRADE_REQUIRED */
+  upgrade(_: undefined, request: AskedRequest): Promise<RequestOutcome> {
+    return this.#counted('WebSockets', 'front_check_sockets', () => this.#echo(request))
+  }
+
+  async #counted(
+    kind: keyof typeof maxRunning,
+    name: 'front_check_requests' | 'front_check_sockets',
+    run: () => Promise<RequestOutcome>,
+  ): Promise<RequestOutcome> {
+    const limit = maxRunning[kind]
+    if (this.#running[kind] >= limit)
+      throw new KasError({ code: 'TOO_MANY_STREAMS', name, limit, what: `${kind} that check a front` })
     this.#running[kind]++
     try {
-      return await (exchange.upgrade ? this.#echo(exchange, head) : this.#answer(exchange, head, headers))
+      return await run()
     } finally {
       this.#running[kind]--
     }
@@ -103,7 +104,8 @@ export class FrontCheck {
       throw invalid('its ticket is of another kas, or old')
   }
 
-  async #answer(exchange: Exchange, head: RequestHead, headers: readonly string[]): Promise<RequestOutcome> {
+  async #answer({ life, head }: AskedRequest): Promise<RequestOutcome> {
+    const { exchange } = life
     checkLength(head.contentLength, { maxBytes: maxBodyBytes })
     let bytes = 0
     const body = boundedBody(exchange, head.contentLength, { maxBytes: maxBodyBytes, timeoutMs: bodyTimeoutMs })
@@ -116,12 +118,13 @@ export class FrontCheck {
       isForwarded: exchange.request.headers['x-forwarded-for'] !== undefined,
       bytes,
     }
-    exchange.answer(200, [...headers, ...contentHeaders('application/json')], JSON.stringify(answer))
+    const headers = [...this.#components.headers(life), ...contentHeaders('application/json')]
+    exchange.answer(200, headers, JSON.stringify(answer))
     return 'endpoint'
   }
 
-  async #echo(exchange: Exchange, { header }: RequestHead): Promise<RequestOutcome> {
-    const socket = this.#upgrade.accept(exchange, header)
+  async #echo({ life: { exchange }, head }: AskedRequest): Promise<RequestOutcome> {
+    const socket = this.#upgrade.accept(exchange, head.header)
     const { clock } = this.#components
     const out = new ClientSocket(socket, clock, this.#limits)
     socket.on('message', (data) => {

@@ -1,4 +1,4 @@
-import { Turns } from '../../../lib/turns.ts'
+import { Turns } from '../../../../lib/turns.ts'
 
 /** Each is some 12 MiB while it is made: what peers say, texts, and the bytes that its client's share counts once they are sent. */
 const maxMade = 4

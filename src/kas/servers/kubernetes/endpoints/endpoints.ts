@@ -1,0 +1,35 @@
+import type { Target } from '../../../../kubernetes/request/target.ts'
+import { type ContentHead, checkBodiless, checkMethod } from '../response/own-answer.ts'
+import type { Endpoint } from './endpoint.ts'
+
+export interface KnownEndpoints {
+  /** the first at a path is that of the path */
+  readonly own: readonly Endpoint[]
+  /** serves whoever asks for a token at a path for callers, in place of what is there */
+  readonly token: Endpoint
+  /** has all other paths */
+  readonly cluster: Endpoint
+}
+
+/** All that is served on 8154. */
+export class Endpoints {
+  readonly #known: KnownEndpoints
+
+  constructor(known: KnownEndpoints) {
+    this.#known = known
+  }
+
+  /** @throws KasError METHOD_NOT_ALLOWED, BAD_REQUEST */
+  find(method: string, { path, wantsToken }: Pick<Target, 'path' | 'wantsToken'>, head: ContentHead): Endpoint {
+    const { own, token, cluster } = this.#known
+    const asked = own.find((each) => isAt(each, path)) ?? cluster
+    const endpoint = wantsToken && asked.admit === cluster.admit ? token : asked
+    if (endpoint.methods) checkMethod(method, endpoint.methods)
+    if (!endpoint.readsBodies) checkBodiless(method, head)
+    return endpoint
+  }
+}
+
+function isAt(endpoint: Endpoint, path: string): boolean {
+  return endpoint.path === path || (endpoint.path.endsWith('/') && path.startsWith(endpoint.path))
+}

@@ -1,0 +1,150 @@
+import type { AgentId } from '../../../../call/call.ts'
+import type { KasError } from '../../../../lib/errors.ts'
+import { clockDelay } from '../../../../lib/pause.ts'
+import { SharedRates } from '../../../../lib/shared-rate.ts'
+import { SharedRooms } from '../../../../lib/shared-room.ts'
+import { abortable, linkedController } from '../../../../lib/signals.ts'
+import type { ReplicaMemory } from '../../../memory/replica-memory.ts'
+import type { OwnCaller, OwnEndpoint } from '../../../own-endpoint.ts'
+import { boundedBody, checkLength } from '../http/bounded-body.ts'
+import type { RequestOutcome } from '../http/metrics.ts'
+import type { RequestLife } from '../request-life.ts'
+import { contentHeaders } from '../response/own-answer.ts'
+import type { AskedRequest, Endpoint, ForCallers, LetIn } from './endpoint.ts'
+import { LongAnswers } from './long-answers.ts'
+import { OwnSockets, type OwnSocketsComponents, type OwnSocketsOptions, type OwnWebSocket } from './own-sockets.ts'
+
+export interface OwnEndpointsComponents extends OwnSocketsComponents {
+  readonly memory: Pick<ReplicaMemory, 'tenants'>
+  /** of an answer of kas' own */
+  readonly headers: (life: RequestLife) => string[]
+}
+
+/** what an agent has too many of */
+const ownRequests = 'requests to kas itself about this agent'
+
+/** Agents whose rate is known beside those that have rested. */
+const maxAnsweredAgents = 10_000
+
+/** Serves what is about an agent to callers who may use it: a few at once about each. */
+export class OwnEndpoints {
+  readonly #components: OwnEndpointsComponents
+  readonly #options: OwnSocketsOptions
+  readonly #limits: OwnSocketsOptions['limits']
+  /** of each agent: requests whose answers have not been taken yet */
+  readonly #running: SharedRooms<AgentId>
+  /** of each agent: bytes of these answers. What a caller has over delays that caller's next one; jobs count for their user */
+  readonly #answered: SharedRates<AgentId>
+  readonly #long = new LongAnswers()
+  /** of each agent: its WebSockets */
+  readonly #sockets: SharedRooms<AgentId>
+
+  constructor(components: OwnEndpointsComponents, options: OwnSocketsOptions) {
+    const { limits } = options
+    this.#components = components
+    this.#options = options
+    this.#limits = limits
+    this.#running = new SharedRooms({ name: 'own_requests_about_agent', limit: limits.maxOwnRequests })
+    this.#answered = new SharedRates(components.clock, { ...limits.ownAnswerRate, maxKeys: maxAnsweredAgents })
+    this.#sockets = new SharedRooms({ name: 'sockets_about_agent', limit: limits.maxOwnSockets })
+  }
+
+  /** Makes an endpoint of one that was handed in. */
+  create(own: OwnEndpoint, callers: ForCallers): Endpoint<LetIn> {
+    const { path, methods, upgrade } = own
+    const sockets = upgrade && new OwnSockets(upgrade, this.#components, this.#options)
+    return {
+      path,
+      methods,
+      ...callers,
+      serve: (letIn, request) => this.#answer(own, letIn, request),
+      ...(sockets ? { upgrade: (letIn: LetIn, request: AskedRequest) => this.#upgrade(sockets, letIn, request) } : {}),
+    }
+  }
+
+  async #upgrade(sockets: OwnSockets, letIn: LetIn, request: AskedRequest): Promise<RequestOutcome> {
+    const { credentials, caller } = letIn
+    const { life, head } = request
+    const { exchange } = life
+    const { agentId } = credentials
+    let opened: OwnWebSocket | undefined
+    const makeRoom = (reason: KasError) => {
+      life.withdraw(reason)
+      opened?.makeRoom(reason)
+    }
+    const hold = this.#sockets.enter(agentId, caller, { what: sockets.what, end: makeRoom })
+    try {
+      const asked = callerOf(letIn, life, 'socket')
+      const socket = sockets.accept(exchange, head, asked)
+      opened = socket
+      if (!sockets.beginsByMessage) life.opened()
+      life.becomes(socket)
+      await socket.run(exchange.signal)
+    } finally {
+      hold.leave()
+    }
+    return 'upgraded'
+  }
+
+  async #answer(endpoint: OwnEndpoint, letIn: LetIn, request: AskedRequest): Promise<RequestOutcome> {
+    const { credentials, caller } = letIn
+    const { exchange } = request.life
+    checkLength(request.head.contentLength, { maxBytes: this.#limits.maxOwnBodyBytes })
+    const ended = linkedController(exchange.signal)
+    const end = (reason: KasError) => {
+      ended.abort(reason)
+      if (exchange.begun) exchange.cut()
+    }
+    const hold = this.#running.enter(credentials.agentId, caller, { what: ownRequests, end })
+    try {
+      return await this.#answerWithin(endpoint, letIn, request, ended.signal)
+    } finally {
+      ended.dispose()
+      hold.leave()
+    }
+  }
+
+  /** @param signal - the caller has left, or makes room for others */
+  async #answerWithin(
+    endpoint: OwnEndpoint,
+    letIn: LetIn,
+    { life, head, target }: AskedRequest,
+    signal: AbortSignal,
+  ): Promise<RequestOutcome> {
+    const { exchange } = life
+    const { caller } = letIn
+    const { agentId } = letIn.credentials
+    const { maxOwnBodyBytes: maxBytes, ownBodyTimeoutMs: timeoutMs } = this.#limits
+    const { maxOwnAnswerBytes, ownAnswerTimeoutMs } = this.#limits
+    const answered = this.#answered.of(agentId)
+    const { key, userKey: payer = key } = caller
+    const waitMs = () => answered.msUntilPaid(payer)
+    for (let ms = waitMs(); ms > 0; ms = waitMs()) await clockDelay(this.#components.clock, ms, signal)
+    const serve = () =>
+      endpoint.serve({
+        ...callerOf(letIn, life, 'request'),
+        method: exchange.request.method as string,
+        query: new Map(target.query),
+        body: boundedBody(exchange, head.contentLength, { maxBytes, timeoutMs, signal }),
+        signal,
+      })
+    const tenant = this.#components.memory.tenants.of(agentId)
+    const answer = endpoint.isLong ? this.#long.make(tenant, payer, signal, serve) : serve()
+    const { status, mediaType, body } = await abortable(answer, signal)
+    if (body.length > maxOwnAnswerBytes) throw new Error(`the answer of ${endpoint.path} has ${body.length} bytes`)
+    answered.take(payer, body.length)
+    const all = [...this.#components.headers(life), ...contentHeaders(mediaType)]
+    return (await exchange.answerInPieces(status, all, body, ownAnswerTimeoutMs)) ? 'endpoint' : 'cut'
+  }
+}
+
+/** @param asks - a WebSocket is open at the latest when it is said what it shows */
+function callerOf({ credentials, letInAs, caller }: LetIn, life: RequestLife, asks: 'request' | 'socket'): OwnCaller {
+  const { access, impersonation } = letInAs
+  const shows = (text: string) => {
+    life.shows(text)
+    if (asks === 'socket') life.opened()
+  }
+  const who = { userId: access.userId, isJob: access.via === 'ci', address: life.exchange.address }
+  return { agentId: credentials.agentId, caller, impersonation, who, shows }
+}
