@@ -86,7 +86,7 @@ export class OwnEndpoints {
     return 'upgraded'
   }
 
-  async #answer(endpoint: OwnEndpoint, letIn: LetIn, request: AskedRequest): Promise<RequestOutcome> {
+  async #answer(own: OwnEndpoint, letIn: LetIn, request: AskedRequest): Promise<RequestOutcome> {
     const { credentials, caller } = letIn
     const { exchange } = request.life
     checkLength(request.head.contentLength, { maxBytes: this.#limits.maxOwnBodyBytes })
@@ -97,7 +97,7 @@ export class OwnEndpoints {
     }
     const hold = this.#running.enter(credentials.agentId, caller, { what: ownRequests, end })
     try {
-      return await this.#answerWithin(endpoint, letIn, request, ended.signal)
+      return await this.#answerWithin(own, letIn, request, ended.signal)
     } finally {
       ended.dispose()
       hold.leave()
@@ -106,7 +106,7 @@ export class OwnEndpoints {
 
   /** @param signal - the caller has left, or makes room for others */
   async #answerWithin(
-    endpoint: OwnEndpoint,
+    own: OwnEndpoint,
     letIn: LetIn,
     { life, head, target }: AskedRequest,
     signal: AbortSignal,
@@ -121,7 +121,7 @@ export class OwnEndpoints {
     const waitMs = () => answered.msUntilPaid(payer)
     for (let ms = waitMs(); ms > 0; ms = waitMs()) await clockDelay(this.#components.clock, ms, signal)
     const serve = () =>
-      endpoint.serve({
+      own.serve({
         ...callerOf(letIn, life, 'request'),
         method: exchange.request.method as string,
         query: new Map(target.query),
@@ -129,9 +129,9 @@ export class OwnEndpoints {
         signal,
       })
     const tenant = this.#components.memory.tenants.of(agentId)
-    const answer = endpoint.isLong ? this.#long.make(tenant, payer, signal, serve) : serve()
+    const answer = own.isLong ? this.#long.make(tenant, payer, signal, serve) : serve()
     const { status, mediaType, body } = await abortable(answer, signal)
-    if (body.length > maxOwnAnswerBytes) throw new Error(`the answer of ${endpoint.path} has ${body.length} bytes`)
+    if (body.length > maxOwnAnswerBytes) throw new Error(`the answer of ${own.path} has ${body.length} bytes`)
     answered.take(payer, body.length)
     const all = [...this.#components.headers(life), ...contentHeaders(mediaType)]
     return (await exchange.answerInPieces(status, all, body, ownAnswerTimeoutMs)) ? 'endpoint' : 'cut'
