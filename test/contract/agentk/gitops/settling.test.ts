@@ -1,8 +1,9 @@
 import t from 'tap'
 import { KeptFiles } from '../../../../src/agentk/modules/gitops/files/kept-files.ts'
 import type { RoundInput } from '../../../../src/agentk/modules/gitops/reconcile.ts'
+import { FollowMode } from '../../../../src/agentk/modules/gitops/sources/follow-mode.ts'
 import { ReconcileQueue } from '../../../../src/agentk/modules/gitops/sources/reconcile-queue.ts'
-import { SourceWork } from '../../../../src/agentk/modules/gitops/sources/source-work.ts'
+import { SourceRunner } from '../../../../src/agentk/modules/gitops/sources/source-runner.ts'
 import { StatusSink } from '../../../../src/agentk/modules/gitops/state/status-sink.ts'
 import { Phase } from '../../../../src/proto/gen/gitops_states_pb.ts'
 import { maxRoundBytes } from '../../../../src/proto/gitops/limits.ts'
@@ -22,33 +23,28 @@ t.test('a commit is brought once more when what the pod before has sent has land
   const clock = new ManualClock()
   const rounds: RoundInput[] = []
   const statuses: unknown[] = []
-  const work = new SourceWork(
+  const none = {
+    ends: [],
+    entries: new Map(),
+    pruned: [],
+    planDigest: '',
+    awaitingApproval: [],
+    reasons: new Map(),
+    orphans: [],
+    notes: [],
+  }
+  const mode = new FollowMode(
     {
       kas: kasOf(sessions),
       files: new KeptFiles(maxRoundBytes, () => 1),
-      queue: new ReconcileQueue({ clock, random: Math.random }),
-      reconcile: async (input) => {
-        rounds.push(input)
-        const none = {
-          ends: [],
-          entries: new Map(),
-          pruned: [],
-          planDigest: '',
-          awaitingApproval: [],
-          reasons: new Map(),
-          orphans: [],
-          notes: [],
-        }
-        return { kind: 'done', ...none, isWaitingForOthers: false }
+      rounds: {
+        follow: async (_, input) => {
+          rounds.push(input)
+          return { kind: 'done', ...none, isWaitingForOthers: false }
+        },
+        absentCame: async () => false,
       },
-      people: {
-        directives: async () => ({ approved: '', isSuspended: false, isForgotten: false }),
-        useApproval: async () => undefined,
-        onDirectives: () => () => undefined,
-      },
-      name: () => undefined,
-      refused: () => undefined,
-      absentCame: async () => false,
+      sources: { named: () => undefined, refused: () => undefined },
       status: new StatusSink(clock, noGuide, [
         { changed: ({ phase }) => phase === Phase.SYNCED && statuses.push(phase), removed: () => undefined },
       ]),
@@ -60,8 +56,14 @@ t.test('a commit is brought once more when what the pod before has sent has land
     },
     { block: {}, digest: '', agentId: 42n, ownProject: 'platform/shop', projectId: undefined },
   )
+  const people = {
+    directives: async () => ({ approved: '', isSuspended: false, isForgotten: false }),
+    useApproval: async () => undefined,
+    onDirectives: () => () => undefined,
+  }
+  const runner = new SourceRunner({ queue: new ReconcileQueue({ clock, random: Math.random }), people }, mode)
   const ended = new AbortController()
-  const run = work.run(ended.signal)
+  const run = runner.run(ended.signal)
   project.push({ 'a.yaml': '' })
   await eventually(() => statuses.length === 1)
   clock.advance(119_000)

@@ -2,32 +2,29 @@ import type { Clock } from '../../../../lib/clock.ts'
 import { errorText, KasError } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
 import type { Tracer } from '../../../../lib/tracing/tracer.ts'
-import type { SourceBlock } from '../../../../proto/gitops/schema.ts'
 import type { Term } from '../../../election/terms.ts'
 import type { AgentkHost } from '../../../module.ts'
 import type { ManifestsThread } from '../build/manifests-thread.ts'
 import type { KeptFiles } from '../files/kept-files.ts'
-import { storedSources } from '../inventory/inventory.ts'
-import { lastGoodOf } from '../inventory/last-good.ts'
-import { absentCame } from '../live/absent-objects.ts'
-import { forgetSource, reconcile, reconcileRemoval } from '../reconcile.ts'
+import type { DirectivesReader } from '../round.ts'
 import { type ReadSource, readBlock, type SourceOptions } from '../source-options.ts'
 import type { GitSyncs } from '../state/git-syncs.ts'
 import type { GitopsMetrics } from '../state/gitops-metrics.ts'
 import type { StatePush } from '../state/state-push.ts'
 import type { StatusSink } from '../state/status-sink.ts'
 import { UnfollowedRows } from '../state/unfollowed-rows.ts'
+import { FollowMode, type TermSources } from './follow-mode.ts'
 import { ReconcileQueue } from './reconcile-queue.ts'
 import { RemovedSources } from './removed-sources.ts'
-import { type RoundsShared, roundBuild, roundComponents } from './round-components.ts'
 import { SourceRegistry } from './source-registry.ts'
-import { SourceWork } from './source-work.ts'
+import { SourceRounds, type SourceRoundsComponents } from './source-rounds.ts'
+import { SourceRunner } from './source-runner.ts'
 
 export interface SourcesComponents extends Pick<AgentkHost, 'kas' | 'configuration'> {
   /** as kas sends it; undefined: there is none now, sources rest */
   readonly block: () => unknown
   /** what their rounds share */
-  readonly rounds: Omit<RoundsShared, 'registry'>
+  readonly rounds: Omit<SourceRoundsComponents, 'registry' | 'syncs'>
   readonly manifests: Pick<ManifestsThread, 'stop'>
   readonly files: KeptFiles
   readonly syncs: GitSyncs
@@ -41,54 +38,54 @@ export interface SourcesComponents extends Pick<AgentkHost, 'kas' | 'configurati
 }
 
 interface Running {
-  readonly work: SourceWork
-  readonly stop: AbortController
+  readonly runner: SourceRunner
   readonly done: Promise<void>
 }
 
-/** The sources of one term: a SourceWork for each that the configuration has, and what becomes of those that it has no longer. */
-export class Sources {
+/** The sources of one term: a runner for each that the configuration has, and for those that it has no longer. */
+export class Sources implements TermSources {
   readonly #components: SourcesComponents
-  /** of agentk */
-  readonly #namespace: string
   readonly #term: Term
-  readonly #rounds: RoundsShared
   readonly #agentId: bigint
-  readonly #queue: ReconcileQueue<SourceWork>
+  readonly #queue: ReconcileQueue<object>
   /** by digest of what the configuration says of each */
   readonly #running = new Map<string, Running>()
+  /** of runners, also of those that have failed */
   readonly #registry: SourceRegistry
+  readonly #rounds: SourceRounds
   /** numbers of projects, by full path, as they were known last */
   readonly #projects = new Map<string, bigint>()
   readonly #unfollowedRows: UnfollowedRows
   /** in the registry, and not followed: what they want is not known */
-  readonly #unfollowed = new Set<object>()
+  readonly #unfollowed = new Set<SourceRunner>()
+  readonly #people: DirectivesReader
   readonly #removed: RemovedSources
   /** a configuration without a source says that it is gone */
   #isWhole = false
   readonly #began = Promise.withResolvers<void>()
 
   constructor(components: SourcesComponents, { namespace }: { readonly namespace: string }, term: Term) {
-    const { configuration, rounds, status } = components
+    const { configuration, rounds, status, syncs } = components
     this.#components = components
-    this.#namespace = namespace
     this.#term = term
     this.#agentId = configuration.current.agentId
     this.#queue = new ReconcileQueue(components)
     this.#registry = new SourceRegistry(this.#agentId, (source, contested) => {
-      this.#queue.othersChanged(this.#workOf(source))
-      for (const other of contested) {
-        const work = this.#workOf(other)
-        if (work) this.#queue.add(work) // its row names the other one
-      }
+      this.#queue.othersChanged(source)
+      for (const other of contested) this.#queue.add(other) // its row names the other one
     })
-    this.#rounds = { ...rounds, registry: this.#registry }
+    this.#rounds = new SourceRounds(
+      { ...rounds, registry: this.#registry, syncs },
+      { namespace, agentId: this.#agentId },
+    )
     this.#unfollowedRows = new UnfollowedRows(status, {
       agentId: this.#agentId,
       ownProject: () => configuration.current.projectPath,
       projectId: (path) => this.#projects.get(path),
     })
-    this.#removed = this.#removedSources()
+    this.#people = this.#peopleFrom(syncs)
+    const shared = { ...components, queue: this.#queue, people: this.#people, rounds: this.#rounds }
+    this.#removed = new RemovedSources({ ...shared, hasLeft: (id) => this.#hasLeft(id) })
   }
 
   /** Those that run. */
@@ -107,14 +104,14 @@ export class Sources {
     const wanted = new Map(sources.map((source) => [source.digest, source]))
     for (const source of this.#unfollowed) this.#registry.delete(source)
     this.#unfollowed.clear()
-    for (const [digest, { stop }] of this.#running) {
-      if (!wanted.has(digest)) stop.abort(new KasError({ code: 'CANCELLED', detail: 'the configuration has changed' }))
+    for (const [digest, { runner }] of this.#running) {
+      if (!wanted.has(digest)) runner.stop(new KasError({ code: 'CANCELLED', detail: 'the configuration has changed' }))
     }
     const halted = Promise.withResolvers<void>()
     for (const source of sources) if (!this.#running.has(source.digest)) this.#start(source, halted.promise)
     void this.#removed.halt().then(halted.resolve) // what has come back is known by now
     if (this.#isWhole) {
-      this.#unfollowedRows.forgetResting(new Set(Array.from(this.#running.values(), ({ work }) => work.id)))
+      this.#unfollowedRows.forgetResting(new Set(Array.from(this.#running.values(), ({ runner }) => runner.mode.id)))
     }
     if (sources.length + this.#unfollowedRows.refused > 0) this.#began.resolve()
     this.#queue.othersChanged()
@@ -152,77 +149,60 @@ export class Sources {
       signal.aborted ? undefined : Promise.all([syncs.run(signal), push.run(signal)]),
     )
     await Promise.all([ended, this.#removed.run(signal), syncing.catch((error: unknown) => this.#failed(error))])
-    for (const { stop } of this.#running.values()) stop.abort(signal.reason)
+    for (const { runner } of this.#running.values()) runner.stop(signal.reason)
     await Promise.all([...this.#running.values()].map(({ done }) => done))
     await manifests.stop()
   }
 
   /** The same source in other words begins when the last one has ended: never two at a time. */
-  #start({ block, digest }: ReadSource, halted: Promise<void>): void {
-    const { projectPath: ownProject } = this.#components.configuration.current
-    const project = block.id ?? ownProject
-    const stop = new AbortController()
-    const signal = AbortSignal.any([stop.signal, this.#term.signal])
-    const before = [...this.#running.values()].filter(({ stop: other }) => other.signal.aborted)
-    const work = new SourceWork(
-      {
-        ...this.#components,
-        queue: this.#queue,
-        people: this.#people,
-        absentCame: (absent, known, waiting) => {
-          const headers = this.#rounds.identities.accountHeaders(block.access_as?.service_account)
-          const lanes = [[], headers].map((one) => this.#rounds.lanes.lane('scan', one))
-          return absentCame({ lanes, clock: this.#components.clock }, absent, known, waiting)
-        },
-        reconcile: async (input, source, running) => {
-          const components = this.#roundOf(source, stop)
-          try {
-            return await reconcile(
-              { ...components, build: roundBuild(this.#rounds, source, stop) },
-              input,
-              source,
-              running,
-            )
-          } finally {
-            this.#rounds.objects.release(stop)
-          }
-        },
-        refused: (refusal) => void this.#claimLastGood(stop, block, AbortSignal.any([signal, refusal])),
-        name: (id) => {
-          this.#registry.name(stop, id)
-          this.#projects.set(project, BigInt(id.split('-')[1] as string))
-          this.#removed.check()
-        },
-      },
-      { block, digest, agentId: this.#agentId, ownProject, projectId: this.#projects.get(project) },
-    )
+  #start(source: ReadSource, halted: Promise<void>): void {
+    const { block, digest } = source
+    const { signal } = this.#term
+    const before = [...this.#running.values()].filter(({ runner }) => runner.isStopped)
+    const runner = this.#runnerOf(source)
     const done = Promise.all([halted, ...before.map((one) => one.done)])
       .then(() => {
-        if (signal.aborted) return
-        this.#rounds.identities.accountHeaders(block.access_as?.service_account) // before its row says that it is followed
-        return work.run(signal)
+        if (runner.isStopped || signal.aborted) return
+        this.#rounds.accountHeaders(block.access_as?.service_account) // before its row says that it is followed
+        return runner.run(signal)
       })
       .catch((error: unknown) => {
-        this.#unfollowed.add(stop)
+        this.#unfollowed.add(runner)
         this.#failed(error)
-        if (!this.#term.signal.aborted) this.#unfollowedRows.refuse(block, errorText(error))
+        if (!signal.aborted) this.#unfollowedRows.refuse(block, errorText(error))
       })
-      .finally(() => this.#ended({ block, digest }, stop, work.id))
-    this.#registry.set(stop, { block })
-    this.#running.set(digest, { work, stop, done })
+      .finally(() => this.#ended(source, runner))
+    this.#registry.set(runner, { block })
+    this.#running.set(digest, { runner, done })
   }
 
-  #ended({ block, digest }: ReadSource, stop: AbortController, id: string): void {
+  #runnerOf(source: ReadSource): SourceRunner {
+    const { projectPath: ownProject } = this.#components.configuration.current
+    const mode = new FollowMode(
+      { ...this.#components, rounds: this.#rounds, sources: this },
+      { ...source, agentId: this.#agentId, ownProject, projectId: this.#projects.get(source.block.id ?? ownProject) },
+    )
+    return new SourceRunner({ queue: this.#queue, people: this.#people }, mode)
+  }
+
+  named(runner: SourceRunner, { id, project }: SourceOptions): void {
+    this.#registry.name(runner, id)
+    this.#projects.set(project, BigInt(id.split('-')[1] as string))
+    this.#removed.check()
+  }
+
+  #ended({ block, digest }: ReadSource, runner: SourceRunner): void {
+    const { id } = runner.mode
     this.#running.delete(digest)
-    const isNamed = this.#registry.get(stop)?.id !== undefined
-    if (this.#unfollowed.has(stop)) {
-      this.#registry.set(stop, { block })
-      void this.#claimLastGood(stop, block, this.#term.signal)
-    } else this.#registry.delete(stop)
+    const isNamed = this.#registry.get(runner)?.id !== undefined
+    if (this.#unfollowed.has(runner)) {
+      this.#registry.set(runner, { block })
+      this.refused(runner, this.#term.signal)
+    } else this.#registry.delete(runner)
     this.#components.metrics.removed(id)
-    const isInOtherWords = [...this.#running.values()].some(({ work }) => work.id === id)
+    const isInOtherWords = [...this.#running.values()].some((other) => other.runner.mode.id === id)
     const hasLeft = !isInOtherWords && (isNamed ? this.#hasLeft(id) : true)
-    if (stop.signal.aborted && !this.#term.signal.aborted) {
+    if (runner.isStopped && !this.#term.signal.aborted) {
       const hasRow = isInOtherWords || this.#unfollowedRows.isRefused(id)
       // of a configuration that was read whole another source takes over what it has made
       if (hasLeft || (this.#isWhole && !hasRow)) this.#components.status.remove(id)
@@ -231,55 +211,34 @@ export class Sources {
       this.#removed.settle()
     }
     this.#queue.othersChanged()
-    if (stop.signal.aborted) this.update() // the configuration may have it again
+    if (runner.isStopped) this.update() // the configuration may have it again
   }
 
-  /** A source that is refused wants what it has made of its last good commit. If it has made nothing, others wait. */
-  async #claimLastGood(source: object, block: SourceBlock, signal: AbortSignal): Promise<void> {
-    const lane = this.#rounds.ownLane
-    const components = { lane, namespace: this.#namespace, agentId: this.#agentId }
-    const project = block.id ?? this.#components.configuration.current.projectPath
-    const { name } = block
-    try {
-      const of = { project, ...(name !== undefined && { name }), id: this.#registry.get(source)?.id }
-      const found = await lastGoodOf(components, of, signal)
-      if (!found || signal.aborted || !this.#registry.get(source)) return
-      if (this.#registry.isBeside(source, found.id)) return // another source may go by that id
-      this.#registry.set(source, { ...this.#registry.get(source), block, id: found.id })
-      this.#registry.claims(source).claim({ commit: '', keys: found.keys, isLastGood: true })
-    } catch (error) {
+  refused(runner: SourceRunner, signal: AbortSignal): void {
+    this.#claimLastGood(runner, signal).catch((error: unknown) => {
       if (!signal.aborted) this.#components.log.warn({ error }, 'What a source wants that is refused cannot be read')
-    }
-  }
-
-  #roundOf(options: SourceOptions, source: object) {
-    return roundComponents(this.#rounds, { namespace: this.#namespace, agentId: this.#agentId }, options, source)
-  }
-
-  #removedSources(): RemovedSources {
-    const { log, syncs, status } = this.#components
-    const of = { namespace: this.#namespace, agentId: this.#agentId }
-    const forget = (source: SourceOptions) => (ending: AbortSignal) => syncs.remove(source.id, ending)
-    const onUnreadable = (name: string, error: unknown) =>
-      log.error({ name, error }, 'What a source has left behind cannot be read')
-    return new RemovedSources({
-      ...this.#components,
-      people: this.#people,
-      stored: (signal) => storedSources(this.#rounds.ownLane, of, onUnreadable, signal),
-      hasLeft: ({ id }) => this.#hasLeft(id),
-      onRemoved: ({ id }) => status.remove(id),
-      report: (source, report) => void status.report(source, report),
-      reconcile: (input, source, signal) =>
-        reconcileRemoval({ ...this.#roundOf(source, input), forget: forget(source) }, input, source, signal),
-      forget: (source, signal) => forgetSource({ ...this.#roundOf(source, source), forget: forget(source) }, signal),
     })
   }
 
+  /** A source that is refused wants what it has made of its last good commit. If it has made nothing, others wait. */
+  async #claimLastGood(runner: SourceRunner, signal: AbortSignal): Promise<void> {
+    const row = this.#registry.get(runner)
+    if (!row) return
+    const project = row.block.id ?? this.#components.configuration.current.projectPath
+    const { name } = row.block
+    const of = { project, ...(name !== undefined && { name }), id: row.id }
+    const found = await this.#rounds.lastGood(of, signal)
+    const now = this.#registry.get(runner)
+    if (!found || signal.aborted || !now) return
+    if (this.#registry.isBeside(runner, found.id)) return // another source may go by that id
+    this.#registry.set(runner, { ...now, id: found.id })
+    this.#registry.claims(runner).claim({ commit: '', keys: found.keys, isLastGood: true })
+  }
+
   /** What people ask of sources: their objects are there from the first source on. */
-  get #people() {
-    const { syncs } = this.#components
+  #peopleFrom(syncs: GitSyncs): DirectivesReader {
     return {
-      directives: (id: string, signal: AbortSignal) => {
+      directives: (id, signal) => {
         this.#began.resolve()
         return syncs.directives(id, signal)
       },
@@ -290,10 +249,6 @@ export class Sources {
 
   get #isFileDeleted(): boolean {
     return this.#components.block() === undefined
-  }
-
-  #workOf(source: object): SourceWork | undefined {
-    return [...this.#running.values()].find(({ stop }) => stop === source)?.work
   }
 
   /** A configuration that was read whole has it no longer, also not in other words. */

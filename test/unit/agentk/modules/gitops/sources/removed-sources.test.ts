@@ -1,8 +1,11 @@
+import { create } from '@bufbuild/protobuf'
 import t, { type Test } from 'tap'
 import type { RemovalInput } from '../../../../../../src/agentk/modules/gitops/reconcile.ts'
 import type { RoundDone } from '../../../../../../src/agentk/modules/gitops/round.ts'
 import { sourceOptions } from '../../../../../../src/agentk/modules/gitops/source-options.ts'
+import { ReconcileQueue } from '../../../../../../src/agentk/modules/gitops/sources/reconcile-queue.ts'
 import { RemovedSources } from '../../../../../../src/agentk/modules/gitops/sources/removed-sources.ts'
+import { SourceStateSchema } from '../../../../../../src/proto/gen/gitops_states_pb.ts'
 import { capturedLog } from '../../../../../support/captured-log.ts'
 import { eventually } from '../../../../../support/eventually.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
@@ -29,10 +32,13 @@ function startRemoved(t: Test, round: (id: string, input: RemovalInput, signal: 
   const back = new Set<string>()
   const stored = [7n, 8n].map((projectId) => sourceOptions({}, { agentId: 42n, projectId, ownProject: 'a/b' }))
   const removed = new RemovedSources({
-    stored: async () => stored,
-    hasLeft: ({ id }) => !back.has(id),
-    onRemoved: () => undefined,
-    reconcile: (input, { id }, signal) => round(id, input, signal),
+    rounds: {
+      stored: async () => stored,
+      remove: (input, { id }, signal) => round(id, input, signal),
+      forget: async () => undefined,
+    },
+    hasLeft: (id) => !back.has(id),
+    queue: new ReconcileQueue({ clock, random: () => 0.5 }),
     people: {
       directives: async () => ({ approved: '', isSuspended: false, isForgotten: false }),
       useApproval: async () => undefined,
@@ -41,8 +47,13 @@ function startRemoved(t: Test, round: (id: string, input: RemovalInput, signal: 
         return () => directives.delete(id)
       },
     },
-    forget: async () => undefined,
-    report: ({ id }, { kind }) => void reported.push(`${id} ${kind}`),
+    status: {
+      report: ({ id }, { kind }) => {
+        reported.push(`${id} ${kind}`)
+        return create(SourceStateSchema)
+      },
+      remove: () => undefined,
+    },
     log,
     clock,
     random: () => 0.5,

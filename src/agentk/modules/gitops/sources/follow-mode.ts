@@ -2,44 +2,38 @@ import { keyName } from '../../../../kubernetes/key.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { errorText, KasError } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
-import { linkedController } from '../../../../lib/signals.ts'
 import { agentAttributes } from '../../../../lib/tracing/attributes.ts'
 import type { Tracer } from '../../../../lib/tracing/tracer.ts'
 import { Phase } from '../../../../proto/gen/gitops_states_pb.ts'
 import { isScalerKind } from '../apply/scalers.ts'
 import { SecondWriters } from '../apply/second-writers.ts'
 import { followObjects, type ObjectSet, type ObjectsStreamComponents } from '../files/objects-stream.ts'
-import type { AbsentObject } from '../live/absent-objects.ts'
 import { problemText } from '../manifests/manifest.ts'
 import { isAllApplied, needsNoRetry, waitsForRollout } from '../outcome.ts'
 import type { RoundInput } from '../reconcile.ts'
-import type { DirectivesReader, Outcome, RoundDone, Step } from '../round.ts'
+import type { Outcome, RoundDone, Step } from '../round.ts'
 import { type ReadSource, type SourceOptions, sourceOptions, unresolvedId } from '../source-options.ts'
 import { type GitopsMetrics, resultOf } from '../state/gitops-metrics.ts'
 import type { Report } from '../state/source-state.ts'
 import { areRefused, type StatusSink } from '../state/status-sink.ts'
-import type { Next, ReconcileQueue } from './reconcile-queue.ts'
+import type { Next } from './reconcile-queue.ts'
+import type { SourceRounds } from './source-rounds.ts'
+import { type SourceMode, type SourceRunner, settleMs } from './source-runner.ts'
 
-/**
- * The pod that led before may have been frozen, or cut off, with calls on their way: these have landed by then, or never
- * will. Above the time limit of a call, and the patience of TCP for a connection that is closed. ms
- */
-export const settleMs = 120_000
+/** The sources of the term, as one of them knows them. */
+export interface TermSources {
+  /** The source goes by the id of these options from now on. @throws Error: another one does */
+  named(runner: SourceRunner, options: SourceOptions): void
+  /** Its newest commit is refused: until the signal aborts it wants what it has made of its last good one. */
+  refused(runner: SourceRunner, signal: AbortSignal): void
+}
 
-export interface SourceWorkComponents {
+export interface FollowModeComponents {
   readonly kas: ObjectsStreamComponents['kas']
   readonly files: ObjectsStreamComponents['files']
-  readonly queue: Pick<ReconcileQueue<SourceWork>, 'run' | 'add'>
-  /** one round of the source: `reconcile`, with the parts that this source shares with others. @throws: it is tried again */
-  readonly reconcile: (input: RoundInput, options: SourceOptions, signal: AbortSignal) => Promise<Outcome>
-  readonly people: DirectivesReader
-  /** `absentCame`, as agentk and as the source's account */
-  readonly absentCame: (absent: readonly AbsentObject[], known: Set<string>, signal: AbortSignal) => Promise<boolean>
+  readonly rounds: Pick<SourceRounds, 'follow' | 'absentCame'>
+  readonly sources: TermSources
   readonly status: Pick<StatusSink, 'begin' | 'report' | 'filesFailed' | 'filesRecovered' | 'remove'>
-  /** it wants what it has made of its last good commit, until it wants something else */
-  readonly refused: (signal: AbortSignal) => void
-  /** the source goes by this id from now on. @throws: another one does */
-  readonly name: (id: string) => void
   readonly metrics: Pick<GitopsMetrics, 'round' | 'applied'>
   readonly tracer: Tracer
   readonly log: Logger
@@ -47,7 +41,7 @@ export interface SourceWorkComponents {
   readonly random: () => number
 }
 
-export interface SourceWorkOptions extends ReadSource {
+export interface FollowModeOptions extends ReadSource {
   readonly agentId: bigint
   /** full path */
   readonly ownProject: string
@@ -55,30 +49,28 @@ export interface SourceWorkOptions extends ReadSource {
   readonly projectId: bigint | undefined
 }
 
-/** One source while this pod leads: follows its files, and has each commit brought to the cluster. */
-export class SourceWork {
-  readonly #components: SourceWorkComponents
-  readonly #work: SourceWorkOptions
+/** A source that the configuration has: follows its files, and has each commit brought to the cluster. */
+export class FollowMode implements SourceMode {
+  readonly kind = 'follow'
+  readonly #components: FollowModeComponents
+  readonly #source: FollowModeOptions
   #options: SourceOptions
   /** its project is known: it goes by its id */
   #isNamed = false
   /** the newest */
   #set: ObjectSet | undefined
   #measured: ObjectSet | undefined
-  /** of the round that runs */
-  #superseded = new AbortController()
   #mayHaveCallsInFlight = true
   /** paths of what this commit's objects lacked, and was there at the first check */
   readonly #foundAtOnce = new Set<string>()
-  #unsubscribe: () => void = () => undefined
   readonly #writers: SecondWriters
   /** kas refuses the files of the newest commit; until one comes */
   #refusal: AbortController | undefined
 
-  constructor(components: SourceWorkComponents, options: SourceWorkOptions) {
+  constructor(components: FollowModeComponents, options: FollowModeOptions) {
     const { projectId } = options
     this.#components = components
-    this.#work = options
+    this.#source = options
     this.#writers = new SecondWriters(components.clock)
     this.#options = {
       ...this.#optionsOf(projectId ?? 0n),
@@ -86,41 +78,31 @@ export class SourceWork {
     }
   }
 
-  /** By which its status is known. */
   get id(): string {
     return this.#options.id
   }
 
-  /** Until the signal aborts. Never rejects, unless the block cannot be used, or its id is another's. */
-  async run(signal: AbortSignal): Promise<void> {
-    const { kas, files, queue, clock, random } = this.#components
+  /** Rejects only where the block cannot be used. */
+  async beside(runner: SourceRunner, signal: AbortSignal): Promise<void> {
+    const { kas, files, status, clock, random } = this.#components
     const following = {
-      onSet: (set: ObjectSet) => this.#take(set),
-      onProblem: (error: KasError) => this.#unread(error),
-      onFollowing: () => this.#components.status.filesRecovered(this.#options),
+      onSet: (set: ObjectSet) => this.#take(set, runner),
+      onProblem: (error: KasError) => this.#unread(error, runner, signal),
+      onFollowing: () => status.filesRecovered(this.#options),
     }
-    this.#components.status.begin(this.#options, this.#work.digest)
-    const ended = linkedController(signal)
+    status.begin(this.#options, this.#source.digest)
     const cancel = clock.after(settleMs, () => {
       this.#mayHaveCallsInFlight = false
-      if (this.#set) queue.add(this)
+      if (this.#set) runner.add()
     })
-    const both = [
-      queue.run(this, (running) => this.#round(running), ended.signal),
-      followObjects({ kas, files, ...following, clock, random }, this.#options, ended.signal),
-    ] as const
     try {
-      await Promise.all(both)
+      await followObjects({ kas, files, ...following, clock, random }, this.#options, signal)
     } finally {
       cancel()
-      this.#unsubscribe()
-      ended.abort(new KasError({ code: 'CANCELLED', detail: 'the source is not followed' }))
-      ended.dispose()
-      await Promise.allSettled(both)
     }
   }
 
-  #take(set: ObjectSet): void {
+  #take(set: ObjectSet, runner: SourceRunner): void {
     this.#refusal?.abort(new KasError({ code: 'CANCELLED', detail: 'a commit has come' }))
     this.#refusal = undefined
     this.#set = set
@@ -128,38 +110,36 @@ export class SourceWork {
     const { status } = this.#components
     status.filesRecovered(this.#options)
     status.report(this.#options, { kind: 'received', commit: set.commit })
-    this.#again('a newer commit has come')
-  }
-
-  /** A round that runs begins nothing more, and the next one follows. */
-  #again(detail: string): void {
-    this.#superseded.abort(new KasError({ code: 'CANCELLED', detail }))
-    this.#components.queue.add(this, { isNew: true })
+    runner.again('a newer commit has come')
   }
 
   /** The last commit holds meanwhile. */
-  #unread(error: KasError): void {
+  #unread(error: KasError, runner: SourceRunner, signal: AbortSignal): void {
     const { log, status } = this.#components
     log.warn({ project: this.#options.project, error }, 'The files of a project cannot be read')
     status.filesFailed(this.#options, error)
     if (!areRefused(error)) return
     this.#refusal ??= new AbortController()
-    this.#components.refused(this.#refusal.signal)
+    this.#claimLastGood(runner, signal)
   }
 
-  /** One span, part of the one that has sent the files. */
-  async #round(signal: AbortSignal): Promise<Next> {
+  #claimLastGood(runner: SourceRunner, signal: AbortSignal): void {
+    if (this.#refusal) this.#components.sources.refused(runner, AbortSignal.any([signal, this.#refusal.signal]))
+  }
+
+  /** One span, part of the one that has sent the files. Rejects where the source's id is another's. */
+  async round(runner: SourceRunner, signal: AbortSignal): Promise<Next> {
     const { metrics, tracer } = this.#components
     const set = this.#set as ObjectSet // without one there is no round
-    this.#resolve(set)
+    this.#resolve(set, runner)
     const options = this.#options
     const parent = set.traceparent === '' ? undefined : { traceparent: [set.traceparent] }
     const source = { 'kas.source': options.id, 'vcs.ref.head.revision': set.commit }
-    const attributes = { ...agentAttributes(this.#work.agentId), ...source }
+    const attributes = { ...agentAttributes(this.#source.agentId), ...source }
     const span = tracer.begin('gitops round', { kind: 'server', parent, attributes })
     let phase: Phase | undefined
     try {
-      const { next, ...ended } = await this.#reconcile(set, options, signal)
+      const { next, ...ended } = await this.#reconcile(set, options, runner, signal)
       phase = ended.phase
       metrics.round(phase)
       return next
@@ -170,60 +150,62 @@ export class SourceWork {
   }
 
   #optionsOf(projectId: bigint): SourceOptions {
-    const { block, agentId, ownProject } = this.#work
+    const { block, agentId, ownProject } = this.#source
     return sourceOptions(block, { agentId, projectId, ownProject })
   }
 
   /** Its project is known: it has a name in the cluster. */
-  #resolve(set: ObjectSet): void {
-    const { name, people, status } = this.#components
+  #resolve(set: ObjectSet, runner: SourceRunner): void {
+    const { sources, status } = this.#components
     const options = this.#optionsOf(set.projectId)
     const before = this.#options.id
     if (this.#isNamed && options.id === before) return
-    name(options.id)
+    sources.named(runner, options)
     this.#isNamed = true
     this.#options = options
     if (options.id !== before) status.remove(before)
-    status.begin(options, this.#work.digest)
+    status.begin(options, this.#source.digest)
     status.report(options, { kind: 'received', commit: set.commit })
-    this.#unsubscribe()
-    this.#unsubscribe = people.onDirectives(options.id, () => this.#again('somebody asks for something else'))
+    runner.listen(options.id)
   }
 
-  async #reconcile(set: ObjectSet, options: SourceOptions, signal: AbortSignal): Promise<{ next: Next; phase: Phase }> {
-    const { log, people, reconcile } = this.#components
-    const { commit, files } = set
+  async #reconcile(
+    set: ObjectSet,
+    options: SourceOptions,
+    runner: SourceRunner,
+    signal: AbortSignal,
+  ): Promise<{ next: Next; phase: Phase }> {
+    const { log, rounds } = this.#components
+    const { commit, files, leftOut, branch } = set
     const fields = { source: options.id, commit_id: commit }
     const report = (what: Report) => this.#components.status.report(options, what).phase
-    this.#superseded.abort(new KasError({ code: 'CANCELLED', detail: 'another round has begun' }))
-    this.#superseded = new AbortController()
     try {
-      const { approved, isSuspended } = await people.directives(options.id, signal)
+      const { approved, isSuspended, useApproval, superseded } = await runner.asked(options.id, signal)
       if (isSuspended) report({ kind: 'suspended', commit })
-      const input: RoundInput = {
-        commit,
-        files,
-        leftOut: set.leftOut,
-        branch: set.branch,
-        approved,
-        useApproval: (using) => people.useApproval(options.id, approved, using),
-        isSuspended,
-        mayHaveCallsInFlight: this.#mayHaveCallsInFlight,
-        superseded: this.#superseded.signal,
-        onStep: (step) => {
-          report({ kind: 'step', commit, step })
-          this.#logStep(options, step)
-        },
+      const onStep = (step: Step) => {
+        report({ kind: 'step', commit, step })
+        this.#logStep(options, step)
       }
-      const result = await reconcile(input, options, signal)
-      if (this.#refusal) this.#components.refused(this.#refusal.signal) // the round was of a commit before
-      const outcome = result.kind === 'done' ? withNotes(result, this.#writers.observe(result.ends)) : result
+      const mayHaveCallsInFlight = this.#mayHaveCallsInFlight
+      const found = { commit, files, leftOut, branch }
+      const input: RoundInput = {
+        ...found,
+        approved,
+        useApproval,
+        isSuspended,
+        mayHaveCallsInFlight,
+        superseded,
+        onStep,
+      }
+      const result = await rounds.follow(runner, input, options, signal)
+      this.#claimLastGood(runner, signal) // the round was of a commit before
+      const outcome = result.kind === 'done' ? this.#withNotes(result) : result
       const phase = report({ kind: 'outcome', commit, outcome })
       this.#logOutcome(fields, outcome)
       if (outcome.kind === 'done') {
-        if (outcome.pruned.some(isScalerKind)) this.#components.queue.add(this) // what it has scaled is Git's again
+        if (outcome.pruned.some(isScalerKind)) runner.add() // what it has scaled is Git's again
         if (isComplete(outcome)) this.#measure(set)
-        else this.#awaitAbsent(outcome, signal)
+        else this.#awaitAbsent(outcome, runner, signal)
       }
       return { next: nextOf(outcome), phase }
     } catch (error) {
@@ -233,13 +215,17 @@ export class SourceWork {
     }
   }
 
+  #withNotes(done: RoundDone): RoundDone {
+    return { ...done, notes: [...done.notes, ...this.#writers.observe(done.ends)] }
+  }
+
   /** An object that was refused for want of another one is tried again once that is there. */
-  #awaitAbsent({ ends }: RoundDone, signal: AbortSignal): void {
+  #awaitAbsent({ ends }: RoundDone, runner: SourceRunner, signal: AbortSignal): void {
     const absent = ends.flatMap(({ end }) => (end.kind === 'failed' ? (end.problem.absent ?? []) : []))
     if (absent.length === 0) return
-    const both = AbortSignal.any([signal, this.#superseded.signal])
-    void this.#components.absentCame(absent, this.#foundAtOnce, both).then((hasCome) => {
-      if (hasCome && !both.aborted) this.#components.queue.add(this, { isNew: true })
+    const both = AbortSignal.any([signal, runner.superseded])
+    void this.#components.rounds.absentCame(absent, this.#foundAtOnce, this.#options, both).then((hasCome) => {
+      if (hasCome && !both.aborted) runner.add({ isNew: true })
     })
   }
 
@@ -268,10 +254,6 @@ export class SourceWork {
       log.info({ ...fields, ...counts }, isComplete(outcome) ? 'A commit was applied' : 'Part of a commit was applied')
     }
   }
-}
-
-function withNotes(done: RoundDone, notes: readonly string[]): RoundDone {
-  return { ...done, notes: [...done.notes, ...notes] }
 }
 
 function nextOf(outcome: Outcome): Next {

@@ -1,0 +1,174 @@
+import { textAt } from '../../../../kubernetes/object.ts'
+import type { Clock } from '../../../../lib/clock.ts'
+import { KasError } from '../../../../lib/errors.ts'
+import { serverVersionPath } from '../../../cluster/api-client.ts'
+import type { ApiLane, ApiLanes } from '../../../cluster/api-lanes.ts'
+import type { AgentkHost } from '../../../module.ts'
+import { buildCommit } from '../build/build-commit.ts'
+import type { ManifestsThread } from '../build/manifests-thread.ts'
+import type { SharedBytes } from '../files/kept-files.ts'
+import { Inventory, storedSources } from '../inventory/inventory.ts'
+import { type LastGood, lastGoodOf } from '../inventory/last-good.ts'
+import { type AbsentObject, absentCame } from '../live/absent-objects.ts'
+import { ObjectWaits, type ObjectWaitsComponents } from '../live/object-waits.ts'
+import type { SharedKinds } from '../live/shared-kinds.ts'
+import { inventoryLabel } from '../manifests/annotations.ts'
+import {
+  forgetSource,
+  type ReconcileComponents,
+  type RemovalInput,
+  type RoundInput,
+  reconcile,
+  reconcileRemoval,
+} from '../reconcile.ts'
+import type { Renderer } from '../render/renderer.ts'
+import type { Outcome, RoundDone } from '../round.ts'
+import type { SourceOptions } from '../source-options.ts'
+import type { GitSyncs } from '../state/git-syncs.ts'
+import type { SourceRegistry } from './source-registry.ts'
+
+/** What rounds of all sources share while this pod leads. */
+export interface SourceRoundsComponents {
+  readonly api: AgentkHost['api']
+  readonly identities: Pick<AgentkHost['identities'], 'accountHeaders'>
+  readonly lanes: ApiLanes
+  /** of agentk itself */
+  readonly ownLane: ApiLane
+  readonly kinds: SharedKinds
+  readonly registry: SourceRegistry
+  readonly watches: ObjectWaitsComponents['watches']
+  readonly renderer: Pick<Renderer, 'render'>
+  readonly manifests: Pick<ManifestsThread, 'read'>
+  /** of objects that rounds hold as JSON */
+  readonly objects: SharedBytes
+  /** report sources in the cluster */
+  readonly syncs: Pick<GitSyncs, 'remove'>
+  readonly clock: Clock
+  readonly random: () => number
+}
+
+export interface SourceRoundsOptions {
+  readonly agentId: bigint
+  /** of agentk: its inventories are there */
+  readonly namespace: string
+}
+
+/** Makes the rounds of all sources, and reads what they have left in the cluster. */
+export class SourceRounds {
+  readonly #components: SourceRoundsComponents
+  readonly #options: SourceRoundsOptions
+
+  constructor(components: SourceRoundsComponents, options: SourceRoundsOptions) {
+    this.#components = components
+    this.#options = options
+  }
+
+  /** @throws KasError IDENTITY_REFUSED: agentk may not act as the source's account */
+  accountHeaders(serviceAccount: NonNullable<SourceOptions['accessAs']>['serviceAccount'] | undefined) {
+    return this.#components.identities.accountHeaders(serviceAccount)
+  }
+
+  /**
+   * One round of a source that is followed.
+   *
+   * @param source - as the registry knows it. @throws as `reconcile`; KasError IDENTITY_REFUSED
+   */
+  async follow(source: object, input: RoundInput, options: SourceOptions, signal: AbortSignal): Promise<Outcome> {
+    const parts = { ...this.#partsOf(source, options), build: this.#buildOf(source, options) }
+    try {
+      return await reconcile(parts, input, options, signal)
+    } finally {
+      this.#components.objects.release(source)
+    }
+  }
+
+  /** Decides upon all that a source has made which has left the configuration. @throws as `follow` */
+  async remove(input: RemovalInput, options: SourceOptions, signal: AbortSignal): Promise<RoundDone> {
+    return await reconcileRemoval(this.#removalParts(options), input, options, signal)
+  }
+
+  /** Lets go of all that a source has made which has left the configuration. @throws as `follow` */
+  async forget(options: SourceOptions, signal: AbortSignal): Promise<void> {
+    await forgetSource(this.#removalParts(options), signal)
+  }
+
+  /** The sources of which this agent keeps an inventory. @param onUnreadable - of one that cannot be read */
+  stored(onUnreadable: (name: string, error: unknown) => void, signal: AbortSignal): Promise<SourceOptions[]> {
+    return storedSources(this.#components.ownLane, this.#options, onUnreadable, signal)
+  }
+
+  /** What a source has made of its last good commit. @throws as `lastGoodOf` */
+  lastGood(of: Parameters<typeof lastGoodOf>[1], signal: AbortSignal): Promise<LastGood | undefined> {
+    return lastGoodOf({ lane: this.#components.ownLane, ...this.#options }, of, signal)
+  }
+
+  /** `absentCame`, as agentk and as the source's account. */
+  absentCame(
+    absent: readonly AbsentObject[],
+    known: Set<string>,
+    { accessAs }: SourceOptions,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const { lanes, clock } = this.#components
+    const headers = this.accountHeaders(accessAs?.serviceAccount)
+    const both = [[], headers].map((one) => lanes.lane('scan', one))
+    return absentCame({ lanes: both, clock }, absent, known, signal)
+  }
+
+  /** The registry does not know the source: it has no claims. */
+  #removalParts(options: SourceOptions) {
+    const forget = (signal: AbortSignal) => this.#components.syncs.remove(options.id, signal)
+    return { ...this.#partsOf({}, options), forget }
+  }
+
+  #partsOf(source: object, options: SourceOptions): Omit<ReconcileComponents, 'build'> {
+    const { api, lanes, ownLane, kinds, registry, watches, clock, random } = this.#components
+    const { id, accessAs } = options
+    const headers = this.accountHeaders(accessAs?.serviceAccount)
+    const accountLane = lanes.lane('apply', headers)
+    const send: typeof api.send = (request, handler) =>
+      api.send({ ...request, headers: [...headers, ...request.headers] }, handler)
+    const waiting = { client: { json: accountLane.json, send }, clock, random, watches }
+    const inventoryOf = (of: string) => new Inventory(ownLane, { ...this.#options, id: of })
+    return {
+      api: {
+        ownLane,
+        accountLane,
+        scanLane: lanes.lane('scan'),
+        waits: new ObjectWaits(waiting, { selector: `${inventoryLabel}=${id}` }),
+        kinds,
+      },
+      inventory: {
+        own: inventoryOf(id),
+        of: (other) => (registry.isBeside(source, other) ? undefined : inventoryOf(other)),
+      },
+      claims: registry.claims(source),
+      clock,
+    }
+  }
+
+  /** What makes manifests of a commit's files. @param source - what the manifests hold counts as this one's */
+  #buildOf(source: object, options: SourceOptions): ReconcileComponents['build'] {
+    const { ownLane, kinds, renderer, manifests, objects } = this.#components
+    const components: Parameters<typeof buildCommit>[0] = {
+      kinds,
+      render: async (files, { apiVersions }, signal) => {
+        const version = options.helm ? await serverVersion(ownLane, signal) : ''
+        return renderer.render(files, options, { version, apiVersions }, signal)
+      },
+      read: (job, signal) => {
+        const limited = { ...job, maxBytes: objects.maxBytes }
+        return manifests.read(options.project, limited, signal, (bytes) => objects.set(source, bytes))
+      },
+    }
+    return (files, signal) => buildCommit(components, files, options, signal)
+  }
+}
+
+/** `v1.35.4` */
+async function serverVersion(lane: ApiLane, signal: AbortSignal): Promise<string> {
+  const { status, body } = await lane.json('GET', serverVersionPath, undefined, signal)
+  const version = textAt(body, 'gitVersion')
+  if (status === 200 && version !== '') return version
+  throw new KasError({ code: 'UNREACHABLE', detail: `the API server answered ${status} for /version` })
+}
