@@ -70,11 +70,22 @@ export function outputSchema(root: string): OutputSchema {
   const faults = names.flatMap((name) => faultsOf(name, definitions[name] ?? {}))
   if (faults.length > 0) throw new Error(faults.join('\n'))
   const kinds = names.filter((name) => kindOf(definitions[name]) !== undefined)
+  const used = namesIn(kinds, definitions)
   return {
     $schema: 'http://json-schema.org/draft-07/schema#',
     anyOf: kinds.map((name) => ({ $ref: `${startOfRef}${name}` })),
-    definitions,
+    definitions: Object.fromEntries(Object.entries(definitions).filter(([name]) => used.has(name))),
   }
+}
+
+/** Types of which kinds consist; what they only inherit from is none. */
+function namesIn(kinds: readonly string[], definitions: OutputSchema['definitions']): ReadonlySet<string> {
+  const found = new Set(kinds)
+  for (const name of found) {
+    const text = JSON.stringify(definitions[name])
+    for (const [, other = ''] of text.matchAll(/"\$ref":"#\/definitions\/([^"]+)"/g)) found.add(other)
+  }
+  return found
 }
 
 function faultsOf(name: string, schema: Schema): string[] {

@@ -4,10 +4,11 @@ import t from 'tap'
 import type { ApiClient } from '../../dev/control-plane/api-client.ts'
 import { missingAssets } from '../../dev/control-plane/assets.ts'
 import { ControlPlane } from '../../dev/control-plane/control-plane.ts'
-import type { Row } from '../../src/proto/views-json.ts'
+import type { ObjectList } from '../../src/kas/modules/views/cli/output/views-output-kinds.ts'
 import { agentkAccount } from '../support/agentk-account.ts'
 import { eventually } from '../support/eventually.ts'
 import type { Identity } from '../support/kubectl-side.ts'
+import { checkedOutput } from '../support/output-schema.ts'
 import { Processes } from '../support/processes.ts'
 import { mainOf } from '../support/programs.ts'
 import { Stack } from '../support/stack.ts'
@@ -18,11 +19,6 @@ import { impersonated } from '../support/stack-directory.ts'
 const assets = process.env.KUBEBUILDER_ASSETS ?? ''
 const missing = missingAssets(assets, 'all')
 const skip = missing.length > 0 && `needs ${missing.join(', ')}`
-
-type Nested = Row & { readonly children?: readonly Nested[] }
-interface Tree {
-  readonly rows: readonly Nested[]
-}
 
 t.test('what runs in a cluster, for who may see it', { skip, timeout: 240_000 }, async (t) => {
   const processes = await Processes.start(t)
@@ -44,27 +40,30 @@ t.test('what runs in a cluster, for who may see it', { skip, timeout: 240_000 },
   const tree = async (identity: Identity, ...args: string[]) => {
     const { code, stdout, stderr } = await run(['tree', '-o', 'json', ...args], stack.kubeconfig(identity))
     if (code !== 0) throw new Error(`kas tree: ${code} ${stderr}`)
-    return JSON.parse(stdout) as Tree
+    return checkedOutput(stdout) as unknown as ObjectList
   }
 
   await t.test('the owner of all sees who belongs to whom', async (t) => {
     const found = await eventually(
       async () => {
-        const { rows } = await tree('agent', '-n', 'shop')
-        const web = rows.find(({ k, n }) => k === 'apps/Deployment' && n === 'web')
-        if (web?.h?.[0] !== 'Healthy') throw new Error(`not yet: ${JSON.stringify(rows)}`)
-        return web
+        const { items } = await tree('agent', '-n', 'shop')
+        const web = items.find(({ kind, name }) => kind === 'Deployment' && name === 'web')
+        if (web?.verdict !== 'Healthy') throw new Error(`not yet: ${JSON.stringify(items)}`)
+        return { web, items }
       },
       { timeoutMs: 90_000 },
     )
-    t.match(found, { ns: 'shop', h: ['Healthy', 'Current'], c: 1, f: ['2/2 ready'] })
-    const [set] = found.children ?? []
-    t.match(set, { k: 'apps/ReplicaSet', h: ['Healthy', 'Current'], c: 2 })
+    const { web, items } = found
+    t.match(web, { group: 'apps', namespace: 'shop', children: 1, facts: ['2/2 ready'] })
+    const below = (parent: string | undefined) => items.filter((item) => item.parent === parent)
+    const [set, ...others] = below(web.id)
+    t.match(set, { group: 'apps', kind: 'ReplicaSet', verdict: 'Healthy', kstatus: 'Current', children: 2 })
+    t.same(others, [])
     t.strictSame(
-      set?.children?.map(({ k, h }) => [k, h]),
+      below(set?.id).map(({ kind, verdict, argo, kstatus }) => [kind, verdict, argo, kstatus]),
       [
-        ['Pod', ['Healthy', 'Current', 'Healthy']],
-        ['Pod', ['Healthy', 'Current', 'Healthy']],
+        ['Pod', 'Healthy', 'Healthy', 'Current'],
+        ['Pod', 'Healthy', 'Healthy', 'Current'],
       ],
     )
     const { stdout } = await command('-n', 'shop')
@@ -77,11 +76,11 @@ t.test('what runs in a cluster, for who may see it', { skip, timeout: 240_000 },
       { code: 1, stderr: /may not list anything/ },
       'he may nothing',
     )
-    const { rows } = await tree('user')
-    t.strictSame([...new Set(rows.map(({ ns }) => ns))], ['shop'])
+    const { items } = await tree('user')
+    t.strictSame([...new Set(items.map(({ namespace }) => namespace))], ['shop'])
     t.match(
-      rows.find(({ k }) => k === 'apps/Deployment'),
-      { n: 'web' },
+      items.find(({ kind }) => kind === 'Deployment'),
+      { name: 'web' },
     )
   })
 

@@ -21,13 +21,14 @@ export function outputHelp(allowed: readonly Output[]): string {
   return `  -o, --output FORMAT          ${outputChoice(allowed)}\n`
 }
 
-/** @throws UsageError that says what is allowed */
-export function outputOf({ output }: CliValues, allowed: readonly Output[]): Output {
+/** With `--watch` there are no names: they say nothing of what has changed. @throws UsageError that says what is allowed */
+export function outputOf({ output, watch }: CliValues, allowed: readonly Output[]): Output {
   const said = Array.isArray(output) ? output.map(String) : []
   if (said.length > 1) throw new UsageError(`-o is said ${said.length} times: ${said.join(', ')}`)
   const [one = 'table'] = said
-  const found = allowed.find((each) => each === one)
-  if (found === undefined) throw new UsageError(`-o ${one}: allowed is ${allowed.join(', ')}`)
+  const [usable, beside] = watch === true ? [allowed.filter((each) => each !== 'name'), ' with --watch'] : [allowed, '']
+  const found = usable.find((each) => each === one)
+  if (found === undefined) throw new UsageError(`-o ${one}${beside}: allowed is ${usable.join(', ')}`)
   return found
 }
 

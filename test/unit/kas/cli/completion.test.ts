@@ -94,7 +94,7 @@ for (const [shell, found] of shells) {
         t.ok(answers.get(typed)?.includes(one), `${typed}: ${one}`)
       }
     }
-    t.strictSame(answers.get('kas tree -o '), ['json', 'yaml'], 'what the value may be')
+    t.strictSame(answers.get('kas tree -o ')?.toSorted(), ['json', 'table', 'yaml'], 'what the value may be')
     t.strictSame(answers.get('kas check-config --output ')?.toSorted(), ['json', 'table', 'yaml'])
     t.strictSame(answers.get('kas get --wa'), ['--watch'], 'what has begun')
     t.notOk(answers.get('kas tree agent ')?.includes('create'), 'no word of another command')

@@ -4,6 +4,7 @@ import t, { type Test } from 'tap'
 import { checkedOutput, keysIn, outputKeys, outputKinds } from '../../../support/output-schema.ts'
 import { run, startHostileServer } from './hostile-server.ts'
 import { agents, directory, ended, ofAgent, route, sessions, status } from './usual-answers.ts'
+import { printedView, viewSamples } from './view-samples.ts'
 
 /**
  * Each command that prints data prints what doc/reference/output.md says, and each key that stands there is printed by
@@ -103,11 +104,20 @@ const commands = new Map<string, Set<string>>()
 
 for (const sample of samples) {
   t.test(`kas ${sample.line} prints its kind`, async (t) => {
-    const value = await printed(t, sample)
-    const kind = String(value.kind)
-    commands.set(kind, (commands.get(kind) ?? new Set()).add(sample.command))
-    for (const key of keysIn(value)) keys.add(key)
+    note(sample.command, await printed(t, sample))
   })
+}
+
+for (const sample of viewSamples) {
+  t.test(`kas ${sample.argv.join(' ')} prints its kinds`, async (t) => {
+    for (const value of await printedView(t, sample)) note(sample.command, value)
+  })
+}
+
+function note(command: string, value: Record<string, unknown>): void {
+  const kind = String(value.kind)
+  commands.set(kind, (commands.get(kind) ?? new Set()).add(command))
+  for (const key of keysIn(value)) keys.add(key)
 }
 
 t.test('each kind is printed by the commands that its comment names', async (t) => {

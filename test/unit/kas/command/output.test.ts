@@ -34,5 +34,10 @@ t.test('a format that is unknown, or said twice, is refused with what is allowed
     [['json', 'yaml'], '-o is said 2 times: json, yaml'],
     [['json', 'json'], '-o is said 2 times: json, json'],
   ] as const
+  const watch = true
+  t.equal(outputOf({ output: ['yaml'], watch }, outputs), 'yaml')
+  t.throws(() => outputOf({ output: ['name'], watch }, outputs), {
+    message: '-o name with --watch: allowed is table, wide, json, yaml',
+  })
   for (const [output, message] of refused) t.throws(() => outputOf({ output }, outputs), { message }, message)
 })

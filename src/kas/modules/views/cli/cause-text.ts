@@ -65,7 +65,7 @@ export function causeLines(
   const whole = [[culpritText(row), printable(z.reason), printable(textOf(z))].filter(Boolean).join(': '), last]
   const text = [...(same ? [sameText(z, same)] : whole), joined(since)].filter(Boolean).join(', ')
   const ends = [
-    ...(same ? [] : commandLines('next:', printable(quoted(z.next)), columns, indent)),
+    ...(same ? [] : commandLines('next:', printable(nextText(row)), columns, indent)),
     ...commandLines('or undo:', undoText(row, now), columns, indent),
     ...folded(othersText(row, others), columns, indent),
   ]
@@ -90,9 +90,9 @@ function sameText(z: Cause, { name, cause }: NonNullable<CauseBeside['same']>): 
   return `same cause as ${name}${isAsMany ? '' : ` (${failingText(z)})`}`
 }
 
-/** Some shells take braces for signs of their own. */
-function quoted(command: string): string {
-  return command.replace(/ jsonpath=(\{[^ ]*\})$/, " jsonpath='$1'")
+/** What to read next, as a shell takes it: some take braces for signs of their own. Empty: there is nothing. */
+export function nextText({ z }: Row): string {
+  return z?.next.replace(/ jsonpath=(\{[^ ]*\})$/, " jsonpath='$1'") ?? ''
 }
 
 /** Kinds that kubectl can roll back. */
@@ -106,7 +106,7 @@ const rolled: Readonly<Record<string, string>> = {
 const patienceMs = 60_000
 
 /** The one command that changes something is made here, of the row's own name: none is taken from an agent. */
-function undoText(row: Row, now: number): string {
+export function undoText(row: Row, now: number): string {
   const { z, k, n, ns = '' } = row
   const kind = rolled[k]
   if (!z?.undo || kind === undefined || !isBare(ns) || !isBare(n)) return ''

@@ -4,9 +4,11 @@ import { type EventRow, type Scope, viewsBounds } from '../../../../proto/views-
 import { ageText } from '../../../command/age-text.ts'
 import { UsageError } from '../../../command/command.ts'
 import { endpointOf } from '../../../command/endpoint.ts'
+import { outputOf } from '../../../command/output.ts'
 import { textTable } from '../../../command/text-table.ts'
 import { scopeOf } from './asked.ts'
 import { folded } from './lines.ts'
+import { eventView } from './output/program-view.ts'
 import { printView } from './print-view.ts'
 import { problemsOf } from './problems.ts'
 import type { ShownView } from './shown-view.ts'
@@ -23,8 +25,12 @@ const answerMs = 30_000
 /** What kubectl takes for events. */
 export const eventNames: ReadonlySet<string> = new Set(['events', 'event', 'ev'])
 
+/** They have no names. */
+const outputs = ['table', 'wide', 'json', 'yaml'] as const
+
 /** `kas get events`: of any type, asked of the API server as the caller, the latest first. */
 export async function printEvents(context: ViewsContext): Promise<number> {
+  outputOf(context.values, outputs)
   const { namespaces: named, ...group } = scopeOf(context.values) ?? {}
   const isOfGroup = Object.keys(group).length > 0
   const members = isOfGroup
@@ -58,7 +64,7 @@ function printEventsOf(
     opens: () => false,
     nodes,
     text: (model, layout) => eventsText(model, { nodes, events: shown(model) }, layout),
-    json: (model) => ({ state: model.state, events: shown(model) }),
+    program: eventView(nodes, { events: shown }),
     problems: (model) => {
       const refused = namespaces.filter((namespace) => model.refused.has(`n:${namespace}`))
       if (refused.length === 0 || model.state.refused) return []

@@ -1,22 +1,32 @@
 import { kindWord } from '../../../../kubernetes/kind-words.ts'
-import { textOption, UsageError } from '../../../command/command.ts'
+import { UsageError } from '../../../command/command.ts'
+import { outputs } from '../../../command/output.ts'
 import { addContextNamespace, isClusterScoped, readAsked } from './asked.ts'
 import { eventNames, printEvents } from './events.ts'
-import { listText, namesText } from './list-text.ts'
+import { listText, namesOf } from './list-text.ts'
+import { listItems, objectView } from './output/program-view.ts'
 import { printView } from './print-view.ts'
-import { doneOrFailed, nothingWrong, problemsHelp, problemsOption, viewsCommand } from './views-command.ts'
+import {
+  doneOrFailed,
+  nothingWrong,
+  problemsHelp,
+  problemsOption,
+  viewsCommand,
+  watchHelp,
+  watchOption,
+} from './views-command.ts'
 
 const listLimit = 500
 
 /** `kas get` */
 export const get = viewsCommand({
   usage:
-    'get KIND[,KIND...] [NAME...] | KIND/NAME... [-n NAMESPACE | -A] [-l SELECTOR] [--sort name|age|since] [--problems] [--watch] [-o wide|name|json|yaml]',
+    'get KIND[,KIND...] [NAME...] | KIND/NAME... [-n NAMESPACE | -A] [-l SELECTOR] [--sort name|age|since] [--problems] [--watch] [-o FORMAT]',
   summary: 'lists objects with their health and its cause, the worst first; get events: the latest',
   help: `  --sort ORDER                        by name, age or since, the time of the verdict (default: the worst first)
-${problemsHelp}${doneOrFailed}`,
-  options: { sort: { type: 'string' }, ...problemsOption },
-  outputs: ['wide', 'name', 'json', 'yaml'],
+${problemsHelp}${watchHelp}${doneOrFailed}`,
+  options: { sort: { type: 'string' }, ...problemsOption, ...watchOption },
+  outputs,
   run(context) {
     const { positionals } = context
     const values = addContextNamespace(context.values, context.namespace)
@@ -29,15 +39,14 @@ ${problemsHelp}${doneOrFailed}`,
     const columns = {
       namespace: asked.namespaces?.length === 1 ? areMixed : !areClusterScoped,
       kind: asked.words.length !== 1 || kindWord(asked.words[0] as string).builtIn.length > 1,
-      wide: textOption(values, 'output') === 'wide',
+      wide: context.output === 'wide',
     }
     return printView(context, {
       query: { view: 'list', ...asked.query, limit: listLimit },
       asked,
       opens: () => false,
       text: (model, layout) => listText(model, layout, columns),
-      json: (model) => ({ state: model.state, counts: model.counts, rows: model.children('') }),
-      names: namesText,
+      program: objectView({ items: listItems, counts: ({ counts }) => counts, names: namesOf }),
       nothing: asked.query.filter
         ? nothingWrong
         : `no ${asked.words.join(', ')} found${asked.namespaces ? ` in ${asked.namespaces.join(', ')}` : ''}`,

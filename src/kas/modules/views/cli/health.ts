@@ -1,15 +1,17 @@
 import { withDeadline } from '../../../../lib/deadline.ts'
-import { printable, printableJson } from '../../../../lib/printable.ts'
+import { printable } from '../../../../lib/printable.ts'
 import { type Scope, viewsBounds } from '../../../../proto/views-json.ts'
 import { askKas, type KasRequest } from '../../../command/ask-kas.ts'
 import { BadAnswer } from '../../../command/bad-answer.ts'
 import { type Endpoint, endpointOf } from '../../../command/endpoint.ts'
+import { dataText } from '../../../command/output.ts'
 import { Unreached } from '../../../command/reach/unreached.ts'
 import { asideText } from './aside-kinds.ts'
 import { type Judgement, judge, unnamedNamespaces } from './gate.ts'
 import { type GateOptions, gateFlags, gateHelp, readGate } from './gate-options.ts'
 import { reportText } from './gate-report.ts'
 import { cut, folded } from './lines.ts'
+import { healthReport } from './output/health-report.ts'
 import { problemsOf } from './problems.ts'
 import { columnsOf } from './screen.ts'
 import { isOpened, type ShownView } from './shown-view.ts'
@@ -28,14 +30,17 @@ const evidenceMs = 5000
 /** of one question, whenever it is asked. ms */
 const minEvidenceMs = 100
 
+const waitHint = 'kas health --wait 5m waits until it is healthy'
+
 /** `kas health` */
 export const health = viewsCommand({
   usage:
-    'health [KIND/NAME... | -f FILE|DIR|-] [-n NAMESPACE | -A] [-l SELECTOR] [--wait TIME] [--stable TIME] [--ignore KIND|REASON|KIND/NAME]... [--addresses] [--no-fail-fast] [--logs LINES] [-o json]',
+    'health [KIND/NAME... | -f FILE|DIR|-] [-n NAMESPACE | -A] [-l SELECTOR] [--wait TIME] [--stable TIME] [--ignore KIND|REASON|KIND/NAME]... [--addresses] [--no-fail-fast] [--logs LINES] [-o FORMAT]',
   summary: 'says whether it is healthy, and why not',
   help: gateHelp,
   options: gateFlags,
-  outputs: ['json'],
+  outputs: ['table', 'json', 'yaml'],
+  hints: { watch: waitHint, w: waitHint },
   async run(context) {
     const { values, positionals } = context
     const options = await readGate(positionals, values, context)
@@ -158,13 +163,11 @@ class Gate {
   }
 
   async #end(): Promise<number> {
-    const { io, values, clock } = this.#context
-    for (const problem of this.#problems) this.#say(problem)
-    if (this.#problems.length > 0) return 1
-    if (this.#scattered.length > 0) {
-      this.#say(scatteredText(this.#scattered))
-      return unknown
-    }
+    const { io, values, clock, output } = this.#context
+    const isScattered = this.#problems.length === 0 && this.#scattered.length > 0
+    const problems = isScattered ? [scatteredText(this.#scattered)] : this.#problems
+    for (const problem of problems) this.#say(problem)
+    const code = isScattered ? unknown : problems.length > 0 ? 1 : this.#code.code
     const model = this.#model
     const layout: Layout = {
       paint: new Paint(isColoured(io)),
@@ -172,11 +175,12 @@ class Gate {
       columns: columnsOf(io.stdout),
       isVerbose: values.verbose === true,
     }
-    if (values.output === 'json') io.stdout.write(jsonText(model, model && this.#judgement))
-    else await this.#report(model, layout)
+    if (output !== 'table') io.stdout.write(await dataText(this.#data(layout.now, { code, problems }), output))
+    if (problems.length > 0) return code
+    if (output === 'table') await this.#report(model, layout)
     const hint = this.#hint(model)
     if (hint) this.#say(hint)
-    return this.#code.code
+    return code
   }
 
   async #report(model: ShownView | undefined, layout: Layout): Promise<void> {
@@ -202,6 +206,12 @@ class Gate {
       this.#say(`${kindText(kind)}/${name} is not judged: its kind is not followed`)
     const report = await reportText(bad, { ask, layout }, this.#options)
     stdout.draw(report.replaceAll(/[^\n]+/g, (line) => cut(line, layout.columns)))
+  }
+
+  #data(now: number, { code, problems }: { code: number; problems: readonly string[] }) {
+    const { agentId } = this.#endpoint
+    const known = { model: this.#model, judgement: this.#model && this.#judgement }
+    return healthReport({ agentId, exitCode: code, problems, now, reason: this.#waitReason, ...known })
   }
 
   /** Why there is nothing. */
@@ -240,10 +250,4 @@ function headText(
   const nothing = targets ? 'what is named is there' : 'unknown: nothing that is there has a verdict'
   const verdict = word === '' ? nothing : paint.verdict(word)
   return `${verdict} (${countsText(counts)})\n`
-}
-
-function jsonText(model: ShownView | undefined, judgement: Judgement | undefined): string {
-  const { word = null, counts = {}, absent = [] } = judgement ?? {}
-  const report = { verdict: word, state: model?.state ?? null, counts, rows: model?.children('') ?? [], absent }
-  return `${printableJson(report, 2)}\n`
 }

@@ -74,14 +74,10 @@ function columnsOf(now: number, { namespace, kind, wide }: ListColumns): readonl
 const signWidth = 2
 
 /** `pod/web-1`, `deployment.apps/web`: as kubectl takes them. */
-export function namesText(model: ShownView): string {
+export function namesOf(model: ShownView): string[] {
   const name = ({ k, n }: Row) => {
     const { group, kind } = parseKindKey(k)
-    return `${builtInKind(k)?.names.singular ?? kind.toLowerCase()}${group && `.${group}`}/${n}\n`
+    return printable(`${builtInKind(k)?.names.singular ?? kind.toLowerCase()}${group && `.${group}`}/${n}`)
   }
-  return model
-    .children('')
-    .map((row) => name(row))
-    .map((line) => `${printable(line.trimEnd())}\n`)
-    .join('')
+  return model.children('').map(name)
 }

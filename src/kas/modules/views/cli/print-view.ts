@@ -1,13 +1,13 @@
 import { withDeadline } from '../../../../lib/deadline.ts'
-import { printable, printableJson } from '../../../../lib/printable.ts'
+import { printable } from '../../../../lib/printable.ts'
 import type { Query, Row } from '../../../../proto/views-json.ts'
 import { askKas, type KasRequest } from '../../../command/ask-kas.ts'
-import { textOption } from '../../../command/command.ts'
 import { endpointOf } from '../../../command/endpoint.ts'
 import { Pager, pagerOf } from '../../../command/pager.ts'
-import { yamlText } from '../../../command/yaml-text.ts'
 import type { Asked } from './asked.ts'
 import { EndingNamespaces } from './ending-namespaces.ts'
+import { ProgramOutput } from './output/program-output.ts'
+import type { ProgramView } from './output/program-view.ts'
 import { problemsOf } from './problems.ts'
 import { Screen } from './screen.ts'
 import type { ShownView } from './shown-view.ts'
@@ -34,9 +34,8 @@ export interface PrintedView {
   readonly text: (model: ShownView, layout: Layout, ending: readonly Row[]) => string
   /** those of them that are being deleted are shown, too */
   readonly namespaces?: readonly string[]
-  readonly json: (model: ShownView) => unknown
-  /** `-o name` */
-  readonly names?: (model: ShownView) => string
+  /** in place of the text */
+  readonly program: ProgramView
   /** of a whole view: what of it cannot be shown, beside what is refused */
   readonly problems?: (model: ShownView) => readonly string[]
   /** in place of rows */
@@ -57,37 +56,53 @@ export async function printView(context: ViewsContext, printed: PrintedView): Pr
   const ask = (request: KasRequest) => askKas(endpoint, request)
   const ending = new EndingNamespaces({ clock: context.clock, ask }, printed.namespaces ?? [])
   const makeClient: MakeClient = (options) => new ViewClient(context, endpoint, options)
-  return await new Printing(context, { ...printed, query }, ending).run(makeClient)
+  return await new Printing(context, { ...printed, query }, { ending, agentId: endpoint.agentId }).run(makeClient)
 }
 
 type MakeClient = (options: ConstructorParameters<typeof ViewClient>[2]) => Pick<ViewClient, 'run'>
+
+interface PrintingComponents {
+  readonly ending: EndingNamespaces
+  readonly agentId: string
+}
 
 class Printing {
   readonly #context: ViewsContext
   readonly #printed: PrintedView
   readonly #ending: EndingNamespaces
+  readonly #agentId: string
+  /** absent: it is printed for people */
+  readonly #program: ProgramOutput | undefined
   readonly #pager: Pager | undefined
   readonly #screen: Screen
   readonly #paint: Paint
   readonly #isWatching: boolean
   readonly #ended = new AbortController()
   #model: ShownView | undefined
+  #isWhole = false
   #problems: readonly string[] = []
-  #lost = 'the cluster is still being listed'
+  /** why there is no whole answer yet */
+  #waitReason = 'the cluster is still being listed'
+  /** why the connection was lost; absent: it is there */
+  #lost: string | undefined
   #hasPrintedNothing = false
   #isDone = false
   #isInterrupted = false
   #cancelTick = () => {}
 
-  constructor(context: ViewsContext, printed: PrintedView, ending: EndingNamespaces) {
-    const { io, values } = context
+  constructor(context: ViewsContext, printed: PrintedView, { ending, agentId }: PrintingComponents) {
+    const { io, values, output } = context
     this.#context = context
     this.#printed = printed
     this.#ending = ending
+    this.#agentId = agentId
     this.#isWatching = values.watch === true
-    const command = printed.isPaged && !this.#isWatching && this.#isText ? pagerOf(io) : undefined
+    const isText = output === 'table' || output === 'wide'
+    const options = { output, isWatching: this.#isWatching }
+    this.#program = isText ? undefined : new ProgramOutput(io.stdout, printed.program, options)
+    const command = printed.isPaged && !this.#isWatching && isText ? pagerOf(io) : undefined
     this.#pager = command === undefined ? undefined : new Pager(command, io)
-    this.#screen = new Screen(this.#pager?.output ?? io.stdout, this.#isWatching && this.#isText)
+    this.#screen = new Screen(this.#pager?.output ?? io.stdout, this.#isWatching && isText)
     this.#paint = new Paint(isColoured(io))
   }
 
@@ -119,15 +134,18 @@ class Printing {
     }
     await this.#pager?.show()
     if (this.#isInterrupted) return interrupted
+    if (this.#isDone && this.#model) await this.#program?.printList(this.#model, this.#now, this.#beside)
     if (this.#isDone) return this.#problems.length > 0 ? 1 : 0
-    this.#warn(`no whole answer within ${answerMs / 1000} s: ${this.#lost}`)
+    this.#warn(`no whole answer within ${answerMs / 1000} s: ${this.#waitReason}`)
     return 1
   }
 
   #changed(model: ShownView, isWhole: boolean): boolean {
     this.#model = model
+    this.#isWhole = isWhole
+    this.#lost = undefined
     if (isWhole) this.#judge(model)
-    const isAwaited = isWhole && this.#isText && this.#ending.refresh(model, () => this.#answered(model))
+    const isAwaited = isWhole && !this.#program && this.#ending.refresh(model, () => this.#answered(model))
     if (isAwaited && !this.#isWatching) return false
     if (isWhole || this.#isWatching) this.#show(model)
     this.#isDone = isWhole && !this.#isWatching
@@ -143,8 +161,13 @@ class Printing {
     this.#ended.abort()
   }
 
-  get #isText(): boolean {
-    return [undefined, 'wide'].includes(textOption(this.#context.values, 'output'))
+  /** By the agent's clock. ms since 1970 */
+  get #now(): number {
+    return this.#context.clock.now() + (this.#model?.ahead ?? 0)
+  }
+
+  get #beside() {
+    return { agentId: this.#agentId, problems: this.#problems, lost: this.#lost }
   }
 
   #judge(model: ShownView): void {
@@ -157,16 +180,15 @@ class Printing {
   }
 
   #show(model: ShownView): void {
-    const { values, clock, io } = this.#context
+    const { values, io } = this.#context
     const { text, nothing } = this.#printed
-    const output = textOption(values, 'output')
     const isVerbose = values.verbose === true
-    if (output !== undefined && !this.#isText) {
-      this.#screen.print(this.#formatted(model, output))
+    const now = this.#now
+    if (this.#program) {
+      if (this.#isWatching) this.#program.printChanges(model, now, { ...this.#beside, isWhole: this.#isWhole })
       return
     }
     const { columns, rows } = this.#screen
-    const now = clock.now() + model.ahead
     const shown = text(model, { paint: this.#paint, now, columns, rows, isVerbose }, this.#ending.rows)
     const problems = this.#screen.isFull ? this.#problems.map((one) => `${one}\n`).join('') : ''
     const isNothing = shown === '' && this.#problems.length === 0 && model.state.is !== 'syncing'
@@ -181,13 +203,6 @@ class Printing {
     this.#tick()
   }
 
-  #formatted(model: ShownView, output: string): string {
-    const { json, names } = this.#printed
-    if (output === 'name') return names?.(model) ?? ''
-    if (output === 'yaml') return `${this.#isWatching ? '---\n' : ''}${yamlText(json(model))}`
-    return `${printableJson(json(model), this.#isWatching ? undefined : 2)}\n`
-  }
-
   #tick(): void {
     if (!this.#screen.isFull) return
     this.#cancelTick()
@@ -197,12 +212,14 @@ class Printing {
   }
 
   #wasLost(reason: string): void {
+    this.#waitReason = reason
     this.#lost = reason
+    if (this.#model && this.#program && this.#isWatching) this.#show(this.#model)
     if (this.#screen.isFull) this.#problems = [printable(`${reason}; what is shown may be old`)]
   }
 
   #waits(reason: string): void {
-    this.#lost = reason
+    this.#waitReason = reason
     const isOld = this.#model !== undefined && this.#isWatching
     // a screen of its own that is shown already says it
     if (!this.#screen.isFull || !this.#model) this.#warn(isOld ? `${reason}; what is shown may be old` : reason)

@@ -1,26 +1,32 @@
 import type { Query, Row } from '../../../../proto/views-json.ts'
 import { type Asked, addContextNamespace, readAsked } from './asked.ts'
 import { isNamed } from './link-text.ts'
+import { objectView, treeItems } from './output/program-view.ts'
 import { printView } from './print-view.ts'
-import { isBundle, isInBundle, type ShownView } from './shown-view.ts'
+import { isBundle, isInBundle, rootCounts, type ShownView } from './shown-view.ts'
 import { summaryText } from './tree-summary.ts'
 import { type TreeOptions, treeText } from './tree-text.ts'
 import { isWell, isWholeWell, type Layout } from './verdict-text.ts'
-import { doneOrFailed, nothingWrong, problemsHelp, problemsOption, viewsCommand } from './views-command.ts'
+import {
+  doneOrFailed,
+  nothingWrong,
+  problemsHelp,
+  problemsOption,
+  viewsCommand,
+  watchHelp,
+  watchOption,
+} from './views-command.ts'
 
 const rootLimit = 100
-/** As deep as JSON is nested. */
-const maxDepth = 64
 
 /** `kas tree` */
 export const tree = viewsCommand({
-  usage:
-    'tree [KIND | KIND/NAME...] [-n NAMESPACE | -A] [-l SELECTOR] [--problems] [--watch] [--no-pager] [-o json|yaml]',
+  usage: 'tree [KIND | KIND/NAME...] [-n NAMESPACE | -A] [-l SELECTOR] [--problems] [--watch] [--no-pager] [-o FORMAT]',
   summary: 'shows what runs in a cluster, who belongs to whom, its health, and the cause',
-  help: `${problemsHelp}  --no-pager                          do not pipe what a screen has no room for into $KAS_PAGER (default: less -FRX)
+  help: `${problemsHelp}${watchHelp}  --no-pager                          do not pipe what a screen has no room for into $KAS_PAGER (default: less -FRX)
 ${doneOrFailed}`,
-  options: { ...problemsOption, 'no-pager': { type: 'boolean' } },
-  outputs: ['json', 'yaml'],
+  options: { ...problemsOption, ...watchOption, 'no-pager': { type: 'boolean' } },
+  outputs: ['table', 'json', 'yaml'],
   run(context) {
     const asked = readAsked(context.positionals, addContextNamespace(context.values, context.namespace))
     const areNamed = asked.names.length > 0
@@ -37,7 +43,7 @@ ${doneOrFailed}`,
       },
       isPaged: context.values['no-pager'] !== true,
       namespaces: asked.query.objects ? [] : (asked.query.scope?.namespaces ?? []),
-      json: (model) => ({ state: model.state, counts: model.counts, rows: nested(model, '', new Set()) }),
+      program: objectView({ items: treeItems, counts: rootCounts }),
       nothing: asked.query.filter ? nothingWrong : nothingText(asked),
     })
   },
@@ -86,19 +92,4 @@ interface Above {
   readonly isWatching: boolean
   /** all that there is is asked for */
   readonly isWhole: boolean
-}
-
-type NestedRow = Row & { readonly children?: readonly NestedRow[]; readonly more?: number }
-
-/**
- * @param stands - nodes that stand there already: an agent may say anything, circles too
- * @param depth - of `node`; what is deeper than any tree of owners is left out
- */
-function nested(model: ShownView, node: string, stands: Set<string>, depth = 0): NestedRow[] {
-  const rows = model.children(node).filter(({ u }) => !stands.has(u))
-  for (const { u } of rows) stands.add(u)
-  return rows.map((row) => {
-    const page = depth < maxDepth ? model.pages.get(row.u) : undefined
-    return page ? { ...row, children: nested(model, row.u, stands, depth + 1), more: page.more } : row
-  })
 }

@@ -8,6 +8,7 @@ import {
   UsageError,
 } from '../../../command/command.ts'
 import { namespaceOf } from '../../../command/endpoint.ts'
+import { type Output, outputChoice, outputHints, outputOf, outputOption } from '../../../command/output.ts'
 
 export interface ViewsCommand {
   /** after `kas`, with what it takes */
@@ -15,10 +16,12 @@ export interface ViewsCommand {
   readonly summary: string
   /** beside those of each */
   readonly options: CommandOptions
+  /** by options that it does not take: what to write here */
+  readonly hints?: Readonly<Record<string, string>>
   /** lines of the help about its own options and exit codes, each with its end */
   readonly help: string
   /** what `-o` may be */
-  readonly outputs: readonly string[]
+  readonly outputs: readonly Output[]
   /** @returns the exit code. @throws UsageError, ViewRefused */
   run(context: ViewsContext): Promise<number>
 }
@@ -26,6 +29,7 @@ export interface ViewsCommand {
 export interface ViewsContext extends Pick<CommandContext, 'io' | 'clock' | 'random'> {
   readonly values: CliValues
   readonly positionals: readonly string[]
+  readonly output: Output
   /** of the kubeconfig's context */
   readonly namespace: string | undefined
 }
@@ -39,8 +43,7 @@ const viewsOptions = {
   selector: { type: 'string', short: 'l' },
   environment: { type: 'string' },
   application: { type: 'string' },
-  watch: { type: 'boolean', short: 'w' },
-  output: { type: 'string', short: 'o' },
+  ...outputOption,
   verbose: { type: 'boolean', short: 'v' },
   help: { type: 'boolean', short: 'h' },
 } as const
@@ -52,9 +55,13 @@ const viewsUsage = `  --kubeconfig FILE, --context NAME   of kas, as kubectl tak
   -l, --selector SELECTOR             what bears these labels, as kubectl takes them
   --environment [PROJECT/SLUG]        that environment alone; in a job of GitLab by itself the job's own
   --application NAME                  that application, or GitOps source, alone
-  -w, --watch                         go on, and show each change
-  -o, --output FORMAT                 print as OUTPUTS
+  -o, --output FORMAT                 OUTPUTS
   -v, --verbose                       also show what is hidden by default
+`
+
+/** A command goes on, and shows changes. */
+export const watchOption = { watch: { type: 'boolean', short: 'w' } } as const
+export const watchHelp = `  -w, --watch                         go on, and show each change; for programs one object a line
 `
 
 /** A command shows all, or what is wrong alone. */
@@ -68,7 +75,7 @@ export const nothingWrong = 'nothing that you may list is progressing, missing, 
 export const doneOrFailed = '  exit code: 0 done, 1 it failed, 2 the command line is wrong\n'
 
 /** A command that shows what is in an agent's cluster, as the user of a kubeconfig. */
-export function viewsCommand({ summary, run, help, ...command }: ViewsCommand): Command {
+export function viewsCommand({ summary, run, help, hints, ...command }: ViewsCommand): Command {
   const { usage, outputs } = command
   const options = { ...viewsOptions, ...command.options }
   return {
@@ -77,21 +84,15 @@ export function viewsCommand({ summary, run, help, ...command }: ViewsCommand): 
     outputs,
     async run(args, context) {
       const { io } = context
-      const { values, positionals } = parsedArgs({
-        args: withJobsEnvironment(args, io.env),
-        options,
-        allowPositionals: true,
-      })
+      const parsed = { args: withJobsEnvironment(args, io.env), options, allowPositionals: true } as const
+      const { values, positionals } = parsedArgs({ ...parsed, args: [...parsed.args] }, { ...outputHints, ...hints })
       if (values.help) {
-        const common = viewsUsage.replace('OUTPUTS', outputs.join(', ').replace(/, (?=[^,]*$)/, ' or '))
+        const common = viewsUsage.replace('OUTPUTS', outputChoice(outputs))
         io.stdout.write(`usage: kas ${usage}\n  ${summary}\n${common}${help}`)
         return 0
       }
-      const { output } = values
-      if (output !== undefined && !outputs.includes(String(output))) {
-        throw new UsageError(`-o ${String(output)}: allowed is ${outputs.join(', ')}`)
-      }
-      return run({ ...context, values, positionals, namespace: await namespaceOf(values, io) })
+      const output = outputOf(values, outputs)
+      return run({ ...context, values, positionals, output, namespace: await namespaceOf(values, io) })
     },
   }
 }

@@ -221,7 +221,7 @@ t.test('a list has ready, reason, since and culprit; the sign says the verdict',
     /VERDICT +ARGO +KSTATUS +WHY\n.*Degraded +Progressing +InProgress +container app: exit code/,
   )
   const yaml = await list('deploy,pvc', '-o', 'yaml')
-  t.match(yaml, /^state:\n {2}is: "live"\n/)
+  t.match(yaml, /^apiVersion: "kas\/v1"\nkind: "ObjectList"\nagent: 42\nstate: "live"\n/)
   t.match(yaml, /reason: "OOMKilled"\n/)
 })
 

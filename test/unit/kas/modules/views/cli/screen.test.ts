@@ -1,5 +1,6 @@
 import t from 'tap'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
+import { checkedOutput } from '../../../../../support/output-schema.ts'
 import { startViewsServer } from './views-server.ts'
 
 const live = { is: 'live', since: 0 } as const
@@ -95,9 +96,12 @@ t.test('elsewhere a watch writes below what it wrote, and JSON as it is', async 
   const one = await viewer()
   await one.request(({ type }) => type === 'open')
   one.update({ seq: 1, rows: pods(1, 'Healthy'), pages: { '': { order: ['p0'], counts: {}, more: 0 } }, state: live })
-  await until(() => said.stdout.endsWith('\n'))
+  await until(() => said.stdout.includes('STATE'))
   t.notOk(said.stdout.includes('\u001b'))
-  t.match(JSON.parse(said.stdout), { rows: [{ u: 'p0' }] })
+  const [added, state, ...more] = said.stdout.trimEnd().split('\n')
+  t.match(checkedOutput(added as string), { type: 'ADDED', object: { id: 'p0', kind: 'Pod', name: /^web-000x/ } })
+  t.match(checkedOutput(state as string), { type: 'STATE', complete: true })
+  t.same(more, [])
   interrupt()
   t.equal(await code, 130)
 })

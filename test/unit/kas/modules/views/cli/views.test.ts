@@ -1,5 +1,6 @@
 import t from 'tap'
 import type { Query, ViewsRequest } from '../../../../../../src/proto/views-json.ts'
+import { checkedOutput } from '../../../../../support/output-schema.ts'
 import { startViewsServer } from './views-server.ts'
 
 const live = { is: 'live', since: 0 } as const
@@ -186,7 +187,11 @@ t.test('events of some namespaces, one of which is not to be listed', async (t) 
   one.update({ seq: 2, pages: { 'n:shop': page(['e1']) }, events: [started] })
   t.equal(await code, 1)
   t.match(said.stderr, 'kas: events of hidden: you may not list them, or the agent cannot ask for them\n')
-  t.match(JSON.parse(said.stdout), { events: [{ u: 'e1' }, { u: 'e2' }] })
+  t.match(checkedOutput(said.stdout), {
+    kind: 'EventList',
+    problems: ['events of hidden: you may not list them, or the agent cannot ask for them'],
+    items: [{ id: 'e1' }, { id: 'e2' }],
+  })
   for (const argv of [['a', 'b', 'c', 'd', 'e', 'f'].flatMap((name) => ['-n', name])]) {
     t.equal(await run('get', 'events', ...argv).code, 2)
   }
@@ -203,7 +208,20 @@ t.test('a watch shows each change, says when it is lost, and goes on', async (t)
   await second.request(({ type }) => type === 'open')
   second.error('VIEWS_NOT_SERVED', 'The agent does not serve views')
   t.equal(await code, 1)
-  t.match(said.stdout, /"rows":\[\]/)
+  const lines = said.stdout.trimEnd().split('\n')
+  t.match(
+    lines.map((line) => checkedOutput(line)),
+    [
+      { kind: 'StateChange', type: 'STATE', complete: true, state: 'live', unlisted: 0 },
+      {
+        kind: 'StateChange',
+        type: 'STATE',
+        complete: true,
+        state: 'stale',
+        stateMessage: /the WebSocket ended with 1006/,
+      },
+    ],
+  )
   t.match(said.stderr, /what is shown may be old\nkas get: The agent does not serve views \(VIEWS_NOT_SERVED\)\n$/)
 })
 
@@ -313,7 +331,14 @@ t.test('what is wrong with the command line is said', async (t) => {
   const cases: [argv: string[], stderr: RegExp][] = [
     [['health', '--wait', 'soon'], /--wait soon: allowed is a time such as 90s, 5m or 1h/],
     [['health', '--wait', '0s'], /--wait 0s: allowed/],
-    [['tree', '-o', 'wide'], /-o wide: allowed is json, yaml/],
+    [['tree', '-o', 'wide'], /-o wide: allowed is table, json, yaml\n/],
+    [['get', 'po', '-o', 'xml'], /-o xml: allowed is table, wide, name, json, yaml\n/],
+    [['get', 'po', '-o', 'json', '-o', 'json'], /-o is said 2 times: json, json\n/],
+    [['get', 'po', '-w', '-o', 'name'], /-o name with --watch: allowed is table, wide, json, yaml\n/],
+    [['get', 'events', '-o', 'name'], /-o name: allowed is table, wide, json, yaml\n/],
+    [['get', 'po', '--json'], /Unknown option '--json'. JSON is printed with -o json\n/],
+    [['health', '--watch'], /Unknown option '--watch'. kas health --wait 5m waits until it is healthy\n/],
+    [['health', '-w'], /Unknown option '-w'. kas health --wait 5m waits until it is healthy\n/],
     [['tree', '--environment', 'production'], /allowed is <project id>\/<slug>/],
     [['tree', '--agent', 'web'], /--agent web: allowed is an agent's id, .*; kas agents lists them/],
     [['get'], /KIND is missing, such as pods or deployments.apps/],

@@ -1,0 +1,54 @@
+import type { ViewState } from '../../../../../proto/views-json.ts'
+import type { ShownView } from '../shown-view.ts'
+import { kindOf } from './object-item.ts'
+import { timeOf } from './time.ts'
+import type { ViewDescription } from './views-output-kinds.ts'
+
+export interface ViewBeside {
+  readonly agentId: string
+  /** why not all that was asked for is shown */
+  readonly problems: readonly string[]
+  /** reason why the connection was lost, and not made again; absent: it is there */
+  readonly lost?: string | undefined
+}
+
+/** What is known of the whole of a view, for programs. */
+export function viewDescription({ state, at }: ShownView, beside: ViewBeside): ViewDescription {
+  const { notFollowed, aside, you, refused, unknown } = state
+  return {
+    agent: Number(beside.agentId),
+    ...reliance(state, at, beside),
+    problems: listed(beside.problems),
+    configurationProblems: listed(state.problems),
+    notFollowed: listed(notFollowed),
+    aside: listed(aside?.map(([kind, message, since]) => ({ ...kindOf(kind), message, since: timeOf(since) }))),
+    you: you?.username ? you : undefined,
+    refused: listed(
+      refused?.map(([resource, namespace]) => ({
+        resource: resource === '' ? undefined : resource,
+        namespace: namespace === '' ? undefined : namespace,
+      })),
+    ),
+    unknownKinds: listed(unknown?.map(([word, nearest]) => ({ word, nearest: nearest === '' ? undefined : nearest }))),
+  }
+}
+
+/** The same where there was no answer. */
+export function unreachedView(agentId: string, reason: string): ViewDescription {
+  return { agent: Number(agentId), state: 'unreached', stateMessage: reason }
+}
+
+type Reliance = Pick<ViewDescription, 'state' | 'stateSince' | 'stateMessage' | 'asOf'>
+
+/** @param at - of the last update, ms since 1970 by the agent's clock */
+function reliance({ is, since, why }: ViewState, at: number, { lost }: ViewBeside): Reliance {
+  if (lost !== undefined) {
+    // what was not live before is as old as it was then
+    const asOf = is === 'live' ? at : is === 'stale' ? since : undefined
+    return { state: 'stale', stateSince: timeOf(asOf), stateMessage: lost, asOf: timeOf(asOf) }
+  }
+  const asOf = is === 'live' ? at : is === 'stale' ? since || undefined : undefined
+  return { state: is, stateSince: timeOf(since || undefined), stateMessage: why || undefined, asOf: timeOf(asOf) }
+}
+
+const listed = <Item>(all: readonly Item[] | undefined) => (all && all.length > 0 ? all : undefined)
