@@ -24,6 +24,8 @@ const introduction = `# What commands print for programs
 - An absent key means that the value is unknown or that there is none. The tables mark such keys as optional.
 - No other key is printed: [output.schema.json](output.schema.json) is a JSON schema of all kinds.
 
+\`kas log -o json\` prints the lines of the access log as they are, one a line: [access-log.md](../access-log.md) has their keys.
+
 \`npm run output\` writes this page from the types that the commands print.
 `
 

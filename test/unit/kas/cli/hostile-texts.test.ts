@@ -80,7 +80,7 @@ const cases: Readonly<Record<string, Case>> = {
     answers: { '/views': view.update, '/apis/x.example/v1': resources, '/apis': groupList },
   },
   'gitops status': {
-    lines: printedOnTerminals.map((more) => `gitops status${more}`),
+    lines: ['', ' -o wide', ' -o name', ' -o json', ' -o yaml'].map((more) => `gitops status${more}`),
     answers: { '/gitops/state': gitops },
   },
   'gitops forget': { lines: ['gitops forget 42-7', 'gitops forget'], answers: { '/gitops/state': gitops } },

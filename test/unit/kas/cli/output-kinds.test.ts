@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { checkedOutput, keysIn, outputKeys, outputKinds } from '../../../support/output-schema.ts'
 import { run, startHostileServer } from './hostile-server.ts'
+import { printedSources, sourceSamples } from './source-samples.ts'
 import { agents, directory, ended, ofAgent, route, sessions, status } from './usual-answers.ts'
 import { printedView, viewSamples } from './view-samples.ts'
 
@@ -111,6 +112,12 @@ for (const sample of samples) {
 for (const sample of viewSamples) {
   t.test(`kas ${sample.argv.join(' ')} prints its kinds`, async (t) => {
     for (const value of await printedView(t, sample)) note(sample.command, value)
+  })
+}
+
+for (const sample of sourceSamples) {
+  t.test(`kas gitops ${sample.args.join(' ')} prints its kinds`, async (t) => {
+    for (const value of await printedSources(t, sample)) note(sample.command, value)
   })
 }
 

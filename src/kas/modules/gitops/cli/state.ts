@@ -11,16 +11,26 @@ const maxCell = 2048
 const maxSources = 10_000
 
 const cell = z.string().max(maxCell)
-const key = z.looseObject({ kind: z.string(), namespace: z.string(), name: z.string() })
+const key = z.looseObject({
+  group: z.string().optional(),
+  version: z.string().optional(),
+  kind: z.string(),
+  namespace: z.string(),
+  name: z.string(),
+})
 const counts = z.looseObject({
   objects: z.int(),
   applied: z.int(),
   unchanged: z.int(),
   failed: z.int(),
   waiting: z.int().optional(),
+  pruned: z.int().optional(),
+  survivors: z.int().optional(),
+  drifted: z.int().optional(),
+  orphans: z.int().optional(),
 })
 const trouble = z.looseObject({ key: key.optional(), text: z.string(), file: z.string(), line: z.int() })
-const leaving = z.looseObject({ key: key.optional(), text: z.string() })
+const leaving = z.looseObject({ key: key.optional(), code: cell.optional(), text: z.string() })
 /** of an int64, as JSON of protobuf has it */
 const ms = z.string().regex(/^\d{1,16}$/)
 
@@ -45,6 +55,9 @@ const source = z.looseObject({
   plan: cell.optional(),
   leaving: z.array(leaving).optional(),
   kept: z.array(leaving).optional(),
+  orphan: z.array(key).optional(),
+  environment: z.array(cell).optional(),
+  cut: z.boolean().optional(),
   age_ms: z.number().optional(),
   at_ms: ms.optional(),
   applied_at_ms: ms.optional(),

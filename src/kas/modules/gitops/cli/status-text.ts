@@ -3,9 +3,10 @@ import { textTable } from '../../../command/text-table.ts'
 import type { ShownSource, ShownState } from './state.ts'
 
 const head = ['SOURCE', 'REF', 'PHASE', 'COMMIT', 'WANTED', 'OBJECTS', 'FAILED', 'APPLIED', 'COMPARED']
+const wideHead = ['REPORTED', 'POLLED', 'ID']
 
 /** What `kas gitops status` prints: a line for each source, then what is not as it should be, and what to do. */
-export function statusText(state: ShownState, agentId: string): string {
+export function statusText(state: ShownState, agentId: string, isWide = false): string {
   const { sources, agent, away, configuration, cut: isCut } = state
   const file = configuration?.problem
     ? [
@@ -18,7 +19,7 @@ export function statusText(state: ShownState, agentId: string): string {
   const lines = [...absent, ...file, ...missing, ...sources.flatMap(detailsOf), ...polledLine(sources)].map(
     (line) => `${printable(line)}\n`,
   )
-  if (sources.length > 0) return `${textTable([head, ...sources.map(rowOf)])}${lines.join('')}`
+  if (sources.length > 0) return `${tableText(sources, isWide)}${lines.join('')}`
   return `${printable(nothingText(state, agentId))}\n${lines.join('')}`
 }
 
@@ -47,6 +48,16 @@ function nothingText(known: Pick<ShownState, 'agent' | 'away' | 'configuration'>
   if (agent === 'absent') return `no pod of agent ${agentId} is connected, and nothing is known of its sources`
   if (namesNone(known)) return `the configuration of agent ${agentId} names no source`
   return `kas knows of no source of agent ${agentId}`
+}
+
+function tableText(sources: readonly ShownSource[], isWide: boolean): string {
+  const rows = sources.map((source) => [...rowOf(source), ...(isWide ? wideCells(source) : [])])
+  return textTable([[...head, ...(isWide ? wideHead : [])], ...rows])
+}
+
+function wideCells(source: ShownSource): readonly string[] {
+  const { at_ms: at, polled } = source
+  return [ageOf(source, at), polled === undefined ? '-' : secondsText(polled.age_ms), source.source]
 }
 
 function rowOf(source: ShownSource): readonly (string | number)[] {

@@ -1,7 +1,6 @@
 import { parseDuration } from '../../../../lib/config.ts'
-import { printable, printableJson } from '../../../../lib/printable.ts'
+import { printable } from '../../../../lib/printable.ts'
 import {
-  type CliIo,
   type CliValues,
   type Command,
   type CommandContext,
@@ -11,13 +10,24 @@ import {
   UsageError,
 } from '../../../command/command.ts'
 import { type Endpoint, endpointOf } from '../../../command/endpoint.ts'
+import {
+  dataText,
+  type Output,
+  outputChoice,
+  outputHints,
+  outputOf,
+  outputOption,
+  outputs,
+} from '../../../command/output.ts'
 import { forgetHelp } from './forget.ts'
 import type { GateQuestion } from './gate.ts'
 import { runGate } from './gate-run.ts'
+import { SourceWatch, sourceListData } from './shown-sources.ts'
 import { askState, type ShownSource, type ShownState } from './state.ts'
-import { nameOf, namesNone, statusText } from './status-text.ts'
+import { namesNone } from './status-text.ts'
 
-const usage = 'gitops status [--agent ID] [--source SOURCE] [--commit SHA] [--wait TIME] [--fresh] [--watch] [-o json]'
+const usage =
+  'gitops status [--agent ID] [--source SOURCE] [--commit SHA] [--wait TIME] [--fresh] [--watch] [-o FORMAT]'
 
 const options = {
   kubeconfig: { type: 'string' },
@@ -28,7 +38,7 @@ const options = {
   wait: { type: 'string' },
   fresh: { type: 'boolean' },
   watch: { type: 'boolean', short: 'w' },
-  output: { type: 'string', short: 'o' },
+  ...outputOption,
   help: { type: 'boolean', short: 'h' },
 } as const
 
@@ -38,8 +48,8 @@ const statusHelp = `  --kubeconfig FILE, --context NAME   of kas, as kubectl tak
   --fresh                             poll the repositories now
   --commit SHA                        poll them now, and judge the sources with this commit at their head
   --wait TIME                         wait until the sources are synced, such as 5m; it ends at most 2 s later
-  -w, --watch                         go on, and show each change
-  -o, --output json                   in place of text
+  -w, --watch                         go on, and show each change; for programs one object a line
+  -o, --output FORMAT                 ${outputChoice(outputs)}
   exit code: 0 each source is in the cluster as far as agentk knows; 1 one is not, or it failed;
              2 the command line is wrong; 3 the agent reports no status
   exit code with --commit or --wait: 0 synced; 1 refused; 2 the command line is wrong; 3 the time is over;
@@ -56,7 +66,7 @@ const maxWaitMs = 24 * 3_600_000
 const noStatusCode = 3
 
 /** `kas gitops status`: the status of an agent's sources. */
-export const status: Command = { usage, name: 'gitops', options, outputs: ['json'], run: gitopsStatus }
+export const status: Command = { usage, name: 'gitops', options, outputs, run: gitopsStatus }
 
 /**
  * @param args - after `gitops`
@@ -70,7 +80,7 @@ export async function gitopsStatus(
     readonly signal?: AbortSignal
   },
 ): Promise<number> {
-  const { values, positionals } = parsedArgs({ args: [...args], options, allowPositionals: true })
+  const { values, positionals } = parsedArgs({ args: [...args], options, allowPositionals: true }, outputHints)
   const { io, clock, signal } = context
   if (values.help) {
     const own = `usage: kas ${usage}\n  shows the status of the sources of an agent\n${statusHelp}`
@@ -78,19 +88,19 @@ export async function gitopsStatus(
     return 0
   }
   if (positionals.join(' ') !== 'status') throw new UsageError('allowed is kas gitops status, or forget')
-  if (values.output !== undefined && values.output !== 'json') {
-    throw new UsageError(`-o ${values.output}: allowed is json`)
-  }
+  const output = outputOf(values, outputs)
   const gate = gateOf(values)
   const endpoint = await endpointOf(values, context)
-  if (gate) return await judged(endpoint, gate, context, values)
-  let last = ''
+  if (gate) return await judged(endpoint, gate, context, output)
+  const { agentId } = endpoint
+  const watch = new SourceWatch(io.stdout, output)
   for (;;) {
     const state = await askState(endpoint)
-    const shown = textOf(state, endpoint, values)
-    if (shown !== last) io.stdout.write(shown)
-    last = shown
-    if (!values.watch || signal?.aborted) return statusCode(state)
+    const exitCode = statusCode(state)
+    const shown = { agentId, at: clock.now(), exitCode }
+    if (values.watch) await watch.print(state, shown)
+    else io.stdout.write(await dataText(sourceListData(state, shown), output))
+    if (!values.watch || signal?.aborted) return exitCode
     await new Promise<void>((resolve) => void clock.after(watchMs, resolve))
   }
 }
@@ -124,22 +134,22 @@ function gateOf(values: CliValues): StatusGate | undefined {
 async function judged(
   endpoint: Endpoint,
   { waitMs, hasCodes, ...question }: StatusGate,
-  { io, signal = new AbortController().signal }: { readonly io: CliIo; readonly signal?: AbortSignal },
-  values: CliValues,
+  { io, clock, signal = new AbortController().signal }: Pick<CommandContext, 'io' | 'clock'> & { signal?: AbortSignal },
+  output: Output,
 ): Promise<number> {
   const { verdict, state, isReported, ms } = await runGate(endpoint, question, { waitMs, signal })
-  if (state) io.stdout.write(textOf(state, endpoint, values))
+  const exitCode = hasCodes ? verdict.code : freshCode(verdict.code, state)
+  const shown = { agentId: endpoint.agentId, at: clock.now(), exitCode }
+  io.stdout.write(await dataText(sourceListData(state, shown, verdict.reason), output))
   const reason = isReported ? `the status is still not known after ${Math.round(ms / 1000)} s` : verdict.reason
   if (reason !== '') io.stderr.write(printable(`kas gitops: ${reason}`).concat('\n'))
-  if (hasCodes) return verdict.code
-  if (state?.agent === 'stock') return noStatusCode
-  return verdict.code === 0 ? 0 : 1
+  return exitCode
 }
 
-function textOf(state: ShownState, { agentId }: Endpoint, { output }: CliValues): string {
-  const { sources, ...rest } = state
-  const sorted = { sources: sources.toSorted(byName), ...rest }
-  return output === 'json' ? `${printableJson(sorted)}\n` : statusText(sorted, agentId)
+/** With `--fresh` alone the codes are those of a question without a gate. */
+function freshCode(code: number, state: ShownState | undefined): number {
+  if (state?.agent === 'stock') return noStatusCode
+  return code === 0 ? 0 : 1
 }
 
 /** 0: all that is known of each source is in the cluster; 1: not; 3: the agent reports none. */
@@ -154,8 +164,4 @@ function isInCluster({ phase, commit, wanted, stale, counts, plan }: ShownSource
   if (stale || commit !== wanted || plan) return false
   if (phase === 'PAUSED') return !counts?.failed && !counts?.waiting
   return phase === 'SYNCED' || phase === 'KEPT'
-}
-
-function byName(one: ShownSource, other: ShownSource): number {
-  return nameOf(one).localeCompare(nameOf(other), 'en') || one.source.localeCompare(other.source, 'en')
 }

@@ -7,7 +7,6 @@ import { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
 import { printableIo, runCli } from '../../../../../../src/kas/cli/cli.ts'
 import { gitopsStatus } from '../../../../../../src/kas/modules/gitops/cli/status.ts'
-import { systemClock } from '../../../../../../src/lib/clock.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 
 const source = {
@@ -172,30 +171,6 @@ t.test('where there is no source, why', async (t) => {
   )
 })
 
-t.test('as JSON, and each change of it', async (t) => {
-  const { state, io, printed, asked } = await start(t)
-  const end = new AbortController()
-  let looks = 0
-  state.onAsked = () => {
-    looks += 1
-    if (looks === 2) state.body = JSON.stringify({ sources: [{ ...source, phase: 'SYNCED', commit: source.wanted }] })
-    if (looks === 3) end.abort()
-  }
-  const clock = {
-    ...systemClock,
-    after: (ms: number, action: () => void) => systemClock.after(ms === 1000 ? 0 : ms, action),
-  }
-  const code = await gitopsStatus(['status', '-w', '-o', 'json'], { io: printableIo(io), clock, signal: end.signal })
-  t.equal(code, 0)
-  t.equal(asked.length, 3)
-  const lines = printed.out
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line))
-  t.match(lines, [{ sources: [{ phase: 'APPLYING' }] }, { sources: [{ phase: 'SYNCED' }] }])
-  t.equal(lines.length, 2)
-})
-
 t.test('a state that is none is refused in one sentence', async (t) => {
   const { state, io, printed } = await start(t)
   const withSource = (more: object) => JSON.stringify({ sources: [{ ...source, ...more }] })
@@ -220,7 +195,7 @@ t.test('a state that is none is refused in one sentence', async (t) => {
   }
   state.body = withSource({ problem: '[{"\\"{['.repeat(100) })
   t.equal(await runCli(['gitops', 'status', '-o', 'json'], io), 1)
-  t.match(JSON.parse(printed.out), { sources: [{}] }, 'brackets in a text are text')
+  t.match(JSON.parse(printed.out), { items: [{}] }, 'brackets in a text are text')
 })
 
 t.test('a source that is not known is answered with the nearest one that is', async (t) => {
@@ -244,7 +219,8 @@ t.test('what goes wrong is said', async (t) => {
   for (const args of [
     ['gitops'],
     ['gitops', 'stat'],
-    ['gitops', 'status', '-o', 'yaml'],
+    ['gitops', 'status', '-o', 'xml'],
+    ['gitops', 'status', '-o', 'name', '--watch'],
     ['gitops', 'status', '--x'],
   ]) {
     t.equal(await runCli(args, io), 2, args.join(' '))

@@ -1,0 +1,99 @@
+import { printable, printableJson } from '../../../../lib/printable.ts'
+import type { PrintableOutput } from '../../../../lib/printable-output.ts'
+import { type Data, dataText, type Output, type OutputKind } from '../../../command/output.ts'
+import { yamlText } from '../../../command/yaml-text.ts'
+import type { SourceChange, SourceList, SourceStatus, SourcesStateChange } from './output-kinds.ts'
+import { type Shown, sourceStatus, sourcesDescription } from './source-list.ts'
+import type { ShownSource, ShownState } from './state.ts'
+import { nameOf, statusText } from './status-text.ts'
+
+/**
+ * @param state - undefined: kas was not reached
+ * @param message - reason of the exit code; empty: none
+ */
+export function sourceListData(state: ShownState | undefined, shown: Shown, message = ''): Data<SourceList> {
+  const sources = sortedSources(state)
+  return {
+    kind: 'SourceList',
+    fields: {
+      ...sourcesDescription(state, shown),
+      message: message === '' ? undefined : message,
+      items: sources.map((each) => sourceStatus(each, shown.at)),
+    },
+    names: sources.map(({ source }) => printable(`source/${source}`)),
+    table: (isWide) => (state ? statusText({ ...state, sources }, shown.agentId, isWide) : ''),
+  }
+}
+
+/** Prints each change of the sources: for people the whole table, for programs one object a line. */
+export class SourceWatch {
+  readonly #stdout: PrintableOutput
+  readonly #output: Output
+  #text = ''
+  /** sources that were printed, by their ids; `key`: what a change is a change of */
+  readonly #printed = new Map<string, { readonly key: string; readonly source: SourceStatus }>()
+  #stateKey = ''
+
+  constructor(stdout: PrintableOutput, output: Output) {
+    this.#stdout = stdout
+    this.#output = output
+  }
+
+  async print(state: ShownState, shown: Shown): Promise<void> {
+    if (this.#output === 'json' || this.#output === 'yaml') return this.#printChanges(state, shown)
+    const text = await dataText(sourceListData(state, shown), this.#output)
+    if (text !== this.#text) this.#stdout.write(text)
+    this.#text = text
+  }
+
+  #printChanges(state: ShownState, shown: Shown): void {
+    const sources = sortedSources(state)
+    for (const each of sources) {
+      const key = withoutAges(each)
+      const before = this.#printed.get(each.source)
+      if (before?.key === key) continue
+      const source = sourceStatus(each, shown.at)
+      this.#printed.set(each.source, { key, source })
+      this.#printSource(before ? 'MODIFIED' : 'ADDED', source)
+    }
+    const ids = new Set(sources.map(({ source }) => source))
+    for (const [id, { source }] of this.#printed) {
+      if (ids.has(id)) continue
+      this.#printed.delete(id)
+      this.#printSource('DELETED', source)
+    }
+    const { sources: _, ...rest } = state
+    const key = withoutAges({ ...rest, exitCode: shown.exitCode })
+    if (key === this.#stateKey) return
+    this.#stateKey = key
+    const change: SourcesStateChange = {
+      apiVersion: 'kas/v1',
+      kind: 'SourcesStateChange',
+      type: 'STATE',
+      ...sourcesDescription(rest, shown),
+    }
+    this.#printLine(change)
+  }
+
+  #printSource(type: SourceChange['type'], source: SourceStatus): void {
+    const change: SourceChange = { apiVersion: 'kas/v1', kind: 'SourceChange', type, source }
+    this.#printLine(change)
+  }
+
+  #printLine(value: OutputKind): void {
+    this.#stdout.write(this.#output === 'yaml' ? `---\n${yamlText(value)}` : `${printableJson(value)}\n`)
+  }
+}
+
+function sortedSources(state: ShownState | undefined): ShownSource[] {
+  return state?.sources.toSorted(byName) ?? []
+}
+
+function byName(one: ShownSource, other: ShownSource): number {
+  return nameOf(one).localeCompare(nameOf(other), 'en') || one.source.localeCompare(other.source, 'en')
+}
+
+/** Ages grow with each answer: that alone is no change. */
+function withoutAges(value: object): string {
+  return JSON.stringify(value, (key, one) => (key === 'age_ms' ? undefined : one))
+}

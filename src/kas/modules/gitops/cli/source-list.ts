@@ -1,0 +1,134 @@
+import type {
+  ConfigurationStatus,
+  LeavingObject,
+  PolledHead,
+  SourceFailure,
+  SourceObject,
+  SourceStatus,
+  SourcesDescription,
+} from './output-kinds.ts'
+import type { ShownSource, ShownState } from './state.ts'
+
+/** What kas answers about sources, as programs read it. */
+
+/** What a command makes of an answer, beside what stands in it. */
+export interface Shown {
+  readonly agentId: string
+  /** by the command's clock, when the answer came. ms since 1970 */
+  readonly at: number
+  readonly exitCode: number
+}
+
+/** @param state - undefined: kas was not reached */
+export function sourcesDescription(
+  state: Omit<ShownState, 'sources'> | undefined,
+  { agentId, at, exitCode }: Shown,
+): SourcesDescription {
+  const { agent, away, configuration, cut = false, commit } = state ?? {}
+  return {
+    agent: Number(agentId),
+    agentState: agent,
+    agentMessage: agent === 'absent' ? filled(away?.text) : undefined,
+    exitCode,
+    configuration: configuration && configurationStatus(configuration, at),
+    searchedCommit: filled(commit),
+    incomplete: cut,
+  }
+}
+
+function configurationStatus(
+  { commit, phase, problem, next, polled }: NonNullable<ShownState['configuration']>,
+  at: number,
+): ConfigurationStatus {
+  return {
+    commit: filled(commit),
+    phase: filled(phase),
+    message: filled(problem),
+    next: filled(next),
+    polled: polled && polledHead(polled, at),
+  }
+}
+
+/** @param at - by the command's clock, when the answer came. ms since 1970 */
+export function sourceStatus(source: ShownSource, at: number): SourceStatus {
+  const { project, name, ref, phase, reason, problem, next, stale, commit, wanted, plan, object, cut = false } = source
+  const { age_ms: age, at_ms: reported = '0', applied_at_ms: applied, compared_at_ms: compared } = source
+  const { trouble, leaving = [], kept = [], orphan = [], environment = [] } = source
+  /** The agent's clock is not ours: what counts is how long before its report something was. */
+  const timeOf = (ms = '0') =>
+    ms === '0' || reported === '0' ? undefined : timeText(at - (age ?? 0) - (Number(reported) - Number(ms)))
+  return {
+    id: source.source,
+    project: filled(project),
+    name: filled(name),
+    ref: filled(ref),
+    phase,
+    reason: filled(reason),
+    message: filled(problem),
+    next: filled(next),
+    stale,
+    commit: filled(commit),
+    wanted: filled(wanted),
+    configurationTaken: source.is_current,
+    counts: source.counts && countsOf(source.counts),
+    reported: timeOf(reported),
+    applied: timeOf(applied),
+    compared: timeOf(compared),
+    polled: source.polled && polledHead(source.polled, at),
+    plan: filled(plan),
+    failures: trouble.map(failureOf),
+    leaving: leaving.map(leavingObject),
+    kept: kept.map(leavingObject),
+    orphans: orphan.map(sourceObject),
+    environments: environment,
+    statusObject: filled(object),
+    incomplete: cut,
+  }
+}
+
+function countsOf({
+  objects,
+  applied,
+  unchanged,
+  failed,
+  waiting,
+  pruned,
+  survivors: surviving,
+  drifted,
+  orphans,
+}: NonNullable<ShownSource['counts']>) {
+  return { objects, applied, unchanged, failed, waiting, pruned, surviving, drifted, orphans }
+}
+
+function failureOf({ key, text, file, line }: ShownSource['trouble'][number]): SourceFailure {
+  return { object: key && sourceObject(key), message: text, file: filled(file), line: line === 0 ? undefined : line }
+}
+
+function leavingObject({ key, code, text }: NonNullable<ShownSource['leaving']>[number]): LeavingObject {
+  return { object: key && sourceObject(key), reason: filled(code), message: text }
+}
+
+function sourceObject({
+  group,
+  version,
+  kind,
+  namespace,
+  name,
+}: NonNullable<ShownSource['orphan']>[number]): SourceObject {
+  return { group: filled(group), version: filled(version), kind, namespace: filled(namespace), name }
+}
+
+function polledHead({ commit, age_ms: age, contains }: NonNullable<ShownSource['polled']>, at: number): PolledHead {
+  return { commit: filled(commit), time: timeText(at - age), containsCommit: contains }
+}
+
+const filled = (text: string | undefined) => (text === '' ? undefined : text)
+
+/** First and last moment that RFC 3339 can write. ms since 1970 */
+const firstMs = Date.parse('0000-01-01T00:00:00Z')
+const lastMs = Date.parse('9999-12-31T23:59:59.999Z')
+
+/** @returns undefined: it cannot be written */
+function timeText(ms: number): string | undefined {
+  return ms >= firstMs && ms <= lastMs ? new Date(ms).toISOString() : undefined
+}
