@@ -113,6 +113,10 @@ export class Snapshot implements World {
     return webhookKinds.flatMap((kind) => this.allOf(kind))
   }
 
+  unwellNodes(): readonly KubernetesObject[] {
+    return this.allOf('Node').filter((one) => this.findingsOf(one).length > 0)
+  }
+
   childrenOf(object: KubernetesObject): readonly KubernetesObject[] {
     return this.#children.get(object) ?? []
   }

@@ -1,4 +1,13 @@
-import { at, type KubernetesObject, kindOf, listAt, nameOf, namespaceOf, textAt } from '../../../kubernetes/object.ts'
+import {
+  at,
+  type KubernetesObject,
+  kindOf,
+  listAt,
+  nameOf,
+  namespaceOf,
+  textAt,
+  textField,
+} from '../../../kubernetes/object.ts'
 import { createdOf, timeOf } from '../../../kubernetes/time.ts'
 import type { Around } from './around.ts'
 import { firstOf, newest } from './evidence.ts'
@@ -24,10 +33,12 @@ export function cronJob(object: KubernetesObject, around: Around): Finding | und
   const newest = newestFinished(jobs, now)
   if (newest) {
     const failed = failureOf(newest, now)
-    if (!failed) return wellBy(...needs)
+    if (!failed) return startsSkipped(object, around) ?? wellBy(...needs)
     const text = `Job ${nameOf(newest)}: ${failed.reason}: ${failed.message}`
     return found(object, now, { ...base, text, since: failed.since, needs })
   }
+  const waits = startsSkipped(object, around)
+  if (waits) return waits
   if (jobs.length > 0) return wellBy(...needs)
   const scheduled = timeOf(textAt(object, 'status.lastScheduleTime'), now)
   const succeeded = timeOf(textAt(object, 'status.lastSuccessfulTime'), now)
@@ -77,6 +88,25 @@ function runsMissed(object: KubernetesObject, around: Around): Finding | undefin
     last: event.last,
     grace: isActive ? undefined : minute,
     from: firstOf(missed),
+    needs: [['batch/Job', namespaceOf(object)], ...eventNeeds(object)],
+  })
+}
+
+/** Reason of a CronJob whose runs do not begin while another one is active, as its `concurrencyPolicy` asks. */
+export const stillActive = 'JobAlreadyActive'
+
+function startsSkipped(object: KubernetesObject, around: Around): Finding | undefined {
+  const event = newest(around.eventsOf(object).filter(({ reason }) => reason === stillActive))
+  const active = listAt(object, 'status.active')[0]
+  if (!event || !active || event.count < leastMissed || event.last <= runsUntil(object, around)) return undefined
+  const { count, first, last } = event
+  return found(object, around.now, {
+    reason: stillActive,
+    text: `${count} starts were skipped: run ${textField(active, 'name')} is still active`,
+    rank: ranks.other,
+    since: first,
+    last,
+    grace: undefined,
     needs: [['batch/Job', namespaceOf(object)], ...eventNeeds(object)],
   })
 }

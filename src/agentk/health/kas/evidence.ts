@@ -35,6 +35,12 @@ const warnings: ReadonlySet<string> = new Set([
   'FailedBuildModel',
   'FailedDeployModel',
   'SyncLoadBalancerFailed',
+  'UnAvailableLoadBalancer',
+  // of MetalLB
+  'AllocationFailed',
+  // of the controller of ingresses on GKE
+  'Translate',
+  'Sync',
   'FailedToRetrieveImagePullSecret',
   'FailedResourceClaimCreation',
   'VolumeFailedDelete',
@@ -50,7 +56,7 @@ const warnings: ReadonlySet<string> = new Set([
   'RecreatingFailedPod',
 ])
 /** Written as Normal ones, too. */
-const normal: ReadonlySet<string> = new Set(['FailedBinding', 'ExternalExpanding'])
+const normal: ReadonlySet<string> = new Set(['FailedBinding', 'ExternalExpanding', 'JobAlreadyActive'])
 
 /** An event counts so long after it was seen last: the API server forgets it then. ms */
 export const countsForMs = 60 * minute
@@ -80,7 +86,7 @@ const countOf = (event: KubernetesObject) => numberAt(event, 'count') ?? numberA
 const ofStatefulSet = /-\d{1,10}$/
 /** Why Pods fail for good that no container of theirs has ended. */
 export const isFromOutside =
-  /^(?:Evicted|OutOf[a-z-]{1,40}|UnexpectedAdmissionError|NodeAffinity|NodePorts|TopologyAffinityError|Preempting)$/
+  /^(?:Evicted|OutOf[a-z./-]{1,253}|UnexpectedAdmissionError|NodeName|NodeAffinity|NodePorts|TopologyAffinityError|Preempting|SysctlForbidden|AppArmor|PodOS(?:NotSupported|SelectorNodeLabelDoesNotMatch)|[A-Z][A-Za-z]{1,60}NotSupported)$/
 
 function isCounted(event: KubernetesObject, reason: string, message: string): boolean {
   const type = textAt(event, 'type')

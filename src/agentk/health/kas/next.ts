@@ -65,10 +65,12 @@ function ofPod(name: string, reason: string, container: string, text: string): r
     return missingOf(text) ?? withoutKeyOf(text) ?? ['describe', 'pod', name]
   }
   if (reason === 'Unschedulable' && namelessTaints.test(text)) return ofNodes
+  if (/ probe errored\b/.test(text)) return ['describe', 'pod', name]
   const of = isNamed(container) ? ['-c', container] : []
   if (crashes.has(reason)) return ['logs', name, ...of, '--previous']
   if (reason === 'ReadinessProbeFailed') return ['logs', name, ...of, '--since=5m']
-  if (reason === 'Starting' && isOfInit(text) && of.length > 0) return ['logs', name, ...of]
+  const isBegun = isOfInit(text) || / probe failed\b/.test(text)
+  if (reason === 'Starting' && isBegun && of.length > 0) return ['logs', name, ...of]
   return ends.has(reason) && of.length > 0 ? ['logs', name, ...of] : ['describe', 'pod', name]
 }
 
@@ -89,7 +91,7 @@ function withoutKeyOf(text: string): readonly string[] | undefined {
 }
 
 /** Kubernetes' own finalizers of claims are for Pods, which a description names. */
-const protections = /^waits for finalizers: kubernetes\.io\/pvc?-protection$/
+const protections = /^waits for finalizers: kubernetes\.io\/pvc?-protection(?:;|$)/
 
 /** Which controllers have written the object: one of them has set what it does not take away. */
 function ofDeletion(kind: string, name: string, text: string): readonly string[] {

@@ -6,6 +6,8 @@ import { type Finding, finding, found, minute, ranks } from './finding.ts'
 
 /** A new node gets its network, and its kubelet its leave. ms */
 const newMs = 5 * minute
+/** A kubelet with an external cloud provider sets this taint; its cloud-controller-manager takes it away. */
+const uninitialized = 'node.cloudprovider.kubernetes.io/uninitialized'
 const pressures: ReadonlySet<string> = new Set(['MemoryPressure', 'DiskPressure', 'PIDPressure'])
 
 /** Conditions of node-problem-detector and its like that are bad where they are True. Of another type True may be good. */
@@ -62,8 +64,13 @@ export function node(object: KubernetesObject, { now }: Around): Finding | undef
     const text = `node ${name}: ${apart.message || apart.reason}`
     return found(object, now, { ...base, reason: apart.type, text, since: apart.since, grace: newMs, from })
   }
+  const taintOf = (key: string) => listAt(object, 'spec.taints').find((one) => one.key === key)
+  if (taintOf(uninitialized)) {
+    const text = `node ${name} takes no Pods: its cloud provider has not initialized it (taint ${uninitialized})`
+    return found(object, now, { ...base, reason: 'Uninitialized', text, since: from, grace: newMs, from })
+  }
   if (at(object, 'spec.unschedulable') !== true) return undefined
-  const taint = listAt(object, 'spec.taints').find((one) => one.key === 'node.kubernetes.io/unschedulable')
+  const taint = taintOf('node.kubernetes.io/unschedulable')
   const since = timeOf(textAt(taint, 'timeAdded'), now)
   return finding('Suspended', { ...base, reason: 'Cordoned', text: `node ${name} takes no new Pods`, since })
 }

@@ -40,6 +40,16 @@ export function refusedByCondition(object: KubernetesObject, around: Around, mis
   return refused(object, around, { message: condition.message, since: condition.since, missing, rank })
 }
 
+/** Finds a Deployment that may not make its next ReplicaSet: there is none below it that says so. */
+export function setRefused(object: KubernetesObject, around: Around, missing: number): Finding | undefined {
+  const condition = conditionsAt(object, around.now).find(
+    ({ type, status, reason }) => type === 'Progressing' && status === 'False' && reason === 'ReplicaSetCreateError',
+  )
+  if (!condition) return undefined
+  const { message, since } = condition
+  return refused(object, around, { message, since, missing: Math.max(missing, 1), rank: ranks.other })
+}
+
 /** Of what says it in events alone: StatefulSets, DaemonSets, Jobs. */
 export function refusedByEvents(object: KubernetesObject, around: Around, missing: number): Finding | undefined {
   if (missing <= 0) return undefined
@@ -88,7 +98,8 @@ export function deletionRefused(
   })
 }
 
-const webhookOf = (message: string) => /webhook "([^"]{1,253})"/.exec(searched(message))?.[1] ?? ''
+/** Returns the webhook that could not be called; '': the message names none. */
+export const webhookOf = (message: string) => /webhook "([^"]{1,253})"/.exec(searched(message))?.[1] ?? ''
 
 /** A Pod, or a Job of a CronJob, that was made since then is newer evidence. */
 function hasMadeSince(object: KubernetesObject, around: Around, time: number): boolean {
@@ -125,11 +136,12 @@ function refused(object: KubernetesObject, around: Around, { message, missing, .
 const before = [
   /^create (?:Pod|Claim) \S{1,253}(?: for Pod \S{1,253})? in StatefulSet \S{1,253} failed error: /i,
   /^failed to create PVC \S{1,253}: /,
+  /^Failed to create new replica set "[^"]{1,253}": /,
   /^Error (?:creating(?: job)?|deleting): /,
   /^Delete Pod \S{1,253} in StatefulSet \S{1,253} failed error: /i,
   /^Internal error occurred: /,
   // that Pod was never there, and the next one has another name
-  /^(?:pods|jobs\.batch|persistentvolumeclaims) "[^"]{1,253}" is forbidden: /,
+  /^(?:pods|jobs\.batch|persistentvolumeclaims|replicasets\.apps) "[^"]{1,253}" is forbidden: /,
 ]
 /** What stands between a webhook's name and why it was not asked. */
 const calling =

@@ -23,6 +23,8 @@ const newMs = minute
 export const balancerMs = 2 * minute
 /** Slices come a moment after the Service has other ports. ms */
 const portsMs = minute
+/** A busy controller makes the slices of a Service so long after it. ms */
+const slicesMs = minute
 /** ports that are searched; slices list them in the order of the Service */
 const maxPorts = 64
 /** characters of a port's name, as the API server has it */
@@ -131,6 +133,12 @@ const makers = ['apps/Deployment', 'apps/StatefulSet']
 function byPods(object: KubernetesObject, around: Around, pods: readonly KubernetesObject[], needs: Need[]): Finding {
   const worst = worstOf(pods.flatMap((pod) => around.findingsOf(pod)[0] ?? []).toSorted(byNeeds))
   const isBad = worst !== undefined && severityOf(worst.word) >= severityOf('Degraded')
+  if (around.slicesOf(object).length === 0 && pods.every((pod) => around.wordOf(pod) === 'Healthy')) {
+    const isOne = pods.length === 1
+    const text = `${isOne ? 'its Pod is' : `its ${pods.length} Pods are`} ready, and no EndpointSlice lists ${isOne ? 'it' : 'them'}`
+    const base = { reason: 'NoReadyEndpoints', rank: ranks.other, needs }
+    return found(object, around.now, { ...base, text, grace: slicesMs, from: around.now })
+  }
   return found(object, around.now, {
     reason: 'NoReadyEndpoints',
     text: bounded(`none of ${pods.length === 1 ? 'one Pod' : `${pods.length} Pods`} is ready`),
@@ -157,7 +165,10 @@ function isAtZero(workload: KubernetesObject): boolean {
 }
 
 /** A controller's word for a balancer that it cannot make. */
-export const isUnbalanced = (reason: string) => /^(?:SyncLoadBalancerFailed|Failed(?:Build|Deploy)Model)$/.test(reason)
+export const isUnbalanced = (reason: string) =>
+  /^(?:SyncLoadBalancerFailed|UnAvailableLoadBalancer|AllocationFailed|Failed(?:Build|Deploy)Model|Translate|Sync)$/.test(
+    reason,
+  )
 
 /** Of a Service that waits for its address. */
 function unbalanced(object: KubernetesObject, around: Around): Finding | undefined {

@@ -1,4 +1,5 @@
-import { namespaceOf } from '../../../../kubernetes/object.ts'
+import { field, namespaceOf, textAt } from '../../../../kubernetes/object.ts'
+import { type Around, isMissing } from '../around.ts'
 import { newest } from '../evidence.ts'
 import { type Finding, found, minute, ranks, second } from '../finding.ts'
 import { type Container, fromOf, type PodContext, waitingOf } from './container.ts'
@@ -14,7 +15,10 @@ const creatingReasons: ReadonlySet<string> = new Set([
 /** A volume or a network may come. ms */
 const creatingMs = 2 * minute
 /** What a volume is made of is not there, as where a container's environment is. */
-const isMissing = /\b(?:secret|configmap) "[^"]{1,253}" not found/
+const isAbsent = /\b(?:secret|configmap) "[^"]{1,253}" not found/
+/** The kubelet has waited in vain for volumes: why is in its other events. */
+const isVague =
+  /^Unable to attach or mount volumes: .*(?:timed out waiting for the condition|context deadline exceeded)$/
 /** Images are pulled without a word. ms */
 const noEventMs = 10 * minute
 
@@ -27,7 +31,8 @@ export const isOfCreation = (reason: string) => isCreating(reason) || creatingRe
 export function creatingOf(context: PodContext, container: Container | undefined): Finding {
   const { pod, now, since, evidence } = context
   const from = container ? fromOf(context, container) : since
-  const event = newest(evidence.filter(({ reason }) => creatingReasons.has(reason)))
+  const events = evidence.filter(({ reason }) => creatingReasons.has(reason))
+  const event = newest(events.filter(({ message }) => !isVague.test(message))) ?? newest(events)
   if (event) {
     const needs = [['Event', namespaceOf(pod)]] as const
     return found(pod, now, {
@@ -36,7 +41,7 @@ export function creatingOf(context: PodContext, container: Container | undefined
       rank: ranks.pod,
       since: since ?? event.first,
       last: event.last,
-      grace: isMissing.test(event.message) ? refusedMs : creatingMs,
+      grace: isAbsent.test(event.message) ? refusedMs : creatingMs,
       from: from ?? event.first,
       needs,
     })
@@ -45,6 +50,27 @@ export function creatingOf(context: PodContext, container: Container | undefined
   const text = waiting?.message || (container ? 'containers are being made' : 'the kubelet has not begun')
   const reason = waiting?.reason || 'ContainerCreating'
   return found(pod, now, { reason, text, rank: ranks.pod, since, grace: noEventMs, from })
+}
+
+/** A node comes before its Pods. ms */
+const nodeMs = 10 * second
+
+/** Finds a Pod that names a node which does not exist: no kubelet has begun it, and Pods of such nodes are deleted each minute. */
+export function withoutNode({ pod, now, since }: PodContext, around: Around): Finding | undefined {
+  const name = textAt(pod, 'spec.nodeName')
+  const hasBegun = field(pod.status, 'startTime') !== undefined || field(pod.status, 'containerStatuses') !== undefined
+  if (hasBegun || !isMissing(around, 'Node', '', name)) return undefined
+  // Pods may be known before nodes are
+  if (around.taints(namespaceOf(pod), []) === undefined) return undefined
+  return found(pod, now, {
+    reason: 'NodeMissing',
+    text: `node ${name} does not exist`,
+    rank: ranks.pod,
+    since,
+    grace: nodeMs,
+    from: since,
+    needs: [['Node', '']],
+  })
 }
 
 /** What the Pod asks for does not exist, or the runtime refuses. ms */

@@ -2,11 +2,20 @@ import { conditionAt, conditionStatus } from '../../../../kubernetes/conditions.
 import { field, type KubernetesObject, textField } from '../../../../kubernetes/object.ts'
 import { createdOf, timeOf } from '../../../../kubernetes/time.ts'
 import type { Around } from '../around.ts'
-import { type Finding, found, ranks, worstOf } from '../finding.ts'
-import { type Container, containersOf, endedLife, type PodContext, runningSince, waitingOf } from './container.ts'
+import { type Finding, found, minute, ranks, worstOf } from '../finding.ts'
+import {
+  type Container,
+  containersOf,
+  endedLife,
+  endOf,
+  type PodContext,
+  restarts,
+  runningSince,
+  waitingOf,
+} from './container.ts'
 import { crashOf } from './crashes.ts'
-import { creatingOf, isCreating, waitsOf } from './creating.ts'
-import { failedPod } from './failed.ts'
+import { creatingOf, isCreating, waitsOf, withoutNode } from './creating.ts'
+import { failedPod, reasonOfEnd } from './failed.ts'
 import { imageOf } from './images.ts'
 import { unreadyOf, unreadyPod } from './readiness.ts'
 import { resizeOf } from './resizing.ts'
@@ -23,7 +32,9 @@ export function podFinding(pod: KubernetesObject, around: Around): Finding | und
   if (unscheduled) return unscheduled
   const containers = containersOf(pod)
   const context = contextOf(pod, around)
-  if (containers.length === 0) return context.ready === 'True' ? undefined : creatingOf(context, undefined)
+  if (containers.length === 0) {
+    return context.ready === 'True' ? undefined : (withoutNode(context, around) ?? creatingOf(context, undefined))
+  }
   const beside = runsOn(context, containers)
   if (beside) return beside
   const isInitializing = containers.some(isOnItsWay)
@@ -31,27 +42,34 @@ export function podFinding(pod: KubernetesObject, around: Around): Finding | und
   return worstOf(found) ?? unreadyPod(context) ?? resizeOf(pod, now)
 }
 
-/** A container of a Pod that is to end has ended well, and another one runs on. */
+/** A sidecar of the old kind has so long to see that it is alone. ms */
+const aloneMs = 2 * minute
+
+/** A container of a Pod that is to end has ended for good, and another one runs on. */
 function runsOn(context: PodContext, containers: readonly Container[]): Finding | undefined {
   const { pod, now } = context
   if (textField(pod.spec, 'restartPolicy') === 'Always' || textField(pod.spec, 'restartPolicy') === '') return undefined
   const main = containers.filter(({ place }) => place === 'main')
   const ended = main.flatMap((container) => {
     const life = endedLife(container, 'state', now)
-    return life?.exitCode === 0 ? [{ name: container.name, finished: life.finished }] : []
+    return life && !restarts(pod, container, life) ? [{ container, life }] : []
   })
   const running = main.filter((one) => runningSince(one, now) !== undefined)
-  const [first] = ended
+  const failed = ended.find(({ life }) => life.exitCode !== 0)
+  const first = failed ?? ended[0]
   if (!first || running.length === 0 || ended.length + running.length < main.length) return undefined
+  const { life, container } = first
   const names = running.map(({ name }) => name).join(', ')
-  const text = `container ${first.name} has ended (exit code 0), ${names} runs on: the Pod does not end`
+  const how = failed ? endOf(life, container) : 'exit code 0'
+  const text = `container ${container.name} has ended (${how}), ${names} runs on: the Pod does not end`
   return found(pod, now, {
-    reason: 'RunsOn',
+    reason: failed ? reasonOfEnd(life) : 'RunsOn',
     text,
     rank: ranks.container,
-    since: first.finished,
-    grace: undefined,
-    about: first.name,
+    since: life.finished,
+    // it fails whatever the others do, and is not tried again before they end
+    grace: failed ? aloneMs : undefined,
+    about: container.name,
   })
 }
 

@@ -8,7 +8,7 @@ import {
   textField,
 } from '../../../../kubernetes/object.ts'
 import { type Evidence, newest } from '../evidence.ts'
-import { type Finding, found, minute, ranks, second } from '../finding.ts'
+import { type Finding, found, minute, type Need, ranks, second } from '../finding.ts'
 import { type Container, fromOf, type PodContext, runningSince } from './container.ts'
 
 /** A start may take so long. ms */
@@ -18,10 +18,24 @@ const lostMs = 2 * minute
 /** Ready that came or went so soon after the start is of the start. ms */
 const ofStartMs = 5 * second
 
-const unready = 'Readiness probe failed'
+/** How events of probes begin: of those that were asked, and of those that could not be. */
+const answered = /^(?:Readiness|Startup) probe failed[: ]*/
+const unasked = /^(?:Readiness|Startup) probe errored(?: and resulted in \w{1,16} state)?[: ]*/
+/** The container came or went: that is no failure of the probe. */
+const isPassing = /^$|\bcontext cancell?ed\b|container is stopping|container (?:is )?not (?:found|running|created)/i
+
+/** Returns what a probe of the container answered last, or why it cannot be asked. */
+function newestOf({ evidence }: PodContext, container: Container, probe: string): Evidence | undefined {
+  const of = evidence.filter(
+    ({ reason, message, container: name }) =>
+      reason === 'Unhealthy' && message.startsWith(probe) && (!name || name === container.name),
+  )
+  const isLasting = ({ message }: Evidence) => unasked.test(message) && !isPassing.test(message.replace(unasked, ''))
+  return newest(of.filter(({ message }) => answered.test(message))) ?? newest(of.filter(isLasting))
+}
 
 /** The reason says so already. */
-const messageOf = ({ message }: Evidence) => message.slice(unready.length).replace(/^[: ]+/, '') || message
+const messageOf = ({ message }: Evidence) => message.replace(answered, '').replace(unasked, '') || message
 
 /** Of a container that runs and is not ready. */
 export function unreadyOf(context: PodContext, container: Container): Finding | undefined {
@@ -31,18 +45,27 @@ export function unreadyOf(context: PodContext, container: Container): Finding | 
   const base = { rank: ranks.container, since, about: container.name }
   const hasProbe = field(container.spec, 'readinessProbe')
   if (field(container.status, 'started') === false || !hasProbe) {
-    const text =
+    const failed =
+      field(container.status, 'started') === false ? newestOf(context, container, 'Startup probe ') : undefined
+    const begun =
       container.place === 'init'
         ? notEnded(container.name)
         : `container ${container.name} has started, and is not ready yet`
-    return found(pod, now, { ...base, reason: 'Starting', text, grace: undefined })
+    const text = failed ? `${begun}: ${failed.message}` : begun
+    const needs: readonly Need[] = failed ? [['Event', namespaceOf(pod)]] : []
+    // the kubelet ends no container by that: it goes on for ever
+    const isUnasked = failed !== undefined && unasked.test(failed.message)
+    return found(pod, now, {
+      ...base,
+      reason: isUnasked ? 'StartupProbeFailed' : 'Starting',
+      text,
+      last: failed?.last,
+      grace: isUnasked ? startMs : undefined,
+      from: fromOf(context, container),
+      needs,
+    })
   }
-  const event = newest(
-    context.evidence.filter(
-      ({ reason, message, container: name }) =>
-        reason === 'Unhealthy' && message.startsWith(unready) && (!name || name === container.name),
-    ),
-  )
+  const event = newestOf(context, container, 'Readiness probe ')
   const wasReady = ready === 'False' && readySince !== undefined && started > 0 && readySince > started + ofStartMs
   return found(pod, now, {
     ...base,

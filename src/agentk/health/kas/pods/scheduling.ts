@@ -12,7 +12,7 @@ import { type Around, isMissing } from '../around.ts'
 import { boundMs, chosenNodeOf } from '../claims.ts'
 import { newest } from '../evidence.ts'
 import { type Finding, found, minute, type Need, ranks } from '../finding.ts'
-import { claimNamesOf } from '../read.ts'
+import { claimNamesOf, type LabelTable } from '../read.ts'
 import { listed, withNodes } from './taints.ts'
 
 /** A node may come. ms */
@@ -44,45 +44,68 @@ export function unscheduledPod(pod: KubernetesObject, around: Around): Finding |
   })
 }
 
-const affinity = "PersistentVolume's node affinity"
+/** In Kubernetes up to 1.34, and from then on. */
+const affinity = /volume node affinity conflict|PersistentVolume's node affinity/
 
-/** A volume of the Pod that is on a node which is not there. */
+/** A volume of the Pod that is for nodes which are not there. */
 function withVolumes(
   pod: KubernetesObject,
   unplaced: { readonly text: string; readonly needs: readonly Need[] },
   around: Around,
 ): { readonly text: string; readonly needs: readonly Need[] } {
-  if (!unplaced.text.includes(affinity)) return unplaced
+  if (!affinity.test(unplaced.text)) return unplaced
   const namespace = namespaceOf(pod)
   for (const claim of claimNamesOf(pod)) {
     const name = textAt(around.find('PersistentVolumeClaim', namespace, claim), 'spec.volumeName')
-    const nodes = nodesOf(around.find('PersistentVolume', '', name))
-    if (nodes.length === 0 || !nodes.every((node) => isMissing(around, 'Node', '', node))) continue
+    const volume = around.find('PersistentVolume', '', name)
+    const where = missingPlaceOf(volume, namespace, around)
+    if (where === undefined) continue
     const needs: readonly Need[] = [
       ['PersistentVolumeClaim', namespace],
       ['PersistentVolume', ''],
       ['Node', ''],
     ]
-    const isOne = nodes.length === 1
-    const text = `${unplaced.text}; volume ${name} is on ${isOne ? 'node ' : 'nodes '}${listed(nodes)}, which ${isOne ? 'is' : 'are'} not there`
-    return { text, needs: [...unplaced.needs.filter(([kind]) => kind !== 'Node'), ...needs] }
+    return {
+      text: `${unplaced.text}; volume ${name} is ${where}`,
+      needs: [...unplaced.needs.filter(([kind]) => kind !== 'Node'), ...needs],
+    }
   }
   return unplaced
 }
 
-/** Nodes that a local volume is bound to, by name. */
-function nodesOf(volume: KubernetesObject | undefined): readonly string[] {
+/** labels of nodes that are read for one volume */
+const maxPlaces = 16
+
+/** @returns where a volume is, if there is no such node; undefined: there is one, or nobody knows */
+function missingPlaceOf(volume: KubernetesObject | undefined, namespace: string, around: Around): string | undefined {
+  const nodes = placesOf(volume).filter(([key]) => key === 'kubernetes.io/hostname')
+  if (nodes.length > 0 && nodes.every(([, name]) => isMissing(around, 'Node', '', name))) {
+    const isOne = nodes.length === 1
+    return `on ${isOne ? 'node' : 'nodes'} ${listed(nodes.map(([, name]) => name))}, which ${isOne ? 'is' : 'are'} not there`
+  }
+  if (nodes.length > 0 || !around.isLive('Node', '')) return undefined
+  const places = placesOf(volume).slice(0, maxPlaces)
+  const isThere = places.some((place) => around.taints(namespace, [place]) !== undefined)
+  if (places.length === 0 || isThere) return undefined
+  return `for nodes with ${listed(places.map(([key, value]) => `${key}=${value}`))}, and there is none`
+}
+
+/** Labels of the nodes that a volume can be used on: any of them will do. */
+function placesOf(volume: KubernetesObject | undefined): LabelTable {
   const terms = listAt(volume, 'spec.nodeAffinity.required.nodeSelectorTerms')
   return terms.flatMap((term) =>
     listField(term, 'matchExpressions')
-      .filter((one) => textField(one, 'key') === 'kubernetes.io/hostname' && textField(one, 'operator') === 'In')
-      .flatMap(({ values }) => (Array.isArray(values) ? values.filter((one) => typeof one === 'string') : [])),
+      .filter((one) => textField(one, 'operator') === 'In')
+      .flatMap(({ key, values }): LabelTable => {
+        if (typeof key !== 'string' || !Array.isArray(values)) return []
+        return values.filter((one) => typeof one === 'string').map((value) => [key, value] as const)
+      }),
   )
 }
 
 /** The scheduler adds this where it can end nobody in the Pod's favour. */
 const unhelpful =
-  /\.? ?(?:no new claims to deallocate, ?)?preemption: \d{1,6}\/\d{1,6} nodes are available: (?:\d{1,6} (?:Preemption is not helpful for scheduling|No preemption victims found for incoming pod)[,.]? ?){1,4}$/
+  /\.? ?(?:(?:no new claims to deallocate|still not schedulable), ?)?preemption: (?:\d{1,6}\/\d{1,6} nodes are available: (?:\d{1,6} (?:Preemption is not helpful for scheduling|No preemption victims found for incoming pod)[,.]? ?){1,4}|not eligible due to [\w =]{1,80}\.?)$/
 
 /** The scheduler says nothing of it: neither where it has no node yet nor while its volumes are made for a node. */
 function unconsideredPod(pod: KubernetesObject, around: Around): Finding {

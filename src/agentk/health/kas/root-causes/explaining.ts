@@ -10,12 +10,14 @@ import {
 } from '../../../../kubernetes/object.ts'
 import type { Around } from '../around.ts'
 import { metricGroupsOf } from '../autoscalers.ts'
+import { stillActive } from '../cron-jobs.ts'
 import { conversionService, definedKind, definitionKind } from '../definitions.ts'
 import { type Finding, ranks, severityOf } from '../finding.ts'
 import { backendNotReady, backendsOf } from '../ingresses.ts'
 import { isNotReady } from '../nodes.ts'
 import { isOfCreation } from '../pods/creating.ts'
 import { claimNamesOf, isEnding } from '../read.ts'
+import { webhookOf } from '../refused.ts'
 import { isWithoutEndpoints, selectorOf } from '../services.ts'
 import { isAskedForDeletion as isAsked, webhookKinds } from '../webhooks.ts'
 
@@ -28,6 +30,8 @@ export interface Surroundings extends Around {
   webhooksOf(): readonly KubernetesObject[]
   /** of a custom kind, those that are being deleted */
   definedOf(kind: string): readonly KubernetesObject[]
+  /** nodes of which anything was found */
+  unwellNodes(): readonly KubernetesObject[]
   /** what is being deleted in a namespace */
   deletedIn(namespace: string): readonly KubernetesObject[]
 }
@@ -72,6 +76,8 @@ export function explanationOf(
   switch (kind) {
     case 'Pod':
       return ofPod(object, finding, around)
+    case 'batch/CronJob':
+      return reason === stillActive ? ofActiveRun(object, around) : none
     case 'autoscaling/HorizontalPodAutoscaler':
       return byAny(metricGroupsOf(object, reason).flatMap((group) => around.apiServicesOf(group)))
     case apiServiceKind:
@@ -109,7 +115,28 @@ function ofPod(pod: KubernetesObject, { reason, text }: Finding, around: Surroun
   // a claim that waits for its Pod's node is no reason for there being none
   const isByClaims = text.includes('unbound immediate PersistentVolumeClaims')
   const explains = (one: Finding) => isFailing(one) && (isByClaims || one.reason !== 'NotBound')
-  return { objects: claimsOf(pod, around), explains, isTheirs: false }
+  const nodes = isForNodes(text) ? around.unwellNodes() : []
+  return { objects: [...claimsOf(pod, around), ...nodes], explains, isTheirs: false }
+}
+
+/** Taints that controllers set on nodes that are not well. */
+const ofUnwell =
+  /\bnode\.(?:kubernetes\.io\/(?:unreachable|not-ready|(?:memory|disk|pid)-pressure|network-unavailable)|cloudprovider\.kubernetes\.io\/uninitialized)\b/
+const ofControlPlane = /\{node-role\.kubernetes\.io\//
+
+/** Whether the scheduler finds no node because those that there are, but for control planes, are not well. */
+function isForNodes(text: string): boolean {
+  const reasons = text.split(/[:,] (?=\d{1,6} )/).slice(1)
+  return (
+    reasons.some((one) => ofUnwell.test(one)) && reasons.every((one) => ofUnwell.test(one) || ofControlPlane.test(one))
+  )
+}
+
+/** Starts are skipped while it is active: by itself it may be as it should be. */
+function ofActiveRun(cronJob: KubernetesObject, around: Surroundings): Explanation {
+  const names = new Set(listAt(cronJob, 'status.active').map((one) => textField(one, 'name')))
+  const runs = around.childrenOf(cronJob).filter((one) => names.has(nameOf(one)))
+  return { objects: runs, explains: () => false, isTheirs: false, isNamed: true }
 }
 
 /** Not well, and not for want of its Pod's node. */
@@ -172,6 +199,7 @@ function ofNamespace(namespace: KubernetesObject, { reason, text }: Finding, aro
     const names = new Set(named.map(([, group, version]) => `${version}.${group}`))
     return byAny(present([...names].map((name) => around.find(apiServiceKind, '', name))))
   }
+  if (reason === 'ContentDeletionFailed') return { ...byAny(around.webhooksNamed(webhookOf(text))), isNamed: true }
   if (reason !== 'SomeFinalizersRemain') return none
   return { objects: around.deletedIn(nameOf(namespace)), explains: isBlocked, isTheirs: false }
 }

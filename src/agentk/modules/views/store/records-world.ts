@@ -59,6 +59,7 @@ export class RecordsWorld implements World {
   readonly #objects = new Map<string, KubernetesObject>()
   /** by namespace */
   #places: ReadonlyMap<string, readonly { readonly kind: ObjectRecord['kind'] }[]> | undefined
+  #nodes: readonly KubernetesObject[] | undefined
   #read = 0
 
   constructor(components: RecordsWorldComponents) {
@@ -79,6 +80,7 @@ export class RecordsWorld implements World {
   forget(): void {
     this.#objects.clear()
     this.#places = undefined
+    this.#nodes = undefined
   }
 
   eventsOf(_object: KubernetesObject): readonly Evidence[] {
@@ -127,6 +129,12 @@ export class RecordsWorld implements World {
 
   webhooksOf(): readonly KubernetesObject[] {
     return webhookKinds.flatMap((kind) => this.first(this.records.inNamespace(kind, ''), () => true))
+  }
+
+  unwellNodes(): readonly KubernetesObject[] {
+    const isJudged = ({ uid }: ObjectRecord) => this.records.judged(uid) !== undefined
+    this.#nodes ??= this.first(this.records.inNamespace(nodeKey, ''), isJudged)
+    return this.#nodes
   }
 
   podsOf(namespace: string, selector: LabelTable): readonly KubernetesObject[] {

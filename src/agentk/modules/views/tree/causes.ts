@@ -127,6 +127,11 @@ class VisibleWorld extends RecordsWorld {
     return super.webhooksNamed(name)
   }
 
+  override unwellNodes(): readonly KubernetesObject[] {
+    this.#onRead('')
+    return super.unwellNodes()
+  }
+
   override deletedIn(namespace: string): readonly KubernetesObject[] {
     this.#onRead(namespace)
     return super.deletedIn(namespace)

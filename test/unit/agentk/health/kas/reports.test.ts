@@ -1,4 +1,4 @@
-import t, { type Test } from 'tap'
+import t from 'tap'
 import type { KubernetesObject } from '../../../../../src/kubernetes/object.ts'
 import {
   ago,
@@ -7,6 +7,7 @@ import {
   ended,
   event,
   judge,
+  judgeAll,
   object,
   ownedBy,
   pod,
@@ -19,24 +20,6 @@ import {
 /** What users of other tools reported, each with its relatives. */
 
 type Objects = readonly KubernetesObject[]
-
-/** verdict and reason, and what its text says. @param events - of the first object */
-type Case = readonly [
-  what: string,
-  objects: Objects,
-  expected: string,
-  text: RegExp,
-  events?: Objects,
-  without?: readonly string[],
-]
-
-function judgeAll(t: Test, cases: readonly Case[]): void {
-  for (const [what, objects, expected, text, events = [], without = []] of cases) {
-    const judged = judge(objects, { events, without })
-    t.equal(summary(judged), expected, what)
-    t.match(judged.cause?.text ?? '', text, what)
-  }
-}
 
 const claim = (spec: object, status: object = { phase: 'Pending' }) =>
   object('PersistentVolumeClaim', 'c', { spec, status }, { creationTimestamp: ago(900) })

@@ -159,6 +159,24 @@ export function judgeTables(t: Pick<typeof tap, 'test'>, tables: Readonly<Record
   }
 }
 
+/** verdict and reason, and what its text says. `events`: of any of the objects */
+export type Report = readonly [
+  what: string,
+  objects: readonly KubernetesObject[],
+  expected: string,
+  text: RegExp,
+  events?: readonly KubernetesObject[],
+  without?: readonly string[],
+]
+
+export function judgeAll(t: Pick<typeof tap, 'equal' | 'match'>, reports: readonly Report[]): void {
+  for (const [what, objects, expected, text, events = [], without = []] of reports) {
+    const judged = judge(objects, { events, without })
+    t.equal(summary(judged), expected, what)
+    t.match(judged.cause?.text ?? '', text, what)
+  }
+}
+
 /** Seconds since which the first of some objects is not well. */
 export function sinceOf(objects: readonly KubernetesObject[]): number | 'unknown' {
   const time = judge(objects).cause?.since
