@@ -1,3 +1,4 @@
+import { conditionAt } from '../../../kubernetes/conditions.ts'
 import { at, type KubernetesObject, listAt, nameOf, namespaceOf, uidOf } from '../../../kubernetes/object.ts'
 import { createdOf } from '../../../kubernetes/time.ts'
 import type { Around } from './around.ts'
@@ -9,10 +10,15 @@ const kind = 'policy/PodDisruptionBudget'
 const newMs = minute
 const makers = ['apps/Deployment', 'apps/StatefulSet', 'apps/DaemonSet', 'apps/ReplicaSet', 'batch/Job'] as const
 
-/** Judges a PodDisruptionBudget that protects nothing, or shares a Pod with another one, so that the Pod can never be evicted. */
+/** Judges a PodDisruptionBudget that cannot be computed, protects nothing, or shares a Pod with another one, so that the Pod can never be evicted. */
 export function budget(object: KubernetesObject, around: Around): Finding | undefined {
   const { now } = around
   const namespace = namespaceOf(object)
+  const failed = conditionAt(object, 'DisruptionAllowed', now)
+  if (failed?.status === 'False' && failed.reason === 'SyncFailed') {
+    const { reason, message, since } = failed
+    return found(object, now, { reason, text: message, rank: ranks.other, since, grace: newMs })
+  }
   const selector = selectorOf(object)
   if (selector.length === 0 || !around.isLive('Pod', namespace)) return undefined
   const pods = around.podsOf(namespace, selector)

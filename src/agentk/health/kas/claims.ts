@@ -49,7 +49,7 @@ export function claim(object: KubernetesObject, around: Around): Finding | undef
     return found(object, now, { ...base, reason, text: message, last, grace: provisioningMs, from: first, needs })
   }
   const storageClass = around.find(classKind, '', className)
-  return unbound(object, around, textAt(storageClass, 'volumeBindingMode') === 'WaitForFirstConsumer')
+  return unbound(object, around, textAt(storageClass, 'volumeBindingMode'))
 }
 
 /** The volume that it names is not there, or is of another claim. */
@@ -63,9 +63,13 @@ function takenVolume(object: KubernetesObject, name: string, around: Around): Fi
   }
   const volume = around.find(volumeKind, '', name)
   const uid = textAt(volume, 'spec.claimRef.uid')
-  if (!volume || uid === '' || uid === uidOf(object)) return undefined
-  const place = `${textAt(volume, 'spec.claimRef.namespace')}/${textAt(volume, 'spec.claimRef.name')}`
-  const other = place === `${namespaceOf(object)}/${nameOf(object)}` ? `an earlier claim ${place}` : `claim ${place}`
+  if (!volume || uid === uidOf(object)) return undefined
+  const claimed = textAt(volume, 'spec.claimRef.name')
+  const place = `${textAt(volume, 'spec.claimRef.namespace')}/${claimed}`
+  const isOwn = place === `${namespaceOf(object)}/${nameOf(object)}`
+  // without a uid it is reserved, for a claim of that name
+  if (claimed === '' || (uid === '' && isOwn)) return undefined
+  const other = isOwn ? `an earlier claim ${place}` : `claim ${place}`
   const text = `volume "${name}" already bound to a different claim: it is ${textAt(volume, 'status.phase')}, of ${other}`
   return found(object, now, { ...base, reason: 'FailedBinding', text, grace: provisioningMs })
 }
@@ -76,9 +80,11 @@ const annotationOf = (claim: KubernetesObject, name: string) =>
 /** The node that the scheduler has chosen for its Pod; '': none yet. */
 export const chosenNodeOf = (claim: KubernetesObject) => annotationOf(claim, 'selected-node')
 
-/** @param waits - its class binds it once a Pod needs it */
-function unbound(object: KubernetesObject, around: Around, waits: boolean): Finding {
+/** @param mode - when its class binds it; '': nobody knows */
+function unbound(object: KubernetesObject, around: Around, mode: string): Finding {
   const { now } = around
+  const waits = mode === 'WaitForFirstConsumer'
+  const isImmediate = mode === 'Immediate'
   const needs = [['Pod', namespaceOf(object)], ...(waits ? ([[classKind, '']] as const) : [])] as const
   const base = { rank: ranks.pod, since: createdOf(object, now) }
   const areLive = around.isLive('Pod', namespaceOf(object))
@@ -91,7 +97,12 @@ function unbound(object: KubernetesObject, around: Around, waits: boolean): Find
   const provisioner = annotationOf(object, 'storage-provisioner')
   const waited = volume ? `volume ${volume}` : provisioner && `provisioner ${provisioner}`
   const text = waited ? `waits for ${waited}` : 'no volume is bound'
-  if (users.length === 0) return found(object, now, { ...base, reason: 'NotBound', text, grace: undefined })
+  // a provisioner that waits for no Pod makes the volume at once
+  const isBegun = provisioner !== '' && isImmediate
+  if (users.length === 0) {
+    const all = isBegun ? { grace: boundMs, needs: [[classKind, '']] as const } : { grace: undefined }
+    return found(object, now, { ...base, reason: 'NotBound', text, ...all })
+  }
   // the scheduler chooses a node first: that it finds none is the Pod's own finding
   const isChosen = chosenNodeOf(object) !== ''
   const placed =

@@ -4,15 +4,18 @@ import {
   isBeingDeleted,
   type KubernetesObject,
   kindOf,
+  nameOf,
   namespaceOf,
   numberAt,
   textAt,
 } from '../../../kubernetes/object.ts'
-import { exactTimeOf } from '../../../kubernetes/time.ts'
+import { exactTimeOf, timeOf } from '../../../kubernetes/time.ts'
 import type { Around } from './around.ts'
 import { newest } from './evidence.ts'
-import { type Finding, found, minute, ranks, second } from './finding.ts'
+import { type Finding, type Found, found, minute, ranks, second } from './finding.ts'
 import { lostWithNode } from './pods/readiness.ts'
+import { firstByName, hasEnded } from './read.ts'
+import { notReconciled } from './unreconciled.ts'
 
 /** Finalizers have so long. ms */
 const finalizersMs = 5 * minute
@@ -21,7 +24,7 @@ const pastEndMs = 60 * second
 /** finalizers that are named */
 const maxNamed = 10
 
-/** Of what is being deleted. Its metadata alone is read; of Pods, too, whether their node is lost. */
+/** Of what is being deleted. Of most kinds its metadata alone is read. */
 export function deletionOf(object: KubernetesObject, around: Around): Finding | undefined {
   const { now } = around
   if (!isBeingDeleted(object)) return undefined
@@ -54,10 +57,26 @@ export function deletionOf(object: KubernetesObject, around: Around): Finding | 
     if (isPastEnd) return found(object, now, { reason: 'TerminatingStuck', text, rank, since, grace, from: end, needs })
     return found(object, now, { ...terminating, until: end })
   }
-  if (finalizers.length > 0) {
-    return found(object, now, { ...blocked, grace: finalizersMs })
+  if (finalizers.length === 0) return found(object, now, terminating)
+  const { text, needs = [] } = hindrance(object, around, since) ?? { text: '' }
+  return found(object, now, { ...blocked, text: `${blocked.text}${text}`, grace: finalizersMs, needs })
+}
+
+/** Why a finalizer stays, as far as others or its controller's events say it. @param since - when the deletion began */
+function hindrance(object: KubernetesObject, around: Around, since = 0): Pick<Found, 'text' | 'needs'> | undefined {
+  const namespace = namespaceOf(object)
+  const kind = kindOf(object)
+  if (kind === 'PersistentVolumeClaim' && finalizersOf(object).includes('kubernetes.io/pvc-protection')) {
+    const user = firstByName(around.usersOf(object).filter((pod) => !hasEnded(pod)))
+    return user && { text: `; Pod ${nameOf(user)} uses it`, needs: [['Pod', namespace]] }
   }
-  return found(object, now, terminating)
+  const claim = textAt(object, 'spec.claimRef.name')
+  if (kind === 'PersistentVolume' && claim !== '' && textAt(object, 'status.phase') === 'Bound') {
+    return { text: `; it is bound to claim ${textAt(object, 'spec.claimRef.namespace')}/${claim}`, needs: [] }
+  }
+  const event = newest(around.eventsOf(object).filter(({ last }) => last >= since))
+  // events of what is in no namespace are in this one
+  return event && { text: `; ${event.reason}: ${event.message}`, needs: [['Event', namespace || 'default']] }
 }
 
 export function finalizersOf(object: KubernetesObject): readonly string[] {
@@ -81,6 +100,7 @@ export const hindrances: readonly (readonly [type: string, grace: number | undef
 
 export function namespace(object: KubernetesObject, { now }: Around): Finding | undefined {
   if (!isBeingDeleted(object)) return undefined
+  const deleted = timeOf(textAt(object, 'metadata.deletionTimestamp'), now)
   const conditions = new Map(conditionsAt(object, now).map((one) => [one.type, one]))
   for (const [type, grace] of hindrances) {
     const condition = conditions.get(type)
@@ -88,5 +108,9 @@ export function namespace(object: KubernetesObject, { now }: Around): Finding | 
     const { reason, message, since } = condition
     return found(object, now, { reason: reason || type, text: message, rank: ranks.other, since, grace })
   }
-  return undefined
+  // it names finalizers of its own
+  if (conditions.size > 0 || finalizersOf(object).length > 0) return undefined
+  if (deleted === undefined || now < deleted + hindranceMs) return undefined
+  const text = 'no controller has begun to delete its content: does kube-controller-manager run?'
+  return found(object, now, { reason: notReconciled, text, rank: ranks.foundation, since: deleted, grace: 0 })
 }

@@ -15,7 +15,8 @@ import { job } from './jobs.ts'
 import { node } from './nodes.ts'
 import { podFinding } from './pods/pod.ts'
 import { service } from './services.ts'
-import { volume } from './volumes.ts'
+import { signingRequest } from './signing-requests.ts'
+import { attachment, volume } from './volumes.ts'
 import { webhookConfiguration, webhookKinds } from './webhooks.ts'
 import { daemonSet, deployment, replicaSet, statefulSet } from './workloads.ts'
 
@@ -34,6 +35,8 @@ const rules: ReadonlyMap<string, Rule> = new Map<string, Rule>([
   ['Node', node],
   ['PersistentVolumeClaim', claim],
   ['PersistentVolume', volume],
+  ['storage.k8s.io/VolumeAttachment', attachment],
+  ['certificates.k8s.io/CertificateSigningRequest', signingRequest],
   ['Service', service],
   ['policy/PodDisruptionBudget', budget],
   ['networking.k8s.io/Ingress', ingress],
@@ -47,6 +50,7 @@ const rules: ReadonlyMap<string, Rule> = new Map<string, Rule>([
 const deletionRules: ReadonlyMap<string, Rule> = new Map<string, Rule>([
   ['Namespace', namespace],
   [definitionKind, endingDefinition],
+  ['storage.k8s.io/VolumeAttachment', attachment],
 ])
 
 function ruleOf(kind: string): Rule | undefined {

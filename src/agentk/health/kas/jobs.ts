@@ -17,7 +17,7 @@ export function job(object: KubernetesObject, around: Around): Finding | undefin
     if (last) return last
     // the findings of its Pods are more exact
     const rank = reason.startsWith('Backoff') ? ranks.summary : ranks.other
-    const text = reason === 'DeadlineExceeded' ? `${message}${deadlineOf(object)}` : message
+    const text = `${message}${detailOf(object, reason)}`
     return found(object, now, { reason: reason || 'Failed', text, rank, since, grace: 0 })
   }
   if (isComplete(object, now)) return undefined
@@ -66,9 +66,12 @@ function lastEnd(object: KubernetesObject, around: Around): Finding | undefined 
 /** Manages the Jobs that name no other controller. */
 const ownController = 'kubernetes.io/job-controller'
 
-function deadlineOf(job: KubernetesObject): string {
-  const seconds = numberAt(job, 'spec.activeDeadlineSeconds')
-  return seconds === undefined ? '' : `: activeDeadlineSeconds is ${seconds}`
+/** Returns what its controller does not say with a reason. */
+function detailOf(job: KubernetesObject, reason: string): string {
+  const seconds = reason === 'DeadlineExceeded' ? numberAt(job, 'spec.activeDeadlineSeconds') : undefined
+  if (seconds !== undefined) return `: activeDeadlineSeconds is ${seconds}`
+  const indexes = /FailedIndexes/.test(reason) ? textAt(job, 'status.failedIndexes') : ''
+  return indexes && `: ${indexes}`
 }
 
 const holds = ({ status }: TimedCondition) => status === 'True'

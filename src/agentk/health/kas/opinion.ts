@@ -1,5 +1,5 @@
 import { conditionsAt, isUnobserved, type TimedCondition } from '../../../kubernetes/conditions.ts'
-import { type KubernetesObject, kindOf } from '../../../kubernetes/object.ts'
+import { type KubernetesObject, kindOf, textAt } from '../../../kubernetes/object.ts'
 import type { ArgoHealth, ArgoStatus } from '../argo/health.ts'
 import { kstatus } from '../kstatus/kstatus.ts'
 import { inArgosWords } from '../verdict.ts'
@@ -48,7 +48,7 @@ export function opinionOf(
   if (verdicts.users) return { ...byRule(object, verdicts.users, now), by: 'users' }
   if (found) return opinionWith(found)
   if (verdicts.argo) return { ...byRule(object, verdicts.argo, now), by: 'rules' }
-  const generic = byConditions(object, now)
+  const generic = byConditions(object, now) ?? byPhase(object, now)
   if (generic) return { word: generic.word, finding: generic, by: 'rules' }
   const word = inArgosWords[kstatus(object, now).status]
   if (word === 'Healthy') return { word, finding: undefined, by: saysWell(object, now) ? 'rules' : 'nobody' }
@@ -65,10 +65,12 @@ function byRule(object: KubernetesObject, { status, text }: ArgoHealth, now: num
   const condition = conditionOf(object, text, now)
   if (!condition) {
     const other = byKstatus(object, status, now)
-    const bare = finding(status, { reason: status, text, rank: rankOf(object) })
+    // of a workload what is below it says more
+    const isSpoken = text !== '' && !isSummary(kindOf(object))
+    const bare = finding(status, { reason: phaseOf(object) || status, text, rank: rankOf(object) })
     return {
       word: status,
-      finding: other ? { ...other, text: text || other.text } : status === 'Degraded' ? bare : undefined,
+      finding: other ? { ...other, text: text || other.text } : status === 'Degraded' || isSpoken ? bare : undefined,
     }
   }
   const { reason, type, since } = condition
@@ -99,7 +101,7 @@ function conditionOf(object: KubernetesObject, text: string, now: number): Timed
 /** What is not yet may come. ms */
 const notYetMs = 5 * minute
 /** Bad where they are True. */
-const bad = ['Stalled', 'Degraded', 'Failed']
+const bad = ['Stalled', 'Degraded', 'Failed', 'Dangling']
 /** Good where they are True. */
 const good = ['Ready', 'Available', 'Healthy', 'Synced']
 
@@ -125,6 +127,24 @@ function byConditions(object: KubernetesObject, now: number): Finding | undefine
         one && one.status !== 'True' ? of(one, one.status === 'False' ? notYetMs : undefined) : undefined,
       ),
   ])
+}
+
+/** A word of its controller's; '': it has none. */
+function phaseOf(object: KubernetesObject): string {
+  const word = textAt(object, 'status.phase') || textAt(object, 'status.state')
+  return /^[A-Za-z][\w-]{0,62}$/.test(word) ? word : ''
+}
+
+/** Groups of vendors. */
+const isCustom = (kind: string) => /\.[^/]+\//.test(kind) && !/\.k8s\.io\//.test(kind)
+
+/** Judges one that has failed by a word of its controller's, where no condition says that it is well. */
+function byPhase(object: KubernetesObject, now: number): Finding | undefined {
+  const phase = phaseOf(object)
+  if (!isCustom(kindOf(object)) || !/^(?:failed|failure|error)$/i.test(phase) || saysWell(object, now)) return undefined
+  if (isUnobserved(object)) return undefined
+  const text = textAt(object, 'status.message') || textAt(object, 'status.reason') || `it is ${phase}`
+  return finding('Degraded', { reason: phase, text, rank: ranks.other })
 }
 
 /** Whether it says of itself that it is well. */

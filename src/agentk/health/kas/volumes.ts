@@ -1,4 +1,4 @@
-import { type KubernetesObject, textAt } from '../../../kubernetes/object.ts'
+import { isBeingDeleted, type KubernetesObject, textAt } from '../../../kubernetes/object.ts'
 import { timeOf } from '../../../kubernetes/time.ts'
 import type { Around } from './around.ts'
 import { newest } from './evidence.ts'
@@ -6,6 +6,28 @@ import { type Finding, found, minute, ranks } from './finding.ts'
 
 /** A volume that is not deleted at once may be after so long. ms */
 const deletingMs = 2 * minute
+
+/** A driver that is busy tries again. ms */
+const attachingMs = 2 * minute
+
+/** Judges a VolumeAttachment: its driver fails to attach the volume to a node, or to detach it. */
+export function attachment(object: KubernetesObject, { now }: Around): Finding | undefined {
+  const isEnding = isBeingDeleted(object)
+  const error = isEnding ? 'status.detachError' : 'status.attachError'
+  const message = textAt(object, `${error}.message`)
+  if (message === '') return undefined
+  const of = (name: string) => textAt(object, `spec.${name}`)
+  const place = `volume ${of('source.persistentVolumeName')}, node ${of('nodeName')}`
+  const begun = isEnding ? textAt(object, 'metadata.deletionTimestamp') : textAt(object, 'metadata.creationTimestamp')
+  return found(object, now, {
+    reason: isEnding ? 'DetachFailed' : 'AttachFailed',
+    text: `${place}: ${message}`,
+    rank: ranks.pod,
+    since: timeOf(begun, now),
+    last: timeOf(textAt(object, `${error}.time`), now),
+    grace: attachingMs,
+  })
+}
 
 /** A PersistentVolume should be deleted, or used again, and its driver fails to. */
 export function volume(object: KubernetesObject, around: Around): Finding | undefined {

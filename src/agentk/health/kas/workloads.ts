@@ -14,7 +14,7 @@ import type { Around } from './around.ts'
 import { failingAgain } from './failing-again.ts'
 import { type Finding, finding, found, ranks } from './finding.ts'
 import { isEnding } from './read.ts'
-import { deletionRefused, refusedByCondition, refusedByEvents } from './refused.ts'
+import { deletionRefused, refusedByCondition, refusedByEvents, setRefused } from './refused.ts'
 import { unreconciled } from './unreconciled.ts'
 
 export function deployment(object: KubernetesObject, around: Around): Finding | undefined {
@@ -24,11 +24,12 @@ export function deployment(object: KubernetesObject, around: Around): Finding | 
     const since = conditions.find(({ type, reason }) => type === 'Progressing' && reason === 'DeploymentPaused')?.since
     return finding('Suspended', { reason: 'Paused', text: 'the Deployment is paused', rank: ranks.other, since })
   }
-  const unread = unreconciled(object, around)
+  const missing = missingReplicas(object, 'updatedReplicas')
+  // its controller observes a change once the ReplicaSet of that is there
+  const unread = setRefused(object, around, missing) ?? unreconciled(object, around)
   if (unread) return unread
   const overdue = conditions.find(({ type, reason }) => type === 'Progressing' && reason === 'ProgressDeadlineExceeded')
   const isCurrent = !isUnobserved(object)
-  const missing = missingReplicas(object, 'updatedReplicas')
   const refused = isCurrent ? refusedByCondition(object, around, missing, ranks.summary) : undefined
   if (refused && (refused.word === 'Degraded' || !overdue)) return refused
   if (overdue && isCurrent) {

@@ -136,6 +136,9 @@ const ownParts: Readonly<Record<string, readonly string[]>> = {
   ],
   'admissionregistration.k8s.io/ValidatingWebhookConfiguration': of('webhooks', webhooks),
   'admissionregistration.k8s.io/MutatingWebhookConfiguration': of('webhooks', webhooks),
+  'policy/PodDisruptionBudget': ['status.conditions'],
+  'certificates.k8s.io/CertificateSigningRequest': ['spec.signerName', 'status.conditions', 'status.certificate'],
+  'storage.k8s.io/VolumeAttachment': ['spec.attacher', 'spec.nodeName', 'spec.source.persistentVolumeName', 'status'],
   Namespace: ['status'],
 }
 
@@ -174,7 +177,12 @@ const own = new Map(
 )
 const traits = new Map(Object.entries(traitParts).map(([kind, paths]) => [kind, picked(...paths)]))
 const plain = picked(...metadata)
-const gateway = picked(...metadata, 'status')
+const gateway = picked(
+  ...metadata,
+  'spec.gatewayClassName',
+  ...of('spec.parentRefs', ['group', 'kind', 'namespace', 'name']),
+  'status',
+)
 
 /** Kinds of which all is read though nothing of their status is shown. */
 const readWhole: ReadonlySet<string> = new Set([

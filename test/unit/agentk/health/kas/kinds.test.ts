@@ -201,7 +201,13 @@ const namespace = (type: string, reason: string, seconds: number) =>
   })
 
 const namespaces: readonly Case[] = [
-  ['is deleted', 'Progressing Terminating', [object('Namespace', 'n', {}, { deletionTimestamp: ago(900) })]],
+  ['is deleted', 'Progressing Terminating', [object('Namespace', 'n', {}, { deletionTimestamp: ago(119) })]],
+  ['nobody deletes it', 'Degraded NotReconciled', [object('Namespace', 'n', {}, { deletionTimestamp: ago(120) })]],
+  [
+    'its own finalizer',
+    'Degraded DeletionBlocked',
+    [object('Namespace', 'n', {}, { deletionTimestamp: ago(900), finalizers: ['example.com/clean'] })],
+  ],
   ['discovery', 'Degraded DiscoveryFailed', [namespace('NamespaceDeletionDiscoveryFailure', 'DiscoveryFailed', 120)]],
   [
     'discovery at first',
