@@ -50,12 +50,20 @@ function commandOf({ kind, name, reason, about, text = '' }: Shown): readonly st
 const present: ReadonlyMap<string, readonly string[]> = new Map([
   ['StorageClassMissing', ['get', 'storageclasses']],
   ['IngressClassMissing', ['get', 'ingressclasses']],
+  ['GatewayClassMissing', ['get', 'gatewayclasses']],
+  ['GatewayMissing', ['get', 'gateways']],
   ['BackendMissing', ['get', 'services']],
   ['SelectsNothing', ['get', 'pods', '--show-labels']],
   ['WebhookFailed', ['get', 'validatingwebhookconfigurations,mutatingwebhookconfigurations']],
 ])
 /** Of these there is one list, whatever the namespace. */
-const inNone: ReadonlySet<string> = new Set(['StorageClassMissing', 'IngressClassMissing', 'WebhookFailed'])
+const inNone: ReadonlySet<string> = new Set([
+  'StorageClassMissing',
+  'IngressClassMissing',
+  'GatewayClassMissing',
+  'NodeMissing',
+  'WebhookFailed',
+])
 
 function ofPod(name: string, reason: string, container: string, text: string): readonly string[] {
   const secret = unreadSecretOf(text)
@@ -64,6 +72,7 @@ function ofPod(name: string, reason: string, container: string, text: string): r
   if (reason === 'CreateContainerConfigError' || reason === 'FailedMount') {
     return missingOf(text) ?? withoutKeyOf(text) ?? ['describe', 'pod', name]
   }
+  if (reason === 'NodeMissing') return ['get', 'nodes']
   if (reason === 'Unschedulable' && namelessTaints.test(text)) return ofNodes
   if (/ probe errored\b/.test(text)) return ['describe', 'pod', name]
   const of = isNamed(container) ? ['-c', container] : []

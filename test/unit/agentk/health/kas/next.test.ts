@@ -4,6 +4,7 @@ import { readUpdate } from '../../../../../src/kas/modules/views/cli/received.ts
 
 const pod = { kind: 'Pod', namespace: 'shop', name: 'web-1', about: 'app' }
 
+const route = { namespace: 'shop', name: 'r', about: '' }
 const autoscaler = { kind: 'autoscaling/HorizontalPodAutoscaler', namespace: 'shop', name: 'web' }
 const table: readonly (readonly [cause: Parameters<typeof nextOf>[0], next: string])[] = [
   [{ ...pod, reason: 'CrashLoopBackOff' }, 'kubectl -n shop logs web-1 -c app --previous'],
@@ -21,6 +22,15 @@ const table: readonly (readonly [cause: Parameters<typeof nextOf>[0], next: stri
   ],
   [
     { ...pod, reason: 'Unschedulable', about: '', text: '1 node(s) had untolerated taint {dedicated: batch}' },
+    'kubectl -n shop describe pod web-1',
+  ],
+  [{ ...pod, reason: 'NodeMissing', about: '', text: 'node node-99 does not exist' }, 'kubectl get nodes'],
+  [
+    { ...pod, reason: 'Starting', text: 'container app has started, and is not ready yet: Startup probe failed: 503' },
+    'kubectl -n shop logs web-1 -c app',
+  ],
+  [
+    { ...pod, reason: 'StartupProbeFailed', text: 'container app has started: Startup probe errored: no such port' },
     'kubectl -n shop describe pod web-1',
   ],
   [{ ...pod, reason: 'FailedMount', about: '' }, 'kubectl -n shop describe pod web-1'],
@@ -205,6 +215,22 @@ const table: readonly (readonly [cause: Parameters<typeof nextOf>[0], next: stri
     'kubectl -n shop describe replicaset.apps web',
   ],
   [{ kind: 'Node', namespace: '', name: 'n1', about: 'n1', reason: 'NodeUnreachable' }, 'kubectl describe node n1'],
+  [
+    { ...route, kind: 'gateway.networking.k8s.io/Gateway', reason: 'GatewayClassMissing' },
+    'kubectl get gatewayclasses',
+  ],
+  [{ ...route, kind: 'gateway.networking.k8s.io/HTTPRoute', reason: 'GatewayMissing' }, 'kubectl -n shop get gateways'],
+  [
+    {
+      kind: 'PersistentVolumeClaim',
+      namespace: 'shop',
+      name: 'c',
+      about: '',
+      reason: 'DeletionBlocked',
+      text: 'waits for finalizers: kubernetes.io/pvc-protection; Pod user uses it',
+    },
+    'kubectl -n shop describe persistentvolumeclaim c',
+  ],
   [
     {
       kind: 'apiregistration.k8s.io/APIService',
