@@ -122,6 +122,7 @@ export class Snapshot implements World {
   }
 
   podsOf(namespace: string, selector: Table): readonly KubernetesObject[] {
+    if (selector.length === 0) return this.allOf('Pod', namespace)
     return selected(this.#pods, namespace, selector, labelsOf)
   }
 

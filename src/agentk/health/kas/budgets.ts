@@ -3,7 +3,7 @@ import { at, type KubernetesObject, listAt, nameOf, namespaceOf, uidOf } from '.
 import { createdOf } from '../../../kubernetes/time.ts'
 import type { Around } from './around.ts'
 import { type Finding, found, minute, ranks } from './finding.ts'
-import { firstByName, type LabelTable, labelTableOf } from './read.ts'
+import { firstByName, hasEnded, type LabelTable, labelTableOf } from './read.ts'
 
 const kind = 'policy/PodDisruptionBudget'
 /** Pods may come a moment after their budget. ms */
@@ -20,21 +20,24 @@ export function budget(object: KubernetesObject, around: Around): Finding | unde
     return found(object, now, { reason, text: message, rank: ranks.other, since, grace: newMs })
   }
   const selector = selectorOf(object)
-  if (selector.length === 0 || !around.isLive('Pod', namespace)) return undefined
+  if (selector === undefined || !around.isLive('Pod', namespace)) return undefined
   const pods = around.podsOf(namespace, selector)
   const base = { rank: ranks.other, from: createdOf(object, now) }
   if (pods.length === 0) {
+    // of all Pods there may be none
+    if (selector.length === 0) return undefined
     if (around.workloadsOf(namespace, selector).length > 0) return undefined
     if (!makers.every((one) => around.isLive(one, namespace))) return undefined
     const text = `no Pod has ${selector.map(([name, value]) => `${name}=${value}`).join(',')}`
     const needs = ['Pod', ...makers].map((one) => [one, namespace] as const)
     return found(object, now, { ...base, reason: 'SelectsNothing', text, grace: newMs, needs })
   }
-  const uids = new Set(pods.map(uidOf))
+  // no budget is asked for those that have ended
+  const uids = new Set(pods.filter((pod) => !hasEnded(pod)).map(uidOf))
   const budgets = around.allOf(kind, namespace).toSorted((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1))
   for (const other of budgets) {
     const others = selectorOf(other)
-    if (nameOf(other) === nameOf(object) || others.length === 0) continue
+    if (nameOf(other) === nameOf(object) || others === undefined) continue
     const shared = firstByName(around.podsOf(namespace, others).filter((pod) => uids.has(uidOf(pod))))
     if (!shared) continue
     const text = `Pod ${nameOf(shared)} is of PodDisruptionBudget ${nameOf(other)}, too: it can never be evicted`
@@ -43,8 +46,10 @@ export function budget(object: KubernetesObject, around: Around): Finding | unde
   return undefined
 }
 
-/** @returns empty where the budget asks for more than labels: nothing is said of that */
-function selectorOf(object: KubernetesObject): LabelTable {
-  if (listAt(object, 'spec.selector.matchExpressions').length > 0) return []
-  return labelTableOf(at(object, 'spec.selector.matchLabels'))
+/** @returns empty: it is of all Pods; undefined: it is of none, or asks for more than labels, of which nothing is said */
+function selectorOf(object: KubernetesObject): LabelTable | undefined {
+  const selector = at(object, 'spec.selector')
+  if (typeof selector !== 'object' || selector === null || Array.isArray(selector)) return undefined
+  if (listAt(selector, 'matchExpressions').length > 0) return undefined
+  return labelTableOf(at(selector, 'matchLabels'))
 }
