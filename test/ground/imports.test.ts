@@ -19,7 +19,7 @@ const rooms: Readonly<Record<string, string>> = {
   'proto/grpc': 'lib call | @bufbuild/protobuf',
   'proto/http': 'lib proto/wire',
   'proto/decode.ts': 'lib | @bufbuild/protobuf',
-  'proto/gitops': '| zod',
+  'proto/gitops': 'proto/gen | zod',
   'proto/views': '| zod',
   proto: 'lib call proto/decode.ts proto/gen proto/wire proto/grpc | @bufbuild/protobuf',
   'membership/table': 'lib call proto/decode.ts proto/gen proto/wire | @bufbuild/protobuf',

@@ -2,7 +2,8 @@
 // @generated from file gitops_states.proto (package kas.agent.v1, syntax proto3)
 /* eslint-disable */
 
-// How an agent's sources fare, from the pod that leads to the kas at hand (doc/gitops.md). No values of objects.
+// Facts of an agent's sources, from the pod that leads to the kas at hand, which makes rows of them (doc/gitops.md). No
+// values of objects.
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
@@ -12,7 +13,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file gitops_states.proto.
  */
 export const file_gitops_states: GenFile = /*@__PURE__*/
-  fileDesc("ChNnaXRvcHNfc3RhdGVzLnByb3RvEgxrYXMuYWdlbnQudjEiowEKBkNvdW50cxIPCgdvYmplY3RzGAEgASgNEg8KB2FwcGxpZWQYAiABKA0SEQoJdW5jaGFuZ2VkGAMgASgNEg4KBmZhaWxlZBgEIAEoDRIPCgd3YWl0aW5nGAUgASgNEg4KBnBydW5lZBgGIAEoDRIRCglzdXJ2aXZvcnMYByABKA0SDwoHZHJpZnRlZBgIIAEoDRIPCgdvcnBoYW5zGAkgASgNIlQKA0tleRINCgVncm91cBgBIAEoCRIPCgd2ZXJzaW9uGAIgASgJEgwKBGtpbmQYAyABKAkSEQoJbmFtZXNwYWNlGAQgASgJEgwKBG5hbWUYBSABKAkiWQoNT2JqZWN0VHJvdWJsZRIeCgNrZXkYASABKAsyES5rYXMuYWdlbnQudjEuS2V5EgwKBHRleHQYAiABKAkSDAoEZmlsZRgDIAEoCRIMCgRsaW5lGAQgASgNItcECgtTb3VyY2VTdGF0ZRIOCgZzb3VyY2UYASABKAkSDwoHcHJvamVjdBgCIAEoCRIOCgZjb21taXQYAyABKAkSDgoGd2FudGVkGAQgASgJEiIKBXBoYXNlGAUgASgOMhMua2FzLmFnZW50LnYxLlBoYXNlEiQKBmNvdW50cxgGIAEoCzIULmthcy5hZ2VudC52MS5Db3VudHMSLAoHdHJvdWJsZRgHIAMoCzIbLmthcy5hZ2VudC52MS5PYmplY3RUcm91YmxlEhMKC2Vudmlyb25tZW50GAggAygJEg0KBWF0X21zGAkgASgDEg8KB3Byb2JsZW0YCiABKAkSDAoEcGxhbhgLIAEoCRIiCgdwbGFubmVkGAwgAygLMhEua2FzLmFnZW50LnYxLktleRIMCgRuYW1lGA0gASgJEiEKBm9ycGhhbhgOIAMoCzIRLmthcy5hZ2VudC52MS5LZXkSDwoHcmVtb3ZlZBgPIAEoCBILCgNyZWYYECABKAkSDgoGcmVhc29uGBEgASgJEgwKBG5leHQYEiABKAkSFQoNYXBwbGllZF9hdF9tcxgTIAEoAxIWCg5jb21wYXJlZF9hdF9tcxgUIAEoAxIsCgdsZWF2aW5nGBUgAygLMhsua2FzLmFnZW50LnYxLkxlYXZpbmdPYmplY3QSKQoEa2VwdBgWIAMoCzIbLmthcy5hZ2VudC52MS5MZWF2aW5nT2JqZWN0EhMKC2xhdGVyX3BoYXNlGBcgASgJEg4KBm9iamVjdBgYIAEoCRIOCgZkaWdlc3QYGSABKAkiSwoNTGVhdmluZ09iamVjdBIeCgNrZXkYASABKAsyES5rYXMuYWdlbnQudjEuS2V5EgwKBGNvZGUYAiABKAkSDAoEdGV4dBgDIAEoCSIJCgdQdXNoRW5kKpMBCgVQaGFzZRIVChFQSEFTRV9VTlNQRUNJRklFRBAAEgsKB1dBSVRJTkcQARILCgdSRUFESU5HEAISDAoIQVBQTFlJTkcQAxILCgdQUlVOSU5HEAQSCgoGU1lOQ0VEEAUSCwoHRkFJTElORxAGEgsKB1JFRlVTRUQQBxIMCghBUFBST1ZBTBAIEgoKBlBBVVNFRBAJMkoKDEdpdG9wc1N0YXRlcxI6CgRQdXNoEhkua2FzLmFnZW50LnYxLlNvdXJjZVN0YXRlGhUua2FzLmFnZW50LnYxLlB1c2hFbmQoAWIGcHJvdG8z");
+  fileDesc("ChNnaXRvcHNfc3RhdGVzLnByb3RvEgxrYXMuYWdlbnQudjEiowEKBkNvdW50cxIPCgdvYmplY3RzGAEgASgNEg8KB2FwcGxpZWQYAiABKA0SEQoJdW5jaGFuZ2VkGAMgASgNEg4KBmZhaWxlZBgEIAEoDRIPCgd3YWl0aW5nGAUgASgNEg4KBnBydW5lZBgGIAEoDRIRCglzdXJ2aXZvcnMYByABKA0SDwoHZHJpZnRlZBgIIAEoDRIPCgdvcnBoYW5zGAkgASgNIlQKA0tleRINCgVncm91cBgBIAEoCRIPCgd2ZXJzaW9uGAIgASgJEgwKBGtpbmQYAyABKAkSEQoJbmFtZXNwYWNlGAQgASgJEgwKBG5hbWUYBSABKAkiWQoNT2JqZWN0VHJvdWJsZRIeCgNrZXkYASABKAsyES5rYXMuYWdlbnQudjEuS2V5EgwKBHRleHQYAiABKAkSDAoEZmlsZRgDIAEoCRIMCgRsaW5lGAQgASgNIqQFCgtTb3VyY2VTdGF0ZRIOCgZzb3VyY2UYASABKAkSDwoHcHJvamVjdBgCIAEoCRIOCgZjb21taXQYAyABKAkSDgoGd2FudGVkGAQgASgJEiIKBXBoYXNlGAUgASgOMhMua2FzLmFnZW50LnYxLlBoYXNlEiQKBmNvdW50cxgGIAEoCzIULmthcy5hZ2VudC52MS5Db3VudHMSLAoHdHJvdWJsZRgHIAMoCzIbLmthcy5hZ2VudC52MS5PYmplY3RUcm91YmxlEhMKC2Vudmlyb25tZW50GAggAygJEg0KBWF0X21zGAkgASgDEg8KB3Byb2JsZW0YCiABKAkSDAoEcGxhbhgLIAEoCRIiCgdwbGFubmVkGAwgAygLMhEua2FzLmFnZW50LnYxLktleRIMCgRuYW1lGA0gASgJEiEKBm9ycGhhbhgOIAMoCzIRLmthcy5hZ2VudC52MS5LZXkSDwoHcmVtb3ZlZBgPIAEoCBILCgNyZWYYECABKAkSDgoGcmVhc29uGBEgASgJEhUKDWFwcGxpZWRfYXRfbXMYEyABKAMSFgoOY29tcGFyZWRfYXRfbXMYFCABKAMSLAoHbGVhdmluZxgVIAMoCzIbLmthcy5hZ2VudC52MS5MZWF2aW5nT2JqZWN0EikKBGtlcHQYFiADKAsyGy5rYXMuYWdlbnQudjEuTGVhdmluZ09iamVjdBIOCgZvYmplY3QYGCABKAkSDgoGZGlnZXN0GBkgASgJEiAKBGxlZnQYGiABKA4yEi5rYXMuYWdlbnQudjEuTGVmdBIdChVpc193YWl0aW5nX2Zvcl9vdGhlcnMYGyABKAgSDgoGaXNfY3V0GBwgASgISgQIEhATSgQIFxAYUgRuZXh0UgtsYXRlcl9waGFzZSJLCg1MZWF2aW5nT2JqZWN0Eh4KA2tleRgBIAEoCzIRLmthcy5hZ2VudC52MS5LZXkSDAoEY29kZRgCIAEoCRIMCgR0ZXh0GAMgASgJIgkKB1B1c2hFbmQqkwEKBVBoYXNlEhUKEVBIQVNFX1VOU1BFQ0lGSUVEEAASCwoHV0FJVElORxABEgsKB1JFQURJTkcQAhIMCghBUFBMWUlORxADEgsKB1BSVU5JTkcQBBIKCgZTWU5DRUQQBRILCgdGQUlMSU5HEAYSCwoHUkVGVVNFRBAHEgwKCEFQUFJPVkFMEAgSCgoGUEFVU0VEEAkqNAoETGVmdBIUChBMRUZUX1VOU1BFQ0lGSUVEEAASDAoIUkVNT1ZJTkcQARIICgRLRVBUEAIySgoMR2l0b3BzU3RhdGVzEjoKBFB1c2gSGS5rYXMuYWdlbnQudjEuU291cmNlU3RhdGUaFS5rYXMuYWdlbnQudjEuUHVzaEVuZCgBYgZwcm90bzM");
 
 /**
  * @generated from message kas.agent.v1.Counts
@@ -253,18 +254,11 @@ export type SourceState = Message<"kas.agent.v1.SourceState"> & {
   ref: string;
 
   /**
-   * why the phase is what it is, for programs: `project_not_readable`
+   * why it is not as its last round has left it: `project_not_readable`; empty: it is
    *
    * @generated from field: string reason = 17;
    */
   reason: string;
-
-  /**
-   * what people can do about it
-   *
-   * @generated from field: string next = 18;
-   */
-  next: string;
 
   /**
    * when all of `commit` was applied; 0: not in this term of the pod that leads
@@ -295,13 +289,6 @@ export type SourceState = Message<"kas.agent.v1.SourceState"> & {
   kept: LeavingObject[];
 
   /**
-   * a phase that earlier versions do not know: `NOT_READY`, `REMOVING`, `WAITING_FOR_OTHERS`; `phase` is the nearest one that they know
-   *
-   * @generated from field: string later_phase = 23;
-   */
-  laterPhase: string;
-
-  /**
    * of the object that people annotate: `/apis/agent.gitlab.com/v1/namespaces/agentk/gitsyncs/42-7`; empty: there is none yet
    *
    * @generated from field: string object = 24;
@@ -314,6 +301,25 @@ export type SourceState = Message<"kas.agent.v1.SourceState"> & {
    * @generated from field: string digest = 25;
    */
   digest: string;
+
+  /**
+   * @generated from field: kas.agent.v1.Left left = 26;
+   */
+  left: Left;
+
+  /**
+   * all is applied, and it is not known yet whether other sources want what has left the commit
+   *
+   * @generated from field: bool is_waiting_for_others = 27;
+   */
+  isWaitingForOthers: boolean;
+
+  /**
+   * lists are shorter than what they name: there was no room
+   *
+   * @generated from field: bool is_cut = 28;
+   */
+  isCut: boolean;
 };
 
 /**
@@ -444,6 +450,47 @@ export type Phase = (typeof Phase)[keyof typeof Phase] | UnknownEnum;
  */
 export const PhaseSchema: GenEnum<Phase> = /*@__PURE__*/
   enumDesc(file_gitops_states, 0);
+
+/**
+ * Whether the configuration has a source.
+ *
+ * @generated from enum kas.agent.v1.Left
+ */
+export const Left = {
+  /**
+   * it has it
+   *
+   * @generated from enum value: LEFT_UNSPECIFIED = 0;
+   */
+  LEFT_UNSPECIFIED: 0,
+
+  /**
+   * it has it no longer: what the source has made is decided upon
+   *
+   * @generated from enum value: REMOVING = 1;
+   */
+  REMOVING: 1,
+
+  /**
+   * and all that is left of it stays for good
+   *
+   * @generated from enum value: KEPT = 2;
+   */
+  KEPT: 2,
+} as const;
+
+/**
+ * Whether the configuration has a source.
+ *
+ * @generated from enum kas.agent.v1.Left
+ */
+export type Left = (typeof Left)[keyof typeof Left] | UnknownEnum;
+
+/**
+ * Describes the enum kas.agent.v1.Left.
+ */
+export const LeftSchema: GenEnum<Left> = /*@__PURE__*/
+  enumDesc(file_gitops_states, 1);
 
 /**
  * Of kas; called by the pod that leads.

@@ -1,11 +1,10 @@
 import { setImmediate } from 'node:timers/promises'
-import { create, type MessageInitShape, toJson } from '@bufbuild/protobuf'
+import { create, type MessageInitShape } from '@bufbuild/protobuf'
 import type { AgentId } from '../../../call/call.ts'
 import { payerOf } from '../../../call/caller.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { ageMs } from '../../../proto/age-ms.ts'
-import { decodeMessage } from '../../../proto/decode.ts'
 import { SourceStateSchema } from '../../../proto/gen/gitops_states_pb.ts'
 import {
   type FollowedConfigurationSchema,
@@ -27,6 +26,7 @@ import { correctedRow } from './corrected-row.ts'
 import { type FollowedCommits, isLasting, polledOf } from './followed-commits.ts'
 import { configurationReading, type FreshPolls } from './fresh-polls.ts'
 import { agentWord, configurationJson, digestsOf, followedConfiguration, unreportedSources } from './named-sources.ts'
+import { shortRow, sourceRow } from './source-row.ts'
 import type { States } from './states.ts'
 
 /** Of every pod of ours, and of none of GitLab's own agent. */
@@ -148,17 +148,17 @@ async function bodyFor(components: StateComponents, agentId: AgentId, asked: Ask
   )
   const digests = configuration && digestsOf(configuration)
   const whole = (state: State) => {
-    const source = sourceJson(state, hint)
+    const source = sourceRow(state, hint)
     if (!source) return undefined
     const { digest: reported, ...row } = source
     const ofRef = commits.get(`${source.project} ${source.ref}`) ?? []
-    const digest = digests?.(String(source.project), String(source.name))
+    const digest = digests?.(source.project, source.name)
     const corrected = correctedRow({ commits: ofRef, configuration, digest }, source)
     // older agents do not report it
     const isCurrent = digests && (reported === '' ? undefined : reported === digest)
     return { ...row, ...corrected, ...polledJson(ofRef.map(({ polled }) => polled)), is_current: isCurrent }
   }
-  const body = (await textOf(states, whole, unreported, rest)) ?? (await textOf(states, shortJson, [], rest))
+  const body = (await textOf(states, whole, unreported, rest)) ?? (await textOf(states, shortRow, [], rest))
   if (!body) throw new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: maxBodyBytes + 1, maxBytes: maxBodyBytes })
   return body
 }
@@ -262,42 +262,4 @@ function sourceOf(state: Uint8Array): string {
   const reader = new Reader(state)
   while (reader.next()) if (reader.field === SourceStateSchema.field.source.number) source = reader.utf8
   return source
-}
-
-/** @returns undefined: the configuration has it no longer */
-function sourceJson(
-  { state, ageMs, live }: State,
-  hint: (project: string) => string | undefined,
-): Record<string, unknown> | undefined {
-  const {
-    removed,
-    later_phase: later,
-    ...source
-  } = toJson(SourceStateSchema, decodeMessage(SourceStateSchema, state), {
-    alwaysEmitImplicit: true,
-    useProtoFieldName: true,
-  }) as Record<string, unknown>
-  if (removed) return undefined
-  const next = source.reason === 'project_not_readable' ? hint(String(source.project)) : undefined
-  const phase = later === '' ? source.phase : later
-  return { ...source, phase, ...(next && { next }), age_ms: ageMs, stale: !live }
-}
-
-function shortJson(state: State): object | undefined {
-  const source = sourceJson(state, () => undefined)
-  return (
-    source && {
-      ...source,
-      trouble: [],
-      planned: [],
-      environment: [],
-      orphan: [],
-      leaving: [],
-      kept: [],
-      problem: '',
-      ...(source.plan !== '' && { next: '' }), // nobody approves what nobody is shown
-      digest: undefined,
-      cut: true,
-    }
-  )
 }

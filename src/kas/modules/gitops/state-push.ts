@@ -141,7 +141,7 @@ function cutDown(state: SourceState): Uint8Array {
     orphan: [],
     leaving: [],
     kept: [],
-    next: state.plan === '' ? state.next : '', // nobody approves what nobody is shown
+    isCut: true,
   })
 }
 

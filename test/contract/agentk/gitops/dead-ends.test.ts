@@ -73,12 +73,12 @@ t.test('dead ends', { skip, timeout: 300_000 }, async (t) => {
     const pruning = { prune_confirm: [], prune_limit: '100%', prune_propagation_policy: 'background' }
     const source = { id: 'platform/shop', default_namespace: namespace, ...pruning, ...block }
     const started = await side.start(t, [source])
-    const { row, id } = started
+    const { shown, id } = started
     /** As the row says. */
     const approve = async () => {
-      await eventually(() => row()?.next.startsWith('kubectl annotate'))
+      await eventually(() => shown()?.next.startsWith('kubectl annotate'))
       const [, name, value] =
-        / (gitops-\S+-sync) -n gitops agent\.gitlab\.com\/approve=(\S+)$/.exec(row()?.next ?? '') ?? []
+        / (gitops-\S+-sync) -n gitops agent\.gitlab\.com\/approve=(\S+)$/.exec(shown()?.next ?? '') ?? []
       t.equal(name, `gitops-${id}-sync`)
       const annotations = { 'agent.gitlab.com/approve': value }
       await ground.merge(keyOf('ConfigMap', name ?? '', 'gitops'), { metadata: { annotations } })

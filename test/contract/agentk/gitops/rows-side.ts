@@ -1,5 +1,12 @@
+import { toBinary } from '@bufbuild/protobuf'
 import type { Test } from 'tap'
-import type { Phase, SourceState } from '../../../../src/proto/gen/gitops_states_pb.ts'
+import { sourceRow } from '../../../../src/kas/modules/gitops/source-row.ts'
+import {
+  type Phase,
+  PhaseSchema,
+  type SourceState,
+  SourceStateSchema,
+} from '../../../../src/proto/gen/gitops_states_pb.ts'
 import type { SourceBlock } from '../../../../src/proto/gitops/schema.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { exitOf } from './exit-of.ts'
@@ -57,9 +64,11 @@ export class RowsSide {
     /** the newest of each, by id */
     const rows = () => new Map(project.states.map((state) => [state.source, state] as const))
     const row = (name = '') => rows().get(`42-${id}${name}`)
+    const shown = (name = '') => shownRow(row(name))
     const becomes = async (phase: Phase, name = '', later = ''): Promise<SourceState> => {
+      const word = later || PhaseSchema.value[phase]?.name
       const isSo = () =>
-        row(name)?.phase === phase && row(name)?.laterPhase === later && row(name)?.wanted === project.commit
+        row(name)?.phase === phase && shown(name)?.phase === word && row(name)?.wanted === project.commit
       await eventually(isSo).catch((cause) => {
         const all = JSON.stringify([...rows().values()], (_, one) => (typeof one === 'bigint' ? String(one) : one))
         throw new Error(all, { cause })
@@ -67,6 +76,11 @@ export class RowsSide {
       return row(name) as SourceState
     }
     const exit = () => exitOf(rows().values())
-    return { project, rows, row, becomes, exit, ...started }
+    return { project, rows, row, shown, becomes, exit, ...started }
   }
+}
+
+/** As kas shows it. */
+export function shownRow(state: SourceState | undefined) {
+  return state && sourceRow({ state: toBinary(SourceStateSchema, state), ageMs: 0, live: true }, () => undefined)
 }

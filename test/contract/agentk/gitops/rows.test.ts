@@ -6,7 +6,7 @@ import { eventually } from '../../../support/eventually.ts'
 import { exitOf } from './exit-of.ts'
 import { ProjectKas, startGitops } from './gitops-side.ts'
 import { Ground, keyOf, skip } from './ground.ts'
-import { map, namespace, RowsSide, source } from './rows-side.ts'
+import { map, namespace, RowsSide, shownRow, source } from './rows-side.ts'
 
 /** What a source's row says of each thing that happens, on a real API server. */
 
@@ -32,8 +32,8 @@ t.test('rows', { skip, timeout: 240_000 }, async (t) => {
     const { project, rows, row, becomes, exit, configure, stop } = await start(t, source, wrong)
     project.push({ 'a.yaml': map('rows-a'), 'b.yaml': map('rows-b') })
     await eventually(async () => (await value('rows-b')) === '1')
-    t.match(rows().get('42-platform/other-b'), {
-      phase: Phase.REFUSED,
+    t.match(shownRow(rows().get('42-platform/other-b')), {
+      phase: 'REFUSED',
       project: 'platform/other',
       name: 'b',
       problem: 'gitops.manifest_projects[1].namespaces[0]: found "Not_One", allowed: the name of a namespace',
@@ -61,12 +61,12 @@ t.test('rows', { skip, timeout: 240_000 }, async (t) => {
     for (const [refusal, expected] of [
       [
         new KasError({ code: 'PROJECT_NOT_READABLE', project: 'platform/shop' }),
-        { laterPhase: 'NOT_READY', reason: 'project_not_readable' },
+        { phase: 'NOT_READY', reason: 'project_not_readable' },
       ],
-      [new KasError({ code: 'REF_NOT_FOUND', ref: 'gone' }), { laterPhase: 'NOT_READY', reason: 'ref_not_found' }],
+      [new KasError({ code: 'REF_NOT_FOUND', ref: 'gone' }), { phase: 'NOT_READY', reason: 'ref_not_found' }],
       [
         new KasError({ code: 'MANIFESTS_REFUSED', detail: 'more than 1000 files: agent.gitops.max_number_of_files' }),
-        { phase: Phase.REFUSED, laterPhase: '', reason: 'files_refused', problem: /max_number_of_files/ },
+        { phase: 'REFUSED', reason: 'files_refused', problem: /max_number_of_files/ },
       ],
     ] as const) {
       const again = new ProjectKas(5n)
@@ -75,8 +75,9 @@ t.test('rows', { skip, timeout: 240_000 }, async (t) => {
         manifest_projects: [{ ...source, ref: { branch: 'gone' } }],
       })
       await eventually(() => again.states.some(({ reason }) => reason !== ''))
-      t.match(again.states.at(-1), { source: own, ref: 'branch gone', ...expected })
-      t.not(again.states.at(-1)?.next, '')
+      const shown = shownRow(again.states.at(-1))
+      t.match(shown, { source: own, ref: 'branch gone', ...expected })
+      t.not(shown?.next, '')
       t.equal(await exitOf(again.states), 1)
       await stop()
     }
@@ -99,7 +100,7 @@ t.test('rows', { skip, timeout: 240_000 }, async (t) => {
   await t.test(
     'a plan lists what goes with a namespace, whoever made it; what comes later makes it void',
     async (t) => {
-      const { project, row, becomes, id, stop } = await start(t, source)
+      const { project, row, shown, becomes, id, stop } = await start(t, source)
       const key = keyOf('ConfigMap', 'foreign', 'rows-home')
       project.push({ 'a.yaml': namespace('rows-home'), 'b.yaml': map('rows-stays') })
       await becomes(Phase.SYNCED)
@@ -107,12 +108,12 @@ t.test('rows', { skip, timeout: 240_000 }, async (t) => {
       project.push({ 'b.yaml': map('rows-stays') })
       await becomes(Phase.APPROVAL)
       await eventually(() => row()?.object !== '')
-      const { plan = '', leaving, next = '' } = row() ?? {}
+      const { plan = '', leaving } = row() ?? {}
       t.match(leaving, [
         { key: { kind: 'Namespace', name: 'rows-home' }, text: /with it go 1 ConfigMap: ConfigMap foreign$/ },
       ])
       t.match(
-        next,
+        shown()?.next,
         `kubectl annotate --overwrite configmap gitops-${id}-sync -n gitops agent.gitlab.com/approve=${plan}`,
       )
       await ground.create({ ...key, name: 'later' }, { metadata: { name: 'later', namespace: 'rows-home' } })
@@ -146,12 +147,12 @@ t.test('rows', { skip, timeout: 240_000 }, async (t) => {
   })
 
   await t.test('a source that is removed and kept is one row, until it is forgotten', async (t) => {
-    const { project, row, becomes, exit, id, configure, stop } = await start(t, source)
+    const { project, row, shown, becomes, exit, id, configure, stop } = await start(t, source)
     project.push({ 'a.yaml': map('rows-kept') })
     await becomes(Phase.SYNCED)
     configure({ manifest_projects: [] })
-    await eventually(() => row()?.laterPhase === 'KEPT' && row()?.object !== '')
-    t.match(row(), { trouble: [], kept: [], next: `kas gitops forget ${id}`, problem: /1 objects are left/ })
+    await eventually(() => shown()?.phase === 'KEPT' && row()?.object !== '')
+    t.match(shown(), { trouble: [], kept: [], next: `kas gitops forget ${id}`, problem: /1 objects are left/ })
     t.match(row()?.object, `/api/v1/namespaces/gitops/configmaps/gitops-${id}-sync`)
     t.equal(await exit(), 0)
     const sync = keyOf('ConfigMap', `gitops-${id}-sync`, 'gitops')

@@ -15,7 +15,7 @@ import { kasOf, startSessions } from '../agent-side.ts'
 import { listenAs } from '../fake-kas.ts'
 import { ProjectKas } from './gitops-side.ts'
 
-const noGuide = { pathOf: () => '', approveCommand: () => '' }
+const noGuide = { pathOf: () => '' }
 
 t.test('a commit is brought once more when what the pod before has sent has landed', async (t) => {
   const project = new ProjectKas(7n)

@@ -15,12 +15,12 @@ t.test('rows that are true', { skip, timeout: 240_000 }, async (t) => {
   const isThere = async (name: string) => (await ground.get(keyOf('ConfigMap', name))) !== undefined
 
   await t.test('the agent’s file is gone, and comes back', async (t) => {
-    const { project, row, becomes, configure, stop } = await side.start(t, [source])
+    const { project, shown, becomes, configure, stop } = await side.start(t, [source])
     project.push({ 'a.yaml': map('true-file') })
     await becomes(Phase.SYNCED)
     configure(undefined)
-    await eventually(() => row()?.laterPhase === 'NOT_READY')
-    t.match(row(), { reason: 'configuration_gone', problem: /its sources rest/, next: /bring the agent’s file back/ })
+    await eventually(() => shown()?.phase === 'NOT_READY')
+    t.match(shown(), { reason: 'configuration_gone', problem: /its sources rest/, next: /bring the agent’s file back/ })
     t.ok(await isThere('true-file'))
     configure({ manifest_projects: [source] })
     await becomes(Phase.SYNCED)
@@ -29,11 +29,11 @@ t.test('rows that are true', { skip, timeout: 240_000 }, async (t) => {
 
   await t.test('and comes back without one that has made nothing', async (t) => {
     const tried = { ...source, name: 'tried', dry_run_strategy: 'client' } as const
-    const { project, row, becomes, configure, stop } = await side.start(t, [{ ...source, name: 'stays' }, tried])
+    const { project, row, shown, becomes, configure, stop } = await side.start(t, [{ ...source, name: 'stays' }, tried])
     project.push({ 'a.yaml': map('true-tried') })
     await becomes(Phase.PAUSED, '-tried')
     configure(undefined)
-    await eventually(() => row('-tried')?.laterPhase === 'NOT_READY')
+    await eventually(() => shown('-tried')?.phase === 'NOT_READY')
     configure({ manifest_projects: [{ ...source, name: 'stays' }] })
     await eventually(() => row('-tried')?.removed === true)
     await stop()
@@ -86,7 +86,7 @@ t.test('rows that are true', { skip, timeout: 240_000 }, async (t) => {
   })
 
   await t.test('a source that is removed and paused has a row, and says so', async (t) => {
-    const { project, row, becomes, exit, id, configure, stop } = await side.start(t, [
+    const { project, row, shown, becomes, exit, id, configure, stop } = await side.start(t, [
       { ...source, on_removal: 'prune' },
     ])
     project.push({ 'a.yaml': map('true-paused') })
@@ -96,7 +96,7 @@ t.test('rows that are true', { skip, timeout: 240_000 }, async (t) => {
     await eventually(() => row()?.phase === Phase.PAUSED)
     configure({ manifest_projects: [] })
     await eventually(() => row()?.problem.includes('asked for a pause') ?? false)
-    t.match(row(), { laterPhase: 'REMOVING', removed: false })
+    t.match(shown(), { phase: 'REMOVING' })
     t.equal(await exit(), 1)
     t.ok(await isThere('true-paused'))
     await stop()
@@ -104,7 +104,7 @@ t.test('rows that are true', { skip, timeout: 240_000 }, async (t) => {
 
   await t.test('of two that are removed one waits for its object, and holds the other no longer', async (t) => {
     const [a, b] = ['a', 'b'].map((name) => ({ ...source, name, paths: [{ glob: `${name}/**` }], on_removal: 'prune' }))
-    const { project, row, becomes, id, configure, stop } = await side.start(t, [a as object, b as object])
+    const { project, row, shown, becomes, id, configure, stop } = await side.start(t, [a as object, b as object])
     project.push({ 'a/a.yaml': map('true-a'), 'b/b.yaml': map('true-b') })
     await becomes(Phase.SYNCED, '-a')
     await becomes(Phase.SYNCED, '-b')
@@ -120,7 +120,7 @@ t.test('rows that are true', { skip, timeout: 240_000 }, async (t) => {
       async () => (await ground.get(keyOf('ConfigMap', 'true-a')))?.metadata.deletionTimestamp !== undefined,
     )
     await eventually(() => row('-a')?.plan === '')
-    t.match(row('-a'), { laterPhase: 'REMOVING', next: '' }, 'what was approved is not asked for again')
+    t.match(shown('-a'), { phase: 'REMOVING', next: '' }, 'what was approved is not asked for again')
     await approve('-b')
     await eventually(async () => !(await isThere('true-b')))
     await eventually(() => row('-b')?.removed === true)

@@ -1,5 +1,6 @@
 import { keyName } from '../../../../kubernetes/key.ts'
-import { PhaseSchema, type SourceState } from '../../../../proto/gen/gitops_states_pb.ts'
+import type { SourceState } from '../../../../proto/gen/gitops_states_pb.ts'
+import { phaseWord } from '../../../../proto/gitops/source-phase.ts'
 import { isParent } from '../manifests/parents.ts'
 
 /** `spec` of a GitSync. */
@@ -39,7 +40,7 @@ export function plannedLines({ planned, leaving }: Pick<SourceState, 'planned' |
 /** As kstatus reads them. */
 function conditionsOf(state: SourceState): object[] {
   const { problem, atMs } = state
-  const word = phaseOf(state)
+  const word = phaseWord(state)
   const is = (...phases: string[]) => (phases.includes(word) ? 'True' : 'False')
   const common = { reason: nameOf(state), message: problem, lastTransitionTime: new Date(Number(atMs)).toISOString() }
   return [
@@ -49,12 +50,8 @@ function conditionsOf(state: SourceState): object[] {
   ]
 }
 
-function phaseOf({ phase, laterPhase }: SourceState): string {
-  return laterPhase || (PhaseSchema.value[phase]?.name ?? '')
-}
-
 /** `Synced`, `NotReady`: a condition's reason is in that form. */
 function nameOf(state: SourceState): string {
-  const words = phaseOf(state).split('_')
+  const words = phaseWord(state).split('_')
   return words.map((word) => word.slice(0, 1) + word.slice(1).toLowerCase()).join('')
 }

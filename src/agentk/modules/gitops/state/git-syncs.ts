@@ -8,6 +8,7 @@ import type { Logger } from '../../../../lib/log.ts'
 import { pause } from '../../../../lib/pause.ts'
 import { linkedController } from '../../../../lib/signals.ts'
 import type { SourceState } from '../../../../proto/gen/gitops_states_pb.ts'
+import { approveAnnotation } from '../../../../proto/gitops/annotations.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { ObjectWatch } from '../../../cluster/object-watch.ts'
@@ -27,7 +28,6 @@ const manager = 'agentk-gitops'
 const group = 'agent.gitlab.com'
 const kind = 'GitSync'
 const agentLabel = `${group}/gitsync-agent`
-const approveAnnotation = `${group}/approve`
 const pauseAnnotation = `${group}/pause`
 const resyncAnnotation = `${group}/resync`
 const forgetAnnotation = `${group}/forget`
@@ -161,13 +161,6 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
   pathOf(id: string): string {
     const path = this.#place && `${this.#place.path}/${this.#place.nameOf(id)}`
     return path !== undefined && this.#made.has(path) ? path : ''
-  }
-
-  /** What people type to approve a plan of a source; empty: its object is not there yet. */
-  approveCommand(id: string, plan: string): string {
-    if (!this.#place || this.pathOf(id) === '') return ''
-    const object = `${this.#place.type.kind.toLowerCase()} ${this.#place.nameOf(id)} -n ${this.#options.namespace}`
-    return `kubectl annotate --overwrite ${object} ${approveAnnotation}=${plan}`
   }
 
   /** Written soon, as it is then, and until it is taken. */

@@ -1,5 +1,6 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 import { Phase, PhaseSchema } from '../../../../proto/gen/gitops_states_pb.ts'
+import { phaseWord } from '../../../../proto/gitops/source-phase.ts'
 import type { StatusReader } from './status-sink.ts'
 
 export interface GitopsMetrics extends StatusReader {
@@ -50,9 +51,9 @@ export function createGitopsMetrics(register: Registry): GitopsMetrics {
     apiCall: (lane) => calls.inc({ lane }),
     round: (phase) => rounds.inc({ result: resultOf(phase) }),
     applied: (seconds) => pushToApplied.observe(seconds),
-    changed: ({ source, phase, laterPhase, counts }) => {
-      const isBeingBrought = phase === Phase.APPLYING || phase === Phase.PRUNING
-      if (isBeingBrought && laterPhase === '') return // counted anew
+    changed: (state) => {
+      const { source, counts } = state
+      if (['APPLYING', 'PRUNING'].includes(phaseWord(state))) return // counted anew
       objects.set({ source }, counts?.objects ?? 0)
       survivors.set({ source }, counts?.survivors ?? 0)
     },

@@ -7,6 +7,7 @@ import {
   KeySchema,
   type LeavingObject,
   LeavingObjectSchema,
+  Left,
   type ObjectTrouble,
   ObjectTroubleSchema,
   Phase,
@@ -58,10 +59,10 @@ export function withNames(state: SourceState, options: SourceNames): SourceState
   return { ...state, source, project, name, ref: refText(ref), environment: [...environments] }
 }
 
-/** How a source fares after a report. */
+/** The facts of a source after a report. */
 export function stateAfter(state: SourceState, report: Report, options: SourceOptions, now: number): SourceState {
   if (report.kind === 'removalBegun') return afterRemovalBegun(state, now)
-  const at = { ...state, laterPhase: '', atMs: BigInt(now) }
+  const at = { ...state, ...ofConfiguration, atMs: BigInt(now) }
   if (report.kind === 'received') return afterReceived(state, report.commit, now)
   if (report.kind === 'suspended') {
     // what has failed is not in the cluster for being paused
@@ -86,9 +87,11 @@ export function stateAfter(state: SourceState, report: Report, options: SourceOp
 /** What is known of another commit is not so of this one: it has not been checked. */
 function afterReceived(state: SourceState, commit: string, now: number): SourceState {
   if (commit === state.wanted) return state
-  return { ...state, ...nothingKnown, laterPhase: '', phase: Phase.READING, wanted: commit, atMs: BigInt(now) }
+  return { ...state, ...nothingKnown, ...ofConfiguration, phase: Phase.READING, wanted: commit, atMs: BigInt(now) }
 }
 
+/** It is followed, and nothing is in the way of that. */
+const ofConfiguration = { left: Left.LEFT_UNSPECIFIED, isWaitingForOthers: false, reason: '' }
 const noPlan = { plan: '', planned: [], leaving: [] }
 const nothingKnown = { ...noPlan, problem: '', trouble: [], kept: [] }
 
@@ -201,22 +204,20 @@ function notDeleted(survivors: readonly [string, InventoryEntry][], reasons: Rou
 function phaseOf(
   { planDigest, entries, isWaitingForOthers }: RoundDone,
   bad: readonly RoundEnd[],
-): Pick<SourceState, 'phase' | 'laterPhase'> {
-  if (planDigest !== '' && bad.every(({ end }) => end.kind === 'waits' || isAsking(end)))
-    return { phase: Phase.APPROVAL, laterPhase: '' }
-  if (bad.length > 0 || [...entries.values()].some(({ state }) => state === 'failed'))
-    return { phase: Phase.FAILING, laterPhase: '' }
-  if (isWaitingForOthers) return { phase: Phase.PRUNING, laterPhase: 'WAITING_FOR_OTHERS' }
-  return { phase: Phase.SYNCED, laterPhase: '' }
+): Pick<SourceState, 'phase' | 'isWaitingForOthers'> {
+  const is = (phase: Phase) => ({ phase, isWaitingForOthers: false })
+  if (planDigest !== '' && bad.every(({ end }) => end.kind === 'waits' || isAsking(end))) return is(Phase.APPROVAL)
+  if (bad.length > 0 || [...entries.values()].some(({ state }) => state === 'failed')) return is(Phase.FAILING)
+  return isWaitingForOthers ? { phase: Phase.PRUNING, isWaitingForOthers } : is(Phase.SYNCED)
 }
 
 const leftConfiguration = 'the configuration has it no longer'
 
 /** What a round of it said before is void; what was found of it stands until it is looked up again. */
 function afterRemovalBegun(state: SourceState, now: number): SourceState {
-  if (state.laterPhase === 'REMOVING' || state.laterPhase === 'KEPT') return { ...state, ...noPlan }
-  const removing = { phase: Phase.PRUNING, laterPhase: 'REMOVING', wanted: '', digest: '', problem: leftConfiguration }
-  return { ...state, ...nothingKnown, ...removing, atMs: BigInt(now) }
+  if (state.left !== Left.LEFT_UNSPECIFIED) return { ...state, ...noPlan }
+  const removing = { phase: Phase.PRUNING, left: Left.REMOVING, wanted: '', digest: '', problem: leftConfiguration }
+  return { ...state, ...nothingKnown, ...ofConfiguration, ...removing, atMs: BigInt(now) }
 }
 
 /** The configuration has it no longer: what stays of it, and why. */
@@ -226,7 +227,7 @@ function afterRemoval(state: SourceState, result: RoundDone): SourceState {
   const left = `${leftConfiguration}: ${all.length} objects are left`
   return {
     ...done({ ...state, wanted: '' }, '', result),
-    laterPhase: isKept ? 'KEPT' : 'REMOVING',
+    left: isKept ? Left.KEPT : Left.REMOVING,
     problem: isKept ? `${left}, and stay for good` : left,
   }
 }

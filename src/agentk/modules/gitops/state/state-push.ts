@@ -125,10 +125,9 @@ export function encoded(state: SourceState): Uint8Array {
 
 function halved(state: SourceState): SourceState {
   const half = <T>(all: readonly T[]) => all.slice(0, Math.floor(all.length / 2))
-  const { trouble, planned, orphan, leaving, kept, environment, plan } = state
+  const { trouble, planned, orphan, leaving, kept, environment } = state
   const objects = trouble.length + planned.length + orphan.length + leaving.length + kept.length
   if (objects === 0) return { ...state, environment: half(environment) }
   const lists = { trouble: half(trouble), planned: half(planned), orphan: half(orphan) }
-  const next = plan === '' ? state.next : '' // nobody approves what nobody is shown
-  return { ...state, ...lists, leaving: half(leaving), kept: half(kept), next }
+  return { ...state, ...lists, leaving: half(leaving), kept: half(kept), isCut: true }
 }

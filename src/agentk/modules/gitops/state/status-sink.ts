@@ -1,6 +1,7 @@
 import type { Clock } from '../../../../lib/clock.ts'
 import { Code, errorText, type KasError } from '../../../../lib/errors.ts'
 import { Phase, type SourceState } from '../../../../proto/gen/gitops_states_pb.ts'
+import type { SourceReason } from '../../../../proto/gitops/source-phase.ts'
 import type { SourceOptions } from '../source-options.ts'
 import { firstState, type Report, type SourceNames, stateAfter, withNames } from './source-state.ts'
 
@@ -11,22 +12,16 @@ export interface StatusReader {
   removed(source: string): void
 }
 
-/** Where people answer, and how: GitSyncs. */
+/** Where people answer: GitSyncs. */
 export interface Guide {
   pathOf(id: string): string
-  approveCommand(id: string, plan: string): string
 }
 
-const restingBecause = {
-  configuration_gone: {
-    problem: 'the agent’s configuration is gone: its sources rest, and what they have made stays',
-    next: 'bring the agent’s file back, with gitops',
-  },
-  configuration_unread: {
-    problem: 'part of the agent’s configuration cannot be read: whether this source has left is not known',
-    next: 'mend the agent’s file',
-  },
-} as const
+/** Why a source is not followed, though it has not left. */
+const restingProblems = {
+  configuration_gone: 'the agent’s configuration is gone: its sources rest, and what they have made stays',
+  configuration_unread: 'part of the agent’s configuration cannot be read: whether this source has left is not known',
+} as const satisfies Partial<Record<SourceReason, string>>
 
 interface Row {
   readonly state: SourceState
@@ -58,11 +53,10 @@ export class StatusSink {
   }
 
   /** Nobody follows it any more, and it has not left. */
-  notFollowed(source: string, reason: keyof typeof restingBecause): void {
+  notFollowed(source: string, reason: keyof typeof restingProblems): void {
     const row = this.#rows.get(source)
     if (!row) return
-    const rest = { ...restingBecause[reason], reason }
-    const state = { ...row.state, phase: Phase.FAILING, laterPhase: 'NOT_READY', ...rest }
+    const state = { ...row.state, phase: Phase.FAILING, problem: restingProblems[reason], reason }
     this.#show({ state, unread: undefined }, source)
   }
 
@@ -76,7 +70,7 @@ export class StatusSink {
 
   /** The configuration has it, and it cannot be followed. @param problem - key, value and what is allowed */
   unusable(names: SourceNames, problem: string): void {
-    const refused = { phase: Phase.REFUSED, problem, reason: 'source_refused', next: 'mend the agent’s file' }
+    const refused = { phase: Phase.REFUSED, problem, reason: 'source_refused' satisfies SourceReason }
     const first = firstState(names, this.#clock.now())
     const { commit, counts, appliedAtMs } = this.#rows.get(names.id)?.state ?? first // what it has made stays
     this.#show({ state: { ...first, commit, counts, appliedAtMs, ...refused }, unread: undefined }, names.id)
@@ -107,13 +101,6 @@ export class StatusSink {
     for (const reader of this.#readers) reader.removed(source)
   }
 
-  /** What people can do about it. */
-  #nextOf({ source, phase, laterPhase, plan, next }: SourceState): string {
-    if (plan !== '') return this.#guide.approveCommand(source, plan)
-    if (laterPhase === 'KEPT') return `kas gitops forget ${source}`
-    return phase === Phase.REFUSED && next === '' ? 'mend it and push: the commit before holds' : next
-  }
-
   #rowOf(options: SourceOptions): Row {
     const known = this.#rows.get(options.id)
     if (known) return { ...known, state: withNames(known.state, options) }
@@ -127,8 +114,8 @@ export class StatusSink {
   }
 
   #shown({ state, unread }: Row, source: string): SourceState {
-    const shown = { ...state, object: this.#guide.pathOf(source), next: this.#nextOf(state) }
-    return unread ? { ...shown, ...unreadState(unread) } : shown
+    const shown = { ...state, object: this.#guide.pathOf(source) }
+    return unread ? { ...shown, ...unreadFacts(unread) } : shown
   }
 }
 
@@ -137,26 +124,17 @@ export function areRefused({ grpcCode }: KasError): boolean {
   return grpcCode === Code.FAILED_PRECONDITION
 }
 
-/** Why kas does not send a source's files: which of project, ref and files it is, and what to do. */
-function unreadState(error: KasError): Pick<SourceState, 'phase' | 'laterPhase' | 'problem' | 'reason' | 'next'> {
+/** Why kas does not send a source's files: which of project, ref and files it is. */
+function unreadFacts(error: KasError): Pick<SourceState, 'phase' | 'problem' | 'reason'> {
   const problem = errorText(error)
-  const notReady = { phase: Phase.FAILING, laterPhase: 'NOT_READY', problem }
-  if (areRefused(error)) {
-    const next = 'mend the repository, or what paths choose of it: the commit before holds'
-    return { phase: Phase.REFUSED, laterPhase: '', problem, reason: 'files_refused', next }
-  }
-  if (error.grpcCode === Code.NOT_FOUND && problem.startsWith('ref ')) {
-    return { ...notReady, reason: 'ref_not_found', next: 'push that ref, or name another one in the source’s ref' }
-  }
-  if (error.grpcCode === Code.NOT_FOUND) {
-    const next = 'let the agent read the project, or name another one in the source’s id'
-    return { ...notReady, reason: 'project_not_readable', next }
-  }
-  if (error.grpcCode === Code.UNIMPLEMENTED) {
-    return { ...notReady, reason: 'not_served', next: 'this kas serves no GitOps: update it' }
-  }
-  if (error.grpcCode === Code.INVALID_ARGUMENT || error.grpcCode === Code.RESOURCE_EXHAUSTED) {
-    return { ...notReady, reason: 'kas_refused', next: 'ask for less in the agent’s file, or raise the bound of kas' }
-  }
-  return { ...notReady, reason: 'kas_refused', next: 'it is asked again by itself' }
+  const reason = unreadReason(error, problem)
+  return { phase: reason === 'files_refused' ? Phase.REFUSED : Phase.FAILING, problem, reason }
+}
+
+function unreadReason(error: KasError, problem: string): SourceReason {
+  if (areRefused(error)) return 'files_refused'
+  if (error.grpcCode === Code.NOT_FOUND) return problem.startsWith('ref ') ? 'ref_not_found' : 'project_not_readable'
+  if (error.grpcCode === Code.UNIMPLEMENTED) return 'not_served'
+  const isOverBound = error.grpcCode === Code.INVALID_ARGUMENT || error.grpcCode === Code.RESOURCE_EXHAUSTED
+  return isOverBound ? 'over_bound' : 'kas_refused'
 }

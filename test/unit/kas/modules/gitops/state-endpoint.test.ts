@@ -8,7 +8,7 @@ import type { OwnRequest } from '../../../../../src/kas/own-endpoint.ts'
 import { noPeers, type Peers } from '../../../../../src/kas/peers/peers.ts'
 import type { CommitId } from '../../../../../src/kas/repositories/repositories.ts'
 import { type Away, KasError } from '../../../../../src/lib/errors.ts'
-import { Phase, SourceStateSchema } from '../../../../../src/proto/gen/gitops_states_pb.ts'
+import { Left, Phase, SourceStateSchema } from '../../../../../src/proto/gen/gitops_states_pb.ts'
 import { Gitops, StatesRequestSchema, StatesResponseSchema } from '../../../../../src/proto/gen/replica_gitops_pb.ts'
 import { sourceDigest } from '../../../../../src/proto/gitops/source-digest.ts'
 import { methodPath } from '../../../../../src/proto/unary.ts'
@@ -79,7 +79,8 @@ function alone(given: {
     project: string
     name?: string
     reason?: string
-    laterPhase?: string
+    left?: Left
+    isWaitingForOthers?: boolean
     ref?: string
     wanted?: string
     phase?: Phase
@@ -177,11 +178,11 @@ t.test('a file that is refused says so; of one that cannot be read now nothing i
   t.match(await alone({ isCut: true })(), { cut: true })
 })
 
-t.test('a phase that earlier versions do not know is shown; what lets an agent read a project is said', async (t) => {
-  const source = { source: '42-7', project: 'a/b', laterPhase: 'NOT_READY', reason: 'project_not_readable' }
+t.test('what lets an agent read a project is said', async (t) => {
+  const source = { source: '42-7', project: 'a/b', reason: 'project_not_readable' }
   const { sources } = await alone({ reported: [source], serves: true })()
   t.match(sources, [{ phase: 'NOT_READY', next: 'let it read a/b' }])
-  t.notOk('later_phase' in (sources[0] as object))
+  for (const key of ['left', 'is_waiting_for_others', 'is_cut', 'removed']) t.notOk(key in (sources[0] as object), key)
 })
 
 t.test('what is known here and not to the agent is said in place of what it has reported', async (t) => {
@@ -260,9 +261,9 @@ t.test('a row of another configuration than the agent was sent is not green', as
     { ...at, source: '2', name: 'other-ref', digest },
     { ...at, source: '3', name: 'old-agentk' },
     { ...at, source: '4', name: 'has-left', digest, phase: Phase.PAUSED },
-    { ...at, source: '5', name: 'is-gone', laterPhase: 'KEPT' },
+    { ...at, source: '5', name: 'is-gone', left: Left.KEPT },
     { ...at, source: '6', name: 'is-refused', digest, phase: Phase.REFUSED },
-    { ...at, source: '7', name: '', project: 'c/d', laterPhase: 'KEPT' },
+    { ...at, source: '7', name: '', project: 'c/d', left: Left.KEPT },
   ]
   const given = { manifest_projects: [...manifest_projects, { id: 'c/d' }], reported, serves: true }
   const phasesAfter = async (unchangedMs: number) =>

@@ -42,10 +42,7 @@ const done = (given: Partial<RoundDone>): RoundDone => {
   return { kind: 'done', ...none, isWaitingForOthers: false, ...given }
 }
 
-const guide = {
-  pathOf: (id: string) => `/gitsyncs/${id}`,
-  approveCommand: (id: string, plan: string) => `approve ${plan} of ${id}`,
-}
+const guide = { pathOf: (id: string) => `/gitsyncs/${id}` }
 
 function sinkOf(block: Parameters<typeof sourceOptions>[0] = {}) {
   const options = sourceOptions(block, { agentId: 42n, projectId: 7n, ownProject: 'platform/shop' })
@@ -113,22 +110,22 @@ t.test('what was tried out is in the cluster no more than before, unless nothing
 t.test('files that cannot be read are told beside the commit that holds, and no longer than that is so', async (t) => {
   const { sink, options, shown, ended, clock } = sinkOf()
   sink.begin(options, 'd1')
-  t.match(shown.at(-1), { phase: Phase.WAITING, laterPhase: '', digest: 'd1' })
+  t.match(shown.at(-1), { phase: Phase.WAITING, reason: '', digest: 'd1' })
   clock.advance(1000)
   ended('c1', done({ ends: [unchanged], notes: ['a note'] }))
   const now = BigInt(clock.now())
   t.match(shown.at(-1), { appliedAtMs: now, comparedAtMs: now })
   sink.filesFailed(options, new KasError({ code: 'PROJECT_NOT_READABLE', project: 'platform/shop' }))
   t.match(shown.at(-1), {
-    laterPhase: 'NOT_READY',
+    phase: Phase.FAILING,
     reason: 'project_not_readable',
     problem: /not found/,
     commit: 'c1',
   })
   ended('c1', done({ ends: [unchanged], notes: ['a note'] }))
-  t.match(shown.at(-1), { laterPhase: 'NOT_READY' }, 'also where a round is made meanwhile')
+  t.match(shown.at(-1), { reason: 'project_not_readable' }, 'also where a round is made meanwhile')
   sink.filesRecovered(options)
-  t.match(shown.at(-1), { phase: Phase.SYNCED, laterPhase: '', problem: 'a note' })
+  t.match(shown.at(-1), { phase: Phase.SYNCED, reason: '', problem: 'a note' })
 })
 
 t.test(
@@ -140,7 +137,7 @@ t.test(
     const planned = { planDigest: 'p', awaitingApproval: [entryOf('asks')], reasons }
     ended('c1', done({ ends: [unchanged], ...planned }))
     t.match(received('c1'), { phase: Phase.APPROVAL, wanted: 'c1', plan: 'p' }, 'the same one again')
-    const nothing = { plan: '', planned: [], leaving: [], next: '' }
+    const nothing = { plan: '', planned: [], leaving: [] }
     t.match(received('c2'), { phase: Phase.READING, commit: 'c1', wanted: 'c2', ...nothing })
 
     ended('c1', done({ ends: [unchanged], ...planned }))
@@ -152,6 +149,6 @@ t.test(
 
 t.test('what waits for other sources is said, until they are known', async (t) => {
   const { ended } = sinkOf()
-  t.match(ended('c1', done({ ends: [unchanged], isWaitingForOthers: true })), { laterPhase: 'WAITING_FOR_OTHERS' })
-  t.match(ended('c1', done({ ends: [unchanged] })), { phase: Phase.SYNCED, laterPhase: '' })
+  t.match(ended('c1', done({ ends: [unchanged], isWaitingForOthers: true })), { isWaitingForOthers: true })
+  t.match(ended('c1', done({ ends: [unchanged] })), { phase: Phase.SYNCED, isWaitingForOthers: false })
 })
