@@ -1,3 +1,4 @@
+import { jqLines } from './jq-lines.ts'
 import { commandsOf, kindOf, nameOfRef, type OutputSchema, type Schema } from './output-schema.ts'
 
 /** doc/reference/output.md, as the schema makes it. */
@@ -8,6 +9,7 @@ export function outputPage({ definitions }: OutputSchema): string {
   const section = ([name, schema]: [string, Schema]) => sectionText(name, schema, definitions)
   return `${introduction}
 ${commandTable(kinds)}
+${questions}
 ## Kinds
 
 ${kinds.map(section).join('\n')}
@@ -28,6 +30,12 @@ const introduction = `# What commands print for programs
 
 \`npm run output\` writes this page from the types that the commands print.
 `
+
+const questions = [
+  '## Questions\n\nA test plays each of these lines.\n\n```sh\n',
+  ...jqLines.map(({ question, kas, jq }) => `# ${question}\nkas ${kas} -o json | jq ${jq}\n`),
+  '```\n',
+].join('')
 
 function commandTable(kinds: readonly [string, Schema][]): string {
   const rows = kinds.flatMap(([name, schema]) =>

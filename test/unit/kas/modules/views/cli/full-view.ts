@@ -47,7 +47,7 @@ const pod: Row = {
   n: 'web-6d4b9-x7k2p',
   p: 'd1',
   h: ['Degraded', 'Failed', 'Degraded'],
-  f: ['CrashLoopBackOff', '0/1 ready', '4 restarts', 'on worker-3'],
+  f: ['CrashLoopBackOff', '0/1 ready', '4 restarts', 'node worker-3'],
   z: { ...cause, text: 'container app: image registry.example/app:2.14.1' },
 }
 
