@@ -250,7 +250,7 @@ class Looking {
 
   open(query: Query): void {
     this.#picture.asked({ kind: 'opened', stream: 1 })
-    const caller = { as: { case: 'agent' as const, value: {} } }
+    const caller = { as: { case: 'agent' as const, value: {} }, key: 'viewer' }
     this.#ask({ case: 'open', value: { caller, query: Buffer.from(JSON.stringify(query)) } })
   }
 
