@@ -107,7 +107,7 @@ function ofPod(pod: KubernetesObject, { reason, text }: Finding, around: Surroun
     const claims = isOfCreation(reason) ? claimsOf(pod, around) : []
     const webhooks = reason === 'TerminatingStuck' ? deletionWebhooks(pod, around) : []
     const explains = (one: Finding) =>
-      isNotReady(one.reason) || isUnbound(one) || (webhooks.length > 0 && one.reason === 'WebhookServiceMissing')
+      isNotReady(one.reason) || isUnbound(one) || (webhooks.length > 0 && isUnasked(one.reason))
     const nodes = node ? [node] : []
     return { objects: [...nodes, ...claims, ...webhooks], explains, isTheirs: false }
   }
@@ -138,6 +138,9 @@ function ofActiveRun(cronJob: KubernetesObject, around: Surroundings): Explanati
   const runs = around.childrenOf(cronJob).filter((one) => names.has(nameOf(one)))
   return { objects: runs, explains: () => false, isTheirs: false, isNamed: true }
 }
+
+/** Whether nobody can ask a webhook that must agree. */
+const isUnasked = (reason: string) => reason === 'WebhookServiceMissing' || reason === 'NoReadyEndpoints'
 
 /** Not well, and not for want of its Pod's node. */
 const isUnbound = (claim: Finding) => isFailing(claim) && claim.rank === ranks.pod

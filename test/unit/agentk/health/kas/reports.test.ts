@@ -225,6 +225,17 @@ t.test('a Pod that a webhook keeps: its node is well', async (t) => {
   const deletes = { operations: ['DELETE'], apiGroups: [''], resources: ['pods'] }
   t.equal(culprit(webhooks(deletes)), configurationKind)
   t.equal(culprit(webhooks({ operations: ['*'], apiGroups: ['*'], resources: ['*/*'] })), configurationKind)
+  const service = object('Service', 'protector', { spec: { type: 'ClusterIP', selector: { app: 'protector' } } })
+  const crashing = pod({
+    name: 'protector-1',
+    metadata: { labels: { app: 'protector' } },
+    container: { restartCount: 5, ...waiting('CrashLoopBackOff'), lastState: ended(1, 'Error', 90, 80) },
+  })
+  t.match(judge([stuck, webhooks(deletes), service, crashing]).cause, {
+    name: 'protector-1',
+    reason: 'CrashLoopBackOff',
+  })
+  t.equal(culprit(webhooks(deletes), service), 'Service', 'it selects nothing')
   t.equal(
     culprit(webhooks(deletes, { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'n' } } })),
     configurationKind,
