@@ -9,64 +9,82 @@ const ofDirectory = (words: string): CommandEntry => ({
   load: async () => (await import('./directory-commands.ts')).directoryCommand(words),
 })
 
-const directory: CommandGroup = {
-  help: ['agent|token|user|kubeconfig ...', 'list and edit who is who in a directory file: kas agent --help'],
-  commands: [
-    ...['agent', 'agent create', 'agent list', 'agent show', 'agent delete', 'agent rotate'],
-    ...['token', 'token create', 'token list', 'token show', 'token delete', 'token revoke', 'token rotate'],
-    ...['user', 'user create', 'user list', 'user show', 'user delete', 'user rotate'],
-    'kubeconfig',
-  ].map(ofDirectory),
-}
-
-/** Ask a running replica. */
-const status: CommandGroup = {
-  help: ['status|route ...', 'ask a running replica who is there, and where a call would go'],
-  commands: [
-    { words: 'status', load: async () => (await import('./status.ts')).status },
-    { words: 'route', load: async () => (await import('./route.ts')).route },
-  ],
-}
-
-const log: CommandGroup = {
-  help: ['log ...', 'show who did what by way of a running replica: kas log --help'],
-  commands: [{ words: 'log', load: async () => (await import('./log.ts')).log }],
-}
+const directory: readonly CommandGroup[] = [
+  {
+    task: 'reach',
+    help: ['kubeconfig', 'add agents to a kubeconfig'],
+    commands: [ofDirectory('kubeconfig')],
+  },
+  {
+    task: 'administer',
+    help: ['agent', 'list and edit agents in a directory file'],
+    commands: ['agent', 'agent create', 'agent list', 'agent show', 'agent delete', 'agent rotate'].map(ofDirectory),
+  },
+  {
+    task: 'administer',
+    help: ['user', 'list and edit users in a directory file'],
+    commands: ['user', 'user create', 'user list', 'user show', 'user delete', 'user rotate'].map(ofDirectory),
+  },
+  {
+    task: 'administer',
+    help: ['token', 'list and edit tokens of agents, users and CI jobs in a directory file'],
+    commands: [
+      ...['token', 'token create', 'token list', 'token show', 'token delete', 'token revoke', 'token rotate'],
+    ].map(ofDirectory),
+  },
+]
 
 const loadSessions = async () => (await import('./sessions.ts')).sessions
-const sessions: CommandGroup = {
-  help: ['sessions ...', 'show what lasts at all replicas, and end it: kas sessions --help'],
-  commands: [
-    { words: 'sessions', load: loadSessions },
-    { words: 'sessions end', load: loadSessions },
-  ],
-}
 
-const completion: CommandGroup = {
-  help: ['completion bash|zsh|fish', 'print what makes the shell propose words and options: kas completion --help'],
-  commands: [{ words: 'completion', load: async () => (await import('./completion/completion.ts')).completion }],
-}
+/** These ask a running replica, or read files of kas. */
+const own: readonly CommandGroup[] = [
+  {
+    task: 'administer',
+    help: ['sessions', 'list requests that last, at all replicas, and end them'],
+    commands: [
+      { words: 'sessions', load: loadSessions },
+      { words: 'sessions end', load: loadSessions },
+    ],
+  },
+  {
+    task: 'administer',
+    help: ['completion bash|zsh|fish', 'print the script by which a shell completes words and options'],
+    commands: [{ words: 'completion', load: async () => (await import('./completion/completion.ts')).completion }],
+  },
+  {
+    task: 'diagnose',
+    help: ['status', 'show the replicas, and which of them has which agent'],
+    commands: [{ words: 'status', load: async () => (await import('./status.ts')).status }],
+  },
+  {
+    task: 'diagnose',
+    help: ['route', 'show which way a call for an agent would go, and the reason'],
+    commands: [{ words: 'route', load: async () => (await import('./route.ts')).route }],
+  },
+  {
+    task: 'diagnose',
+    help: ['log', 'show who did what'],
+    commands: [{ words: 'log', load: async () => (await import('./log.ts')).log }],
+  },
+  {
+    task: 'diagnose',
+    help: ['check-config', 'check whether files of kas, of agents and of the directory can be used'],
+    commands: [
+      { words: 'check-config', load: async () => (await import('./check-config/check-config.ts')).checkConfig },
+    ],
+  },
+  {
+    task: 'diagnose',
+    help: ['doctor', 'check what a configuration names, and show what is wrong and what to do'],
+    commands: [{ words: 'doctor', load: async () => (await import('./doctor/doctor.ts')).doctor }],
+  },
+]
 
-const checkConfig: CommandGroup = {
-  help: ['check-config ...', 'say whether files of kas, of agents, the directory can be used'],
-  commands: [{ words: 'check-config', load: async () => (await import('./check-config/check-config.ts')).checkConfig }],
-}
-
-const doctor: CommandGroup = {
-  help: ['doctor ...', 'check what a configuration names, and say what is wrong, and what to do'],
-  commands: [{ words: 'doctor', load: async () => (await import('./doctor/doctor.ts')).doctor }],
-}
-
-/** In the order of `kas --help`; a feature is a line here. */
+/** A feature is a line here; `kas --help` sorts by task. */
 export const commandGroups: readonly CommandGroup[] = [
-  directory,
-  ...agentsOfUserCli,
-  status,
-  log,
-  sessions,
   ...viewsCli,
+  ...agentsOfUserCli,
   ...gitopsCli,
-  completion,
-  checkConfig,
-  doctor,
+  ...directory,
+  ...own,
 ]

@@ -1,13 +1,19 @@
-import type { CommandGroup } from '../command/command.ts'
+import { type CommandGroup, tasks } from '../command/command.ts'
 
 /** Of the words in `kas --help`. */
-const wordsWidth = 34
+const wordsWidth = 28
 
-/** What `kas --help` prints. */
+/** Text of `kas --help`: the commands by task. */
 export function usage(groups: readonly CommandGroup[]): string {
-  const lines = groups.map(({ help: [words, text] }) => `       kas ${words.padEnd(wordsWidth)}${text}\n`)
+  const sections = Object.entries(tasks).map(([task, title]) => {
+    const lines = groups.filter((group) => group.task === task).map(({ help }) => help)
+    return `${title}:\n${lines.map(([words, text]) => `  kas ${words.padEnd(wordsWidth)}${text}\n`).join('')}\n`
+  })
   return `Usage: kas --configuration-file=<file>
-${lines.join('')}
+       kas COMMAND ...
+
+${sections.join('')}kas COMMAND --help explains the options and exit codes of a command.
+
 Options:
   --configuration-file <file>   YAML, deploy/config.example.yaml shows every key
   --log-format json|text        of the log on stderr; text is for people (default: observability.logging.format)

@@ -17,8 +17,20 @@ export interface CliIo<Output = PrintableOutput> {
 /** What a feature has of the command line: lines of `kas --help`, each with its commands. */
 export type ModuleCli = readonly CommandGroup[]
 
+/** Tasks by which `kas --help` sorts its lines, each with its title. */
+export const tasks = {
+  see: 'See what runs in a cluster',
+  reach: 'Reach a cluster',
+  gitops: 'GitOps',
+  administer: 'Administer',
+  diagnose: 'Diagnose',
+} as const
+
+export type Task = keyof typeof tasks
+
 export interface CommandGroup {
-  /** as in `kas --help`: words, and what they do */
+  readonly task: Task
+  /** line of `kas --help`: words, and what they do */
   readonly help: readonly [words: string, text: string]
   readonly commands: readonly CommandEntry[]
 }

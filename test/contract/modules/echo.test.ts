@@ -103,7 +103,7 @@ t.test(
     const kas = (...argv: string[]) => runKas(argv, kubeconfig, '', groups)
     t.strictSame(await kas('echo', 'say', 'again'), { code: 0, stdout: 'kas-1\n', stderr: '' })
     t.match(await kas('echo'), { code: 2, stderr: 'kas echo say: WORD is missing\nusage: kas echo say WORD' })
-    t.match(usage(groups), /^ {7}kas echo \.\.\. +say a word to all replicas$/m)
+    t.match(usage(groups), /^ {2}kas echo +say a word to all replicas$/m)
     t.match((await kas('completion', 'bash')).stdout, "'echo say'")
   },
 )

@@ -19,5 +19,9 @@ const say: Command = {
 
 /** `kas echo say`: asks what the module serves on 8154. */
 export const echoCli: ModuleCli = [
-  { help: ['echo ...', 'say a word to all replicas'], commands: [{ words: 'echo say', load: async () => say }] },
+  {
+    task: 'see',
+    help: ['echo', 'say a word to all replicas'],
+    commands: [{ words: 'echo say', load: async () => say }],
+  },
 ]

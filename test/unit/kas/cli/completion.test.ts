@@ -33,7 +33,7 @@ const flagsIn = (text: string) =>
   [...text.matchAll(/(?<![\w-])(--[a-z][a-z-]*|-[a-zA-Z])(?![\w-])/g)].map(([flag]) => flag)
 
 async function helps(): Promise<Help[]> {
-  const words = [...help.matchAll(/^ {7}kas ([a-z|-]+)/gm)].flatMap(([, word = '']) => word.split('|'))
+  const words = [...new Set([...help.matchAll(/^ {2}kas ([a-z-]+)/gm)].map(([, word = '']) => word))]
   const root = { at: '', expected: [...words, ...flagsIn(help.split('\nOptions:\n')[1] ?? '')] }
   const all: Help[] = [root]
   for (const word of words) {

@@ -207,7 +207,7 @@ t.test('a command that is new, and makes nothing printable, steers no terminal e
       throw new Error(hostileText)
     },
   }
-  const group = { help: ['new', ''], commands: [{ words: 'new', load: async () => command }] } as const
+  const group = { task: 'see', help: ['new', ''], commands: [{ words: 'new', load: async () => command }] } as const
   for (const isTerminal of [false, true]) {
     const { code, stdout, stderr } = await run(['new'], { isTerminal, groups: [group] })
     t.equal(code, 1)
