@@ -28,6 +28,15 @@ const introduction = `# What commands print for programs
 
 \`kas log -o json\` prints the lines of the access log as they are, one a line: [access-log.md](../access-log.md) has their keys.
 
+## Options of commands that print data
+
+| Option | What it does | Not with |
+|---|---|---|
+| \`-o, --output FORMAT\` | prints \`table\`, \`wide\`, \`name\`, \`json\` or \`yaml\`; the help of a command says which of them it has | |
+| \`--no-headers\` | leaves out the heads of tables | \`-o name\`, \`json\`, \`yaml\` |
+| \`--no-color\` | prints no colours; \`NO_COLOR\` of the environment does the same. Only terminals get colours | |
+| \`-q, --quiet\` | prints nothing but errors, on stderr; the exit code is the same | \`-o\`, \`--watch\`, \`--follow\` |
+
 \`npm run output\` writes this page from the types that the commands print.
 `
 

@@ -30,6 +30,11 @@ const staying: readonly { readonly name: RegExp; readonly within?: RegExp; reado
     reason: 'a field of the error CALLER_OVER_SHARE, which goes between replicas, and of kas status -o json',
   },
   { name: /^silent$/, within: /^src\/kas\/peers\/replica-links\.ts$/, reason: 'a field of what kas doctor reads' },
+  {
+    name: /^quiet$/,
+    within: /^(?:src\/kas\/(?:command\/output|cli\/(?:cli|directory-help))\.ts|doc\/reference\/output\.md)$/,
+    reason: 'an option of commands that print data',
+  },
   { name: /^held$/, within: /^doc\/causes\.md$/, reason: 'names of situations in the vectors' },
   { name: /^[Ll]ook$/, within: /^doc\//, reason: 'what a person is to do' },
   {

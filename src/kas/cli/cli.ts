@@ -1,7 +1,7 @@
 import { systemClock } from '../../lib/clock.ts'
 import { PrintableOutput, type TextStream } from '../../lib/printable-output.ts'
 import { withoutNodeAdvice } from '../../lib/tls-fault.ts'
-import { type CliIo, type CommandEntry, type CommandGroup, UsageError } from '../command/command.ts'
+import { type CliIo, type Command, type CommandEntry, type CommandGroup, UsageError } from '../command/command.ts'
 import { commandGroups } from './commands.ts'
 
 /**
@@ -20,6 +20,19 @@ export async function runCli(
   if (!entry) throw new Error(`there is no command ${argv[0]}`)
   const command = await entry.load()
   const io = printableIo(program)
+  const code = await runCommand(command, entry, { argv, io, groups })
+  if (code !== 0) io.stderr.unmute() // with --quiet a command says nothing, unless it fails
+  return code
+}
+
+interface Run {
+  readonly argv: readonly string[]
+  readonly io: CliIo
+  readonly groups: readonly CommandGroup[]
+}
+
+/** @returns the exit code, also of a command that throws: its error is written then */
+async function runCommand(command: Command, entry: CommandEntry, { argv, io, groups }: Run): Promise<number> {
   try {
     return await command.run(argv.slice(1), { io, clock: systemClock, random: Math.random, groups })
   } catch (error) {

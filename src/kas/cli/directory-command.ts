@@ -1,5 +1,6 @@
 import type { Clock } from '../../lib/clock.ts'
 import type { CliIo, CliValues, CommandOptions } from '../command/command.ts'
+import type { Data, OutputKind } from '../command/output.ts'
 import type { DirectoryDocument } from './directory-document.ts'
 
 export interface CliContext {
@@ -8,6 +9,8 @@ export interface CliContext {
   readonly directory: DirectoryDocument
   readonly io: CliIo
   readonly clock: Clock
+  /** The data as the command line wants it. */
+  print<Kind extends OutputKind>(data: Data<Kind>): Promise<string>
   /** Writes the directory now, or says what to change in it; without, that is done once the command has run. */
   commit(): Promise<void>
 }

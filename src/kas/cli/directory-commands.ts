@@ -1,6 +1,6 @@
 import { nearestName } from '../../lib/nearest-name.ts'
 import { type Command, parsedArgs, textOption, UsageError } from '../command/command.ts'
-import { outputs } from '../command/output.ts'
+import { type Data, dataText, outputs, readPrinting } from '../command/output.ts'
 import { agentCreate, userCreate } from './create.ts'
 import type { DirectoryCommand, DirectoryResult } from './directory-command.ts'
 import { directoryHelp, overviewHelp } from './directory-help.ts'
@@ -87,6 +87,8 @@ function runnable(words: string, command: DirectoryCommand): Command {
         io.stdout.write(directoryHelp(words, command))
         return 0
       }
+      const { output, hasHeaders } = readPrinting(values, outputs, io)
+      const print = (data: Data) => dataText(data, output, hasHeaders)
       const file = values.directory ?? io.env.KAS_DIRECTORY_FILE
       const isNamed = typeof file === 'string' && file !== ''
       if (!isNamed && !command.doesWithout?.(values)) {
@@ -103,11 +105,11 @@ function runnable(words: string, command: DirectoryCommand): Command {
         isPrinted = true
         io.stderr.write(`${file} is not written; what to change there:\n${directory.instructions}`)
       }
-      const result = await command.run({ values, positionals, directory, io, clock, commit })
+      const result = await command.run({ values, positionals, directory, io, clock, print, commit })
       await commit()
-      const { note, output = '' }: DirectoryResult = typeof result === 'string' ? { output: result } : result
+      const { note, output: text = '' }: DirectoryResult = typeof result === 'string' ? { output: result } : result
       if (note !== undefined) io.stderr.write(`${note}\n`)
-      io.stdout.write(output)
+      io.stdout.write(text)
       return 0
     },
   }

@@ -1,4 +1,4 @@
-import { outputChoice, outputs } from '../command/output.ts'
+import { outputChoice, outputs, outputTexts } from '../command/output.ts'
 import type { DirectoryCommand } from './directory-command.ts'
 
 /** Explains each option: the form of a value, and what it does. Some commands explain one in words of their own. */
@@ -18,9 +18,12 @@ const explained: Readonly<Record<string, readonly [form: string, text: string]>>
   job: ['ID', 'a token of this CI job'],
   keep: ['TIME', 'the old token stays valid for so long, such as 7d (default: it is void at once)'],
   namespace: ['NAME', 'the namespace of the context'],
+  'no-color': ['', outputTexts['no-color']],
+  'no-headers': ['', outputTexts['no-headers']],
   output: ['FORMAT', outputChoice(outputs)],
   pipeline: ['ID', 'the pipeline of the job'],
   project: ['PATH', 'the full path of the project of the agent'],
+  quiet: ['', outputTexts.quiet],
   role: ['PATH=ROLE', 'a role in a project or group, may be repeated'],
   server: ['URL', 'where kubectl reaches kas: https://kas.example.com/k8s-proxy'],
   tier: ['TIER', 'of the environment: production, staging, testing, development or other'],

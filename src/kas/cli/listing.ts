@@ -2,15 +2,7 @@ import type { Clock } from '../../lib/clock.ts'
 import { printable } from '../../lib/printable.ts'
 import { endsSoon } from '../../lib/token-end.ts'
 import { required, textOption } from '../command/command.ts'
-import {
-  type Data,
-  dataText,
-  type OutputKind,
-  outputHints,
-  outputOf,
-  outputOption,
-  outputs,
-} from '../command/output.ts'
+import { type Data, outputHints, outputOptions } from '../command/output.ts'
 import { textTable } from '../command/text-table.ts'
 import type { DirectoryContents } from '../directory/file/directory-contents.ts'
 import type { DirectoryTree } from '../directory/file/directory-schema.ts'
@@ -29,10 +21,10 @@ const project = { project: { type: 'string' } } as const
 export const agentList: DirectoryCommand = {
   usage: 'agent list [--project PATH] [-o FORMAT]',
   summary: 'prints the agents',
-  options: { ...project, ...outputOption },
+  options: { ...project, ...outputOptions },
   hints: outputHints,
   positionals: 0,
-  async run({ values, directory, clock }) {
+  async run({ values, directory, clock, print }) {
     const path = textOption(values, 'project')
     const only = path === undefined ? undefined : projectNamed(directory, path).id
     const tokens = new Map(directory.list('agents').map((each) => [each.id, each.tokens?.length ?? 0]))
@@ -46,13 +38,13 @@ export const agentList: DirectoryCommand = {
       }))
     const ids = new Set(agents.map(({ id }) => id))
     const isShown = ({ kind, ownerId }: OfOwner) => kind === 'agent' && ownerId !== undefined && ids.has(ownerId)
-    const table = () => {
+    const table: Table = (_, hasHeaders) => {
       const rows = agents.map((each) => [each.id, each.name, each.project, each.tokenCount])
       const ending = endingLines(tokensOf(directory, isShown), clock)
-      return `${tableOr('no agents', [['ID', 'AGENT', 'PROJECT', 'TOKENS'], ...rows])}${ending}`
+      return `${tableOr('no agents', [['ID', 'AGENT', 'PROJECT', 'TOKENS'], ...rows], hasHeaders)}${ending}`
     }
     const names = agents.map(({ name }) => nameOf('agent', name))
-    return await print<AgentList>(values, { kind: 'AgentList', fields: { items: agents }, names, table })
+    return await print<AgentList>({ kind: 'AgentList', fields: { items: agents }, names, table })
   },
 }
 
@@ -60,21 +52,21 @@ export const agentList: DirectoryCommand = {
 export const agentShow: DirectoryCommand = {
   usage: 'agent show NAME [--project PATH] [-o FORMAT]',
   summary: 'prints an agent, and the tokens that it has',
-  options: { ...project, ...outputOption },
+  options: { ...project, ...outputOptions },
   hints: outputHints,
   positionals: 1,
-  async run({ values, positionals, directory, clock }) {
+  async run({ values, positionals, directory, clock, print }) {
     const name = required(positionals[0], 'the NAME of the agent')
     const agent = agentNamed(directory, name, textOption(values, 'project'))
     const id = Number(agent.id)
     const reads = (directory.contents.reads.get(agent.id) ?? []).map(({ path }) => path)
     const tokens = tokensOf(directory, ({ kind, ownerId }) => kind === 'agent' && ownerId === id)
     const fields = { id, name, project: agent.project.path, reads, tokens: tokens.map(tokenFields) }
-    const table = () => {
+    const table: Table = (_, hasHeaders) => {
       const lines = [`agent ${name}, id ${id}, of ${fields.project}`, ...reads.map((path) => `reads ${path}`)]
-      return `${linesOf(lines)}\n${tokenTable(tokens, clock)}`
+      return `${linesOf(lines)}\n${tokenTable(tokens, clock, hasHeaders)}`
     }
-    return await print<Agent>(values, { kind: 'Agent', fields, names: [nameOf('agent', name)], table })
+    return await print<Agent>({ kind: 'Agent', fields, names: [nameOf('agent', name)], table })
   },
 }
 
@@ -82,10 +74,10 @@ export const agentShow: DirectoryCommand = {
 export const userList: DirectoryCommand = {
   usage: 'user list [-o FORMAT]',
   summary: 'prints the users, with their roles',
-  options: outputOption,
+  options: outputOptions,
   hints: outputHints,
   positionals: 0,
-  async run({ values, directory, clock }) {
+  async run({ directory, clock, print }) {
     const { contents } = directory
     const users = directory.list('users').map(({ id, username, roles, tokens = [] }) => ({
       id,
@@ -93,16 +85,16 @@ export const userList: DirectoryCommand = {
       roles: roleTexts(contents, roles),
       tokenCount: tokens.length,
     }))
-    const table = () => {
+    const table: Table = (_, hasHeaders) => {
       const rows = users.map(({ id, name, roles, tokenCount }) => [id, name, tokenCount, roles.join(', ') || '-'])
       const ending = endingLines(
         tokensOf(directory, ({ kind }) => kind === 'user'),
         clock,
       )
-      return `${tableOr('no users', [['ID', 'USER', 'TOKENS', 'ROLES'], ...rows])}${ending}`
+      return `${tableOr('no users', [['ID', 'USER', 'TOKENS', 'ROLES'], ...rows], hasHeaders)}${ending}`
     }
     const names = users.map(({ name }) => nameOf('user', name))
-    return await print<UserList>(values, { kind: 'UserList', fields: { items: users }, names, table })
+    return await print<UserList>({ kind: 'UserList', fields: { items: users }, names, table })
   },
 }
 
@@ -110,20 +102,20 @@ export const userList: DirectoryCommand = {
 export const userShow: DirectoryCommand = {
   usage: 'user show NAME [-o FORMAT]',
   summary: 'prints a user, the roles and the tokens',
-  options: outputOption,
+  options: outputOptions,
   hints: outputHints,
   positionals: 1,
-  async run({ values, positionals, directory, clock }) {
+  async run({ positionals, directory, clock, print }) {
     const user = userNamed(directory, required(positionals[0], 'the NAME of the user'))
     const { roles: given } = directory.list('users').find(({ id }) => id === user.id) ?? {}
     const roles = roleTexts(directory.contents, given)
     const tokens = tokensOf(directory, ({ kind, ownerId }) => kind === 'user' && ownerId === user.id)
     const fields = { id: user.id, name: user.username, roles, tokens: tokens.map(tokenFields) }
-    const table = () => {
+    const table: Table = (_, hasHeaders) => {
       const lines = [`user ${user.username}, id ${user.id}`, ...roles.map((role) => `role ${role}`)]
-      return `${linesOf(lines)}\n${tokenTable(tokens, clock)}`
+      return `${linesOf(lines)}\n${tokenTable(tokens, clock, hasHeaders)}`
     }
-    return await print<User>(values, { kind: 'User', fields, names: [nameOf('user', user.username)], table })
+    return await print<User>({ kind: 'User', fields, names: [nameOf('user', user.username)], table })
   },
 }
 
@@ -131,15 +123,15 @@ export const userShow: DirectoryCommand = {
 export const tokenList: DirectoryCommand = {
   usage: 'token list [--agent NAME [--project PATH] | --user NAME] [-o FORMAT]',
   summary: 'prints whose tokens there are, how they are called, and when they end',
-  options: { agent: { type: 'string' }, ...project, user: { type: 'string' }, ...outputOption },
+  options: { agent: { type: 'string' }, ...project, user: { type: 'string' }, ...outputOptions },
   hints: outputHints,
   positionals: 0,
   async run(context) {
     const tokens = tokensOf(context.directory, ownerOption(context))
-    const table = () => tokenTable(tokens, context.clock)
+    const table: Table = (_, hasHeaders) => tokenTable(tokens, context.clock, hasHeaders)
     const names = tokens.map(({ token }) => nameOf('token', shortHash(token)))
     const fields = { items: tokens.map(tokenFields) }
-    return await print<TokenList>(context.values, { kind: 'TokenList', fields, names, table })
+    return await context.print<TokenList>({ kind: 'TokenList', fields, names, table })
   },
 }
 
@@ -147,17 +139,17 @@ export const tokenList: DirectoryCommand = {
 export const tokenShow: DirectoryCommand = {
   usage: 'token show SHA256 | - [-o FORMAT]',
   summary: 'prints whose token it is: by the beginning of its sha256, or - to read the token from stdin',
-  options: outputOption,
+  options: outputOptions,
   hints: outputHints,
   positionals: 1,
-  async run({ values, positionals, directory, io, clock }) {
+  async run({ positionals, directory, io, clock, print }) {
     const token = tokenBeginning(directory, await hashFrom(positionals[0], io.stdin))
     const names = [nameOf('token', shortHash(token.token))]
-    return await print<Token>(values, {
+    return await print<Token>({
       kind: 'Token',
       fields: tokenFields(token),
       names,
-      table: () => tokenTable([token], clock),
+      table: (_, hasHeaders) => tokenTable([token], clock, hasHeaders),
     })
   },
 }
@@ -173,6 +165,8 @@ function ownerOption({ values, directory }: CliContext): (token: OfOwner) => boo
   const { id } = userNamed(directory, user)
   return ({ kind, ownerId }) => kind === 'user' && ownerId === id
 }
+
+type Table = Data['table']
 
 type UserTree = DirectoryTree['users'][number]
 
@@ -191,12 +185,12 @@ function tokenFields(each: OwnedToken): TokenDescription {
   return { ownerKind, owner, name, sha256: hashOf(token), expires }
 }
 
-function tokenTable(tokens: readonly OwnedToken[], clock: Clock): string {
+function tokenTable(tokens: readonly OwnedToken[], clock: Clock, hasHeaders?: boolean): string {
   const rows = tokens.map(tokenFields).map(({ ownerKind, owner, name = '-', sha256, expires }) => {
     const isOver = expires !== undefined && Date.parse(expires) <= clock.now()
     return [`${ownerKind} ${owner}`, name, shortHash({ sha256 }), `${expires ?? 'never'}${isOver ? ' (over)' : ''}`]
   })
-  return `${tableOr('no tokens', [['OF', 'NAME', 'SHA256', 'EXPIRES'], ...rows])}${endingLines(tokens, clock)}`
+  return `${tableOr('no tokens', [['OF', 'NAME', 'SHA256', 'EXPIRES'], ...rows], hasHeaders)}${endingLines(tokens, clock)}`
 }
 
 /** A line for each token that ends within 14 days, with what gives another one. A job's token ends with its job. */
@@ -223,8 +217,8 @@ function roleTexts({ projects, groupsByPath }: DirectoryContents, roles: UserTre
   ]
 }
 
-function tableOr(none: string, rows: readonly (readonly (string | number)[])[]): string {
-  return rows.length > 1 ? textTable(rows) : `${none}\n`
+function tableOr(none: string, rows: readonly (readonly (string | number)[])[], hasHeaders?: boolean): string {
+  return rows.length > 1 ? textTable(rows, hasHeaders) : `${none}\n`
 }
 
 function linesOf(lines: readonly string[]): string {
@@ -232,6 +226,3 @@ function linesOf(lines: readonly string[]): string {
 }
 
 const nameOf = (kind: string, name: string) => printable(`${kind}/${name}`)
-
-const print = <Kind extends OutputKind>(values: CliContext['values'], data: Data<Kind>) =>
-  dataText(data, outputOf(values, outputs))

@@ -16,7 +16,7 @@ import {
   UsageError,
 } from '../command/command.ts'
 import { endpointOf } from '../command/endpoint.ts'
-import { outputHints, outputOf } from '../command/output.ts'
+import { outputHints, readPrinting } from '../command/output.ts'
 import { logHeaders } from '../servers/ops-socket/ops-answers.ts'
 import { agentOption, askReplica, explained, reportOf, socketOf, socketOptions, statusUsage } from './status-command.ts'
 
@@ -66,7 +66,7 @@ async function run(args: readonly string[], context: CommandContext): Promise<nu
     io.stdout.write(help)
     return 0
   }
-  const isJson = outputOf(values, logOutputs) === 'json'
+  const isJson = readPrinting(values, logOutputs, io).output === 'json'
   refuseEmpty(values, ['agent', 'user', 'verb', 'since'])
   const agent = agentOption(values)
   if (values.kubeconfig !== undefined || values.context !== undefined) return await ownLines(values, isJson, context)

@@ -23,11 +23,14 @@ export const route = statusCommand({
   data(answer): Data<Route> {
     const { agentId, method, entry, rank, own, ways, verdict, by, why: reason } = answer as RouteReport
     const fields = { agentId, method, entry, verdict, by, reason, own, ways, rank }
-    return { kind: 'Route', fields, table: () => tableOf(answer as RouteReport) }
+    return { kind: 'Route', fields, table: (_, hasHeaders) => tableOf(answer as RouteReport, hasHeaders) }
   },
 })
 
-function tableOf({ agentId, method, entry, rank, own, ways, verdict, by, why }: RouteReport): string {
+function tableOf(
+  { agentId, method, entry, rank, own, ways, verdict, by, why }: RouteReport,
+  hasHeaders?: boolean,
+): string {
   const lines = [
     `agent ${agentId}, ${method}, entering at ${entry}`,
     `${verdicts[verdict]}${by === undefined ? '' : ` ${by}`}: ${why}`,
@@ -36,8 +39,8 @@ function tableOf({ agentId, method, entry, rank, own, ways, verdict, by, why }: 
     `rank: ${rank.join(' ')}`,
   ]
   const rows = ways.map(({ name, state, reach, calls, serves }) => [name, state, reach, calls, serves ? 'yes' : 'no'])
-  const table =
-    rows.length === 0 ? '' : `\n${textTable([['OTHER HOLDER', 'STATE', 'REACH', 'CALLS', 'SERVES'], ...rows])}`
+  const heads = ['OTHER HOLDER', 'STATE', 'REACH', 'CALLS', 'SERVES']
+  const table = rows.length === 0 ? '' : `\n${textTable([heads, ...rows], hasHeaders)}`
   return `${lines.map((line) => `${printable(line)}\n`).join('')}${table}`
 }
 

@@ -1,6 +1,5 @@
 import { ageText } from '../command/age-text.ts'
 import {
-  type CliIo,
   type CliValues,
   type Command,
   type CommandContext,
@@ -9,7 +8,7 @@ import {
   textOption,
   UsageError,
 } from '../command/command.ts'
-import { type Data, dataText, outputHints, outputOf } from '../command/output.ts'
+import { type Data, dataText, outputHints, type Printing, readPrinting } from '../command/output.ts'
 import { textTable } from '../command/text-table.ts'
 import type { EndedReport, SessionsReport } from '../sessions/replica-sessions.ts'
 import type { SessionReport } from '../sessions/session-table.ts'
@@ -56,19 +55,19 @@ async function run(args: readonly string[], context: CommandContext): Promise<nu
   if ((word !== undefined && word !== 'end') || more.length > 0)
     throw new UsageError(`${positionals.join(' ')}: too much`)
   const query = queryOf(values, id)
-  outputOf(values, statusOutputs) // before anything is ended
+  const printing = readPrinting(values, statusOutputs, io) // before anything is ended
   const socket = await socketOf(values, io.env)
   if (word === 'end') {
     if (query.size === 0 || (query.size === 1 && query.has('reason')))
       throw new UsageError('which? Say an ID, --user or --agent')
     const text = await ask(socket, `/sessions/end?${query}`, { method: 'POST', waiting: context })
     const missing = 'what goes on there may not have ended'
-    return await print(io, values, reportOf(socket, text) as EndedReport, { data: endedData, missing })
+    return await print(printing, reportOf(socket, text) as EndedReport, { data: endedData, missing })
   }
   const text = await ask(socket, `/sessions?${query}`, { waiting: context })
   const data = (report: SessionsReport) => sessionsData(report, clock.now())
   const missing = 'what goes on there is not known'
-  return await print(io, values, reportOf(socket, text) as SessionsReport, { data, missing })
+  return await print(printing, reportOf(socket, text) as SessionsReport, { data, missing })
 }
 
 function queryOf(values: CliValues, id: string | undefined): URLSearchParams {
@@ -82,12 +81,11 @@ function queryOf(values: CliValues, id: string | undefined): URLSearchParams {
 }
 
 async function print<R extends SessionsReport | EndedReport>(
-  io: CliIo,
-  values: CliValues,
+  { io, output, hasHeaders }: Printing,
   report: R,
   { data, missing }: { data: (report: R) => Data; missing: string },
 ): Promise<number> {
-  io.stdout.write(await dataText(data(report), outputOf(values, statusOutputs)))
+  io.stdout.write(await dataText(data(report), output, hasHeaders))
   const { unreached } = report
   if (unreached.length === 0) return 0
   io.stderr.write(`note: ${unreached.join(', ')} did not answer: ${missing}\n`)
@@ -96,7 +94,11 @@ async function print<R extends SessionsReport | EndedReport>(
 
 function endedData(report: EndedReport): Data<EndedSessions> {
   const { replicas, unreached } = report
-  return { kind: 'EndedSessions', fields: { replicas, unreached }, table: () => endedText(report) }
+  return {
+    kind: 'EndedSessions',
+    fields: { replicas, unreached },
+    table: (_, hasHeaders) => endedText(report, hasHeaders),
+  }
 }
 
 function sessionsData(report: SessionsReport, now: number): Data<SessionList> {
@@ -105,7 +107,8 @@ function sessionsData(report: SessionsReport, now: number): Data<SessionList> {
     all.map((each) => ({ replica, ...(camelCased(each) as Omit<SessionDescription, 'replica'>) })),
   )
   const total = replicas.reduce((sum, each) => sum + each.total, 0)
-  return { kind: 'SessionList', fields: { items, total, unreached }, table: () => sessionsText(report, now) }
+  const table: Data['table'] = (_, hasHeaders) => sessionsText(report, now, hasHeaders)
+  return { kind: 'SessionList', fields: { items, total, unreached }, table }
 }
 
 /** Fields of the access log, as JSON for people names them. */
@@ -116,17 +119,18 @@ function camelCased(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, one]) => [named(key), camelCased(one)]))
 }
 
-function endedText({ replicas }: EndedReport): string {
-  return textTable([['REPLICA', 'ENDED'], ...replicas.map(({ name, ended }) => [name, ended])])
+function endedText({ replicas }: EndedReport, hasHeaders?: boolean): string {
+  return textTable([['REPLICA', 'ENDED'], ...replicas.map(({ name, ended }) => [name, ended])], hasHeaders)
 }
 
-function sessionsText({ replicas, unreached }: SessionsReport, now: number): string {
+function sessionsText({ replicas, unreached }: SessionsReport, now: number, hasHeaders?: boolean): string {
   const rows = replicas.flatMap(({ name, sessions: all }) => all.map((each) => rowOf(name, each, now)))
   if (rows.length === 0) return unreached.length > 0 ? 'nothing lasts at those that answered\n' : 'nothing lasts\n'
   const notShown = replicas.flatMap(({ name, sessions: all, total }) =>
     total > all.length ? [`and ${total - all.length} more at ${name}: --user or --agent names fewer\n`] : [],
   )
-  return [textTable([['ID', 'FOR', 'USER', 'AGENT', 'WHAT', 'FROM', 'REPLICA'], ...rows]), ...notShown].join('')
+  const heads = ['ID', 'FOR', 'USER', 'AGENT', 'WHAT', 'FROM', 'REPLICA']
+  return [textTable([heads, ...rows], hasHeaders), ...notShown].join('')
 }
 
 function rowOf(

@@ -13,7 +13,15 @@ import {
   textOption,
   UsageError,
 } from '../command/command.ts'
-import { type Data, dataText, type Output, outputHelp, outputHints, outputOf, outputOption } from '../command/output.ts'
+import {
+  type Data,
+  dataText,
+  type Output,
+  outputHelp,
+  outputHints,
+  outputOptions,
+  readPrinting,
+} from '../command/output.ts'
 import { noticeMs } from '../command/reach/unreached.ts'
 
 export interface StatusCommand {
@@ -32,7 +40,7 @@ export interface StatusCommand {
 export const socketOptions = {
   socket: { type: 'string' },
   'configuration-file': { type: 'string' },
-  ...outputOption,
+  ...outputOptions,
   help: { type: 'boolean', short: 'h' },
 } as const
 
@@ -66,12 +74,12 @@ export function statusCommand(command: StatusCommand): StatusCommand & Command {
         io.stdout.write(`usage: kas ${usage}\n  ${summary}\n${help}${statusUsage(statusOutputs)}`)
         return 0
       }
-      const output = outputOf(values, statusOutputs)
+      const { output, hasHeaders } = readPrinting(values, statusOutputs, io)
       const path = command.path(values)
       const socket = await socketOf(values, io.env)
       const text = await ask(socket, path, { waiting: context })
       const report = reportOf(socket, text)
-      io.stdout.write(await dataText(command.data(report), output))
+      io.stdout.write(await dataText(command.data(report), output, hasHeaders))
       return 0
     },
   }

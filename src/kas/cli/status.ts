@@ -43,7 +43,7 @@ ${columns}`,
   data: (answer): Data<Status> => ({
     kind: 'Status',
     fields: fieldsOf(answer as StatusReport),
-    table: () => textOf(answer as StatusReport),
+    table: (_, hasHeaders) => textOf(answer as StatusReport, hasHeaders),
   }),
 })
 
@@ -67,19 +67,22 @@ function fieldsOf(report: StatusReport): Data<Status>['fields'] {
   }
 }
 
-function textOf({ replica, members, agents, agentCount, refusedCallers = [], modules = {} }: StatusReport): string {
+function textOf(
+  { replica, members, agents, agentCount, refusedCallers = [], modules = {} }: StatusReport,
+  hasHeaders?: boolean,
+): string {
   const ready = replica.problem === undefined ? 'ready' : `not ready: ${printable(replica.problem)}`
   const [first] = agents
   return [
     `${printable(replica.name)}, kas ${printable(replica.version)}, ${ready}\n\n`,
-    members ? memberTable(members) : 'alone: private_api.listen.authentication_secret_file is not set\n',
-    first?.entries ? entryTables(first) : agentTable(agents, agentCount),
-    refusedTable(refusedCallers),
+    members ? memberTable(members, hasHeaders) : 'alone: private_api.listen.authentication_secret_file is not set\n',
+    first?.entries ? entryTables(first, hasHeaders) : agentTable(agents, agentCount, hasHeaders),
+    refusedTable(refusedCallers, hasHeaders),
     ...Object.entries(modules).map(([name, lines]) => `\n${printable(name)}\n${textTable(lines)}`),
   ].join('')
 }
 
-function memberTable(members: readonly MemberReport[]): string {
+function memberTable(members: readonly MemberReport[], hasHeaders?: boolean): string {
   const heads = [
     'REPLICA',
     'STATE',
@@ -93,33 +96,31 @@ function memberTable(members: readonly MemberReport[]): string {
     'CONNECTIONS',
     'PODS',
   ]
-  return textTable([
-    heads,
-    ...members.map(({ name, state, version, address, reach, gossip, calls, row, instances }) => [
-      instances > 1 ? `${name} (${instances} instances)` : name,
-      state,
-      version,
-      address ?? '-',
-      reach,
-      gossip ? 'yes' : 'no',
-      calls,
-      row.version,
-      row.agents,
-      row.connections,
-      row.pods,
-    ]),
+  const rows = members.map(({ name, state, version, address, reach, gossip, calls, row, instances }) => [
+    instances > 1 ? `${name} (${instances} instances)` : name,
+    state,
+    version,
+    address ?? '-',
+    reach,
+    gossip ? 'yes' : 'no',
+    calls,
+    row.version,
+    row.agents,
+    row.connections,
+    row.pods,
   ])
+  return textTable([heads, ...rows], hasHeaders)
 }
 
-function agentTable(agents: readonly AgentReport[], count: number): string {
+function agentTable(agents: readonly AgentReport[], count: number, hasHeaders?: boolean): string {
   if (count === 0) return '\nno agent is connected\n'
   const rows = agents.map(({ agentId, holders, pods, rank }) => [agentId, holdersText(holders), pods, rank.join(' ')])
   const more = count > agents.length ? `and ${count - agents.length} more: kas status --agent ID\n` : ''
-  return `\n${textTable([['AGENT', 'HOLDER (CONNECTIONS)', 'PODS', 'RANK'], ...rows])}${more}`
+  return `\n${textTable([['AGENT', 'HOLDER (CONNECTIONS)', 'PODS', 'RANK'], ...rows], hasHeaders)}${more}`
 }
 
 /** They are on their own to blame, and who asks why an agent is slow wants their names. */
-function refusedTable(callers: readonly RefusedCallerReport[]): string {
+function refusedTable(callers: readonly RefusedCallerReport[], hasHeaders?: boolean): string {
   if (callers.length === 0) return ''
   const rows = callers.map(({ caller, agentId, held, living, watches, refused, lastAt }) => [
     caller,
@@ -129,10 +130,11 @@ function refusedTable(callers: readonly RefusedCallerReport[]): string {
     refused,
     timeText(lastAt),
   ])
-  return `\n${textTable([['CALLER OVER HIS SHARE', 'AGENT', 'TUNNELS', 'WATCHES', 'REFUSED', 'LAST'], ...rows])}`
+  const heads = ['CALLER OVER HIS SHARE', 'AGENT', 'TUNNELS', 'WATCHES', 'REFUSED', 'LAST']
+  return `\n${textTable([heads, ...rows], hasHeaders)}`
 }
 
-function entryTables({ agentId, holders, rank, entries = [] }: AgentReport): string {
+function entryTables({ agentId, holders, rank, entries = [] }: AgentReport, hasHeaders?: boolean): string {
   const summary = `\nagent ${agentId}: holder ${holdersText(holders)}; rank ${printable(rank.join(' '))}\n`
   if (entries.length === 0) return summary
   const rows = entries.map(({ replica, kind, pod, role, version, methods, since }) => [
@@ -144,7 +146,8 @@ function entryTables({ agentId, holders, rank, entries = [] }: AgentReport): str
     kind === 'connection' ? methods.length : '-',
     timeText(since),
   ])
-  return `${summary}\n${textTable([['REPLICA', 'KIND', 'POD', 'ROLE', 'VERSION', 'METHODS', 'SINCE'], ...rows])}`
+  const heads = ['REPLICA', 'KIND', 'POD', 'ROLE', 'VERSION', 'METHODS', 'SINCE']
+  return `${summary}\n${textTable([heads, ...rows], hasHeaders)}`
 }
 
 function holdersText(holders: AgentReport['holders']): string {

@@ -1,8 +1,13 @@
 import { printableJson } from '../../lib/printable.ts'
-import { type CliValues, UsageError } from './command.ts'
+import { type CliIo, type CliValues, UsageError } from './command.ts'
 
-/** One option says how a command prints its data. */
-export const outputOption = { output: { type: 'string', short: 'o', multiple: true } } as const
+/** Options that say how a command prints its data. `readPrinting` reads them. */
+export const outputOptions = {
+  output: { type: 'string', short: 'o', multiple: true },
+  'no-headers': { type: 'boolean' },
+  'no-color': { type: 'boolean' },
+  quiet: { type: 'boolean', short: 'q' },
+} as const
 
 /** The formats of a command that prints data. A table is for people, and may change; the others are for programs. */
 export const outputs = ['table', 'wide', 'name', 'json', 'yaml'] as const
@@ -16,9 +21,60 @@ export function outputChoice(allowed: readonly Output[]): string {
   return `${allowed.join(', ').replace(/, (?=[^,]*$)/, ' or ')} (default: table)`
 }
 
-/** A line of the help, with its end. */
-export function outputHelp(allowed: readonly Output[]): string {
-  return `  -o, --output FORMAT          ${outputChoice(allowed)}\n`
+/** Explains the options in a help, but for `--output`. */
+export const outputTexts = {
+  'no-headers': 'leave out the heads of tables',
+  'no-color': 'print no colours; NO_COLOR of the environment does the same',
+  quiet: 'print nothing but errors: the exit code is the answer',
+} as const
+
+/**
+ * Lines of the help, each with its end.
+ *
+ * @param width - of the options, beside the texts
+ */
+export function outputHelp(allowed: readonly Output[], width = 29): string {
+  const lines = [
+    ['-o, --output FORMAT', outputChoice(allowed)],
+    ['--no-headers', outputTexts['no-headers']],
+    ['--no-color', outputTexts['no-color']],
+    ['-q, --quiet', outputTexts.quiet],
+  ] as const
+  return lines.map(([option, text]) => `  ${option.padEnd(width)}${text}\n`).join('')
+}
+
+/** How a command prints its data. */
+export interface Printing {
+  readonly output: Output
+  /** tables have heads */
+  readonly hasHeaders: boolean
+  /** where the command writes from now on */
+  readonly io: CliIo
+}
+
+/**
+ * Reads `outputOptions`. With `--quiet` nothing is written any more: `runCli` writes what stderr has, if the command fails.
+ *
+ * @throws UsageError that says what is allowed, or what does not go together
+ */
+export function readPrinting(values: CliValues, allowed: readonly Output[], io: CliIo): Printing {
+  const output = outputOf(values, allowed)
+  const hasHeaders = values['no-headers'] !== true
+  if (!hasHeaders && output !== 'table' && output !== 'wide')
+    throw new UsageError(`--no-headers goes with tables, and -o ${output} has no heads: leave out one of both`)
+  if (values.quiet === true) {
+    if (values.output !== undefined)
+      throw new UsageError(`-q prints no data, and -o ${output} says how to print it: leave out one of both`)
+    const endless = ['watch', 'follow'].find((name) => values[name] === true)
+    if (endless) throw new UsageError(`-q prints no changes, and --${endless} has no end: leave out one of both`)
+    io.stdout.mute()
+    io.stderr.mute()
+  }
+  return { output, hasHeaders, io: values['no-color'] === true ? withoutColours(io) : io }
+}
+
+function withoutColours(io: CliIo): CliIo {
+  return Object.create(io, { env: { value: { ...io.env, NO_COLOR: '1' } } }) as CliIo // stdin opens once it is read
 }
 
 /** With `--watch` there are no names: they say nothing of what has changed. @throws UsageError that says what is allowed */
@@ -66,11 +122,11 @@ export interface Data<Kind extends OutputKind = OutputKind> {
   /** one a line, as `agent/NAME`; absent: nothing has a name */
   readonly names?: readonly string[]
   /** for people, with its end */
-  table(isWide: boolean): string
+  table(isWide: boolean, hasHeaders?: boolean): string
 }
 
 /** @returns text with its end */
-export async function dataText(data: Data, output: Output): Promise<string> {
+export async function dataText(data: Data, output: Output, hasHeaders = true): Promise<string> {
   const { kind, fields, names = [] } = data
   const whole = { apiVersion: 'kas/v1', kind, ...fields }
   if (output === 'json') return `${printableJson(whole, 2)}\n`
@@ -79,5 +135,5 @@ export async function dataText(data: Data, output: Output): Promise<string> {
     return yamlText(whole)
   }
   if (output === 'name') return names.map((name) => `${name}\n`).join('')
-  return data.table(output === 'wide')
+  return data.table(output === 'wide', hasHeaders)
 }

@@ -9,7 +9,7 @@ import {
   textOption,
   UsageError,
 } from '../../command/command.ts'
-import { type Data, dataText, outputHelp, outputOf, outputOption } from '../../command/output.ts'
+import { type Data, dataText, outputHelp, outputOptions, readPrinting } from '../../command/output.ts'
 import {
   agentFiles,
   type CheckedFile,
@@ -31,7 +31,7 @@ const options = {
   'agent-file': { type: 'string', multiple: true },
   files: { type: 'boolean' },
   strict: { type: 'boolean' },
-  ...outputOption,
+  ...outputOptions,
   help: { type: 'boolean', short: 'h' },
 } as const
 
@@ -61,7 +61,7 @@ async function run(args: readonly string[], { io, clock }: CommandContext): Prom
     io.stdout.write(help)
     return 0
   }
-  const output = outputOf(values, outputs)
+  const { output } = readPrinting(values, outputs, io)
   const files = await checkedFiles(
     {
       now: clock.now(),

@@ -18,7 +18,7 @@ import {
   textOption,
   UsageError,
 } from '../../command/command.ts'
-import { type Data, dataText, outputHelp, outputOf, outputOption } from '../../command/output.ts'
+import { type Data, dataText, outputHelp, outputOptions, readPrinting } from '../../command/output.ts'
 import { loadKasConfig } from '../../config/kas-config.ts'
 import type { KasConfig } from '../../config/kas-schema.ts'
 import { checkCertificates } from './certificates.ts'
@@ -42,7 +42,7 @@ const options = {
   'kubernetes-api-url': { type: 'string' },
   'kubernetes-api-ca-file': { type: 'string' },
   idle: { type: 'string' },
-  ...outputOption,
+  ...outputOptions,
   help: { type: 'boolean', short: 'h' },
 } as const
 
@@ -91,7 +91,7 @@ async function run(args: readonly string[], { io, clock }: CommandContext): Prom
     return 0
   }
   const file = required(textOption(values, 'configuration-file'), '--configuration-file')
-  const output = outputOf(values, outputs)
+  const { output } = readPrinting(values, outputs, io)
   const front = frontOf(values)
   const token = await tokenOf(values)
   const asked = { io, clock, isPre: values.pre ?? false, token, front }

@@ -12,11 +12,11 @@ import { endpointOf } from '../../../command/endpoint.ts'
 import {
   type Data,
   dataText,
-  outputChoice,
+  outputHelp,
   outputHints,
-  outputOf,
-  outputOption,
+  outputOptions,
   outputs,
+  readPrinting,
 } from '../../../command/output.ts'
 import { textTable } from '../../../command/text-table.ts'
 import type { ReachableAgentList } from './output-kinds.ts'
@@ -29,7 +29,7 @@ const options = {
   server: { type: 'string' },
   'token-file': { type: 'string' },
   ca: { type: 'string' },
-  ...outputOption,
+  ...outputOptions,
   help: { type: 'boolean', short: 'h' },
 } as const
 
@@ -39,8 +39,7 @@ const help = `usage: kas ${usage}
   --server URL                        where kas is, in place of a kubeconfig
   --token-file FILE                   your token, for --server
   --ca FILE                           the authority that signed the certificate of --server, in PEM
-  -o, --output FORMAT                 ${outputChoice(outputs)}
-  exit code: 0 done, 1 it failed, 2 the command line is wrong
+${outputHelp(outputs, 36)}  exit code: 0 done, 1 it failed, 2 the command line is wrong
 `
 
 /** `kas agents` */
@@ -54,9 +53,9 @@ async function run(args: readonly string[], context: CommandContext): Promise<nu
     io.stdout.write(help)
     return 0
   }
-  const output = outputOf(values, outputs)
+  const { output, hasHeaders } = readPrinting(values, outputs, io)
   const answer = await askAgentsOfUser(await endpoint(values, context))
-  io.stdout.write(await dataText(dataOf(answer), output))
+  io.stdout.write(await dataText(dataOf(answer), output, hasHeaders))
   if (answer.unread > 0) {
     io.stderr.write(`note: the configuration of ${answer.unread} more could not be read: kas' log says why\n`)
   }
@@ -76,10 +75,15 @@ function dataOf(answer: AgentsOfUser): Data<ReachableAgentList> {
   const { user, unread, agents: all } = answer
   const items = all.map(({ id, name, project, pods, connected }) => ({ id, name, project, pods, connected }))
   const names = items.map(({ name }) => printable(`agent/${name}`))
-  return { kind: 'ReachableAgentList', fields: { user, items, unread }, names, table: () => table(answer) }
+  return {
+    kind: 'ReachableAgentList',
+    fields: { user, items, unread },
+    names,
+    table: (_, hasHeaders) => table(answer, hasHeaders),
+  }
 }
 
-function table({ user, agents: shown }: AgentsOfUser): string {
+function table({ user, agents: shown }: AgentsOfUser, hasHeaders?: boolean): string {
   if (shown.length === 0) return `no agent lets ${user} in\n`
   const rows = shown.flatMap(({ id, name, project, connected }) => {
     const places = connected.length > 0 ? connected : [{ replica: '-' }]
@@ -91,5 +95,5 @@ function table({ user, agents: shown }: AgentsOfUser): string {
       since,
     ])
   })
-  return textTable([['ID', 'AGENT', 'PROJECT', 'REPLICA', 'SINCE'], ...rows])
+  return textTable([['ID', 'AGENT', 'PROJECT', 'REPLICA', 'SINCE'], ...rows], hasHeaders)
 }

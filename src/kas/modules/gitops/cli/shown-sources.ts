@@ -1,6 +1,6 @@
 import { printable, printableJson } from '../../../../lib/printable.ts'
 import type { PrintableOutput } from '../../../../lib/printable-output.ts'
-import { type Data, dataText, type Output, type OutputKind } from '../../../command/output.ts'
+import { type Data, dataText, type OutputKind, type Printing } from '../../../command/output.ts'
 import { yamlText } from '../../../command/yaml-text.ts'
 import type { SourceChange, SourceList, SourceStatus, SourcesStateChange } from './output-kinds.ts'
 import { type Shown, sourceStatus, sourcesDescription } from './source-list.ts'
@@ -21,27 +21,30 @@ export function sourceListData(state: ShownState | undefined, shown: Shown, mess
       items: sources.map((each) => sourceStatus(each, shown.at)),
     },
     names: sources.map(({ source }) => printable(`source/${source}`)),
-    table: (isWide) => (state ? statusText({ ...state, sources }, shown.agentId, isWide) : ''),
+    table: (isWide, hasHeaders) =>
+      state ? statusText({ ...state, sources }, shown.agentId, { isWide, hasHeaders }) : '',
   }
 }
 
 /** Prints each change of the sources: for people the whole table, for programs one object a line. */
 export class SourceWatch {
   readonly #stdout: PrintableOutput
-  readonly #output: Output
+  readonly #output: Printing['output']
+  readonly #hasHeaders: boolean
   #text = ''
   /** sources that were printed, by their ids; `key`: what a change is a change of */
   readonly #printed = new Map<string, { readonly key: string; readonly source: SourceStatus }>()
   #stateKey = ''
 
-  constructor(stdout: PrintableOutput, output: Output) {
+  constructor(stdout: PrintableOutput, { output, hasHeaders }: Pick<Printing, 'output' | 'hasHeaders'>) {
     this.#stdout = stdout
     this.#output = output
+    this.#hasHeaders = hasHeaders
   }
 
   async print(state: ShownState, shown: Shown): Promise<void> {
     if (this.#output === 'json' || this.#output === 'yaml') return this.#printChanges(state, shown)
-    const text = await dataText(sourceListData(state, shown), this.#output)
+    const text = await dataText(sourceListData(state, shown), this.#output, this.#hasHeaders)
     if (text !== this.#text) this.#stdout.write(text)
     this.#text = text
   }

@@ -5,8 +5,13 @@ import type { ShownSource, ShownState } from './state.ts'
 const head = ['SOURCE', 'REF', 'PHASE', 'COMMIT', 'WANTED', 'OBJECTS', 'FAILED', 'APPLIED', 'COMPARED']
 const wideHead = ['REPORTED', 'POLLED', 'ID']
 
+interface TableLayout {
+  readonly isWide: boolean
+  readonly hasHeaders?: boolean | undefined
+}
+
 /** What `kas gitops status` prints: a line for each source, then what is not as it should be, and what to do. */
-export function statusText(state: ShownState, agentId: string, isWide = false): string {
+export function statusText(state: ShownState, agentId: string, layout: TableLayout): string {
   const { sources, agent, away, configuration, cut: isCut } = state
   const file = configuration?.problem
     ? [
@@ -19,7 +24,7 @@ export function statusText(state: ShownState, agentId: string, isWide = false): 
   const lines = [...absent, ...file, ...missing, ...sources.flatMap(detailsOf), ...polledLine(sources)].map(
     (line) => `${printable(line)}\n`,
   )
-  if (sources.length > 0) return `${tableText(sources, isWide)}${lines.join('')}`
+  if (sources.length > 0) return `${tableText(sources, layout)}${lines.join('')}`
   return `${printable(nothingText(state, agentId))}\n${lines.join('')}`
 }
 
@@ -50,9 +55,9 @@ function nothingText(known: Pick<ShownState, 'agent' | 'away' | 'configuration'>
   return `kas knows of no source of agent ${agentId}`
 }
 
-function tableText(sources: readonly ShownSource[], isWide: boolean): string {
+function tableText(sources: readonly ShownSource[], { isWide, hasHeaders }: TableLayout): string {
   const rows = sources.map((source) => [...rowOf(source), ...(isWide ? wideCells(source) : [])])
-  return textTable([[...head, ...(isWide ? wideHead : [])], ...rows])
+  return textTable([[...head, ...(isWide ? wideHead : [])], ...rows], hasHeaders)
 }
 
 function wideCells(source: ShownSource): readonly string[] {

@@ -12,12 +12,12 @@ import {
 import { type Endpoint, endpointOf } from '../../../command/endpoint.ts'
 import {
   dataText,
-  type Output,
-  outputChoice,
+  outputHelp,
   outputHints,
-  outputOf,
-  outputOption,
+  outputOptions,
   outputs,
+  type Printing,
+  readPrinting,
 } from '../../../command/output.ts'
 import { forgetHelp } from './forget.ts'
 import type { GateQuestion } from './gate.ts'
@@ -38,7 +38,7 @@ const options = {
   wait: { type: 'string' },
   fresh: { type: 'boolean' },
   watch: { type: 'boolean', short: 'w' },
-  ...outputOption,
+  ...outputOptions,
   help: { type: 'boolean', short: 'h' },
 } as const
 
@@ -49,8 +49,7 @@ const statusHelp = `  --kubeconfig FILE, --context NAME   of kas, as kubectl tak
   --commit SHA                        poll them now, and judge the sources with this commit at their head
   --wait TIME                         wait until the sources are synced, such as 5m; it ends at most 2 s later
   -w, --watch                         go on, and show each change; for programs one object a line
-  -o, --output FORMAT                 ${outputChoice(outputs)}
-  exit code: 0 each source is in the cluster as far as agentk knows; 1 one is not, or it failed;
+${outputHelp(outputs, 36)}  exit code: 0 each source is in the cluster as far as agentk knows; 1 one is not, or it failed;
              2 the command line is wrong; 3 the agent reports no status
   exit code with --commit or --wait: 0 synced; 1 refused; 2 the command line is wrong; 3 the time is over;
              4 failing for 5 s; 5 not known; 6 waits for approval
@@ -88,18 +87,19 @@ export async function gitopsStatus(
     return 0
   }
   if (positionals.join(' ') !== 'status') throw new UsageError('allowed is kas gitops status, or forget')
-  const output = outputOf(values, outputs)
+  const printing = readPrinting(values, outputs, io)
+  const { output, hasHeaders } = printing
   const gate = gateOf(values)
   const endpoint = await endpointOf(values, context)
-  if (gate) return await judged(endpoint, gate, context, output)
+  if (gate) return await judged(endpoint, gate, context, printing)
   const { agentId } = endpoint
-  const watch = new SourceWatch(io.stdout, output)
+  const watch = new SourceWatch(io.stdout, printing)
   for (;;) {
     const state = await askState(endpoint)
     const exitCode = statusCode(state)
     const shown = { agentId, at: clock.now(), exitCode }
     if (values.watch) await watch.print(state, shown)
-    else io.stdout.write(await dataText(sourceListData(state, shown), output))
+    else io.stdout.write(await dataText(sourceListData(state, shown), output, hasHeaders))
     if (!values.watch || signal?.aborted) return exitCode
     await new Promise<void>((resolve) => void clock.after(watchMs, resolve))
   }
@@ -135,12 +135,12 @@ async function judged(
   endpoint: Endpoint,
   { waitMs, hasCodes, ...question }: StatusGate,
   { io, clock, signal = new AbortController().signal }: Pick<CommandContext, 'io' | 'clock'> & { signal?: AbortSignal },
-  output: Output,
+  { output, hasHeaders }: Printing,
 ): Promise<number> {
   const { verdict, state, isReported, ms } = await runGate(endpoint, question, { waitMs, signal })
   const exitCode = hasCodes ? verdict.code : freshCode(verdict.code, state)
   const shown = { agentId: endpoint.agentId, at: clock.now(), exitCode }
-  io.stdout.write(await dataText(sourceListData(state, shown, verdict.reason), output))
+  io.stdout.write(await dataText(sourceListData(state, shown, verdict.reason), output, hasHeaders))
   const reason = isReported ? `the status is still not known after ${Math.round(ms / 1000)} s` : verdict.reason
   if (reason !== '') io.stderr.write(printable(`kas gitops: ${reason}`).concat('\n'))
   return exitCode

@@ -90,7 +90,11 @@ const messageIndent = '    '
 const leastMessage = 40
 
 /** One line each, or, on a terminal that is too narrow, what each is about and its message on lines of their own. */
-function eventsText(model: ShownView, { nodes, events }: Shown, { paint, now, columns }: Layout): string {
+function eventsText(
+  model: ShownView,
+  { nodes, events }: Shown,
+  { paint, now, columns, hasHeaders = true }: Layout,
+): string {
   if (events.length === 0) return ''
   const heads = ['NAMESPACE', 'LAST SEEN', 'TYPE', 'REASON', 'COUNT', 'OBJECT', 'MESSAGE']
   const table = [heads, ...events.map((event) => cells(event, now))]
@@ -101,7 +105,7 @@ function eventsText(model: ShownView, { nodes, events }: Shown, { paint, now, co
   const more = nodes.reduce((sum, node) => sum + (model.pages.get(node)?.more ?? 0), 0)
   const below = (event: EventRow | undefined) => (event && isNarrow ? messageLines(event, columns) : [])
   return [
-    paint.faint(head),
+    ...(hasHeaders ? [paint.faint(head)] : []),
     ...lines.flatMap((line, i) => [line, ...below(events[i])]),
     ...(more > 0 ? [paint.faint(`… ${more} more, older or not read`)] : []),
   ]

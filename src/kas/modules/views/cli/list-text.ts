@@ -32,7 +32,11 @@ const restartsFact = /^\d+ restarts?$/
  * As kubectl has it, with what is wrong: what matters most stands first, for a terminal cuts what has no room. The
  * sign before a row says the verdict; `-o wide` has it as a word, too.
  */
-export function listText(model: ShownView, { paint, now, columns: width }: Layout, shown: ListColumns): string {
+export function listText(
+  model: ShownView,
+  { paint, now, columns: width, hasHeaders = true }: Layout,
+  shown: ListColumns,
+): string {
   const rows = model.children('')
   if (rows.length === 0) return ''
   const columns = columnsOf(now, shown).filter(({ of, isOptional }) => !isOptional || rows.some((row) => of(row)))
@@ -42,7 +46,8 @@ export function listText(model: ShownView, { paint, now, columns: width }: Layou
     .split('\n')
   const signed = lines.map((line, index) => `${shapeOf(rows[index] as Row, paint)} ${line}\n`)
   const { more = 0 } = model.pages.get('') ?? {}
-  return `  ${paint.faint(head)}\n${signed.join('')}${more > 0 ? `${paint.faint(`… ${more} more`)}\n` : ''}`
+  const first = hasHeaders ? `  ${paint.faint(head)}\n` : ''
+  return `${first}${signed.join('')}${more > 0 ? `${paint.faint(`… ${more} more`)}\n` : ''}`
 }
 
 function columnsOf(now: number, { namespace, kind, wide }: ListColumns): readonly Column[] {

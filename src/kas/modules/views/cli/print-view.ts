@@ -180,7 +180,7 @@ class Printing {
   }
 
   #show(model: ShownView): void {
-    const { values, io } = this.#context
+    const { values, io, hasHeaders } = this.#context
     const { text, nothing } = this.#printed
     const isVerbose = values.verbose === true
     const now = this.#now
@@ -189,7 +189,7 @@ class Printing {
       return
     }
     const { columns, rows } = this.#screen
-    const shown = text(model, { paint: this.#paint, now, columns, rows, isVerbose }, this.#ending.rows)
+    const shown = text(model, { paint: this.#paint, now, columns, rows, isVerbose, hasHeaders }, this.#ending.rows)
     const problems = this.#screen.isFull ? this.#problems.map((one) => `${one}\n`).join('') : ''
     const isNothing = shown === '' && this.#problems.length === 0 && model.state.is !== 'syncing'
     if (isNothing && !this.#screen.isFull && !this.#hasPrintedNothing) io.stderr.write(`${nothing}\n`)

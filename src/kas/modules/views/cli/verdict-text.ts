@@ -61,6 +61,8 @@ export interface Layout {
   readonly rows?: number
   /** what is folded is shown, too */
   readonly isVerbose: boolean
+  /** tables have heads; absent: they have */
+  readonly hasHeaders?: boolean
 }
 
 /** There is nothing to be done about it. */

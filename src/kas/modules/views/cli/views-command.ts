@@ -8,7 +8,14 @@ import {
   UsageError,
 } from '../../../command/command.ts'
 import { namespaceOf } from '../../../command/endpoint.ts'
-import { type Output, outputChoice, outputHints, outputOf, outputOption } from '../../../command/output.ts'
+import {
+  type Output,
+  outputHelp,
+  outputHints,
+  outputOptions,
+  type Printing,
+  readPrinting,
+} from '../../../command/output.ts'
 
 export interface ViewsCommand {
   /** after `kas`, with what it takes */
@@ -26,10 +33,9 @@ export interface ViewsCommand {
   run(context: ViewsContext): Promise<number>
 }
 
-export interface ViewsContext extends Pick<CommandContext, 'io' | 'clock' | 'random'> {
+export interface ViewsContext extends Pick<CommandContext, 'clock' | 'random'>, Printing {
   readonly values: CliValues
   readonly positionals: readonly string[]
-  readonly output: Output
   /** of the kubeconfig's context */
   readonly namespace: string | undefined
 }
@@ -43,7 +49,7 @@ const viewsOptions = {
   selector: { type: 'string', short: 'l' },
   environment: { type: 'string' },
   application: { type: 'string' },
-  ...outputOption,
+  ...outputOptions,
   verbose: { type: 'boolean', short: 'v' },
   help: { type: 'boolean', short: 'h' },
 } as const
@@ -55,8 +61,7 @@ const viewsUsage = `  --kubeconfig FILE, --context NAME   of kas, as kubectl tak
   -l, --selector SELECTOR             what bears these labels, as kubectl takes them
   --environment [PROJECT/SLUG]        that environment alone; in a job of GitLab by itself the job's own
   --application NAME                  that application, or GitOps source, alone
-  -o, --output FORMAT                 OUTPUTS
-  -v, --verbose                       also show what is hidden by default
+OUTPUTS  -v, --verbose                       also show what is hidden by default
 `
 
 /** A command goes on, and shows changes. */
@@ -87,12 +92,12 @@ export function viewsCommand({ summary, run, help, hints, ...command }: ViewsCom
       const parsed = { args: withJobsEnvironment(args, io.env), options, allowPositionals: true } as const
       const { values, positionals } = parsedArgs({ ...parsed, args: [...parsed.args] }, { ...outputHints, ...hints })
       if (values.help) {
-        const common = viewsUsage.replace('OUTPUTS', outputChoice(outputs))
+        const common = viewsUsage.replace('OUTPUTS', outputHelp(outputs, 36))
         io.stdout.write(`usage: kas ${usage}\n  ${summary}\n${common}${help}`)
         return 0
       }
-      const output = outputOf(values, outputs)
-      return run({ ...context, values, positionals, output, namespace: await namespaceOf(values, io) })
+      const printing = readPrinting(values, outputs, io)
+      return run({ ...context, ...printing, values, positionals, namespace: await namespaceOf(values, io) })
     },
   }
 }
