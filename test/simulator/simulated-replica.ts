@@ -252,7 +252,7 @@ export class SimulatedReplica {
     }
     const lane: Handler = (stream) => this.#handOvers.carry(stream, handOver)
     new SimulatedServerSession(wire, session, (method) => {
-      if (method !== laneMethod) return handOver
+      if (method !== laneMethod) throw new Error(`${method} is called by no replica`)
       return isKnown() ? lane : refuseStranger
     })
   }

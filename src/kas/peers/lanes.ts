@@ -1,5 +1,4 @@
 import type { Clock } from '../../lib/clock.ts'
-import { Code } from '../../lib/errors.ts'
 import { detached } from '../../lib/tracing/tracer.ts'
 import type { ClientCall, LaneCallOptions } from '../../proto/grpc/client-call.ts'
 import { ClientLane } from '../../proto/grpc/client-lane.ts'
@@ -14,10 +13,7 @@ export interface LanesOptions {
 
 export const defaultLanes: LanesOptions = { maxIdle: 64, idleMs: 30_000 }
 
-/**
- * Calls on one connection to a peer: each on a lane that has carried others before, if one is free (doc/decisions/0018).
- * Until the peer has said that it serves lanes, and for ever if it does not, each has a stream of its own.
- */
+/** Calls on one connection to a peer: each on a lane that has carried others before, if one is free (doc/decisions/0018). */
 export class Lanes {
   readonly #session: ClientSession
   readonly #clock: Clock
@@ -26,7 +22,6 @@ export class Lanes {
   readonly #idle: ClientLane[] = []
   /** of `#idle`, since the last sweep: the first ones were not needed */
   #leastIdle = 0
-  #serves: 'unknown' | 'asked' | 'lanes' | 'streams' = 'unknown'
   #cancelSweep: (() => void) | undefined
 
   constructor({ session, clock }: { session: ClientSession; clock: Clock }, options: LanesOptions = defaultLanes) {
@@ -38,12 +33,8 @@ export class Lanes {
 
   /** @throws KasError TUNNEL_LOST (delivery none) when the session is draining; INVALID_MESSAGE */
   open(options: LaneCallOptions): ClientCall {
-    const lane = this.#take()
-    if (lane) return lane.carry(options)
-    if (this.#serves === 'lanes') return this.#open().carry(options)
-    const stream = this.#session.open(options)
-    if (this.#serves === 'unknown') this.#ask()
-    return stream
+    const lane = this.#take() ?? this.#open()
+    return lane.carry(options)
   }
 
   #take(): ClientLane | undefined {
@@ -57,22 +48,6 @@ export class Lanes {
       const lane = new ClientLane(this.#session, this.#keep)
       void lane.ended.then(() => this.#forget(lane))
       return lane
-    })
-  }
-
-  /** Opens a lane: its headers, or what it ends with, say whether the peer serves lanes. */
-  #ask(): void {
-    this.#serves = 'asked'
-    const lane = this.#open()
-    void lane.served.then(async (isServed) => {
-      if (isServed) {
-        this.#serves = 'lanes'
-        this.#keep(lane)
-      } else {
-        const { error } = await lane.ended
-        // a peer that does not know us yet may serve them later
-        this.#serves = error?.grpcCode === Code.UNIMPLEMENTED ? 'streams' : 'unknown'
-      }
     })
   }
 

@@ -6,7 +6,7 @@ import { readMetadata, readStatus } from './headers.ts'
 import { checkMessage, decodeHeaders, endFrame, forbidden, frameKind, messageHead } from './lane-frames.ts'
 import type { SessionLimits } from './limits.ts'
 
-/** One call, seen from its client: on a stream of its own, or on a lane. */
+/** One call on a lane, seen from its client. */
 export interface ClientCall extends Pick<ClientStream, 'metadata' | 'done' | 'messages' | 'end' | 'cancel'> {
   /** @returns undefined to go on, or a promise of room */
   send(message: Uint8Array): Promise<void> | undefined

@@ -10,13 +10,12 @@ import { maxRequestMetadataBytes } from './sendable.ts'
 
 /** A stream of a session that carries one call after another, seen from its client. */
 export class ClientLane {
-  /** whether the other side takes calls on it; never rejects */
-  readonly served: Promise<boolean>
   /** how the stream ended; never rejects */
   readonly ended: Promise<Outcome>
   readonly #stream: ClientStream
   readonly #limits: SessionLimits
   readonly #onFree: (lane: ClientLane) => void
+  /** the other side takes calls on it */
   #isServed = false
   /** calls so far */
   #calls = 0
@@ -33,9 +32,8 @@ export class ClientLane {
     this.#limits = session.limits
     this.#stream.limit(session.limits.maxMessageBytes + messageHead.length)
     this.#onFree = onFree
-    this.served = this.#stream.metadata.then((metadata) => {
+    void this.#stream.metadata.then((metadata) => {
       this.#isServed = metadata !== undefined
-      return this.#isServed
     })
     this.ended = this.#stream.done
     void this.ended.then(() => {

@@ -8,7 +8,7 @@ import { isSendableValue } from './sendable.ts'
  * messages is a frame, whose first byte says what it is; what HTTP/2 would say in headers stands there in lines.
  */
 
-/** `/package.Service/Method` of lanes. An older side does not know it. */
+/** `/package.Service/Method` of lanes. */
 export const laneMethod = '/kas.replica.v1.Lanes/Carry'
 
 /** The trailer in which the end of a lane says how many calls have begun on it: those behind them were not delivered. */

@@ -80,7 +80,7 @@ class ServerLane {
     const { limits } = this.#stream.session
     this.#stream.limit(limits.maxMessageBytes + messageHead.length)
     if (!this.#isClosing) {
-      this.#stream.sendMetadata(noMetadata) // at once: so the client knows that lanes are served
+      this.#stream.sendMetadata(noMetadata) // at once: so the client knows that its lane is served
       this.#stream.signal.addEventListener('abort', this.sayBegun, { once: true }) // what is at fault ends it at once
       this.#carryAll().then(this.#end.resolve, this.#end.reject)
     }

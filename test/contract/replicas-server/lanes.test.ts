@@ -133,6 +133,20 @@ t.test('no tunnel, one at once, one that comes later, an eager call: all on one 
   t.notOk(handOverKeys.some((key) => infos.some(({ metadata }) => key in metadata)))
 })
 
+t.test('a call on a stream of its own is refused, and reaches no agent', async (t) => {
+  let calls = 0
+  const { session, addTunnel } = await hop(t, (call) => {
+    calls++
+    return echo(call)
+  })
+  addTunnel()
+  const metadata = { 'kas-agent-id': [String(agentId)], 'kas-wait': ['0'], 'kas-eager': ['1'], 'kas-caller': ['kas'] }
+  const stream = session.open({ method: echoMethod, metadata })
+  stream.end()
+  t.match((await stream.done).error, { grpcCode: 12 })
+  t.equal(calls, 0)
+})
+
 t.test('the holder knows who calls and which user is behind, and the agent is not told', async (t) => {
   const calls: Call[] = []
   const { offer, addTunnel } = await warm(t, (call) => {

@@ -159,7 +159,7 @@ export class ReplicasServer implements Service {
     /** each call: a lane may live longer than its peer is a member */
     const handOver: CallHandler = (call) => (isMember() ? this.#handOvers.serve : refuseStranger)(call)
     const lane: Handler = (stream) => this.#handOvers.carry(stream, handOver)
-    const handlerFor = (method: string) => (method === laneMethod ? lane : this.#handlerFor(method))
+    const handlerFor = (method: string) => (method === laneMethod ? lane : this.#methodFor(method))
     let strangerCalls = 0
     const admit = (method: string) => {
       if (isMember()) return handlerFor(method)
@@ -185,8 +185,7 @@ export class ReplicasServer implements Service {
     socket.destroy()
   }
 
-  #handlerFor(method: string): Handler | undefined {
-    if (!method.startsWith('/kas.')) return this.#handOvers.serve
+  #methodFor(method: string): Handler | undefined {
     const { methods } = this.#components
     return Object.hasOwn(methods, method) ? methods[method] : undefined
   }

@@ -2,9 +2,9 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import t from 'tap'
 import type { Metadata, Outcome } from '../../../../src/call/call.ts'
 import { Lanes, type LanesOptions } from '../../../../src/kas/peers/lanes.ts'
-import { Code, KasError } from '../../../../src/lib/errors.ts'
+import type { KasError } from '../../../../src/lib/errors.ts'
 import type { ClientSession } from '../../../../src/proto/grpc/client-session.ts'
-import { encodeHeaders, frameKind, laneMethod } from '../../../../src/proto/grpc/lane-frames.ts'
+import { encodeHeaders, frameKind } from '../../../../src/proto/grpc/lane-frames.ts'
 import { replicaLimits } from '../../../../src/proto/grpc/limits.ts'
 import { ManualClock, settle } from '../../../support/manual-clock.ts'
 
@@ -52,10 +52,6 @@ class Stream {
     this.finish(undefined)
   }
 
-  serve(): void {
-    this.#metadata.resolve({})
-  }
-
   /** The call on it is over. */
   answer(): void {
     this.#read.resolve({ value: ok, done: false })
@@ -79,21 +75,19 @@ function pool(options: LanesOptions = { maxIdle: 2, idleMs: 1000 }) {
   const session = {
     limits: replicaLimits,
     draining: false,
-    open: ({ method }: { method: string }) => {
-      const isLane = method === laneMethod
-      if (isLane) traces.push(trace.getStore())
-      const stream = new Stream(`${isLane ? 'lane' : 'stream'} ${streams.length}`, onCall)
+    open: () => {
+      traces.push(trace.getStore())
+      const stream = new Stream(`lane ${streams.length}`, onCall)
       streams.push(stream)
       return stream
     },
     onDraining: (listener: () => void) => void draining.promise.then(listener),
   }
   const lanes = new Lanes({ session: session as unknown as ClientSession, clock }, options)
-  /** @returns the lane that carries it; undefined: none does */
+  /** @returns the lane that carries it */
   const call = () => {
-    last = undefined
     lanes.open({ method: '/a.B/C' })
-    return last as Stream | undefined
+    return last as Stream
   }
   const drain = () => {
     session.draining = true
@@ -103,88 +97,66 @@ function pool(options: LanesOptions = { maxIdle: 2, idleMs: 1000 }) {
   return { clock, streams, call, drain, traces, names: () => streams.map(({ name }) => name) }
 }
 
-/** One whose peer serves lanes, with as many that are free. */
+/** With as many lanes that are free. */
 async function served(free: number, options?: LanesOptions) {
   const side = pool(options)
-  side.call()
-  side.streams[1]?.serve()
-  await settle()
-  const busy = Array.from({ length: free }, () => side.call() as Stream)
+  const busy = Array.from({ length: free }, () => side.call())
   for (const lane of busy) lane.answer()
   await settle()
   return side
 }
 
-t.test('the first call asks for a lane and does not wait for it; others while the answer is out neither', async (t) => {
-  const { call, streams, names } = pool()
-  call()
-  call()
-  t.same(names(), ['stream 0', 'lane 1', 'stream 2'])
-  streams[1]?.serve()
-  await settle()
-  t.equal(call()?.name, 'lane 1')
-  t.equal(call()?.name, 'lane 3', 'it takes no round trip any more')
-})
-
-t.test('a peer that knows no lanes is not asked again; one that refuses for now is', async (t) => {
-  for (const [grpc, asks] of [
-    [Code.UNIMPLEMENTED, 1],
-    [Code.UNAUTHENTICATED, 2],
-  ] as const) {
-    const { call, streams, names } = pool()
-    call()
-    streams[1]?.finish(new KasError({ code: 'STATUS', grpc, message: '' }))
-    await settle()
-    call()
-    call()
-    t.equal(names().filter((name) => name.startsWith('lane')).length, asks)
-  }
+t.test('a call that finds no free lane opens one, and waits for no answer of the peer', async (t) => {
+  const { call, names } = pool()
+  t.equal(call().name, 'lane 0')
+  t.equal(call().name, 'lane 1')
+  t.same(names(), ['lane 0', 'lane 1'])
 })
 
 t.test('the lane that was used last carries the next call', async (t) => {
   const side = await served(2)
-  t.same(side.names(), ['stream 0', 'lane 1', 'lane 2'])
-  t.equal(side.call()?.name, 'lane 2')
-  t.equal(side.call()?.name, 'lane 1')
-  side.streams[2]?.answer()
-  await settle()
+  t.same(side.names(), ['lane 0', 'lane 1'])
+  t.equal(side.call().name, 'lane 1')
+  t.equal(side.call().name, 'lane 0')
   side.streams[1]?.answer()
   await settle()
-  t.equal(side.call()?.name, 'lane 1')
+  side.streams[0]?.answer()
+  await settle()
+  t.equal(side.call().name, 'lane 0')
 })
 
 t.test('more than some that are free end; those that nobody needs end in time, and no timer is left', async (t) => {
   const { clock, streams, call } = await served(3)
   t.same(
     streams.map(({ isEnded }) => isEnded),
-    [false, false, false, true],
+    [false, false, true],
   )
   clock.advance(1000)
-  t.same([streams[1]?.isEnded, streams[2]?.isEnded], [false, false], 'they were just used')
-  call()?.answer()
+  t.same([streams[0]?.isEnded, streams[1]?.isEnded], [false, false], 'they were just used')
+  call().answer()
   await settle()
   clock.advance(1000)
-  t.same([streams[1]?.isEnded, streams[2]?.isEnded], [true, false])
+  t.same([streams[0]?.isEnded, streams[1]?.isEnded], [true, false])
   clock.advance(1000)
-  t.equal(streams[2]?.isEnded, true)
+  t.equal(streams[1]?.isEnded, true)
   t.equal(clock.pending, 0)
 })
 
 t.test('a lane that its peer has ended carries nothing', async (t) => {
   const { streams, call } = await served(1)
-  streams[1]?.finish(undefined)
+  streams[0]?.finish(undefined)
   await settle()
-  t.equal(call()?.name, 'lane 2')
+  t.equal(call().name, 'lane 1')
 })
 
 t.test('once the connection drains, lanes end: with their call, or at once', async (t) => {
   const { clock, streams, call, drain } = await served(2)
   call()
   await drain()
-  t.same([streams[1]?.isEnded, streams[2]?.isEnded], [true, false])
-  streams[2]?.answer()
+  t.same([streams[0]?.isEnded, streams[1]?.isEnded], [true, false])
+  streams[1]?.answer()
   await settle()
-  t.equal(streams[2]?.isEnded, true)
+  t.equal(streams[1]?.isEnded, true)
   t.equal(clock.pending, 0)
 })
 
@@ -196,7 +168,7 @@ t.test('a lane, and the timer of those that are free, are of no trace', async (t
     return after(ms, action)
   }
   trace.run('first', call)
-  streams[1]?.serve()
+  streams[0]?.answer()
   await settle()
   trace.run('second', () => [call(), call()])
   t.same(traces, [undefined, undefined, undefined])

@@ -1,72 +1,73 @@
 import t, { type Test } from 'tap'
-import type { AgentId, Call, Metadata, Outcome, Safety } from '../../../../src/call/call.ts'
+import type { AgentId, Call, Outcome, Safety } from '../../../../src/call/call.ts'
 import { kasCaller } from '../../../../src/call/caller.ts'
 import { KnownMessages } from '../../../../src/call/known-messages.ts'
 import { Link, type LinkComponents } from '../../../../src/kas/peers/link.ts'
 import { UnreadByAgent } from '../../../../src/kas/tunnels/unread-by-agent.ts'
 import { monotonicClock } from '../../../../src/lib/clock.ts'
-import { Code, KasError } from '../../../../src/lib/errors.ts'
+import { KasError } from '../../../../src/lib/errors.ts'
 import { Cancellation } from '../../../../src/lib/signals.ts'
 import { noTracer } from '../../../../src/lib/tracing/tracer.ts'
-import type { ClientSession, ClientStream } from '../../../../src/proto/grpc/client-session.ts'
-import { laneMethod } from '../../../../src/proto/grpc/lane-frames.ts'
+import type { ClientSession } from '../../../../src/proto/grpc/client-session.ts'
+import { encodeHeaders } from '../../../../src/proto/grpc/lane-frames.ts'
 import { replicaLimits } from '../../../../src/proto/grpc/limits.ts'
 import type { UnreadBytes } from '../../../../src/proto/grpc/unread-bytes.ts'
+import { SimulatedInbox } from '../../../simulator/simulated-inbox.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
 
 const lost = (error: KasError): Outcome => ({ error, trailers: {} })
 
-/** An older replica's answer to a lane. */
-function withoutLanes(): ClientStream {
-  const error = new KasError({ code: 'STATUS', grpc: Code.UNIMPLEMENTED, message: '' })
-  return {
-    metadata: Promise.resolve(undefined),
-    done: Promise.resolve(lost(error)),
-    inbox: { next: () => new Promise(() => undefined) },
-    limit: () => undefined,
-  } as unknown as ClientStream
-}
-
 interface Opened {
   readonly sent: string[]
-  readonly unread?: UnreadBytes
+  unread?: UnreadBytes | undefined
   answer(): void
+  /** by trailers, or with an error by the end of its lane */
   end(outcome: Outcome): void
-  /** without a reply */
-  refuse(outcome: Outcome): void
   close(): void
 }
 
-/** A connection to a replica that says `ready` to each call, and then nothing any more. */
-function unansweredSession({ pongs = () => false }: { pongs?: () => boolean } = {}) {
+/** A connection to a replica that says `ready` to each call, unless it is mute, and then nothing any more. */
+function unansweredSession({ pongs = () => false, isMute = false }: { pongs?: () => boolean; isMute?: boolean } = {}) {
   const opened: Opened[] = []
   const closed = Promise.withResolvers<void>()
   const draining = Promise.withResolvers<void>()
-  const open: ClientSession['open'] = ({ method, onInterim, unread }) => {
-    if (method === laneMethod) return withoutLanes()
-    const metadata = Promise.withResolvers<Metadata | undefined>()
+  /** a lane, on which one call begins at once */
+  const open = () => {
     const done = Promise.withResolvers<Outcome>()
     const sent: string[] = []
     const streamClosed = Promise.withResolvers<void>()
-    const end = (outcome: Outcome) => {
-      metadata.resolve({})
+    const inbox = new SimulatedInbox(() => undefined)
+    const lose = (outcome: Outcome) => {
       done.resolve(outcome)
+      inbox.fail(outcome.error as KasError)
     }
-    const refuse = (outcome: Outcome) => {
-      metadata.resolve(undefined)
-      done.resolve(outcome)
+    const finish = ({ error, trailers }: Outcome) => {
+      if (error) return lose({ error, trailers })
+      const lines = Object.entries(trailers).map(([key, values = []]) => [key, values.join()])
+      inbox.add(encodeHeaders('trailers', { 'grpc-status': '0', ...Object.fromEntries(lines) }))
     }
-    onInterim?.({ 'kas-tunnel': ['ready'] })
-    const answer = () => metadata.resolve({ served: ['yes'] })
-    opened.push({ sent, ...(unread ? { unread } : {}), answer, end, refuse, close: streamClosed.resolve })
+    const answer = () => inbox.add(encodeHeaders('head', { served: 'yes' }))
+    const one: Opened = { sent, answer, end: finish, close: streamClosed.resolve }
+    opened.push(one)
+    if (!isMute) inbox.add(encodeHeaders('interim', { 'kas-tunnel': 'ready' }))
     return {
-      metadata: metadata.promise,
+      metadata: new Promise(() => undefined),
       done: done.promise,
-      send: (message: Uint8Array) => void sent.push(Buffer.from(message).toString()),
+      inbox,
+      unsentBytes: 0,
+      wasReset: false,
+      limit: () => undefined,
+      receives: () => undefined,
+      chargeTo: (unread: UnreadBytes | undefined) => {
+        one.unread = unread
+      },
+      send: (frame: Uint8Array, head?: Uint8Array) => {
+        if (head) sent.push(Buffer.from(frame).toString())
+      },
       end: () => undefined,
       onClosed: (listener: () => void) => void streamClosed.promise.then(listener),
-      cancel: (error: KasError) => end(lost(error)),
-    } as unknown as ReturnType<ClientSession['open']>
+      cancel: (error = new KasError({ code: 'CANCELLED' })) => lose(lost(error)),
+    }
   }
   const session = {
     open,
@@ -299,21 +300,22 @@ t.test('what a call holds is counted until nothing of its stream is left, also a
   const { link } = await linkTo(t, session, {}, [5, 50], { unreadByAgent })
   const reply = await forward(link, 'unsafe')
   const [stream] = opened
-  stream?.end({ trailers: {} })
+  const { unread } = stream ?? {}
+  stream?.end(lost(new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' })))
   await reply.done
   await new Promise(setImmediate)
-  t.equal(unreadNow(unreadByAgent), stream?.unread)
+  t.equal(unreadNow(unreadByAgent), unread)
   stream?.close()
   await new Promise(setImmediate)
-  t.not(unreadNow(unreadByAgent), stream?.unread)
+  t.not(unreadNow(unreadByAgent), unread)
 })
 
 t.test('a call that cannot be handed over is none that the replica was asked for, and holds nothing', async (t) => {
   const unreadByAgent = new UnreadByAgent()
   const { session } = unansweredSession({ pongs: () => true })
-  const unread: (UnreadBytes | undefined)[] = []
-  session.open = (options) => {
-    unread.push(options.unread)
+  const unread: UnreadBytes[] = []
+  session.open = () => {
+    unread.push(unreadNow(unreadByAgent))
     throw new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
   }
   const { link } = await linkTo(t, session, {}, [5, 50], { unreadByAgent })
@@ -325,20 +327,20 @@ t.test('a call that cannot be handed over is none that the replica was asked for
   t.equal(link.calls, 0)
 })
 
+const notKnown = new KasError({ code: 'STATUS', grpc: 16, message: 'no row has this key yet' })
+
 for (const [said, error, trailers, expected] of [
   ['that it has no tunnel', undefined, { 'kas-tunnel': ['none'] }, 'none'],
-  ['that it does not know us', new KasError({ code: 'UNAUTHENTICATED' }), { 'kas-tunnel': ['unknown'] }, 'unanswered'],
+  ['that it does not know us', notKnown, { 'kas-tunnel': ['unknown'] }, 'unanswered'],
   ['nothing: the stream is lost', new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' }), {}, 'unanswered'],
 ] as const) {
   t.test(`a replica that says ${said}: ${expected}`, async (t) => {
-    const { session, opened } = unansweredSession({ pongs: () => true })
-    const { open } = session
-    session.open = ({ method, unread }) => open({ method, unread }) // it does not say `ready`
+    const { session, opened } = unansweredSession({ pongs: () => true, isMute: true })
     const { link } = await linkTo(t, session)
     const call = callWith(new KnownMessages([]))
     const cancellation = new Cancellation()
     const offer = link.offer(call, { waitMs: 1000, eager: false, tryElsewhere: () => false, cancellation })
-    opened[0]?.refuse({ error, trailers })
+    opened[0]?.end({ error, trailers })
     t.equal(await offer, expected)
   })
 }
