@@ -12,12 +12,12 @@ import { maxMessageBytes } from '../../src/membership/protocol/announcer.ts'
 import { floodMessagesPerCheck } from '../../src/membership/protocol/attendance.ts'
 import { encodeGossip } from '../../src/membership/table/row-codec.ts'
 import {
-  ConnectionsSchema,
   DeltaSchema,
   HeadSchema,
   NewsSchema,
   type Role,
   RowEndSchema,
+  RowItemsSchema,
   RowPartSchema,
   RowStartSchema,
   type State,
@@ -158,16 +158,16 @@ t.test('a replica of a later version: fields, news, states and parts that this o
           value: create(RowStartSchema, { instance: rogue.instance, version: 1n, head: create(HeadSchema, laterHead) }),
         },
       })
-      const connections = create(RowPartSchema, {
+      const items = create(RowPartSchema, {
         part: {
-          case: 'connections',
-          value: create(ConnectionsSchema, { connections: [{ id: '1', agentId: 42n, role: 9 as Role }] }),
+          case: 'items',
+          value: create(RowItemsSchema, { connections: [{ id: '1', agentId: 42n, role: 9 as Role }] }),
         },
       })
       const end = create(RowPartSchema, {
-        part: { case: 'end', value: create(RowEndSchema, { connections: 1 }) },
+        part: { case: 'end', value: create(RowEndSchema, { items: 1 }) },
       })
-      for (const part of [start, create(RowPartSchema), connections, end]) {
+      for (const part of [start, create(RowPartSchema), items, end]) {
         const bytes = Buffer.concat([toBinary(RowPartSchema, part), unknownField])
         stream.send(Buffer.concat([Buffer.from([0, 0, bytes.length >> 8, bytes.length & 255]), bytes]))
       }

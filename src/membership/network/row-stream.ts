@@ -1,13 +1,7 @@
 import { create, toBinary } from '@bufbuild/protobuf'
 import type { Stream } from '@libp2p/interface'
 import { decodeMessage } from '../../proto/decode.ts'
-import {
-  ConnectionsSchema,
-  RowEndSchema,
-  type RowPart,
-  RowPartSchema,
-  RowStartSchema,
-} from '../../proto/gen/replica_pb.ts'
+import { RowEndSchema, RowItemsSchema, type RowPart, RowPartSchema, RowStartSchema } from '../../proto/gen/replica_pb.ts'
 import { fieldCountWithin } from '../../proto/wire/field-count.ts'
 import {
   bounds,
@@ -18,7 +12,7 @@ import {
   type RowItem,
   type RowSnapshot,
 } from '../table/row.ts'
-import { headOf, headToMessage, itemOf, itemToMessage, versionOf } from '../table/row-codec.ts'
+import { headOf, headToMessage, itemsOf, itemsToMessages, versionOf } from '../table/row-codec.ts'
 
 /** A row on its way from its owner: parts of some 64 KiB, so that neither side is busy with one for long. */
 
@@ -33,7 +27,7 @@ const lengthBytes = 4
 /** Chunks of one part that are kept as they came: copied together for each byte that comes, a part would take seconds. */
 const maxChunks = 1000
 /** of `RowPart` */
-const connectionsField = RowPartSchema.field.connections.number
+const itemsField = RowPartSchema.field.items.number
 
 /** Sends the row and ends the stream; waits where the other side does not read. */
 export async function sendRow(stream: Stream, row: RowSnapshot, signal: AbortSignal): Promise<void> {
@@ -57,13 +51,13 @@ function* parts({ instance, version, head, connections, registrations }: RowSnap
     batch.push(item)
     bytes += itemBytes(item)
     if (bytes < partBytes && i < items.length - 1) continue
-    const value = create(ConnectionsSchema, { connections: batch.map(itemToMessage) })
-    yield create(RowPartSchema, { part: { case: 'connections', value } })
+    const value = create(RowItemsSchema, itemsToMessages(byKind(batch)))
+    yield create(RowPartSchema, { part: { case: 'items', value } })
     batch = []
     bytes = 0
   }
   yield create(RowPartSchema, {
-    part: { case: 'end', value: create(RowEndSchema, { connections: items.length }) },
+    part: { case: 'end', value: create(RowEndSchema, { items: items.length }) },
   })
 }
 
@@ -98,8 +92,8 @@ export async function readRow(
       count += 1
       if (count > maxParts) throw outOfBounds('the number of parts of a row')
       const part = rest.subarray(lengthBytes, lengthBytes + length)
-      if (fieldCountWithin(part, connectionsField, bounds.itemsOfMessage) > bounds.itemsOfMessage) {
-        throw outOfBounds('the number of connections in a part of a row')
+      if (fieldCountWithin(part, itemsField, bounds.itemsOfMessage) > bounds.itemsOfMessage) {
+        throw outOfBounds('the number of items in a part of a row')
       }
       reader.part(decodeMessage(RowPartSchema, part))
       rest = rest.subarray(lengthBytes + length)
@@ -128,10 +122,11 @@ class RowReader {
       if (this.#start || part.value.instance !== this.#owner || !part.value.head)
         throw outOfBounds('the owner of a row')
       this.#start = { version: versionOf(part.value.version), head: headOf(part.value.head) }
-    } else if (part.case === 'connections') {
-      for (const connection of part.value.connections) this.#add(itemOf(connection))
+    } else if (part.case === 'items') {
+      const { connections, registrations } = itemsOf(part.value)
+      for (const item of [...connections, ...registrations]) this.#add(item)
     } else if (part.case === 'end') {
-      if (!this.#start || part.value.connections !== this.#items.length) throw outOfBounds('the end of a row')
+      if (!this.#start || part.value.items !== this.#items.length) throw outOfBounds('the end of a row')
       this.row = { instance: this.#owner, ...this.#start, ...byKind(this.#items) }
     } // what a later version adds is skipped
   }

@@ -11,21 +11,23 @@ import {
   HeadSchema,
   type News,
   NewsSchema,
+  type Registration,
+  RegistrationSchema,
   Role,
   State,
 } from '../../proto/gen/replica_pb.ts'
 import { fieldCountWithin } from '../../proto/wire/field-count.ts'
 import {
   bounds,
-  byKind,
   checkHead,
   checkItem,
   type InstanceId,
-  isConnection,
   outOfBounds,
+  type RowConnection,
   type RowDelta,
   type RowHead,
-  type RowItem,
+  type RowItems,
+  type RowRegistration,
   type RowState,
 } from './row.ts'
 
@@ -54,7 +56,7 @@ function contentOf(message: GossipMessage): News['news'] {
     from: BigInt(from),
     to: BigInt(to),
     removed: [...removed],
-    added: [...connections, ...registrations].map(itemToMessage),
+    ...itemsToMessages({ connections, registrations }),
     ...(head && { head: headToMessage(head) }),
   })
   return { case: 'delta', value }
@@ -82,13 +84,13 @@ function messageOf(content: News['news']): GossipMessage | undefined {
     case 'beat':
       return { kind: 'heartbeat', version: versionOf(content.value.version) }
     case 'delta': {
-      const { from, to, head, removed, added } = content.value
+      const { from, to, head, removed } = content.value
       const delta: RowDelta = {
         from: versionOf(from),
         to: versionOf(to),
         removed,
         head: head && headOf(head),
-        ...byKind(added.map(itemOf)),
+        ...itemsOf(content.value),
       }
       if (delta.to <= delta.from) throw outOfBounds('a version')
       return { kind: 'delta', delta }
@@ -146,51 +148,78 @@ export function headOf(message: Head): RowHead {
   return head
 }
 
-/** A registration is a connection that serves nothing, to a replica that does not know registrations. */
-export function itemToMessage(item: RowItem): Connection {
-  const { id, agentId, projectId } = item
-  if (isConnection(item)) {
-    return create(ConnectionSchema, {
-      id,
-      agentId,
-      projectId,
-      pod: item.pod,
-      role: item.role === 'standby' ? Role.STANDBY : Role.HOME,
-      methods: [...item.methods],
-      connectedAtMs: BigInt(item.connectedAt),
-    })
+/** As a delta and a part of a row have them. */
+export function itemsToMessages({ connections, registrations }: RowItems): {
+  connections: Connection[]
+  registrations: Registration[]
+} {
+  return {
+    connections: connections.map(connectionToMessage),
+    registrations: registrations.map(registrationToMessage),
   }
+}
+
+function connectionToMessage({ id, agentId, projectId, pod, role, methods, connectedAt }: RowConnection): Connection {
   return create(ConnectionSchema, {
     id,
     agentId,
     projectId,
-    role: Role.HOME,
-    agentMeta: item.meta,
-    connectedAtMs: BigInt(item.registeredAt),
-    registration: { podId: item.podId, renewed: item.renewed },
+    pod,
+    role: role === 'standby' ? Role.STANDBY : Role.HOME,
+    methods: [...methods],
+    connectedAtMs: BigInt(connectedAt),
+  })
+}
+
+function registrationToMessage(item: RowRegistration): Registration {
+  const { id, agentId, projectId, podId, meta, renewed, registeredAt } = item
+  return create(RegistrationSchema, {
+    id,
+    agentId,
+    projectId,
+    podId,
+    agentMeta: meta,
+    renewed,
+    registeredAtMs: BigInt(registeredAt),
   })
 }
 
 /** @throws KasError INVALID_MESSAGE */
-export function itemOf(message: Connection): RowItem {
-  const { id, projectId, registration } = message
-  const of = { id, agentId: message.agentId as AgentId, projectId }
-  const since = Number(message.connectedAtMs)
-  const item: RowItem = registration
-    ? {
-        ...of,
-        podId: registration.podId,
-        meta: new Uint8Array(message.agentMeta), // a copy: a part of what was read would keep all of it
-        renewed: registration.renewed,
-        registeredAt: since,
-      }
-    : {
-        ...of,
-        pod: message.pod,
-        role: message.role === Role.STANDBY ? 'standby' : 'home',
-        methods: message.methods,
-        connectedAt: since,
-      }
-  checkItem(item)
-  return item
+export function itemsOf(messages: {
+  readonly connections: readonly Connection[]
+  readonly registrations: readonly Registration[]
+}): RowItems {
+  return {
+    connections: messages.connections.map(connectionOf),
+    registrations: messages.registrations.map(registrationOf),
+  }
+}
+
+function connectionOf({ id, agentId, projectId, pod, role, methods, connectedAtMs }: Connection): RowConnection {
+  const connection: RowConnection = {
+    id,
+    agentId: agentId as AgentId,
+    projectId,
+    pod,
+    role: role === Role.STANDBY ? 'standby' : 'home',
+    methods,
+    connectedAt: Number(connectedAtMs),
+  }
+  checkItem(connection)
+  return connection
+}
+
+function registrationOf(message: Registration): RowRegistration {
+  const { id, agentId, projectId, podId, agentMeta, renewed, registeredAtMs } = message
+  const registration: RowRegistration = {
+    id,
+    agentId: agentId as AgentId,
+    projectId,
+    podId,
+    meta: new Uint8Array(agentMeta), // a copy: a part of what was read would keep all of it
+    renewed,
+    registeredAt: Number(registeredAtMs),
+  }
+  checkItem(registration)
+  return registration
 }

@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file replica.proto.
  */
 export const file_replica: GenFile = /*@__PURE__*/
-  fileDesc("Cg1yZXBsaWNhLnByb3RvEg5rYXMucmVwbGljYS52MSIvCgxSZWdpc3RyYXRpb24SDgoGcG9kX2lkGAEgASgDEg8KB3JlbmV3ZWQYAiABKAgi4QEKCkNvbm5lY3Rpb24SCgoCaWQYASABKAkSEAoIYWdlbnRfaWQYAiABKAMSEgoKcHJvamVjdF9pZBgDIAEoAxILCgNwb2QYBCABKAkSIgoEcm9sZRgFIAEoDjIULmthcy5yZXBsaWNhLnYxLlJvbGUSEgoKYWdlbnRfbWV0YRgGIAEoDBIPCgdtZXRob2RzGAcgAygJEhcKD2Nvbm5lY3RlZF9hdF9tcxgIIAEoAxIyCgxyZWdpc3RyYXRpb24YCSABKAsyHC5rYXMucmVwbGljYS52MS5SZWdpc3RyYXRpb24i1wEKBEhlYWQSDAoEbmFtZRgBIAEoCRIkCgVzdGF0ZRgCIAEoDjIVLmthcy5yZXBsaWNhLnYxLlN0YXRlEhQKDHJlcGxpY2FfaG9zdBgDIAEoCRIUCgxyZXBsaWNhX3BvcnQYBCABKA0SFwoPcHVibGljX2tleV9oYXNoGAUgASgMEhUKDWFnZW50X2FkZHJlc3MYBiABKAkSEwoLa2FzX3ZlcnNpb24YByABKAkSFQoNc3RhcnRlZF9hdF9tcxgIIAEoAxITCgtnb3NzaXBfcG9ydBgJIAEoDSKBAQoFRGVsdGESDAoEZnJvbRgBIAEoBBIKCgJ0bxgCIAEoBBIiCgRoZWFkGAMgASgLMhQua2FzLnJlcGxpY2EudjEuSGVhZBIPCgdyZW1vdmVkGAQgAygJEikKBWFkZGVkGAUgAygLMhoua2FzLnJlcGxpY2EudjEuQ29ubmVjdGlvbiIXCgRCZWF0Eg8KB3ZlcnNpb24YASABKAQiCgoIRmFyZXdlbGwinAEKBE5ld3MSEAoIaW5zdGFuY2UYASABKAkSJgoFZGVsdGEYAiABKAsyFS5rYXMucmVwbGljYS52MS5EZWx0YUgAEiQKBGJlYXQYAyABKAsyFC5rYXMucmVwbGljYS52MS5CZWF0SAASLAoIZmFyZXdlbGwYBCABKAsyGC5rYXMucmVwbGljYS52MS5GYXJld2VsbEgAQgYKBG5ld3MiUQoIUm93U3RhcnQSEAoIaW5zdGFuY2UYASABKAkSDwoHdmVyc2lvbhgCIAEoBBIiCgRoZWFkGAMgASgLMhQua2FzLnJlcGxpY2EudjEuSGVhZCI+CgtDb25uZWN0aW9ucxIvCgtjb25uZWN0aW9ucxgBIAMoCzIaLmthcy5yZXBsaWNhLnYxLkNvbm5lY3Rpb24iHQoGUm93RW5kEhMKC2Nvbm5lY3Rpb25zGAEgASgNIpcBCgdSb3dQYXJ0EikKBXN0YXJ0GAEgASgLMhgua2FzLnJlcGxpY2EudjEuUm93U3RhcnRIABIyCgtjb25uZWN0aW9ucxgCIAEoCzIbLmthcy5yZXBsaWNhLnYxLkNvbm5lY3Rpb25zSAASJQoDZW5kGAMgASgLMhYua2FzLnJlcGxpY2EudjEuUm93RW5kSABCBgoEcGFydCpFCgVTdGF0ZRIVChFTVEFURV9VTlNQRUNJRklFRBAAEgsKB0pPSU5JTkcQARILCgdTRVJWSU5HEAISCwoHTEVBVklORxADKjMKBFJvbGUSFAoQUk9MRV9VTlNQRUNJRklFRBAAEggKBEhPTUUQARILCgdTVEFOREJZEAJiBnByb3RvMw");
+  fileDesc("Cg1yZXBsaWNhLnByb3RvEg5rYXMucmVwbGljYS52MSKPAQoMUmVnaXN0cmF0aW9uEgoKAmlkGAEgASgJEhAKCGFnZW50X2lkGAIgASgDEhIKCnByb2plY3RfaWQYAyABKAMSDgoGcG9kX2lkGAQgASgDEhIKCmFnZW50X21ldGEYBSABKAwSDwoHcmVuZXdlZBgGIAEoCBIYChByZWdpc3RlcmVkX2F0X21zGAcgASgDIpkBCgpDb25uZWN0aW9uEgoKAmlkGAEgASgJEhAKCGFnZW50X2lkGAIgASgDEhIKCnByb2plY3RfaWQYAyABKAMSCwoDcG9kGAQgASgJEiIKBHJvbGUYBSABKA4yFC5rYXMucmVwbGljYS52MS5Sb2xlEg8KB21ldGhvZHMYBiADKAkSFwoPY29ubmVjdGVkX2F0X21zGAcgASgDItcBCgRIZWFkEgwKBG5hbWUYASABKAkSJAoFc3RhdGUYAiABKA4yFS5rYXMucmVwbGljYS52MS5TdGF0ZRIUCgxyZXBsaWNhX2hvc3QYAyABKAkSFAoMcmVwbGljYV9wb3J0GAQgASgNEhcKD3B1YmxpY19rZXlfaGFzaBgFIAEoDBIVCg1hZ2VudF9hZGRyZXNzGAYgASgJEhMKC2thc192ZXJzaW9uGAcgASgJEhUKDXN0YXJ0ZWRfYXRfbXMYCCABKAMSEwoLZ29zc2lwX3BvcnQYCSABKA0ivAEKBURlbHRhEgwKBGZyb20YASABKAQSCgoCdG8YAiABKAQSIgoEaGVhZBgDIAEoCzIULmthcy5yZXBsaWNhLnYxLkhlYWQSDwoHcmVtb3ZlZBgEIAMoCRIvCgtjb25uZWN0aW9ucxgFIAMoCzIaLmthcy5yZXBsaWNhLnYxLkNvbm5lY3Rpb24SMwoNcmVnaXN0cmF0aW9ucxgGIAMoCzIcLmthcy5yZXBsaWNhLnYxLlJlZ2lzdHJhdGlvbiIXCgRCZWF0Eg8KB3ZlcnNpb24YASABKAQiCgoIRmFyZXdlbGwinAEKBE5ld3MSEAoIaW5zdGFuY2UYASABKAkSJgoFZGVsdGEYAiABKAsyFS5rYXMucmVwbGljYS52MS5EZWx0YUgAEiQKBGJlYXQYAyABKAsyFC5rYXMucmVwbGljYS52MS5CZWF0SAASLAoIZmFyZXdlbGwYBCABKAsyGC5rYXMucmVwbGljYS52MS5GYXJld2VsbEgAQgYKBG5ld3MiUQoIUm93U3RhcnQSEAoIaW5zdGFuY2UYASABKAkSDwoHdmVyc2lvbhgCIAEoBBIiCgRoZWFkGAMgASgLMhQua2FzLnJlcGxpY2EudjEuSGVhZCJwCghSb3dJdGVtcxIvCgtjb25uZWN0aW9ucxgBIAMoCzIaLmthcy5yZXBsaWNhLnYxLkNvbm5lY3Rpb24SMwoNcmVnaXN0cmF0aW9ucxgCIAMoCzIcLmthcy5yZXBsaWNhLnYxLlJlZ2lzdHJhdGlvbiIXCgZSb3dFbmQSDQoFaXRlbXMYASABKA0ijgEKB1Jvd1BhcnQSKQoFc3RhcnQYASABKAsyGC5rYXMucmVwbGljYS52MS5Sb3dTdGFydEgAEikKBWl0ZW1zGAIgASgLMhgua2FzLnJlcGxpY2EudjEuUm93SXRlbXNIABIlCgNlbmQYAyABKAsyFi5rYXMucmVwbGljYS52MS5Sb3dFbmRIAEIGCgRwYXJ0KkUKBVN0YXRlEhUKEVNUQVRFX1VOU1BFQ0lGSUVEEAASCwoHSk9JTklORxABEgsKB1NFUlZJTkcQAhILCgdMRUFWSU5HEAMqMwoEUm9sZRIUChBST0xFX1VOU1BFQ0lGSUVEEAASCAoESE9NRRABEgsKB1NUQU5EQlkQAmIGcHJvdG8z");
 
 /**
  * That a pod said that it is there (gitlab.agent.agent_registrar.rpc).
@@ -23,16 +23,47 @@ export const file_replica: GenFile = /*@__PURE__*/
  */
 export type Registration = Message<"kas.replica.v1.Registration"> & {
   /**
-   * @generated from field: int64 pod_id = 1;
+   * unique in its row, among connections too
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * @generated from field: int64 agent_id = 2;
+   */
+  agentId: bigint;
+
+  /**
+   * @generated from field: int64 project_id = 3;
+   */
+  projectId: bigint;
+
+  /**
+   * @generated from field: int64 pod_id = 4;
    */
   podId: bigint;
 
   /**
+   * gitlab.agent.entity.AgentMeta, as the agent sent it
+   *
+   * @generated from field: bytes agent_meta = 5;
+   */
+  agentMeta: Uint8Array;
+
+  /**
    * the pod says it again every five minutes: it holds on when the replica that has it is gone
    *
-   * @generated from field: bool renewed = 2;
+   * @generated from field: bool renewed = 6;
    */
   renewed: boolean;
+
+  /**
+   * since 1970, by the clock of the replica at which the pod registered
+   *
+   * @generated from field: int64 registered_at_ms = 7;
+   */
+  registeredAtMs: bigint;
 };
 
 /**
@@ -43,12 +74,14 @@ export const RegistrationSchema: GenMessage<Registration> = /*@__PURE__*/
   messageDesc(file_replica, 0);
 
 /**
- * One connection of an agent's pod, or its registration.
+ * One connection of an agent's pod.
  *
  * @generated from message kas.replica.v1.Connection
  */
 export type Connection = Message<"kas.replica.v1.Connection"> & {
   /**
+   * unique in its row, among registrations too
+   *
    * @generated from field: string id = 1;
    */
   id: string;
@@ -74,30 +107,16 @@ export type Connection = Message<"kas.replica.v1.Connection"> & {
   role: Role;
 
   /**
-   * gitlab.agent.entity.AgentMeta, as the agent sent it
-   *
-   * @generated from field: bytes agent_meta = 6;
-   */
-  agentMeta: Uint8Array;
-
-  /**
-   * @generated from field: repeated string methods = 7;
+   * @generated from field: repeated string methods = 6;
    */
   methods: string[];
 
   /**
    * since 1970, by the holder's clock
    *
-   * @generated from field: int64 connected_at_ms = 8;
+   * @generated from field: int64 connected_at_ms = 7;
    */
   connectedAtMs: bigint;
-
-  /**
-   * present: no connection, and without methods. To a replica that does not know it, it is one that serves nothing
-   *
-   * @generated from field: kas.replica.v1.Registration registration = 9;
-   */
-  registration?: Registration | undefined;
 };
 
 /**
@@ -108,7 +127,7 @@ export const ConnectionSchema: GenMessage<Connection> = /*@__PURE__*/
   messageDesc(file_replica, 1);
 
 /**
- * A row without its connections.
+ * A row without its items.
  *
  * @generated from message kas.replica.v1.Head
  */
@@ -196,16 +215,21 @@ export type Delta = Message<"kas.replica.v1.Delta"> & {
   head?: Head | undefined;
 
   /**
-   * every id that was removed, or replaced, meanwhile; before `added`
+   * every id that was removed, or replaced, meanwhile; before what was added
    *
    * @generated from field: repeated string removed = 4;
    */
   removed: string[];
 
   /**
-   * @generated from field: repeated kas.replica.v1.Connection added = 5;
+   * @generated from field: repeated kas.replica.v1.Connection connections = 5;
    */
-  added: Connection[];
+  connections: Connection[];
+
+  /**
+   * @generated from field: repeated kas.replica.v1.Registration registrations = 6;
+   */
+  registrations: Registration[];
 };
 
 /**
@@ -321,20 +345,25 @@ export const RowStartSchema: GenMessage<RowStart> = /*@__PURE__*/
   messageDesc(file_replica, 7);
 
 /**
- * @generated from message kas.replica.v1.Connections
+ * @generated from message kas.replica.v1.RowItems
  */
-export type Connections = Message<"kas.replica.v1.Connections"> & {
+export type RowItems = Message<"kas.replica.v1.RowItems"> & {
   /**
    * @generated from field: repeated kas.replica.v1.Connection connections = 1;
    */
   connections: Connection[];
+
+  /**
+   * @generated from field: repeated kas.replica.v1.Registration registrations = 2;
+   */
+  registrations: Registration[];
 };
 
 /**
- * Describes the message kas.replica.v1.Connections.
- * Use `create(ConnectionsSchema)` to create a new message.
+ * Describes the message kas.replica.v1.RowItems.
+ * Use `create(RowItemsSchema)` to create a new message.
  */
-export const ConnectionsSchema: GenMessage<Connections> = /*@__PURE__*/
+export const RowItemsSchema: GenMessage<RowItems> = /*@__PURE__*/
   messageDesc(file_replica, 8);
 
 /**
@@ -344,9 +373,9 @@ export type RowEnd = Message<"kas.replica.v1.RowEnd"> & {
   /**
    * all together: a row that was cut short is no row
    *
-   * @generated from field: uint32 connections = 1;
+   * @generated from field: uint32 items = 1;
    */
-  connections: number;
+  items: number;
 };
 
 /**
@@ -357,7 +386,7 @@ export const RowEndSchema: GenMessage<RowEnd> = /*@__PURE__*/
   messageDesc(file_replica, 9);
 
 /**
- * Answer on a stream of /kas/row/1: start, connections, end; each after its length in 4 bytes, big-endian.
+ * Answer on a stream of /kas/row/1: start, items, end; each after its length in 4 bytes, big-endian.
  *
  * @generated from message kas.replica.v1.RowPart
  */
@@ -373,10 +402,10 @@ export type RowPart = Message<"kas.replica.v1.RowPart"> & {
     case: "start";
   } | {
     /**
-     * @generated from field: kas.replica.v1.Connections connections = 2;
+     * @generated from field: kas.replica.v1.RowItems items = 2;
      */
-    value: Connections;
-    case: "connections";
+    value: RowItems;
+    case: "items";
   } | {
     /**
      * @generated from field: kas.replica.v1.RowEnd end = 3;

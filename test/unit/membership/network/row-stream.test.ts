@@ -4,8 +4,8 @@ import type { Stream } from '@libp2p/interface'
 import t from 'tap'
 import { maxParts, readRow, sendRow } from '../../../../src/membership/network/row-stream.ts'
 import { bounds, type RowItems } from '../../../../src/membership/table/row.ts'
-import { headToMessage, itemToMessage } from '../../../../src/membership/table/row-codec.ts'
-import { ConnectionsSchema, type RowPart, RowPartSchema, RowStartSchema } from '../../../../src/proto/gen/replica_pb.ts'
+import { headToMessage, itemsToMessages } from '../../../../src/membership/table/row-codec.ts'
+import { RowItemsSchema, type RowPart, RowPartSchema, RowStartSchema } from '../../../../src/proto/gen/replica_pb.ts'
 import { connection, head, instance, registration, snapshot } from '../rows.ts'
 
 const a = instance('a')
@@ -52,10 +52,11 @@ t.test('a row without end is given up by what it would take here, not by its byt
     length.writeUInt32BE(bytes.length)
     return Buffer.concat([length, bytes])
   }
-  const small = itemToMessage(connection('1', 42, { pod: '', methods: [] }))
-  const many = create(ConnectionsSchema, { connections: Array(15_000).fill(small) })
+  const one = { connections: [connection('1', 42, { pod: '', methods: [] })], registrations: [] }
+  const [small] = itemsToMessages(one).connections
+  const many = create(RowItemsSchema, { connections: Array(15_000).fill(small) })
   const start = create(RowStartSchema, { instance: a, version: 7n, head: headToMessage(head) })
-  const part = framed({ case: 'connections', value: many })
+  const part = framed({ case: 'items', value: many })
   let parts = 0
   function* endless() {
     yield framed({ case: 'start', value: start })
@@ -69,9 +70,9 @@ t.test('a row without end is given up by what it would take here, not by its byt
 })
 
 t.test('a row of endless small parts is given up early', async (t) => {
-  const part = create(ConnectionsSchema)
-  const small = toBinary(RowPartSchema, create(RowPartSchema, { part: { case: 'connections', value: part } }))
-  const parts = { empty: Buffer.alloc(4), 'without connections': Buffer.concat([Buffer.from([0, 0, 0, 2]), small]) }
+  const part = create(RowItemsSchema)
+  const small = toBinary(RowPartSchema, create(RowPartSchema, { part: { case: 'items', value: part } }))
+  const parts = { empty: Buffer.alloc(4), 'without items': Buffer.concat([Buffer.from([0, 0, 0, 2]), small]) }
   for (const [name, one] of Object.entries(parts)) {
     const chunk = Buffer.concat(Array(1000).fill(one))
     let chunks = 0

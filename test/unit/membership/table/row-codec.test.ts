@@ -1,42 +1,37 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import t from 'tap'
-import { bounds } from '../../../../src/membership/table/row.ts'
-import { decodeGossip, encodeGossip, itemOf, itemToMessage } from '../../../../src/membership/table/row-codec.ts'
-import { type Connection, ConnectionSchema } from '../../../../src/proto/gen/replica_pb.ts'
+import { bounds, type RowItems } from '../../../../src/membership/table/row.ts'
+import { decodeGossip, encodeGossip, itemsOf, itemsToMessages } from '../../../../src/membership/table/row-codec.ts'
+import { RowItemsSchema } from '../../../../src/proto/gen/replica_pb.ts'
 import { connection, delta, instance, registration } from '../rows.ts'
 
-const sent = (message: Connection) => fromBinary(ConnectionSchema, toBinary(ConnectionSchema, message))
+const sent = (items: Partial<RowItems>) => {
+  const { connections, registrations } = itemsToMessages({ connections: [], registrations: [], ...items })
+  return fromBinary(RowItemsSchema, toBinary(RowItemsSchema, create(RowItemsSchema, { connections, registrations })))
+}
 
 t.test('registrations and connections come through as they were', async (t) => {
-  for (const item of [
-    connection('1'),
-    connection('2', 43, { role: 'standby', pod: '', methods: [] }),
-    registration(2n ** 63n - 1n),
-    registration(0n, 42, { renewed: false, meta: new Uint8Array() }),
-  ]) {
-    t.strictSame(itemOf(sent(itemToMessage(item))), item)
+  const items = {
+    connections: [connection('1'), connection('2', 43, { role: 'standby', pod: '', methods: [] })],
+    registrations: [registration(2n ** 63n - 1n), registration(0n, 42, { renewed: false, meta: new Uint8Array() })],
+  }
+  t.strictSame(itemsOf(sent(items)), items)
+})
+
+t.test('what is out of bounds is refused, of either kind', async (t) => {
+  const large = registration(7n, 42, { meta: new Uint8Array(bounds.metaBytes + 1) })
+  const text = /the description of an agent is out of bounds/
+  t.throws(() => itemsOf(sent({ registrations: [large] })), { code: 'INVALID_MESSAGE', message: text })
+  for (const items of [{ connections: [connection('')] }, { registrations: [registration(7n, 42, { id: '' })] }]) {
+    t.throws(() => itemsOf(sent(items)), { code: 'INVALID_MESSAGE', message: /an id of a row is out of bounds/ })
   }
 })
 
-t.test('to a replica that does not know them, a registration is a connection that serves nothing', async (t) => {
-  const { registration: _, ...before } = sent(itemToMessage(registration(7n)))
-  t.match(itemOf(create(ConnectionSchema, before)), { id: 'pod 42 7', role: 'home', pod: '', methods: [] })
-})
-
-t.test('what is of the other kind is dropped', async (t) => {
-  const meta = new Uint8Array(bounds.metaBytes)
-  t.strictSame(
-    itemOf(create(ConnectionSchema, { ...itemToMessage(connection('1')), agentMeta: meta })),
-    connection('1'),
-  )
-  const message = { ...itemToMessage(registration(7n)), pod: 'pod-1', methods: ['/a.B/C'] }
-  t.strictSame(itemOf(create(ConnectionSchema, message)), registration(7n))
-})
-
 t.test('a description is a copy: a part of a message would keep all of it', async (t) => {
-  const message = sent(itemToMessage(registration(7n)))
-  const item = itemOf(message)
-  t.ok('meta' in item && item.meta.buffer !== message.agentMeta.buffer)
+  const message = sent({ registrations: [registration(7n)] })
+  const [item] = itemsOf(message).registrations
+  t.ok(item)
+  t.not(item?.meta.buffer, message.registrations[0]?.agentMeta.buffer)
 })
 
 t.test('changes of two bytes each are counted before they are built', async (t) => {
@@ -52,7 +47,8 @@ t.test('changes of two bytes each are counted before they are built', async (t) 
   }
   for (const [kind, key] of [
     ['removed', 0x22],
-    ['added', 0x2a],
+    ['connections', 0x2a],
+    ['registrations', 0x32],
   ] as const) {
     t.throws(
       () => decodeGossip(many(key, 125_000)),
