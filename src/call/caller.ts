@@ -12,15 +12,13 @@ export interface Caller {
 export const gitlabCaller: Caller = { name: 'gitlab', key: 'gitlab' }
 /** What kas itself asks of agents. */
 export const kasCaller: Caller = { name: 'kas', key: 'kas' }
-/** All that come from replicas which do not say who calls. */
-export const unnamedCaller: Caller = { name: 'another version of kas', key: 'unnamed' }
 
 /** The key that a call's memory counts for: jobs count for the user that started them. */
 export function payerOf({ key, userKey = key }: Caller): string {
   return userKey
 }
 
-const withoutShare: ReadonlySet<string> = new Set([gitlabCaller.key, kasCaller.key, unnamedCaller.key])
+const withoutShare: ReadonlySet<string> = new Set([gitlabCaller.key, kasCaller.key])
 
 /** @returns false: these are many, or ours, and not refused for how much they hold */
 export function hasShare(callerKey: string): boolean {

@@ -1,5 +1,5 @@
 import { type AgentId, type Metadata, type Outcome, parseAgentId } from '../../call/call.ts'
-import { type Caller, unnamedCaller } from '../../call/caller.ts'
+import type { Caller } from '../../call/caller.ts'
 import { type ErrorSpec, errorCodes, KasError } from '../../lib/errors.ts'
 
 /**
@@ -88,8 +88,7 @@ export function readHandOver(metadata: Metadata): HandOver {
 }
 
 /** @throws KasError INVALID_MESSAGE */
-function callerOf({ [callerKey]: keys, [callerUserKey]: userKeys }: Metadata): Caller {
-  if (!keys) return unnamedCaller
+function callerOf({ [callerKey]: keys = [], [callerUserKey]: userKeys }: Metadata): Caller {
   const key = keyOf(callerKey, keys)
   return userKeys ? { key, userKey: keyOf(callerUserKey, userKeys) } : { key }
 }

@@ -15,7 +15,7 @@ export interface Peer {
 
 type Method = DescMethodUnary
 
-/** Calls between replicas themselves. An older peer may not know a method. */
+/** Calls between replicas themselves. */
 export interface Peers {
   /** Those that are known, in reach or not. */
   all(): readonly Peer[]

@@ -7,8 +7,8 @@ export interface PushEvent {
   readonly projectId: bigint
   /** full path: `group/project` */
   readonly projectPath: string
-  /** random, the same at all replicas; absent: it comes from an older version */
-  readonly id?: bigint
+  /** random, the same at all replicas */
+  readonly id: bigint
 }
 
 /** Pushes that this replica learns of. */

@@ -1,7 +1,13 @@
 import { create, toBinary } from '@bufbuild/protobuf'
 import type { Stream } from '@libp2p/interface'
 import { decodeMessage } from '../../proto/decode.ts'
-import { RowEndSchema, RowItemsSchema, type RowPart, RowPartSchema, RowStartSchema } from '../../proto/gen/replica_pb.ts'
+import {
+  RowEndSchema,
+  RowItemsSchema,
+  type RowPart,
+  RowPartSchema,
+  RowStartSchema,
+} from '../../proto/gen/replica_pb.ts'
 import { fieldCountWithin } from '../../proto/wire/field-count.ts'
 import {
   bounds,

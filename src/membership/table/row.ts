@@ -107,11 +107,11 @@ export const bounds = {
   nameLength: 253,
   /** connections and registrations */
   itemsOfAgent: 1000,
-  /** of what one agent has in a row, as its owner keeps it: an older version knows no such bound */
+  /** of what one agent has in a row, as its owner keeps it */
   agentBytes: 256 * 1024,
   /** as its owner counts */
   rowBytes: 64 * 1024 * 1024,
-  /** of a row of another: an older version counts less for an item than this one */
+  /** of a row of another: with room to spare */
   peerRowBytes: 128 * 1024 * 1024,
   instances: 256,
   /** added and removed in one message, or a part of a row: each takes 12 bytes at least, where its owner counts */

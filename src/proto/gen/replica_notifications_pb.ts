@@ -27,7 +27,7 @@ export type PushEventRequest = Message<"kas.replica.v1.PushEventRequest"> & {
   projectPath: string;
 
   /**
-   * the same at all replicas; 0: not known
+   * the same at all replicas; 0: refused
    *
    * @generated from field: fixed64 push_id = 3;
    */

@@ -57,12 +57,7 @@ async function checkLinks(socket: string): Promise<Finding[]> {
   const { replicas, silent, failingSources } = report
   const clocks = replicas.flatMap(({ name, ahead }) => (ahead ? [clockFinding(name, 'its', ahead)] : []))
   const unknown = silent.map(({ name, reason }) =>
-    one(
-      'note',
-      `it does not say whom it reaches: ${reason}`,
-      'ask there, by kas doctor; one of an older version cannot say it',
-      name,
-    ),
+    one('note', `it does not say whom it reaches: ${reason}`, 'ask there, by kas doctor', name),
   )
   const [own] = replicas
   const isAlone = own && own.links.length === 0 && own.unanswered.length === 0

@@ -37,6 +37,6 @@ export async function callerText(endpoint: Endpoint, fault: Unreached): Promise<
     const text = `you are ${user}, and agent ${agentId} does not let you in${none}; ${others}. ${quoted}`
     return new Unreached('caller', printable(text), { cause: fault, status })
   } catch {
-    return fault // an older kas does not say
+    return fault // the stock kas does not say
   }
 }

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import type { AgentId } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { KeyedListeners } from '../../../lib/listeners.ts'
@@ -115,7 +114,7 @@ export class RecentPushes {
     const push = {
       projectId,
       projectPath,
-      id: id ?? randomBytes(8).readBigUInt64BE(),
+      id,
       receivedAt: this.#clock.now(),
       notified: new Set<AgentId>(),
     }

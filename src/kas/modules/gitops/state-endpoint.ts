@@ -154,7 +154,7 @@ async function bodyFor(components: StateComponents, agentId: AgentId, asked: Ask
     const ofRef = commits.get(`${source.project} ${source.ref}`) ?? []
     const digest = digests?.(source.project, source.name)
     const corrected = correctedRow({ commits: ofRef, configuration, digest }, source)
-    // older agents do not report it
+    // a source that has left has none
     const isCurrent = digests && (reported === '' ? undefined : reported === digest)
     return { ...row, ...corrected, ...polledJson(ofRef.map(({ polled }) => polled)), is_current: isCurrent }
   }

@@ -19,7 +19,7 @@ export function createNotifications({ pushes, repositories, peers, clock }: KasH
   /** Resolves once each peer that can be reached has acknowledged it, or has not within 1 s. */
   const publish = async (event: PushEvent) => {
     const { projectId, projectPath, id } = event
-    const acknowledged = peers.broadcast(Notifications.method.pushEvent, { projectId, projectPath, pushId: id ?? 0n })
+    const acknowledged = peers.broadcast(Notifications.method.pushEvent, { projectId, projectPath, pushId: id })
     pushes.publish(event) // after: peers get it whatever becomes of it here
     await acknowledged
   }
@@ -29,7 +29,8 @@ export function createNotifications({ pushes, repositories, peers, clock }: KasH
     replicaMethods: unaryService(Notifications, {
       pushEvent: async ({ projectId, projectPath, pushId }) => {
         if (projectId <= 0n) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'project_id must be above 0' })
-        pushes.publish({ projectId, projectPath, ...(pushId ? { id: pushId } : {}) })
+        if (pushId === 0n) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'push_id is missing' })
+        pushes.publish({ projectId, projectPath, id: pushId })
         return create(PushEventResponseSchema)
       },
       branchMoved: async ({ projectId }) => {

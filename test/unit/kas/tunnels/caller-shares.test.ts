@@ -1,5 +1,5 @@
 import t from 'tap'
-import { gitlabCaller, unnamedCaller } from '../../../../src/call/caller.ts'
+import { gitlabCaller, kasCaller } from '../../../../src/call/caller.ts'
 import type { Tunnel } from '../../../../src/kas/tunnels/tunnel.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
 import { agentId, callersGround as ground, method, settled, type Waiting } from './callers-ground.ts'
@@ -171,8 +171,8 @@ t.test('who waits for what no tunnel serves makes nothing scarce', async (t) => 
   t.equal(own.code, '')
 })
 
-t.test('GitLab, kas and replicas of another version are counted, and not refused', async (t) => {
-  for (const { key } of [gitlabCaller, unnamedCaller]) {
+t.test('GitLab and kas are counted, and not refused', async (t) => {
+  for (const { key } of [gitlabCaller, kasCaller]) {
     const { add, take, wait, pass } = ground()
     add(4)
     take(key, 4)

@@ -299,7 +299,7 @@ t.test('what an agent serves at a replica is put together once for all who ask, 
   t.strictSame(held()?.methods, new Set(['/x.Y/Z']))
 })
 
-t.test('a row of an older version that one agent fills is taken', async (t) => {
+t.test('a row of a peer that one agent fills is taken: its owner has kept the shares', async (t) => {
   const table = new Table()
   const methods = Array.from({ length: bounds.methods }, (_, i) => `/${i}/`.padEnd(255, 'x'))
   const connections = Array.from({ length: bounds.itemsOfAgent }, (_, i) => connection(`c${i}`, 42, { methods }))

@@ -16,7 +16,8 @@ function start(options: { rememberMs: number; maxProjects: number }) {
     },
   }
   const pushes = new RecentPushes({ clock, pushes: source }, options)
-  const push = (projectPath: string) => publish({ projectId: 1n, projectPath })
+  let lastId = 100n
+  const push = (projectPath: string) => publish({ projectId: 1n, projectPath, id: ++lastId })
   const paths = () => [...pushes.recent()].map(({ projectPath }) => projectPath)
   return { clock, pushes, push, paths }
 }

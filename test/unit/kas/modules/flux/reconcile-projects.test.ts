@@ -42,9 +42,9 @@ function start(t: Test, options: ReconcileProjectsOptions = {}) {
       },
     },
   })
-  const push = async (projectPath: string, id?: bigint) => {
-    for (const listener of listeners)
-      listener({ projectId: BigInt(projectPath.length), projectPath, ...(id === undefined ? {} : { id }) })
+  let lastId = 1000n
+  const push = async (projectPath: string, id = ++lastId) => {
+    for (const listener of listeners) listener({ projectId: BigInt(projectPath.length), projectPath, id })
     await settled()
   }
   const verdicts = new Map<string, boolean | KasError>()

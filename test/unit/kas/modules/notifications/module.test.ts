@@ -76,11 +76,13 @@ t.test('a move that a replica found by itself is broadcast to all peers, and sen
   t.strictSame([first.received, second.received], [[], []])
 })
 
-t.test('a push of an older version has no id, and one of no project is refused', async (t) => {
+t.test('a push without an id, and one of no project, are refused', async (t) => {
   const { replicaMethods, received } = start()
   const peers = new FakePeers(new Map([['kas-0', replicaMethods]]))
-  const broadcast = (projectId: bigint) => peers.broadcast(pushEvent, { projectId, projectPath: 'a/b' })
-  t.equal((await broadcast(1n)).size, 1)
-  t.equal((await broadcast(0n)).size, 0)
-  t.strictSame(received, [{ projectId: 1n, projectPath: 'a/b' }])
+  const broadcast = (projectId: bigint, pushId: bigint) =>
+    peers.broadcast(pushEvent, { projectId, projectPath: 'a/b', pushId })
+  t.equal((await broadcast(1n, 5n)).size, 1)
+  t.equal((await broadcast(1n, 0n)).size, 0)
+  t.equal((await broadcast(0n, 5n)).size, 0)
+  t.strictSame(received, [{ projectId: 1n, projectPath: 'a/b', id: 5n }])
 })
