@@ -86,7 +86,7 @@ t.test('each replica reports the same of all, and how it would route a call', as
   await ended
 
   const absent = await kas('route --agent 43 -o json', replicas[0].socket)
-  t.match(JSON.parse(absent.stdout), { agentId: '43', verdict: 'not-connected', entry: 'kas-0', ways: [] })
+  t.match(JSON.parse(absent.stdout), { agent: 43, verdict: 'not-connected', entry: 'kas-0', ways: [] })
 })
 
 async function busyCall(t: Test, replica: KasApp) {

@@ -29,7 +29,7 @@ export interface SessionDescription {
   /** names that the caller asks to act as */
   readonly askedAs?: readonly string[] | undefined
   /** number of the agent */
-  readonly agentId?: string | undefined
+  readonly agent?: Count | undefined
   /** what is done: a verb of the Kubernetes API, or the method where it is no resource */
   readonly verb?: string | undefined
   /** API group of the resource; absent: the core group */
@@ -67,15 +67,15 @@ export interface SessionCaller {
   /** what let the caller in */
   readonly kind: 'ci_job' | 'session_cookie' | 'personal_access_token'
   /** number of the user */
-  readonly id: string
+  readonly id: Count
   /** user name */
   readonly name: string
   /** number of the project of a CI job */
-  readonly project?: string | undefined
+  readonly project?: Count | undefined
   /** number of a CI job */
-  readonly job?: string | undefined
+  readonly job?: Count | undefined
   /** number of the pipeline of a CI job */
-  readonly pipeline?: string | undefined
+  readonly pipeline?: Count | undefined
 }
 
 /**
@@ -167,7 +167,7 @@ export interface MemberRow {
 /** An agent, as a replica knows it. */
 export interface KnownAgent {
   /** its number */
-  readonly agentId: string
+  readonly agent: Count
   /** replicas with connections of it */
   readonly holders: readonly Holder[]
   /** pods that have registered, at any replica */
@@ -209,7 +209,7 @@ export interface RefusedCaller {
   /** `user 7`, or `project 42` for its CI jobs */
   readonly caller: string
   /** number of the agent */
-  readonly agentId: string
+  readonly agent: Count
   /** tunnels that the caller used when the last call was refused */
   readonly tunnels: Count
   /** tunnels that there were */
@@ -229,7 +229,7 @@ export interface RefusedCaller {
  */
 export interface Route extends OutputKind<'Route'> {
   /** number of the agent */
-  readonly agentId: string
+  readonly agent: Count
   /** method of the call */
   readonly method: string
   /** name of the replica at which the call would come in */

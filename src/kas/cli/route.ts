@@ -22,7 +22,7 @@ export const route = statusCommand({
   },
   data(answer): Data<Route> {
     const { agentId, method, entry, rank, own, ways, verdict, by, why: reason } = answer as RouteReport
-    const fields = { agentId, method, entry, verdict, by, reason, own, ways, rank }
+    const fields = { agent: Number(agentId), method, entry, verdict, by, reason, own, ways, rank }
     return { kind: 'Route', fields, table: (_, hasHeaders) => tableOf(answer as RouteReport, hasHeaders) }
   },
 })

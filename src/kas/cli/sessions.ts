@@ -104,11 +104,28 @@ function endedData(report: EndedReport): Data<EndedSessions> {
 function sessionsData(report: SessionsReport, now: number): Data<SessionList> {
   const { replicas, unreached } = report
   const items = replicas.flatMap(({ name: replica, sessions: all }) =>
-    all.map((each) => ({ replica, ...(camelCased(each) as Omit<SessionDescription, 'replica'>) })),
+    all.map((each): SessionDescription => ({ replica, ...descriptionOf(each) })),
   )
   const total = replicas.reduce((sum, each) => sum + each.total, 0)
   const table: Data['table'] = (_, hasHeaders) => sessionsText(report, now, hasHeaders)
   return { kind: 'SessionList', fields: { items, total, unreached }, table }
+}
+
+function descriptionOf({ agent_id, caller, ...fields }: SessionReport): Omit<SessionDescription, 'replica'> {
+  const named = camelCased(fields) as Omit<SessionDescription, 'replica' | 'caller' | 'agent'>
+  if (!caller) return { ...named, ...numbersOf({ agent: agent_id }) }
+  const { kind, name, id, project, job, pipeline } = caller
+  return {
+    ...named,
+    caller: { kind, name, id: Number(id), ...numbersOf({ project, job, pipeline }) },
+    ...numbersOf({ agent: agent_id }),
+  }
+}
+
+/** The access log writes them as text. */
+function numbersOf<Key extends string>(texts: Readonly<Record<Key, string | undefined>>): { [K in Key]?: number } {
+  const known = Object.entries<string | undefined>(texts).filter(([, text]) => text !== undefined)
+  return Object.fromEntries(known.map(([key, text]) => [key, Number(text)])) as { [K in Key]?: number }
 }
 
 /** Fields of the access log, as JSON for people names them. */

@@ -52,13 +52,15 @@ function fieldsOf(report: StatusReport): Data<Status>['fields'] {
   return {
     replica,
     members,
-    agents: agents.map(({ entries, ...agent }) => ({
+    agents: agents.map(({ agentId, entries, ...agent }) => ({
+      agent: Number(agentId),
       ...agent,
       entries: entries?.map((entry) => ({ ...entry, since: timeText(entry.since) })),
     })),
     agentCount,
-    refusedCallers: refusedCallers.map(({ held: tunnels, living: allTunnels, lastAt, ...caller }) => ({
+    refusedCallers: refusedCallers.map(({ agentId, held: tunnels, living: allTunnels, lastAt, ...caller }) => ({
       ...caller,
+      agent: Number(agentId),
       tunnels,
       allTunnels,
       lastAt: timeText(lastAt),

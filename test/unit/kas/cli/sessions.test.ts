@@ -75,7 +75,7 @@ t.test('what lasts, a line each', async (t) => {
   t.notMatch((await run('--agent', '42')).stdout, /22222222/)
   t.match(JSON.parse((await run('-o', 'json')).stdout), {
     kind: 'SessionList',
-    items: [{ replica: 'kas-0', id: '11111111-aaaa-4aaa-8aaa-aaaaaaaaaaaa', agentId: '42' }, { agentId: '43' }],
+    items: [{ replica: 'kas-0', id: '11111111-aaaa-4aaa-8aaa-aaaaaaaaaaaa', agent: 42 }, { agent: 43 }],
     total: 2,
     unreached: [],
   })

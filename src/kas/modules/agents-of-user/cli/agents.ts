@@ -73,7 +73,13 @@ async function endpoint(values: CliValues, context: CommandContext) {
 
 function dataOf(answer: AgentsOfUser): Data<ReachableAgentList> {
   const { user, unread, agents: all } = answer
-  const items = all.map(({ id, name, project, pods, connected }) => ({ id, name, project, pods, connected }))
+  const items = all.map(({ id, name, project, pods, connected }) => ({
+    id: Number(id),
+    name,
+    project,
+    pods,
+    connected,
+  }))
   const names = items.map(({ name }) => printable(`agent/${name}`))
   return {
     kind: 'ReachableAgentList',

@@ -17,7 +17,7 @@ export interface ReachableAgentList extends OutputKind<'ReachableAgentList'> {
 /** An agent that lets you in. */
 export interface ReachableAgent {
   /** its number */
-  readonly id: string
+  readonly id: Count
   /** its name */
   readonly name: string
   /** path of the project that configures it */
