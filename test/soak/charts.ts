@@ -7,10 +7,10 @@ import { eventually } from '../support/eventually.ts'
 import type { NodeCluster } from '../support/nodes/node-cluster.ts'
 import { onNodes } from '../support/nodes/on-nodes.ts'
 import { container } from '../support/nodes/workloads.ts'
-import { withoutOlder } from '../support/older-version.ts'
+import { withoutOlderVersion } from '../support/older-version.ts'
 import { ChartsGround } from './charts/charts-ground.ts'
 import { deadNode } from './charts/dead-node.ts'
-import { commitBefore, makeBoth } from './charts/images.ts'
+import { makeBoth } from './charts/images.ts'
 import { planned } from './charts/planned.ts'
 import { PodLeaves } from './charts/pod-leaves.ts'
 import { agentkGraceMs, type ChartsOptions, graces, seconds, values, workplace } from './charts/stage.ts'
@@ -76,7 +76,7 @@ async function prepare(): Promise<void> {
   process.env[imagesVariable] = folder
 }
 
-const skip = withoutHelm || withoutOlder(commitBefore)
+const skip = withoutHelm || withoutOlderVersion
 if (skip) t.test(name, { skip }, () => undefined)
 else {
   if (process.env.KUBETEST_DIR === undefined && process.env.KUBETEST_NODES) await prepare()

@@ -10,12 +10,10 @@ const root = resolve(import.meta.dirname, '../../..')
 const architecture = process.arch === 'arm64' ? 'arm64' : 'amd64'
 const names = ['kas', 'agentk'] as const
 
-/** The last commit before there were images by a script, and charts. */
-export const commitBefore = '97653a84efb941c73037e424a9a17fcbea32628b'
-/** by which its images are known; it called itself as this tree does */
+/** by which the images of the older version are known; it calls itself as this tree does */
 export const versionBefore = '0.0.9'
 
-/** What makes images, of this tree: that of the older commit needed a base image. */
+/** What makes images, of this tree. */
 const script = ['dev/images', 'dev/package', 'dev/node-flags.ts', 'package-lock.json', 'tsconfig.json']
   // what goes with the programs
   .concat('bin', 'deploy', 'doc', 'README.md', 'LICENSE', 'CHANGELOG.md')
@@ -34,7 +32,7 @@ export async function makeBoth(to: string): Promise<void> {
 async function makeBefore(to: string): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'kas-before-'))
   try {
-    await extractOlderVersion(folder, commitBefore)
+    await extractOlderVersion(folder)
     for (const path of script) await cp(join(root, path), join(folder, path), { recursive: true })
     const manifest = join(folder, 'package.json')
     const { version: _, ...rest } = JSON.parse(await readFile(manifest, 'utf8'))
