@@ -21,9 +21,12 @@ export class PrintableOutput {
   readonly #stream: TextStream
   /** what was not written since `mute` */
   #muted: string[] | undefined
+  readonly #isAscii: boolean
 
-  constructor(stream: TextStream) {
+  /** @param options.isAscii - a terminal there knows no other signs; files and pipes get UTF-8 */
+  constructor(stream: TextStream, { isAscii = false }: { readonly isAscii?: boolean } = {}) {
     this.#stream = stream
+    this.#isAscii = isAscii && stream.isTTY === true
   }
 
   get isTTY(): boolean {
@@ -40,13 +43,15 @@ export class PrintableOutput {
 
   /** Lines. JSON and YAML have to be escaped before: here a sign that cannot be printed becomes a question mark. */
   write(text: string): void {
-    this.#put(printableLines(text))
+    const printable = printableLines(text)
+    this.#put(this.#isAscii ? asciiText(printable) : printable)
   }
 
   /** On a terminal colours and moves stay: what is of others was made printable before they were added. */
   draw(text: string): void {
     const parts = this.isTTY ? text.split(drawn) : [text]
-    this.#put(parts.map((part, i) => (i % 2 === 1 ? part : printableLines(part))).join(''))
+    const printable = parts.map((part, i) => (i % 2 === 1 ? part : printableLines(part))).join('')
+    this.#put(this.#isAscii ? asciiDrawing(printable) : printable)
   }
 
   /** Writes nothing from now on, and is no terminal. */
@@ -66,4 +71,46 @@ export class PrintableOutput {
     this.#muted.push(text)
     if (this.#muted.length > maxMuted) this.#muted.shift()
   }
+}
+
+/** Signs that commands draw with, and that texts have often, each by a sign of ASCII that is as wide. */
+const signs: Readonly<Record<string, string>> = {
+  '✓': '+',
+  '✗': 'x',
+  '◐': '~',
+  '○': 'o',
+  '‖': '=',
+  '·': '.',
+  '…': '~',
+  '≥': '>',
+  '├': '|',
+  '└': '`',
+  '│': '|',
+  '─': '-',
+  '’': "'",
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII is meant
+const foreignUnit = /[^\u0000-\u007f]/g
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the same, whole signs
+const foreignSign = /[^\u0000-\u007f]/gu
+
+/** Of text, for a terminal that knows ASCII alone: no line becomes longer, what has no sign that stands for it is a question mark. */
+export function asciiDrawing(text: string): string {
+  return text.replaceAll(foreignSign, (sign) => signs[sign] ?? '?')
+}
+
+/** The same of JSON, YAML and single lines: signs without one that stands for them are escaped as JSON has it. */
+export function asciiText(text: string): string {
+  const escaped = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
+  return text.replaceAll(foreignUnit, (unit) => signs[unit] ?? escaped(unit))
+}
+
+/**
+ * Whether the locale of an environment names another encoding than UTF-8, as `C` and `POSIX` do. Where none is named UTF-8 is
+ * taken for granted.
+ */
+export function isAsciiLocale(env: Readonly<Record<string, string | undefined>>): boolean {
+  const locale = env.LC_ALL || env.LC_CTYPE || env.LANG
+  return Boolean(locale) && !/utf-?8/i.test(locale ?? '')
 }

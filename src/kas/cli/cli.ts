@@ -1,5 +1,5 @@
 import { systemClock } from '../../lib/clock.ts'
-import { PrintableOutput, type TextStream } from '../../lib/printable-output.ts'
+import { isAsciiLocale, PrintableOutput, type TextStream } from '../../lib/printable-output.ts'
 import { withoutNodeAdvice } from '../../lib/tls-fault.ts'
 import { type CliIo, type Command, type CommandEntry, type CommandGroup, UsageError } from '../command/command.ts'
 import { commandGroups } from './commands.ts'
@@ -46,10 +46,11 @@ async function runCommand(command: Command, entry: CommandEntry, { argv, io, gro
 
 /** No command writes to a terminal in another way. */
 export function printableIo(program: CliIo<TextStream>): CliIo {
+  const options = { isAscii: isAsciiLocale(program.env) }
   return {
     env: program.env,
-    stdout: new PrintableOutput(program.stdout),
-    stderr: new PrintableOutput(program.stderr),
+    stdout: new PrintableOutput(program.stdout, options),
+    stderr: new PrintableOutput(program.stderr, options),
     get stdin() {
       return program.stdin // node opens it when it is read first
     },

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { accessSync, constants } from 'node:fs'
 import { delimiter, join } from 'node:path'
-import { PrintableOutput } from '../../lib/printable-output.ts'
+import { isAsciiLocale, PrintableOutput } from '../../lib/printable-output.ts'
 import type { CliIo } from './command.ts'
 
 /** As git has it: it ends at once where all fits the screen, shows colours, and leaves what it has shown. */
@@ -41,17 +41,18 @@ export class Pager {
   #text = ''
 
   constructor(command: string, io: CliIo) {
-    const { stdout } = io
+    const { stdout, env } = io
     this.#command = command
     this.#io = io
-    this.output = new PrintableOutput({
+    const stream = {
       isTTY: true,
       columns: stdout.columns,
       rows: stdout.rows,
       write: (text: string) => {
         this.#text += text
       },
-    })
+    }
+    this.output = new PrintableOutput(stream, { isAscii: isAsciiLocale(env) })
   }
 
   /** Resolves once who reads has seen enough. Where the pager cannot be started the text is written as it is. */

@@ -110,3 +110,28 @@ t.test('elsewhere a watch writes below what it wrote, and JSON as it is', async 
 async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await new Promise(setImmediate)
 }
+
+t.test('a terminal without UTF-8 gets signs of ASCII; a file gets what it always gets', async (t) => {
+  const { viewer, runWith } = await startViewsServer(t)
+  const shownIn = async (env: Readonly<Record<string, string>>, isTerminal: boolean, ...argv: string[]) => {
+    const terminal = isTerminal ? { terminal: { columns: 120, rows: 20 } } : {}
+    const { said, code } = runWith({ env: { ...env, NO_COLOR: '1', KAS_PAGER: '' }, ...terminal }, ...argv)
+    const one = await viewer()
+    await one.request(({ type }) => type === 'open')
+    one.update({
+      seq: 1,
+      rows: [{ ...pods(1, 'Degraded')[0], t: undefined, f: ['über'] } as never],
+      pages: { '': { order: ['p0'], counts: {}, more: 3 } },
+      state: live,
+    })
+    t.equal(await code, 0)
+    return said.stdout
+  }
+  const name = `web-000${'x'.repeat(60)}`
+  t.equal(await shownIn({ LANG: 'C' }, true, 'tree', '-n', 'shop'), `x degraded  Pod/${name}  ?ber\n~ 3 more\n`)
+  t.equal(await shownIn({ LANG: 'C' }, false, 'tree', '-n', 'shop'), `✗ degraded  Pod/${name}  über\n… 3 more\n`)
+  t.equal(await shownIn({ LANG: 'C.UTF-8' }, true, 'tree', '-n', 'shop'), `✗ degraded  Pod/${name}  über\n… 3 more\n`)
+  const json = await shownIn({ LC_ALL: 'POSIX' }, true, 'get', 'po', '-o', 'json')
+  t.match(json, '"\\u00fcber"')
+  t.match(checkedOutput(json), { items: [{ facts: ['über'] }] })
+})
