@@ -26,8 +26,8 @@ export async function askHealth(
   const words = [...args, '--kubeconfig', kubeconfig, '-o', 'json']
   const asked = health.run(words, { io: printableIo(io), clock: systemClock, random: Math.random, groups: [] })
   const code = await abortable(asked, signal)
-  const { state } = JSON.parse(said.join('')) as { state: { is: string } | null }
-  if (state?.is !== 'live') throw new Error(`kas health: ${state?.is ?? 'no answer'} ${complaints.join('')}`)
+  const { state } = JSON.parse(said.join('')) as { state: string }
+  if (state !== 'live') throw new Error(`kas health: ${state} ${complaints.join('')}`)
   if (!codes.includes(code)) throw new Error(`kas health: exit code ${code}, expected ${codes.join(' or ')}`)
   return performance.now() - began
 }
