@@ -34,7 +34,7 @@ t.test('100,000 rows as JSON are whole', { timeout: 60_000 }, async (t) => {
   t.strictSame(await exited, [0, null])
   t.match(await stderr, onlyNotice)
   t.equal(printed.agents.length, count)
-  t.match(printed.agents.at(-1), { agentId: '100000' })
+  t.match(printed.agents.at(-1), { agent: 100_000 })
   checkedOutput(JSON.stringify({ ...printed, agents: printed.agents.slice(-1) }))
 })
 
