@@ -24,7 +24,7 @@ const maxOutputBytes = 16 * 1024 * 1024
 /** of the tree, as it is */
 const carried = ['bin', 'deploy', 'doc', 'README.md', 'LICENSE', 'CHANGELOG.md']
 /** of that, what only work on the project needs, or what has another way to its users */
-const left = ['doc/decisions', 'doc/reference', 'doc/wire.md', 'doc/soak.md', 'doc/simulator.md']
+const left = ['doc/decisions', 'doc/internals', 'doc/reference', 'doc/wire.md', 'doc/soak.md', 'doc/simulator.md']
   // these explain the code
   .concat('doc/routing.md', 'doc/agentk-placement.md', 'doc/first-words.md')
   // helm takes a chart as a folder, an archive or from a registry, where the images are: never out of npm's package

@@ -46,9 +46,9 @@ export function createAgentMetrics(register: Registry, countAgents: () => number
 }
 
 export interface RouterMetrics {
-  /** a tunnel was found, or the caller left before */
+  /** a tunnel was found, or the search has ended without one */
   routed(status: 'success' | 'aborted', seconds: number): void
-  /** no tunnel was found in time */
+  /** the search has ended without a tunnel, and not because the caller left */
   timedOut(): void
 }
 

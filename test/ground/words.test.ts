@@ -22,12 +22,13 @@ const staying: readonly { readonly name: RegExp; readonly within?: RegExp; reado
       /^src\/(?:kas\/modules\/views\/cli\/(?:received|shown-view|state-text|verdict-text)|proto\/views-json)\.ts$/,
     reason: 'fields of views, on the wire',
   },
-  { name: /^held$/, within: /^src\/kas\/cli\/status\.ts$/, reason: 'a field of kas status -o json' },
+  { name: /^held$/, within: /^src\/kas\/cli\/status\.ts$/, reason: 'a field of what a replica says at ops.socket' },
   {
     name: /^held$/,
     within:
       /^src\/(?:lib\/errors|kas\/(?:tunnels\/waiting\/scarcity|router\/refusals|servers\/ops-socket\/status-report))\.ts$/,
-    reason: 'a field of the error CALLER_OVER_SHARE, which goes between replicas, and of kas status -o json',
+    reason:
+      'a field of the error CALLER_OVER_SHARE, which goes between replicas, and of what a replica says at ops.socket',
   },
   { name: /^silent$/, within: /^src\/kas\/peers\/replica-links\.ts$/, reason: 'a field of what kas doctor reads' },
   {
@@ -40,7 +41,7 @@ const staying: readonly { readonly name: RegExp; readonly within?: RegExp; reado
   {
     name: /^why$/,
     within: /^src\/kas\/servers\/ops-socket\/route-report\.ts$/,
-    reason: 'a field of kas route -o json',
+    reason: 'a field of what a replica says at ops.socket',
   },
   {
     name: /^told$/,
@@ -53,7 +54,7 @@ const staying: readonly { readonly name: RegExp; readonly within?: RegExp; reado
     within: /^src\/kas\/modules\/repositories\/poll-sharing\.ts$/,
     reason: 'a method between replicas',
   },
-  { name: /^why$/, within: /^src\/kas\/cli\/route\.ts$/, reason: 'a field of kas route -o json' },
+  { name: /^why$/, within: /^src\/kas\/cli\/route\.ts$/, reason: 'a field of what a replica says at ops.socket' },
   { name: /^told$/, within: /^src\/kas\/cli\/doctor\/gitlab\.ts$/, reason: 'a field of the error GITLAB_STATUS' },
   {
     name: /^why$/,

@@ -33,7 +33,7 @@ export interface TunnelEnd {
 export interface TunnelComponents {
   /** a fresh Connect stream */
   readonly stream: ClientStream
-  /** throws a KasError for a call that is refused before its first message */
+  /** what serves the method, found by TunnelPool; throws a KasError for a call that is refused before its first message */
   readonly dispatch: Serve
   /** an error that is no KasError: a fault of ours */
   readonly onFault: (error: unknown, method: string) => void

@@ -134,7 +134,7 @@ export interface Member {
   readonly name: string
   /** its instance: a start of the program */
   readonly instance: string
-  /** `serving`, or `leaving` while it stops */
+  /** `joining`, `serving`, or `leaving` while it stops */
   readonly state: string
   /** version of kas */
   readonly version: string
@@ -262,7 +262,7 @@ export interface OwnTunnels {
 export interface Candidate {
   /** its name */
   readonly name: string
-  /** `serving`, or `leaving` while it stops */
+  /** `joining`, `serving`, or `leaving` while it stops */
   readonly state: string
   /** whether calls of the replica that was asked reach it */
   readonly reach: 'reachable' | 'suspect' | 'unreachable' | 'down'

@@ -132,7 +132,7 @@ function refusedTable(callers: readonly RefusedCallerReport[], hasHeaders?: bool
     refused,
     timeText(lastAt),
   ])
-  const heads = ['CALLER OVER HIS SHARE', 'AGENT', 'TUNNELS', 'WATCHES', 'REFUSED', 'LAST']
+  const heads = ['CALLER OVER SHARE', 'AGENT', 'TUNNELS', 'WATCHES', 'REFUSED', 'LAST']
   return `\n${textTable([heads, ...rows], hasHeaders)}`
 }
 

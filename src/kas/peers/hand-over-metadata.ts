@@ -6,7 +6,7 @@ import { type ErrorSpec, errorCodes, KasError } from '../../lib/errors.ts'
  * What replicas say to one another about a call that one hands to the other, in metadata
  * (doc/routing.md "Another replica holds the agent").
  *
- * The stream's path is the agent's method. The holder answers with interim headers `kas-tunnel: ready`, or ends with
+ * The call goes on a lane. The holder answers with interim headers `kas-tunnel: ready`, or ends with
  * the trailer `kas-tunnel: none`, or `refused` where its caller is to have no more tunnels; then the agent's reply follows as it is. The entry sends `go`, and then the messages
  * of the call.
  *

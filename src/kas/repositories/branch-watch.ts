@@ -21,7 +21,7 @@ export interface BranchWatchComponents {
   readonly polls?: (() => boolean) | undefined
   /** what who listens now wants of `pollMs`; absent: what the options say */
   readonly pollMs?: (() => number) | undefined
-  /** called after a poll without a notice found that the branch moved, came or went: nobody else may know */
+  /** called after a poll without a notice found that the branch moved, came or went: peers may not know, and the module `notifications` reports it to them */
   readonly onFound?: () => void
 }
 

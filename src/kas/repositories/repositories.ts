@@ -68,7 +68,7 @@ export interface Repositories {
   ): Promise<Uint8Array | undefined>
   /** Polls the repository of this project now, as after a notice of a push; does nothing if nobody reads it. */
   poke(projectId: bigint): Promise<void>
-  /** As `poke`, without a notice of a push: peers may not know what is found. */
+  /** As `poke`, without GitLab's notice, for hooks: peers may not know what is found, and it is reported to them. */
   refresh(projectId: bigint): Promise<void>
   /** Calls `listener` after the branch moved, until the returned function is called. */
   onMove(of: Reading, listener: () => void, following?: Following): () => void

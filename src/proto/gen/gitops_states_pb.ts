@@ -296,7 +296,7 @@ export type SourceState = Message<"kas.agent.v1.SourceState"> & {
   object: string;
 
   /**
-   * `sourceDigest` of what the configuration says of it, by which all of this is; empty: earlier versions, or it has left
+   * `sourceDigest` of what the configuration says of it, by which all of this is; empty: it has left
    *
    * @generated from field: string digest = 25;
    */

@@ -32,9 +32,15 @@ export function nextOf(cause: Shown): string {
   const { kind, namespace, name, reason } = cause
   const words = commandOf(cause)
   const isAnywhere = namespace === '' || inNone.has(reason) || words === ofNodes || ofServer.has(words[1] ?? '')
-  const command = ['kubectl', ...(isAnywhere ? [] : ['-n', namespace]), ...words].join(' ')
-  const areNamed = [kind, name, namespace || name].every(isNamed)
+  const within = reason === 'GatewayMissing' ? gatewayNamespaceOf(cause) : namespace
+  const command = ['kubectl', ...(isAnywhere ? [] : ['-n', within]), ...words].join(' ')
+  const areNamed = [kind, name, namespace || name, within || name].every(isNamed)
   return command.length <= maxNext && areNamed && reason !== '' ? command : ''
+}
+
+/** A route may name a gateway of another namespace. */
+function gatewayNamespaceOf({ namespace, text = '' }: Shown): string {
+  return /^gateway ([a-z0-9-]{1,63})\//.exec(text)?.[1] ?? namespace
 }
 
 function commandOf({ kind, name, reason, about, text = '' }: Shown): readonly string[] {

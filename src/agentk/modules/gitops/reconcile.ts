@@ -58,7 +58,7 @@ export type RemovalInput = Pick<RoundInput, 'approved' | 'useApproval' | 'mayHav
 
 /**
  * Brings one commit to the cluster. Killed anywhere, the next round finds in the inventory all that this one may have
- * made.
+ * made. The outcome goes to StatusSink, by FollowMode.
  *
  * @throws the connection's error, or the signal's reason: the commit is to be tried again
  */

@@ -59,7 +59,8 @@ export function sourceRow(
   const names = { source, project, name, ref, digest, wanted }
   const phase = phaseWord(state)
   const next = nextStep(state, phase, hint)
-  return { ...Object.fromEntries(facts), ...names, phase, next, age_ms: ageMs, stale: !live }
+  const cut = state.isCut && { cut: true }
+  return { ...Object.fromEntries(facts), ...names, phase, next, age_ms: ageMs, stale: !live, ...cut }
 }
 
 /** A row without the names of objects. @throws as `sourceRow` */
@@ -77,17 +78,21 @@ function nextStep(
 ): string {
   if (isSourceReason(reason)) return (reason === 'project_not_readable' && hint(project)) || steps[reason]
   if (plan !== '') return isCut ? '' : approveCommand(object, plan) // nobody approves what nobody is shown
-  if (phase === 'KEPT') return `kas gitops forget ${source}`
+  if (phase === 'KEPT') return idForm.test(source) ? `kas gitops forget ${source}` : ''
   return phase === 'REFUSED' ? 'mend it and push: the commit before holds' : ''
 }
+
+/** An agent may say anything, and people run what `next` says. */
+const idForm = /^\d{1,19}-\d{1,19}(?:-[a-z0-9-]{1,63})?$/
+const planForm = /^[a-z0-9]{1,128}$/
 
 /** `/apis/agent.gitlab.com/v1/namespaces/agentk/gitsyncs/42-7`, and of a ConfigMap where that kind is not installed */
 const objectForm = /\/namespaces\/(?<namespace>[a-z0-9-]+)\/(?<kind>gitsync|configmap)s\/(?<name>[a-z0-9.-]+)$/
 
-/** @param object - path of what people annotate. @returns empty: it is not there yet */
+/** @param object - path of what people annotate. @returns empty: it is not there yet, or no word that a shell takes as it stands */
 function approveCommand(object: string, plan: string): string {
   const { groups } = objectForm.exec(object) ?? {}
-  if (!groups) return ''
+  if (!groups || !planForm.test(plan)) return ''
   const { kind, name, namespace } = groups
   return `kubectl annotate --overwrite ${kind} ${name} -n ${namespace} ${approveAnnotation}=${plan}`
 }

@@ -1,12 +1,7 @@
 import { toBinary } from '@bufbuild/protobuf'
 import type { Test } from 'tap'
 import { sourceRow } from '../../../../src/kas/modules/gitops/source-row.ts'
-import {
-  type Phase,
-  PhaseSchema,
-  type SourceState,
-  SourceStateSchema,
-} from '../../../../src/proto/gen/gitops_states_pb.ts'
+import { Phase, PhaseSchema, type SourceState, SourceStateSchema } from '../../../../src/proto/gen/gitops_states_pb.ts'
 import type { SourceBlock } from '../../../../src/proto/gitops/schema.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { exitOf } from './exit-of.ts'
@@ -68,7 +63,10 @@ export class RowsSide {
     const becomes = async (phase: Phase, name = '', later = ''): Promise<SourceState> => {
       const word = later || PhaseSchema.value[phase]?.name
       const isSo = () =>
-        row(name)?.phase === phase && shown(name)?.phase === word && row(name)?.wanted === project.commit
+        row(name)?.phase === phase &&
+        shown(name)?.phase === word &&
+        row(name)?.wanted === project.commit &&
+        (phase !== Phase.SYNCED || row(name)?.commit === project.commit) // until its round begins, SYNCED is of the commit before
       await eventually(isSo).catch((cause) => {
         const all = JSON.stringify([...rows().values()], (_, one) => (typeof one === 'bigint' ? String(one) : one))
         throw new Error(all, { cause })

@@ -5,6 +5,7 @@ import t, { type Test } from 'tap'
 import { Authority } from '../../../../dev/certificates.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
+import { checkedOutput } from '../../../support/output-schema.ts'
 import { type Answer, answering, begin, frozen, kasOf, kubeconfigText, listen, type Run } from './unreached-ground.ts'
 
 /** Ways in which kas is not reached, by each command that asks it: the sentence, the exit code, the time. */
@@ -173,6 +174,19 @@ for (const [name, [placeOf, says, isCaller = false]] of Object.entries(ways)) {
     }
   })
 }
+
+t.test('kas health -o json prints its report also where kas is not reached', async (t) => {
+  await folderFor(t, { server: `http://127.0.0.1:${await freePort()}/k8s-proxy/` })
+  const { said, code } = begin('health -o json', { clock: new ManualClock(), env })
+  t.equal(await code, 5)
+  t.match(said.stderr, /nobody listens/)
+  t.match(checkedOutput(said.stdout), {
+    kind: 'HealthReport',
+    state: 'unreached',
+    stateMessage: /nobody listens/,
+    exitCode: 5,
+  })
+})
 
 t.test('with a variable for a proxy it is said that it is not used', async (t) => {
   const server = `http://127.0.0.1:${await freePort()}/k8s-proxy/`

@@ -84,7 +84,8 @@ function missingPlaceOf(volume: KubernetesObject | undefined, namespace: string,
     return `on ${isOne ? 'node' : 'nodes'} ${listed(nodes.map(([, name]) => name))}, which ${isOne ? 'is' : 'are'} not there`
   }
   if (nodes.length > 0 || !around.isLive('Node', '')) return undefined
-  const places = placesOf(volume).slice(0, maxPlaces)
+  const places = placesOf(volume)
+  if (places.length > maxPlaces) return undefined
   const isThere = places.some((place) => around.taints(namespace, [place]) !== undefined)
   if (places.length === 0 || isThere) return undefined
   return `for nodes with ${listed(places.map(([key, value]) => `${key}=${value}`))}, and there is none`

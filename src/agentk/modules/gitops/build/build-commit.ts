@@ -26,7 +26,7 @@ export interface BuildComponents {
   readonly read: (job: ReadJob, signal: AbortSignal) => Promise<ManifestsAnswer>
 }
 
-/** @throws as `render` and `read`, and why kinds cannot be read */
+/** Makes manifests of files: renders, reads and orders them. @throws as `render` and `read`, and why kinds cannot be read */
 export async function buildCommit(
   { kinds: shared, render, read }: BuildComponents,
   files: readonly RepositoryFile[],

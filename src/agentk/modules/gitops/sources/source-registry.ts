@@ -16,7 +16,7 @@ export interface SourceRow {
 
 /**
  * The sources of one agent, and what each of them wants. `source` identifies each while it runs, whatever
- * it is called by then: the AbortController that ends it.
+ * it is called by then: the SourceRunner of it.
  */
 export class SourceRegistry {
   readonly #rows = new Map<object, SourceRow>()

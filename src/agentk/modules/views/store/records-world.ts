@@ -133,8 +133,14 @@ export class RecordsWorld implements World {
 
   unwellNodes(): readonly KubernetesObject[] {
     const isJudged = ({ uid }: ObjectRecord) => this.records.judged(uid) !== undefined
-    this.#nodes ??= this.first(this.records.inNamespace(nodeKey, ''), isJudged)
-    return this.#nodes
+    const nodes = this.#nodes ?? this.first(this.records.inNamespace(nodeKey, ''), isJudged)
+    if (!this.isSpent) this.#nodes = nodes
+    return nodes
+  }
+
+  /** No more may be read for what is asked now: lists have an early end. */
+  protected get isSpent(): boolean {
+    return false
   }
 
   podsOf(namespace: string, selector: LabelTable): readonly KubernetesObject[] {

@@ -144,7 +144,7 @@ class VisibleWorld extends RecordsWorld {
     const others: ObjectRecord[] = []
     const siblings: ObjectRecord[] = []
     for (const child of this.#childrenToRead(parent)) {
-      if (this.#isSpent) break
+      if (this.isSpent) break
       if (!this.#visible.sees(child)) continue
       this.count()
       if (this.#visible.owners.believed(child)?.uid !== parent.uid) continue
@@ -188,12 +188,12 @@ class VisibleWorld extends RecordsWorld {
   /** What is hidden takes no part of what may be read. */
   *#seen(records: Iterable<ObjectRecord>): Iterable<ObjectRecord> {
     for (const record of records) {
-      if (this.#isSpent) return
+      if (this.isSpent) return
       if (this.#visible.sees(record)) yield record
     }
   }
 
-  get #isSpent(): boolean {
+  protected override get isSpent(): boolean {
     return this.read - this.#began > maxReadForRoot
   }
 }

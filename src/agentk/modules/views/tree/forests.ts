@@ -8,7 +8,7 @@ import { VisibleRecords, type VisibleRecordsComponents } from './visible-records
 export interface ForestsOptions {
   /** of all views together */
   readonly maxNodes: number
-  /** of one user: others find room. Those that are let in as the agent are many, and no one of them */
+  /** of one user: others find room */
   readonly maxNodesPerUser: number
 }
 
@@ -16,7 +16,7 @@ export const forestsDefaults: ForestsOptions = { maxNodes: 600_000, maxNodesPerU
 
 interface Shared {
   readonly forest: Forest
-  /** a name for each view; undefined: the agent */
+  /** the user of each view, by its key */
   readonly users: string[]
 }
 

@@ -60,7 +60,7 @@ export async function runGate(
       said.add(lastingReason(verdict.reason))
       warn(verdict.reason)
     }
-    await pause(againMs, clock, signal)
+    await pause(Math.min(againMs, Math.max(0, beganAt + maxMs - clock.now())), clock, signal)
   }
 }
 

@@ -126,7 +126,7 @@ export interface SourceStatus {
   readonly environments: readonly string[]
   /** path of the GitSync or ConfigMap that takes approvals; absent: there is none yet */
   readonly statusObject?: string | undefined
-  /** whether its objects are only counted, because the answer would be too large */
+  /** whether not all of its objects are listed, because the answer would be too large; `counts` has all */
   readonly incomplete: boolean
 }
 

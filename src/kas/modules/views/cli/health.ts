@@ -84,8 +84,7 @@ class Gate {
     } catch (error) {
       const isUnknown = error instanceof BadAnswer || (error instanceof Unreached && error.kind !== 'caller')
       if (!isUnknown) throw error
-      this.#context.io.stderr.write(`kas health: ${error.message}\n`)
-      return unknown
+      return await this.#unreached(error.message)
     } finally {
       this.#code.end()
     }
@@ -160,6 +159,16 @@ class Gate {
     }
     this.#printed.clear()
     for (const [id, line] of lines) this.#printed.set(id, line)
+  }
+
+  async #unreached(reason: string): Promise<number> {
+    const { io, clock, output } = this.#context
+    io.stderr.write(`kas health: ${reason}\n`)
+    this.#model = undefined
+    this.#waitReason = reason
+    if (output !== 'table')
+      io.stdout.write(await dataText(this.#data(clock.now(), { code: unknown, problems: [] }), output))
+    return unknown
   }
 
   async #end(): Promise<number> {

@@ -7,6 +7,8 @@ import { Unreached } from '../../../command/reach/unreached.ts'
 
 /** From one question to the next while kas is not reached. ms */
 const againMs = 1000
+/** of a question that begins when the time is nearly over. ms */
+const leastTimeoutMs = 100
 
 const states = z.object({ sources: z.array(z.object({ source: z.string(), name: z.string().optional() })) })
 
@@ -37,7 +39,7 @@ async function askSources(endpoint: Endpoint, waitMs: number) {
   const { clock, warn } = endpoint
   const until = clock.now() + waitMs
   for (;;) {
-    const timeoutMs = Math.min(usualTimeoutMs, until - clock.now())
+    const timeoutMs = Math.min(usualTimeoutMs, Math.max(leastTimeoutMs, until - clock.now()))
     try {
       return readAnswer(states, await askKas(endpoint, { method: 'GET', path: '/gitops/state', timeoutMs })).sources
     } catch (error) {

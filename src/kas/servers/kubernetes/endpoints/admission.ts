@@ -95,7 +95,10 @@ export class Admission {
     }
   }
 
-  /** The call, and the connection that it is the first on, count as the caller's until both have ended. */
+  /**
+   * The call, and the connection that it is the first on, count as the caller's until both have ended. There has to be room
+   * for an answer, too.
+   */
   #count({ life, target }: AskedRequest, letInAs: Authorized, caller: Caller): void {
     const { memory } = this.#components
     const { exchange } = life

@@ -1,6 +1,6 @@
 import type { Clock } from '../../../../lib/clock.ts'
 import { closeCodes } from '../../../../lib/close-codes.ts'
-import { KasError } from '../../../../lib/errors.ts'
+import { KasError, type LimitName } from '../../../../lib/errors.ts'
 import { addressOf } from '../../../../lib/host-port.ts'
 import {
   type FrontCheckAnswer,
@@ -80,7 +80,7 @@ export class FrontCheck implements Endpoint<void> {
 
   async #counted(
     kind: keyof typeof maxRunning,
-    name: 'front_check_requests' | 'front_check_sockets',
+    name: LimitName,
     run: () => Promise<RequestOutcome>,
   ): Promise<RequestOutcome> {
     const limit = maxRunning[kind]

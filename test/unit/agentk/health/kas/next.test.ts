@@ -222,6 +222,15 @@ const table: readonly (readonly [cause: Parameters<typeof nextOf>[0], next: stri
   [{ ...route, kind: 'gateway.networking.k8s.io/HTTPRoute', reason: 'GatewayMissing' }, 'kubectl -n shop get gateways'],
   [
     {
+      ...route,
+      kind: 'gateway.networking.k8s.io/HTTPRoute',
+      reason: 'GatewayMissing',
+      text: 'gateway infra/gw does not exist',
+    },
+    'kubectl -n infra get gateways',
+  ],
+  [
+    {
       kind: 'PersistentVolumeClaim',
       namespace: 'shop',
       name: 'c',

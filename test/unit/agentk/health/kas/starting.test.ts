@@ -84,6 +84,12 @@ t.test('a volume is for nodes of which there is none', async (t) => {
       /; volume pv is for nodes with topology\.kubernetes\.io\/zone=eu-1a, topology\.kubernetes\.io\/zone=eu-1c, and there is none$/,
     ],
     ['of the same', [one, claim, volume(['eu-1a', 'eu-1b']), other], 'Degraded Unschedulable', bare],
+    [
+      'of more zones than are read',
+      [one, claim, volume([...Array(16).keys()].map((i) => `z${i}`).concat('eu-1b')), other],
+      'Degraded Unschedulable',
+      bare,
+    ],
     ['hidden', [one, claim, volume(['eu-1a']), other], 'Degraded Unschedulable', bare, [], ['Node']],
     ['hostile', [one, claim, volume([1, null, {}]), other], 'Degraded Unschedulable', bare],
   ])

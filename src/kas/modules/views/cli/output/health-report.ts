@@ -31,7 +31,8 @@ function fieldsOf(parts: HealthReportParts): Data<HealthReport>['fields'] {
   const description = model ? viewDescription(model, { agentId, problems }) : unreachedView(agentId, reason)
   if (!judgement) return { ...description, exitCode, counts: {}, items: [], absent: [], notJudged: [] }
   const { word, counts, absent, notFollowed, aside } = judgement
-  const isKnown = problems.length === 0 && description.state === 'live'
+  const isWhole = problems.length + absent.length + aside.length === 0
+  const isKnown = isWhole && description.state === 'live'
   return {
     ...description,
     exitCode,

@@ -246,7 +246,7 @@ export interface EventItem {
 export interface HealthReport extends OutputKind<'HealthReport'>, ViewDescription {
   /** exit code of the command: 0 healthy or suspended, 1 refused, 3 progressing, 4 degraded, 5 unknown or not there */
   readonly exitCode: Count
-  /** worst verdict of what is judged; absent: there is none, there are `problems`, or the state is not `live` */
+  /** worst verdict of what is judged; absent: there is none, or `problems`, `absent`, `undecidedBy` or a state other than `live` say why it is not known */
   readonly verdict?: Verdict | undefined
   /** what is judged, by verdict */
   readonly counts: VerdictCounts

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import type { ArgoWord, Query, Row } from '../../../../../../src/proto/views-json.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
+import { checkedOutput } from '../../../../../support/output-schema.ts'
 import { startViewsServer, type Viewer } from './views-server.ts'
 
 /** `kas health` as the gate of a pipeline. */
@@ -659,6 +660,26 @@ t.test('kinds that cannot be listed: unknown is only what is of them, or what th
     t.equal(await code, expected, `${argv.join(' ')}, ${kind}`)
     const names = expected === 5
     t.equal(printed.stdout.includes(`${kind} cannot be listed since`), names, printed.stdout)
+  }
+})
+
+t.test('programs get no verdict while one of its kinds cannot be listed, or an object is not there', async (t) => {
+  const healthy = [row('apps/Deployment', 'web', 'Healthy')]
+  for (const [argv, aside, more] of [
+    [['deploy/web'], [['Pod', 'the API server answered 500', 5] as const], { undecidedBy: ['Pod'] }],
+    [['deploy/web', 'deploy/missing'], [], { absent: [{ name: 'missing' }] }],
+  ] as const) {
+    const { clock, code, one, said: printed } = await start(t, [...argv, '-n', 'shop', '-o', 'json', '--wait', '10s'])
+    const pages = { '': { order: healthy.map(({ u }) => u), counts: {}, more: 0 } }
+    one.update({ seq: 1, rows: healthy, pages, state: { ...live, aside } })
+    await one.heard()
+    for (let i = 0; i < 4; i++) await new Promise(setImmediate)
+    clock.advance(5000)
+    clock.advance(5000)
+    t.equal(await code, 5)
+    const report = checkedOutput(printed.stdout) as Record<string, unknown>
+    t.match(report, { exitCode: 5, state: 'live', ...more })
+    t.notOk('verdict' in report, argv.join(' '))
   }
 })
 
