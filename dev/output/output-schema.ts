@@ -3,7 +3,7 @@ import { createGenerator } from 'ts-json-schema-generator'
 
 /** One JSON schema of all kinds that commands print with `-o json`, made from the interfaces in `*output-kinds.ts`. */
 
-/** Of a type: as the interfaces need it. */
+/** JSON schema of a type, as far as the interfaces need it. */
 export interface Schema {
   readonly $ref?: string
   readonly type?: string | readonly string[]

@@ -99,7 +99,7 @@ export interface EndedAtReplica {
 }
 
 /**
- * What one replica knows of itself, of other replicas and of agents.
+ * Knowledge of one replica about itself, other replicas and agents.
  *
  * @command kas status
  */
@@ -152,7 +152,7 @@ export interface Member {
   readonly row: MemberRow
 }
 
-/** What a replica reports about itself. */
+/** Report of a replica about itself. */
 export interface MemberRow {
   /** version of the report, which grows with each change */
   readonly version: Count

@@ -70,10 +70,10 @@ export function readPrinting(values: CliValues, allowed: readonly Output[], io: 
     io.stdout.mute()
     io.stderr.mute()
   }
-  return { output, hasHeaders, io: values['no-color'] === true ? withoutColours(io) : io }
+  return { output, hasHeaders, io: values['no-color'] === true ? colourless(io) : io }
 }
 
-function withoutColours(io: CliIo): CliIo {
+function colourless(io: CliIo): CliIo {
   return Object.create(io, { env: { value: { ...io.env, NO_COLOR: '1' } } }) as CliIo // stdin opens once it is read
 }
 

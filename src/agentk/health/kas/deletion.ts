@@ -24,7 +24,7 @@ const pastEndMs = 60 * second
 /** finalizers that are named */
 const maxNamed = 10
 
-/** Of what is being deleted. Of most kinds its metadata alone is read. */
+/** Judges an object that is being deleted. The metadata is enough for most kinds. */
 export function deletionOf(object: KubernetesObject, around: Around): Finding | undefined {
   const { now } = around
   if (!isBeingDeleted(object)) return undefined

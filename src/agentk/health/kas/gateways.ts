@@ -24,7 +24,7 @@ const isNoFailure: ReadonlySet<string> = new Set([
   'InsecureFrontendValidationMode',
 ])
 
-/** What an object names may come a moment after it. ms */
+/** Time in which an object that another one names may still come. ms */
 const newMs = minute
 const classKind = `${gatewayGroup}GatewayClass`
 const gatewayKind = `${gatewayGroup}Gateway`

@@ -1,7 +1,7 @@
 import type { Count, OutputKind } from '../../command/output.ts'
 
 /**
- * Whether files can be used, and what is wrong in them.
+ * A report on files: they can be used, or what is wrong in them.
  *
  * @command kas check-config
  */
@@ -10,7 +10,7 @@ export interface ConfigurationReport extends OutputKind<'ConfigurationReport'> {
   readonly files: readonly FileReport[]
 }
 
-/** What was found in one file. */
+/** A report on one file. */
 export interface FileReport {
   /** path of the file, as it was named */
   readonly file: string

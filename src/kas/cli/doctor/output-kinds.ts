@@ -1,7 +1,7 @@
 import type { Count, OutputKind } from '../../command/output.ts'
 
 /**
- * What the checks of a configuration have shown.
+ * Results of the checks of a configuration.
  *
  * @command kas doctor
  */
@@ -12,7 +12,7 @@ export interface DoctorReport extends OutputKind<'DoctorReport'> {
   readonly failures: Count
 }
 
-/** What one check has shown. */
+/** Result of one check. */
 export interface DoctorFinding {
   /** name of the check; doc/doctor.md has a section for each */
   readonly check: string

@@ -56,7 +56,7 @@ export function creatingOf(context: PodContext, container: Container | undefined
 const nodeMs = 10 * second
 
 /** Finds a Pod that names a node which does not exist: no kubelet has begun it, and Pods of such nodes are deleted each minute. */
-export function withoutNode({ pod, now, since }: PodContext, around: Around): Finding | undefined {
+export function missingNodeOf({ pod, now, since }: PodContext, around: Around): Finding | undefined {
   const name = textAt(pod, 'spec.nodeName')
   const hasBegun = field(pod.status, 'startTime') !== undefined || field(pod.status, 'containerStatuses') !== undefined
   if (hasBegun || !isMissing(around, 'Node', '', name)) return undefined

@@ -14,7 +14,7 @@ import {
   waitingOf,
 } from './container.ts'
 import { crashOf } from './crashes.ts'
-import { creatingOf, isCreating, waitsOf, withoutNode } from './creating.ts'
+import { creatingOf, isCreating, missingNodeOf, waitsOf } from './creating.ts'
 import { failedPod, reasonOfEnd } from './failed.ts'
 import { imageOf } from './images.ts'
 import { unreadyOf, unreadyPod } from './readiness.ts'
@@ -33,7 +33,7 @@ export function podFinding(pod: KubernetesObject, around: Around): Finding | und
   const containers = containersOf(pod)
   const context = contextOf(pod, around)
   if (containers.length === 0) {
-    return context.ready === 'True' ? undefined : (withoutNode(context, around) ?? creatingOf(context, undefined))
+    return context.ready === 'True' ? undefined : (missingNodeOf(context, around) ?? creatingOf(context, undefined))
   }
   const beside = runsOn(context, containers)
   if (beside) return beside

@@ -77,7 +77,7 @@ export function explanationOf(
     case 'Pod':
       return ofPod(object, finding, around)
     case 'batch/CronJob':
-      return reason === stillActive ? ofActiveRun(object, around) : none
+      return reason === stillActive ? explainActiveRun(object, around) : none
     case 'autoscaling/HorizontalPodAutoscaler':
       return byAny(metricGroupsOf(object, reason).flatMap((group) => around.apiServicesOf(group)))
     case apiServiceKind:
@@ -133,7 +133,7 @@ function isForNodes(text: string): boolean {
 }
 
 /** Starts are skipped while it is active: by itself it may be as it should be. */
-function ofActiveRun(cronJob: KubernetesObject, around: Surroundings): Explanation {
+function explainActiveRun(cronJob: KubernetesObject, around: Surroundings): Explanation {
   const names = new Set(listAt(cronJob, 'status.active').map((one) => textField(one, 'name')))
   const runs = around.childrenOf(cronJob).filter((one) => names.has(nameOf(one)))
   return { objects: runs, explains: () => false, isTheirs: false, isNamed: true }

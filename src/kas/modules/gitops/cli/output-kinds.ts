@@ -66,7 +66,7 @@ export interface ConfigurationStatus {
   readonly polled?: PolledHead | undefined
 }
 
-/** What the newest poll of a ref has found. */
+/** Result of the newest poll of a ref. */
 export interface PolledHead {
   /** commit at the head; absent: nothing is there, or it cannot be read */
   readonly commit?: string | undefined

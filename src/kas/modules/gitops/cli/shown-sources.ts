@@ -52,7 +52,7 @@ export class SourceWatch {
   #printChanges(state: ShownState, shown: Shown): void {
     const sources = sortedSources(state)
     for (const each of sources) {
-      const key = withoutAges(each)
+      const key = textWithoutAges(each)
       const before = this.#printed.get(each.source)
       if (before?.key === key) continue
       const source = sourceStatus(each, shown.at)
@@ -66,7 +66,7 @@ export class SourceWatch {
       this.#printSource('DELETED', source)
     }
     const { sources: _, ...rest } = state
-    const key = withoutAges({ ...rest, exitCode: shown.exitCode })
+    const key = textWithoutAges({ ...rest, exitCode: shown.exitCode })
     if (key === this.#stateKey) return
     this.#stateKey = key
     const change: SourcesStateChange = {
@@ -97,6 +97,6 @@ function byName(one: ShownSource, other: ShownSource): number {
 }
 
 /** Ages grow with each answer: that alone is no change. */
-function withoutAges(value: object): string {
+function textWithoutAges(value: object): string {
   return JSON.stringify(value, (key, one) => (key === 'age_ms' ? undefined : one))
 }

@@ -43,7 +43,7 @@ export interface AsideKind {
   readonly since?: Time | undefined
 }
 
-/** Who a caller is in the cluster. */
+/** User as whom a caller acts in the cluster. */
 export interface ClusterUser {
   /** user name */
   readonly username: string
@@ -239,7 +239,7 @@ export interface EventItem {
 }
 
 /**
- * Whether what was asked for is healthy, and why not.
+ * Health of what was asked for, with the causes.
  *
  * @command kas health
  */
