@@ -113,4 +113,80 @@ export const jqLines: readonly JqLine[] = [
     kas: 'check-config --configuration-file kas.yaml',
     jq: `-r '.files[].problems[] | "\\(.file): \\(.key // "-"): \\(.text)"'`,
   },
+  {
+    question: 'Pods in trouble by namespace',
+    kas: 'get pods -A',
+    jq: `-r '[.items[] | select(.verdict == "Degraded")] | group_by(.namespace)[] | "\\(.[0].namespace) \\(length)"'`,
+  },
+  {
+    question: 'what mounts a Secret',
+    kas: 'tree',
+    jq: `-r '.items[] | select(any(.links[]?; .relation == "mounts" and .kind == "Secret" and .name == "db")) | "\\(.kind)/\\(.name)"'`,
+  },
+  {
+    question: 'links to what is not there, or may not be seen',
+    kas: 'tree',
+    jq: `-r '.items[] | .name as $name | .links[]? | select(.uid | not) | "\\($name) \\(.relation) \\(.kind)/\\(.name)"'`,
+  },
+  {
+    question: 'sources that fail',
+    kas: 'gitops status',
+    jq: `-r '.items[] | select(.phase == "FAILING") | "\\(.project): \\(.message // .phase)"'`,
+  },
+  {
+    question: 'objects that could not be applied, and why',
+    kas: 'gitops status',
+    jq: `-r '.items[].failures[] | select(.object) | "\\(.object.kind)/\\(.object.name): \\(.message)"'`,
+  },
+  {
+    question: 'files with a fault',
+    kas: 'gitops status',
+    jq: `-r '.items[].failures[] | select(.file) | "\\(.file):\\(.line // "-"): \\(.message)"'`,
+  },
+  {
+    question: 'plans that wait for approval',
+    kas: 'gitops status',
+    jq: `-r '.items[] | select(.phase == "APPROVAL") | "\\(.id) \\(.plan // "-")"'`,
+  },
+  {
+    question: 'what a plan deletes',
+    kas: 'gitops status',
+    jq: `-r '.items[].leaving[].object // empty | "\\(.kind)/\\(.name)"'`,
+  },
+  {
+    question: 'sources behind the head of their branch',
+    kas: 'gitops status',
+    jq: `-r '.items[] | select(.polled.commit and .polled.commit != .commit) | .project'`,
+  },
+  {
+    question: 'the commit in each environment',
+    kas: 'gitops status',
+    jq: `-r '.items[] | .commit as $commit | .environments[] | "\\(.) \\($commit // "none" | .[:8])"'`,
+  },
+  {
+    question: 'who deleted what',
+    kas: 'log',
+    jq: `-r 'select(.event == "end" and .verb == "delete" and .status < 300) | "\\(.time) \\(.caller.name) \\(.resource)/\\(.name)"'`,
+  },
+  {
+    question: 'who ran a program in which Pod',
+    kas: 'log',
+    jq: `-r 'select(.event == "begin" and .subresource == "exec") | "\\(.caller.name) \\(.namespace)/\\(.name): \\(.program)"'`,
+  },
+  {
+    question: 'what CI jobs have changed',
+    kas: 'log',
+    jq: `-r 'select(.event == "end" and .class == "write" and .caller.kind == "ci_job") | "job \\(.caller.job): \\(.verb) \\(.resource)/\\(.name // "-")"'`,
+  },
+  {
+    question: 'who was refused, and how often',
+    kas: 'log',
+    jq: `-rs 'map(select(.class == "refusal")) | group_by(.caller.name // .address)[] | "\\(.[0].caller.name // .[0].address) \\(map(.count // 1) | add)"'`,
+  },
+  { question: 'tokens without an end', kas: 'token list', jq: `-r '.items[] | select(.expires | not) | .sha256[:8]'` },
+  {
+    question: 'callers that had more than their share',
+    kas: 'status',
+    jq: `-r '.refusedCallers[] | "\\(.caller): \\(.refused) refused"'`,
+  },
 ]

@@ -9,7 +9,8 @@ import { ManualClock } from '../../../support/manual-clock.ts'
 import { at, fullEventList, fullList, fullTree } from '../modules/views/cli/full-view.ts'
 import { startViewsServer } from '../modules/views/cli/views-server.ts'
 import { run, startHostileServer } from './hostile-server.ts'
-import { agents, directory, sessions, status } from './usual-answers.ts'
+import { fullSource, fullState, unreportedSource } from './source-samples.ts'
+import { agents, directory, line, pathLine, sessions, status } from './usual-answers.ts'
 
 /** Each line of doc/reference/output.md is played, and answers its question. */
 
@@ -22,8 +23,29 @@ const [session] = replica?.sessions ?? []
 const bob = { ...session, caller: { ...session?.caller, name: 'bob' } }
 const [user] = directory.users
 
+/** Lines of the access log, as `kas log -o json` prints them. */
+const logLines = [
+  { ...line, event: 'end', subresource: undefined, outcome: 'answered' },
+  { ...line, event: 'begin', class: 'exec', resource: 'pods', name: 'web-1' },
+  { ...line, event: 'end', verb: 'delete', subresource: undefined },
+  { ...line, event: 'end', verb: 'delete', subresource: undefined, class: 'refusal', status: 403 },
+  pathLine,
+  { ...pathLine, count: 3 },
+]
+const failing = {
+  ...fullSource,
+  project: 'platform/mail',
+  phase: 'FAILING',
+  polled: { ...fullSource.polled, commit: fullSource.commit },
+}
+
 /** of a server or a socket, to any path */
 const answers: Readonly<Record<string, unknown>> = {
+  log: logLines,
+  'gitops status': {
+    ...fullState,
+    sources: [fullSource, { ...failing, leaving: [], environment: [], trouble: [] }, unreportedSource],
+  },
   agents: {
     ...agents,
     agents: [agent, { ...agent, id: '8', name: 'edge', pods: 0, connected: [] }, { ...agent, id: '9', name: 'test' }],
@@ -92,15 +114,31 @@ const expected: Readonly<Record<string, string>> = {
   'tokens that end before a day': 'user ada',
   'sessions of each user': 'ada 2\nbob 1',
   'replicas that are not reached': 'kas-2',
+  'Pods in trouble by namespace': 'shop 3',
+  'what mounts a Secret': 'Deployment/web',
+  'links to what is not there, or may not be seen': 'web mounts Secret/db',
+  'sources that fail': 'platform/mail: it waits',
+  'objects that could not be applied, and why': 'Deployment/web: no',
+  'files with a fault': 'a.yaml:3: no\nb.yaml:-: no YAML',
+  'plans that wait for approval': '42-7-web abc',
+  'what a plan deletes': 'Namespace/shop',
+  'sources behind the head of their branch': 'platform/shop',
+  'the commit in each environment': '7/production aaaaaaaa',
+  'who deleted what': '2026-11-26T18:00:00.000Z ada deployments/web',
+  'who ran a program in which Pod': 'ada shop/web-1: sh',
+  'what CI jobs have changed': 'job 900: create deployments/web\njob 900: delete deployments/web',
+  'who was refused, and how often': '10.0.0.7 4\nada 1',
+  'tokens without an end': 'aaaaaaaa\ncccccccc',
+  'callers that had more than their share': 'user 7: 3 refused',
   'what is wrong in a configuration': 'kas.yaml: agent.listen.address: found 7, allowed: a text',
 }
 
-for (const line of jqLines) {
-  t.test(`kas ${line.kas} | jq: ${line.question}`, { skip }, async (t) => {
-    const json = await printed(t, line)
-    const { stdout, stderr } = spawnSync('sh', ['-c', `jq ${line.jq}`], { input: json, encoding: 'utf8' })
+for (const asked of jqLines) {
+  t.test(`kas ${asked.kas} | jq: ${asked.question}`, { skip }, async (t) => {
+    const json = await printed(t, asked)
+    const { stdout, stderr } = spawnSync('sh', ['-c', `jq ${asked.jq}`], { input: json, encoding: 'utf8' })
     t.equal(stderr, '')
-    t.equal(stdout.trimEnd(), expected[line.question])
+    t.equal(stdout.trimEnd(), expected[asked.question])
   })
 }
 
@@ -113,7 +151,8 @@ async function printed(t: Test, { kas }: JqLine): Promise<string> {
   const view = Object.entries(views).find(([words]) => kas.startsWith(words))
   if (view) return await printedView(t, argv, view[1])
   const { play, folder } = await startHostileServer(t)
-  play.answer = () => ({ body: JSON.stringify(answers[kas]) })
+  const texts = [answers[kas]].flat().map((one) => `${JSON.stringify(one)}\n`)
+  play.answer = () => ({ body: texts.join('') })
   for (const [name, content] of Object.entries(files)) await writeFile(join(folder, name), JSON.stringify(content))
   return (await run(argv, { env: { KAS_OPS_SOCKET: kas.startsWith('check') ? '' : 'ops' } })).stdout
 }
