@@ -16,7 +16,7 @@ import { Warden } from '../dev/control-plane/warden.ts'
 import { bundledPrograms } from './runner/bundled-programs.ts'
 import type { FileResult } from './runner/file-result.ts'
 import { type Job, jobsOf } from './runner/jobs.ts'
-import { isSlow, onMachine, sampleName, slownessOf } from './runner/machine-speed.ts'
+import { currentLoad, isSlow, onMachine, sampleName, slownessOf } from './runner/machine-speed.ts'
 import { memoryFolder } from './runner/memory-folder.ts'
 import { printFile, printSummary } from './runner/report.ts'
 import { runJob } from './runner/run-job.ts'
@@ -72,7 +72,7 @@ const results: FileResult[] = []
 
 /** Files of a room run one after the other. */
 const roomTimes = 3
-/** of this machine: what ends that hangs has as much more time */
+/** of this machine, beside what else runs on it: what ends that hangs has as much more time */
 let slowness = 1
 
 async function run(job: Job): Promise<void> {
@@ -88,10 +88,12 @@ async function run(job: Job): Promise<void> {
 // a whole run begins with what shows how fast the machine is
 const sample = wanted.length === 0 && !values.record ? jobs.find(({ name }) => name === sampleName) : undefined
 if (sample) {
+  const load = await currentLoad()
   await run(sample)
-  slowness = slownessOf(times.get(sampleName), measured.get(sampleName))
+  slowness = slownessOf(times.get(sampleName), measured.get(sampleName), load)
   process.env.KAS_TEST_SLOWNESS = slowness.toFixed(2)
-  if (slowness > 1) console.log(`This machine is ${slowness.toFixed(1)} times slower than that of test/times.json`)
+  if (slowness > 1)
+    console.log(`Work takes ${slowness.toFixed(1)} times as long here as on the machine of test/times.json`)
 }
 
 // what good callers wait for is judged there: on a slow machine nothing else runs meanwhile

@@ -2,6 +2,7 @@ import t from 'tap'
 import { informerProgram } from '../soak/watches/informer.ts'
 import { watchesScene } from '../soak/watches/watches.ts'
 import { assets, skip } from '../support/kubectl-stack.ts'
+import { patience } from '../support/slowness.ts'
 
 /** `npm run soak -- watches`, short, and with fewer changes a second. */
 
@@ -13,7 +14,7 @@ t.test(
   'watches go on while what carries them is killed, frozen and replaced',
   { skip, timeout: 220_000 },
   async (t) => {
-    const signal = AbortSignal.timeout(200_000)
+    const signal = AbortSignal.timeout(patience(200_000))
     const say = (text: string) => t.comment(text)
     const { figures, failures } = await watchesScene({ say, signal }, { assets }, faults)
     for (const figure of figures) t.comment(figure)

@@ -6,6 +6,7 @@ import { files } from '../../dev/start/settings.ts'
 import { RollingGround, type StartAgents } from '../soak/rolling/rolling-ground.ts'
 import { rolling } from '../soak/rolling.ts'
 import { AgentkGo, withoutGo } from '../support/agentk-go.ts'
+import { patience } from '../support/slowness.ts'
 
 /**
  * Replicas of kas are restarted one after the other under two pods of an agent of another make, which are told nothing.
@@ -41,7 +42,7 @@ t.test(
   'no call fails, nothing is cut early, idle tunnels end with OK',
   { skip: withoutGo, timeout: timeoutMs },
   async (t) => {
-    const signal = AbortSignal.timeout(timeoutMs)
+    const signal = AbortSignal.timeout(patience(timeoutMs))
     const pods: AgentkGo[] = []
     const ground = await RollingGround.start(
       {

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { buildGoProgram } from './go-program.ts'
 import type { TornDown } from './processes.ts'
+import { patience } from './slowness.ts'
 
 export { withoutGo } from './go-program.ts'
 
@@ -95,7 +96,7 @@ export class AgentkGo {
     return new Promise((resolve, reject) => {
       const fail = (why: string) =>
         done(() => reject(new Error(`agentk-go: ${why}, waiting for ${what}:\n${this.#told}`)))
-      const timer = setTimeout(() => fail('not in time'), timeoutMs)
+      const timer = setTimeout(() => fail('not in time'), patience(timeoutMs))
       const done = (then: () => void) => {
         clearTimeout(timer)
         this.#watchers.delete(look)
@@ -118,7 +119,7 @@ export class AgentkGo {
   /** SIGTERM as Kubernetes sends it, and the end of running calls; killed after 5 s. */
   async stop(): Promise<number> {
     this.signal('SIGTERM')
-    const timer = setTimeout(() => this.signal('SIGKILL'), stopTimeoutMs)
+    const timer = setTimeout(() => this.signal('SIGKILL'), patience(stopTimeoutMs))
     const code = await this.exited
     clearTimeout(timer)
     return code

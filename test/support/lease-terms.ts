@@ -1,5 +1,6 @@
 import type { ApiClient, KubernetesObject } from '../../dev/control-plane/api-client.ts'
 import type { TornDown } from './processes.ts'
+import { patience } from './slowness.ts'
 
 /** One holder's time in a lease. */
 export interface Term {
@@ -32,7 +33,7 @@ export class LeaseTerms {
 
   /** The term after the `past` first ones, once it has begun. @throws after `timeoutMs`, or when the watch fails */
   async next(past: number, timeoutMs: number): Promise<Term> {
-    const signal = AbortSignal.timeout(timeoutMs)
+    const signal = AbortSignal.timeout(patience(timeoutMs))
     const { promise, resolve, reject } = Promise.withResolvers<Term>()
     const look = () => {
       const term = this.terms[past]

@@ -6,6 +6,7 @@ import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Test } from 'tap'
 import { delay } from '../../src/lib/signals.ts'
+import { patience } from './slowness.ts'
 
 /** `npm start` as a person uses it: typed, read, interrupted. */
 
@@ -44,7 +45,7 @@ export function launch(t: Test, command: string[], env: NodeJS.ProcessEnv) {
   const exited = new Promise<number | null>((resolve) => child.once('close', resolve))
   t.teardown(async () => {
     signalGroup(child, 'SIGINT')
-    const killed = setTimeout(() => signalGroup(child, 'SIGKILL'), 15_000)
+    const killed = setTimeout(() => signalGroup(child, 'SIGKILL'), patience(15_000))
     await exited
     clearTimeout(killed)
   })
@@ -68,7 +69,7 @@ export async function start(t: Test, command: string[], env: NodeJS.ProcessEnv =
 
 /** Resolves once it has said so. @throws when it ends without, or takes too long */
 export async function said({ changed, output, exited }: Pick<Running, 'changed' | 'output' | 'exited'>, text: RegExp) {
-  const limit = AbortSignal.timeout(startTimeoutMs)
+  const limit = AbortSignal.timeout(patience(startTimeoutMs))
   const fail = () => Promise.reject(new Error(`no ${text} in: ${output()}`))
   const ended = exited.then(() => (text.test(output()) ? undefined : fail()))
   ended.catch(() => undefined) // of no interest once it has said it

@@ -4,6 +4,7 @@ import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Warden } from '../../dev/control-plane/warden.ts'
+import { patience } from './slowness.ts'
 
 /** The part of a test that this needs. */
 export interface TornDown {
@@ -139,7 +140,7 @@ export class TestProcess {
    * @throws when it ends without, or after `timeoutMs` (default 30 s); the message holds what it wrote
    */
   async says(pattern: RegExp, options: { timeoutMs?: number } = {}): Promise<RegExpExecArray> {
-    const signal = AbortSignal.timeout(options.timeoutMs ?? defaultTimeoutMs)
+    const signal = AbortSignal.timeout(patience(options.timeoutMs ?? defaultTimeoutMs))
     const { promise, resolve, reject } = Promise.withResolvers<RegExpExecArray>()
     const look = () => {
       const match = pattern.exec(this.stdout) ?? pattern.exec(this.stderr)
@@ -164,7 +165,7 @@ export class TestProcess {
 
   /** @throws after `timeoutMs` (default 30 s), having killed it; the message holds what it wrote */
   async ends(options: { timeoutMs?: number } = {}): Promise<Exit> {
-    const timeout = setTimeout(() => this.signal('SIGKILL'), options.timeoutMs ?? defaultTimeoutMs)
+    const timeout = setTimeout(() => this.signal('SIGKILL'), patience(options.timeoutMs ?? defaultTimeoutMs))
     const exit = await this.exited
     clearTimeout(timeout)
     if (exit.code === -1) throw new Error(`${this.#title}: killed or not started:\n${this.#all}\n${exit.stderr}`)

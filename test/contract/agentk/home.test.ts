@@ -3,6 +3,7 @@ import t from 'tap'
 import { eventually } from '../../support/eventually.ts'
 import { FreezableFront } from '../../support/freezable-front.ts'
 import { ManualClock, settle } from '../../support/manual-clock.ts'
+import { patience } from '../../support/slowness.ts'
 import { echoMethod, startConnections } from './connections-side.ts'
 import { FakeKas, listenAs } from './fake-kas.ts'
 import { at, type FakeReplica, idleAre, poke, serves, startReplicas, tell } from './fake-replicas.ts'
@@ -217,7 +218,7 @@ t.test('home is frozen: left after two PINGs without an answer; the standby serv
   await serves(t, standby)
   await session.closed
   const tookMs = performance.now() - frozenAt
-  t.ok(tookMs < 3000, `${Math.round(tookMs)} ms`)
+  t.ok(tookMs < patience(3000), `${Math.round(tookMs)} ms`)
   await eventually(() => assert.notEqual(home.kas.sessions.at(-1), frozen))
   await at(connections, 'kas-0', 'kas-1')
 })
@@ -230,9 +231,9 @@ t.test('it stops: a call that is on its way to an idle tunnel is served, and oth
   await at(connections, 'kas-0', 'kas-1')
   await idleAre(all, [2, 1])
   const taken = [await home.kas.take(), await standby.kas.take()]
-  const patience = AbortSignal.timeout(10_000)
-  await connections.tunnels.leave?.(patience)
-  const stopped = connections.tunnels.stop(patience)
+  const limit = AbortSignal.timeout(patience(10_000))
+  await connections.tunnels.leave?.(limit)
+  const stopped = connections.tunnels.stop(limit)
   for (const tunnel of taken) {
     tunnel.begin(echoMethod)
     tunnel.message(Buffer.from('x'))
@@ -245,7 +246,7 @@ t.test('it stops: a call that is on its way to an idle tunnel is served, and oth
     tunnel.end()
   }
   await stopped
-  t.notOk(patience.aborted, 'kas has ended the one that waited')
+  t.notOk(limit.aborted, 'kas has ended the one that waited')
   t.match(connections.counts, { idle: 0, active: 0, served: 2 })
 })
 
@@ -254,9 +255,9 @@ t.test('it stops: what a kas leaves that knows nothing of it is cancelled after 
   const connections = await startConnections(t, replica.address, { times: { drainMs: 50 } })
   await idleAre([replica], [2])
   const kept = await replica.kas.take() // no more of those that are ended when the agent leaves
-  const patience = AbortSignal.timeout(10_000)
-  await connections.tunnels.stop(patience)
-  t.notOk(patience.aborted)
+  const limit = AbortSignal.timeout(patience(10_000))
+  await connections.tunnels.stop(limit)
+  t.notOk(limit.aborted)
   await t.rejects(kept.ended.promise, { code: 'CANCELLED' })
   t.match(connections.counts, { idle: 0, active: 0 })
 })

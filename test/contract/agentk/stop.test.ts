@@ -19,6 +19,7 @@ import { AgentMetaSchema } from '../../../src/proto/gen/entity_pb.ts'
 import type { ServerSession } from '../../../src/proto/grpc/server-session.ts'
 import { encodeHttpRequest, kubernetesApiMethod } from '../../../src/proto/http/http-over-grpc.ts'
 import { FreezableFront } from '../../support/freezable-front.ts'
+import { patience } from '../../support/slowness.ts'
 import { unaryHandler } from '../../support/unary-handler.ts'
 import { kasOf, silentLog, startPool, startSessions } from './agent-side.ts'
 import { startSide } from './api-server.ts'
@@ -27,9 +28,9 @@ import { requestHeader } from './http-call.ts'
 
 /** agentk ends in time and leaves nothing, whatever has become of kas, while a call without an end runs. */
 
-const patienceMs = 500
+const patienceMs = patience(500)
 /** beyond the patience: a cut is a matter of turns of the event loop */
-const slackMs = 1000
+const slackMs = patience(1000)
 
 interface Parts {
   readonly kas: FakeKas
@@ -117,9 +118,9 @@ for (const form of ['grpc', 'ws'] as const) {
     const { front, sessions, registrar } = await startRegistered(t, form)
     front.freeze()
     const startedAt = performance.now()
-    const patience = AbortSignal.timeout(patienceMs)
-    await registrar.leave(patience)
-    await sessions.stop(patience)
+    const limit = AbortSignal.timeout(patienceMs)
+    await registrar.leave(limit)
+    await sessions.stop(limit)
     t.ok(performance.now() - startedAt < patienceMs + slackMs)
   })
 }
@@ -127,12 +128,12 @@ for (const form of ['grpc', 'ws'] as const) {
 t.test('without a connection there is nobody to unregister from', async (t) => {
   const { kas, sessions, registrar, left } = await startRegistered(t, 'grpc')
   const leaving = new Promise<void>((resolve) => {
-    void sessions.session(AbortSignal.timeout(5000)).then((session) => session.onDraining(resolve))
+    void sessions.session(AbortSignal.timeout(patience(5000))).then((session) => session.onDraining(resolve))
   })
   kas.close()
   await leaving
   const startedAt = performance.now()
-  await registrar.stop(AbortSignal.timeout(5000))
+  await registrar.stop(AbortSignal.timeout(patience(5000)))
   t.ok(performance.now() - startedAt < patienceMs, 'nothing is waited for')
   t.equal(left(), 0)
 })
@@ -150,13 +151,13 @@ t.test('a dial that ends as the sessions stop leaves no connection', async (t) =
   )
   await sessions.start()
   await asked.promise
-  const stopped = sessions.stop(AbortSignal.timeout(5000))
+  const stopped = sessions.stop(AbortSignal.timeout(patience(5000)))
   const duplex = new PassThrough()
   dialled.resolve(duplex)
   await stopped
   t.equal(duplex.destroyed, true)
   t.equal(sessions.connected, false)
-  await t.rejects(sessions.session(AbortSignal.timeout(5000)), { code: 'CANCELLED' })
+  await t.rejects(sessions.session(AbortSignal.timeout(patience(5000))), { code: 'CANCELLED' })
 })
 
 /** A pod that kas knows of. */
@@ -224,16 +225,16 @@ async function startCall(t: Test, form: 'grpc' | 'ws'): Promise<Parts> {
 
 /** The agent has heard that its connection is to be left. */
 async function leaves({ sessions }: Parts): Promise<void> {
-  const session = await sessions.session(AbortSignal.timeout(5000))
+  const session = await sessions.session(AbortSignal.timeout(patience(5000)))
   await new Promise<void>((resolve) => session.onDraining(resolve))
 }
 
 /** As the program stops its parts. @returns ms */
 async function stopAll({ pool, sessions }: Parts): Promise<number> {
   const startedAt = performance.now()
-  const patience = AbortSignal.timeout(patienceMs)
-  await pool.stop(patience)
-  await sessions.stop(patience)
+  const limit = AbortSignal.timeout(patienceMs)
+  await pool.stop(limit)
+  await sessions.stop(limit)
   return performance.now() - startedAt
 }
 

@@ -9,6 +9,7 @@ import type { Forward, Reply } from '../../../src/call/call.ts'
 import { systemClock } from '../../../src/lib/clock.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { eventually } from '../../support/eventually.ts'
+import { patience } from '../../support/slowness.ts'
 import { startPool, startSessions } from './agent-side.ts'
 import { FakeKas, type KasTunnel, listenAs } from './fake-kas.ts'
 
@@ -208,7 +209,7 @@ t.test('stopping ends idle tunnels and lets the running call end', async (t) => 
   running.begin(method)
   running.message(Buffer.from('x'))
   await running.next()
-  const stopped = pool.stop(AbortSignal.timeout(5000))
+  const stopped = pool.stop(AbortSignal.timeout(patience(5000)))
   running.closeSend()
   t.same((await readAll(running)).at(-1), 'trailer {"after":["words"]}')
   running.end()

@@ -11,6 +11,7 @@ import { AccessLines } from '../../support/access-lines.ts'
 import { type AgentsDirectory, callThrough, oneAgent, startAgentsServer } from '../../support/agents-server.ts'
 import { FakeAgent } from '../../support/fake-agent.ts'
 import { proxyHeaderV1, proxyHeaderV2 } from '../../support/proxy-headers.ts'
+import { patience } from '../../support/slowness.ts'
 
 /** Whose a stream is on 8150, where fronts are trusted (doc/client-address.md). 127.0.0.1 is one; 127.0.0.2 is none. */
 
@@ -94,7 +95,7 @@ t.test('a WebSocket is its client\u2019s, whatever comes inside', async (t) => {
     authorization: () => 'Bearer good',
     env: {},
   }
-  const duplex = await dialKas(dialled, AbortSignal.timeout(10_000))
+  const duplex = await dialKas(dialled, AbortSignal.timeout(patience(10_000)))
   const agent = new FakeAgent(duplex, { authorization: ['Bearer good'], 'x-forwarded-for': [forged] })
   t.teardown(() => agent.close())
   agent.open()

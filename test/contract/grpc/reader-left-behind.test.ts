@@ -3,6 +3,7 @@ import { connect } from 'node:net'
 import t from 'tap'
 import { abortable } from '../../../src/lib/signals.ts'
 import { ClientSession } from '../../../src/proto/grpc/client-session.ts'
+import { patience } from '../../support/slowness.ts'
 import { serveOurs } from './ours.ts'
 
 /** A handler has ended its call while somebody still waits for a message of it, as a tunnel does whose caller left. */
@@ -34,6 +35,6 @@ for (const [name, end] of [
     await handled.promise
     if (end === 'half-close') stream.end()
     if (end === 'destroy') for (const one of [session, ...server.sessions]) one.destroy()
-    await t.resolves(abortable(read.promise, AbortSignal.timeout(3000)))
+    await t.resolves(abortable(read.promise, AbortSignal.timeout(patience(3000))))
   })
 }

@@ -7,6 +7,7 @@ import type { KubernetesLimits } from '../../../src/kas/servers/kubernetes/http/
 import { KasError } from '../../../src/lib/errors.ts'
 import { eventually } from '../../support/eventually.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { patience } from '../../support/slowness.ts'
 import { clusterForward, echo } from './fake-cluster.ts'
 import { RawClient } from './raw-client.ts'
 import { directory, directoryWithBob, startServer } from './start-server.ts'
@@ -156,7 +157,7 @@ t.test('it ends once the caller has left', async (t) => {
   await t.rejects(answer)
   await aborted
   t.match(signal.reason, { code: 'CANCELLED' })
-  await server.stop(AbortSignal.timeout(10_000))
+  await server.stop(AbortSignal.timeout(patience(10_000)))
   t.equal(await count('left'), 1)
 })
 

@@ -10,6 +10,7 @@ import { opcodes, serverFrame } from '../../../src/kas/servers/kubernetes/websoc
 import { KasError } from '../../../src/lib/errors.ts'
 import { eventually } from '../../support/eventually.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { patience } from '../../support/slowness.ts'
 import { webSocketFrames } from '../../support/websocket-frames.ts'
 import { clusterForward, echo } from './fake-cluster.ts'
 import { RawClient } from './raw-client.ts'
@@ -140,7 +141,7 @@ t.test('an agent has so many, and another one its own', async (t) => {
   first.socket.close()
   await first.closed
   const next = await eventually(() => open())
-  const stopped = server.stop(AbortSignal.timeout(10_000))
+  const stopped = server.stop(AbortSignal.timeout(patience(10_000)))
   t.match(await next.closed, { code: 1001 }, 'kas leaves')
   await stopped
   t.strictSame(calls, ['closed', 'closed', 'closed'])

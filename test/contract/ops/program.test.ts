@@ -7,6 +7,7 @@ import t, { type Test } from 'tap'
 import { readVersion } from '../../../src/lib/version.ts'
 import { Processes } from '../../support/processes.ts'
 import { mainOf } from '../../support/programs.ts'
+import { patience } from '../../support/slowness.ts'
 
 /** kas as a process: its command line, its exit codes, its signals. */
 
@@ -165,7 +166,7 @@ t.test('the graces of its ports run at the same time', async (t) => {
     return Date.parse((JSON.parse(line) as { time: string }).time)
   }
   const tookMs = at(/"Stopped"/) - at(/"Stopping/)
-  t.ok(tookMs >= 3000 && tookMs < 5500, `it took ${tookMs} ms`)
+  t.ok(tookMs >= 3000 && tookMs < patience(5500), `it took ${tookMs} ms`)
 })
 
 t.test('while it leaves it is not ready, and a second signal ends it at once', async (t) => {

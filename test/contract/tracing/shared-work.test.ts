@@ -12,6 +12,7 @@ import type { TraceHeaders } from '../../../src/lib/tracing/tracer.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { eventually } from '../../support/eventually.ts'
 import { RecordedTracer } from '../../support/recorded-tracer.ts'
+import { patience } from '../../support/slowness.ts'
 
 /** What callers share, and what goes on without them, by real timers: those take their maker's context along. */
 
@@ -48,7 +49,7 @@ t.test('looks at a branch, and polls after the stream that began them', async (t
   await within(async () => {
     note()
     branch.onMove(() => undefined)
-    await branch.head(AbortSignal.timeout(10_000))
+    await branch.head(AbortSignal.timeout(patience(10_000)))
   })
   stream.end()
   await noted(4)
@@ -73,7 +74,7 @@ t.test('reads of a configuration, and those after one that failed', async (t) =>
   }
   const configurations = new AgentConfigs({ schemas: moduleSchemas, repositories, log }, { retryMs: [1, 1] })
   t.teardown(() => configurations.stop())
-  await within(() => t.rejects(configurations.newest(agent, AbortSignal.timeout(10_000))))
+  await within(() => t.rejects(configurations.newest(agent, AbortSignal.timeout(patience(10_000)))))
   await noted(3)
   t.strictSame(parents.slice(0, 3), [undefined, undefined, undefined])
 })

@@ -9,6 +9,7 @@ import { anyPorts, replicaCount } from '../../../dev/start/ports.ts'
 import { files } from '../../../dev/start/settings.ts'
 import { startGitHttpsServer } from '../../support/git-https-server.ts'
 import { GitRepository } from '../../support/git-repository.ts'
+import { patience } from '../../support/slowness.ts'
 import { imagesOfTree } from './images-of-tree.ts'
 import { MadeImages } from './made-images.ts'
 import { startSshServer } from './ssh-server.ts'
@@ -22,7 +23,7 @@ const graces = { listen: '1s', shutdown: '3s' }
 const [listenMs, shutdownMs, orderMs] = [1_000, 3_000, 10_000]
 /** after which agentk cuts what runs */
 const agentkMs = 25_000
-const patience = () => AbortSignal.timeout(60_000)
+const inTime = () => AbortSignal.timeout(patience(60_000))
 const skip = (await lacking()) ?? false
 
 t.test('containers', { skip, timeout: 200_000 }, async (t) => {
@@ -49,17 +50,17 @@ t.test('containers', { skip, timeout: 200_000 }, async (t) => {
     // a call went through both, for which kas has fetched the agent's repository into /tmp
     await stack.start()
     const began = performance.now()
-    await stack.replaceAgentk(patience())
+    await stack.replaceAgentk(inTime())
     const agentkTookMs = performance.now() - began
     t.match(await readFile(join(folder, files.agentkLog), 'utf8'), /"msg":"Stopped"/)
-    t.ok(agentkTookMs < agentkMs, `agentk: ${agentkTookMs} ms, the start of another one among them`)
+    t.ok(agentkTookMs < patience(agentkMs), `agentk: ${agentkTookMs} ms, the start of another one among them`)
     const [replica] = stack.replicas
     const left = performance.now()
-    await replica?.stop(patience())
+    await replica?.stop(inTime())
     const tookMs = performance.now() - left
     t.match(await readFile(replica?.log ?? '', 'utf8'), /"msg":"Stopped"/)
     t.ok(tookMs >= listenMs, `kas: ${tookMs} ms`)
-    t.ok(tookMs < listenMs + shutdownMs + orderMs, `kas: ${tookMs} ms`)
+    t.ok(tookMs < listenMs + shutdownMs + patience(orderMs), `kas: ${tookMs} ms`)
   }
 
   await t.test('as another user: they serve, and SIGTERM ends them in their graces', (t) =>

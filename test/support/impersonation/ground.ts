@@ -13,6 +13,7 @@ import { GitlabDouble } from '../gitlab/gitlab-double.ts'
 import { suiteWorld } from '../gitlab/gitlab-world.ts'
 import { assets } from '../kubectl-stack.ts'
 import { Processes } from '../processes.ts'
+import { patience } from '../slowness.ts'
 import { Stack } from '../stack.ts'
 import {
   type AgentOfChart,
@@ -152,6 +153,6 @@ async function prepare(admin: ApiClient, agents: readonly AgentOfChart[]): Promi
   await admin.until(
     '/api/v1/namespaces/shop/pods',
     ({ status }) => status?.phase === 'Running',
-    AbortSignal.timeout(60_000),
+    AbortSignal.timeout(patience(60_000)),
   )
 }

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import { type Agent, request } from 'node:https'
 import { text } from 'node:stream/consumers'
+import { patience } from '../slowness.ts'
 
 /** Requests of callers who would be others, in every spelling. */
 
@@ -170,7 +171,7 @@ export async function ask(
     agent: connections,
     method,
     headers: lines.flat(),
-    signal: AbortSignal.timeout(patienceMs),
+    signal: AbortSignal.timeout(patience(patienceMs)),
   })
   sent.end(json)
   const upgraded = once(sent, 'upgrade').then(([answer]) => ({ answer: answer as IncomingMessage, isOpen: true }))

@@ -1,4 +1,5 @@
 import type { KubernetesObject } from '../../../dev/control-plane/api-client.ts'
+import { patience } from '../slowness.ts'
 import { collectionOf, emptyRegistry, pathOf } from './node-cluster.ts'
 import type { NodesGround } from './nodes-ground.ts'
 import {
@@ -106,7 +107,7 @@ const untilReady = ({ cluster }: NodesGround, object: KubernetesObject) =>
   cluster.admin.until(
     collectionOf(object),
     (one) => one.metadata.name === object.metadata.name && isReady(one),
-    AbortSignal.timeout(60_000),
+    AbortSignal.timeout(patience(60_000)),
   )
 
 const imageNotFound = 'image-not-found'

@@ -3,6 +3,7 @@ import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { Authority } from '../../../dev/certificates.ts'
 import type { TornDown } from '../processes.ts'
+import { patience } from '../slowness.ts'
 import type { NodeCluster } from './node-cluster.ts'
 
 const group = 'external.metrics.k8s.io'
@@ -76,7 +77,7 @@ async function register(cluster: NodeCluster, port: number): Promise<void> {
     ({ metadata, status }) =>
       metadata.name === `v1beta1.${group}` &&
       status?.conditions?.some(({ type, status }: Record<string, string>) => type === 'Available' && status === 'True'),
-    AbortSignal.timeout(readyMs),
+    AbortSignal.timeout(patience(readyMs)),
   )
 }
 

@@ -6,6 +6,7 @@ import type { KubernetesObject } from '../../../dev/control-plane/api-client.ts'
 import { absent } from '../absent.ts'
 import type { Kubectl } from '../kubectl.ts'
 import type { Processes, TestProcess } from '../processes.ts'
+import { patience } from '../slowness.ts'
 import type { NodeCluster } from './node-cluster.ts'
 import { container, namespaceOf } from './workloads.ts'
 
@@ -101,7 +102,7 @@ const rights: readonly KubernetesObject[] = [
 /** Resolves when the Pod runs. */
 export async function createBox(cluster: NodeCluster): Promise<void> {
   const path = `/api/v1/namespaces/${namespace}`
-  const signal = AbortSignal.timeout(60_000)
+  const signal = AbortSignal.timeout(patience(60_000))
   await cluster.create(namespaceOf(namespace), ...rights)
   await cluster.admin.until(`${path}/serviceaccounts`, ({ metadata }) => metadata.name === 'default', signal)
   const containers = [container({ script, more: { stdin: true } })]

@@ -3,6 +3,7 @@ import { isGroup, type ShownView } from '../../../src/kas/modules/views/cli/show
 import { ViewClient } from '../../../src/kas/modules/views/cli/view-client.ts'
 import { systemClock } from '../../../src/lib/clock.ts'
 import type { Query, Row, ViewState } from '../../../src/proto/views-json.ts'
+import { patience } from '../slowness.ts'
 
 export interface LiveTreeOptions {
   readonly endpoint: Endpoint
@@ -73,7 +74,7 @@ export class LiveTree {
    * @throws Error that says `what` and what is shown: not in time, or the view was refused
    */
   async until<Found>(what: string, look: () => Found | undefined | false, timeoutMs: number): Promise<Found> {
-    const late = AbortSignal.timeout(timeoutMs)
+    const late = AbortSignal.timeout(patience(timeoutMs))
     for (;;) {
       const found = look()
       if (found !== undefined && found !== false) return found

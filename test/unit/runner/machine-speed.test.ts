@@ -1,15 +1,27 @@
+import { once } from 'node:events'
+import { availableParallelism } from 'node:os'
+import { Worker } from 'node:worker_threads'
 import t from 'tap'
-import { onMachine, slownessOf } from '../../runner/machine-speed.ts'
+import { currentLoad, onMachine, slownessOf } from '../../runner/machine-speed.ts'
 import { patience } from '../../support/slowness.ts'
 
 const cost = (wall: number, cpu: number) => ({ wall, cpu })
 
 t.test('a machine is as slow as a known piece of work shows', async (t) => {
-  t.equal(slownessOf(cost(8, 4), cost(20, 10)), 2.5)
-  t.equal(slownessOf(cost(8, 4), cost(4, 2)), 1, 'a faster one has no less time')
-  t.equal(slownessOf(cost(8, 4), cost(90, 80)), 4, 'not without end')
-  t.equal(slownessOf(undefined, cost(8, 4)), 1)
-  t.equal(slownessOf(cost(8, 4), undefined), 1)
+  t.equal(slownessOf(cost(8, 4), cost(20, 10), 1), 2.5)
+  t.equal(slownessOf(cost(8, 4), cost(4, 2), 0.9), 1, 'a faster one has no less time')
+  t.equal(slownessOf(cost(8, 4), cost(20, 4), 3), 3, 'beside other programs')
+  t.equal(slownessOf(cost(8, 4), cost(20, 8), 3), 6)
+  t.equal(slownessOf(cost(8, 4), cost(90, 80), 4), 8, 'not without end')
+  t.equal(slownessOf(undefined, cost(8, 4), 1), 1)
+  t.equal(slownessOf(cost(8, 4), undefined, 2), 2)
+})
+
+t.test('programs beside show in how long work takes', async (t) => {
+  const busy = Array.from({ length: 3 * availableParallelism() }, () => new Worker('for (;;);', { eval: true }))
+  t.teardown(() => Promise.all(busy.map((thread) => thread.terminate())))
+  await Promise.all(busy.map((thread) => once(thread, 'online')))
+  t.ok((await currentLoad()) > 2)
 })
 
 t.test('there work takes longer, and waits do not', async (t) => {

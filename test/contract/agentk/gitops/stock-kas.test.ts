@@ -18,6 +18,7 @@ import { readOne } from '../../../../src/proto/unary.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { identities } from '../../../support/identities.ts'
 import { RecordedTracer } from '../../../support/recorded-tracer.ts'
+import { patience } from '../../../support/slowness.ts'
 import { kasOf, silentLog, startSessions } from '../agent-side.ts'
 import { FakeKas, listenAs } from '../fake-kas.ts'
 import { setsFrom } from './sets-from.ts'
@@ -142,7 +143,7 @@ t.test('without our block sources rest: what stock sends of them starts nothing'
   const term = new AbortController()
   const leading = lead?.({ signal: term.signal, holds: () => true } satisfies Term)
   for (const listener of listeners) listener(sent)
-  await sessions.session(AbortSignal.timeout(10_000))
+  await sessions.session(AbortSignal.timeout(patience(10_000)))
   term.abort(new Error('over'))
   await leading
   t.strictSame(stock.requests, [])
