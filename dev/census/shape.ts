@@ -1,6 +1,7 @@
 import { globSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { circles, importsIn } from './imports.ts'
+import { codeLines, prepositionsIn, proseCounts } from './prose.ts'
 import { bannedWordsIn } from './words.ts'
 
 /** A file of fewer lines is asked whether it is one idea. */
@@ -13,6 +14,7 @@ const limiter = /^(?:export )?class \w*(?:Turns|Limits?|Limiter|Counters?|Bucket
 export interface Shape {
   readonly files: number
   readonly lines: number
+  readonly 'lines that are neither comment nor blank': number
   readonly 'lines of the median file': number
   readonly 'files under 50 lines': number
   readonly 'interfaces that only their own file names': number
@@ -21,7 +23,16 @@ export interface Shape {
   readonly 'pairs of files that import one another': number
   readonly 'banned words in src': number
   readonly 'banned words in doc': number
+  readonly 'bounds: constants that begin with max': number
+  readonly 'functions that begin with a preposition': number
+  readonly 'comments and sentences that begin with a clause': number
+  readonly 'sentences and cells with he, him or his': number
+  readonly 'sentences over 30 words': number
+  readonly 'cells of tables over 160 characters': number
 }
+
+/** A bound of its own, as a constant of a file. */
+const bound = /^(?:export )?const max\w* =/gm
 
 /** @param root - a checkout's folder */
 export function shapeOf(root: string): Shape {
@@ -39,19 +50,29 @@ export function shapeOf(root: string): Shape {
       isFile && dirname(file) !== dirname(to) ? `${dirname(file)} ${dirname(to)}` : [],
     ),
   )
-  const pages = [...globSync('doc/**/*.md', { cwd: root }), 'README.md']
+  const names = [...globSync('doc/**/*.md', { cwd: root }), 'README.md']
+  const pages = names.map((name) => readFileSync(join(root, name), 'utf8'))
+  const all = [...texts.values()].join('\n')
+  const prose = proseCounts(texts.values(), pages)
   const wordsOf = (all: Iterable<string>) => [...all].reduce((sum, text) => sum + bannedWordsIn(text).length, 0)
   return {
     files: lines.length,
     lines: lines.reduce((sum, count) => sum + count, 0),
+    'lines that are neither comment nor blank': [...texts.values()].reduce((sum, text) => sum + codeLines(text), 0),
     'lines of the median file': lines[lines.length >> 1] ?? 0,
     'files under 50 lines': lines.filter((count) => count < shortLines).length,
     'interfaces that only their own file names': interfacesOfOneFile(texts),
-    'classes that limit, by their names': [...texts.values()].join('\n').match(limiter)?.length ?? 0,
+    'classes that limit, by their names': all.match(limiter)?.length ?? 0,
     'arrows from folder to folder': arrows.size,
     'pairs of files that import one another': circles(imports).length,
     'banned words in src': wordsOf(texts.values()),
-    'banned words in doc': wordsOf(pages.map((page) => readFileSync(join(root, page), 'utf8'))),
+    'banned words in doc': wordsOf(pages),
+    'bounds: constants that begin with max': all.match(bound)?.length ?? 0,
+    'functions that begin with a preposition': prepositionsIn(all).length,
+    'comments and sentences that begin with a clause': prose.begins,
+    'sentences and cells with he, him or his': prose.pronouns,
+    'sentences over 30 words': prose.long,
+    'cells of tables over 160 characters': prose.cells,
   }
 }
 

@@ -12,11 +12,11 @@ type Host = Pick<
 >
 
 export interface ViewsModuleOptions extends Pick<ViewsOptions, 'thread'> {
-  /** of an account for views alone */
+  /** file with the token of an account for views; undefined: agentk's own account */
   readonly tokenFile?: string | undefined
 }
 
-/** Shows what runs in the cluster, and how it fares, to those who may list it. */
+/** Shows the objects of the cluster and their health to callers who may list them. */
 export function createViews(host: Host, { tokenFile, ...options }: ViewsModuleOptions): AgentkModule {
   const { api, identities, kas, election, self, clock, random } = host
   const log = host.log('views')
@@ -35,7 +35,7 @@ export function createViews(host: Host, { tokenFile, ...options }: ViewsModuleOp
   }
 }
 
-/** What reads rules is loaded with the first views.yaml alone. */
+/** Loads the reader of rules, only once there is a views.yaml. */
 async function loadRules(): Promise<RuleReader> {
   const { ruleReader } = await import('./thread/rule-sources.ts')
   return await ruleReader()

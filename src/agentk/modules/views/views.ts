@@ -21,10 +21,10 @@ import type { ViewsMetrics } from './views-metrics.ts'
 export const leadMethod = methodPath(ViewsService.method.lead)
 export const followMethod = methodPath(ViewsService.method.follow)
 
-/** A pod that cannot renew its lease shows nothing any more after so long. ms */
+/** A pod that cannot renew its lease stops showing views within this time. ms */
 const checkMs = 1000
 
-/** What a view gets while views are off. */
+/** Reasons that a view gets while views are off. */
 const offReasons = {
   absent: 'there is no views.yaml beside the config.yaml of this agent',
   unusable: 'the views.yaml beside the config.yaml of this agent cannot be used',
@@ -44,12 +44,12 @@ export interface ViewsComponents {
 
 export interface ViewsOptions {
   readonly podName: string
-  /** without what follows from views.yaml */
+  /** without the parts that come from views.yaml */
   readonly settings: Omit<ThreadSettings, 'configuration' | 'rules'>
   readonly thread?: ViewsThreadOptions
 }
 
-/** What runs in the cluster, for those who may see it: the leading pod alone keeps it, while views.yaml is there. */
+/** Serves views of the cluster to callers who may see them: on the leading pod alone, while there is a views.yaml. */
 export class Views {
   readonly #components: ViewsComponents
   readonly #options: ViewsOptions
@@ -58,11 +58,11 @@ export class Views {
   #facts = noFacts
   /** undefined: views were never on */
   #rules: Pick<RuleReader, 'read' | 'used'> | undefined
-  /** undefined: nothing yet, in this term */
+  /** undefined: nothing is known yet in this term */
   #configured: ConfiguredViews | undefined
   #isAnnounced = false
   #wake: () => void = () => undefined
-  /** of streams that refuse views, while these are off */
+  /** ends the streams that refuse views while these are off */
   #refusals: AbortController | undefined
   #running: { readonly controller: AbortController; readonly ended: Promise<void> } | undefined
 
@@ -91,7 +91,7 @@ export class Views {
     })
   }
 
-  /** `Follow` of the pod that leads alone, once it knows whether views are on: kas finds it by that. */
+  /** Only the leading pod has `Follow`, once it is known whether views are on: by this kas finds the pod. */
   get methods(): ReadonlyMap<string, Serve> {
     const all = new Map<string, Serve>([[leadMethod, this.#lead]])
     if (this.#isAnnounced) all.set(followMethod, this.#follow)
@@ -108,17 +108,17 @@ export class Views {
       await pause(checkMs, this.#components.clock, waking.signal)
       waking.dispose()
     }
-    this.#configured = undefined // another pod gets it from now on
+    this.#configured = undefined // in a later term kas sends it again
     await this.#update(false)
     await reported
   }
 
-  /** A file that cannot be used leaves the last good one. */
+  /** A file that cannot be used leaves the last good one in place. */
   #configure(configured: ConfiguredViews): void {
     const stays = configured === 'unusable' && typeof this.#configured === 'object'
     if (stays || isDeepStrictEqual(configured, this.#configured)) return
     this.#configured = configured
-    this.#running?.controller.abort() // it begins anew with the next check
+    this.#running?.controller.abort() // starts again with the next check
     this.#wake()
   }
 
@@ -131,7 +131,7 @@ export class Views {
     }
   }
 
-  /** Begins or ends the thread, as it should be now. */
+  /** Starts or ends the thread, as the configuration and the lease require. */
   async #update(holds: boolean): Promise<void> {
     const wanted = holds && this.#rules && typeof this.#configured === 'object' ? this.#configured : undefined
     const isKnown = holds && this.#configured !== undefined
@@ -156,7 +156,7 @@ export class Views {
     this.#components.kas.announce()
   }
 
-  /** While views are off each gets the reason: nobody waits for another pod. */
+  /** While views are off, each view gets the reason, so nobody waits for another pod. */
   readonly #follow: Serve = async (call) => {
     if (typeof this.#configured !== 'string') return this.#thread.follow(call)
     this.#refusals ??= new AbortController()
@@ -168,7 +168,7 @@ export class Views {
     this.#refusals = undefined
   }
 
-  /** Every pod says who leads. */
+  /** Answers which pod leads; every pod serves it. */
   readonly #lead: Serve = async ({ messages }) => {
     const { election } = this.#components
     await readOneMessage(messages)

@@ -3,11 +3,11 @@ import type { Clock } from '../../../../lib/clock.ts'
 import { ListRights, resourceKey } from './list-rights.ts'
 import { type Answered, listQuestion, type Question, rulesQuestion } from './review-question.ts'
 
-/** An answer counts for 60 s since it was asked for, less what its end may be noticed late. ms */
+/** Time from a question until its answer no longer counts: 60 s, less 500 ms, as this may be noticed late. ms */
 export const deniedAfterMs = 59_500
 
 export const everything = listQuestion('*', '*', '')
-/** What is allowed in the whole cluster is among the rules of each namespace. */
+/** Rules of any namespace include what is allowed in the whole cluster. */
 export const general = rulesQuestion('default')
 
 const everyRight = new ListRights(true, new Set(), new Map())
@@ -18,7 +18,7 @@ export interface Answer {
   readonly askedAt: number
 }
 
-/** What the API server said of one caller. What it has not said, or too long ago, is denied. */
+/** Answers of the API server for one caller. Anything unanswered, or answered too long ago, is denied. */
 export class Answers {
   readonly #clock: Clock
   readonly #answers = new Map<string, Answer>()
@@ -27,7 +27,7 @@ export class Answers {
     this.#clock = clock
   }
 
-  /** It may be too old to count. */
+  /** The answer may be too old to count. */
   get({ key }: Question): Answer | undefined {
     return this.#answers.get(key)
   }
@@ -36,12 +36,12 @@ export class Answers {
     this.#answers.set(answer.question.key, answer)
   }
 
-  /** @param wanted - keys of questions; of the others goes what is too old to count */
+  /** @param wanted - keys of questions whose answers stay; other answers are removed once they are too old to count */
   forget(wanted: ReadonlySet<string>): void {
     for (const [key, answer] of this.#answers) if (!wanted.has(key) && !this.#counts(answer)) this.#answers.delete(key)
   }
 
-  /** When the next one counts no more. */
+  /** Time at which the next answer stops counting; Infinity: no answer counts. */
   nextEnd(): number {
     let end = Number.POSITIVE_INFINITY
     for (const answer of this.#answers.values()) {
@@ -55,7 +55,11 @@ export class Answers {
     return answer !== undefined && this.#counts(answer) && isAllowed(answer)
   }
 
-  /** @param rules - a question for rules: they say that it is denied */
+  /**
+   * True if the rules deny listing the kind.
+   *
+   * @param rules - a question for rules
+   */
   isHidden(rules: Question, { group, plural }: Pick<ResourceKind, 'group' | 'plural'>): boolean {
     const answer = this.#answers.get(rules.key)
     if (!answer || !this.#counts(answer) || answer.answered === 'failed' || !('rules' in answer.answered)) return false
@@ -63,10 +67,10 @@ export class Answers {
   }
 
   /**
-   * Of all answers that count, also where there is nothing now: what comes again is seen at once, whatever else has
-   * been asked meanwhile.
+   * Returns the rights from all answers that count, also where there are no objects now: objects that come back are
+   * visible at once.
    *
-   * @param within - no more than that
+   * @param within - bound: no right beyond these is given
    */
   rights(within?: ListRights): ListRights {
     if (this.mayList(everything) && (!within || within.key === everyRight.key)) return everyRight

@@ -8,34 +8,35 @@ import type { ApiClient } from '../../../cluster/api-client.ts'
 import { isTooLarge } from '../../../cluster/object-list.ts'
 import { compareEvents, readEvent } from '../projection/event.ts'
 
-/** Of an answer to a question for events. */
+/** Bound of one answer with events. */
 const maxAnswerBytes = 4 * 1024 * 1024
-/** The API server lists them by name, not by time: so many answers are read to find the latest. */
+/** Answers that are read to find the latest events: the API server lists events by name, not by time. */
 const maxAnswers = 4
 
 export interface EventsQuestion {
-  /** empty: all */
+  /** empty: all namespaces */
   readonly namespace: string
-  /** uid of the object that they are about; absent: any */
+  /** uid of the object that the events are about; absent: any object */
   readonly about?: string
-  /** at most, and of one answer */
+  /** maximum number of events, in total and per answer */
   readonly limit: number
-  /** whom it acts as: `Identities.headers` */
+  /** headers of the identity to act as, from `Identities.headers` */
   readonly headers: readonly string[]
 }
 
 export interface LatestEvents {
   /** the latest first */
   readonly rows: readonly EventRow[]
-  /** older ones, and those that were not read: of these one at least */
+  /** number of older events, and of unread ones: at least 1 of these if any was not read */
   readonly more: number
 }
 
 /**
- * Events of any type, as the API server gives them to the caller; Warnings alone are followed.
+ * Reads events of any type, as the caller.
  *
- * @returns the latest of the first `maxAnswers` answers, of fewer events each once one is too large; undefined: the caller
- * may not list them there. @throws KasError UNREACHABLE, or the connection's error
+ * @returns the latest events of the first `maxAnswers` answers (shorter ones after one that was too large); undefined:
+ * the caller may not list them there
+ * @throws KasError UNREACHABLE, or the connection's error
  */
 export async function askEvents(
   api: Pick<ApiClient, 'json'>,
@@ -74,20 +75,24 @@ export async function askEvents(
   return { rows: latest, more: more + unread }
 }
 
-/** In a field selector these have a meaning. */
+/** Escapes the characters that have a meaning in a field selector. */
 function escaped(value: string): string {
   return value.replaceAll(/[\\,=]/g, (sign) => `\\${sign}`)
 }
 
-/** As the caller, in its turn. @returns undefined: it may not list them there, or nobody knows */
+/**
+ * Reads events as the caller, in the caller's turn.
+ *
+ * @returns undefined: the caller may not list them there, or the API server did not answer
+ */
 export type AskEvents = (
   question: Omit<EventsQuestion, 'headers'>,
   signal: AbortSignal,
 ) => Promise<LatestEvents | undefined>
 
-/** Objects and namespaces of a view whose events are asked for at a time. */
+/** Maximum number of objects and namespaces of a view whose events are read at a time. */
 const maxAsked = 5
-/** From one answer to the next question: who may no longer list them sees them no longer than this. ms */
+/** Time from an answer to the next question, and the longest that a caller who lost the right still sees events. ms */
 const againMs = 15_000
 
 interface Asked {
@@ -103,7 +108,7 @@ export interface AskedEventsComponents {
   readonly onChange: () => void
 }
 
-/** Events of single objects and of namespaces, of whatever type: asked of the API server again and again while somebody views them. */
+/** Reads events of objects and of namespaces, again and again while somebody views them. */
 export class AskedEvents {
   readonly #components: AskedEventsComponents
   readonly #asked = new Map<string, Asked>()
@@ -116,7 +121,7 @@ export class AskedEvents {
     return this.#asked.size
   }
 
-  /** Nodes that were answered, each with its latest events; undefined: it is refused. */
+  /** Yields each answered node with its latest events; undefined: the caller may not list them. */
   *answered(): Iterable<readonly [node: string, rows: readonly EventRow[] | undefined, more: number]> {
     for (const [node, { latest, limit, isAnswered }] of this.#asked) {
       const { rows = [], more = 0 } = latest ?? {}
@@ -125,9 +130,9 @@ export class AskedEvents {
   }
 
   /**
-   * @param node - `o:<namespace>:<uid>` of an object, `n:<namespace>`, `n:` of all namespaces
-   * @param ask - undefined: there is no room for further ones
-   * @returns whether it is such a one, and there is room for it
+   * @param node - `o:<namespace>:<uid>` of an object, `n:<namespace>`, or `n:` for all namespaces
+   * @param ask - undefined: there is no room for another node
+   * @returns true if the node has one of these forms and there is room for it
    */
   open(node: string, limit: number, ask: AskEvents | undefined): boolean {
     const known = this.#asked.get(node)
@@ -146,7 +151,7 @@ export class AskedEvents {
     return true
   }
 
-  /** @returns whether it was open */
+  /** @returns true if it was open */
   close(node: string): boolean {
     this.#asked.get(node)?.stop()
     return this.#asked.delete(node)
@@ -171,7 +176,7 @@ export class AskedEvents {
   }
 }
 
-/** @returns undefined: it is neither an object's nor a namespace's */
+/** @returns undefined: the node is neither an object's nor a namespace's */
 function readNode(node: string): Pick<EventsQuestion, 'namespace' | 'about'> | undefined {
   const [, ofAll] = /^n:([^:]*)$/.exec(node) ?? []
   if (ofAll !== undefined) return { namespace: ofAll }

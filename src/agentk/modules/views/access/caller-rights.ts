@@ -7,23 +7,23 @@ import { planReviews, type Wanted } from './review-plan.ts'
 import type { Answered, Question } from './review-question.ts'
 import type { Job, ReviewQueue } from './review-queue.ts'
 
-/** Of an answer, since it was asked for. ms */
+/** Time from a question until it is asked again. ms */
 const renewedAfterMs = 45_000
-/** What is due is checked this often at most. ms */
+/** Due questions are checked at whole multiples of it. ms */
 const wakePauseMs = 500
-/** A review that failed is a denial, and is asked again. */
+/** A review that failed is a denial, and is repeated after this time. ms */
 const failedAgainAfterMs = 5000
-/** For one who asks for what is so now, a denial counts so long. ms */
+/** Maximum age of a denial for a view that asks for fresh rights. ms */
 const freshMs = 5000
-/** What is given comes at whole multiples of it, together with what else was given; what is taken goes at once. ms */
+/** New rights are published together, at whole multiples of it; lost rights are withdrawn at once. ms */
 const gatherMs = 100
-/** A view begins with what is known by then. ms */
+/** A view begins at the latest after this time, with the rights that are known then. ms */
 const patienceMs = 1000
 
 export interface AccessListener {
-  /** He may list other things than before, or it is known for the first time. */
+  /** The caller's rights have changed, or are known for the first time. */
   onVisibility(visibility: Visibility): void
-  /** All was answered that there is to ask. */
+  /** All questions were answered. */
   onWhole?(): void
 }
 
@@ -31,7 +31,7 @@ export interface CallerRightsComponents {
   readonly clock: Clock
   readonly queue: ReviewQueue
   readonly present: PresentKinds
-  /** @throws Error: it has no answer */
+  /** @throws Error: the API server gave no answer */
   readonly ask: (question: Question) => Promise<Answered>
   readonly onFailure: (error: unknown) => void
 }
@@ -39,8 +39,8 @@ export interface CallerRightsComponents {
 type Timer = 'plan' | 'publish' | 'withdraw' | 'wake' | 'patience'
 
 /**
- * What one caller may list, asked step by step: everything; each kind in the whole cluster; the rest by namespace.
- * What is not known is denied.
+ * Rights of one caller, asked step by step: everything; each kind in the whole cluster; the rest by namespace. Anything
+ * unknown is denied.
  */
 export class CallerRights {
   readonly #components: CallerRightsComponents
@@ -50,12 +50,12 @@ export class CallerRights {
   #visibility: ListRights | undefined
   #hasTooManyNamespaces = false
   #isWhole = false
-  /** denials from before it are asked anew. ms */
+  /** older denials are asked again. ms */
   #freshFrom = Number.NEGATIVE_INFINITY
   #problem = ''
   #timers = new Map<Timer, { at: number; cancel: () => void }>()
   #stopWatching: (() => void) | undefined
-  /** when its last view was closed. ms */
+  /** time when the last view was closed. ms */
   idleSince: number
 
   constructor(components: CallerRightsComponents) {
@@ -72,12 +72,12 @@ export class CallerRights {
     return this.#hasTooManyNamespaces
   }
 
-  /** All was answered that there is to ask. */
+  /** True once all questions were answered. */
   get isWhole(): boolean {
     return this.#isWhole
   }
 
-  /** Why nothing is known; empty: something is. */
+  /** Reason why no rights are known; empty: some are. */
   get problem(): string {
     return this.#problem
   }
@@ -86,7 +86,7 @@ export class CallerRights {
     const { clock } = this.#components
     if (this.isIdle) this.#answers.forget(new Set())
     this.#views.set(listener, { ...wanted, isShown: false })
-    this.#isWhole = false // it may ask for more
+    this.#isWhole = false // the new view may need more
     if (wanted.isFresh) this.#freshFrom = clock.now() - freshMs
     this.#stopWatching ??= this.#components.present.onMore(() =>
       this.#after('plan', toNext(gatherMs, clock), () => this.#plan()),
@@ -102,7 +102,7 @@ export class CallerRights {
     this.#rest()
   }
 
-  /** Nothing is asked any more. */
+  /** Stops asking. */
   #rest(): void {
     this.#stopWatching?.()
     this.#stopWatching = undefined
@@ -112,7 +112,7 @@ export class CallerRights {
     this.#asking.clear()
   }
 
-  /** The sooner counts. */
+  /** Starts a timer; if one of the same name runs, the earlier one stays. */
   #after(what: Timer, ms: number, action: () => void): void {
     const { clock } = this.#components
     const at = clock.now() + ms
@@ -160,7 +160,7 @@ export class CallerRights {
   #ask(question: Question): void {
     const { queue, clock, ask, onFailure } = this.#components
     const settle = (askedAt: number, answered: Answer['answered']) => {
-      if (this.#asking.get(question.key) !== job) return // nobody waits for it any more
+      if (this.#asking.get(question.key) !== job) return // the answer is no longer needed
       this.#asking.delete(question.key)
       this.#answered({ question, answered, askedAt })
     }
@@ -202,7 +202,7 @@ export class CallerRights {
     this.#notify()
   }
 
-  /** What is known is enough to begin with. */
+  /** Starts the views that wait, with the rights that are known. */
   #showAll(): void {
     const waiting = [...this.#views].filter(([, { isShown }]) => !isShown)
     if (waiting.length === 0) return
@@ -217,7 +217,7 @@ export class CallerRights {
     this.#show(this.#answers.rights())
   }
 
-  /** Nothing is given yet. */
+  /** Withdraws lost rights, and gives no new ones yet. */
   #withdraw(): void {
     if (this.#visibility) this.#show(this.#answers.rights(this.#visibility))
   }
@@ -239,7 +239,7 @@ function waitAfter({ answered }: Answer): number {
   return answered === 'failed' ? failedAgainAfterMs : renewedAfterMs
 }
 
-/** To the next multiple of `stepMs` that is at least `ms` away: so that nothing else has a say in when it is. */
+/** @returns time to the next multiple of `stepMs` that is at least `ms` away: it depends on the clock alone */
 function toNext(stepMs: number, clock: Clock, ms = 0): number {
   const now = clock.now()
   return (Math.floor((now + Math.max(0, ms - 1)) / stepMs) + 1) * stepMs - now

@@ -5,7 +5,7 @@ import type { Visibility } from '../store/record.ts'
 export const eventKind: ResourceKind = { ...builtIn.events, key: 'Event', isNamespaced: true }
 export const podKind: ResourceKind = { ...builtIn.pods, key: 'Pod', isNamespaced: true }
 const core = { group: '', version: 'v1', isNamespaced: true }
-/** Who may list one of these in a namespace knows of the namespace. */
+/** Callers who may list one of these in a namespace may see the namespace's name. */
 export const namingKinds: readonly ResourceKind[] = [
   podKind,
   { ...core, key: 'Service', plural: 'services' },
@@ -19,7 +19,7 @@ export function resourceKey({ group, plural }: Resource): string {
   return `${group}/${plural}`
 }
 
-/** Put together as answers are read, then never changed. Resources are keys of `resourceKey`. */
+/** Rights of one caller; never changed. Resources are keys of `resourceKey`. */
 export class ListRights implements Visibility {
   readonly key: string
   readonly #all: boolean

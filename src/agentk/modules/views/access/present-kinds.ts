@@ -13,23 +13,26 @@ import type {
 } from '../store/record.ts'
 import { eventKind, namingKinds } from './list-rights.ts'
 
-/** What went is of interest so long: what comes and goes is nothing new to ask about each time. ms */
+/**
+ * A namespace stays of interest this long after the last object of a kind left: short-lived objects cause no new
+ * questions. ms
+ */
 const keptMs = 30_000
 
 interface Counted {
   kind: ResourceKind
-  /** objects, by namespace; 0: none, and yet it is of interest */
+  /** number of objects by namespace; 0: none, but the namespace is of interest */
   readonly namespaces: Map<string, number>
 }
 
-/** Which kinds there are in which namespaces: what there is to ask about. */
+/** Counts objects by kind and namespace: the kinds and namespaces to ask rights about. */
 export class PresentKinds {
   readonly #kinds = new Map<string, Counted>()
   readonly #clock: Clock
-  /** namespaces of which the last object of a kind went, the longest ago first */
+  /** namespaces that the last object of a kind left, the oldest first */
   readonly #emptied = new Map<string, { readonly at: number; readonly key: string; readonly namespace: string }>()
   readonly #listeners = new Listeners()
-  /** objects that name a Service, by their kind and the namespace of that */
+  /** numbers of references to Services, by the referring kind and the Service's namespace */
   readonly #serving = new Map<string, Counter<string>>()
 
   constructor(clock: Clock) {
@@ -41,17 +44,21 @@ export class PresentKinds {
     return this.#kinds.values()
   }
 
-  /** Called when there is more to ask about, until the returned function is called. */
+  /** Calls the listener when there is more to ask about, until the returned function is called. */
   onMore(listener: () => void): () => void {
     return this.#listeners.add(listener)
   }
 
-  /** Where there are objects of it. */
+  /** Yields namespaces with objects of the kind. */
   *namespacesOf(kind: ResourceKind): Iterable<string> {
     for (const [namespace, count] of this.#kinds.get(kind.key)?.namespaces ?? []) if (count > 0) yield namespace
   }
 
-  /** There is an object of it. @returns whether it is the only one there */
+  /**
+   * Adds an object.
+   *
+   * @returns true if it is the only one of its kind there
+   */
   add(kind: ResourceKind, namespace: string): boolean {
     this.note(kind, namespace)
     const { namespaces } = this.#kinds.get(kind.key) as Counted
@@ -60,7 +67,11 @@ export class PresentKinds {
     return count === 1
   }
 
-  /** It is of interest, though there may be none of it. @param namespace - undefined: of the kind alone */
+  /**
+   * Marks a kind as of interest, even without objects.
+   *
+   * @param namespace - undefined: the kind alone
+   */
   note(kind: ResourceKind, namespace?: string): void {
     const known = this.#kinds.get(kind.key)
     const isNew = !known || (namespace !== undefined && !known.namespaces.has(namespace))
@@ -72,7 +83,11 @@ export class PresentKinds {
     this.#listeners.notify()
   }
 
-  /** One object fewer. @returns whether it was the only one there */
+  /**
+   * Removes an object.
+   *
+   * @returns true if it was the only one of its kind there
+   */
   delete(kind: ResourceKind, namespace: string): boolean {
     const namespaces = this.#kinds.get(kind.key)?.namespaces
     const count = (namespaces?.get(namespace) ?? 0) - 1
@@ -84,12 +99,16 @@ export class PresentKinds {
     return true
   }
 
-  /** Namespaces of the Services that objects of a kind name which is in none. */
+  /** Namespaces of the Services that objects of a cluster-scoped kind name. */
   servingFor({ key }: Pick<ResourceKind, 'key'>): Iterable<string> {
     return this.#serving.get(key)?.counts.keys() ?? []
   }
 
-  /** An object has come that names Services, or has gone. */
+  /**
+   * Counts the Services that an object names.
+   *
+   * @param by - 1: the object was added; -1: it was removed
+   */
   serves({ kind, references }: Pick<ObjectRecord, 'kind' | 'references'>, by: 1 | -1): void {
     if (kind.isNamespaced) return
     const namespaces = this.#serving.get(kind.key) ?? new Counter<string>()
@@ -118,11 +137,11 @@ export interface PresentFeedComponents {
   readonly present: PresentKinds
 }
 
-/** Keeps what there is to ask rights about: of records and what is said of them, of events, and of what is left out. */
+/** Feeds `PresentKinds` from records, their judgements, events, and objects that are left out. */
 export class PresentFeed {
   readonly #components: PresentFeedComponents
 
-  /** With all that is there. */
+  /** Adds all current records and events. */
   constructor(components: PresentFeedComponents) {
     const { records, events, present } = components
     this.#components = components
@@ -134,7 +153,7 @@ export class PresentFeed {
     for (const { ns } of events.all()) present.add(eventKind, ns)
   }
 
-  /** @returns whether a kind is in a namespace now where there was none of it, or the last of it is gone */
+  /** @returns true if the first object of a kind came to a namespace, or the last one left it */
   change({ before, after, judged }: RecordChange): boolean {
     const { present } = this.#components
     this.#noteNeeds(judged?.after)
@@ -152,7 +171,7 @@ export class PresentFeed {
     if (before) present.delete(eventKind, before.ns)
   }
 
-  /** What is not followed, or left out, is shown to who may list it. */
+  /** Notes kinds that are not followed and objects that are left out: callers who may list them see their names. */
   noteStates(): void {
     const { states, events, present } = this.#components
     for (const [kind, { refusedNamespaces, leftOut }] of [...states.all(), ...events.states.all()]) {
@@ -164,7 +183,7 @@ export class PresentFeed {
     }
   }
 
-  /** What somebody must be able to list to get why an object is not well. */
+  /** Notes the kinds that a caller must be able to list to see why an object is not well. */
   #noteNeeds(judgement: Judgement | undefined): void {
     const { records, present } = this.#components
     for (const { needs } of judgement ?? []) {

@@ -5,20 +5,20 @@ import type { PresentKinds } from './present-kinds.ts'
 import { listQuestion, type Question, rulesQuestion } from './review-question.ts'
 
 export const maxNamespacesAsked = 2000
-/** Namespaces of a scope, in which each kind is asked for. */
+/** In a scope of at most this many namespaces, each kind is asked about, even before there are objects. */
 const maxScopeAskedWhole = 20
 
-/** Namespaces out of a scope, in which what answers for a webhook or an APIService is asked for. */
+/** Maximum number of namespaces outside a scope with questions about what serves webhooks and APIServices. */
 const maxServingAsked = 20
 
-/** What a view shows. */
+/** Rights that one view needs. */
 export interface Wanted {
   readonly what: 'objects' | 'events'
-  /** undefined: all */
+  /** undefined: all namespaces */
   readonly namespaces: ReadonlySet<string> | undefined
-  /** and what is in none, where these are not all */
+  /** also cluster-scoped objects, if `namespaces` names some */
   readonly withCluster?: boolean
-  /** what was denied a while ago is asked anew first */
+  /** old denials are asked again first */
   readonly isFresh?: boolean
 }
 
@@ -26,7 +26,7 @@ export interface ReviewPlan {
   readonly questions: readonly Question[]
   /** all of them were answered, and no others follow */
   readonly isWhole: boolean
-  /** so many that none is asked about */
+  /** there are so many namespaces that none is asked about */
   readonly hasTooManyNamespaces: boolean
 }
 
@@ -37,7 +37,7 @@ interface KindWanted {
   readonly namespaces: readonly string[]
 }
 
-/** What is to be asked for the sake of these views, after what was answered. */
+/** Plans the questions for these views, from the answers so far. */
 export function planReviews(answers: Answers, present: KnownKinds, views: readonly Wanted[]): ReviewPlan {
   const isAnswered = (question: Question) => answers.get(question) !== undefined
   const few = { hasTooManyNamespaces: false }
@@ -55,7 +55,7 @@ export function planReviews(answers: Answers, present: KnownKinds, views: readon
   return { questions, isWhole: questions.every(isAnswered), hasTooManyNamespaces }
 }
 
-/** Kinds that are known not to be allowed in the whole cluster. */
+/** Returns, by namespace, the kinds that are known not to be allowed in the whole cluster. */
 function kindsByNamespace(
   answers: Answers,
   kinds: readonly KindWanted[],
@@ -89,10 +89,10 @@ function namespaceQuestions(
   return questions
 }
 
-/** With the namespaces to ask about: where there are any; and those of a small scope, before there are. */
+/** Returns kinds with the namespaces to ask about: those with objects, and each namespace of a small scope. */
 function kindsWanted(answers: Answers, present: KnownKinds, views: readonly Wanted[]): KindWanted[] {
   const found: KindWanted[] = []
-  // events say why objects are not well, too
+  // views of objects need events too: events show why an object is not well
   const [objects, all] = [scopeOf(views.filter(({ what }) => what === 'objects')), scopeOf(views)]
   const serving = objects.isShown && !objects.isOfAll ? servingNamespaces(answers, present) : []
   for (const { kind, namespaces } of present.kinds()) {
@@ -111,7 +111,7 @@ function kindsWanted(answers: Answers, present: KnownKinds, views: readonly Want
   return found
 }
 
-/** What is in no namespace and may be why something in one is not well. */
+/** Cluster-scoped kinds that may be the reason why an object in a namespace is not well. */
 const foundations: ReadonlySet<string> = new Set([
   'Node',
   'apiregistration.k8s.io/APIService',
@@ -121,10 +121,10 @@ const foundations: ReadonlySet<string> = new Set([
   'storage.k8s.io/StorageClass',
 ])
 
-/** By which an APIService or a webhook answers, or does not, in whatever namespace. */
+/** Kinds that an APIService or a webhook depends on, in any namespace. */
 const servingKinds: ReadonlySet<string> = new Set(['Service', 'Pod', 'discovery.k8s.io/EndpointSlice', eventKind.key])
 
-/** Of what the caller may list alone: nothing else has a say in what is asked for him. */
+/** Reads only objects that the caller may list: nothing hidden influences the questions. */
 function servingNamespaces(answers: Answers, present: KnownKinds): readonly string[] {
   const found = new Set<string>()
   for (const { kind } of present.kinds()) {
@@ -134,14 +134,14 @@ function servingNamespaces(answers: Answers, present: KnownKinds): readonly stri
   return [...found].sort().slice(0, maxServingAsked)
 }
 
-/** Of all views, or of all but those of events. */
+/** Union of the scopes of views: of all views, or of those of objects. */
 interface Scope {
   readonly isShown: boolean
-  /** one of them shows all namespaces */
+  /** one view shows all namespaces */
   readonly isOfAll: boolean
-  /** one of them shows what is in none */
+  /** one view shows cluster-scoped objects */
   readonly isOfCluster: boolean
-  /** namespaces of small ones */
+  /** namespaces of small scopes */
   readonly askedWhole: ReadonlySet<string>
   readonly shows: (namespace: string) => boolean
 }

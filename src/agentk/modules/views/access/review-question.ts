@@ -3,12 +3,12 @@ import { at, listAt, textAt } from '../../../../kubernetes/object.ts'
 import { collectionPath } from '../../../../kubernetes/path.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
 
-/** Rules of a caller with a thousand bindings. */
+/** Bound of an answer with rules: enough for a caller with a thousand bindings. */
 const maxRulesBytes = 4 * 1024 * 1024
 
-/** What is asked of the API server, as the caller. */
+/** Question to the API server, asked as the caller. */
 export type Question =
-  /** may he list it, or watch it? `namespace` empty: in the whole cluster */
+  /** May the caller list it, or watch it? `namespace` empty: in the whole cluster */
   | {
       readonly about: Verb
       readonly key: string
@@ -16,14 +16,14 @@ export type Question =
       readonly resource: string
       readonly namespace: string
     }
-  /** what may he do there? */
+  /** What may the caller do in the namespace? */
   | { readonly about: 'rules'; readonly key: string; readonly namespace: string }
 
 type Verb = 'list' | 'watch'
 
 export type Answered = { readonly allowed: boolean } | { readonly rules: Rules | undefined }
 
-/** All that may be done in a namespace, where the API server knows all of it: what they lack is denied. */
+/** All rules of a namespace, if the API server knows all: anything they lack is denied. */
 export interface Rules {
   mayAllow(verb: Verb, group: string, resource: string): boolean
 }
@@ -41,8 +41,8 @@ export function rulesQuestion(namespace: string): Question {
 }
 
 /**
- * @param headers - whom it asks for: name, value, name, value
- * @throws Error: it has no answer
+ * @param headers - impersonation headers of the caller: name, value, name, value
+ * @throws Error: the API server gave no answer that can be used
  */
 export async function ask(
   api: Pick<ApiClient, 'json'>,

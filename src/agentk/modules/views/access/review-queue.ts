@@ -3,20 +3,20 @@ import { RateLimit } from '../../../../lib/rate-limit.ts'
 import { FairQueue } from '../../../../lib/turns.ts'
 
 export const maxReviewsInFlight = 8
-/** At once, after a while without; then so many a second. */
+/** Rate of reviews: `burst` after a pause, then `perSecond`. */
 const rate = { perSecond: 100, burst: 300 }
-/** Those of whoever has the most are lost first. */
+/** Past it, jobs of the source with the most are lost first. */
 const maxWaiting = 100_000
 
 export interface Job {
-  /** callers have their turns */
+  /** sources take turns */
   readonly source: object
   run(): Promise<void>
-  /** in place of `run` */
+  /** called instead of `run` if there is no room */
   lost(): void
 }
 
-/** Reviews are written to the API server's audit log, each: so they are few at a time. */
+/** Limits reviews: the API server writes each of them to its audit log. */
 export class ReviewQueue {
   readonly #clock: Clock
   readonly #waiting = new FairQueue<Job>(maxWaiting)

@@ -15,10 +15,10 @@ import { ask, type Question } from './review-question.ts'
 import { ReviewQueue } from './review-queue.ts'
 
 export const maxCallers = 1000
-/** Of one review. ms */
+/** Timeout of one review. ms */
 const timeoutMs = 10_000
 
-/** For whom a view is. `agent`: for whom agentk's own account stands. */
+/** Identity that a view is shown to. `agent`: callers who act as agentk's own account. */
 export type Caller = { readonly as: 'agent' } | { readonly as: 'user'; readonly user: Impersonation }
 
 export interface ReviewsComponents {
@@ -28,20 +28,20 @@ export interface ReviewsComponents {
   readonly identities: Pick<Identities, 'headers'>
 }
 
-/** What one view may show. */
+/** Rights of one view. */
 export interface Access {
-  /** why nothing is known; empty: something is */
+  /** reason why no rights are known; empty: some are */
   readonly problem: string
-  /** so many that a scope must name those that are to be shown */
+  /** there are so many namespaces that a scope must name the wanted ones */
   readonly hasTooManyNamespaces: boolean
-  /** all was answered that there is to ask: what is not allowed is denied */
+  /** all questions were answered: anything not allowed is denied */
   readonly isWhole: boolean
-  /** Events of any type, asked as the caller. Never rejects. */
+  /** Reads events of any type, as the caller. Never rejects. */
   readonly events: AskEvents
   close(): void
 }
 
-/** Asks the API server what callers may list, as they: its authorizers decide, whatever they are. */
+/** Asks the API server, as each caller, what that caller may list: its authorizers decide. */
 export class Reviews {
   readonly #components: ReviewsComponents
   readonly #queue: ReviewQueue
@@ -56,7 +56,7 @@ export class Reviews {
   }
 
   /**
-   * @throws KasError FORBIDDEN: the caller is nobody; TOO_MANY_STREAMS: too many callers; IDENTITY_REFUSED; STATUS:
+   * @throws KasError FORBIDDEN: the caller has no name; TOO_MANY_STREAMS: too many callers; IDENTITY_REFUSED; STATUS:
    * agentk itself acts as another identity already
    */
   open(caller: Caller, wanted: Wanted, present: PresentKinds, listener: AccessListener): Access {
@@ -85,7 +85,7 @@ export class Reviews {
 
   #headersOf(caller: Caller): readonly string[] {
     const user = caller.as === 'user' ? caller.user : undefined
-    // without a name the headers would be none, and agentk would ask for itself
+    // without a name there are no headers, and agentk would ask for itself
     if (user && !user.username) throw new KasError({ code: 'FORBIDDEN', reason: 'the caller has no name' })
     return this.#components.identities.headers(user)
   }
@@ -106,7 +106,11 @@ export class Reviews {
     return rights
   }
 
-  /** Of those without a view, answers are kept for as long as they count. */
+  /**
+   * Removes callers without a view once their answers are too old, or sooner if room is needed.
+   *
+   * @throws KasError TOO_MANY_STREAMS: all callers have views
+   */
   #makeRoom(): void {
     const now = this.#components.clock.now()
     for (const [key, { isIdle, idleSince }] of this.#callers) {
@@ -116,7 +120,7 @@ export class Reviews {
     throw new KasError({ code: 'TOO_MANY_STREAMS', name: 'viewers', limit: maxCallers, what: 'callers with views' })
   }
 
-  /** They are as much work for the API server as a review, and have their turn among those. */
+  /** Queues the question among the reviews: it is as much work for the API server as a review. */
   async #events(rights: CallerRights, question: EventsQuestion, signal: AbortSignal) {
     const { promise, resolve } = Promise.withResolvers<LatestEvents | undefined>()
     const { api } = this.#components

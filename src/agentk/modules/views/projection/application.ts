@@ -2,11 +2,11 @@ import { entryAt, type KubernetesObject, textAt } from '../../../../kubernetes/o
 import { maxName } from './bounds.ts'
 import { applicationKind, helmReleaseKind, kustomizationKind, trackedApplication, usualNamespace } from './deployers.ts'
 
-/** Of an object in another namespace than its application: what it says, not yet believed. */
+/** Application that an object in another namespace names; not yet believed. */
 export interface Claim {
-  /** `<namespace>/<name>`; the name alone where no namespace is said */
+  /** `<namespace>/<name>`; the name alone if no namespace is named */
   readonly application: string
-  /** of the object that stands for the application: `group/Kind`, empty: there is none */
+  /** kind of the object that represents the application, `group/Kind`; empty: there is none */
   readonly kind: string
   readonly namespace: string
   readonly name: string
@@ -15,9 +15,9 @@ export interface Claim {
 interface Marked {
   readonly namespace: string
   readonly name: string
-  /** of the object that stands for the application; empty: there is none */
+  /** kind of the object that represents the application; empty: there is none */
   readonly kind: string
-  /** of that object; default: `namespace` */
+  /** namespace of that object; default: `namespace` */
   readonly home?: string
 }
 
@@ -46,7 +46,7 @@ const helm: Mark = (_, object) => ({
   kind: '',
 })
 
-/** What Kubernetes recommends: of the object's own namespace. */
+/** Label that Kubernetes recommends: it names an application in the object's own namespace. */
 const recommended =
   (label: string): Mark =>
   (_, object) => ({
@@ -55,7 +55,7 @@ const recommended =
     kind: '',
   })
 
-/** What deployed it first, the nearest before the others; then what it is called. */
+/** Marks in order: deployers first, the nearest before the others; then names. */
 const marks: readonly Mark[] = [
   flux('helm', helmReleaseKind),
   flux('kustomize', kustomizationKind),
@@ -67,12 +67,12 @@ const marks: readonly Mark[] = [
 ]
 
 /**
- * The application that an object says it is of. Who may write to one namespace may write any mark there: so marks are
- * believed of an object in its application's own namespace, or in none. One of elsewhere is a claim, beside the next
- * mark that is believed.
+ * Reads the application that an object names. Users who can write to one namespace can write any mark there. So a mark
+ * counts for an object in its application's own namespace, or in none. Any other mark is a claim, beside the next mark
+ * that counts.
  *
  * @param kind - `group/Kind`
- * @returns `<namespace>/<name>`; the name alone where no namespace is said; empty: none
+ * @returns `<namespace>/<name>`; the name alone if no namespace is named; empty: none
  */
 export function applicationOf(
   kind: string,

@@ -4,13 +4,13 @@ import { maxName, maxReferences } from './bounds.ts'
 import type { Projector, Reference } from './projector.ts'
 import { suspendedOf } from './workloads.ts'
 
-/** Argo CD and Flux: what they deploy, and what says that they have. */
+/** Argo CD and Flux: objects that they deploy, and marks of these objects. */
 
 /** characters of a commit */
 const commitLength = 8
-/** `<application>:<group>/<Kind>:<namespace>/<name>`; the application's namespace stands before `_`, if not Argo CD's. */
+/** `<application>:<group>/<Kind>:<namespace>/<name>`; outside Argo CD's namespace, `<namespace>_` comes first. */
 const trackingAnnotation = 'argocd.argoproj.io/tracking-id'
-/** Where Argo CD stands unless it is configured otherwise. */
+/** Argo CD's namespace, unless it is configured otherwise. */
 export const usualNamespace = 'argocd'
 
 export const applicationKind = 'argoproj.io/Application'
@@ -34,7 +34,7 @@ export function trackedBy(kind: string, object: KubernetesObject): Reference | u
   return { relation: 'deployed by', kind: applicationKind, namespace, name }
 }
 
-/** The Application of Argo CD that says so of this very object: annotations are copied to others. */
+/** Returns the Application of Argo CD that names this very object: annotations are copied to other objects. */
 export function trackedApplication(
   kind: string,
   object: KubernetesObject,
@@ -43,7 +43,7 @@ export function trackedApplication(
   const [, application = '', group = '', ofKind = '', place = '', name] =
     /^([^:]+):([^/:]*)\/([^:]+):([^/]*)\/(.+)$/.exec(id) ?? []
   const namespace = textAt(object, 'metadata.namespace')
-  // one in no namespace has that of its Application's destination there
+  // for a cluster-scoped object, the id has the namespace of its Application's destination
   const isIts = kindKey(group, ofKind) === kind && name === textAt(object, 'metadata.name')
   if (!isIts || (namespace !== '' && namespace !== place)) return undefined
   const underscore = application.indexOf('_')
@@ -64,7 +64,7 @@ export const fluxHelmRelease: Projector = (object) => {
   const [chart, version] = [textAt(newest, 'chartName'), textAt(newest, 'chartVersion')]
   return {
     facts: [chart && version ? `${chart}@${version}` : '', suspendedOf(object)],
-    // older ones have no inventory
+    // older HelmReleases have no inventory
     references: [...targetOf(object), ...inventoryOf(object)],
   }
 }
@@ -80,7 +80,7 @@ function inventoryOf(object: KubernetesObject): readonly Reference[] {
     .flatMap((entry) => toReference(textAt(entry, 'id')))
 }
 
-/** `<namespace>_<name>_<group>_<Kind>`, as cli-utils writes it; a colon in a name is two underscores. */
+/** Reads `<namespace>_<name>_<group>_<Kind>`, as cli-utils writes it; a colon in a name is two underscores. */
 function toReference(id: string): Reference[] {
   if (id.length > 4 * maxName) return []
   const [, namespace = '', name = '', group = '', kind = ''] = /^([^_]*)_(.+)_([^_]*)_([^_]+)$/.exec(id) ?? []

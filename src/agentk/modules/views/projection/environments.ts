@@ -2,26 +2,26 @@ import { entryAt, type KubernetesObject, textAt } from '../../../../kubernetes/o
 import { projectLabel, slugLabel } from '../../../../proto/marks.ts'
 import { maxName } from './bounds.ts'
 
-/** @returns `<project id>/<slug>` of the object's own labels; empty: none */
+/** @returns `<project id>/<slug>` from the object's own labels; empty: none */
 export function environmentOf(object: KubernetesObject): string {
   const project = entryAt(object, 'metadata.labels', projectLabel)
   const slug = entryAt(object, 'metadata.labels', slugLabel)
   return /^\d{1,19}$/.test(project) && slug !== '' && slug.length <= maxName ? `${project}/${slug}` : ''
 }
 
-/** What belongs to an environment by what kas knows, whatever its labels of GitLab say. */
+/** Environment that kas lists, with its objects: for these, GitLab's labels do not count. */
 export interface ListedEnvironment {
   /** `<project id>/<slug>` */
   readonly key: string
-  /** empty: any */
+  /** empty: any namespace */
   readonly namespace: string
-  /** labels that an object has */
+  /** labels that an object must have */
   readonly selector: Readonly<Record<string, string>>
 }
 
 /**
- * The first environment that is listed for an object, else that of its labels: anyone may set these, so they put nothing
- * into one that is listed.
+ * Finds the environment of an object: the first that lists it, else that of its labels. Anyone may set labels, so they
+ * put nothing into an environment that is listed.
  */
 export class Environments {
   readonly #listed: readonly ListedEnvironment[]

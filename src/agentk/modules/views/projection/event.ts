@@ -2,7 +2,11 @@ import { type KubernetesObject, kindOf, numberAt, textAt } from '../../../../kub
 import type { EventRow } from '../../../../proto/views-json.ts'
 import { cut, maxText } from './bounds.ts'
 
-/** What is kept of an event. @returns undefined: it is none */
+/**
+ * Reads the fields of an event that are kept.
+ *
+ * @returns undefined: the object is no event
+ */
 export function readEvent(object: KubernetesObject): EventRow | undefined {
   const u = textAt(object, 'metadata.uid')
   const type = textAt(object, 'type')
@@ -20,7 +24,7 @@ export function readEvent(object: KubernetesObject): EventRow | undefined {
   }
 }
 
-/** When it was last seen; ms since 1970. */
+/** Time when the event was last seen, in ms since 1970; 0: unknown. */
 function timeOf(object: KubernetesObject): number {
   const times = [
     'lastTimestamp',
@@ -35,7 +39,7 @@ function timeOf(object: KubernetesObject): number {
 
 const short = (text: string) => cut(text, maxText)
 
-/** The latest first; of the same time by uid, so that all show them alike. */
+/** Orders the latest first; events of the same time by uid, so that all views show them alike. */
 export function compareEvents(one: EventRow, other: EventRow): number {
   if (one.at !== other.at) return other.at - one.at
   return one.u < other.u ? -1 : one.u > other.u ? 1 : 0

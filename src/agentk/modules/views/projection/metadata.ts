@@ -2,7 +2,7 @@ import { at, type KubernetesObject, kindOf, listAt, numberAt, textAt } from '../
 import { maxLabels, maxLabelText, maxName, maxOwners, maxOwnerText } from './bounds.ts'
 import type { Owner } from './projector.ts'
 
-/** What objects of all kinds have. */
+/** Metadata that objects of all kinds have. */
 export interface Metadata {
   readonly uid: string
   readonly name: string
@@ -10,18 +10,18 @@ export interface Metadata {
   readonly labels: ReadonlyMap<string, string>
   readonly owner: Owner | undefined
   readonly otherOwners: readonly Owner[]
-  /** ms since 1970; 0: it does not say */
+  /** ms since 1970; 0: unknown */
   readonly created: number
-  /** of its spec; 0: it has none */
+  /** generation of the spec; 0: there is none */
   readonly generation: number
 }
 
-/** The API server was asked for no more. */
+/** True if agentk asked the API server for metadata alone. */
 export function isMetadataAlone(object: KubernetesObject): boolean {
   return object.kind === 'PartialObjectMetadata'
 }
 
-/** @returns undefined: it has no uid or name that could be one */
+/** @returns undefined: uid or name is missing, or a text is too long */
 export function metadataOf(object: KubernetesObject): Metadata | undefined {
   const [uid, name, namespace] = ['uid', 'name', 'namespace'].map((field) => textAt(object, `metadata.${field}`)) as [
     string,
@@ -43,7 +43,7 @@ export function metadataOf(object: KubernetesObject): Metadata | undefined {
   }
 }
 
-/** Those that fit. */
+/** Labels that fit the bounds. */
 function labelsOf(object: KubernetesObject): ReadonlyMap<string, string> {
   const labels = new Map<string, string>()
   const table = at(object, 'metadata.labels')
@@ -58,7 +58,7 @@ function labelsOf(object: KubernetesObject): ReadonlyMap<string, string> {
   return labels
 }
 
-/** The controller first. */
+/** Owners that fit the bounds, the controller first. */
 function ownersOf(object: KubernetesObject): readonly Owner[] {
   const owners = listAt(object, 'metadata.ownerReferences')
     .map((reference) => ({ isController: reference.controller === true, owner: toOwner(reference) }))

@@ -3,9 +3,9 @@ import { at, entryAt, type KubernetesObject, listAt, textAt } from '../../../../
 import type { Projector, Reference } from './projector.ts'
 import { plainSelector } from './selectors.ts'
 
-/** hosts that are named */
+/** hosts that are shown */
 const maxHosts = 3
-/** Of the controller, on each slice that it makes for a Service. */
+/** Label that the controller sets on each slice that it makes for a Service. */
 const serviceLabel = 'kubernetes.io/service-name'
 
 export const service: Projector = (object) => {
@@ -38,7 +38,7 @@ export const ingress: Projector = (object) => {
   }
 }
 
-/** Of the Gateway API. */
+/** Route of the Gateway API. */
 export const route: Projector = (object) => {
   const listed = at(object, 'spec.hostnames')
   const backends = listAt(object, 'spec.rules').flatMap((rule) => listAt(rule, 'backendRefs'))
@@ -59,7 +59,7 @@ function toService(object: KubernetesObject, backend: KubernetesObject): Referen
 
 const hosts = (names: readonly string[]) => [...new Set(names)].filter((name) => name !== '').slice(0, maxHosts)
 
-/** By which it is reached from outside; the first. */
+/** First address at which the object is reached from outside. */
 function addressOf(object: KubernetesObject): string {
   const [first] = listAt(object, 'status.loadBalancer.ingress')
   return textAt(first, 'ip') || textAt(first, 'hostname')

@@ -4,7 +4,7 @@ import { hasEnded } from '../../../health/kas/read.ts'
 import { sliceTraits } from '../../../health/kas/services.ts'
 import { type Picked, pick, picked } from './pick.ts'
 
-/** What of objects is kept to judge them anew, and what others are judged by. Kinds are `group/Kind`. */
+/** Fields of objects that are kept, to judge them again and to judge others by them. Kinds are `group/Kind`. */
 
 const metadata = [
   'apiVersion',
@@ -17,7 +17,7 @@ const metadata = [
   'metadata.finalizers',
   'metadata.generation',
 ]
-/** Annotations that are read; their names hold dots. */
+/** Annotations that are read; their names have dots. */
 const annotations: Readonly<Record<string, readonly string[]>> = {
   'apps/ReplicaSet': ['deployment.kubernetes.io/revision'],
   PersistentVolumeClaim: ['volume.kubernetes.io/selected-node', 'volume.kubernetes.io/storage-provisioner'],
@@ -49,7 +49,7 @@ const webhooks = [
   'clientConfig.service.name',
 ]
 
-/** What its own rule and what explains it read of an object. */
+/** Fields of an object that its own rule and its explanation read. */
 const ownParts: Readonly<Record<string, readonly string[]>> = {
   Pod: [
     'spec.nodeName',
@@ -142,7 +142,7 @@ const ownParts: Readonly<Record<string, readonly string[]>> = {
   Namespace: ['status'],
 }
 
-/** What others are judged by, of one that may be well. */
+/** Fields of an object by which others are judged, also while it is well. */
 const traitParts: Readonly<Record<string, readonly string[]>> = {
   'apps/Deployment': ['spec.replicas', templateLabels],
   'apps/ReplicaSet': ['spec.replicas', templateLabels],
@@ -162,13 +162,13 @@ const traitParts: Readonly<Record<string, readonly string[]>> = {
   Service: of('spec.ports', ['name', 'port']),
   'networking.k8s.io/IngressClass': ['spec.controller'],
   'policy/PodDisruptionBudget': ['spec.selector'],
-  // its annotations
+  // its annotations are read, too
   PersistentVolumeClaim: ['spec.volumeName'],
   ResourceQuota: ['status.hard', 'status.used'],
 }
 
 const kindsOf = (...tables: object[]) => new Set(tables.flatMap((table) => Object.keys(table)))
-/** Others are judged by what is kept of an object, too. */
+/** Fields that are kept, by kind, with those by which others are judged. */
 const own = new Map(
   [...kindsOf(ownParts, traitParts)].map((kind) => [
     kind,
@@ -184,7 +184,7 @@ const gateway = picked(
   'status',
 )
 
-/** Kinds of which all is read though nothing of their status is shown. */
+/** Kinds that are read whole, though nothing of their status is shown. */
 const readWhole: ReadonlySet<string> = new Set([
   'storage.k8s.io/StorageClass',
   'networking.k8s.io/IngressClass',
@@ -192,17 +192,25 @@ const readWhole: ReadonlySet<string> = new Set([
   'admissionregistration.k8s.io/MutatingWebhookConfiguration',
 ])
 
-/** Whether more than its metadata is read to judge it or others. */
+/** True if more than metadata is read to judge objects of the kind, or others by them. */
 export const isJudgedBy = (kind: string) => own.has(kind) || readWhole.has(kind)
 
-/** What of an object is enough to judge it, and others by it, anew. @param object - with its apiVersion and kind */
+/**
+ * Returns the fields that are enough to judge an object, and others by it, again.
+ *
+ * @param object - with its apiVersion and kind
+ */
 export function ownPartsOf(kind: string, object: KubernetesObject): KubernetesObject {
   const fields = own.get(kind) ?? (kind.startsWith(gatewayGroup) ? gateway : plain)
   const parts = withAnnotations(kind, object, pick(object, fields))
   return { ...traitsOf(kind, object), ...parts, kind: textAt(object, 'kind') }
 }
 
-/** What others are judged by besides where it is. @returns undefined: nothing, as of most objects */
+/**
+ * Returns the fields by which others are judged, besides namespace and name.
+ *
+ * @returns undefined: none, as for most objects
+ */
 export function traitsOf(kind: string, object: KubernetesObject): KubernetesObject | undefined {
   switch (kind) {
     case 'Pod':
@@ -222,17 +230,17 @@ function traitsOfPod(object: KubernetesObject): KubernetesObject | undefined {
   const isDeleted = isBeingDeleted(object)
   const isOver = hasEnded(object)
   if (!isDeleted && !isOver) return undefined
-  // which time it is makes no difference, and Pods share what is the same
+  // the time makes no difference, and Pods share what is equal
   return {
     ...(isOver ? { status: endOf(object) } : {}),
     ...(isDeleted ? { metadata: { deletionTimestamp: 'deleted' } } : {}),
   }
 }
 
-/** Letters of the message of a failed Pod that are kept. */
+/** Characters of a failed Pod's message that are kept. */
 const maxMessage = 256
 
-/** Many Pods may fail by the same reason one after the other: their controller is judged by it. */
+/** Returns how a Pod has ended: its controller is judged by this, when many Pods fail for the same reason. */
 function endOf(pod: KubernetesObject): KubernetesObject {
   const [phase, reason] = [textAt(pod, 'status.phase'), textAt(pod, 'status.reason')]
   const message = textAt(pod, 'status.message').slice(0, maxMessage)

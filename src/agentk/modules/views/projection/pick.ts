@@ -1,18 +1,18 @@
 import type { KubernetesObject } from '../../../../kubernetes/object.ts'
 
-/** Fields of an object, each with those of it that are read; true: all of it. Lists are read entry by entry. */
+/** Fields of an object that are read, each with its own fields; true: all of it. Lists are read entry by entry. */
 export interface Picked {
   readonly [field: string]: Picked | true
 }
 
 /** entries of a list, and fields of a table that is read whole */
 const maxEntries = 64
-/** characters of a text: so much is searched for what it says */
+/** characters of a text that are kept, and so are searched */
 const maxPickedText = 4096
-/** tables in tables of what is read whole */
+/** tables in tables that are read whole */
 const maxDepth = 6
 
-/** @param paths - names, joined by dots; one more name after a list is of its entries */
+/** @param paths - names, joined by dots; a name after a list is a field of its entries */
 export function picked(...paths: readonly string[]): Picked {
   const root: Record<string, Picked | true> = {}
   for (const path of paths) {
@@ -31,7 +31,7 @@ export function picked(...paths: readonly string[]): Picked {
   return root
 }
 
-/** @returns a copy with these fields alone; what is an object there is one, be it empty */
+/** @returns a copy with these fields alone; an object stays an object, even if it is empty */
 export function pick(object: KubernetesObject, fields: Picked): KubernetesObject {
   return copy(object, fields, 0) as KubernetesObject
 }
@@ -39,7 +39,7 @@ export function pick(object: KubernetesObject, fields: Picked): KubernetesObject
 function copy(value: unknown, fields: Picked | true, depth: number): unknown {
   if (typeof value === 'string') return fields === true ? cutText(value) : undefined
   if (typeof value !== 'object' || value === null) return fields === true ? value : undefined
-  if (depth > maxDepth) return undefined // of what is read whole
+  if (depth > maxDepth) return undefined // only values that are read whole are so deep
   if (Array.isArray(value))
     return value.slice(0, maxEntries).map((one) => copy(one, fields, fields === true ? depth + 1 : 0) ?? {})
   const found: Record<string, unknown> = {}

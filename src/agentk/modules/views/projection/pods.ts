@@ -12,10 +12,10 @@ import { claimNameOf, hasEnded } from '../../../health/kas/read.ts'
 import { maxName } from './bounds.ts'
 import type { Projector, Reference } from './projector.ts'
 
-/** What every container waits with for a while. */
+/** Reasons with which every container waits for a while. */
 const usual = ['ContainerCreating', 'PodInitializing']
 
-/** kubectl's word for what is being deleted. */
+/** kubectl's word for an object that is being deleted. */
 export const terminating = 'Terminating'
 
 export const pod: Projector = (object) => {
@@ -41,12 +41,12 @@ export const pod: Projector = (object) => {
   }
 }
 
-/** volumes, sources of them and containers that are read for what a Pod names */
+/** volumes, their sources, and containers that are read for references */
 const maxRead = 32
-/** Every Pod has them: they say nothing. */
+/** Names that every Pod has, and that are left out. */
 const usualNames: ReadonlySet<string> = new Set(['', 'kube-root-ca.crt', 'ServiceAccount default'])
 
-/** Pods of one template name the same, and come one after the other: of these the list is made once. */
+/** Last list of references: Pods of one template have the same, and come one after the other, so they share it. */
 let last: { readonly key: string; readonly references: readonly Reference[] } = { key: '', references: [] }
 
 function referencesOf(pod: KubernetesObject): readonly Reference[] {
@@ -103,7 +103,7 @@ function namedByVariables(container: KubernetesObject): Named[] {
   ]
 }
 
-/** As kubectl has it, in short: what keeps a container from its start, else the phase. */
+/** State as kubectl shows it, in short: the reason why a container does not start, else the phase. */
 function stateOf(
   object: KubernetesObject,
   initial: readonly KubernetesObject[],
@@ -114,7 +114,7 @@ function stateOf(
   return waitingOf(containers) || textAt(object, 'status.reason') || textAt(object, 'status.phase')
 }
 
-/** What those that come first wait for, else how many have ended; '': they have all, or there are none. */
+/** Reason why init containers wait or have failed, else how many have ended; '': all have, or there are none. */
 function initialOf(object: KubernetesObject, initial: readonly KubernetesObject[]): string {
   const waiting = waitingOf(initial)
   if (waiting !== '' && !usual.includes(waiting)) return waiting
@@ -126,10 +126,10 @@ function initialOf(object: KubernetesObject, initial: readonly KubernetesObject[
   return textAt(ended, 'reason') || `ExitCode:${numberAt(ended, 'exitCode') ?? 0}`
 }
 
-/** It has ended well, or is a sidecar that has started. */
+/** True if an init container has ended well, or is a sidecar that has started. */
 function isPassed(status: KubernetesObject, spec: KubernetesObject | undefined): boolean {
   const ended = at(status, 'state.terminated')
-  if (at(status, 'state') === undefined) return true // nobody knows
+  if (at(status, 'state') === undefined) return true // unknown
   if (ended !== undefined) return (numberAt(ended, 'exitCode') ?? 0) === 0
   return textAt(spec, 'restartPolicy') === 'Always' && at(status, 'started') === true
 }

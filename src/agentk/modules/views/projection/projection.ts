@@ -54,7 +54,7 @@ const projectors: Readonly<Record<string, Projector>> = {
   [applicationKind]: argoApplication,
 }
 
-/** Whether more is read of the kind than its metadata. */
+/** True if more than the metadata of the kind is read. */
 export function hasProjector(kind: string): boolean {
   return Object.hasOwn(projectors, kind)
 }
@@ -63,7 +63,7 @@ export function hasProjector(kind: string): boolean {
 export function projectionOf(kind: string, object: KubernetesObject): Projection {
   const own = hasProjector(kind) && !isMetadataAlone(object) ? projectors[kind]?.(object) : undefined
   const tracker = trackedBy(kind, object)
-  // a Pod says so in the place of its phase, as kubectl has it
+  // a Pod has it in place of its phase, as in kubectl
   const state = kind !== 'Pod' && isBeingDeleted(object) ? terminating : ''
   return {
     facts: [state, ...(own?.facts ?? [])]
@@ -80,7 +80,7 @@ export function projectionOf(kind: string, object: KubernetesObject): Projection
 const noReferences: readonly Reference[] = []
 const boundedLists = new WeakMap<readonly Reference[], readonly Reference[]>()
 
-/** A list that several objects name is read once. */
+/** Bounds a list once for all objects that share it. */
 function boundedOnce(references: readonly Reference[]): readonly Reference[] {
   let found = boundedLists.get(references)
   if (!found) {
@@ -90,7 +90,7 @@ function boundedOnce(references: readonly Reference[]): readonly Reference[] {
   return found
 }
 
-/** Each once, of those that could be. */
+/** References that can be used, each once. */
 function bounded(references: readonly Reference[]): readonly Reference[] {
   const found = new Map<string, Reference>()
   for (const reference of references) {

@@ -1,6 +1,6 @@
 import type { KubernetesObject } from '../../../../kubernetes/object.ts'
 
-/** Who an object says is its owner: free text, not yet believed. */
+/** Owner that an object names: free text, not yet believed. */
 export interface Owner {
   readonly uid: string
   /** `group/Kind` */
@@ -18,7 +18,7 @@ export interface LabelSelector {
   }[]
 }
 
-/** An object that another one names. */
+/** Object that another one names. */
 export interface Reference {
   /** `routes`, `scales`, `binds`, `deploys`, … */
   readonly relation: string
@@ -28,24 +28,24 @@ export interface Reference {
   readonly name: string
 }
 
-/** What only objects of some kinds have. */
+/** Fields that only objects of some kinds have. */
 export interface Projection {
   readonly facts: readonly string[]
   readonly selector: LabelSelector | undefined
   readonly references: readonly Reference[]
   readonly customParent: Omit<Owner, 'uid'> | undefined
-  /** the node that it runs on; empty: none */
+  /** node that the object runs on; empty: none */
   readonly node: string
 }
 
-/** Reads objects of one kind, with care: whatever is missing or of another type is left out. */
+/** Reads objects of one kind, with care: anything missing or of another type is left out. */
 export type Projector = (object: KubernetesObject) => {
-  /** empty ones do not count */
+  /** empty facts do not count */
   readonly facts?: readonly string[]
   readonly selector?: LabelSelector | undefined
-  /** those without a name do not count */
+  /** references without a name do not count */
   readonly references?: readonly Reference[]
   readonly customParent?: Omit<Owner, 'uid'> | undefined
-  /** the node that it runs on */
+  /** node that the object runs on */
   readonly node?: string
 }

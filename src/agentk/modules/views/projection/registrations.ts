@@ -2,7 +2,7 @@ import { kindKey } from '../../../../kubernetes/kind.ts'
 import { at, listAt, textAt } from '../../../../kubernetes/object.ts'
 import type { Projector, Reference } from './projector.ts'
 
-/** What is registered with the API server: nodes, servers that answer for it, and who may do what. */
+/** Objects that register with the API server: nodes, servers that answer for it, and bindings of roles. */
 
 export const node: Projector = (object) => ({
   facts: [
@@ -22,7 +22,7 @@ function toService(relation: string, object: unknown, path: string): readonly Re
   return [{ relation, kind: 'Service', namespace, name }]
 }
 
-/** Of a binding of a Role or of a ClusterRole. */
+/** Binding of a Role or of a ClusterRole. */
 export const roleBinding: Projector = (object) => {
   const role = at(object, 'roleRef')
   const kind = textAt(role, 'kind')

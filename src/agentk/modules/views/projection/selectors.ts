@@ -3,9 +3,9 @@ import { maxName, maxSelector, maxSelectorText } from './bounds.ts'
 import type { LabelSelector } from './projector.ts'
 
 /**
- * As Services have it: labels alone.
+ * Reads a selector as Services have it: labels alone.
  *
- * @returns undefined: it selects nothing, or is none that could be kept whole. Cut, it would select more.
+ * @returns undefined: it selects nothing, or is too large to be kept whole. Cut, it would select more.
  */
 export function plainSelector(object: unknown, path: string): LabelSelector | undefined {
   const labels = pairsOf(at(object, path))
@@ -13,9 +13,9 @@ export function plainSelector(object: unknown, path: string): LabelSelector | un
 }
 
 /**
- * As PodDisruptionBudgets have it; an empty one selects all.
+ * Reads a selector as PodDisruptionBudgets have it; an empty one selects all.
  *
- * @returns undefined: as above
+ * @returns undefined: there is none, or it cannot be kept whole
  */
 export function labelSelector(object: unknown, path: string): LabelSelector | undefined {
   const selector = at(object, path)
@@ -51,10 +51,10 @@ function textsOf(list: unknown): string[] | undefined {
   return list.every((text) => typeof text === 'string' && text.length <= maxName) ? list : undefined
 }
 
-/** @returns whether labels are selected */
+/** @returns true if the labels are selected */
 export type Selects = (labels: ReadonlyMap<string, string>) => boolean
 
-/** As Kubernetes has it: all that it says must hold, so an empty one selects all. */
+/** Compiles a selector as Kubernetes reads it: all its parts must match, so an empty one selects all. */
 export function compileSelector({ labels, expressions }: LabelSelector): Selects {
   const holds = expressions.map(compileExpression)
   return (of) => labels.every(([name, value]) => of.get(name) === value) && holds.every((one) => one(of))

@@ -1,7 +1,7 @@
 import { textAt } from '../../../../kubernetes/object.ts'
 import type { Projector } from './projector.ts'
 
-/** StatefulSets that a claim's name is tried with */
+/** StatefulSets that are tried for a claim's name */
 const maxSets = 16
 
 export const persistentVolumeClaim: Projector = (object) => ({
@@ -30,7 +30,8 @@ export const persistentVolume: Projector = (object) => ({
 })
 
 /**
- * StatefulSets that may have made a claim: it is named `<template>-<set>-<n>`, and both may hold dashes.
+ * Returns the names of StatefulSets that may have made a claim. A claim is named `<template>-<set>-<n>`, and both names
+ * may have dashes.
  *
  * @returns the longest first
  */

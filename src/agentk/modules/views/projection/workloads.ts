@@ -4,7 +4,7 @@ import { type Counts, countsOf, daemonCountsOf, desiredOf, setCountsOf } from '.
 import type { Projector } from './projector.ts'
 import { labelSelector } from './selectors.ts'
 
-/** What runs Pods, and what scales and keeps it. */
+/** Workloads that run Pods, and objects that scale and protect them. */
 
 /** images of a workload that are named */
 const maxImages = 2
@@ -83,7 +83,11 @@ export const podDisruptionBudget: Projector = (object) => {
   }
 }
 
-/** When a run succeeded last, where the last one did not: `last success 2026-11-20 03:00Z`. @param isActive - it may yet */
+/**
+ * Time of the last success, if the last run had none: `last success 2026-11-20 03:00Z`.
+ *
+ * @param isActive - a run may still succeed
+ */
 function successOf(cronJob: KubernetesObject, isActive: boolean): string {
   const [scheduled, succeeded] = ['lastScheduleTime', 'lastSuccessfulTime'].map((name) =>
     exactTimeOf(textAt(cronJob, `status.${name}`)),
@@ -95,7 +99,7 @@ function successOf(cronJob: KubernetesObject, isActive: boolean): string {
 
 export const suspendedOf = (object: KubernetesObject) => (at(object, 'spec.suspend') === true ? 'suspended' : '')
 
-/** What is available, and what of it the images are of: those of the template are no more than wanted while others run. */
+/** Facts about what is available, and the images. While old Pods run, the template's image is the one to update to. */
 function factsOf(object: KubernetesObject, counts: Counts, state = ''): string[] {
   const images = imagesOf(object)
   if (counts.all <= counts.updated) return [serviceText(counts), state, ...images]
@@ -104,15 +108,15 @@ function factsOf(object: KubernetesObject, counts: Counts, state = ''): string[]
   return [serviceText(counts), updated, state, ...others]
 }
 
-/** Whether anything is lost: `0 of 3 available: nothing serves`; of what is as it should be `3/3 ready`. */
+/** Text about what is available: `0 of 3 available: nothing serves`; `3/3 ready` if all is as it should be. */
 function serviceText({ desired, all, updated, ready, available }: Counts): string {
   const old = Math.max(0, all - updated)
   const isReduced = available < desired
   if (desired === 0 || (!isReduced && old === 0)) return readyText(ready, desired)
   const count = `${available} of ${desired} available`
-  // a Service sends to what is ready, be it for less than minReadySeconds
+  // a Service sends to ready Pods, also before minReadySeconds are over
   if (available === 0) return ready === 0 ? `${count}: nothing serves` : count
-  // more is available than there are of the other: at least one of these is among it
+  // more are available than the other version has: at least one of them is of this version
   const servesOld = old > 0 && available > updated
   const servesNew = old > 0 && available > old
   const version =
@@ -129,7 +133,7 @@ function serviceText({ desired, all, updated, ready, available }: Counts): strin
 
 const readyText = (ready: number, desired: number) => `${ready}/${desired} ready`
 
-/** Without their registries: `web:1.2`. */
+/** Images without their registries: `web:1.2`. */
 function imagesOf(object: KubernetesObject): string[] {
   const images = listAt(object, 'spec.template.spec.containers').map((container) => textAt(container, 'image'))
   return [...new Set(images)].slice(0, maxImages).map((image) => {

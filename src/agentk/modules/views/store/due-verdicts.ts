@@ -1,18 +1,18 @@
 import type { Clock } from '../../../../lib/clock.ts'
 
-/** between two rounds, whatever is due. ms */
+/** shortest time from one round to the next. ms */
 const leastWaitMs = 50
-/** a clock that is set is noticed after so long, and no timer is longer. ms */
+/** longest timer: after this time at most, a clock that was set is noticed. ms */
 const mostWaitMs = 60_000
 
-/** Verdicts that time alone brings: each is known before, with its time. One timer for all. */
+/** Verdicts that time alone brings: each is known before, with its time. One timer serves all. */
 export class DueVerdicts<Verdict> {
   readonly #clock: Clock
   readonly #onDue: (uid: string, verdict: Verdict) => void
   readonly #waiting = new Map<string, { readonly at: number; readonly verdict: Verdict }>()
   #timer: { readonly at: number; readonly cancel: () => void } | undefined
 
-  /** @param clock - since 1970 */
+  /** @param clock - ms since 1970 */
   constructor(clock: Clock, onDue: (uid: string, verdict: Verdict) => void) {
     this.#clock = clock
     this.#onDue = onDue

@@ -6,14 +6,14 @@ import { countsForMs, type Evidence, evidenceOf, subjectOf } from '../../../heal
 import { bounded } from '../../../health/kas/text.ts'
 import type { ObjectSink } from './record.ts'
 
-/** of one object: the latest */
+/** bound of the events of one object: the latest stay */
 const maxPerObject = 16
-/** of all: the oldest of the namespace with the most go first */
+/** bound of all events: past it, the oldest of the namespace with the most are removed */
 const maxEvidences = 10_000
-/** Of all, those that go at once when there are too many. */
+/** Share of events that are removed at once when there are too many. */
 const shedShare = 0.1
 
-/** An object that events are about, as they say. */
+/** Object that an event names. */
 export interface Subject {
   readonly kind: string
   readonly namespace: string
@@ -25,25 +25,25 @@ interface Kept {
   readonly evidence: Evidence
   readonly key: string
   readonly subject: Subject
-  /** where the event is: who may list events there may get it */
+  /** namespace of the event: callers who may list events there may see it */
   readonly namespace: string
 }
 
 export interface EvidencesOptions {
   /** ms since 1970 */
   readonly now: () => number
-  /** There is more about an object, or less. */
+  /** called when there is more about an object, or less */
   readonly onChange: (subject: Subject) => void
 }
 
-/** What events say of why objects are not well. It stays when an event goes: the API server forgets them soon. */
+/** Evidence from events why objects are not well. It outlives the events, which the API server deletes soon. */
 export class Evidences implements ObjectSink {
   readonly #options: EvidencesOptions
-  /** by the event's own uid; the one that came the longest ago first */
+  /** by the event's own uid, in order of arrival */
   readonly #kept = new Map<string, Kept>()
   /** uids of events, by subject */
   readonly #bySubject = new Map<string, Set<string>>()
-  /** uids of subjects, by place */
+  /** uids of subjects, by kind, namespace and name */
   readonly #uids = new Map<string, Set<string>>()
   readonly #byNamespace = new Counter<string>()
 
@@ -55,7 +55,7 @@ export class Evidences implements ObjectSink {
     return this.#kept.size
   }
 
-  /** What counts of an object now: events of its own namespace alone, of those without a uid too. */
+  /** Returns the evidence that counts for an object now, also of events that name no uid. */
   of({ kind, namespace, name, uid }: Subject): readonly Evidence[] {
     if (this.#kept.size === 0) return []
     const now = this.#options.now()
@@ -65,13 +65,13 @@ export class Evidences implements ObjectSink {
     return found.filter(({ last }) => now - last <= countsForMs)
   }
 
-  /** Of objects that have had a name one after the other: their uids, and what is known of them. */
+  /** Returns the evidence for all objects that have had a name, one after the other, each with its uid. */
   ofName(kind: string, namespace: string, name: string): readonly (readonly [uid: string, evidence: Evidence])[] {
     const uids = this.#uids.get(placeKey(kind, namespace, name)) ?? []
     return [...uids].flatMap((uid) => this.of({ kind, namespace, name, uid }).map((one) => [uid, one] as const))
   }
 
-  /** What does not count any more goes. */
+  /** Removes evidence that no longer counts. */
   expire(): void {
     const now = this.#options.now()
     for (const [event, { evidence }] of this.#kept) if (now - evidence.last > countsForMs) this.#forget(event)
@@ -83,7 +83,7 @@ export class Evidences implements ObjectSink {
     if (!evidence) return
     const namespace = textAt(object, 'metadata.namespace')
     const subject = subjectOf(object)
-    // of what is in no namespace events are wherever their controller likes
+    // events of a cluster-scoped object are in any namespace that its controller chooses
     const isNear = subject.namespace === namespace || subject.namespace === ''
     if (!isNear || [subject.kind, subject.name, subject.uid].some((text) => text.length > 253)) return
     this.#forget(event, false)
@@ -114,7 +114,7 @@ export class Evidences implements ObjectSink {
     return oldest?.[0] ?? ''
   }
 
-  /** Of the namespace that has the most: a noisy one takes no other's room. */
+  /** Removes the oldest of the namespace with the most: a noisy namespace takes no room from others. */
   #makeRoom(): void {
     const most = this.#byNamespace.most()
     let left = Math.ceil(maxEvidences * shedShare)
@@ -149,7 +149,7 @@ function keyOf({ kind, namespace, name, uid }: Subject): string {
   return `${placeKey(kind, namespace, name)}\n${uid}`
 }
 
-/** So that the rest of a long text goes. */
+/** Copies the text that is kept, so that the rest is freed. */
 function copyOf(evidence: Evidence): Evidence {
   return { ...evidence, message: Buffer.from(bounded(evidence.message)).toString() }
 }

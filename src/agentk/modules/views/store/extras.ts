@@ -3,29 +3,30 @@ import { recordWith } from './object-record.ts'
 import type { ObjectRecord } from './record.ts'
 
 export interface ExtrasOptions {
-  /** characters beyond `ordinaryText` of all records of one namespace */
+  /** characters beyond `ordinaryText`, of all records of one namespace */
   readonly maxPerNamespace: number
-  /** of all */
+  /** the same for all records */
   readonly max: number
 }
 
-/** A third to the whole of the thread's heap, as labels or as references. */
+/** At this bound, extras take from a third to all of the thread's heap, depending on their kind. */
 export const extrasDefaults: ExtrasOptions = { maxPerNamespace: 16 * 1024 * 1024, max: 64 * 1024 * 1024 }
 
 /** Characters that a record has without being counted: ordinary objects have some hundreds. */
 export const ordinaryText = 1024
-/** Labels, references and values of a selector that a record has without being counted themselves, of each. */
+/** Labels, references, and values of a selector that a record has without being counted, of each. */
 const ordinaryCount = 16
-/** What each beyond those takes beside its text: as measured, where none is shared */
+/** Characters that each further one counts besides its text: as measured, where none is shared. */
 const labelRoom = 150
 const referenceRoom = 100
 const valueRoom = 8
-/** References of one that is cut. */
+/** References that a cut record keeps. */
 const fewReferences = 8
 
 /**
- * How much records have beyond what is ordinary. What records share is counted for each: it is seldom so much. Past the
- * bound a record is kept without it: a namespace full of such objects takes no other's room, and ends no thread.
+ * Counts the size of records beyond what is ordinary. A part that records share counts for each: this is seldom much.
+ * Past the bounds, a record is kept without its extras. So a namespace full of large objects takes no room from others,
+ * and does not end the thread.
  */
 export class Extras {
   readonly #options: ExtrasOptions
@@ -35,7 +36,10 @@ export class Extras {
     this.#options = options
   }
 
-  /** @param before - the record whose place it takes. @returns the record, or as much of it as there is room for */
+  /**
+   * @param before - the record that is replaced
+   * @returns the record, or as much of it as there is room for
+   */
   fit(record: ObjectRecord, before: ObjectRecord | undefined): ObjectRecord {
     const more = extraOf(record)
     if (more === 0) return record
@@ -70,7 +74,7 @@ function extraOf({ labels, owner, otherOwners, references, selector, traits }: O
 
 const texts = new WeakMap<object, number>()
 
-/** Characters of what may be shared. */
+/** Characters of traits, which several records may share. */
 function textOf(traits: object): number {
   let length = texts.get(traits)
   if (length === undefined) {
@@ -84,7 +88,7 @@ const beyond = (count: number) => Math.max(0, count - ordinaryCount)
 
 const ownerText = ({ uid, kind, name }: NonNullable<ObjectRecord['owner']>) => uid.length + kind.length + name.length
 
-/** Cut, a selector would select more. */
+/** Cuts a record. Its selector is left out: a selector that is cut selects more. */
 function cutRecord(record: ObjectRecord): ObjectRecord {
   const labels = new Map<string, string>()
   let left = ordinaryText

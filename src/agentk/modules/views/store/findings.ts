@@ -16,21 +16,21 @@ import { PodEnds } from './pod-ends.ts'
 import type { ObjectRecord, ReadonlyRecords, RecordChange } from './record.ts'
 import type { TimeSlices } from './time-slices.ts'
 
-/** Evidence that does not count any more goes after so long at most. ms */
+/** Interval at which evidence that no longer counts is removed. ms */
 const expireMs = 60_000
 
 export interface FindingsComponents {
-  /** since 1970 */
+  /** ms since 1970 */
   readonly clock: Clock
   readonly turns: TimeSlices
   readonly records: ReadonlyRecords
-  /** all objects of a kind (`group/Kind`) are known */
+  /** true if all objects of a kind (`group/Kind`) are known */
   readonly isLive: (kind: string) => boolean
-  /** why a kind is set aside; undefined: it is not */
+  /** reason why a kind is set aside; undefined: it is not */
   readonly listTroubleOf: (kind: string) => ListTrouble | undefined
-  /** all that is there at the beginning is known: what begins now has begun now */
+  /** true once all objects from the beginning are known: what agentk finds later begins when it is found */
   readonly isSettled: () => boolean
-  /** It was judged anew, by what is around it or by time alone. */
+  /** called when an object was judged again, because of other objects or of time alone */
   readonly onJudged: (uid: string, judged: JudgementChange) => void
 }
 
@@ -39,26 +39,26 @@ export interface JudgementChange {
   readonly after: Judgement | undefined
 }
 
-/** What is kept of an object that is not well, or that is judged by what it reads of others. */
+/** State of an object that is not well, or whose judgement reads other objects. */
 interface Entry {
   judgement: Judgement | undefined
-  /** what is said of it where nothing is found */
+  /** opinion on the object if nothing is found */
   readonly bare: Opinion
   seen: Seen
 }
 
-/** What is to be judged anew of one namespace. */
+/** Judgements to repeat in one namespace. */
 interface Waiting {
   readonly uids: Set<string>
-  /** whose readers are, and whether that is because lists have ended: many that change are one */
+  /** reads whose readers are to be judged again, each once; true: because lists have ended */
   readonly reads: Map<Read, boolean>
-  /** undefined: nothing is done about it yet */
+  /** undefined: no work has begun */
   cancel: (() => void) | undefined
 }
 
 const nothingSeen: Seen = []
 
-/** What is said by whom of one that is well. */
+/** Results for objects that are well, by the source of the opinion. */
 const unjudgedBy = {
   users: { by: 'users', judged: undefined },
   rules: { by: 'rules', judged: undefined },
@@ -66,24 +66,25 @@ const unjudgedBy = {
 } as const
 
 /**
- * Why objects are not well, beside their records. Of a healthy object nothing is kept, unless it is judged by others, as
- * a Service by its slices. Who has read what changes is judged anew, in slices.
+ * Findings why objects are not well, beside their records. For a healthy object nothing is kept, unless its judgement
+ * reads other objects, as that of a Service reads EndpointSlices. When an object changes, all objects whose judgement
+ * has read it are judged again, in time slices.
  */
 export class Findings {
   readonly evidence: Evidences
   readonly #components: FindingsComponents
   readonly #entries = new Map<string, Entry>()
-  /** JSON of so much of objects as they are judged by */
+  /** JSON of the fields by which objects are judged */
   readonly #texts = new KeptTexts()
   readonly #ends = new PodEnds()
   readonly #dependencies = new JudgingDependencies()
   readonly #world: JudgingWorld
   readonly #due: DueVerdicts<undefined>
-  /** of what is judged: its rules and what is remembered of it go by one time. ms since 1970 */
+  /** time of the current judgement, for its rules and its memory. ms since 1970 */
   #now = 0
-  /** to be judged anew, by namespace: each has its turns */
+  /** judgements to repeat, by namespace: each namespace has its turns */
   readonly #waiting = new Map<string, Waiting>()
-  /** of these, those that are because lists have ended: what is found then was so before */
+  /** uids to judge again because lists have ended: their findings were there before */
   readonly #byLists = new Set<string>()
   #cancelExpiry: (() => void) | undefined
 
@@ -103,7 +104,7 @@ export class Findings {
     this.#due = new DueVerdicts<undefined>(clock, (uid) => this.#judgeLater(uid))
   }
 
-  /** Objects of which anything is kept. */
+  /** Number of objects of which anything is kept. */
   get size(): number {
     return this.#entries.size
   }
@@ -112,7 +113,7 @@ export class Findings {
     return this.#entries.get(uid)?.judgement
   }
 
-  /** So much of an object as it is judged by; undefined: nothing is kept of it. */
+  /** Returns the fields by which an object is judged; undefined: none are kept. */
   keptOf(uid: string): KubernetesObject | undefined {
     const text = this.#texts.get(uid)
     return text === '' ? undefined : JSON.parse(text)
@@ -128,7 +129,7 @@ export class Findings {
    * Judges an object that passes.
    *
    * @param object - with its apiVersion and kind
-   * @param isFollowed - it was there before, or its kind is followed live: what begins now has begun now
+   * @param isFollowed - the object was there before, or its kind is live: a finding begins now
    */
   pass(
     { uid, kind, object }: { readonly uid: string; readonly kind: string; readonly object: KubernetesObject },
@@ -153,7 +154,7 @@ export class Findings {
     return { by: bare.by, judged: differenceOf(before?.judgement, judgement) }
   }
 
-  /** @returns what was said of it */
+  /** @returns the judgement of the object before */
   forget(uid: string): Judgement | undefined {
     const before = this.#entries.get(uid)
     if (!before) return undefined
@@ -165,7 +166,7 @@ export class Findings {
     return before.judgement
   }
 
-  /** Those who have read what is another now are judged anew. */
+  /** Lets all objects be judged again whose judgement has read what has changed, in time slices. */
   change(change: RecordChange): void {
     const { namespace, kind } = (change.after ?? change.before) as ObjectRecord
     if (kind.key === 'Node') this.#world.nodesChanged()
@@ -176,7 +177,7 @@ export class Findings {
     }
   }
 
-  /** Whether all objects of the kind are known, or why it cannot be listed, is another now. */
+  /** Called when a kind becomes fully known, or is no longer, or cannot be listed for another reason. */
   liveChanged(kind: string): void {
     for (const uid of this.#dependencies.of(reads.live(kind))) this.#judgeLater(uid, true)
   }
@@ -199,7 +200,7 @@ export class Findings {
     else this.#due.set(uid, due, undefined)
   }
 
-  /** When what is remembered of one that is well goes. */
+  /** Time at which the memory of a healthy object is removed; undefined: there is none. */
   #restEnd({ seen }: Entry): number | undefined {
     return seen.length > 0 ? this.#components.clock.now() + goesOnMs : undefined
   }
@@ -208,7 +209,7 @@ export class Findings {
     this.#cancelExpiry ??= this.#components.clock.after(expireMs, () => this.#expire())
     const record = this.#components.records.named(kind, namespace, name)
     if (record && (uid === '' || uid === record.uid) && this.#entries.has(record.uid)) this.#judgeLater(record.uid)
-    // its set is judged by those that had its name before, too
+    // its StatefulSet is judged by earlier Pods of the same name, too
     if (record?.owner?.kind === 'apps/StatefulSet' && this.#entries.has(record.owner.uid))
       this.#judgeLater(record.owner.uid)
   }

@@ -5,16 +5,16 @@ import { Multimap } from './multimap.ts'
 import { customParentsOf } from './object-record.ts'
 import type { ObjectRecord, Place } from './record.ts'
 
-/** Uids of records by where they are, and by what they name. */
+/** Indexes of records: by place, and by the objects that they name. Values are uids. */
 
 type Names = Map<string, string>
 
-/** Where objects are: uids by kind, namespace and name. Kinds are `group/Kind`. */
+/** Uids by kind, namespace and name. Kinds are `group/Kind`. */
 export class Places {
   readonly #kinds = new Map<string, Map<string, Names>>()
   readonly #sizes = new Counter<string>()
 
-  /** Objects of each kind of which there are any. */
+  /** Number of objects of each kind that has any. */
   get sizes(): ReadonlyMap<string, number> {
     return this.#sizes.counts
   }
@@ -23,14 +23,14 @@ export class Places {
     return this.#kinds.get(kind)?.get(namespace)?.get(name)
   }
 
-  /** @param namespace - absent: in all */
+  /** @param namespace - undefined: all namespaces */
   *uids(kind: string, namespace: string | undefined): Iterable<string> {
     const namespaces = this.#kinds.get(kind)
     if (namespace !== undefined) yield* namespaces?.get(namespace)?.values() ?? []
     else for (const names of namespaces?.values() ?? []) yield* names.values()
   }
 
-  /** Of each kind in each namespace: uids by name. */
+  /** Yields, for each kind in each namespace, uids by name. */
   *all(): Iterable<readonly [namespace: string, uids: ReadonlyMap<string, string>]> {
     for (const namespaces of this.#kinds.values()) yield* namespaces
   }
@@ -52,10 +52,10 @@ export class Places {
   }
 }
 
-/** Which objects name another, or run on it. What many name alike is kept once, by the list that they share. */
+/** Finds the objects that name another, or run on it. A list of references that several objects share is kept once. */
 class Naming {
   readonly #byNode = new Multimap<string, string>()
-  /** lists of references by what they name */
+  /** lists of references by the object that they name */
   readonly #lists = new Multimap<string, readonly Reference[]>()
   readonly #byList = new Multimap<readonly Reference[], string>()
 
@@ -82,18 +82,18 @@ class Naming {
   }
 }
 
-/** what links are made of */
+/** fields that links are made of */
 const linking = ['owner', 'customParent', 'claim', 'references', 'node'] as const
 
 const statefulSet = 'apps/StatefulSet'
 
-/** Uids of objects by what they name: owners, custom parents, applications, whatever else. */
+/** Uids of objects by the objects that they name: owners, custom parents, applications and others. */
 export class Links {
   /** by the uid of the owner */
   readonly #owned = new Multimap<string, string>()
   /** by kind, namespace and name of each custom parent */
   readonly #customChildren = new Multimap<string, string>()
-  /** by kind, namespace and name of what stands for the application */
+  /** by kind, namespace and name of the object that represents the application */
   readonly #claims = new Multimap<string, string>()
   readonly #naming = new Naming()
 

@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util'
 
-/** It is not swept before it holds so many. */
+/** A smaller table is not swept. */
 const minSize = 16_384
 
-/** Equal values become one, which takes the room of one. They are never changed. */
+/** Replaces equal values by one, which saves memory. Values are never changed. */
 export class Interned {
   readonly #texts = new Map<string, string>()
   readonly #values = new Map<number, object>()
@@ -14,7 +14,7 @@ export class Interned {
     return this.#texts.size + this.#values.size
   }
 
-  /** It is twice the size that it had when it was last swept, or let grow. */
+  /** True if the table has doubled since the last sweep or `letGrow`. */
   get isFull(): boolean {
     return this.size >= this.#mostBeforeSweep
   }
@@ -27,8 +27,8 @@ export class Interned {
   }
 
   /**
-   * @param form - of equal values the same JSON. It is not kept: values that differ may share a hash, and then the last
-   * one alone is shared.
+   * @param form - equal values have the same JSON of it. The JSON is not kept: different values may share a hash, and
+   * then only the last one is shared.
    */
   value<T extends object>(value: T, form: unknown = value): T {
     const hash = hashOf(JSON.stringify(form))
@@ -38,13 +38,13 @@ export class Interned {
     return value
   }
 
-  /** As `value`, of what often comes several times in a row. */
+  /** Does the same as `value`, faster for values that come several times in a row. */
   repeated<T extends object>(value: T): T {
     if (this.#last?.value !== value) this.#last = { value, kept: this.value(value) }
     return this.#last.kept as T
   }
 
-  /** What is not among those that live goes. */
+  /** Removes values that are not among the live ones. */
   sweep(live: ReadonlySet<string | object>): void {
     this.#last = undefined
     for (const text of this.#texts.keys()) if (!live.has(text)) this.#texts.delete(text)
@@ -52,7 +52,7 @@ export class Interned {
     this.letGrow()
   }
 
-  /** There is little that could go. */
+  /** Puts the next sweep off: it could remove little. */
   letGrow(): void {
     this.#mostBeforeSweep = Math.max(minSize, 2 * this.size)
   }

@@ -4,21 +4,21 @@ import type { Finding, Need } from '../../../health/kas/finding.ts'
 import { type Onset, remember, sinceBy } from '../../../health/kas/onset.ts'
 import type { Opinion } from '../../../health/kas/opinion.ts'
 
-/** How an object is by itself, as whoever may list `needs` gets it. */
+/** Opinion on an object by itself, for callers who may list all of `needs`. */
 export interface Choice extends Opinion {
   readonly needs: readonly Need[]
 }
 
-/** In order: a caller gets the first whose needs all hold. The last has none. */
+/** Choices in order: a caller gets the first whose needs all hold. The last has none. */
 export type Judgement = readonly Choice[]
 
 const noNeeds: readonly Need[] = []
 
 /**
- * @param findings - of the rules for causes, in the order in which callers get them
- * @param bare - what is said of the object without any of them
- * @param opinionBy - what is said of it with one of them
- * @returns undefined: it is well, whoever asks
+ * @param findings - findings of the rules for causes, in the order in which callers get them
+ * @param bare - opinion on the object without any finding
+ * @param opinionBy - opinion on the object with one finding
+ * @returns undefined: the object is well, for every caller
  */
 export function judgementOf(
   findings: readonly Finding[],
@@ -34,17 +34,17 @@ export function judgementOf(
 
 export const isWell = ({ word, finding }: Opinion) => word === 'Healthy' && finding === undefined
 
-/** @param holds - whether a caller may list a kind in a namespace */
+/** @param holds - true if a caller may list a kind in a namespace */
 export function chosenOf(judgement: Judgement | undefined, holds: (need: Need) => boolean): Choice | undefined {
   return judgement?.find(({ needs }) => needs.every(holds))
 }
 
-/** But for when time alone may change it. */
+/** True if both are equal, apart from the times at which time alone changes them. */
 export function isSameJudgement(one: Judgement | undefined, other: Judgement | undefined): boolean {
   return one === other || isDeepStrictEqual(one?.map(withoutDue), other?.map(withoutDue))
 }
 
-/** But for when time alone may change it, and for whom it is. */
+/** True if both are equal, apart from their needs and from the times at which time alone changes them. */
 export function isSameChoice(one: Choice | undefined, other: Choice | undefined): boolean {
   const bare = (choice: Choice | undefined) => choice && { ...withoutDue(choice), needs: noNeeds }
   return one === other || isDeepStrictEqual(bare(one), bare(other))
@@ -55,16 +55,16 @@ const withoutDue = ({ finding, ...rest }: Choice) => ({
   finding: finding && { ...finding, due: 0, from: 0, until: 0 },
 })
 
-/** When time alone may change it. ms since 1970; undefined: never */
+/** Time at which time alone may change the judgement, in ms since 1970; undefined: never. */
 export function dueOf(judgement: Judgement | undefined): number | undefined {
   const times = (judgement ?? []).flatMap(({ finding }) => [finding?.due ?? [], finding?.until ?? []].flat())
   return times.length > 0 ? Math.min(...times) : undefined
 }
 
 /**
- * What it becomes by time alone, where the object is not kept to be judged anew.
+ * Returns the judgement after its time is due, if the object is not kept to be judged again.
  *
- * @param bare - what is said of the object without any finding
+ * @param bare - opinion on the object without any finding
  */
 export function overdue(judgement: Judgement, bare: Opinion, now: number): Judgement | undefined {
   const choices = judgement.map((choice): Choice => {
@@ -77,14 +77,14 @@ export function overdue(judgement: Judgement, bare: Opinion, now: number): Judge
   return choices.every((one) => isWell(one) && one.by === bare.by) ? undefined : choices
 }
 
-/** What is remembered of a judgement, to say since when: of each choice, by its needs. */
+/** Memory of a judgement, to know since when: the onset of each choice, by its needs. */
 export type Seen = readonly { readonly needs: Choice['needs']; readonly onset: Onset }[]
 
 /**
- * The times of a judgement: of findings that have none, when agentk saw them begin, or when it saw them first.
+ * Adds times to a judgement. A finding without a time gets the time at which agentk saw it begin, or saw it first.
  *
- * @param before - after the check before
- * @param isLive - the object was followed before this check
+ * @param before - memory after the last check
+ * @param moment - `isLive`: the object was followed before this check
  */
 export function timed(
   judgement: Judgement | undefined,
@@ -113,7 +113,7 @@ export function timed(
   return { judgement: choices, seen }
 }
 
-/** A grace that begins now, as one does of a time to come, has begun when it was seen first. */
+/** Lets a grace period that would begin now, as after a time in the future, begin when the finding was seen first. */
 function notPutOff(choice: Choice, { first }: Onset, now: number): Choice {
   const { finding, word } = choice
   if (finding?.due === undefined || finding.from !== now || word !== 'Progressing') return choice

@@ -4,10 +4,10 @@ import { Multimap } from './multimap.ts'
 import type { ObjectRecord, RecordChange } from './record.ts'
 import { serviceOf, templateKinds } from './records-world.ts'
 
-/** What judging an object has read of others. */
+/** Key of what judging an object has read of others. */
 export type Read = string
 
-/** Names of what is read: equal ones are the same. */
+/** Keys of reads: equal reads have equal keys. */
 export const reads = {
   object: (kind: string, namespace: string, name: string): Read => `n\n${placeKey(kind, namespace, name)}`,
   childrenOf: (uid: string): Read => `c\n${uid}`,
@@ -24,12 +24,12 @@ export const reads = {
 const none: readonly Read[] = []
 const templates: ReadonlySet<string> = new Set(templateKinds)
 
-/** Which objects are to be judged anew when what was read of others is another. */
+/** Finds the objects to judge again when something that was read of others has changed. */
 export class JudgingDependencies {
   readonly #byRead = new Multimap<string, string>()
   readonly #byReader = new Map<string, readonly Read[]>()
 
-  /** @returns whether the object has read anything */
+  /** @returns true if the object has read anything */
   set(uid: string, all: ReadonlySet<Read>): boolean {
     const before = this.#byReader.get(uid) ?? none
     if (before.length === all.size && before.every((read) => all.has(read))) return all.size > 0
@@ -49,7 +49,7 @@ export class JudgingDependencies {
     return this.#byRead.get(read)
   }
 
-  /** What a change changes of what somebody has read. */
+  /** Yields the reads that a change affects, if some object has made them. */
   *changedBy(change: RecordChange): Iterable<Read> {
     if (this.#byReader.size === 0) return
     for (const read of changed(change)) if (this.#byRead.has(read)) yield read

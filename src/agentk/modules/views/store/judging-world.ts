@@ -17,17 +17,17 @@ type Selector = Parameters<RecordsWorld['podsOf']>[1]
 export interface JudgingWorldComponents extends RecordsWorldComponents {
   readonly evidence: Pick<Evidences, 'of' | 'ofName'>
   readonly ends: Pick<PodEnds, 'of'>
-  /** all objects of the kind are known */
+  /** true if all objects of the kind are known */
   readonly isLive: (kind: string) => boolean
   readonly listTroubleOf: (kind: string) => ListTrouble | undefined
 }
 
-/** As `RecordsWorld`, to judge single objects: it notes what of others was read. */
+/** `RecordsWorld` that judges single objects: it notes what was read of others. */
 export class JudgingWorld extends RecordsWorld {
-  /** since it was cleared */
+  /** reads since it was cleared */
   readonly noted = new Set<Read>()
   readonly #judging: JudgingWorldComponents
-  /** since a node has changed */
+  /** taints by selector, since a node has changed */
   readonly #taints = new NodeSelectors<readonly KubernetesObject[] | undefined>()
   readonly #selected = new Map<string, readonly KubernetesObject[]>()
 
@@ -93,7 +93,7 @@ export class JudgingWorld extends RecordsWorld {
     return this.#once(`w\n${namespace}`, selector, () => super.workloadsOf(namespace, selector))
   }
 
-  /** All of a namespace are read for it: once for all that come of one object. */
+  /** Reads a namespace once for each selector while one object is judged. */
   #once(what: string, selector: Selector, find: () => readonly KubernetesObject[]): readonly KubernetesObject[] {
     const key = `${what}\n${JSON.stringify(selector)}`
     const known = this.#selected.get(key) ?? find()
@@ -101,7 +101,7 @@ export class JudgingWorld extends RecordsWorld {
     return known
   }
 
-  /** Many Pods ask for them; nodes change seldom. */
+  /** Keeps taints by selector: many Pods need them, and nodes change seldom. */
   override taints(namespace: string, selector: Selector): Taints {
     this.noted.add(reads.taints)
     return this.#taints.get(namespace, JSON.stringify(selector), () => super.taintsOf(selector))
@@ -133,7 +133,7 @@ export class JudgingWorld extends RecordsWorld {
     return super.wordOf(object, isHidden)
   }
 
-  /** Others are judged by nothing else of it, whatever is kept. */
+  /** Other objects are judged by the traits of an object alone, even if more of it is kept. */
   protected override partsOf(record: ObjectRecord): KubernetesObject {
     return traitObject(record)
   }

@@ -1,7 +1,7 @@
 export interface KeptTextsOptions {
-  /** characters of one */
+  /** characters of one text */
   readonly maxText: number
-  /** of all; past it those of the namespace that has the most go first */
+  /** characters of all; past it, the namespace with the most loses texts first */
   readonly max: number
 }
 
@@ -14,11 +14,11 @@ interface Kept {
 
 interface OfNamespace {
   characters: number
-  /** uids, the one that came the longest ago first */
+  /** uids in order of arrival */
   readonly uids: Set<string>
 }
 
-/** Texts by uid, in bounds: a namespace that is full of them takes no other's room. */
+/** Texts by uid, within bounds: a namespace that is full of them takes no room from others. */
 export class KeptTexts {
   readonly #options: KeptTextsOptions
   readonly #kept = new Map<string, Kept>()
@@ -29,7 +29,7 @@ export class KeptTexts {
     this.#options = options
   }
 
-  /** '': there is none, or there was no room. */
+  /** Text of a uid; '': there is none, or there was no room. */
   get(uid: string): string {
     return this.#kept.get(uid)?.text ?? ''
   }
@@ -56,7 +56,7 @@ export class KeptTexts {
     this.#kept.delete(uid)
   }
 
-  /** @returns false: the namespace itself would have the most */
+  /** @returns false: there is no room, since the namespace itself would have the most */
   #makeRoom(namespace: string, characters: number): boolean {
     const ofOwn = (this.#namespaces.get(namespace)?.characters ?? 0) + characters
     while (this.#characters + characters > this.#options.max) {

@@ -4,31 +4,33 @@ import { Listeners } from '../../../../lib/listeners.ts'
 import type { ListTrouble } from '../../../health/kas/around.ts'
 import type { FollowState, FollowStates } from './record.ts'
 
-/** After it, what is found is not taken to have been there before for the sake of a kind that is never listed. ms */
+/**
+ * After this time, agentk no longer waits for a kind that is never listed: findings count from when they are found. ms
+ */
 const firstListMs = 60_000
 
 export interface KindStatesComponents {
   readonly clock: Clock
-  /** Whether all objects of a kind (`group/Kind`) are known, or why it is set aside, is another now. */
+  /** called when a kind (`group/Kind`) becomes fully known, or is no longer, or is set aside for another reason */
   readonly onLive: (kind: string) => void
 }
 
-/** How far each kind is followed; a kind that went for want of room is refused. */
+/** State of each kind that is followed. A kind that was dropped for want of room is refused. */
 export class KindStates implements FollowStates {
   readonly #components: KindStatesComponents
   readonly #since: number
   readonly #refusal: string
   readonly #states = new Map<string, readonly [kind: ResourceKind, state: FollowState]>()
-  /** kinds that went for want of room, and when */
+  /** kinds that were dropped for want of room, and when */
   readonly #refused = new Map<string, { readonly kind: ResourceKind; readonly since: number }>()
   readonly #listeners = new Listeners()
-  /** kinds of which all objects are known */
+  /** kinds whose objects are all known */
   #whole: ReadonlySet<string> = new Set()
-  /** why kinds are set aside, by `group/Kind` */
+  /** reasons why kinds are set aside, by `group/Kind` */
   #troubles: ReadonlyMap<string, ListTrouble> = new Map()
   #isSettled = false
 
-  /** @param refusal - why a kind went */
+  /** @param refusal - reason why a kind was dropped for want of room */
   constructor(components: KindStatesComponents, refusal: string) {
     this.#components = components
     this.#refusal = refusal
@@ -52,22 +54,22 @@ export class KindStates implements FollowStates {
     return this.#states.get(key)?.[0]
   }
 
-  /** All its objects are known. */
+  /** True if all objects of the kind are known. */
   isWhole(key: string): boolean {
     return this.#whole.has(key)
   }
 
-  /** Why it is set aside; undefined: it is not. */
+  /** Reason why a kind is set aside; undefined: it is not. */
   troubleOf(key: string): ListTrouble | undefined {
     return this.#troubles.get(key)
   }
 
-  /** What comes of it now has come now. */
+  /** True if an object of the kind that comes now is new. */
   isLive(key: string): boolean {
     return this.isSettled && this.#states.get(key)?.[1].is === 'live'
   }
 
-  /** All that was there at the beginning is known, but for a kind that is never listed. */
+  /** True once all objects from the beginning are known, apart from those of a kind that is never listed. */
   get isSettled(): boolean {
     this.#isSettled ||= this.#components.clock.now() > this.#since + firstListMs
     return this.#isSettled
@@ -87,13 +89,13 @@ export class KindStates implements FollowStates {
     if (this.#states.delete(key)) this.#notify()
   }
 
-  /** It goes for want of room. */
+  /** Refuses a kind for want of room. */
   refuse(kind: ResourceKind): void {
     this.#refused.set(kind.key, { kind, since: this.#components.clock.now() })
     this.#notify()
   }
 
-  /** There is room again. */
+  /** Accepts a kind again: there is room. */
   readmit(key: string): void {
     if (this.#refused.delete(key)) this.#notify()
   }
@@ -120,7 +122,7 @@ function troubled([{ key }, { is, since, why, message }]: readonly [ResourceKind
   return is === 'aside' ? [[key, { since, text: message || why }]] : []
 }
 
-/** What is not there is missing. */
+/** True if all objects of the kind are known: none is left out or refused. */
 function isWholly({ is, isPartial, refusedNamespaces, leftOut }: FollowState): boolean {
   return is === 'live' && !isPartial && refusedNamespaces.length === 0 && leftOut.length === 0
 }

@@ -1,7 +1,7 @@
-/** As an array of so many a key's values take half the room of a set, and are found as fast. */
+/** An array of up to so many values takes half the memory of a set, and is searched as fast. */
 const maxFew = 16
 
-/** Never changed: another one takes its place. */
+/** Array that is never changed, only replaced. */
 class Few<Value> {
   readonly values: readonly Value[]
 
@@ -10,11 +10,11 @@ class Few<Value> {
   }
 }
 
-/** Values by a key that many of them may share, each once, in order; of most keys there are few. */
+/** Several values for each key, each once, in order. Most keys have few. */
 export class Multimap<Key, Value extends string | object> {
   readonly #byKey = new Map<Key, Value | Few<Value> | Set<Value>>()
 
-  /** Keys that have values. */
+  /** Number of keys that have values. */
   get size(): number {
     return this.#byKey.size
   }
@@ -39,7 +39,7 @@ export class Multimap<Key, Value extends string | object> {
 
   #extend(key: Key, known: readonly Value[], value: Value): void {
     if (known.includes(value)) return
-    const values = known.concat([value]) // with no room to spare, as a spread has
+    const values = known.concat([value]) // without room to spare, which a spread has
     this.#byKey.set(key, values.length > maxFew ? new Set(values) : new Few(values))
   }
 

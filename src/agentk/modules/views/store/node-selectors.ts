@@ -1,12 +1,12 @@
 export interface NodeSelectorsOptions {
-  /** of all namespaces; past them the namespace with the most loses its oldest */
+  /** bound of all namespaces; past it, the namespace with the most loses its oldest */
   readonly max: number
   readonly maxPerNamespace: number
 }
 
 export const nodeSelectorsDefaults: NodeSelectorsOptions = { max: 1024, maxPerNamespace: 256 }
 
-/** Keeps what was found of nodes by selector. Pods may ask by any: one namespace takes no other's room. */
+/** Keeps results about nodes by selector. Pods may use any selector: one namespace takes no room from others. */
 export class NodeSelectors<Found> {
   readonly #options: NodeSelectorsOptions
   /** by selector */
@@ -19,7 +19,7 @@ export class NodeSelectors<Found> {
     this.#options = options
   }
 
-  /** @returns `unread`: the namespace has too many, and no node was read */
+  /** @returns `unread`: the namespace has too many selectors, and no node was read */
   get(namespace: string, selector: string, find: () => Found): Found | 'unread' {
     const own = this.#asked.get(namespace) ?? new Set()
     const known = this.#found.get(selector)
@@ -38,7 +38,7 @@ export class NodeSelectors<Found> {
     this.#size = 0
   }
 
-  /** @param own - those of the namespace that asks */
+  /** @param own - number of selectors of the namespace that asks */
   #makeRoom(own: number): boolean {
     const { max, maxPerNamespace } = this.#options
     if (own >= maxPerNamespace) return false

@@ -11,7 +11,7 @@ import { statefulSetsOf } from '../projection/storage.ts'
 import type { Interned } from './interned.ts'
 import type { Health, ObjectRecord } from './record.ts'
 
-/** What is kept of an object, of which all but uid and name may be shared. */
+/** Returns the record of an object. Everything but uid and name may be shared. */
 export function recordOf(
   {
     kind,
@@ -32,7 +32,7 @@ export function recordOf(
   const { facts, selector, references, customParent, node } = projectionOf(kind.key, object)
   const { application, claim } = applicationOf(kind.key, object)
   const traits = isMetadataAlone(object) ? undefined : traitsOf(kind.key, object)
-  // a StatefulSet names each Pod in its labels too
+  // a StatefulSet puts the name of each Pod into its labels, too
   const textOf = (value: string) => (value === name ? name : interned.text(value))
   const shared = [...labels].map(([label, value]) => [interned.text(label), textOf(value)] as const)
   return common.record({
@@ -65,7 +65,7 @@ export function areEqual(one: ObjectRecord, other: ObjectRecord): boolean {
   return true
 }
 
-/** Adds what others may share with it. */
+/** Adds the parts of a record that other records may share. */
 export function addShared(record: ObjectRecord, live: Set<string | object>): void {
   const { namespace, node, environment, application, labels, owner, otherOwners } = record
   const { customParent, health, facts, selector, references, traits, claim } = record
@@ -84,7 +84,10 @@ export function addShared(record: ObjectRecord, live: Set<string | object>): voi
 const claim = 'PersistentVolumeClaim'
 const statefulSet = 'apps/StatefulSet'
 
-/** Parents of one without owners, in its namespace, by its kind's custom. A claim's name is of several StatefulSets. */
+/**
+ * Parents of an object without owners, in its namespace, by its kind's custom. A claim's name fits several
+ * StatefulSets.
+ */
 export function customParentsOf(record: ObjectRecord): readonly Omit<Owner, 'uid'>[] {
   const { owner, customParent, kind } = record
   if (customParent) return [customParent]
@@ -92,10 +95,10 @@ export function customParentsOf(record: ObjectRecord): readonly Omit<Owner, 'uid
   return statefulSetsOf(record.name).map((name) => ({ kind: statefulSet, name }))
 }
 
-/** Names the revision of a StatefulSet's or a DaemonSet's Pod. */
+/** Label with the revision of a StatefulSet's or a DaemonSet's Pod. */
 const revisionLabel = 'controller-revision-hash'
 
-/** As much of an object as others are judged by. */
+/** Returns the fields of an object by which others are judged. */
 export function traitObject(record: ObjectRecord): KubernetesObject {
   const { uid, name, namespace, kind, created, selector, traits, node } = record
   const creationTimestamp = created > 0 ? { creationTimestamp: new Date(created).toISOString() } : {}
@@ -124,7 +127,7 @@ export function traitObject(record: ObjectRecord): KubernetesObject {
   }
 }
 
-/** What Pods of one template have alike. */
+/** Fields that are the same in Pods of one template. */
 const commonFields = [
   'namespace',
   'kind',
@@ -143,12 +146,12 @@ const ownFields = ['uid', 'name', 'created', 'generation', 'node', 'health', 'fa
 type CommonParts = Pick<ObjectRecord, (typeof commonFields)[number]>
 type OwnParts = Pick<ObjectRecord, (typeof ownFields)[number]>
 
-/** Of all that is kept of an object. */
+/** All fields of a record. */
 export const recordFields = [...ownFields, ...commonFields]
 
-/** A record takes half the room where many have one of these. */
+/** Shares these fields among records: a record then takes half the memory. */
 export class CommonRecordParts {
-  /** the one that came last with these labels, which are one where they are equal */
+  /** fields of the last record with these labels; equal labels are one object */
   readonly #byLabels = new Map<ObjectRecord['labels'], CommonParts>()
 
   record(parts: ObjectRecord): ObjectRecord {
@@ -165,7 +168,7 @@ export class CommonRecordParts {
   }
 }
 
-/** The record with other parts. */
+/** Returns the record with other parts. */
 export function recordWith(record: ObjectRecord, changes: Partial<ObjectRecord>): ObjectRecord {
   const isCommon = commonFields.some((field) => field in changes)
   const own = Object.fromEntries(ownFields.map((field) => [field, record[field]])) as unknown as OwnParts
@@ -173,7 +176,7 @@ export function recordWith(record: ObjectRecord, changes: Partial<ObjectRecord>)
   return new KeptRecord({ ...own, ...changes }, commonOf({ ...commonOf(record), ...changes }))
 }
 
-// written out: made field by field it would take more room
+// written out, since an object made field by field takes more memory
 function commonOf(parts: CommonParts): CommonParts {
   const { namespace, kind, labels, owner, otherOwners, customParent } = parts
   const { selector, references, environment, application, claim } = parts
@@ -197,7 +200,7 @@ const secondMs = 1000
 class KeptRecord implements ObjectRecord {
   readonly uid: string
   readonly name: string
-  /** a time in ms would be a number of its own beside the record */
+  /** seconds, since ms would be a heap number beside the record */
   readonly #createdSeconds: number
   readonly generation: number
   readonly node: string

@@ -1,11 +1,15 @@
 import type { ResourceKind } from '../../../../kubernetes/kind.ts'
 
-/** Lists that have begun and not ended: of what was there before, what they have not had again. */
+/** Lists that have begun and not ended, each with the earlier objects that it has not had again. */
 export class OpenLists {
-  /** by kind, then by namespace; undefined: all */
+  /** by kind, then by namespace; undefined: all namespaces */
   readonly #unseen = new Map<string, Map<string | undefined, Set<string>>>()
 
-  /** One that has begun before begins anew. @param uids - what is there */
+  /**
+   * Begins a list, or begins it again.
+   *
+   * @param uids - objects that are there
+   */
   begin(kind: ResourceKind, namespace: string | undefined, uids: Iterable<string>): void {
     const lists = this.#unseen.get(kind.key) ?? new Map<string | undefined, Set<string>>()
     this.#unseen.set(kind.key, lists.set(namespace, new Set(uids)))
@@ -17,7 +21,7 @@ export class OpenLists {
     lists?.get(namespace)?.delete(uid)
   }
 
-  /** @returns those that were there before, and have not been seen */
+  /** @returns objects that were there before, and were not in the list */
   end(kind: ResourceKind, namespace: string | undefined): Iterable<string> {
     const lists = this.#unseen.get(kind.key)
     const unseen = lists?.get(namespace) ?? []
@@ -26,7 +30,7 @@ export class OpenLists {
     return unseen
   }
 
-  /** @param namespace - undefined: in all, and in each */
+  /** @param namespace - undefined: all lists of the kind */
   forget(kind: ResourceKind, namespace: string | undefined): void {
     if (namespace === undefined) this.#unseen.delete(kind.key)
     else this.end(kind, namespace)

@@ -3,12 +3,12 @@ import { countsForMs } from '../../../health/kas/evidence.ts'
 import { endOfPod, type PodEnd } from '../../../health/kas/pod-ends.ts'
 import { metadataOf } from '../projection/metadata.ts'
 
-/** of one owner: the last */
+/** bound of ends for one owner: the last stay */
 const maxPerOwner = 8
-/** The owner whose Pod ended the longest ago goes first. */
+/** Past it, the owner whose Pod ended the longest ago is removed. */
 const maxOwners = 1000
 
-/** How Pods have ended, for their owners: the end is known for an hour, though the Pod is deleted. */
+/** Ends of Pods, by their owners: an end is known for an hour, also after the Pod was deleted. */
 export class PodEnds {
   /** by namespace and uid of the owner */
   readonly #ends = new Map<string, readonly PodEnd[]>()

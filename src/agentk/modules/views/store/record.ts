@@ -12,148 +12,150 @@ export interface Health {
   readonly kstatus: KstatusWord
   readonly argoText: string
   readonly kstatusText: string
-  /** who says how it is where nothing is found; absent: nobody */
+  /** source of the opinion if nothing is found; absent: none */
   readonly by?: Exclude<Opinion['by'], 'nobody'>
 }
 
-/** What is kept of an object. Never changed: another one takes its place. All but uid and name may be shared. */
+/** Record of an object. It is never changed, only replaced. Everything but uid and name may be shared. */
 export interface ObjectRecord {
   readonly uid: string
   readonly name: string
-  /** empty: in none */
+  /** empty: none */
   readonly namespace: string
   readonly kind: ResourceKind
   readonly labels: ReadonlyMap<string, string>
   /** the controller, else the first owner */
   readonly owner: Owner | undefined
   readonly otherOwners: readonly Owner[]
-  /** the parent of one without owners, by its kind's custom: `group/Kind` and name, in its namespace */
+  /** parent of an object without owners, by its kind's custom: `group/Kind` and name, in the same namespace */
   readonly customParent: Omit<Owner, 'uid'> | undefined
   /** ms since 1970 */
   readonly created: number
-  /** of its spec; 0: it has none */
+  /** generation of the spec; 0: there is none */
   readonly generation: number
-  /** the node that it runs on; empty: none */
+  /** node that the object runs on; empty: none */
   readonly node: string
-  /** undefined: of a kind that is followed without its status */
+  /** undefined: the kind is followed without its status */
   readonly health: Health | undefined
   readonly facts: readonly string[]
   readonly selector: LabelSelector | undefined
   readonly references: readonly Reference[]
-  /** what others are judged by, as it stands in the object; undefined: nothing */
+  /** fields by which others are judged, as they are in the object; undefined: none */
   readonly traits: KubernetesObject | undefined
-  /** `<project id>/<slug>`, of its own labels; empty: none */
+  /** `<project id>/<slug>`; empty: none */
   readonly environment: string
-  /** of its own marks, those that are believed; empty: none */
+  /** application by the marks that count; empty: none */
   readonly application: string
-  /** what it says before that */
+  /** application that an earlier mark names, not yet believed */
   readonly claim: Claim | undefined
 }
 
 export interface RecordChange {
-  /** undefined: it was not there */
+  /** undefined: the object was not there */
   readonly before: ObjectRecord | undefined
-  /** undefined: it is gone */
+  /** undefined: the object is gone */
   readonly after: ObjectRecord | undefined
-  /** what is said of it; absent: the same as before */
+  /** change of the judgement; absent: none */
   readonly judged?: { readonly before: Judgement | undefined; readonly after: Judgement | undefined }
 }
 
-/** What others may say of an object. */
+/** Fields of an object that others may name. */
 export type Place = Pick<ObjectRecord, 'uid' | 'name' | 'namespace'> & { readonly kind: Pick<ResourceKind, 'key'> }
 
-/** All that is known, whoever may see it. */
+/** All records, without regard to the rights of callers. */
 export interface ReadonlyRecords {
   readonly size: number
   get(uid: string): ObjectRecord | undefined
   all(): Iterable<ObjectRecord>
-  /** `group/Kind`, namespace (empty: in none) and name */
+  /** Finds a record by `group/Kind`, namespace (empty: none) and name. */
   named(kind: string, namespace: string, name: string): ObjectRecord | undefined
-  /** Those that say so by `owner.uid`, by custom or as their application, whether that is to be believed or not. */
+  /** Objects that name `parent`: by `owner.uid`, by custom, or as their application; believed or not. */
   claiming(parent: Place): Iterable<ObjectRecord>
-  /** Of those, the ones that do by custom: another one may be their parent in its place. */
+  /** Objects that name `parent` by custom: another object may become their parent instead. */
   claimingByCustom(parent: Place): Iterable<ObjectRecord>
-  /** Whether there are some that say so by `owner.uid`, or may by custom. */
+  /** True if objects name `parent` by `owner.uid`, or may by custom. */
   isClaimed(parent: Place): boolean
-  /** Those that name it in their spec, or run on it. */
+  /** Objects that name an object in their spec, or run on it. */
   naming(kind: string, namespace: string, name: string): Iterable<ObjectRecord>
-  /** How it is by itself; undefined: it is well, or nothing is known of it. */
+  /** Judgement of the object by itself; undefined: it is well, or nothing is known of it. */
   judged(uid: string): Judgement | undefined
-  /** So much of the object as says why it or another is not well. */
+  /** Returns the fields of an object that show why it or another is not well. */
   objectOf(record: ObjectRecord): KubernetesObject
-  /** Of a kind that is followed, or of which there is an object. */
+  /** Finds a kind that is followed, or that has objects. */
   kindOf(kind: string): ResourceKind | undefined
-  /** Where there are objects: of which kind in which namespace (empty: in none), and how many. */
+  /** Kinds and namespaces (empty: none) in which there are objects, and how many. */
   places(): Iterable<{ readonly kind: ResourceKind; readonly namespace: string; readonly size: number }>
-  /** Of one namespace. It may change while it is read: what comes meanwhile may be missed, and is a change. */
+  /** Objects of one namespace. New ones that come while it is read may be missed; each of them is a change. */
   inNamespace(kind: string, namespace: string): Iterable<ObjectRecord>
-  /** Called at each change, until the returned function is called. */
+  /** Calls the listener at each change, until the returned function is called. */
   onChange(listener: (change: RecordChange) => void): () => void
 }
 
 export interface EventChange {
-  /** undefined: it was not there */
+  /** undefined: the event was not there */
   readonly before: EventRow | undefined
-  /** undefined: it is gone */
+  /** undefined: the event is gone */
   readonly after: EventRow | undefined
 }
 
-/** Events that are kept, whoever may see them. */
+/** Events that are kept, without regard to the rights of callers. */
 export interface ReadonlyEvents {
   readonly states: FollowStates
-  /** the latest first; of the same time by uid */
+  /** the latest first; events of the same time by uid */
   all(): Iterable<EventRow>
-  /** Called at each change, until the returned function is called. */
+  /** Calls the listener at each change, until the returned function is called. */
   onChange(listener: (change: EventChange) => void): () => void
 }
 
-/** How far a kind is followed. */
+/** State of a kind that is followed. */
 export interface FollowState {
-  /** `aside`: it has failed for long while others are followed; what is known of it is old */
+  /** `aside`: the kind has failed for long while others are followed; what is known of it is old */
   readonly is: 'live' | 'syncing' | 'stale' | 'aside' | 'refused'
-  /** ms since 1970: when its watch ended, or began */
+  /** ms since 1970: begin of the state, or end of the last watch */
   readonly since: number
   /** for people; names no object and no namespace */
   readonly why: string
-  /** of one that is aside: what the API server said, for those who may list CustomResourceDefinitions; absent: nothing */
+  /** answer of the API server while `aside`, for callers who may list CustomResourceDefinitions; absent: none */
   readonly message?: string
-  /** namespaces where it may not be followed, where it is followed by namespace */
+  /** namespaces that may not be followed, of a kind that is followed by namespace */
   readonly refusedNamespaces: readonly string[]
-  /** it is followed in some namespaces alone */
+  /** the kind is followed in some namespaces alone */
   readonly isPartial?: boolean
-  /** objects that are left out because they are too large: named to those who may list them */
+  /** objects that are too large, or cannot be kept: callers who may list them see their names */
   readonly leftOut: readonly { readonly namespace: string; readonly name: string }[]
 }
 
-/** How far kinds are followed. */
+/** States of the kinds that are followed. */
 export interface FollowStates {
   all(): Iterable<readonly [kind: ResourceKind, state: FollowState]>
-  /** Called at each change, until the returned function is called. */
+  /** Calls the listener at each change, until the returned function is called. */
   onChange(listener: () => void): () => void
 }
 
-/** What follows objects passes them to what keeps them. */
+/** Receives the objects that are followed. */
 export interface ObjectSink {
-  /** A list of the kind begins (in one namespace, or in all): what has not been put until `listed` is gone then. */
+  /**
+   * A list of the kind begins, in one namespace or in all: objects that are not put until `listed` are removed then.
+   */
   listing(kind: ResourceKind, namespace: string | undefined): void
-  /** It has a uid. Of a kind that is followed without its status: `kind: PartialObjectMetadata`, with `metadata` alone. */
+  /** The object has a uid. If its kind is followed without its status, it is a PartialObjectMetadata. */
   put(kind: ResourceKind, object: KubernetesObject): void
   deleted(kind: ResourceKind, uid: string): void
   listed(kind: ResourceKind, namespace: string | undefined): void
-  /** It is not followed any more: its objects are gone, and with all namespaces its state, until it comes again. */
+  /** The kind is no longer followed: its objects are removed, and with all namespaces also its state. */
   dropped(kind: ResourceKind, namespace: string | undefined): void
   state(kind: ResourceKind, state: FollowState): void
 }
 
-/** What one caller may list. */
+/** Rights of one caller. */
 export interface Visibility {
   mayList(kind: ResourceKind, namespace: string): boolean
-  /** In one of them at least; there may be thousands. */
+  /** True if the caller may list the kind in at least one of the namespaces; there may be thousands. */
   mayListWithin(kind: ResourceKind, namespaces: ReadonlySet<string>): boolean
-  /** Events of the namespace. */
+  /** True if the caller may list events in the namespace. */
   mayListEvents(namespace: string): boolean
-  /** Whether the namespace itself may be named. */
+  /** True if the caller may see the name of the namespace. */
   mayName(namespace: string): boolean
-  /** equal ones answer alike */
+  /** equal keys mean equal answers */
   readonly key: string
 }

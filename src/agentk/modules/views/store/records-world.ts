@@ -24,7 +24,9 @@ import { type Choice, chosenOf } from './judgement.ts'
 import { customParentsOf } from './object-record.ts'
 import type { ObjectRecord, Place, ReadonlyRecords } from './record.ts'
 
-/** Pods that a Service selects and claims' users, children of one object, and what is being deleted: as many are read */
+/**
+ * Bound of objects that are read: a Service's Pods, a claim's users, an object's children, and objects being deleted.
+ */
 export const maxRead = 500
 const apiServiceKey = 'apiregistration.k8s.io/APIService'
 const podKey = 'Pod'
@@ -33,7 +35,7 @@ const nodeKey = 'Node'
 const maxTaints = 64
 const claimKey = 'PersistentVolumeClaim'
 const sliceKey = 'discovery.k8s.io/EndpointSlice'
-/** Kinds that make Pods by a template. */
+/** Kinds that make Pods from a template. */
 export const templateKinds = [
   'apps/Deployment',
   'apps/StatefulSet',
@@ -46,13 +48,16 @@ export const templateKinds = [
 
 export interface RecordsWorldComponents {
   readonly records: ReadonlyRecords
-  /** of the API server. ms since 1970 */
+  /** ms since 1970, by the API server */
   readonly now: () => number
 }
 
 const nothing: IsHidden = () => false
 
-/** What the rules for causes read of others, out of records. Of one moment: an object is read once. */
+/**
+ * Gives the rules of causes what they read of other objects, from records. It is of one moment: each object is read
+ * once.
+ */
 export class RecordsWorld implements World {
   protected readonly records: ReadonlyRecords
   readonly #components: RecordsWorldComponents
@@ -71,12 +76,12 @@ export class RecordsWorld implements World {
     return this.#components.now()
   }
 
-  /** Objects that were read. */
+  /** Number of objects that were read. */
   get read(): number {
     return this.#read
   }
 
-  /** What was read is read anew. */
+  /** Forgets the objects that were read: they are read again. */
   forget(): void {
     this.#objects.clear()
     this.#places = undefined
@@ -138,7 +143,7 @@ export class RecordsWorld implements World {
     return nodes
   }
 
-  /** No more may be read for what is asked now: lists have an early end. */
+  /** True if no more may be read for the current question: lists end early then. */
   protected get isSpent(): boolean {
     return false
   }
@@ -237,7 +242,7 @@ export class RecordsWorld implements World {
     return object
   }
 
-  /** What of an object is read. */
+  /** Returns the fields of an object that rules read. */
   protected partsOf(record: ObjectRecord): KubernetesObject {
     return this.records.objectOf(record)
   }
@@ -255,7 +260,7 @@ export class RecordsWorld implements World {
     }
   }
 
-  /** Whoever sees what; the parent may be about to come. */
+  /** True if the object is a child, without regard to the rights of callers; the parent may not be there yet. */
   #isChild(child: ObjectRecord, parent: Place): boolean {
     const { owner, namespace } = child
     const { kind, name } = parent
@@ -268,7 +273,7 @@ export class RecordsWorld implements World {
     return false
   }
 
-  /** As many as are read. */
+  /** Reads objects that match, at most `maxRead`. */
   protected first(records: Iterable<ObjectRecord>, isIt: (record: ObjectRecord) => boolean): KubernetesObject[] {
     const found: KubernetesObject[] = []
     for (const record of records) {
@@ -287,7 +292,7 @@ function isOfTemplate(traits: KubernetesObject | undefined, selector: LabelTable
   return selector.every(([name, value]) => field(labels, name) === value)
 }
 
-/** The Service that a slice is of. */
+/** Name of the Service that a slice belongs to; undefined: none. */
 export function serviceOf({ kind, owner, customParent }: ObjectRecord): string | undefined {
   if (kind.key !== sliceKey) return undefined
   const parent = owner ?? customParent

@@ -19,36 +19,36 @@ import type { Rules } from './rules.ts'
 import { TimeSlices } from './time-slices.ts'
 
 export interface RecordsComponents {
-  /** since 1970 */
+  /** ms since 1970 */
   readonly clock: Clock
   readonly rules: Pick<Rules, 'judge' | 'wantsStatus'>
-  /** swept of what no record has */
+  /** values that no record has are swept */
   readonly interned: Interned
-  /** default: labels alone say them */
+  /** default: labels alone decide */
   readonly environments?: Environments
   /** default: its own */
   readonly turns?: TimeSlices
 }
 
 export interface RecordsOptions {
-  /** in the cluster; past them the largest kinds without rules go */
+  /** bound of objects in the cluster; past it, the largest kinds without rules are dropped */
   readonly maxObjects: number
   readonly extras: ExtrasOptions
 }
 
 export const recordsDefaults: RecordsOptions = { maxObjects: 200_000, extras: extrasDefaults }
 
-/** A kind that went for want of room is kept again, when it is listed anew, while no more than this is taken. */
+/** A kind that was dropped for want of room is kept again at its next list, if no more than this share is taken. */
 const roomyShare = 0.75
 
-/** A sweep reads each record: not while tables grow with what lives. */
+/** A sweep reads each record: it waits until this share of values may be unused. */
 const leastShedShare = 1 / 16
 
 /**
- * What is kept of the objects of a cluster. An object is read as it passes, and dropped.
+ * Records of the objects of a cluster. An object is read as it passes, and not kept.
  *
- * One uid is one object: a kind that serves it too, as another group may, adds nothing. What takes another's name takes
- * its place.
+ * One uid is one object: another kind that serves it, as of another group, adds nothing. An object that takes the name
+ * of another replaces it.
  */
 export class Records implements ObjectSink, ReadonlyRecords {
   readonly #components: RecordsComponents
@@ -61,12 +61,12 @@ export class Records implements ObjectSink, ReadonlyRecords {
   readonly #interned: Interned
   readonly #common = new CommonRecordParts()
   readonly #environments: Environments
-  /** records that went since the last sweep: what they alone had is still interned */
+  /** records that were removed or replaced since the last sweep: their values are still interned */
   #shed = 0
   readonly #due: DueVerdicts<Health>
   readonly #findings: Findings
   readonly #listeners = new Listeners<RecordChange>()
-  /** How far each kind is followed. */
+  /** State of each kind that is followed. */
   readonly states: KindStates
 
   constructor(components: RecordsComponents, options: Partial<RecordsOptions> = {}) {
@@ -90,7 +90,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
     })
   }
 
-  /** What says why objects are not well: events. */
+  /** Receives events that show why objects are not well. */
   get evidence(): ObjectSink {
     return this.#findings.evidence
   }
@@ -99,7 +99,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
     return this.#findings.evidence.size
   }
 
-  /** Objects of which more is kept than their records. */
+  /** Number of objects of which more than their records is kept. */
   get judgedSize(): number {
     return this.#findings.size
   }
@@ -164,7 +164,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
     return this.#listeners.add(listener)
   }
 
-  /** Verdicts do not change any more by time alone. */
+  /** Stops changes of verdicts by time alone. */
   stop(): void {
     this.#due.stop()
     this.#findings.stop()
@@ -219,7 +219,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
     this.states.set(kind, state)
   }
 
-  /** @returns `health`: undefined: there is metadata alone */
+  /** @returns `health` is undefined if there is metadata alone */
   #judge(
     kind: ResourceKind,
     object: KubernetesObject,
@@ -232,7 +232,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
       return { health: undefined, judged: before && { before, after: undefined } }
     }
     const { clock, rules } = this.#components
-    // objects of a list do not say what they are
+    // objects of a list have no apiVersion and kind
     const whole = { ...object, apiVersion: apiVersionOf(kind), kind: parseKindKey(kind.key).kind }
     const { health, dueAt, verdicts } = rules.judge(whole, clock.now())
     const { by, judged } = this.#findings.pass(
@@ -291,7 +291,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
     for (const record of [...this.#those(this.#places.uids(kind, namespace))]) this.#remove(record)
   }
 
-  /** @returns whether there is room for one more of the kind */
+  /** @returns true if there is room for one more object of the kind */
   #makeRoom({ key }: ResourceKind): boolean {
     if (this.size < this.#options.maxObjects) return true
     const largestFirst = [...this.#places.sizes].sort(([, one], [, other]) => other - one).map(([kind]) => kind)
@@ -320,7 +320,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
 
   #notify(change: RecordChange): void {
     this.#listeners.notify(change)
-    this.#findings.change(change) // last: what follows from it is a change of its own
+    this.#findings.change(change) // last, since it leads to changes of its own
   }
 }
 

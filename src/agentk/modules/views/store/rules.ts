@@ -15,42 +15,46 @@ const maxProblems = 64
 
 export interface RuleAnswer {
   readonly health: Health
-  /** when time alone may change it. ms since 1970 */
+  /** ms since 1970 at which time alone may change the health; undefined: never */
   readonly dueAt: number | undefined
   readonly verdicts: RuleVerdicts
 }
 
-/** What is said of objects: users' rules before those of vendors, and these before Argo CD's own; kstatus beside them. */
+/** Rules of health: users' rules before those of vendors, these before Argo CD's own; kstatus beside them. */
 export class Rules {
   readonly #users: CustomRules
   readonly #vendors: CustomRules
   readonly #problems = new Map<string, string>()
 
-  /** @param now - where it is written which of users' rules is evaluated */
+  /** @param now - records which of users' rules is evaluated */
   constructor(users: readonly CustomRuleSource[], vendors: readonly CustomRuleSource[], now?: JudgedNow) {
     const onBroken = (kind: string, error: unknown) => this.#keep(kind, (error as Error).message)
     this.#users = new CustomRules(users, onBroken, now)
     this.#vendors = new CustomRules(vendors, onBroken)
   }
 
-  /** Finds out which of users' rules can be used. @param last - of those that cannot: forms that could */
+  /**
+   * Finds out which of users' rules can be used.
+   *
+   * @param last - earlier forms that could, for rules that cannot
+   */
   async checkUsers(last: readonly CustomRuleSource[] = []): Promise<CheckedRules> {
     return await this.#users.check(last)
   }
 
-  /** Objects of the kind (`group/Kind`) may come: its rules are compiled. */
+  /** Compiles the rules of a kind (`group/Kind`), before its objects come. */
   async ready(kind: string): Promise<void> {
     await (this.#users.has(kind) ? this.#users : this.#vendors).ready(kind)
   }
 
-  /** By `group/Kind`, what is wrong with rules as they are used: why one is not, or its last error. */
+  /** Problems of rules in use, by `group/Kind`: the reason why a rule is not used, or its last error. */
   get problems(): ReadonlyMap<string, string> {
     return this.#problems
   }
 
   /**
-   * Whether more than the metadata of a kind is read: a rule reads it, or it names other objects. Of Secrets nothing
-   * is, whatever rules say.
+   * True if more than the metadata of a kind is read: by a rule, or because it names other objects. Secrets are read by
+   * their metadata alone, whatever rules say.
    *
    * @param kind - `group/Kind`
    */

@@ -5,11 +5,11 @@ import type { ObjectRecord, ReadonlyRecords, RecordChange } from './record.ts'
 import type { TimeSlices } from './time-slices.ts'
 
 export interface SelectionsOptions {
-  /** that are kept, of all views; one with much in it counts as several (`partsOfOne`) */
+  /** bound of selections of all views; one with a large selector counts as several (`partsOfOne`) */
   readonly maxSelections: number
-  /** of one user: others find room. Those that are let in as the agent are many, and no one of them */
+  /** bound of one user, so that others find room. Callers who act as the agent count as different users */
   readonly maxSelectionsPerUser: number
-  /** uids that one keeps: the least */
+  /** uids that a selection keeps: the least */
   readonly maxMembers: number
 }
 
@@ -24,32 +24,32 @@ export interface SelectionsComponents {
   readonly turns: TimeSlices
 }
 
-/** Who has selections. It is one and the same from `take` to `release`. */
+/** View that takes selections: the same object from `take` to `release`. */
 export interface Taker {
   readonly user: string
-  /** members of one are others */
+  /** called when the members of one of its selections have changed */
   readonly onChange: () => void
-  /** one was refused since it was called last, and there is room now */
+  /** called once after a refusal, when there is room */
   readonly onRoom: () => void
 }
 
-/** Labels and values of a selector that counts as one: to keep them takes as much as to keep its members does. */
+/** Labels and values of a selector that count as one selection: they take as much memory as its members. */
 const partsOfOne = 512
 
 const pod = 'Pod'
 const keyOf = (selector: LabelSelector) => JSON.stringify(selector)
 
-/** Pods of one namespace that one selector selects. Whose it is gives it back to `Selections.release`. */
+/** Pods of one namespace that one selector selects. Its taker gives it back to `Selections.release`. */
 export class Selection {
   readonly key: string
   readonly namespace: string
-  /** selections that it counts as */
+  /** number of selections that it counts as */
   readonly weight: number
   readonly #selects: Selects
   readonly #maxMembers: number
-  /** in order */
+  /** uids in order */
   readonly #members: string[] = []
-  /** it selects more than it keeps */
+  /** the selector selects more than is kept */
   #isCut = false
   #version = 0
 
@@ -61,27 +61,30 @@ export class Selection {
     this.#maxMembers = maxMembers
   }
 
-  /** The least uids, in order. */
+  /** Least uids, in order. */
   get members(): readonly string[] {
     return this.#members
   }
 
-  /** Another one where the members are others. */
+  /** Number that differs after each change of the members. */
   get version(): number {
     return this.#version
   }
 
-  /** So many went that some which it does not keep would have room. */
+  /** True if so many members were removed that others, which are not kept, would have room. */
   get isShort(): boolean {
     return this.#isCut && this.#members.length < this.#maxMembers / 2
   }
 
-  /** From now on all are asked again. */
+  /** Lets all Pods be compared again. */
   refill(): void {
     this.#isCut = false
   }
 
-  /** @param record - undefined: it is gone. @returns whether the members are others now */
+  /**
+   * @param record - undefined: the object is gone
+   * @returns true if the members have changed
+   */
   place(uid: string, record: ObjectRecord | undefined): boolean {
     const isMember = record !== undefined && this.#selects(record.labels)
     const at = this.#placeOf(uid)
@@ -101,7 +104,7 @@ export class Selection {
     return true
   }
 
-  /** Where it is, or would be. */
+  /** Index at which the uid is, or would be. */
   #placeOf(uid: string): number {
     let [from, to] = [0, this.#members.length]
     while (from < to) {
@@ -120,14 +123,14 @@ function weightOf({ labels, expressions }: LabelSelector): number {
 
 interface Shared {
   readonly selection: Selection
-  /** how many times each has it */
+  /** number of times that each taker has it */
   readonly takers: Counter<Taker>
 }
 
-/** Selections of one namespace, and what is still to be asked of its Pods. */
+/** Selections of one namespace, and the Pods that are still to be compared. */
 interface OfNamespace {
   readonly shared: Map<string, Shared>
-  /** those that are being filled, each with the Pods that it was not asked about yet */
+  /** selections that are being filled, each with the Pods that were not compared yet */
   readonly filling: Map<Shared, Iterator<ObjectRecord>>
   /** uids of Pods that came, changed or went */
   readonly changed: Set<string>
@@ -135,15 +138,15 @@ interface OfNamespace {
 }
 
 /**
- * What selectors select, for all views: each Pod is compared with each selector once, when either comes or the Pod's
- * labels change, however many show it. It is done in slices, in turns by namespace.
+ * Selected Pods, for all views. Each Pod is compared with each selector once, when either comes or the Pod's labels
+ * change, however many views show it. This is done in slices, in turns by namespace.
  */
 export class Selections {
   readonly #components: SelectionsComponents
   readonly #options: SelectionsOptions
   readonly #namespaces = new Map<string, OfNamespace>()
   readonly #byUser = new Counter<string>()
-  /** those that were refused one, and were not called since */
+  /** takers that were refused a selection, and were not called since */
   readonly #refused = new Set<Taker>()
   #size = 0
 
@@ -156,15 +159,15 @@ export class Selections {
     return this.#size
   }
 
-  /** Nobody has one, and nobody waits for one. */
+  /** True if nobody has a selection, or waits for one. */
   get isEmpty(): boolean {
     return this.#namespaces.size + this.#byUser.total + this.#refused.size + this.#size === 0
   }
 
   /**
-   * The caller gives it back by `release`. It fills by itself.
+   * Takes a selection, which fills by itself. The caller gives it back by `release`.
    *
-   * @returns undefined: there is no room for one more. `onRoom` is called once when there is
+   * @returns undefined: there is no room; `onRoom` is called once when there is
    */
   take(namespace: string, selector: LabelSelector, taker: Taker): Selection | undefined {
     const known = this.#namespaces.get(namespace)?.shared.get(keyOf(selector))
@@ -192,7 +195,7 @@ export class Selections {
     if (isLastOfUser) this.#callRefused(taker.user)
   }
 
-  /** It asks for no more. */
+  /** Ends the wait of a taker. */
   leave(taker: Taker): void {
     this.#refused.delete(taker)
   }
@@ -224,11 +227,15 @@ export class Selections {
     return this.#byUser.of(user) + weight <= this.#options.maxSelectionsPerUser
   }
 
-  /** Whoever may have one now asks again, and who comes first has it. @param user - who had one */
+  /**
+   * Calls takers that may have a selection now: the first to ask gets it.
+   *
+   * @param user - user who gave one back
+   */
   #callRefused(user: string): void {
     const isRoom = this.#hasRoom(1)
     for (const taker of [...this.#refused]) {
-      // one of his own that is shared leaves room for him alone
+      // a shared selection leaves room for its own user alone
       if (!(isRoom || taker.user === user) || !this.#hasRoomOf(taker.user, 1)) continue
       this.#refused.delete(taker)
       taker.onRoom()
@@ -267,7 +274,7 @@ export class Selections {
     if (!isDone) own.cancel = cancel
   }
 
-  /** Each compares one Pod with one selector. */
+  /** Returns a step, which compares one Pod with one selector. */
   #stepsOf(namespace: string, own: OfNamespace): () => boolean {
     let uid: string | undefined
     let left: Iterator<Shared> | undefined
@@ -292,7 +299,7 @@ export class Selections {
     const { value: record } = pods.next()
     if (record) return this.#place(namespace, own, shared, record.uid)
     own.filling.delete(shared)
-    this.#refill(namespace, own, shared) // members went meanwhile
+    this.#refill(namespace, own, shared) // members may be gone meanwhile
     return true
   }
 
@@ -306,7 +313,7 @@ export class Selections {
     return true
   }
 
-  /** Where it is short, and is not being filled. */
+  /** Fills a selection that is short, unless it is being filled. */
   #refill(namespace: string, own: OfNamespace, shared: Shared): void {
     if (!shared.selection.isShort || own.filling.has(shared)) return
     shared.selection.refill()

@@ -1,16 +1,16 @@
 import type { Clock } from '../../../../lib/clock.ts'
 
-/** Work goes on this long at once, then others have their turn. ms */
+/** Time for which work goes on before others have their turn. ms */
 export const sliceMs = 8
-/** From one update of a view to the next. ms */
+/** Time from one update of a view to the next. ms */
 export const updatePauseMs = 50
-/** The clock is read once in as many short steps. */
+/** Short steps for which the clock is read once. */
 const shortSteps = 16
-/** Of the time that passes, what may be spent at once, before anybody else has had a turn. */
+/** Share of the time that passes which may be spent at once, before others have a turn. */
 const atOnceShare = 0.5
 
 interface Job {
-  /** @returns whether there is more */
+  /** @returns true if there is more */
   readonly step: () => boolean
   readonly done: () => void
   readonly stepsPerReading: number
@@ -18,36 +18,36 @@ interface Job {
 }
 
 /**
- * Long work of the thread, in slices. Sources take turns, and so do the jobs of one source: what one asks for takes at
- * most its share from the others, however much it is.
+ * Runs long work of the thread in slices. Sources take turns, and so do the jobs of one source: however much one source
+ * asks for, others keep their share.
  */
 export class TimeSlices {
   readonly #clock: Clock
   /** by source, in the order of their turns; none is empty */
   readonly #waiting = new Map<string, Job[]>()
-  /** of the slice that runs; undefined: none does */
+  /** end of the slice that runs; undefined: none runs */
   #sliceEnd: number | undefined
   #cancel: (() => void) | undefined
-  /** what may still be spent at once, ms, and when that was reckoned */
+  /** time that may still be spent at once, in ms, and when that was computed */
   #atOnce = { ms: sliceMs, at: Number.NEGATIVE_INFINITY }
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
-  /** Jobs that are not done. */
+  /** Number of jobs that are not done. */
   get size(): number {
     return [...this.#waiting.values()].reduce((sum, { length }) => sum + length, 0)
   }
 
   /**
-   * Does `step` until it says that nothing is left, then `done`: at once where it is short and nobody waits, and as
-   * part of the slice in which it is asked for.
+   * Repeats `step` until nothing is left, then calls `done`. Short work is done at once if nobody waits; work that is
+   * asked for in a slice is part of that slice.
    *
-   * @param source - for whom: each has the same share
-   * @param step - short by itself. @returns whether there is more
+   * @param source - each source has the same share
+   * @param step - short by itself; returns true if there is more
    * @param areLong - one step may take as long as a slice
-   * @returns ends it before
+   * @returns a function that ends the work early
    */
   run(source: string, step: () => boolean, done: () => void, { areLong = false } = {}): () => void {
     const job: Job = { step, done, stepsPerReading: areLong ? 1 : shortSteps, isCancelled: false }
@@ -75,7 +75,7 @@ export class TimeSlices {
     if (this.#waiting.size > 0) this.#cancel ??= this.#clock.after(0, () => this.#round())
   }
 
-  /** Sources one after the other, until it was long enough: each has its whole slice. */
+  /** Gives each source a whole slice, one after the other, until the time of a slice is over. */
   #round(): void {
     this.#cancel = undefined
     const end = this.#clock.now() + sliceMs
@@ -86,14 +86,18 @@ export class TimeSlices {
       this.#waiting.delete(source)
       this.#slice(jobs)
       const added = this.#waiting.get(source) ?? []
-      // by itself it may have asked for more
+      // jobs that the slice has added for its own source
       this.#waiting.delete(source)
       if (jobs.length + added.length > 0) this.#waiting.set(source, [...jobs, ...added])
     } while (this.#clock.now() < end)
     this.#schedule()
   }
 
-  /** One after the other; the one that is cut goes to their end. @returns whether all are done */
+  /**
+   * Runs jobs one after the other; a job that is cut goes to the end.
+   *
+   * @returns true if all are done
+   */
   #slice(jobs: Job[]): boolean {
     const start = this.#clock.now()
     const outer = this.#sliceEnd

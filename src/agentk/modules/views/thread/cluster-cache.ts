@@ -20,26 +20,26 @@ import type { RuleSources } from './rule-sources.ts'
 import type { ThreadAnswer, ThreadRequest, ThreadSettings, ViewsFacts } from './thread-messages.ts'
 import { viewsBounds } from './views-bounds.ts'
 
-/** Facts change no sooner. ms */
+/** Interval at which facts are checked. ms */
 const factsMs = 1000
 
 export interface ClusterCacheComponents {
-  /** as agentk itself, of views alone */
+  /** acts as agentk itself; for views alone */
   readonly own: ApiClient
-  /** as whom all is listed and watched */
+  /** acts as the account that lists and watches */
   readonly watching: ApiClient
   readonly answer: (message: ThreadAnswer) => void
   readonly log: Logger
-  /** ms since 1970, by the API server: what objects say is compared with it */
+  /** ms since 1970 by the API server: times in objects are compared with it */
   readonly clock: Clock
-  /** for what is measured: rights hold for so long, whatever time it is */
+  /** monotonic, for durations such as how long rights count */
   readonly pace: Clock
   readonly random: () => number
 }
 
 type CacheSettings = Pick<ThreadSettings, 'judged' | 'configuration' | 'rules' | 'heapMb' | 'mayImpersonate'>
 
-/** All of one cluster that is kept for views, and its viewers. */
+/** Cache of one cluster for views, with its viewers. */
 export class ClusterCache {
   readonly #components: ClusterCacheComponents
   readonly #rules: Rules
@@ -76,7 +76,7 @@ export class ClusterCache {
     this.#kinds = new Kinds({ api: watching, ...sinks, log, clock, random }, { follow, rules })
   }
 
-  /** Until the signal aborts. */
+  /** Runs until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     this.#reportFacts(signal)
     await this.#checkRules()
@@ -91,7 +91,7 @@ export class ClusterCache {
     const { good, broken } = await this.#rules.checkUsers(last)
     const all = [...unread, ...broken]
     for (const { kind, problem, isKept, isAside } of all) {
-      if (isAside) continue // it was logged when that happened
+      if (isAside) continue // it was logged when it was put aside
       if (isKept) log.warn({ kind, problem }, 'A rule of health cannot be used, its last good form stays')
       else log.warn({ kind, problem }, 'A rule of health is not used')
     }

@@ -8,7 +8,7 @@ import type { ServeReply } from '../../../tunnels/serve.ts'
 
 const end: IteratorResult<Uint8Array> = { value: undefined, done: true }
 
-/** What one stream of `Views/Follow` is answered with: what the thread says, as fast as kas takes it. */
+/** Reply to one stream of `Views/Follow`: answers of the thread, as fast as kas takes them. */
 export class FollowReply implements ServeReply, AsyncIterableIterator<Uint8Array> {
   readonly metadata = Promise.resolve(noMetadata)
   readonly done: Promise<Outcome>
@@ -16,7 +16,7 @@ export class FollowReply implements ServeReply, AsyncIterableIterator<Uint8Array
   readonly #onSent: (bytes: number) => void
   readonly #onLeft: () => void
   readonly #done = Promise.withResolvers<Outcome>()
-  /** the thread keeps count of them: at most `maxUnsentBytes`, and one message */
+  /** the thread counts them: at most `maxUnsentBytes`, and one message */
   readonly #queue: Uint8Array[] = []
   #reader: ((result: IteratorResult<Uint8Array>) => void) | undefined
   /** bytes of the message that the reader has */
@@ -35,7 +35,7 @@ export class FollowReply implements ServeReply, AsyncIterableIterator<Uint8Array
     else this.#give(this.#reader, message)
   }
 
-  /** What has come before is still read. */
+  /** Ends the reply; messages from before are still read. */
   end(error?: KasError): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
@@ -73,10 +73,11 @@ export class FollowReply implements ServeReply, AsyncIterableIterator<Uint8Array
 }
 
 /**
- * Serves `Views/Follow` while views are off: each gets the reason, and nobody waits for another pod.
+ * Serves `Views/Follow` while views are off: each view gets the reason, and nobody waits for another pod.
  *
- * @param reason - what a view gets
- * @param over - aborts when that has changed: kas opens the stream anew, which it keeps for the next viewers
+ * @param reason - text that a view gets
+ * @param over - aborts when the reason no longer holds: kas then opens the stream again, which it keeps for the next
+ * viewers
  */
 export function refuseViews(
   { messages, signal }: Pick<Call, 'messages' | 'signal'>,

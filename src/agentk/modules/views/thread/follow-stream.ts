@@ -11,7 +11,7 @@ import {
 import type { Caller } from '../access/reviews.ts'
 import type { OpenView, ViewHost } from '../view/view-host.ts'
 
-/** What the tunnel has not taken. Past it updates wait in their order, one of each view at the most. bytes */
+/** Bound of what the tunnel has not taken. Past it updates wait in their order, at most one of each view. bytes */
 const maxUnsentBytes = 1024 * 1024
 
 export interface FollowStreamComponents {
@@ -23,7 +23,7 @@ export interface FollowStreamComponents {
 export class FollowStream {
   readonly #components: FollowStreamComponents
   readonly #views = new Map<number, OpenView>()
-  /** by view */
+  /** updates that wait, by view */
   readonly #waiting = new Map<number, Uint8Array>()
   #unsentBytes = 0
 
@@ -31,18 +31,18 @@ export class FollowStream {
     this.#components = components
   }
 
-  /** @throws KasError INVALID_MESSAGE: the stream is of no more use */
+  /** @throws KasError INVALID_MESSAGE: the stream cannot go on */
   receive(bytes: Uint8Array): void {
     const request = decodeMessage(FollowRequestSchema, bytes)
     const { view, step } = request
     const open = this.#views.get(view)
     if (step.case === 'open') this.#open(view, step.value)
     else if (!open)
-      return // it has ended by itself meanwhile
+      return // the view has ended by itself meanwhile
     else this.#step(open, request)
   }
 
-  /** So much is on its way. */
+  /** Notes the bytes that the tunnel has taken, and sends updates that wait. */
   sent(bytes: number): void {
     this.#unsentBytes -= bytes
     for (const [view, response] of this.#waiting) {
@@ -109,7 +109,7 @@ function encode(response: MessageInitShape<typeof FollowResponseSchema>): Uint8A
   return toBinary(FollowResponseSchema, create(FollowResponseSchema, response))
 }
 
-/** @throws KasError INVALID_MESSAGE: none is said */
+/** @throws KasError INVALID_MESSAGE: no caller is named */
 function callerOf(caller: Open['caller']): Caller {
   if (caller?.as.case === 'agent') return { as: 'agent' }
   if (caller?.as.case !== 'user') throw new KasError({ code: 'INVALID_MESSAGE', detail: 'a view without a caller' })
@@ -117,7 +117,7 @@ function callerOf(caller: Open['caller']): Caller {
   return { as: 'user', user: { username, groups, uid, extra: extra.map(({ key, val }) => ({ key, val })) } }
 }
 
-/** @throws KasError INVALID_MESSAGE: none is said */
+/** @throws KasError INVALID_MESSAGE: no key is named */
 function viewerOf(caller: Open['caller']): Holder {
   const { key = '', userKey = '' } = caller ?? {}
   if (key === '') throw new KasError({ code: 'INVALID_MESSAGE', detail: 'a view without the key of its caller' })

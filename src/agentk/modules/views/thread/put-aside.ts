@@ -3,11 +3,11 @@ import type { BrokenRule } from '../../../health/custom/custom-rules.ts'
 import type { JudgedRule } from '../../../health/custom/judged-now.ts'
 import type { RuleSources } from './rule-sources.ts'
 
-/** The most that facts name, and characters of one. */
+/** Bounds of facts: rules that they name, and characters of each. */
 const maxNamed = 10
 const maxText = 256
 
-/** Without a rule, in whatever form, that kept the thread silent for so many seconds. */
+/** Puts aside all forms of a rule that kept the thread silent for so many seconds. */
 export function putAside(sources: RuleSources, judged: JudgedRule, seconds: number): RuleSources {
   const { kind } = judged
   const others = (rules: readonly CustomRuleSource[]) => rules.filter((one) => one.kind !== kind)
@@ -17,12 +17,14 @@ export function putAside(sources: RuleSources, judged: JudgedRule, seconds: numb
   return { ...sources, users: others(users), last: others(last), unread: [...unread, aside] }
 }
 
-/** Where a rule is in views.yaml: `health[3].rules[0]`, without a part `health[3]`. Of a kind the first entry is used. */
+/**
+ * Place of a rule in views.yaml: `health[3].rules[0]`, or `health[3]` without a part. The first entry of a kind counts.
+ */
 export function placeOf({ named }: Pick<RuleSources, 'named'>, { kind, part }: JudgedRule): string {
   return [`health[${named.indexOf(kind)}]`, part].filter(Boolean).join('.')
 }
 
-/** Rules that are put aside, for those who read `kas status`: no object is named. */
+/** Rules that are put aside, for users of `kas status`: no object is named. */
 export function asideTexts({ unread }: Pick<RuleSources, 'unread'>): readonly string[] {
   const aside = unread.filter(({ isAside }) => isAside)
   return aside.slice(0, maxNamed).map(({ kind, problem }) => `${kind}: ${problem}`.slice(0, maxText))

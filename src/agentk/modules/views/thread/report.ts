@@ -21,15 +21,15 @@ import type { ViewsConfiguration, ViewsFacts } from './thread-messages.ts'
 
 export const reportMethod = methodPath(Reports.method.report)
 
-/** A kas that ends a stream at once, without an error, is asked again after so long; facts change no sooner. ms */
+/** Pause after kas ends a stream without an error, and before changed facts are sent. ms */
 const minMs = 1000
 
-/** What kas says of views.yaml: what stands there; there is none; it cannot be used, nor was there a good one. */
+/** views.yaml as kas reports it: its content; `absent`: no file; `unusable`: a bad file, and no good one before. */
 export type ConfiguredViews = ViewsConfiguration | 'absent' | 'unusable'
 
 export interface ReportComponents {
   readonly kas: Pick<KasConnections, 'session' | 'metadata' | 'hasFeature' | 'onFeature'>
-  /** @param problem - why the file as it stands now cannot be used; empty: it can */
+  /** @param problem - reason why the current file cannot be used; empty: it can */
   readonly onConfiguration: (configured: ConfiguredViews, problem: string) => void
   readonly facts: () => ViewsFacts
   readonly podName: string
@@ -38,7 +38,7 @@ export interface ReportComponents {
   readonly random: () => number
 }
 
-/** The stream by which kas sends the leading pod what to follow, and gets what that has found. */
+/** Stream between the leading pod and kas: kas sends what to follow, the pod sends facts. */
 export class Report {
   readonly #components: ReportComponents
   #stream: ClientStream | undefined
@@ -49,7 +49,7 @@ export class Report {
     this.#components = components
   }
 
-  /** Until the signal aborts; the stream is opened again whenever it ends. Never rejects. */
+  /** Runs until the signal aborts; opens the stream again whenever it ends. Never rejects. */
   run(signal: AbortSignal): Promise<void> {
     const { kas, log } = this.#components
     const session = (waiting: AbortSignal) => this.#session(waiting)
@@ -64,7 +64,7 @@ export class Report {
     return keepOpen({ ...this.#components, kas: { session, metadata: kas.metadata } }, kept, signal)
   }
 
-  /** The facts have changed: they are reported soon. */
+  /** Notes that the facts have changed: they are sent soon. */
   changed(): void {
     if (this.#cancel) return
     this.#cancel = this.#components.clock.after(minMs, () => {
@@ -112,7 +112,11 @@ export class Report {
     }
   }
 
-  /** One on which kas has said that it takes reports: a stock kas never does. @throws the signal's reason */
+  /**
+   * Returns a session of a kas that takes reports; a stock kas never does.
+   *
+   * @throws the signal's reason
+   */
   async #session(signal: AbortSignal): Promise<ClientSession> {
     const { kas } = this.#components
     for (;;) {
@@ -129,7 +133,7 @@ export class Report {
   }
 }
 
-/** A message has more than its fields, and goes to no thread. */
+/** Copies the fields alone: a message has more, and cannot be posted to a thread. */
 function plain({ key, namespace, selector }: Environment): ListedEnvironment {
   return { key, namespace, selector: { ...selector } }
 }

@@ -7,31 +7,31 @@ import {
 import type { BrokenRule } from '../../../health/custom/custom-rules.ts'
 import { vendorRules } from '../../../health/custom/vendors.ts'
 
-/** Rules of health, read and not compiled: what reads them stays out of the thread. */
+/** Rules of health, read but not compiled: the code that reads them stays out of the thread. */
 export interface RuleSources {
   readonly users: readonly CustomRuleSource[]
   readonly vendors: readonly CustomRuleSource[]
-  /** of users' rules: forms of before that could be used */
+  /** users' rules: earlier forms that could be used */
   readonly last: readonly CustomRuleSource[]
-  /** of users' rules: what could not be read; in its place is its last form, if there is one */
+  /** users' rules that cannot be read; `users` has their last good form, if there is one */
   readonly unread: readonly BrokenRule[]
-  /** kinds of the list `health` in views.yaml, in its order; empty: an entry names none */
+  /** kinds of the list `health` in views.yaml, in its order; empty: an entry without a kind */
   readonly named: readonly string[]
 }
 
-/** Reads rules, and remembers of users' rules the last forms that could be used: they stand in for those that cannot. */
+/** Reads rules, and remembers the last usable forms of users' rules: they replace forms that cannot be used. */
 export class RuleReader {
   readonly #vendors: readonly CustomRuleSource[]
-  /** kinds of users' rules as they are named now */
+  /** kinds of users' rules that views.yaml names now */
   #named: ReadonlySet<string> = new Set()
-  /** as many at most as users may have rules */
+  /** at most as many as users may have rules */
   #last: readonly CustomRuleSource[] = []
 
   constructor(vendors: readonly CustomRuleSource[]) {
     this.#vendors = vendors
   }
 
-  /** @param health - of views.yaml */
+  /** @param health - list `health` of views.yaml */
   read(health: readonly unknown[]): RuleSources {
     const last = this.#last
     const unread: BrokenRule[] = []
@@ -50,7 +50,7 @@ export class RuleReader {
     return { users, vendors: this.#vendors, last, unread, named }
   }
 
-  /** Those of `read` that can be used, once they were compiled. */
+  /** Remembers the rules of `read` that can be used, once they were compiled. */
   used(good: readonly CustomRuleSource[]): void {
     const isGood = new Set(good.map(({ kind }) => kind))
     this.#last = [...good, ...this.#last.filter(({ kind }) => this.#named.has(kind) && !isGood.has(kind))]

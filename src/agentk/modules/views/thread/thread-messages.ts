@@ -6,56 +6,56 @@ import type { CustomRuleSource } from '../../../health/custom/custom-rule-schema
 import type { ListedEnvironment } from '../projection/environments.ts'
 import type { RuleSources } from './rule-sources.ts'
 
-/** What the thread of views is built with; it never changes. */
+/** Settings with which the thread of views is built; they never change. */
 export interface ThreadSettings {
-  /** as agentk itself: what callers may list is asked so */
+  /** agentk itself: reviews are asked with it */
   readonly cluster: ClusterSettings
-  /** the same cluster, as whom all is listed and watched */
+  /** the same cluster, with the account that lists and watches */
   readonly watched: ClusterSettings
-  /** whom callers of views may be */
+  /** identities that callers of views may have */
   readonly mayImpersonate: MayImpersonate
   readonly logLevel: LogLevel
   readonly configuration: Omit<ViewsConfiguration, 'health'>
   readonly rules: RuleSources
-  /** of the old generation, which bounds follow. MiB */
+  /** size of the old generation, from which bounds follow. MiB */
   readonly heapMb: number
-  /** memory of `JudgedNow`, in which the thread writes which of users' rules it evaluates */
+  /** memory of `JudgedNow`: the thread writes there which of users' rules it evaluates */
   readonly judged?: SharedArrayBuffer
 }
 
-/** `.gitlab/agents/<name>/views.yaml`, as kas has checked it, and what kas knows beside it. */
+/** `.gitlab/agents/<name>/views.yaml`, as kas has checked it, and environments, which kas adds. */
 export interface ViewsConfiguration {
   readonly follow?: {
-    /** where each kind is followed, should it not be allowed in the whole cluster */
+    /** namespaces in which a kind is followed if it may not be in the whole cluster */
     readonly namespaces?: readonly string[]
-    /** `group/Kind`; beside those that are followed anyway */
+    /** `group/Kind`, or `Kind` of the core group; `*` is any; empty: all */
     readonly kinds?: readonly string[]
     readonly exclude?: readonly string[]
   }
   /** rules of health in place of Argo CD's (doc/health.md) */
   readonly health?: readonly unknown[]
-  /** whose verdicts counts and order go by */
+  /** system whose verdicts count and order rows */
   readonly verdict?: 'argo' | 'kstatus' | 'kas'
-  /** of the directory file */
+  /** environments of the directory file */
   readonly environments?: readonly ListedEnvironment[]
 }
 
-/** To the thread. A stream is one call of `Views/Follow`. */
+/** Messages to the thread. A stream is one call of `Views/Follow`. */
 export type ThreadRequest =
   | { readonly kind: 'opened' | 'left'; readonly stream: number }
   | { readonly kind: 'request'; readonly stream: number; readonly bytes: Uint8Array }
-  /** so much of what it has answered is on its way */
+  /** bytes of the thread's answers that the tunnel has taken */
   | { readonly kind: 'sent'; readonly stream: number; readonly bytes: number }
-  /** why views.yaml as it stands now cannot be used; empty: it can */
+  /** reason why the current views.yaml cannot be used; empty: it can */
   | { readonly kind: 'unusable'; readonly problem: string }
   | { readonly kind: 'ping' }
 
-/** Of the thread. */
+/** Messages of the thread. */
 export type ThreadAnswer =
   | { readonly kind: 'response'; readonly stream: number; readonly bytes: Uint8Array }
   | { readonly kind: 'failed'; readonly stream: number; readonly error: ErrorSpec }
   | { readonly kind: 'facts'; readonly facts: ViewsFacts }
-  /** of users' rules those that can be used, once they were compiled */
+  /** users' rules that can be used, once they were compiled */
   | { readonly kind: 'rules'; readonly good: readonly CustomRuleSource[] }
   | { readonly kind: 'pong' }
   | { readonly kind: 'priority'; readonly refused: string }
@@ -64,6 +64,6 @@ export interface ViewsFacts {
   readonly kinds: number
   readonly objects: number
   readonly state: 'live' | 'syncing' | 'stale'
-  /** users' rules that are put aside, a line each, without names of objects */
+  /** users' rules that are put aside: a line each, without names of objects */
   readonly rulesAside: readonly string[]
 }

@@ -5,7 +5,7 @@ import { type SelectionsOptions, selectionsDefaults } from '../store/selections.
 import { type ForestsOptions, forestsDefaults } from '../tree/forests.ts'
 import { type ViewLimitsOptions, viewLimitsDefaults } from '../view/view-limits.ts'
 
-/** What fills the heap of the thread. */
+/** Bounds of what fills the heap of the thread. */
 export interface ViewsBounds {
   readonly records: RecordsOptions
   readonly forests: ForestsOptions
@@ -14,10 +14,10 @@ export interface ViewsBounds {
 }
 
 /**
- * Objects, rows and what is kept for viewers: less of each where the heap is smaller, so that a view is refused, or a kind
- * goes, before the thread ends.
+ * Scales the bounds of objects, rows and viewers' state to the heap. In a smaller heap a view is refused, or a kind is
+ * not followed, before the thread ends.
  *
- * @param heapMb - of the old generation. MiB
+ * @param heapMb - size of the old generation. MiB
  */
 export function viewsBounds(heapMb: number): ViewsBounds {
   const share = Math.min(1, heapMb / mostViewsHeapMb)

@@ -14,9 +14,9 @@ import type { ThreadAnswer, ThreadRequest, ThreadSettings, ViewsFacts } from './
 
 export interface ViewsThreadComponents {
   readonly onFacts: (facts: ViewsFacts) => void
-  /** users' rules that can be used */
+  /** called with users' rules that can be used */
   readonly onRules: (good: readonly CustomRuleSource[]) => void
-  /** by itself: out of memory, or silent */
+  /** called when the thread has ended by itself: it was out of memory, or silent */
   readonly onEnded: () => void
   readonly log: Logger
   readonly clock: Clock
@@ -24,34 +24,36 @@ export interface ViewsThreadComponents {
 }
 
 export interface ViewsThreadOptions {
-  /** .ts in the tree, .js where it is installed */
+  /** module of the thread: .ts in the tree, .js where it is installed */
   readonly program?: URL
   readonly times?: Partial<typeof defaultTimes>
 }
 
 /** Milliseconds. */
 const defaultTimes = {
-  /** it is asked whether it is there */
+  /** interval of pings */
   pingMs: 1000,
-  /** it has answered none of those of so long: it ends. By count: a process that was frozen has read nothing either */
+  /**
+   * the thread ends after pings for so long without an answer. Pings count, not time: a frozen process reads no answers
+   */
   unansweredMs: 5000,
 }
 
 interface Ended {
   readonly error: Error
-  /** the rule of users in which it was silent */
+  /** user's rule that the thread evaluated while it was silent */
   readonly culprit?: JudgedRule | undefined
 }
 
-/** What a list of one page leaves behind is gone with the next collection of the young. */
+/** Size of the young generation: garbage of a list of one page goes with its next collection. */
 const youngGenerationMb = 16
 const backoffOptions = { firstMs: 1000, maxMs: 60_000, factor: 2, jitter: 0.2, resetMs: 300_000 }
-/** Streams of one kas each; a stream weighs little without views. */
+/** Bound of streams, each of one kas; a stream without views takes little memory. */
 const maxStreams = 100
 
 /**
- * The thread in which views are kept, so that they delay no call: it has its own connections to the API server. Out of
- * memory, or silent, it alone ends, and starts again.
+ * Runs the thread in which views are kept, so that they delay no call. The thread has its own connections to the API
+ * server. When it is out of memory or silent, it alone ends, and starts again.
  */
 export class ViewsThread {
   readonly #components: ViewsThreadComponents
@@ -60,7 +62,7 @@ export class ViewsThread {
   readonly #streams = new Map<number, FollowReply>()
   #worker: WorkerHost<ThreadRequest, ThreadAnswer> | undefined
   #lastStream = 0
-  /** why views.yaml as it stands now cannot be used */
+  /** reason why the current views.yaml cannot be used; empty: it can */
   #unusable = ''
 
   constructor(components: ViewsThreadComponents, options: ViewsThreadOptions = {}) {
@@ -97,7 +99,7 @@ export class ViewsThread {
   /**
    * Serves `Views/Follow`.
    *
-   * @throws KasError UNREACHABLE: it does not run; TOO_MANY_STREAMS
+   * @throws KasError UNREACHABLE: the thread does not run; TOO_MANY_STREAMS
    */
   follow({ messages, signal }: Pick<Call, 'messages' | 'signal'>): ServeReply {
     signal.throwIfAborted()
@@ -140,7 +142,7 @@ export class ViewsThread {
     return reply
   }
 
-  /** @returns at the caller's half-close */
+  /** Resolves at the caller's half-close. */
   async #pass(stream: number, messages: Call['messages']): Promise<void> {
     for await (const bytes of messages) {
       if (!this.#streams.has(stream)) return
@@ -148,7 +150,7 @@ export class ViewsThread {
     }
   }
 
-  /** @param problem - why views.yaml as it stands now cannot be used, of which viewers are notified; empty: it can */
+  /** @param problem - reason why the current views.yaml cannot be used, which viewers see; empty: it can */
   unusable(problem: string): void {
     this.#unusable = problem
     this.#post({ kind: 'unusable', problem })
@@ -158,7 +160,7 @@ export class ViewsThread {
     this.#worker?.post(request)
   }
 
-  /** @returns why it has ended, undefined if the signal has aborted */
+  /** @returns how the thread has ended; undefined: the signal has aborted */
   async #runOnce(settings: ThreadSettings, judged: JudgedNow, signal: AbortSignal): Promise<Ended | undefined> {
     const { promise, resolve } = Promise.withResolvers<Ended | undefined>()
     const onAbort = () => resolve(undefined)
@@ -190,7 +192,11 @@ export class ViewsThread {
     return new WorkerHost({ program, name: 'views', label: 'it', workerData, ...memory }, events)
   }
 
-  /** Asks it at intervals whether it is there. @param onUnanswered - with the rule that it has evaluated all the while */
+  /**
+   * Pings the thread at intervals.
+   *
+   * @param onUnanswered - called with the rule that the thread has evaluated all the while
+   */
   #watch(
     worker: WorkerHost<ThreadRequest, ThreadAnswer>,
     judged: JudgedNow,
@@ -227,7 +233,7 @@ export class ViewsThread {
     }
   }
 
-  /** kas opens them again. */
+  /** Ends all streams; kas opens them again. */
   #endStreams(): void {
     for (const reply of this.#streams.values()) {
       reply.end(new KasError({ code: 'UNREACHABLE', detail: 'Views start again at this agent' }))

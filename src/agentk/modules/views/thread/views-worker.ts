@@ -9,10 +9,10 @@ import { ServerClock } from '../../../cluster/server-clock.ts'
 import { ClusterCache } from './cluster-cache.ts'
 import type { ThreadAnswer, ThreadRequest, ThreadSettings } from './thread-messages.ts'
 
-/** A server that is silent is asked for its time while it is listed. ms */
+/** Timeout of the first request, which sets the clock; answers to lists set it, too. ms */
 const firstDateMs = 1000
 
-/** What `ViewsThread` runs. */
+/** Program of the thread that `ViewsThread` runs. */
 const { cluster, watched, logLevel, ...settings } = workerData as ThreadSettings
 setFlags(...flags.smallHeapGrowth)
 const log = createLogger({ level: logLevel }).child({ mod_name: 'views' })
@@ -23,7 +23,7 @@ const clock = new ServerClock(systemClock)
 const onDate = (date: string, waitedMs: number) => clock.answered(date, waitedMs)
 const own = new ApiClient(new ClusterAccess(cluster), { onDate })
 const watching = new ApiClient(new ClusterAccess(watched), { onDate })
-// before anything is timed by it: a clock that is set back later has others wait
+// first of all, because timers wait longer when a clock is set back
 await own.json('GET', serverVersionPath, undefined, AbortSignal.timeout(firstDateMs)).catch(() => undefined)
 const components = { own, watching, answer, log, clock, pace: monotonicClock, random: Math.random }
 const cache = new ClusterCache(components, settings)

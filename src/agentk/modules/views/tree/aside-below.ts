@@ -7,14 +7,14 @@ import { traitObject } from '../store/object-record.ts'
 import type { ObjectRecord, ReadonlyRecords } from '../store/record.ts'
 import type { VisibleRecords } from './visible-records.ts'
 
-/** Objects that are read below one: past them all kinds that are set aside may be there. */
+/** Bound of objects that are read for one question: past it, all kinds that are set aside may be below. */
 const maxRead = 1000
 
 type Read = Pick<ReadonlyRecords, 'claiming' | 'isClaimed' | 'places'>
 
 /**
- * Finds out which of the kinds that are set aside stand below an object and count for its verdict. Objects of a kind
- * that was never listed may stand below each object of the same domain of which nobody says how it is.
+ * Finds the kinds that are set aside, are below an object and count for its verdict. Objects of a kind that was never
+ * listed may be below any object of the same domain that has no verdict of its own.
  */
 export class AsideBelow {
   readonly #records: Read
@@ -23,7 +23,7 @@ export class AsideBelow {
   readonly #unlisted: readonly string[]
   #read = 0
 
-  /** @param aside - `group/Kind`, of kinds that the caller may list */
+  /** @param aside - `group/Kind` of kinds that the caller may list */
   constructor(records: Read, visible: VisibleRecords, aside: readonly string[]) {
     this.#records = records
     this.#visible = visible
@@ -32,7 +32,7 @@ export class AsideBelow {
     this.#unlisted = aside.filter((kind) => !present.has(kind))
   }
 
-  /** Objects that were read. */
+  /** Number of objects that were read. */
   get read(): number {
     return this.#read
   }
@@ -55,7 +55,7 @@ export class AsideBelow {
     return [...found].sort()
   }
 
-  /** Kinds of which it is not known what there is. */
+  /** Returns the kinds that are set aside and may have unknown objects below. */
   #madeFrom({ kind: { key } }: ObjectRecord, isUnsaid: boolean): readonly string[] {
     const mayBeBelow = (kind: string) => domainOf(kind) === domainOf(key) && this.#unlisted.includes(kind)
     return this.#aside.filter(
@@ -63,7 +63,7 @@ export class AsideBelow {
     )
   }
 
-  /** Children that decide how it is. A summary's are known by its kind. */
+  /** Returns the children that decide an object's verdict. A summary needs none: its kind determines theirs. */
   #deciding(record: ObjectRecord, isUnsaid: boolean, most: number): readonly ObjectRecord[] {
     const { key } = record.kind
     const isDecided = isSummary(key) || !(isUnsaid || isKubernetesOwn(key))

@@ -5,7 +5,7 @@ import { BelowWalk } from './below-walk.ts'
 import { maxAbove } from './owners.ts'
 import type { Moved, VisibleRecords } from './visible-records.ts'
 
-/** After work that took longer than one turn it stands still so long: whoever shows it can send what it is. ms */
+/** Pause after work that took longer than one slice: views can send their state meanwhile. ms */
 const restMs = updatePauseMs + sliceMs
 
 export interface BatchesComponents {
@@ -16,33 +16,34 @@ export interface BatchesComponents {
 
 export interface Placing {
   place(id: string): void
-  /** A batch has ended, not at once. */
+  /** called when a batch has ended, unless it ended at once */
   settled(): void
 }
 
 /**
- * What is to be placed in a forest, batch by batch, in turns: what has changed by the time that the work begins, with all
- * that follows from it, is one batch; what changes meanwhile is the next. However often something changes, each batch ends.
+ * Places changed objects in a forest, batch by batch, in turns. A batch has all that has changed before its work
+ * begins, with all that follows from it. Later changes are the next batch: so each batch ends, however often objects
+ * change.
  */
 export class Batches {
   readonly #components: BatchesComponents
   readonly #placing: Placing
-  /** of the first batch: all that is seen, and how many of it were not placed yet */
+  /** records of the first batch, and how many of them are not placed yet */
   #first: Iterator<ObjectRecord> | undefined
   #firstLeft = 0
-  /** ids of what is to be placed in this batch, the first first */
+  /** ids to place in this batch, in order */
   #unplaced = new Set<string>()
-  /** one walk through it: a new one would pass all that was deleted */
+  /** one walk through them: a new one would pass all deleted ids again */
   #ids: Iterator<string> | undefined
   #below: BelowWalk
-  /** the same of the next batch */
+  /** the same for the next batch */
   #unplacedNext = new Set<string>()
   #belowNext: BelowWalk
   #isSettled = false
-  /** when the batch began */
+  /** begin of the batch. ms */
   #since = 0
   #restsUntil = Number.NEGATIVE_INFINITY
-  /** undefined: no batch waits or runs. Ends it. */
+  /** ends the batch that waits or runs; undefined: none does */
   #cancel: (() => void) | undefined
 
   constructor(components: BatchesComponents, placing: Placing) {
@@ -52,17 +53,17 @@ export class Batches {
     this.#belowNext = this.#walk()
   }
 
-  /** No batch has begun that has not ended. */
+  /** True if each batch that has begun has ended. */
   get isSettled(): boolean {
     return this.#isSettled
   }
 
-  /** Of what waits for its place. */
+  /** Number of objects that wait for their place. */
   get size(): number {
     return this.#firstLeft + this.#unplaced.size + this.#unplacedNext.size
   }
 
-  /** The first batch: all that is seen. */
+  /** Begins the first batch: all records that are seen. */
   start(): void {
     const { records, visible } = this.#components
     const places = [...records.places()].filter((place) => visible.sees(place))
@@ -76,19 +77,19 @@ export class Batches {
     this.#cancel?.()
   }
 
-  /** In the next batch. */
+  /** Adds a change to the next batch. */
   change({ uids, below }: Moved): void {
     for (const uid of uids) this.#unplacedNext.add(uid)
     for (const each of below) this.#belowNext.add(each)
     this.#work()
   }
 
-  /** In this batch. */
+  /** Adds an id to this batch. */
   add(id: string): void {
     this.#unplaced.add(id)
   }
 
-  /** What stands below it, in this batch. */
+  /** Adds what is below an object to this batch. */
   addBelow(record: ObjectRecord): void {
     this.#below.add({ record, claims: true, first: 1, last: 0 })
   }
@@ -97,7 +98,7 @@ export class Batches {
     return new BelowWalk(this.#components.records, maxAbove + 1)
   }
 
-  /** In its turn, not before it has stood still for a while after much work. */
+  /** Begins to work in its turn, and not before the pause after long work. */
   #work(): void {
     if (this.#cancel) return
     const { clock, visible } = this.#components

@@ -2,12 +2,12 @@ import { placeKey } from '../../../../kubernetes/key.ts'
 import { customParentsOf } from '../store/object-record.ts'
 import type { ObjectRecord, ReadonlyRecords } from '../store/record.ts'
 
-/** Of what is below an object, what is to be placed anew. Levels: the children's is 1. */
+/** Object below which others are to be placed again. Its children are level 1. */
 export interface Below {
   readonly record: ObjectRecord
-  /** those that say it is their owner, or what deploys them, whether that is believed or not */
+  /** children that name it as owner or deployer are to be placed, believed or not */
   readonly claims: boolean
-  /** levels of those whose way up may be too long now, or not any more; none: `last` is less */
+  /** levels at which the way up may be too long now, or no longer; none: `last` is less */
   readonly first: number
   readonly last: number
 }
@@ -19,25 +19,25 @@ interface Found {
   readonly last: number
 }
 
-/** Finds what is below objects, a step at a time: each once, whatever goes round. */
+/** Finds what is below objects, a step at a time: each object once, even in a cycle. */
 export class BelowWalk {
   readonly #records: Pick<ReadonlyRecords, 'claiming'>
   readonly #maxLevels: number
   readonly #waiting = new Map<string, Below>()
   #walked: Below | undefined
-  /** of what is walked: whose children come next, and all that were found */
+  /** objects of the current walk whose children come next, and all that were found */
   #found: Found[] = []
   readonly #known = new Set<string>()
   #at: Found | undefined
   #children: Iterator<ObjectRecord> | undefined
 
-  /** @param maxLevels - below one whose own place is not known */
+  /** @param maxLevels - levels below an object whose own place is not known */
   constructor(records: Pick<ReadonlyRecords, 'claiming'>, maxLevels: number) {
     this.#records = records
     this.#maxLevels = maxLevels
   }
 
-  /** One that waits already becomes both. */
+  /** Adds a walk; a walk of the same object that waits is merged with it. */
   add(below: Below): void {
     const { record, claims, first, last } = below
     if (!claims && last < first) return
@@ -60,7 +60,10 @@ export class BelowWalk {
     return this.#walked === undefined && this.#waiting.size === 0
   }
 
-  /** @param visit - called with one that is to be placed anew. @returns whether there is more */
+  /**
+   * @param visit - called with each object that is to be placed again
+   * @returns true if there is more
+   */
   step(visit: (record: ObjectRecord) => void): boolean {
     const walked = this.#walked ?? this.#begin()
     if (!walked) return false
@@ -99,7 +102,7 @@ export class BelowWalk {
     const level = above.level + 1
     const isClaim = claims && level === 1
     if (isClaim || (level >= above.first && level <= above.last)) visit(child)
-    // it may have another parent by custom from now on: how far up that one is, is not known
+    // it may get another parent by custom: how far up that parent is, is not known
     const range =
       isClaim && customParentsOf(child).length > 0 ? { first: level + 1, last: level + this.#maxLevels } : above
     if (level < range.last) this.#found.push({ record: child, level, first: range.first, last: range.last })

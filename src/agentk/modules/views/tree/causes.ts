@@ -9,24 +9,24 @@ import type { ObjectRecord, Place, ReadonlyRecords } from '../store/record.ts'
 import { RecordsWorld } from '../store/records-world.ts'
 import type { VisibleRecords } from './visible-records.ts'
 
-/** objects that are not well of which one cause is chosen */
+/** bound of objects that are not well, from which one cause is chosen */
 const maxSick = 256
-/** objects that are read for one root; the others are as if they were not there */
+/** bound of objects that are read for one root; further ones are left out */
 const maxReadForRoot = 50_000
 
-/** Why an object is not well, as rows say it. Times are ms since 1970. */
+/** Reason why an object is not well, as rows show it. Times are ms since 1970. */
 export interface ShownCause
   extends Pick<Cause, 'kind' | 'namespace' | 'name' | 'id' | 'reason' | 'text' | 'count' | 'others'> {
   readonly next: string
   readonly since: number | undefined
-  /** nobody knows since when: it was seen first then */
+  /** `since` is the time at which it was seen first: it may be older */
   readonly isAtLeast: boolean
   readonly last: number | undefined
-  /** the rollout that it holds up may be undone: Pods of the version before are there */
+  /** the rollout that it blocks may be undone: Pods of the version before are there */
   readonly isUndoable: boolean
 }
 
-/** Chooses causes as one caller sees them, of one moment. */
+/** Chooses causes as one caller sees them, at one moment. */
 export class Causes {
   readonly #world: VisibleWorld
   readonly #mayList: MayList
@@ -37,14 +37,14 @@ export class Causes {
     this.#mayList = (kind, namespace) => visible.opinions.holds([kind, namespace])
   }
 
-  /** Objects that were read. */
+  /** Number of objects that were read. */
   get read(): number {
     return this.#world.read
   }
 
   /**
-   * @param roots - what is one root to people; at least one
-   * @returns `namespaces`: where it was read: the same is chosen as long as nothing is said otherwise there
+   * @param roots - objects that people see as one root; at least one
+   * @returns `namespaces`: where objects were read. The choice stays the same as long as no opinion changes there
    */
   of(roots: readonly ObjectRecord[]): {
     readonly cause: ShownCause | undefined
@@ -78,7 +78,7 @@ function shown(cause: Cause, atLeast: number | undefined, [root, ...others]: rea
   }
 }
 
-/** What one caller sees of the records. */
+/** Records as one caller sees them. */
 class VisibleWorld extends RecordsWorld {
   readonly #visible: VisibleRecords
   readonly #onRead: (namespace: string) => void
@@ -111,7 +111,7 @@ class VisibleWorld extends RecordsWorld {
     return record && this.#visible.sees(record) ? this.objectOf(record) : undefined
   }
 
-  // where there is none there may be one later
+  // the namespace is noted even without Pods: there may be some later
   override podsOf(namespace: string, selector: Parameters<RecordsWorld['podsOf']>[1]): readonly KubernetesObject[] {
     this.#onRead(namespace)
     return super.podsOf(namespace, selector)
@@ -137,7 +137,7 @@ class VisibleWorld extends RecordsWorld {
     return super.deletedIn(namespace)
   }
 
-  /** Those that count, the worst first where there are too many. */
+  /** Children that count; where there are too many, the worst come first. */
   override childrenOf(object: KubernetesObject): readonly KubernetesObject[] {
     const parent = this.placeOf(object)
     const worst: ObjectRecord[] = []
@@ -166,7 +166,7 @@ class VisibleWorld extends RecordsWorld {
     return notable ? Array.from(notable, (uid) => this.records.get(uid) ?? []).flat() : this.records.claiming(parent)
   }
 
-  /** As the caller gets it. */
+  /** The caller gets findings by `opinionOf` alone. */
   override findingsOf(): readonly [] {
     return []
   }
@@ -185,7 +185,7 @@ class VisibleWorld extends RecordsWorld {
     return super.first(this.#seen(records), isIt)
   }
 
-  /** What is hidden takes no part of what may be read. */
+  /** Yields the records that are seen: hidden ones do not count as read. */
   *#seen(records: Iterable<ObjectRecord>): Iterable<ObjectRecord> {
     for (const record of records) {
       if (this.isSpent) return

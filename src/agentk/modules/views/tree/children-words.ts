@@ -6,10 +6,10 @@ import { countedOf } from '../../../health/kas/root-causes/counting.ts'
 import { traitObject } from '../store/object-record.ts'
 import type { ObjectRecord } from '../store/record.ts'
 
-/** How an object is with what counts below it. */
+/** State of an object, with what counts below it. */
 export interface Known {
   readonly word: ArgoStatus
-  /** the worst of what it counts */
+  /** the worst of what counts below it */
   readonly below: ArgoStatus
 }
 
@@ -21,32 +21,38 @@ export interface Found extends Known {
 export interface ChildrenComponents {
   readonly parent: ObjectRecord
   readonly record: (uid: string) => ObjectRecord | undefined
-  /** whether it is a child */
+  /** true if the object is a child */
   readonly isChild: (record: ObjectRecord) => boolean
 }
 
-/** @returns undefined: it stands above, too */
+/** @returns undefined: the child is also above the object */
 export type FindChild = (child: ObjectRecord) => Found | undefined
 
-/** By the kind of a parent: the kind of those children of which one counts or not by what the others are. */
+/** By the kind of a parent: the kind of those children that count or not, depending on each other. */
 const siblings: Readonly<Record<string, string>> = {
   'apps/Deployment': 'apps/ReplicaSet',
   'batch/CronJob': 'batch/Job',
 }
 
-/** What the children of one object say for it: each is asked once, and again once it may say something else. */
+/**
+ * Words (`Healthy`, `Degraded`, …) of the children of one object. Each child is asked once, and again once its word may
+ * have changed.
+ */
 export class ChildrenWords {
   readonly #record: ChildrenComponents['record']
   readonly #isChild: ChildrenComponents['isChild']
   #parent: ObjectRecord
-  /** children that are not well, or have something below them that is not: their words, and what these make of the parent */
+  /**
+   * children that are not well, or have something below that is not: their words, and the words that these give the
+   * parent
+   */
   readonly #known = new Map<string, { readonly word: ArgoStatus; readonly makes: ArgoStatus }>()
-  /** how many make which word of it */
+  /** number of children by the word that they give the parent */
   readonly #making = new Counter<ArgoStatus>()
   readonly #siblings = new Set<string>()
-  /** those below which something was not read: they are asked each time */
+  /** children below which something was not read: they are asked each time */
   readonly #cut = new Set<string>()
-  /** those that may say something else */
+  /** children whose words may have changed */
   readonly #touched = new Set<string>()
 
   constructor({ parent, record, isChild }: ChildrenComponents) {
@@ -55,26 +61,26 @@ export class ChildrenWords {
     this.#isChild = isChild
   }
 
-  /** Those of which anything is to be said. */
+  /** Yields the children that may matter to the parent. */
   *notable(): Iterable<string> {
     yield* this.#siblings
     yield* this.#known.keys()
     yield* this.#cut
   }
 
-  /** It may say something else, or be no child any more. */
+  /** Notes that a child's word may have changed, or that it is no child any more. */
   touch(uid: string): void {
     this.#touched.add(uid)
   }
 
-  /** The parent is another record: other children may count. */
+  /** Takes the parent's new record: other children may count now. */
   become(parent: ObjectRecord): void {
     if (parent.traits === this.#parent.traits) return
     this.#parent = parent
     for (const [uid, { word }] of [...this.#known]) this.#learn(uid, word)
   }
 
-  /** One that is a child. */
+  /** Adds a child. */
   add(child: ObjectRecord, find: FindChild): void {
     if (siblings[this.#parent.kind.key] === child.kind.key) {
       this.#siblings.add(child.uid)
@@ -85,7 +91,7 @@ export class ChildrenWords {
     else if (found.word !== 'Healthy' || found.below !== 'Healthy') this.#learn(child.uid, found.word)
   }
 
-  /** The worst of what counts, as it is now. */
+  /** Returns the worst of what counts now. */
   worst(find: FindChild): Omit<Found, 'word'> {
     for (const uid of this.#touched) this.#askAnew(uid, find)
     this.#touched.clear()

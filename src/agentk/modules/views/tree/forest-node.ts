@@ -5,10 +5,10 @@ import type { ObjectRecord } from '../store/record.ts'
 /** More visible children of a kind than this are one row. */
 export const maxUnbundled = 50
 
-/** What is put in order. */
+/** Node, or nodes of one kind, to be put in order. */
 export interface Ranked {
   readonly id: string
-  /** the worst of its own and of those below */
+  /** severity of the worst of its own verdict and of those below */
   readonly total: number
   readonly kind: string
   readonly name: string
@@ -17,10 +17,10 @@ export interface Ranked {
   readonly record: ObjectRecord | undefined
 }
 
-/** What a row is of. */
+/** Subject of a row. */
 export type Entry = Node | Family
 
-/** A node that is no object, and what is said of it. */
+/** Content of a node that is no object. */
 export interface SyntheticNode {
   readonly what: 'group' | 'placeholder' | 'root'
   readonly id: string
@@ -30,17 +30,20 @@ export interface SyntheticNode {
 }
 
 /**
- * An object as one caller sees it, a group, an owner that is not shown, or the root of them all. There are as many as
- * objects in each view of all: what follows from the record is not kept once more.
+ * An object as one caller sees it, a group, an owner that is not shown, or the root of all. There is one for each
+ * object in each view: so a node does not repeat what is in its record.
  */
 export class Node implements Ranked {
   content: ObjectRecord | SyntheticNode
-  /** undefined: of the root, and of one that has no place yet */
+  /** undefined: it is the root, or has no place yet */
   family: Family | undefined
-  /** in `family.members` */
+  /** index in `family.members` */
   slot = 0
   #families: readonly Family[] = noFamilies
-  /** severities: of its own verdict (of what is no object: the worst of its children's); of the worst of it and of those below */
+  /**
+   * severities: `own`: of its own verdict, or of the worst child if it is no object; `total`: of the worst of it and
+   * below
+   */
   own = 0
   total = 0
 
@@ -77,7 +80,7 @@ export class Node implements Ranked {
     return this.content.namespace
   }
 
-  /** children; most nodes have none, and share that */
+  /** children by kind; most nodes have none, and share one empty list */
   get families(): readonly Family[] {
     return this.#families
   }
@@ -87,7 +90,7 @@ export class Node implements Ranked {
     return byKind ? byKind.get(kind) : this.#families.find((family) => family.kind === kind)
   }
 
-  /** One more, of a kind of which there is none. */
+  /** Adds a family of a kind that the node does not have yet. */
   addFamily(family: Family): void {
     if (this.#families === noFamilies) this.#families = []
     const families = this.#families as Family[]
@@ -118,17 +121,17 @@ export class Node implements Ranked {
     for (const { members } of this.families) yield* members
   }
 
-  /** Of those below it. */
+  /** Worst severity below the node. */
   worstBelow(): number {
     return this.families.reduce((worst, family) => Math.max(worst, family.total), 0)
   }
 
-  /** Of its children's own. */
+  /** Worst own severity of its children. */
   worstChild(): number {
     return this.families.reduce((worst, family) => Math.max(worst, family.own), 0)
   }
 
-  /** Children, of one kind or of all, by their own verdict's severity. */
+  /** Numbers of children, of one kind or of all, by the severity of their own verdict. */
   counts(kind?: string): number[] {
     const counts = noCounts()
     for (const family of this.families) if (kind === undefined || family.kind === kind) family.addCounts(counts)
@@ -137,13 +140,15 @@ export class Node implements Ranked {
 }
 
 const noFamilies: readonly Family[] = []
-/** More than this are found by an index. */
+/** A node with more families has an index of them. */
 const fewFamilies = 16
-/** Of nodes with many: an object may name an owner of whatever kind, and each is one below the root. */
+/**
+ * Indexes of nodes with many families: an object may name an owner of any kind, and each kind is a family of the root.
+ */
 const familiesByKind = new WeakMap<Node, Map<string, Family>>()
 const noCounts = () => argoWords.map(() => 0)
 
-/** The children of a kind. Many are counted as they come and go; few are counted when it is asked. */
+/** Children of one kind. Many are counted as they come and go, few when the numbers are needed. */
 export class Family implements Ranked {
   readonly parent: Node
   readonly kind: string
@@ -152,7 +157,7 @@ export class Family implements Ranked {
   readonly members: Node[] = []
   /** many of them are one row */
   readonly canBundle: boolean
-  /** in `parent.families` */
+  /** index in `parent.families` */
   slot = 0
   #tally: { readonly own: number[]; readonly total: number[] } | undefined
 
@@ -166,7 +171,7 @@ export class Family implements Ranked {
     return undefined
   }
 
-  /** As a row. */
+  /** Id of the row, if they are one. */
   get id(): string {
     return bundleId(this.parent.id, this.kind)
   }
@@ -236,18 +241,22 @@ export function bundleId(parent: string, kind: string): string {
   return `b:${parent}:${kind}`
 }
 
-/** @returns the parent's id and the kind; undefined: it is no bundle's */
+/** @returns the parent's id and the kind; undefined: the id is no bundle's */
 export function readBundleId(id: string): { readonly parent: string; readonly kind: string } | undefined {
   const colon = id.lastIndexOf(':')
   return id.startsWith('b:') && colon > 1 ? { parent: id.slice(2, colon), kind: id.slice(colon + 1) } : undefined
 }
 
-/** What children say of an owner that is not shown may differ: the one of the least uid decides. */
+/** Names of placeholders. Children may differ about an owner that is not shown: the child of the least uid decides. */
 export class PlaceholderNames {
-  /** by placeholder */
+  /** child of the least uid, by placeholder */
   readonly #least = new Map<Node, Node>()
 
-  /** A child has come, has changed, or has gone. @returns whether the placeholder may be named otherwise now */
+  /**
+   * Notes that a child has come, has changed, or has gone.
+   *
+   * @returns true if the placeholder's name may differ now
+   */
   touch(child: Node, placeholder: Node): boolean {
     const least = this.#least.get(placeholder)
     if (child !== least && lesser(least, child) === least) return false
@@ -255,7 +264,7 @@ export class PlaceholderNames {
     return true
   }
 
-  /** What it is; undefined: it has no children. */
+  /** Owner that the placeholder replaces; undefined: it has no children. */
   ownerOf(placeholder: Node): Owner | undefined {
     let least = this.#least.get(placeholder)
     if (least?.parent !== placeholder) {

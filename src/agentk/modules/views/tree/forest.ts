@@ -9,18 +9,21 @@ import { QueryScope } from './query-scope.ts'
 import type { VerdictSide } from './severity.ts'
 import type { Moved, VisibleRecords } from './visible-records.ts'
 
-/** Applications or environments of a view: anyone may name one. Objects of further ones stand as if in none. */
+/**
+ * Bound of applications or environments in a view: anyone may name one. Objects of further ones are placed as if in
+ * none.
+ */
 export const maxGroups = 2000
 
 /** Notified of what is seen, and of nothing else. */
 export interface ForestListener {
-  /** A child has come, has changed, or has gone; its row, or what `parent`'s page says, may be another. */
+  /** A child has come, has changed, or has gone: its row, or the page of `parent`, may differ. */
   touched(child: Node, parent: Node): void
-  /** Its members are one row now, or are not any more. */
+  /** The members are one row now, or are one no longer. */
   rebundled(family: Family): void
-  /** It is whole again, after a while in which it was not. */
+  /** The forest is whole again, after a while in which it was not. */
   settled(): void
-  /** Objects that are seen, be they in it or not, are others now, or something is said or linked otherwise of them. */
+  /** Objects that are seen, in the forest or not, have changed, or opinions on them, or their links. */
   moved(moved: Moved): void
 }
 
@@ -32,11 +35,11 @@ export interface ForestComponents {
 }
 
 /**
- * The tree of what is seen: of what the caller may list, what the scope holds and the filter lets through, with what
- * is above it. It is a function of these objects alone: of the others neither a change nor their number is noticed.
+ * Tree of what is seen: objects that the caller may list, in scope and let through by the filter, with what is above
+ * them. It depends on these objects alone: it shows neither changes nor the number of others.
  *
- * An object is placed anew when it changes, or what it is placed by; each placing asks the records as they are now. Between
- * two batches of these it is settled.
+ * An object is placed again when it changes, or something that decides its place. Each placing reads the records as
+ * they are now. Between two batches of placings the forest is settled.
  */
 export class Forest {
   readonly root = new Node({ what: 'root', id: '', kind: '', name: '', namespace: '' })
@@ -45,7 +48,7 @@ export class Forest {
   readonly #query: ReadQuery
   readonly #scope: QueryScope
   readonly #nodes = new Map<string, Node>([['', this.root]])
-  /** among them */
+  /** groups among them */
   #groups = 0
   readonly #placeholders = new PlaceholderNames()
   readonly #batches: Batches
@@ -66,7 +69,7 @@ export class Forest {
     })
   }
 
-  /** Nothing is to be said of it otherwise. */
+  /** True if no change waits for its place. */
   get isSettled(): boolean {
     return this.#batches.isSettled
   }
@@ -75,17 +78,20 @@ export class Forest {
     return this.#components.visible
   }
 
-  /** Whose verdict orders and counts. */
+  /** System whose verdict orders and counts. */
   get side(): VerdictSide {
     return this.#components.side
   }
 
-  /** Another number once a node has come, has moved or has gone. */
+  /** Number that differs once a node has come, has moved or has gone. */
   get placesVersion(): number {
     return this.#placesVersion
   }
 
-  /** What it takes room for: objects, groups and placeholders, what waits for its place, and what inherits a group. */
+  /**
+   * Number of entries that take memory: objects, groups and placeholders, objects that wait, and those that inherit a
+   * group.
+   */
   get size(): number {
     return this.#nodes.size - 1 + this.#batches.size + this.#scope.size
   }
@@ -140,7 +146,7 @@ export class Forest {
     }
   }
 
-  /** A group or a placeholder: there as long as there is something in it. */
+  /** Keeps a group or a placeholder as long as there is something in it. */
   #placeSynthetic(node: Node): void {
     if (node.what !== 'root' && node.families.length === 0) this.#remove(node)
     else if (node.what === 'placeholder') this.#rename(node)
@@ -170,7 +176,7 @@ export class Forest {
     return node
   }
 
-  /** Of one that is seen: where it has no place yet, it gets one soon. */
+  /** Returns the node of an object that is seen: a node without a place gets one soon. */
   #objectNode(record: ObjectRecord): Node {
     const known = this.#nodes.get(record.uid)
     if (known) return known
@@ -203,7 +209,7 @@ export class Forest {
     this.#attach(placeholder, this.root)
   }
 
-  /** Once all that is below it stands elsewhere. */
+  /** Removes a node, once all that is below it has another place. */
   #remove(node: Node): void {
     if (node.families.length > 0) {
       for (const { id } of node.children()) this.#batches.add(id)
@@ -247,12 +253,12 @@ export class Forest {
       listener.touched(node, parent)
     }
     this.#mayRename(parent, node)
-    // it may have been there for it alone
+    // it may have been there for this child alone
     if (parent.families.length === 0) this.#batches.add(parent.id)
     this.#refresh(parent)
   }
 
-  /** While not all is placed yet, `parent` may still stand below `node`: then that one is placed anew. */
+  /** Before all is placed, `parent` may still be below `node`: then the node between them is placed again. */
   #openCycle(node: Node, parent: Node): void {
     if (node.families.length === 0) return
     for (let at: Node | undefined = parent; at; at = at.parent) {
@@ -264,7 +270,7 @@ export class Forest {
     }
   }
 
-  /** Its children are others: so may be its row, and what is above. */
+  /** Updates a node whose children have changed, and what is above it. */
   #refresh(node: Node): void {
     for (let at: Node | undefined = node; at && at.what !== 'root'; at = at.parent) {
       const own = at.what === 'object' ? at.own : at.worstChild()

@@ -4,11 +4,11 @@ import { Forest, type ForestComponents } from './forest.ts'
 import type { ReadQuery } from './query.ts'
 import { VisibleRecords, type VisibleRecordsComponents } from './visible-records.ts'
 
-/** Objects in views: some 150 bytes each. */
+/** Bounds of objects in views, of some 150 bytes each. */
 export interface ForestsOptions {
-  /** of all views together */
+  /** bound of all views together */
   readonly maxNodes: number
-  /** of one user: others find room */
+  /** bound of one user, so that others find room */
   readonly maxNodesPerUser: number
 }
 
@@ -16,18 +16,18 @@ export const forestsDefaults: ForestsOptions = { maxNodes: 600_000, maxNodesPerU
 
 interface Shared {
   readonly forest: Forest
-  /** the user of each view, by its key */
+  /** key of each view's user */
   readonly users: string[]
 }
 
 export type ForestsComponents = Omit<ForestComponents, 'visible'> & VisibleRecordsComponents
 
-/** One forest for all views that ask for the same and may see the same. */
+/** Shares one forest among all views with the same query and the same rights. */
 export class Forests {
   readonly #components: ForestsComponents
   readonly #options: ForestsOptions
   readonly #shared = new Map<string, Shared>()
-  /** by the key of its visibility: as long as there is a forest of it */
+  /** by the key of the visibility, as long as there is a forest of it */
   readonly #byVisibility = new Map<string, { readonly visible: VisibleRecords; readonly forests: Set<Forest> }>()
 
   constructor(components: ForestsComponents, options: ForestsOptions = forestsDefaults) {
@@ -36,7 +36,7 @@ export class Forests {
   }
 
   /**
-   * The caller gives it back by `release`.
+   * Returns a forest, which the caller gives back by `release`.
    *
    * @throws KasError TOO_MANY_STREAMS: too much is seen already
    */
@@ -60,7 +60,7 @@ export class Forests {
     return forest
   }
 
-  /** @param user - as whom it was taken */
+  /** @param user - user for whom it was taken */
   release(forest: Forest, user: string): void {
     for (const [key, { forest: one, users }] of this.#shared) {
       if (one !== forest) continue

@@ -3,24 +3,24 @@ import type { Selects } from '../projection/selectors.ts'
 import { readLabelQuery } from './label-query.ts'
 import { list, members, oneOf, refuse, text } from './members.ts'
 
-/** of a graph */
+/** bounds of one graph */
 export const maxQueries = 32
 export const maxRoots = 16
 export const maxNames = 500
 /** characters of all its expressions: each object may be compared with all of them */
 export const maxExpressionsText = 4096
-/** characters of a name of a namespace, in a list or a field selector */
+/** characters of a namespace's name, in a list or a field selector */
 const maxNameLength = 253
 const maxFieldTerms = 8
 
-/** What records do not have: objects. */
+/** Refusal of expressions over whole objects, which records do not have. */
 export const notKept = 'obj, annotations and json_path are not kept here'
 const directions = ['or', 'r', 't'] as const
 
 type Named = { readonly namespace: string; readonly name: string }
 type SelectsNames = (named: Named) => boolean
 
-/** What must hold of an object beside its kind; all of it. Expressions are CEL; empty: always true. */
+/** Conditions on an object besides its kind; all must be met. Expressions are CEL; empty: always true. */
 export interface ObjectSelector {
   readonly labels: Selects | undefined
   readonly names: SelectsNames | undefined
@@ -39,7 +39,7 @@ export interface NamespacesQuery extends Omit<ObjectSelector, 'names'> {
   readonly fields: SelectsNames | undefined
 }
 
-/** What a graph is asked to show, in the words of GitLab's clients (doc/graph.md). */
+/** Query of a graph, in the terms of GitLab's clients (doc/graph.md). */
 export interface GraphQuery {
   readonly queries: readonly KindQuery[]
   readonly namespaces: NamespacesQuery
@@ -49,7 +49,7 @@ export interface GraphQuery {
   readonly bothWays: ReadonlySet<string>
 }
 
-/** @throws KasError BAD_REQUEST: with what is allowed; expressions are read by `GraphSelection` */
+/** @throws KasError BAD_REQUEST: it names what is allowed; expressions are read by `GraphSelection` */
 export function readGraph(value: unknown): GraphQuery {
   const { queries: some, namespaces: where, roots } = members(value, 'the graph', ['queries', 'namespaces', 'roots'])
   const queries = queriesIn(some)
@@ -127,7 +127,7 @@ function selectorIn(value: {
 
 const fieldTerm = /^\s*metadata\.(?<field>name|namespace)\s*(?<operator>==?|!=)\s*(?<value>[a-z0-9.:-]*)\s*$/
 
-/** Of names alone: no other field of an object is kept. */
+/** Reads a field selector of names alone: no other field of an object is kept. */
 function fieldsIn(selector: string): SelectsNames {
   const terms = selector.split(',', maxFieldTerms + 1)
   const holds = terms.map((term): SelectsNames => {

@@ -6,10 +6,10 @@ type Expression = LabelSelector['expressions'][number]
 
 /** characters */
 const maxText = 4096
-/** Each object is compared with all of them. */
+/** Bound of terms: each object is compared with all of them. */
 const maxTerms = 32
 
-/** A name with its prefix, or a value. */
+/** Pattern of a prefix, a name, or a value. */
 const name = '[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9])?'
 const key = `(?:${name}/)?${name}`
 const term = {
@@ -19,7 +19,7 @@ const term = {
 }
 
 /**
- * A selector of labels as kubectl's `-l` takes it.
+ * Reads a label selector as kubectl's `-l` takes it.
  *
  * @returns undefined: the text is empty
  * @throws KasError BAD_REQUEST: it is no selector, or too long
@@ -37,7 +37,7 @@ function readSelector(text: string): LabelSelector | undefined {
   return { labels: [], expressions }
 }
 
-/** At commas that stand in no parentheses. */
+/** Splits at commas outside parentheses. */
 function splitOutside(text: string): string[] {
   return text.split(/,(?![^(]*\))/)
 }

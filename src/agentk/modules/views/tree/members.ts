@@ -1,6 +1,6 @@
 import { KasError } from '../../../../lib/errors.ts'
 
-/** What stands in a query, read member by member: what is unknown or of another type is refused. */
+/** Reads a query, member by member: unknown members, and values of another type, are refused. */
 
 /** @throws KasError BAD_REQUEST: it is not JSON */
 export function parse(bytes: Uint8Array): unknown {
@@ -11,7 +11,7 @@ export function parse(bytes: Uint8Array): unknown {
   }
 }
 
-/** @throws KasError BAD_REQUEST: it is no object, or has others than `allowed` */
+/** @throws KasError BAD_REQUEST: the value is no object, or has members that are not in `allowed` */
 export function members<Key extends string>(value: unknown, name: string, allowed: readonly Key[]) {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return refuse(`${name} is not an object`)
   const unknown = Object.keys(value).find((key) => !allowed.includes(key as Key))
@@ -27,13 +27,21 @@ export function oneOf<T extends string>(value: unknown, name: string, allowed: r
   return refuse(`${name} is one of ${allowed.filter(Boolean).join(', ')}`)
 }
 
-/** Absent: empty. @throws KasError BAD_REQUEST */
+/**
+ * Returns a text; absent: empty.
+ *
+ * @throws KasError BAD_REQUEST
+ */
 export function text(value: unknown, name: string): string {
   if (value === undefined) return ''
   return typeof value === 'string' ? value : refuse(`${name} is not a text`)
 }
 
-/** Each once, in order. An empty one asks for nothing, as an absent one does. */
+/**
+ * Returns texts in order, each once; an empty list counts as absent.
+ *
+ * @throws KasError BAD_REQUEST
+ */
 export function list(value: unknown, name: string): readonly string[] | undefined {
   if (value === undefined) return undefined
   if (!Array.isArray(value) || !value.every((one) => typeof one === 'string'))

@@ -3,13 +3,13 @@ import type { Reference } from '../projection/projector.ts'
 import type { ObjectRecord, ReadonlyRecords } from '../store/record.ts'
 import type { Above } from './owners.ts'
 
-/** Of which application objects are, as one caller sees them. */
+/** Finds the applications of objects, as one caller sees them. */
 export class Applications {
   readonly #records: Pick<ReadonlyRecords, 'named'>
   readonly #sees: (record: ObjectRecord) => boolean
   readonly #namespaces: ReadonlySet<string> | undefined
 
-  /** @param namespaces - those that the caller names: he knows who writes there */
+  /** @param namespaces - namespaces that the caller names, and so trusts */
   constructor(
     records: Pick<ReadonlyRecords, 'named'>,
     sees: (record: ObjectRecord) => boolean,
@@ -20,7 +20,10 @@ export class Applications {
     this.#namespaces = namespaces
   }
 
-  /** A claim counts where the application's own object, as the caller sees it, lists what claims it. */
+  /**
+   * Returns an object's application. A claim counts if the application's own object, as the caller sees it, lists this
+   * one.
+   */
   of(record: ObjectRecord): string {
     const { application, claim, namespace } = record
     if (!claim) return application
@@ -30,7 +33,7 @@ export class Applications {
   }
 }
 
-/** What objects of applications list, by their references, which never change and may be shared. */
+/** Objects that applications list, by the list of references, which never changes and may be shared. */
 const listed = new WeakMap<readonly Reference[], ReadonlySet<string>>()
 
 function lists({ references }: ObjectRecord, { kind, namespace, name }: ObjectRecord): boolean {
@@ -47,11 +50,13 @@ function lists({ references }: ObjectRecord, { kind, namespace, name }: ObjectRe
 
 const keyOf = (...texts: readonly string[]) => JSON.stringify(texts)
 
-/** Of which environment and application an object is; empty: of none. */
+/** Environment and application of an object; empty: none. */
 interface Membership {
   readonly environment: string
   readonly application: string
-  /** the id of the GitOps source that made it, by its label: who names that asks for what bears it, whoever wrote it */
+  /**
+   * id of the GitOps source that made the object, by its label. Anyone may write it: it counts only if a query names it
+   */
   readonly source: string
 }
 
@@ -59,7 +64,7 @@ const none: Membership = { environment: '', application: '', source: '' }
 
 const groups = ['environment', 'application', 'source'] as const
 
-/** Of which groups objects are: by their own labels, else by their parents'. */
+/** Groups of objects: by their own labels, else by their parents'. */
 export class Memberships {
   readonly #byUid = new Map<string, Membership>()
   readonly #applications: Applications
@@ -77,8 +82,8 @@ export class Memberships {
   }
 
   /**
-   * @param record - undefined: it is not seen any more
-   * @returns whether it is of other groups than before
+   * @param record - undefined: the object is no longer seen
+   * @returns true if its groups have changed
    */
   place(uid: string, record: ObjectRecord | undefined, above: Above): boolean {
     const before = this.#byUid.get(uid)

@@ -2,17 +2,17 @@ import { type KindWord, kindWord } from '../../../../kubernetes/kind-words.ts'
 import type { QueryObject } from '../../../../proto/views-json.ts'
 import type { ObjectRecord } from '../store/record.ts'
 
-/** A word of a query, and where its kind is asked for. */
+/** Word of a query for a kind, and the namespaces in which it is asked for. */
 export interface WordPlaces {
   readonly word: KindWord
-  /** undefined: wherever it is */
+  /** undefined: any namespace */
   readonly namespaces: ReadonlySet<string> | undefined
 }
 
 type Named = Pick<ObjectRecord, 'kind' | 'namespace' | 'name' | 'generation'>
 
 interface Chosen {
-  /** `<namespace>/<name>`, with the least generation; either may be empty: any */
+  /** least generation by `<namespace>/<name>`; either may be empty: any */
   readonly least: ReadonlyMap<string, number>
 }
 
@@ -32,7 +32,7 @@ export class ObjectChoice {
     })
   }
 
-  /** One of an older generation than is asked for is not there yet. */
+  /** True if the query names the object. One of an older generation than asked for does not count yet. */
   has({ kind, namespace, name, generation }: Named): boolean {
     const { least } = this.#of(kind)
     const isNew = (key: string) => generation === 0 || generation >= (least.get(key) as number)

@@ -7,10 +7,10 @@ import type { ObjectRecord, ReadonlyRecords, RecordChange, Visibility } from '..
 import { ChildrenWords, type Found, type Known } from './children-words.ts'
 import type { Owners } from './owners.ts'
 
-/** children below an object, one below the other, that count for it */
+/** bound of children, one below the other, that count for an object */
 const maxDepth = 64
 
-/** Of an object with more children than this it is kept what they say: few are asked anew when one of them changes. */
+/** If an object has more children, their words are kept: when one child changes, few are asked again. */
 const fewChildren = 64
 
 const well: Found = { word: 'Healthy', below: 'Healthy', isCut: false }
@@ -24,15 +24,16 @@ export interface OpinionsComponents {
 }
 
 /**
- * How objects are, as one caller gets it: of each the first choice whose needs hold, and the worst of what counts below
- * it. Found when it is asked for; kept of what is not well or has something below it, until something below changes.
+ * Opinions on objects, as one caller gets them: for each the first choice whose needs hold, and the worst of what
+ * counts below it. They are found when they are asked for. For an object that is not well, or has something below it,
+ * they are kept until something below changes.
  */
 export class Opinions {
   readonly #components: OpinionsComponents
   readonly #known = new Map<string, Found>()
-  /** of those with many children */
+  /** words of the children of objects with many */
   readonly #children = new Map<string, ChildrenWords>()
-  /** by namespace: another number once anything is said otherwise there */
+  /** by namespace: a number that differs once an opinion has changed there */
   readonly #versions = new Map<string, number>()
   #version = 0
 
@@ -44,18 +45,22 @@ export class Opinions {
     return this.#find(record, 0, new Set())
   }
 
-  /** Of the object alone. */
+  /** Opinion on the object alone. */
   ofOne({ uid, health }: Pick<ObjectRecord, 'uid' | 'health'>): Opinion {
     return this.#chosen(this.#components.records.judged(uid)) ?? bare(health)
   }
 
-  /** Of one with many children those of which anything is to be said. @returns undefined: it has few */
+  /**
+   * Children that may matter to an object with many.
+   *
+   * @returns undefined: it has few
+   */
   notableOf(record: ObjectRecord): Iterable<string> | undefined {
     this.of(record)
     return this.#children.get(record.uid)?.notable()
   }
 
-  /** Another number once anything is said otherwise. */
+  /** Number that differs once an opinion has changed. */
   get version(): number {
     return this.#version
   }
@@ -72,9 +77,9 @@ export class Opinions {
   }
 
   /**
-   * A change of what is seen.
+   * Takes in a change of what is seen.
    *
-   * @returns what may be said otherwise now: the object, and what is above it; undefined: all is as before
+   * @returns objects on which opinions may have changed: the object, and those above it; undefined: all is as before
    */
   change({ before, after, judged }: RecordChange): readonly ObjectRecord[] | undefined {
     const isOther = judged !== undefined && !isSameChoice(this.#chosen(judged.before), this.#chosen(judged.after))
@@ -96,7 +101,7 @@ export class Opinions {
     return [...changed.values()]
   }
 
-  /** Whether it matters to what is said of others. */
+  /** True if the change may matter to opinions on others. */
   #mayCount(before: ObjectRecord | undefined, after: ObjectRecord | undefined, isSick: boolean): boolean {
     if (before === after) return false
     if (!before || !after) {
@@ -112,17 +117,21 @@ export class Opinions {
     )
   }
 
-  /** What is gone, or was well with all below it, is not known. */
+  /** True if something below the object is not well; false for an object that is gone. */
   #isSickBelow(record: ObjectRecord | undefined): boolean {
     return record !== undefined && this.of(record).below !== 'Healthy'
   }
 
-  /** @param isPlaced - it came, went, or is named otherwise */
+  /**
+   * Yields the objects on which opinions may have changed.
+   *
+   * @param isPlaced - it came, went, or has another name
+   */
   *#withAbove(record: ObjectRecord, isPlaced: boolean): Iterable<ObjectRecord> {
     const { records } = this.#components
     yield* this.#upFrom(record)
     if (!isPlaced) return
-    // of those that have a parent by custom another one may be it now
+    // objects that have a parent by custom may have another one now
     for (const child of records.claimingByCustom(record)) {
       for (const { kind, name } of customParentsOf(child)) {
         const other = records.named(kind, child.namespace, name)
@@ -133,7 +142,7 @@ export class Opinions {
     }
   }
 
-  /** It, and what is above it. */
+  /** Yields the object, and what is above it. */
   *#upFrom(record: ObjectRecord): Iterable<ObjectRecord> {
     yield record
     let below = record
@@ -154,7 +163,7 @@ export class Opinions {
     return chosenOf(judgement, this.holds)
   }
 
-  /** @param met - those of which it is found out already: whatever goes round ends there */
+  /** @param met - objects that are being found: a cycle ends there */
   #find(record: ObjectRecord, depth: number, met: Set<string>): Found {
     const known = this.#known.get(record.uid)
     if (known) return known
@@ -170,7 +179,7 @@ export class Opinions {
 
   #findBelow(parent: ObjectRecord, depth: number, met: Set<string>): Omit<Found, 'word'> {
     const { records } = this.#components
-    /** those that are asked twice, each of which would ask its own twice */
+    /** results of children that are not kept (`isCut`): a child that is asked twice would ask all below it twice */
     const cut = new Map<string, Found>()
     const find = (child: ObjectRecord): Found | undefined => {
       if (met.has(child.uid)) return undefined
@@ -197,7 +206,7 @@ export class Opinions {
     return sees(child) && owners.believed(child)?.uid === parent.uid
   }
 
-  /** Of one that is well it is kept where it had to be searched below. */
+  /** Keeps an opinion, also on an object that is well if objects below it had to be searched. */
   #keep(record: ObjectRecord, opinion: Opinion, counted: Omit<Found, 'word'>): Found {
     const { below, isCut } = counted
     const word = below === 'Healthy' ? opinion.word : wordAbove(traitObject(record), opinion, below)

@@ -2,22 +2,22 @@ import type { Owner } from '../projection/projector.ts'
 import { customParentsOf } from '../store/object-record.ts'
 import type { ObjectRecord, ReadonlyRecords } from '../store/record.ts'
 
-/** Owners of an object, one above the other: what has more stands as a root. */
+/** Bound of owners, one above the other: an object with more is a root. */
 export const maxAbove = 64
 
-/** What stands above an object, as one caller sees it. */
+/** Parent of an object, as one caller sees it. */
 export type Above =
   | { readonly is: 'object'; readonly record: ObjectRecord }
-  /** `id`: `o:<namespace>:<uid>`, of what the object says */
+  /** `id`: `o:<namespace>:<uid>`, as the object names its owner */
   | { readonly is: 'placeholder'; readonly id: string; readonly owner: Owner }
   | undefined
 
 type Named = Pick<ReadonlyRecords, 'get' | 'named'>
 
 /**
- * The tree of owners among what one caller sees. What objects say of their owners is free text: it is believed where
- * uid, kind and name agree with an object in the same namespace or in none, that the caller sees. An owner that is
- * absent, hidden or other than was said is all the same from here.
+ * Tree of owners among what one caller sees. Owners in an object are free text. They are believed if uid, kind and name
+ * agree with an object that the caller sees, in the same namespace or in none. Owners that are absent, hidden or
+ * different are not distinguished.
  */
 export class Owners {
   readonly #records: Named
@@ -28,7 +28,7 @@ export class Owners {
     this.#sees = sees
   }
 
-  /** As they were with `before`, of which the records have another, or none. */
+  /** Returns the owners as they were with `before`, which the records have replaced or removed. */
   static asOf(before: ObjectRecord, records: Named, sees: (record: ObjectRecord) => boolean): Owners {
     const isIt = (kind: string, namespace: string, name: string) =>
       before.kind.key === kind && before.namespace === namespace && before.name === name
@@ -46,7 +46,7 @@ export class Owners {
     return owner && { is: 'placeholder', id: `o:${namespace}:${owner.uid}`, owner }
   }
 
-  /** The owner, though a cycle may be cut there. */
+  /** Owner that is believed, even if a cycle is cut there. */
   believed(record: ObjectRecord): ObjectRecord | undefined {
     const { owner, namespace } = record
     if (!owner) return this.#custom(record)
@@ -54,7 +54,7 @@ export class Owners {
     return found && this.#sees(found) && agrees(found, owner, namespace) ? found : undefined
   }
 
-  /** Owners above it, one above the other; `Infinity`: more than `maxAbove`, or they go round. */
+  /** Number of owners, one above the other; `Infinity`: more than `maxAbove`, or a cycle. */
   countAbove(record: ObjectRecord): number {
     let count = 0
     for (let at = this.believed(record); at; at = this.believed(at)) {
@@ -63,7 +63,7 @@ export class Owners {
     return count
   }
 
-  /** The first that is seen: of the others nothing is known. */
+  /** First parent by custom that is seen: the caller knows nothing of the others. */
   #custom(record: ObjectRecord): ObjectRecord | undefined {
     for (const { kind, name } of customParentsOf(record)) {
       const found = this.#records.named(kind, record.namespace, name)
@@ -73,8 +73,9 @@ export class Owners {
   }
 
   /**
-   * A cycle is cut at its least uid; one that has more owners above it than there may be stands as a root, a member of
-   * a longer cycle too. So the way up is short, whatever objects say.
+   * True if the object is a root in spite of its owner. A cycle is cut at its least uid. An object with more than
+   * `maxAbove` owners is a root, and so is each member of a longer cycle. So the way up is short, whatever objects
+   * name.
    */
   #isCut(record: ObjectRecord): boolean {
     const above: ObjectRecord[] = []
@@ -93,18 +94,18 @@ function agrees(found: ObjectRecord, owner: Owner, namespace: string): boolean {
   return isNear && found.kind.key === owner.kind && found.name === owner.name
 }
 
-/** Whether those that claim it, as their owner or as what deploys them, find the same. */
+/** True if objects that name it as owner or deployer find the same. */
 export function isSameToClaims(one: ObjectRecord, other: ObjectRecord): boolean {
   const isSamePlace = one.name === other.name && one.namespace === other.namespace && one.kind.key === other.kind.key
   return isSamePlace && deployedBy(one) === deployedBy(other)
 }
 
-/** What says which objects are of an application that claim to be. */
+/** References by which an application confirms claims; undefined: it has none. */
 function deployedBy({ references }: ObjectRecord) {
   return references[0]?.relation.startsWith('deploys') ? references : undefined
 }
 
-/** Whether the owner that it says is another. */
+/** True if the two records name different owners. */
 export function saysOtherOwner(one: ObjectRecord, other: ObjectRecord): boolean {
   const [owner, before] = [ownerOf(one), ownerOf(other)]
   return owner.uid !== before.uid || owner.kind !== before.kind || owner.name !== before.name

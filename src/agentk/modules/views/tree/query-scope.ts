@@ -5,20 +5,20 @@ import type { Above } from './owners.ts'
 import type { ReadQuery } from './query.ts'
 import { type VerdictSide, wordsOf } from './severity.ts'
 
-/** By whose verdicts a filter goes. */
+/** Verdicts by which a filter selects. */
 export interface Verdicts {
   readonly side: VerdictSide
   readonly severityOf: (record: ObjectRecord) => number
 }
 
-/** What a query asks for, of what is seen, and by which groups. */
+/** Objects that a query asks for, of those that are seen, and their groups. */
 export class QueryScope {
   readonly #query: ReadQuery
   readonly #verdicts: Verdicts
   readonly #applications: Applications
-  /** undefined: nothing depends on them */
+  /** undefined: nothing depends on memberships */
   readonly #memberships: Memberships | undefined
-  /** of the view `object`: those that are asked for, and what is below them */
+  /** for the view `object`: the objects that are asked for, and what is below them */
   readonly #chosen: Set<string> | undefined
 
   constructor(query: ReadQuery, verdicts: Verdicts, applications: Applications) {
@@ -30,16 +30,16 @@ export class QueryScope {
     if (view === 'object') this.#chosen = new Set()
   }
 
-  /** Objects that it keeps something of. */
+  /** Number of entries that are kept about objects. */
   get size(): number {
     return (this.#memberships?.size ?? 0) + (this.#chosen?.size ?? 0)
   }
 
   /**
-   * Before anything else is asked of an object, whenever it changed or what is above it.
+   * Must be called first when an object, or what is above it, has changed.
    *
-   * @param record - undefined: it is not seen any more
-   * @returns whether those below it are to be placed anew
+   * @param record - undefined: it is no longer seen
+   * @returns true if objects below it are to be placed again
    */
   place(uid: string, record: ObjectRecord | undefined, above: Above): boolean {
     const isMoved = this.#memberships?.place(uid, record, above) ?? false
@@ -57,7 +57,7 @@ export class QueryScope {
     return true
   }
 
-  /** It may be shown, for its own sake or for that of one below it. */
+  /** True if the object may be shown, for its own sake or for that of one below it. */
   holds({ uid, namespace }: ObjectRecord): boolean {
     const { namespaces, environment, application, view } = this.#query
     if (namespaces && !namespaces.has(namespace)) return false
@@ -67,7 +67,7 @@ export class QueryScope {
     return !application || of?.application === application || of?.source === application
   }
 
-  /** The filter lets it through. */
+  /** True if the filter lets the object through. */
   isAskedFor(record: ObjectRecord): boolean {
     const { uid, name, kind, labels: own } = record
     const { text, kinds, verdicts, objects, labels, selects } = this.#query
@@ -80,7 +80,7 @@ export class QueryScope {
     return !verdicts || verdicts.has(wordsOf(side)[severityOf(record)] ?? '')
   }
 
-  /** The group below which it stands, unless its parent does. */
+  /** Group of an object whose parent is not shown above it. */
   groupOf(record: ObjectRecord): SyntheticNode | undefined {
     const inEnvironments = this.#query.view === 'environments'
     const name = inEnvironments ? this.#memberships?.of(record.uid).environment : this.#applications.of(record)

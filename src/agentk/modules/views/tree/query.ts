@@ -16,13 +16,13 @@ import { list, members, oneOf, parse, refuse, text } from './members.ts'
 import { ObjectChoice } from './object-choice.ts'
 
 const viewNames: readonly ViewName[] = ['tree', 'list', 'environments', 'events', 'object', 'graph']
-/** Longer ones are kept as a digest. */
+/** Longer keys are kept as a digest. */
 const maxKey = 1024
 /** characters of the kind, namespace or name of an object that is asked for */
 const maxWord = 512
 const defaultLimit = 100
 
-/** A query that was read whole: what it does not name is not asked for. */
+/** Query that was read and checked. */
 export interface ReadQuery {
   readonly view: ViewName
   readonly limit: number
@@ -37,19 +37,19 @@ export interface ReadQuery {
   readonly verdicts: ReadonlySet<ArgoWord> | undefined
   readonly objects: ObjectChoice | undefined
   readonly labels: Selects | undefined
-  /** of the view `graph` */
+  /** for the view `graph` */
   readonly graph?: GraphQuery
-  /** what else an object must be */
+  /** further condition on an object; absent: none */
   readonly selects?: (record: ObjectRecord) => boolean
   /** undefined: the worst first */
   readonly sort: SortName | undefined
-  /** equal ones have the same `namespaces` */
+  /** equal keys mean equal `namespaces` */
   readonly namespacesKey: string
-  /** equal ones ask for the same, but for the limit */
+  /** equal keys ask for the same, apart from limit and order */
   readonly key: string
 }
 
-/** @throws KasError BAD_REQUEST: with what is allowed */
+/** @throws KasError BAD_REQUEST: it names what is allowed */
 export function readQuery(bytes: Uint8Array): ReadQuery {
   const { maxQueryBytes, maxLimit } = viewsBounds
   if (bytes.length > maxQueryBytes) refuse(`a query has ${maxQueryBytes} bytes at most`)
@@ -123,7 +123,7 @@ function graphOf({ view: _, graph, ...others }: Readonly<Record<string, unknown>
   }
 }
 
-/** Equal ones ask for the same; a digest where it is long. */
+/** Returns a key: equal keys ask for the same. A long key is a digest. */
 export function keyOf(asked: object): string {
   const json = JSON.stringify({ ...asked, sort: undefined }) // a forest has no order
   return json.length <= maxKey ? json : createHash('sha256').update(json).digest('base64url')

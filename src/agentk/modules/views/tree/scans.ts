@@ -1,12 +1,16 @@
 import type { Clock } from '../../../../lib/clock.ts'
 
-/** Scans of pages that were shown before take this part of the time at most. */
+/** Share of the time that scans of pages which were shown before take at most. */
 const scansShare = 0.1
 
-/** Does `step` until it says that nothing is left, then `done`. @returns ends it before */
+/**
+ * Repeats `step` until nothing is left, then calls `done`.
+ *
+ * @returns a function that ends the work early
+ */
 export type RunInTurns = (step: () => boolean, done: () => void) => () => void
 
-/** Scans, one at a time. */
+/** Runs scans, one at a time. */
 export class Scans {
   readonly run: RunInTurns
   readonly #clock: Clock
@@ -22,8 +26,8 @@ export class Scans {
 
   /**
    * @param isFirst - somebody waits for it: it begins in its turn
-   * @param run - calls what it is given once it has ended
-   * @returns ends the wait
+   * @param run - calls its argument once it has ended
+   * @returns a function that ends the wait
    */
   add(isFirst: boolean, run: (done: () => void) => void): () => void {
     const scan = { isFirst, run }

@@ -2,10 +2,10 @@ import { type ArgoWord, argoWords, type KstatusWord, kasWords } from '../../../.
 import { inArgosWords } from '../../../health/verdict.ts'
 import type { Health } from '../store/record.ts'
 
-/** Whose verdict orders and counts. */
+/** System whose verdict orders and counts. */
 export type VerdictSide = 'argo' | 'kstatus' | 'kas'
 
-/** A severity is an index of them. There are as many on each side. */
+/** Words of a system; a severity is an index of them. Each system has as many. */
 export const wordsOf = (side: VerdictSide): readonly ArgoWord[] => (side === 'kas' ? kasWords : argoWords)
 
 const kstatusWords: readonly KstatusWord[] = ['Current', 'InProgress', 'Terminating', 'Failed', 'Unknown']

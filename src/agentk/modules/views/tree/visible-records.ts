@@ -8,13 +8,13 @@ import { isSameToClaims, maxAbove, Owners, saysOtherOwner } from './owners.ts'
 import { type RunInTurns, Scans } from './scans.ts'
 import { kasSeverityOf, severityOf, type VerdictSide } from './severity.ts'
 
-/** What is to be placed anew after a change. */
+/** Objects to place again after a change. */
 export interface Moved {
   readonly uids: readonly string[]
   readonly below: readonly Below[]
   /** namespaces in which a verdict has changed */
   readonly namespaces: readonly string[]
-  /** something may be linked otherwise */
+  /** links may have changed */
   readonly isLinked: boolean
 }
 
@@ -24,7 +24,7 @@ export interface VisibleRecordsComponents {
   readonly turns: TimeSlices
 }
 
-/** Records that one visibility shows, as all of its forests share them: whoever may list the same. */
+/** Records that one visibility shows, shared by all of its forests. */
 export class VisibleRecords {
   readonly visibility: Visibility
   readonly owners: Owners
@@ -34,7 +34,7 @@ export class VisibleRecords {
   readonly #turns: TimeSlices
   #linksVersion = 0
 
-  /** Another number once something has come, has gone, or names or selects others. */
+  /** Number that differs once an object has come or gone, or names or selects others. */
   get linksVersion(): number {
     return this.#linksVersion
   }
@@ -51,7 +51,7 @@ export class VisibleRecords {
   readonly sees = ({ kind, namespace }: Pick<ObjectRecord, 'kind' | 'namespace'>): boolean =>
     this.visibility.mayList(kind, namespace)
 
-  /** The word of causes; '': of a kind that is followed without its status nothing is shown while it is well. */
+  /** Word of causes; '': the object is well, and its kind is followed without its status. */
   wordOf(record: ObjectRecord): ArgoWord {
     const { word } = this.opinions.of(record)
     return word === 'Healthy' && !record.health ? '' : word
@@ -61,10 +61,10 @@ export class VisibleRecords {
     return side === 'kas' ? kasSeverityOf(this.wordOf(record)) : severityOf(record.health, side)
   }
 
-  /** Long work, in its turn (`TimeSlices.run`). */
+  /** Runs long work, in its turn (`TimeSlices.run`). */
   readonly run: RunInTurns = (step, done) => this.#turns.run(this.visibility.key, step, done)
 
-  /** @returns undefined: nothing of it is seen */
+  /** @returns undefined: nothing of the change is seen */
   moved(change: RecordChange): Moved | undefined {
     const before = change.before && this.sees(change.before) ? change.before : undefined
     const after = change.after && this.sees(change.after) ? change.after : undefined
@@ -92,8 +92,8 @@ export class VisibleRecords {
 }
 
 /**
- * Of what is below an object, the levels at which owners are too many with so many above it and not with as many as it
- * had. Of cycles that is not known: all.
+ * Returns the levels below an object at which there are too many owners now and were not before, or the reverse. In a
+ * cycle this is not known: all levels.
  */
 function levelsOf(before: number, now: number): { first: number; last: number } {
   const [fewer, more] = [Math.min(before, now), Math.max(before, now)]
@@ -101,7 +101,7 @@ function levelsOf(before: number, now: number): { first: number; last: number } 
   return { first: maxAbove + 1 - more, last: fewer === more ? 0 : maxAbove - fewer }
 }
 
-/** Whether what it is linked with may be otherwise. */
+/** True if the links of an object may have changed. */
 function isOtherToLinks(one: ObjectRecord, other: ObjectRecord): boolean {
   return (
     one.name !== other.name ||

@@ -11,13 +11,13 @@ export interface EventsViewComponents extends Viewing {
   readonly turns: TimeSlices
   readonly events: ReadonlyEvents
   readonly ask: AskEvents
-  /** there is room to ask for those of one node more */
+  /** true if there is room to ask for events of one more node */
   readonly mayAsk: () => boolean
 }
 
 /**
- * One subscription to events: the latest Warnings first, as the root's page. The page of an object, by the id that its
- * placeholder has, is of events of any type; so is that of a namespace.
+ * One subscription to events. The root's page has the latest Warnings, the latest first. The page of an object, by the
+ * id that its placeholder has, has events of any type; so has the page of a namespace.
  */
 export class EventsView implements View {
   readonly links = 0
@@ -25,7 +25,7 @@ export class EventsView implements View {
   readonly #query: ReadQuery
   readonly #updates: Updates
   readonly #asked: AskedEvents
-  /** by uid. Never changed: what is the same object says the same */
+  /** events that were sent, by uid. They never change: the same object has the same JSON */
   readonly #sent = new Map<string, EventRow>()
   #visibility: Visibility | undefined
   #unsubscribe: (() => void) | undefined

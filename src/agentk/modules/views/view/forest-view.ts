@@ -16,13 +16,13 @@ import { ViewLinks } from './view-links.ts'
 
 export interface ForestViewComponents extends ForestViewing {
   readonly selections: Selections
-  /** rows that it may have, as of now */
+  /** rows that the view may have now */
   readonly maxRows: () => number
-  /** links of them */
+  /** links that these rows may have now */
   readonly maxLinks: () => number
 }
 
-/** One subscription to a forest: pages of it, and what of them was sent. */
+/** One subscription to a forest: its pages, and what was sent of them. */
 export class ForestView implements View, ForestListener {
   readonly asked = 0
   readonly #components: ForestViewComponents
@@ -30,18 +30,18 @@ export class ForestView implements View, ForestListener {
   readonly #updates: Updates
   readonly #pages = new Map<string, Page | { readonly wanted: PageWanted }>()
   readonly #sentRows = new Map<string, SentRow>()
-  /** of these, those that may say something else now */
+  /** rows among them that may differ now */
   readonly #touchedRows = new Set<string>()
   readonly #sentKinds = new Map<string, string>()
   #forest: Forest | undefined
   readonly #links: ViewLinks
   readonly #causes: ViewCauses
   readonly #asideBelow: ViewAside
-  /** kinds set aside, `group/Kind` */
+  /** kinds that are set aside, `group/Kind` */
   #aside: readonly string[] = []
-  /** what the objects of the view `object` are linked with: rows, of no page */
+  /** objects that those of the view `object` are linked with: rows that are on no page */
   readonly #beside = new Map<string, Node>()
-  /** rows that it may have more than are on its pages */
+  /** rows that the view may have besides those on its pages */
   #roomBeside = 0
 
   constructor(components: ForestViewComponents, query: ReadQuery) {
@@ -65,7 +65,7 @@ export class ForestView implements View, ForestListener {
   }
 
   show(visibility: Visibility): void {
-    this.#leaveForest() // first: it takes the other's room
+    this.#leaveForest() // first: the next forest takes its room
     const { forests, user } = this.#components
     const forest = forests.take(visibility, this.#query, user)
     this.#forest = forest
@@ -84,7 +84,7 @@ export class ForestView implements View, ForestListener {
     const { maxPages, maxLimit } = viewsBounds
     const { sort } = this.#query
     this.#closePage(id)
-    this.#touchRows([id]) // links are shown of open nodes alone
+    this.#touchRows([id]) // only open nodes show links
     this.#updates.pageOpened(id)
     if (limit > 0 && this.#pages.size < maxPages)
       this.#pages.set(id, { wanted: { limit: Math.min(limit, maxLimit), offset, sort } })
@@ -188,7 +188,11 @@ export class ForestView implements View, ForestListener {
     return pages
   }
 
-  /** Of open nodes, and of what is asked for by name. @returns whether all were read: else some may be others by now */
+  /**
+   * Reads links of open nodes, and of objects that are asked for by name.
+   *
+   * @returns true if all were read: else some links may be out of date
+   */
   #link(forest: Forest, shown: ReadonlyMap<string, Entry>): boolean {
     const open = [...this.#pages.keys()].flatMap((id) => (shown.has(id) && forest.node(id)?.record) || [])
     const named = this.#named(shown).filter((record) => !this.#pages.has(record.uid))
@@ -197,14 +201,18 @@ export class ForestView implements View, ForestListener {
     return isWhole
   }
 
-  /** Of the view `object`, the objects that it is of. */
+  /** Objects that the view `object` asks for. */
   #named(shown: ReadonlyMap<string, Entry>): readonly ObjectRecord[] {
     const { view, objects } = this.#query
     if (view !== 'object') return []
     return [...shown.values()].flatMap(({ record }) => (record && objects?.has(record) ? record : []))
   }
 
-  /** As many as there is room for. @returns those that are on no page */
+  /**
+   * Updates the rows that are on no page, as many as there is room for.
+   *
+   * @returns these rows
+   */
   #updateBeside(forest: Forest, shown: ReadonlyMap<string, Entry>): ReadonlyMap<string, Node> {
     const { records } = this.#components
     const wanted = new Set<string>()
@@ -227,7 +235,7 @@ export class ForestView implements View, ForestListener {
     return true
   }
 
-  /** First: what must not be seen any more is the most urgent. */
+  /** Writes removed rows first: it is most urgent that they are no longer seen. */
   #writeRemoved(update: Update, shown: ReadonlyMap<string, Entry>): boolean {
     for (const id of this.#sentRows.keys()) {
       if (shown.has(id)) continue
@@ -276,7 +284,7 @@ export class ForestView implements View, ForestListener {
   }
 }
 
-/** @returns undefined: there is no such node that the caller sees, or it is no row by itself */
+/** @returns undefined: the caller sees no such node, or it is not one row */
 function sourceOf(id: string, forest: Forest): PageSource | undefined {
   const bundle = readBundleId(id)
   const node = forest.node(bundle ? bundle.parent : id)

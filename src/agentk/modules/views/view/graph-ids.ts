@@ -1,9 +1,9 @@
 import { viewsBounds } from '../../../../proto/views-json.ts'
 
-/** What stands for a vertex: JSON of group, version, plural, namespace and name, as in `GraphVertex` after the id. */
+/** Text of a vertex: JSON of group, version, plural, namespace and name, as in `GraphVertex` after the id. */
 export type VertexText = string
 
-/** Small numbers for vertices: of those that went they are used again. */
+/** Small numbers for vertices; numbers of removed vertices are used again. */
 export class GraphIds {
   readonly #byText = new Map<VertexText, number>()
   readonly #texts: VertexText[] = []
@@ -13,7 +13,7 @@ export class GraphIds {
     return this.#byText.size
   }
 
-  /** @throws Error: there are too many at once */
+  /** @throws Error: there are too many vertices at once */
   of(text: VertexText): number {
     const known = this.#byText.get(text)
     if (known !== undefined) return known
@@ -28,7 +28,7 @@ export class GraphIds {
     return this.#texts[id] as VertexText
   }
 
-  /** All others may be used again. */
+  /** Frees the numbers of all other vertices. */
   keep(isKept: (id: number) => boolean): void {
     for (const [text, id] of this.#byText) {
       if (isKept(id)) continue

@@ -3,7 +3,7 @@ import { builtInKind } from '../../../../kubernetes/kind-words.ts'
 import type { FollowState, FollowStates, ReadonlyRecords, Visibility } from '../store/record.ts'
 import type { GraphKind } from './graph-selection.ts'
 
-/** of groups whose versions are others than the first */
+/** versions of Kubernetes' own groups that are not at v1 */
 const versions: Readonly<Record<string, string>> = { autoscaling: 'v2' }
 
 export interface GraphKindsComponents {
@@ -12,12 +12,12 @@ export interface GraphKindsComponents {
   readonly visibility: Visibility
 }
 
-/** Kinds of what objects name, at one moment: of those that the caller may not list no more is known than the name says. */
+/** Kinds of objects that are named, at one moment. A kind that the caller may not list is known by its name alone. */
 export class GraphKinds {
   readonly #components: GraphKindsComponents
   readonly #states: ReadonlyMap<string, FollowState>
   readonly #served = new Map<string, ResourceKind | undefined>()
-  /** as the name alone says */
+  /** kinds as their names show them */
   readonly #byName = new Map<string, GraphKind>()
 
   constructor(components: GraphKindsComponents) {
@@ -27,13 +27,13 @@ export class GraphKinds {
 
   /**
    * @param key - `group/Kind`
-   * @returns the kind as the API server has it, where the caller may list it; else by its name
+   * @returns the kind as the API server has it, if the caller may list it; else by its name
    */
   of(key: string, namespace: string): GraphKind {
     return this.#listed(key, namespace) ?? this.#ofName(key)
   }
 
-  /** What has no record is known not to be there. */
+  /** True if it is known that an object without a record does not exist. */
   isAbsent(key: string, namespace: string, name: string): boolean {
     const state = this.#states.get(key)
     return this.#listed(key, namespace) !== undefined && state !== undefined && isKnown(state, namespace, name)
@@ -63,7 +63,7 @@ function isKnown({ is, isPartial, refusedNamespaces, leftOut }: FollowState, nam
   return !leftOut.some((one) => one.namespace === namespace && one.name === name)
 }
 
-/** As Kubernetes guesses it (`UnsafeGuessKindToResource` of apimachinery). */
+/** Guesses the plural as Kubernetes does (`UnsafeGuessKindToResource` of apimachinery). */
 function pluralOf(kind: string): string {
   const name = kind.toLowerCase()
   if (name.endsWith('s')) return `${name}es`

@@ -3,10 +3,10 @@ import type { GraphSelection } from './graph-selection.ts'
 
 export const namespaceKey = 'Namespace'
 
-/** Namespaces that a graph selects by their labels, of those that may be listed. */
+/** Namespaces that a graph selects by their labels, among those that the caller may list. */
 export class GraphNamespaces {
   readonly #records: Pick<ReadonlyRecords, 'inNamespace'>
-  /** whether a namespace is selected, as it is now */
+  /** true: the namespace is selected, as it is now */
   readonly #known = new WeakMap<ObjectRecord, boolean>()
   #chosen: ReadonlySet<string> = new Set()
 
@@ -14,12 +14,12 @@ export class GraphNamespaces {
     this.#records = records
   }
 
-  /** By name. */
+  /** Names of the selected namespaces, in order. */
   get chosen(): readonly string[] {
     return [...this.#chosen].sort()
   }
 
-  /** @returns those of which it is otherwise than before */
+  /** @returns names of namespaces that are newly selected, or no longer */
   *choose(selection: GraphSelection, visibility: Visibility): Generator<undefined, ReadonlySet<string>> {
     const selected = new Set<string>()
     for (const record of this.#records.inNamespace(namespaceKey, '')) {
@@ -36,7 +36,7 @@ export class GraphNamespaces {
     return before.symmetricDifference(selected)
   }
 
-  /** As it is now. */
+  /** Returns a function that is true for a namespace selected now. */
   selectedBy(selection: GraphSelection): (namespace: string) => boolean {
     if (!selection.isByLabels) return (namespace) => selection.selectsName(namespace)
     const namespaces = this.#chosen

@@ -6,30 +6,32 @@ import { Steps } from '../../../health/custom/steps.ts'
 import type { ObjectRecord } from '../store/record.ts'
 import { type GraphQuery, type KindQuery, notKept } from '../tree/graph-query.ts'
 
-/** Steps of CEL for one object and expression: those who ask are many, and objects too. */
+/** Bound of CEL steps for one object and expression: callers are many, and so are objects. */
 const maxSteps = 500
-/** of macros inside one another */
+/** bound of macros inside one another */
 const maxDepth = 1
-/** What all expressions of a request may cost for one object: some 4 ms. A pattern counts as `patternWeight`. */
+/** Bound of the cost of all expressions of a request for one object: some 4 ms. A pattern counts as `patternWeight`. */
 export const maxWeight = 2000
 const patternWeight = 100
-/** characters of a pattern, which is compiled each time; counted repetitions are as long as they count */
+/**
+ * characters of a pattern, which is compiled each time. Counted repetitions are refused: they are as long as they count
+ */
 const maxPatternLength = 64
-/** characters of one */
+/** characters of one expression */
 const maxExpressionLength = 1024
-/** Namespaces of which it is known whether they are selected; past them it is worked out again. */
+/** Bound of namespaces whose selection is remembered; past it, selections are computed again. */
 const maxNamespacesKnown = 10_000
 
 const ofKinds = ['group', 'version', 'resource', 'namespaced'] as const
 const ofObjects = ['group', 'version', 'resource', 'namespace', 'name', 'labels'] as const
 
-/** A kind as expressions know it. */
+/** Kind in the terms of expressions. */
 export type GraphKind = Pick<ObjectRecord['kind'], 'group' | 'plural' | 'isNamespaced'> & {
-  /** empty: unknown; absent: the first */
+  /** empty: unknown; absent: v1 */
   readonly version?: string
 }
 
-/** A word that CEL keeps for itself, though clients are promised that they may use it: outside of texts it is another one. */
+/** Matches `namespace` outside of texts: CEL reserves the word, clients may use it, so another word replaces it. */
 const reserved = /("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|(?<![\w.])namespace(?!\w)/g
 const inPlaceOfReserved = '__namespace__'
 
@@ -42,14 +44,14 @@ interface CompiledQuery {
   readonly objects: Test
 }
 
-/** Whether an expression is true; one that has no value is not. */
+/** Test by an expression; an expression without a value is not true. */
 type Test = (bindings: () => Bindings) => boolean
 
 const noLabels: ReadonlyMap<string, string> = new Map()
 
-/** What of a cluster a graph shows. Of kinds the first query decides that is about them, as it stands. */
+/** Selection of the objects that a graph shows. For a kind, the first query decides that matches it. */
 export class GraphSelection {
-  /** Which namespaces are selected depends on their labels, and so on who may list them. */
+  /** the selected namespaces depend on their labels, and so on the right to list namespaces */
   readonly isByLabels: boolean
   readonly hasRoots: boolean
   readonly #queries: readonly CompiledQuery[]
@@ -74,7 +76,7 @@ export class GraphSelection {
   }
 
   /**
-   * A step for each expression, and each of Kubernetes' own kinds.
+   * Yields after each expression, and after each of Kubernetes' own kinds.
    *
    * @throws KasError BAD_REQUEST: an expression cannot be used
    */
@@ -112,7 +114,7 @@ export class GraphSelection {
     return this.#includeOf(kind) !== undefined
   }
 
-  /** @param labels - of the namespace itself; absent: nobody may know them */
+  /** @param labels - labels of the namespace itself; absent: they are not known */
   selectsNamespace(name: string, labels = noLabels): boolean {
     const { names, fields, labels: selects } = this.#namespaces
     if (names && !names.has(name)) return false
@@ -121,7 +123,7 @@ export class GraphSelection {
     return this.#ofNamespaces(() => bindingsOf(of))
   }
 
-  /** The same, where it depends on the name alone. */
+  /** Does the same, if the name alone decides. */
   selectsName(name: string): boolean {
     const known = this.#namespacesKnown.get(name)
     if (known !== undefined) return known
@@ -131,7 +133,7 @@ export class GraphSelection {
     return found
   }
 
-  /** @param isSelected - whether its namespace is, or it itself if it is one */
+  /** @param isSelected - true if the object's namespace is selected, or the object itself if it is one */
   selects(object: Labelled, isSelected: (namespace: string) => boolean): boolean {
     const include = this.#includeOf(object.kind)
     if (!include || !isIn(object, isSelected)) return false
@@ -140,7 +142,7 @@ export class GraphSelection {
     return include.objects(() => bindingsOf(object))
   }
 
-  /** Whether an object may be shown of which nothing is known but what another one says. */
+  /** True if an object may be shown that is known by another object's reference alone. */
   mayShow(place: Place, isSelected: (namespace: string) => boolean): boolean {
     const include = this.#includeOf(place.kind)
     if (!include || !isIn(place, isSelected)) return false
@@ -164,7 +166,7 @@ export class GraphSelection {
   }
 }
 
-/** What is in no namespace is everywhere. */
+/** True if the namespace of an object is selected. Cluster-scoped objects are in all, apart from Namespaces. */
 function isIn({ kind, namespace, name }: Place, isSelected: (namespace: string) => boolean): boolean {
   if (namespace !== '') return isSelected(namespace)
   return kind.group !== '' || kind.plural !== builtIn.namespaces.plural || isSelected(name)
@@ -184,13 +186,13 @@ function bindingsOf({ kind, namespace, name, labels }: Labelled): Bindings {
 
 interface Compiled {
   readonly test: Test
-  /** that it is about */
+  /** names that the expression uses */
   readonly names: ReadonlySet<string>
   readonly weight: number
 }
 
 /**
- * @param text - empty: it is always true
+ * @param text - empty: always true
  * @throws KasError BAD_REQUEST
  */
 function compile(text: string, allowed: readonly string[]): Compiled {
@@ -208,7 +210,7 @@ function compile(text: string, allowed: readonly string[]): Compiled {
     try {
       return expression.evaluate(bindings(), new Steps(maxSteps)) === true
     } catch {
-      return false // such as of a label that an object does not have
+      return false // for example, a label that an object does not have
     }
   }
   return { test, names, weight: weight + patterns.length * patternWeight }

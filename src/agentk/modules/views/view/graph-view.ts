@@ -22,21 +22,21 @@ import type { ForestViewing, View } from './view.ts'
 export interface GraphViewComponents extends ForestViewing {
   readonly turns: TimeSlices
   readonly states: FollowStates
-  /** vertices that it may have, as of now */
+  /** vertices that the view may have now */
   readonly maxVertices: () => number
-  /** arcs between them */
+  /** arcs between them that it may have now */
   readonly maxArcs: () => number
-  /** Which kinds it asks for is known now. */
+  /** called when it is known which kinds the view asks for */
   readonly onKinds: () => void
-  /** It cannot be shown. */
+  /** called when the view cannot be shown */
   readonly failed: (error: KasError) => void
 }
 
 type GraphWanted = ReadQuery & { readonly graph: GraphQuery }
 
 /**
- * One subscription to a graph: of the objects of a forest, in order, so many as have room, and what they name. It is made
- * anew, in turns, as a tenth of the time at most, where something was linked otherwise.
+ * One subscription to a graph: objects of a forest, in order, as many as have room, and objects that they name. When
+ * links have changed, the graph is made again, in turns, in a tenth of the time at most.
  */
 export class GraphView implements View, ForestListener {
   readonly asked = 0
@@ -46,7 +46,7 @@ export class GraphView implements View, ForestListener {
   readonly #ids = new GraphIds()
   readonly #sent = new SentGraph(this.#ids)
   readonly #cancels = new Set<() => void>()
-  /** goes on where it was, should rights be others meanwhile */
+  /** goes on where it was, even if rights change meanwhile */
   #reading: Generator<undefined, GraphSelection> | undefined
   #selection: GraphSelection | undefined
   #kinds: readonly BuiltInKind[] = []
@@ -57,10 +57,10 @@ export class GraphView implements View, ForestListener {
   #graph: Graph | undefined
   /** all of `#graph` was sent */
   #isSent = true
-  /** something may be otherwise since `#graph` was begun */
+  /** something may have changed since `#graph` was begun */
   #isOld = true
   #isRunning = false
-  /** of what the caller may list now */
+  /** `#graph` is made for what the caller may list now */
   #isMade = false
   #isClosed = false
 
@@ -88,13 +88,13 @@ export class GraphView implements View, ForestListener {
 
   show(visibility: Visibility): void {
     this.#visibility = visibility
-    this.#leaveForest() // first: it takes the other's room
+    this.#leaveForest() // first: the next forest takes its room
     this.#begin()
   }
 
   setState(state: ViewState): void {
     this.#updates.setState(state)
-    this.#changed() // what is known not to be there depends on it
+    this.#changed() // states decide which objects are known not to exist
   }
 
   page(node: string): void {
@@ -128,7 +128,7 @@ export class GraphView implements View, ForestListener {
     if (isLinked) this.#changed()
   }
 
-  /** CEL comes with the first graph. */
+  /** Loads CEL, which graphs alone need, and begins to read the query. */
   async #load(): Promise<void> {
     try {
       const { GraphSelection } = await import('./graph-selection.ts')
@@ -139,7 +139,7 @@ export class GraphView implements View, ForestListener {
     }
   }
 
-  /** Once it is known what may be listed, and so in whose turn. */
+  /** Begins once the caller's rights are known, and so whose turn it is. */
   #begin(): void {
     const [steps, visibility] = [this.#reading, this.#visibility]
     if (!steps || !visibility) return
@@ -204,7 +204,7 @@ export class GraphView implements View, ForestListener {
     this.#updates.request()
   }
 
-  /** @param done - unless the forest is left before */
+  /** @param done - not called if the forest is left before */
   #run<T>(run: RunInTurns, steps: Generator<undefined, T>, done: (result: T) => void): void {
     let isOver = false
     let result: T
@@ -245,7 +245,7 @@ export class GraphView implements View, ForestListener {
     return update.refusals() && this.#isSent && !this.#isOld
   }
 
-  /** The graph as it is now, in its turn; at once where nobody waits and it is small. */
+  /** Makes the graph as it is now, in its turn; at once if nobody waits and it is small. */
   #make(forest: Forest, page: Page, selection: GraphSelection): void {
     const { run, scans } = forest.visible
     this.#isRunning = true
@@ -279,7 +279,7 @@ export class GraphView implements View, ForestListener {
     if (!isAtOnce) this.#updates.request()
   }
 
-  /** @returns undefined: other namespaces are selected by now */
+  /** @returns undefined: other namespaces are selected now */
   *#steps(forest: Forest, page: Page, selection: GraphSelection): Generator<undefined, Graph | undefined> {
     const { visible } = forest
     const { visibility, sees } = visible
@@ -305,7 +305,7 @@ export class GraphView implements View, ForestListener {
   }
 }
 
-/** Labels of namespaces are asked for, too. */
+/** True if the graph asks for the kind; Namespaces count if they are selected by their labels. */
 function asksFor(selection: GraphSelection, kind: BuiltInKind): boolean {
   return selection.includesKind(kind) || (selection.isByLabels && kind.key === namespaceKey)
 }

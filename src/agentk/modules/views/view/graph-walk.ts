@@ -7,16 +7,16 @@ import type { GraphKinds } from './graph-kinds.ts'
 import type { GraphKind, GraphSelection } from './graph-selection.ts'
 import { compareTexts } from './order.ts'
 
-/** References that are read at once. */
+/** References that are read in one step. */
 const namesPerStep = 50
 
-/** What a graph shows at one moment. */
+/** Content of a graph at one moment. */
 export interface Graph {
   /** ids of vertices, in order */
   readonly vertices: ReadonlySet<number>
-  /** as `arcNumber` has them, in order */
+  /** numbers of `arcNumber`, in order */
   readonly arcs: ReadonlySet<number>
-  /** there is more, which has no room */
+  /** there is more, for which there is no room */
   readonly isCut: boolean
 }
 
@@ -26,7 +26,7 @@ export interface GraphWalkComponents {
   readonly kinds: GraphKinds
   readonly selection: GraphSelection
   readonly bothWays: ReadonlySet<string>
-  /** whether a namespace is selected */
+  /** true if the namespace is selected */
   readonly isSelected: (namespace: string) => boolean
   readonly ids: GraphIds
 }
@@ -36,20 +36,20 @@ export interface GraphRoom {
   readonly maxArcs: number
 }
 
-/** What an object names, as it says it. */
+/** Object as another one names it. */
 interface Named {
   readonly type: GraphArcType
   /** `group/Kind` */
   readonly key: string
   readonly namespace: string
   readonly name: string
-  /** of an owner: another object of this name is not it */
+  /** uid of an owner: another object of this name is not it */
   readonly uid?: string
 }
 
 /**
- * Walks from objects along what they name. It is a function of what the caller may list, and of the room alone: what is
- * hidden is as what is absent.
+ * Walks from objects along their references. The result depends on what the caller may list, and on the room, alone:
+ * hidden objects are as absent ones.
  */
 export class GraphWalk {
   readonly #components: GraphWalkComponents
@@ -67,8 +67,9 @@ export class GraphWalk {
   }
 
   /**
+   * Yields after each step, and returns the graph.
+   *
    * @param first - in order
-   * @returns a step each time; at the end the graph
    */
   *steps(first: Iterable<ObjectRecord>): Generator<undefined, Graph> {
     for (const record of first) {
@@ -87,7 +88,9 @@ export class GraphWalk {
     return { vertices: this.#vertices, arcs: this.#arcs, isCut: this.#isCut }
   }
 
-  /** What is reached, the nearest first, and in order: so that no hidden object has a say in what has room. */
+  /**
+   * Adds objects that are reached, the nearest first, in order: no hidden object influences which of them have room.
+   */
   *#reach(): Generator<undefined, void> {
     for (let from = 0; from < this.#records.length && !this.#isCut; ) {
       const level = this.#records.slice(from)
@@ -105,7 +108,7 @@ export class GraphWalk {
     }
   }
 
-  /** The others have no room. */
+  /** Keeps the first ones: the others have no room. */
   #keepFirst(next: Map<string, ObjectRecord>): void {
     const ordered = [...next.values()].sort(comparePlaces)
     for (const { uid } of ordered.slice(this.#room.maxVertices)) next.delete(uid)
@@ -131,7 +134,7 @@ export class GraphWalk {
     this.#vertices.add(id)
   }
 
-  /** What it leads to; undefined: nothing that is there. */
+  /** Yields the objects that one leads to; undefined: nothing is there. */
   *#around(record: ObjectRecord): Generator<ObjectRecord | undefined, void> {
     const { bothWays, records } = this.#components
     for (const named of namesIn(record)) {
@@ -154,7 +157,7 @@ export class GraphWalk {
     const from = this.#found.get(record.uid) as number
     const known = this.#recordOf(named)
     if (known && sees(known)) {
-      const to = this.#found.get(known.uid) // else it is not asked for, or has no room
+      const to = this.#found.get(known.uid) // undefined: not asked for, or without room
       if (to !== undefined) this.#arc([from, to, named.type, isIt(known, named) ? 0 : 1])
       return
     }
@@ -174,7 +177,7 @@ export class GraphWalk {
     }
   }
 
-  /** Of two that differ in whether the destination is there, that one counts to which it is. */
+  /** Adds an arc. If two arcs differ only in whether the destination exists, the one to an existing object counts. */
   #arc(drawn: GraphArc): void {
     const arc = arcNumber(drawn)
     const [present, absent] = bothArcNumbers(arc)

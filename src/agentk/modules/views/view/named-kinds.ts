@@ -7,24 +7,24 @@ import type { Visibility } from '../store/record.ts'
 import type { WordPlaces } from '../tree/object-choice.ts'
 import type { ReadQuery } from '../tree/query.ts'
 
-/** Of one caller: GitLab gives one for each role in each project. */
+/** Bound of a caller's groups that are named: GitLab gives one for each role in each project. */
 const maxCallerGroups = 20
 /** characters of the caller's name, and of a group */
 const maxCallerName = 256
-/** The most that are named. */
+/** Bound of what is named. */
 const maxNamed = 100
-/** characters of a word that may be meant for another; names of kinds have 63 */
+/** characters of a word for which a similar name is found; names of kinds have 63 */
 const maxMeant = 64
 
 export interface NamedKindsParts {
   readonly query: ReadQuery
   readonly caller: Caller
   readonly visibility: Visibility
-  /** that the caller may list where the scope is */
+  /** kinds that the caller may list in the scope */
   readonly seen: readonly ResourceKind[]
-  /** whether it is one of those that are followed, or would be if agentk might */
+  /** true if the kind is followed, or would be if agentk were allowed to */
   readonly isFollowed: (key: string) => boolean
-  /** that the view asks for by itself; absent: none */
+  /** kinds that the view asks for by itself; absent: none */
   readonly kinds?: readonly BuiltInKind[]
 }
 
@@ -36,8 +36,8 @@ export interface NamedKinds extends Pick<ViewState, 'you' | 'refused' | 'unknown
 type Refused = NonNullable<ViewState['refused']>[number]
 
 /**
- * What a query names and does not get: what the caller may not list, and kinds that there are not. One that is none of
- * Kubernetes' own and that the caller may not list is as one that there is not.
+ * Finds what a query names and does not get: kinds that the caller may not list, and kinds that do not exist. A kind
+ * that is not Kubernetes' own and that the caller may not list counts as one that does not exist.
  */
 export function namedKinds(parts: NamedKindsParts): NamedKinds {
   const { query, seen, caller, isFollowed, kinds = [] } = parts
@@ -63,7 +63,7 @@ function* refusedOfKinds(parts: NamedKindsParts): Iterable<Refused> {
   for (const kind of kinds) if (isFollowed(kind.key)) yield* refusedOfKind(parts, kind, query.namespaces)
 }
 
-/** Where nothing at all may be listed, or no events. */
+/** Yields namespaces in which the caller may list nothing at all, or no events. */
 function* refusedWhole({ query, seen, visibility }: NamedKindsParts): Iterable<Refused> {
   for (const one of query.namespaces ?? ['']) {
     if (query.view !== 'events') {
@@ -93,7 +93,7 @@ function* refusedOfKind(
   if (!visibility.mayList(kind, '') && !(isNamespaced && seen.some((one) => one.key === key))) yield [name, '']
 }
 
-/** As many as are named: a query may ask for far more. */
+/** Keeps each once, and as many as are named: a query may ask for far more. */
 function distinct(refused: Iterable<Refused>): Refused[] {
   const found = new Map<string, Refused>()
   for (const one of refused) {
@@ -105,7 +105,7 @@ function distinct(refused: Iterable<Refused>): Refused[] {
 
 type Unknown = NonNullable<ViewState['unknown']>
 
-/** Of a query, by the kinds that its caller sees: states change often, and these seldom. */
+/** Unknown words of a query, with the kinds that its caller sees: states change often, and these kinds seldom. */
 const unknowns = new WeakMap<ReadQuery, { readonly seen: string; readonly unknown: Unknown }>()
 
 function unknownOf(query: ReadQuery, kinds: readonly ResourceKind[]): Unknown {

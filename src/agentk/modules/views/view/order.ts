@@ -4,22 +4,22 @@ import type { Ranked } from '../tree/forest-node.ts'
 
 export type Order = (one: Ranked, other: Ranked) => number
 
-/** `place`: by name, kind and namespace alone, however it fares */
+/** `place`: by name, kind and namespace alone, without regard to health */
 export type PageOrder = SortName | 'place'
 
-/** @param sort - undefined: the worst first; so with `since`, which only what is not well has */
+/** @param sort - undefined: the worst first; the same with `since`, which only objects that are not well have */
 export function orderBy(sort: PageOrder | undefined): Order {
   if (sort === 'place') return comparePlaces
   if (sort === 'name') return compareNames
   return sort === 'age' ? compareAges : compareEntries
 }
 
-/** What it is compared by, when it changes itself. */
+/** Copies the fields that are compared, since an entry changes itself. */
 export function asItIs({ id, total, kind, name, namespace, record }: Ranked): Ranked {
   return { id, total, kind, name, namespace, record }
 }
 
-/** The worst first, then workloads, then by kind and name. */
+/** Orders the worst first, then workloads, then by kind and name. */
 function compareEntries(one: Ranked, other: Ranked): number {
   return (
     other.total - one.total ||
@@ -30,13 +30,13 @@ function compareEntries(one: Ranked, other: Ranked): number {
   )
 }
 
-/** What runs before what only leads to it: of two that are as bad, most often it is why. */
+/** Orders what runs before what only leads to it: of two that are as bad, the former is most often the reason. */
 function compareKinds(one: string, other: string): number {
   if (one === other) return 0
   return Number(isSummary(other)) - Number(isSummary(one)) || compareTexts(one, other)
 }
 
-/** Those without a name, as many of a kind in one row have none, last. */
+/** Orders by name. Entries without one, such as many of a kind in one row, come last. */
 const compareNames: Order = (one, other) => {
   if (one.name === other.name) return compareEntries(one, other)
   if (one.name === '' || other.name === '') return one.name === '' ? 1 : -1
@@ -49,7 +49,7 @@ const comparePlaces: Order = (one, other) =>
   compareTexts(one.namespace, other.namespace) ||
   compareTexts(one.id, other.id)
 
-/** The youngest first; many of a kind in one row, and what is no object, last. */
+/** Orders the youngest first. Many of a kind in one row, and what is no object, come last. */
 const compareAges: Order = (one, other) => {
   const [own, others] = [one.record?.created, other.record?.created]
   if (own === others) return compareEntries(one, other)

@@ -2,26 +2,26 @@ import { type Entry, Family, type Node, type Ranked } from '../tree/forest-node.
 import type { RunInTurns, Scans } from '../tree/scans.ts'
 import { asItIs, type Order, orderBy, type PageOrder } from './order.ts'
 
-/** More that came and went than this are found by a scan. */
+/** If more entries than this have come or gone, a scan finds the rows. */
 const maxTouched = 1000
 
-/** What a page is of: the children of a node, or those of one kind among them that are one row there. */
+/** Source of a page: children of a node, or those of one kind that are one row there. */
 export interface PageSource {
   readonly node: Node
-  /** undefined: all */
+  /** undefined: all kinds */
   readonly kind: string | undefined
 }
 
 /** Rows that are asked for. */
 export interface PageWanted {
   readonly limit: number
-  /** before the first of them */
+  /** rows before the first of them */
   readonly offset: number
   /** undefined: the worst first */
   readonly sort?: PageOrder | undefined
 }
 
-/** The first of a node's children, and as many to spare: so that what comes and goes is placed without reading all. */
+/** First rows of a node's children, and as many to spare: changes are placed without reading all children. */
 export class Page {
   readonly wanted: PageWanted
   readonly #compare: Order
@@ -29,20 +29,20 @@ export class Page {
   readonly #scans: Scans
   readonly #onScanned: () => void
   #source: PageSource
-  /** in order: no other ranks before the last of them */
+  /** in order: no other entry ranks before the last of them */
   #best: readonly Entry[] = []
-  /** there are no others */
+  /** there are no other entries */
   #isAll = false
   readonly #touched = new Set<Entry>()
-  /** since it began */
+  /** touched since the scan began */
   readonly #touchedInScan = new Set<Entry>()
   #scan: 'none' | 'needed' | 'waits' | 'runs' = 'needed'
   #isScanned = false
-  /** what the scan that runs finds is not all that there is by now */
+  /** the scan that runs does not find all that there is now */
   #isLate = false
   #cancelScan: () => void = () => undefined
 
-  /** @param onScanned - it may have another order now */
+  /** @param onScanned - called when the order may differ */
   constructor(scans: Scans, source: PageSource, wanted: PageWanted, onScanned: () => void) {
     this.#scans = scans
     this.#source = source
@@ -56,12 +56,12 @@ export class Page {
     return this.#source
   }
 
-  /** It can be shown. */
+  /** True if the page can be shown. */
   get isScanned(): boolean {
     return this.#isScanned
   }
 
-  /** Rows, not children: many of a kind may be one. */
+  /** Number of rows, not of children: many of a kind may be one row. */
   get size(): number {
     const { node, kind } = this.#source
     if (kind !== undefined) return node.familyOf(kind)?.members.length ?? 0
@@ -73,7 +73,7 @@ export class Page {
     return this.#best.slice(offset, offset + this.#limit)
   }
 
-  /** Of those that are kept: as many to spare as are shown. */
+  /** Bound of entries that are kept: as many to spare as are shown. */
   get #most(): number {
     return this.wanted.offset + 2 * this.#limit
   }
@@ -89,8 +89,8 @@ export class Page {
   }
 
   /**
-   * What was found is not enough, or not to be used at all where the source is another. A scan that runs goes on: if
-   * each change ended it, none would end by itself.
+   * Asks for a new scan: the entries are not enough, or of another source. A scan of the same source that runs goes on:
+   * if each change ended it, none would end by itself.
    */
   scanAnew(source = this.#source): void {
     if (source === this.#source && this.#scan === 'runs') {
@@ -110,10 +110,10 @@ export class Page {
   }
 
   /**
-   * Places what was touched.
+   * Places the entries that were touched.
    *
-   * @param room - rows that it may have at most
-   * @returns those of them that it takes
+   * @param room - rows that the page may have at most
+   * @returns number of rows that it takes
    */
   update(room: number): number {
     const { limit, offset } = this.wanted
@@ -192,7 +192,7 @@ export class Page {
     this.#placeTouched()
   }
 
-  /** A list of its own, in the least room: there may be 100,000. */
+  /** Returns a list of its own that takes the least memory: there may be 100,000 entries. */
   #entries(): readonly Entry[] {
     const { node, kind } = this.#source
     if (kind !== undefined) return [...(node.familyOf(kind)?.members ?? [])]
@@ -200,14 +200,18 @@ export class Page {
   }
 }
 
-/** The first `count` of them. @returns ends it before */
+/**
+ * Finds the first `count` entries.
+ *
+ * @returns a function that ends the work early
+ */
 function best(
   run: RunInTurns,
   { entries, count, compare }: { entries: readonly Entry[]; count: number; compare: Order },
   done: (found: Entry[]) => void,
 ): () => void {
   let found: Entry[] = []
-  // as it was: entries may change meanwhile
+  // a copy, since entries may change meanwhile
   let bound: Ranked | undefined
   let next = 0
   const cut = () => {

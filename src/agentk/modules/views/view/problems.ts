@@ -2,17 +2,17 @@ import { Listeners } from '../../../../lib/listeners.ts'
 import type { BrokenRule } from '../../../health/custom/custom-rules.ts'
 import { isLike } from '../../../health/custom/kind-pattern.ts'
 
-/** The most that a view names, and characters of one. */
+/** Bounds of problems that a view names, and of the characters of one. */
 const maxProblems = 20
 const maxText = 512
 
-/** What is wrong with views.yaml as it stands now. */
+/** Problems of the current views.yaml. */
 export class Problems {
   #unusable = ''
   #rules: readonly BrokenRule[] = []
   readonly #listeners = new Listeners()
 
-  /** @param problem - why none of it can be used; empty: it can */
+  /** @param problem - reason why the file cannot be used; empty: it can */
   setUnusable(problem: string): void {
     this.#unusable = problem
     this.#listeners.notify()
@@ -23,15 +23,15 @@ export class Problems {
     this.#listeners.notify()
   }
 
-  /** Called at each change, until the returned function is called. */
+  /** Calls the listener at each change, until the returned function is called. */
   onChange(listener: () => void): () => void {
     return this.#listeners.add(listener)
   }
 
   /**
-   * In words: a rule is named to those who may list a kind that it is for, the file to all.
+   * Problems in words. A problem of a rule is for callers who may list a kind of the rule, one of the file is for all.
    *
-   * @param kinds - `group/Kind` of those that the caller may list, where the scope is
+   * @param kinds - `group/Kind` of those that the caller may list in the scope
    */
   of(kinds: readonly string[]): { readonly problems?: readonly string[] } {
     const rules = this.#rules.filter((rule) => kinds.some((kind) => isLike(rule.kind, kind)))

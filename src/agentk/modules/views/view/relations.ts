@@ -3,20 +3,20 @@ import { compileSelector, type Selects } from '../projection/selectors.ts'
 import type { ObjectRecord, ReadonlyRecords } from '../store/record.ts'
 import { compareTexts } from './order.ts'
 
-/** of one object */
+/** bound for one object */
 const maxLinks = 50
 
-/** `id` is empty where what an object names is hidden or absent: what it names stands in the object itself. */
+/** `id` is empty if the named object is hidden or absent: its name is in the object that names it. */
 export type Link = readonly [relation: string, id: string, kind: string, namespace: string, name: string]
 
 export interface LinkSources {
   readonly records: Pick<ReadonlyRecords, 'get' | 'named' | 'naming' | 'inNamespace'>
   readonly sees: (record: ObjectRecord) => boolean
-  /** uids of what its selector selects, in order */
+  /** uids of objects that its selector selects, in order */
   readonly selected: readonly string[]
 }
 
-/** A relation as the one says it that is named. */
+/** Relations as the named object shows them. */
 const reversed: Readonly<Record<string, string>> = {
   asks: 'asked by',
   binds: 'bound by',
@@ -35,14 +35,14 @@ const reversed: Readonly<Record<string, string>> = {
 
 const selecting = ['Service', 'policy/PodDisruptionBudget']
 const podKey = 'Pod'
-/** To read through so many takes as long as to read one object. */
+/** References that take as long to read as one object. */
 const referencesOfOne = 8
 
 /**
- * What an object is linked with: what it selects, what it names, owners that are not its parent; and of what is seen,
- * what names or selects it.
+ * Finds the links of an object: objects that it selects or names, and owners that are not its parent. In the other
+ * direction: visible objects that name or select it.
  *
- * @returns the first in order, of each direction, and how many objects were read for them
+ * @returns the first in order, of each direction, and the number of objects that were read
  */
 export function linksOf(record: ObjectRecord, around: LinkSources) {
   const links: Link[] = []
@@ -92,7 +92,7 @@ function* named(
   }
 }
 
-/** What may name, run on or select it. */
+/** Yields objects that may name, run on or select it. */
 function* candidates({ kind, namespace, name }: ObjectRecord, { records }: LinkSources): Iterable<ObjectRecord> {
   if (kind.key === podKey) for (const other of selecting) yield* records.inNamespace(other, namespace)
   yield* records.naming(kind.key, namespace, name)

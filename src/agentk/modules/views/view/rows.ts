@@ -10,17 +10,17 @@ import type { Link } from './relations.ts'
 
 /** characters of a text of a cause in a row */
 const maxRowText = 256
-/** What is longer is kept as a digest. */
+/** A longer text is kept as a digest. */
 const maxKept = 200
 
-/** What a row was made of: two of the same say the same. */
+/** Parts from which a row is made: equal parts make equal rows. */
 export interface RowParts {
   readonly content: unknown
-  /** JSON of what depends on others, and on who asks */
+  /** JSON of what depends on other objects, and on the caller */
   readonly around: string
 }
 
-/** Of a row that was sent. */
+/** Parts of a row that was sent. */
 export interface SentRow {
   readonly content: unknown
   /** `around`, or its digest */
@@ -32,7 +32,7 @@ export interface RowSources {
   readonly side: VerdictSide
   readonly links: readonly Link[]
   readonly cause: ShownCause | undefined
-  /** kinds set aside that its verdict is made from */
+  /** kinds that are set aside, and from which the verdict is made */
   readonly aside: readonly string[]
 }
 
@@ -60,12 +60,12 @@ export function rowJson(entry: Entry, { content, around }: RowParts): string {
   return joined(JSON.stringify(row), around)
 }
 
-/** Two objects in one. */
+/** Joins two JSON objects into one. */
 function joined(one: string, other: string): string {
   return other === '{}' ? one : `${one.slice(0, -1)},${other.slice(1)}`
 }
 
-/** What an object says by itself. */
+/** Fields that the object alone decides. */
 function own(content: unknown): Partial<Row> | undefined {
   if (typeof content !== 'object' || content === null || !('uid' in content)) return undefined
   const { created, facts, generation } = content as ObjectRecord
@@ -126,7 +126,7 @@ const parentOf = (parent: Node | undefined) => (parent?.id ? { p: parent.id } : 
 const worst = (severity: number, side: VerdictSide) =>
   severity > 0 ? { w: wordsOf(side)[severity] as Row['w'] & string } : {}
 
-/** The worst of its roots, as each system has it: of whom the order is, it is known. */
+/** Verdicts of a group: the worst of its roots, by each system. The side that sorts has already computed its own. */
 function groupVerdict(group: Node, { visible, side }: RowSources): Partial<Row> {
   let [argo, kas] = [0, side === 'kas' ? group.own : 0]
   const ofKstatus = new Set<KstatusWord>()

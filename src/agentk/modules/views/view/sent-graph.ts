@@ -3,10 +3,10 @@ import type { GraphIds } from './graph-ids.ts'
 import type { Graph } from './graph-walk.ts'
 import type { Update } from './updates.ts'
 
-/** JSON of a Namespace's vertex begins so. */
+/** Begin of the text of a Namespace's vertex. */
 const namespaceStart = JSON.stringify(['', 'v1', 'namespaces', '']).slice(1, -1)
 
-/** What a viewer has of a graph. */
+/** Vertices and arcs that a viewer has. */
 export class SentGraph {
   readonly #ids: Pick<GraphIds, 'textOf'>
   readonly #vertices = new Set<number>()
@@ -29,17 +29,20 @@ export class SentGraph {
   }
 
   /**
-   * Writes what makes it `graph`: nothing is taken away that is not there, and no vertex before its arcs. Clients of GitLab
-   * end otherwise.
+   * Writes the changes to `graph`. Nothing is removed that is not there, and no vertex before its arcs: clients of
+   * GitLab would end.
    *
-   * @returns whether there was room for all
+   * @returns true if there was room for all
    */
   write(update: Update, graph: Graph): boolean {
     const goes = this.#going(graph)
     return this.#take(update, graph, goes) && this.#give(update, graph)
   }
 
-  /** With a Namespace goes what stands in it, in the graph of a client; it comes again after that. */
+  /**
+   * Returns the vertices to remove. With a Namespace, a client removes what is in it: this is removed, and sent again
+   * later.
+   */
   #going({ vertices }: Graph): ReadonlySet<number> {
     const removed = [...this.#vertices].filter((id) => !vertices.has(id))
     const texts = removed.map((id) => this.#ids.textOf(id)).filter((text) => text.startsWith(namespaceStart))

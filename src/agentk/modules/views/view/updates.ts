@@ -5,32 +5,32 @@ import type { RunInTurns } from '../tree/scans.ts'
 
 const sections = ['rows', 'gone', 'events', 'pages', 'kinds', 'darc', 'dvx', 'svx', 'sarc'] as const
 type Section = (typeof sections)[number]
-/** these are objects, the others lists */
+/** these sections are objects, the others lists */
 const keyed: ReadonlySet<Section> = new Set(['pages', 'kinds'])
-/** of what stands around the parts */
+/** bytes besides the parts */
 const frameBytes = 256
 
 export interface UpdatesComponents {
   readonly clock: Clock
-  /** Others that send have their turns. @returns undefined: there is nothing to write yet */
+  /** Returns how updates take turns with others that send; undefined: there is nothing to write yet. */
   readonly turn: () => RunInTurns | undefined
-  /** What is due now may differ: reported before anything is written. */
+  /** called before an update is written: the state that is due may differ */
   readonly onDue: () => void
   /**
-   * Writes what differs now from what was sent.
+   * Writes the difference from what was sent.
    *
-   * @returns whether that is all: else the rest follows; undefined: nothing is to be said yet, the state neither
+   * @returns true: that is all; false: the rest follows; undefined: nothing is to be sent yet, not even the state
    */
   readonly write: (update: Update) => boolean | undefined
   readonly send: (seq: number, json: Uint8Array) => void
 }
 
-/** What one view sends, and when: the first update at once, then in steps, each once the one before was taken. */
+/** Sends the updates of one view: the first at once, each further one after the one before was taken. */
 export class Updates {
   readonly #components: UpdatesComponents
-  /** pages that were sent: JSON, by node */
+  /** JSON of the pages that were sent, by node */
   readonly #pages = new Map<string, string>()
-  /** nodes that have no page, or none any more: to be reported */
+  /** nodes that have no page, or no longer: to be reported */
   readonly #refused = new Set<string>()
   #state = ''
   #sentState = ''
@@ -45,7 +45,7 @@ export class Updates {
     this.#components = components
   }
 
-  /** Something may differ. */
+  /** Asks for an update: something may differ. */
   request(): void {
     this.#isAsked = true
     this.#schedule()
@@ -58,17 +58,17 @@ export class Updates {
     this.request()
   }
 
-  /** A page is asked for: whether there is one is said anew. */
+  /** Notes that a page is asked for: if there is none, this is reported again. */
   pageOpened(node: string): void {
     this.#refused.delete(node)
   }
 
-  /** There is no such page: so many are reported to the viewer. */
+  /** Notes that there is no such page; `maxPages` of them are reported at most. */
   pageRefused(node: string): void {
     if (this.#refused.size < viewsBounds.maxPages) this.#refused.add(node)
   }
 
-  /** A page that was open is no more. */
+  /** Notes that a page that was open has ended. */
   pageRemoved(node: string): void {
     this.#refused.add(node)
   }
@@ -110,7 +110,7 @@ export class Updates {
 
   #flush(): void {
     const { clock, onDue, write, send } = this.#components
-    onDue() // what it asks for is part of this
+    onDue() // first: the changes that it asks for are part of this update
     this.#cancel = undefined
     this.#isAsked = false
     const state = this.#state === this.#sentState ? '' : this.#state
@@ -131,13 +131,13 @@ export class Updates {
 }
 
 interface Sent {
-  /** JSON, where it differs from the one that was sent */
+  /** JSON; empty: it does not differ from what was sent */
   readonly state: string
   readonly pages: Map<string, string>
   readonly refused: Set<string>
 }
 
-/** One update, put together part by part, of so many bytes at most. */
+/** One update, put together part by part, within a bound of bytes. */
 export class Update {
   readonly #sent: Sent
   readonly #parts = new Map<Section, string[]>()
@@ -155,10 +155,10 @@ export class Update {
   }
 
   /**
-   * Takes all of them, or none.
+   * Adds all of them, or none.
    *
-   * @param parts - JSON each; with its key where the section has keys
-   * @returns whether there was room
+   * @param parts - JSON of each; with its key if the section has keys
+   * @returns true if there was room
    */
   add(...parts: readonly (readonly [section: Section, json: string])[]): boolean {
     const bytes = parts.reduce((sum, [, json]) => sum + Buffer.byteLength(json) + 1, 0)
@@ -172,12 +172,16 @@ export class Update {
     return true
   }
 
-  /** Says it of the update as a whole, should there be one. */
+  /** Marks the update as a whole, if there is one. */
   mark(name: 'more' | 'cut'): void {
     this.#marks.push(name)
   }
 
-  /** The page of a node, where it is another; null: there is none. @returns whether there was room */
+  /**
+   * Adds the page of a node, if it differs; null: there is none.
+   *
+   * @returns true if there was room
+   */
   page(node: string, state: PageState | null): boolean {
     const { pages, refused } = this.#sent
     const part = keyedPart(node, state)
@@ -188,7 +192,11 @@ export class Update {
     return true
   }
 
-  /** The pages that there are not. @returns whether there was room */
+  /**
+   * Adds the pages that do not exist.
+   *
+   * @returns true if there was room
+   */
   refusals(): boolean {
     const { pages, refused } = this.#sent
     for (const node of refused) {

@@ -13,7 +13,7 @@ interface Found {
 
 const none: readonly string[] = []
 
-/** Finds the kinds set aside that the verdicts of one view's rows are made from. */
+/** Finds the kinds that are set aside, and from which the verdicts of one view's rows are made. */
 export class ViewAside {
   readonly #records: ReadonlyRecords
   /** by row */
@@ -28,8 +28,8 @@ export class ViewAside {
   }
 
   /**
-   * @param aside - `group/Kind`, of kinds that the caller may list
-   * @returns rows that say something else now, and whether all were read
+   * @param aside - `group/Kind` of kinds that the caller may list
+   * @returns rows that differ now; `isWhole`: all were read
    */
   update(
     forest: Forest,
@@ -60,7 +60,7 @@ export class ViewAside {
   }
 }
 
-/** Many of Kubernetes' own kinds that are one row are alike: one stands for them. */
+/** Objects of an entry. Many of one of Kubernetes' own kinds are alike, so one is enough. */
 function objectsOf(entry: Entry): readonly ObjectRecord[] {
   if (entry.record) return [entry.record]
   if (!(entry instanceof Family)) return []

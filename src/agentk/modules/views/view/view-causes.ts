@@ -4,11 +4,11 @@ import { Causes, type ShownCause } from '../tree/causes.ts'
 import type { Forest } from '../tree/forest.ts'
 import { type Entry, Family } from '../tree/forest-node.ts'
 
-/** Objects that are read for causes of one update; those of further rows follow with the next. */
+/** Bound of objects that are read for causes of one update; those of further rows follow with the next. */
 export const maxReadPerUpdate = 10_000
-/** To choose takes as much time as to read so many. */
+/** Reads that take as much time as one choice. */
 const readsToChoose = 20
-/** children of a group that are its roots */
+/** bound of a group's children that are its roots */
 const maxRoots = 256
 
 export interface ViewCausesComponents {
@@ -18,18 +18,18 @@ export interface ViewCausesComponents {
 
 interface Chosen {
   readonly cause: ShownCause | undefined
-  /** undefined: all of them */
+  /** namespaces that were read; undefined: all */
   readonly namespaces: readonly string[] | undefined
-  /** of what it was chosen from */
+  /** versions of what it was chosen from */
   readonly from: string
 }
 
-/** Causes of the rows of one view. One is chosen anew where something is said otherwise of what it was chosen from. */
+/** Causes of the rows of one view. A cause is chosen again when an opinion has changed from which it was chosen. */
 export class ViewCauses {
   readonly #components: ViewCausesComponents
   /** by row */
   readonly #chosen = new Map<string, Chosen>()
-  /** of rows of a group, what of it is not well; none: its children are to be read */
+  /** for rows of a group: its objects that are not well; none: its children are to be read */
   readonly #sick = new Map<string, readonly ObjectRecord[]>()
 
   constructor(components: ViewCausesComponents) {
@@ -40,21 +40,21 @@ export class ViewCauses {
     return this.#chosen.get(id)?.cause
   }
 
-  /** Its viewer may list something else now: all are chosen anew. */
+  /** Lets all causes be chosen again: the viewer's rights have changed. */
   reset(): void {
     this.#sick.clear()
     for (const [id, { cause }] of this.#chosen) this.#chosen.set(id, { cause, namespaces: undefined, from: '' })
   }
 
-  /** A child of a node has come, has gone, or is judged otherwise. */
+  /** Notes that a child of a node has come, has gone, or is judged differently. */
   childChanged(node: string): void {
     this.#sick.delete(node)
     const known = this.#chosen.get(node)
-    // a group's may have been chosen after the child was judged, but before it had its place
+    // a group's cause may have been chosen after the child was judged, but before it had its place
     if (known && !known.namespaces) this.#chosen.set(node, { ...known, from: '' })
   }
 
-  /** Whether some may be others when something is said otherwise in these namespaces. */
+  /** True if causes may differ after opinions have changed in these namespaces. */
   mayChange(namespaces: readonly string[]): boolean {
     for (const { namespaces: read } of this.#chosen.values()) {
       if (!read || namespaces.some((one) => read.includes(one))) return true
@@ -62,7 +62,7 @@ export class ViewCauses {
     return false
   }
 
-  /** @returns rows whose causes are others now, and whether all were chosen */
+  /** @returns rows whose causes have changed; `isWhole`: all were chosen */
   update(forest: Forest, shown: ReadonlyMap<string, Entry>): { changed: readonly string[]; isWhole: boolean } {
     const { records, clock } = this.#components
     const changed: string[] = []
@@ -70,7 +70,7 @@ export class ViewCauses {
     const now = clock.now()
     const causes = new Causes(records, forest.visible, () => now)
     let chosen = 0
-    // those that have none first, then those that were chosen the longest ago
+    // rows without a cause first, then the oldest choices
     const waiting = [...shown.keys()].filter((id) => !this.#chosen.has(id))
     for (const id of [...waiting, ...this.#chosen.keys()]) {
       const entry = shown.get(id) as Entry
@@ -85,7 +85,11 @@ export class ViewCauses {
     return { changed, isWhole: true }
   }
 
-  /** What is not well of it. @returns none: all is well; undefined: it has no cause */
+  /**
+   * Returns the objects of a row that are not well.
+   *
+   * @returns none: all is well; undefined: the row has no cause
+   */
   #rootsOf(entry: Entry, forest: Forest): readonly ObjectRecord[] | undefined {
     if (entry.record) return isSick(entry.record, forest) ? [entry.record] : []
     if (entry instanceof Family) return undefined
@@ -100,7 +104,7 @@ export class ViewCauses {
     return roots
   }
 
-  /** @returns whether it is another */
+  /** @returns true if the cause has changed */
   #choose(
     id: string,
     {
@@ -113,7 +117,7 @@ export class ViewCauses {
     const before = this.#chosen.get(id)?.cause
     if (roots.length === 0) {
       this.#chosen.delete(id)
-      // of a group any change may bring one
+      // any change may bring a group a cause
       if (!isObject) this.#chosen.set(id, { cause: undefined, namespaces: undefined, from: '' })
       return before !== undefined
     }

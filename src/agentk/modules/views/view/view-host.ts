@@ -20,39 +20,39 @@ import type { View } from './view.ts'
 import { type CountedView, ViewLimits, type ViewLimitsOptions, viewLimitsDefaults } from './view-limits.ts'
 import { type SeenStates, seenStates, viewState } from './view-state.ts'
 
-/** States of kinds come many at once: they are read at whole multiples of it, whoever's they are. ms */
+/** States of kinds come many at once: all of them are read at whole multiples of it. ms */
 const statesPauseMs = 50
-/** After it, views are not taken for incomplete for the sake of a kind that is never listed. ms */
+/** After this time, views no longer count as incomplete because of a kind that is never listed. ms */
 const firstListMs = 60_000
-/** Rows that a viewer has from another pod stay so long at most: in the minute that a right counts. ms */
+/** Rows that a viewer has from another pod stay this long at most, within the minute for which a right counts. ms */
 const maxWaitMs = 30_000
 
-/** A view of what is named waits so long for what its caller may list: who may little in many namespaces. ms */
+/** A view of named objects waits this long for its caller's rights, which may be small and in many namespaces. ms */
 const rightsPatienceMs = 10_000
 
-/** Of a node; names and kinds of Kubernetes are far shorter. */
+/** Characters of a node's id; names and kinds of Kubernetes are far shorter. */
 const maxIdLength = 2048
 
 export interface ViewOut {
-  /** @param json - one value, as in src/proto/views-json.ts; the next one comes once it was `taken` */
+  /** @param json - one value, as in src/proto/views-json.ts; the next one follows once it was `taken` */
   update(seq: number, json: Uint8Array): void
-  /** The last call. */
+  /** Last call. */
   ended(error: KasError): void
 }
 
 export interface WantedView {
   readonly caller: Caller
-  /** whose share it counts in */
+  /** caller in whose share the view counts */
   readonly viewer: Holder
   /** JSON */
   readonly query: Uint8Array
   /** the viewer has rows from before, which stay until kinds are listed */
   readonly resumes?: boolean
-  /** what the caller was denied a while ago is asked anew before anything is shown */
+  /** old denials are asked again before anything is shown */
   readonly fresh?: boolean
 }
 
-/** What its viewer does with it. */
+/** Calls that a viewer makes. */
 export type OpenView = Pick<View, 'page' | 'taken' | 'close'>
 
 export interface ViewHostComponents {
@@ -69,7 +69,7 @@ export interface ViewHostComponents {
 }
 
 export interface ViewHostOptions {
-  /** whose verdict orders and counts; default: Argo CD's */
+  /** system whose verdict orders and counts; default: Argo CD's */
   readonly verdict?: VerdictSide
   readonly limits?: ViewLimitsOptions
   readonly forests?: ForestsOptions
@@ -85,16 +85,18 @@ interface Opened extends CountedView {
   readonly out: ViewOut
   access: Access | undefined
   visibility: Visibility | undefined
-  /** while it is so, nothing is sent */
+  /** nothing is sent while it is set */
   isWaiting: boolean
-  /** once they were: what else comes up later is asked for, and changes nothing that was sent */
+  /** set once they were known: later questions do not change what was sent */
   areRightsKnown: boolean
-  /** it is not shown as live before they are */
+  /** the view is not shown as live before its rights are known */
   awaitsRights: boolean
   cancelPatience: () => void
 }
 
-/** All views of one agent's cluster: who sees what of the records, and is notified when it changes. */
+/**
+ * All views of one agent's cluster: each caller sees the records that it may list, and is notified of their changes.
+ */
 export class ViewHost {
   readonly #components: ViewHostComponents
   readonly #forests: Forests
@@ -129,7 +131,7 @@ export class ViewHost {
     this.#feed = feed
     this.#unsubscribe = [
       records.onChange((change) => {
-        // what states are sent follows from it too: at a time that depends on nothing else
+        // it also changes states: they are sent at a time that depends on nothing else
         if (feed.change(change)) this.#statesMayDiffer()
         this.#forests.change(change)
         this.#selections.change(change)
@@ -146,8 +148,8 @@ export class ViewHost {
   }
 
   /**
-   * @throws KasError BAD_REQUEST: the query; TOO_MANY_STREAMS: too many views, or too many callers; FORBIDDEN: the
-   * caller is nobody
+   * @throws KasError BAD_REQUEST: the query cannot be used; TOO_MANY_STREAMS: too many views, or too many callers;
+   * FORBIDDEN: the caller has no name
    */
   open(wanted: WantedView, out: ViewOut): OpenView {
     let opened: Opened | undefined
@@ -204,7 +206,7 @@ export class ViewHost {
     return opened
   }
 
-  /** Ends all views, without a word to them. */
+  /** Ends all views, without notice. */
   close(): void {
     for (const opened of [...this.#opened]) this.#close(opened)
     for (const unsubscribe of this.#unsubscribe) unsubscribe()
@@ -228,7 +230,7 @@ export class ViewHost {
     const { clock, records, states, events } = this.#components
     const [limits, turns, selections, forests] = [this.#limits, this.#turns, this.#selections, this.#forests]
     const send = (seq: number, json: Uint8Array) => out.update(seq, json)
-    // an update of the moment at which states are read has them, whichever of both comes first
+    // an update that is due when states are read includes them, in either order
     const onDue = () => {
       if (this.#statesDue && this.#statesDue.at <= clock.now()) this.#readStates()
     }
@@ -313,7 +315,7 @@ export class ViewHost {
     this.#setStates()
   }
 
-  /** Whatever is known by now takes the place of what viewers have from before. */
+  /** Lets what is known now replace what viewers have from before. */
   #letGo(): void {
     this.#holds = false
     for (const opened of [...this.#opened]) {
@@ -328,7 +330,7 @@ export class ViewHost {
     for (const opened of this.#opened) this.#setState(opened, seen)
   }
 
-  /** @param known - of this moment, by who sees and where */
+  /** @param known - states of this moment, by rights and scope */
   #setState(opened: Opened, known = new Map<string, SeenStates>()): void {
     const { query, view, visibility, openedAt, access, caller } = opened
     if (!visibility) return

@@ -3,25 +3,25 @@ import { viewsBounds } from '../../../../proto/views-json.ts'
 import type { Visibility } from '../store/record.ts'
 import type { View } from './view.ts'
 
-/** How much there may be at once. One caller leaves room for others. */
+/** Bounds of what there may be at once. One caller leaves room for others. */
 export interface ViewLimitsOptions {
-  /** callers share it */
+  /** open views, which callers share */
   readonly maxViews: number
-  /** different rights of viewers: each change of an object is compared with each of them */
+  /** different rights of viewers: each change of an object is compared with each of these */
   readonly maxVisibilities: number
   readonly maxVisibilitiesPerUser: number
-  /** objects and namespaces whose events are asked for */
+  /** objects and namespaces whose events are read */
   readonly maxAsked: number
   readonly maxAskedPerUser: number
-  /** that viewers have: some 500 bytes each */
+  /** rows that viewers have: some 500 bytes each */
   readonly maxRows: number
   readonly maxRowsPerUser: number
-  /** of open nodes, that views keep: some 120 bytes each */
+  /** links of open nodes that views keep: some 120 bytes each */
   readonly maxLinks: number
   readonly maxLinksPerUser: number
 }
 
-/** Rows that each view may have, however many others there are. */
+/** Rows that each view may have, regardless of others. */
 export const leastRows = 100
 
 export const viewLimitsDefaults: ViewLimitsOptions = {
@@ -36,27 +36,27 @@ export const viewLimitsDefaults: ViewLimitsOptions = {
   maxLinksPerUser: 100_000,
 }
 
-/** A view that is open, as it counts. */
+/** Open view, as it counts. */
 export interface CountedView {
-  /** the caller's key, of a job that of the user behind it */
+  /** key of the caller; for a job, that of the user behind it */
   readonly user: string
   /** undefined: not known yet */
   readonly visibility: Visibility | undefined
   readonly view: Pick<View, 'asked' | 'rows' | 'links'>
 }
 
-/** Whether those who have views leave some to others. */
+/** Shares bounds among users: each leaves room for others. */
 export class ViewLimits {
   readonly #views: Iterable<CountedView>
   readonly #options: ViewLimitsOptions
 
-  /** @param views - all that are open, whenever it is asked */
+  /** @param views - views that are open at each call */
   constructor(views: Iterable<CountedView>, options: ViewLimitsOptions = viewLimitsDefaults) {
     this.#views = views
     this.#options = options
   }
 
-  /** @throws KasError TOO_MANY_STREAMS: there are too many others than `counted` is to see from now on */
+  /** @throws KasError TOO_MANY_STREAMS: there are too many other rights besides those that `counted` gets */
   checkVisibility(counted: CountedView, visibility: Visibility): void {
     const { maxVisibilities, maxVisibilitiesPerUser } = this.#options
     const others = (views: Iterable<CountedView>) => {
@@ -71,26 +71,26 @@ export class ViewLimits {
     })
   }
 
-  /** The user may ask for events of one more. */
+  /** True if the user may read events of one more node. */
   mayAsk(user: string): boolean {
     const { maxAsked, maxAskedPerUser } = this.#options
     const sum = (views: Iterable<CountedView>) => [...views].reduce((all, { view }) => all + view.asked, 0)
     return sum(this.#views) < maxAsked && sum(this.#of(user)) < maxAskedPerUser
   }
 
-  /** Rows that `counted` may have, `most` at most. */
+  /** Number of rows that `counted` may have, at most `most`. */
   rowsFor(counted: CountedView, most: number = viewsBounds.maxRows): number {
     const { maxRows, maxRowsPerUser } = this.#options
     return Math.min(most, Math.max(leastRows, this.#left(counted, 'rows', [maxRows, maxRowsPerUser])))
   }
 
-  /** Links that `counted` may have. */
+  /** Number of links that `counted` may have. */
   linksFor(counted: CountedView): number {
     const { maxLinks, maxLinksPerUser } = this.#options
     return Math.max(0, this.#left(counted, 'links', [maxLinks, maxLinksPerUser]))
   }
 
-  /** What others leave. */
+  /** Number that other views leave. */
   #left(counted: CountedView, what: 'rows' | 'links', [max, maxPerUser]: readonly [number, number]): number {
     const ofOthers = (views: Iterable<CountedView>) =>
       [...views].reduce((all, one) => all + (one === counted ? 0 : one.view[what]), 0)

@@ -4,45 +4,45 @@ import type { Selection, Selections, Taker } from '../store/selections.ts'
 import type { Forest } from '../tree/forest.ts'
 import { type Link, linksOf } from './relations.ts'
 
-/** Objects that are read for links of one update; those of further nodes follow with the next. */
+/** Bound of objects that are read for links of one update; those of further nodes follow with the next. */
 export const maxReadPerUpdate = 10_000
-/** To ask for a selection, whose selector may be long, takes as much time as to read so many. */
+/** Reads that take as much time as to ask for one selection, whose selector may be long. */
 const readsToSelect = 100
 
 export interface ViewLinksComponents {
   readonly records: Pick<ReadonlyRecords, 'get' | 'named' | 'naming' | 'inNamespace'>
   readonly selections: Pick<Selections, 'take' | 'release' | 'leave'>
-  /** whose view it is */
+  /** key of the view's user */
   readonly user: string
-  /** links that it may have, as of now */
+  /** links that the view may have now */
   readonly maxLinks: () => number
 }
 
 interface Linked {
   readonly record: ObjectRecord
   readonly forest: Forest
-  /** undefined: it selects nothing that may be listed, or there is no room for it */
+  /** undefined: it selects nothing that the caller may list, or there is no room for it */
   selection: Selection | undefined
   /** there was no room for its selection */
   isRefused: boolean
-  /** of what it was read from; undefined: not read yet */
+  /** versions of what it was read from; undefined: not read yet */
   from: string | undefined
   links: readonly Link[]
 }
 
 const noLinks: readonly Link[] = []
 
-/** Links of the open nodes of one view. They are read anew where what they were read from is another. */
+/** Links of the open nodes of one view. They are read again when something has changed from which they were read. */
 export class ViewLinks {
   readonly #components: ViewLinksComponents
   readonly #taker: Taker
-  /** there is room again, and what was refused was not asked for anew yet */
+  /** there is room again, and refused selections were not asked for again yet */
   #mayBeRoom = false
   #count = 0
   /** by node */
   readonly #linked = new Map<string, Linked>()
 
-  /** @param onChange - links may be others */
+  /** @param onChange - called when links may differ */
   constructor(components: ViewLinksComponents, onChange: () => void) {
     this.#components = components
     const onRoom = () => {
@@ -52,12 +52,12 @@ export class ViewLinks {
     this.#taker = { user: components.user, onChange, onRoom }
   }
 
-  /** Links of all of them. */
+  /** Number of links of all nodes. */
   get count(): number {
     return this.#count
   }
 
-  /** Open nodes that may be linked. */
+  /** Number of open nodes that may have links. */
   get size(): number {
     return this.#linked.size
   }
@@ -68,7 +68,7 @@ export class ViewLinks {
 
   /**
    * @param open - all nodes whose links are shown
-   * @returns those whose links are others now, and whether all were read
+   * @returns nodes whose links have changed; `isWhole`: all were read
    */
   update(forest: Forest, open: readonly ObjectRecord[]): { changed: readonly string[]; isWhole: boolean } {
     const ids = new Set(open.map(({ uid }) => uid))
@@ -81,7 +81,7 @@ export class ViewLinks {
       if (linked.from === from) continue
       if (read >= maxReadPerUpdate) return { changed, isWhole: false }
       read += this.#read(linked, { from, most }, () => changed.push(id))
-      // the next update begins with those that were read the longest ago
+      // the next update begins with the nodes that were read the longest ago
       this.#linked.delete(id)
       this.#linked.set(id, linked)
     }
@@ -104,7 +104,9 @@ export class ViewLinks {
     if (selection) this.#components.selections.release(selection, this.#taker)
   }
 
-  /** @returns what it took, as objects that were read: `maxReadPerUpdate` where some are left for the next update */
+  /**
+   * @returns work done, as objects that were read; `maxReadPerUpdate` or more: some nodes are left for the next update
+   */
   #keepAll(forest: Forest, open: readonly ObjectRecord[]): number {
     const mayBeRoom = this.#mayBeRoom
     this.#mayBeRoom = false
@@ -129,10 +131,10 @@ export class ViewLinks {
     const selection = maySelect ? this.#components.selections.take(namespace, selector, this.#taker) : undefined
     const isRefused = maySelect !== undefined && maySelect && !selection
     this.#linked.set(uid, { record, forest, selection, isRefused, from: undefined, links: known?.links ?? noLinks })
-    this.#release(known?.selection) // last: what both select stays
+    this.#release(known?.selection) // last: a selection that both have stays
   }
 
-  /** Where there is no room for all, it is read again with the next update. */
+  /** Reads links of a node; if there is no room for all, they are read again with the next update. */
   #read(linked: Linked, { from, most }: { from: string; most: number }, onChange: () => void): number {
     const { record, forest, selection } = linked
     const { links: all, read } = linksOf(record, {

@@ -7,21 +7,21 @@ import type { FollowState, FollowStates, Visibility } from '../store/record.ts'
 import type { ReadQuery } from '../tree/query.ts'
 import { type NamedKinds, namedKinds } from './named-kinds.ts'
 
-/** The most that are named. */
+/** Bound of what is named. */
 const maxNotFollowed = 100
 
 export interface Seeing {
   readonly states: FollowStates
   readonly visibility: Visibility
-  /** of the scope; undefined: all */
+  /** namespaces of the scope; undefined: all */
   readonly namespaces: ReadonlySet<string> | undefined
-  /** where there are objects of a kind */
+  /** gives the namespaces with objects of a kind */
   readonly present: Pick<PresentKinds, 'namespacesOf'>
 }
 
 export type SeenStates = readonly (readonly [kind: ResourceKind, state: FollowState])[]
 
-/** Of the kinds that the caller may list where the scope is: what becomes of the others changes nothing. */
+/** Returns states of the kinds that the caller may list in the scope: other kinds change nothing. */
 export function seenStates(seeing: Seeing): SeenStates {
   return [...seeing.states.all()].filter((one) => mayListAny(seeing, ...one))
 }
@@ -30,19 +30,19 @@ export interface ViewStateParts {
   readonly seen: SeenStates
   readonly visibility: Visibility
   readonly query: ReadQuery
-  /** not all kinds were listed since the start */
+  /** some kinds were not listed since the start */
   readonly isFirstList: boolean
-  /** what else is wrong; empty: nothing */
+  /** other problem; empty: none */
   readonly problem: string
   /** ms since 1970 */
   readonly openedAt: number
   readonly caller: Caller
-  /** what is not allowed is denied, and not only unknown */
+  /** a right that is missing is denied, not merely unknown */
   readonly areRightsKnown: boolean
-  /** it is not live before they are */
+  /** the view is not live before its rights are known */
   readonly awaitsRights: boolean
   readonly isFollowed: (key: string) => boolean
-  /** that the view asks for by itself */
+  /** kinds that the view asks for by itself */
   readonly kinds: readonly BuiltInKind[]
 }
 
@@ -54,7 +54,7 @@ export function viewState(parts: ViewStateParts): ViewState {
     : { notFollowed: [] }
   const leftOutOfIt = seen.flatMap(([kind, state]) => leftOut(parts, kind, state))
   const notFollowed = [...new Set([...unfollowed, ...leftOutOfIt])].sort()
-  // where nothing is followed, nobody knows whether anything of what is shown is so
+  // if no kind is live, all that is shown may be out of date
   const isAnyLive = seen.some(([, state]) => state.is === 'live')
   const aside = isAnyLive ? asideOf(seen) : []
   const named = {

@@ -6,24 +6,24 @@ import type { Forests } from '../tree/forests.ts'
 
 /** One subscription: to a forest, to a graph of it, or to events. */
 export interface View {
-  /** Rows that its viewer has. */
+  /** Number of rows that the viewer has. */
   readonly rows: number
-  /** Links of them. */
+  /** Number of links of these rows. */
   readonly links: number
-  /** Nodes whose events are asked for. */
+  /** Number of nodes whose events are read. */
   readonly asked: number
-  /** Kubernetes' own kinds that it asks for, where it does so by itself. */
+  /** Kubernetes' own kinds that the view asks for by itself. */
   readonly kinds?: readonly BuiltInKind[]
   /**
-   * What the caller may list has changed, or is known for the first time.
+   * The caller's rights have changed, or are known for the first time.
    *
    * @throws KasError TOO_MANY_STREAMS: too much is seen already
    */
   show(visibility: Visibility): void
-  /** How far what it shows is followed. */
+  /** Takes the state of the kinds that the view shows. */
   setState(state: ViewState): void
   /**
-   * @param limit - 0: closed
+   * @param limit - 0: the page is closed
    * @param offset - rows before the first; default: none
    */
   page(node: string, limit: number, offset?: number): void
@@ -31,18 +31,18 @@ export interface View {
   close(): void
 }
 
-/** What each view is made with. */
+/** Parts with which each view is made. */
 export interface Viewing {
   readonly clock: Clock
-  /** An update is being written. */
+  /** called before an update is written */
   readonly onDue: () => void
   readonly send: (seq: number, json: Uint8Array) => void
 }
 
-/** What each view of a forest is made with. */
+/** Parts with which each view of a forest is made. */
 export interface ForestViewing extends Viewing {
   readonly records: ReadonlyRecords
   readonly forests: Pick<Forests, 'take' | 'release'>
-  /** whose view it is */
+  /** key of the view's user */
   readonly user: string
 }

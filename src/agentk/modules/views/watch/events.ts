@@ -10,32 +10,32 @@ import type { EventChange, FollowState, FollowStates, ObjectSink, ReadonlyEvents
 import type { FollowedKind } from './part-watch.ts'
 
 export interface WarningsOptions {
-  /** of all objects: the oldest of the namespace with the most go first */
+  /** bound of all events: past it, the oldest of the namespace with the most are removed */
   readonly maxEvents?: number
-  /** of one object: the latest */
+  /** bound of the events of one object: the latest stay */
   readonly maxPerObject?: number
 }
 
 const defaultMaxEvents = 5000
 const defaultMaxPerObject = 10
-/** Of all events, those that go at once when there are too many: to find them each is read. */
+/** Share of events that are removed at once when there are too many: finding the oldest reads each event. */
 const shedShare = 0.1
 
-/** What is followed of Events. */
+/** Events of type Warning. */
 export const warnings: FollowedKind = {
   kind: eventKind,
   isMetadata: false,
   fieldSelector: 'type=Warning',
 }
 
-/** Normal ones that say why an object is not well: of a container that a probe ends, and of a claim. */
+/** Normal events that show why an object is not well: containers that a probe ends, and claims without a volume. */
 export const normalEvidence: readonly FollowedKind[] = ['Killing', 'FailedBinding'].map((reason) => ({
   kind: eventKind,
   isMetadata: false,
   fieldSelector: `type=Normal,reason=${reason}`,
 }))
 
-/** What comes goes to both. */
+/** Passes everything to both sinks. */
 export function bothSinks(one: ObjectSink, other: ObjectSink): ObjectSink {
   const each = (to: (sink: ObjectSink) => void) => {
     for (const sink of [one, other]) to(sink)
@@ -50,17 +50,17 @@ export function bothSinks(one: ObjectSink, other: ObjectSink): ObjectSink {
   }
 }
 
-/** The latest Warnings of the cluster, whoever may see them. */
+/** Latest Warnings of the cluster, without regard to the rights of callers. */
 export class Warnings implements ObjectSink, ReadonlyEvents {
   readonly #options: Required<WarningsOptions>
-  /** by their own uid */
+  /** by the event's own uid */
   readonly #events = new Map<string, EventRow>()
   readonly #order = new EventOrder()
-  /** own uids by namespace and object that they are about: what they say of it is free text, and theirs alone */
+  /** uids of events by namespace and named object: its name is free text, and counts in that namespace alone */
   readonly #byObject = new Map<string, Set<string>>()
   readonly #lists = new OpenLists()
   readonly #listeners = new Listeners<EventChange>()
-  /** undefined: it has not begun */
+  /** undefined: the watch has not begun */
   #state: FollowState | undefined
   readonly #stateListeners = new Listeners()
   readonly states: FollowStates = {
@@ -80,12 +80,12 @@ export class Warnings implements ObjectSink, ReadonlyEvents {
     return this.#order.all()
   }
 
-  /** Those of the namespace that are about the same object. */
+  /** Yields the events of the same namespace that are about the same object. */
   *about(event: Pick<EventRow, 'ns' | 'about'>): Iterable<EventRow> {
     for (const own of this.#byObject.get(objectKey(event)) ?? []) yield this.#events.get(own) as EventRow
   }
 
-  /** Called at each change, until the returned function is called. */
+  /** Calls the listener at each change, until the returned function is called. */
   onChange(listener: (change: EventChange) => void): () => void {
     return this.#listeners.add(listener)
   }
@@ -126,7 +126,7 @@ export class Warnings implements ObjectSink, ReadonlyEvents {
     this.#stateListeners.notify()
   }
 
-  /** @param namespace - undefined: in all */
+  /** @param namespace - undefined: all namespaces */
   #uidsIn(namespace: string | undefined): string[] {
     const events = [...this.#events.values()].filter(({ ns }) => namespace === undefined || ns === namespace)
     return events.map(({ u }) => u)
@@ -140,7 +140,7 @@ export class Warnings implements ObjectSink, ReadonlyEvents {
     for (const event of [...tooMany, ...all]) this.deleted(warnings.kind, event.u)
   }
 
-  /** Of the namespace that has the most: a noisy one takes no other's room. */
+  /** Returns the oldest events of the namespace with the most: a noisy namespace takes no room from others. */
   #surplus(count: number): EventRow[] {
     const counts = new Counter<string>()
     for (const { ns } of this.#events.values()) counts.add(ns)
@@ -172,7 +172,7 @@ export class Warnings implements ObjectSink, ReadonlyEvents {
 
 const objectKey = ({ ns, about }: Pick<EventRow, 'ns' | 'about'>) => JSON.stringify([ns, ...about])
 
-/** Events of different uids, kept in order: all views read them, and changes are few. */
+/** Events of different uids, in order: all views read them, and changes are few. */
 class EventOrder {
   readonly #events: EventRow[] = []
 
@@ -189,7 +189,7 @@ class EventOrder {
     if (this.#events[place]?.u === event.u) this.#events.splice(place, 1)
   }
 
-  /** At most `count` of those that it takes, the oldest first. */
+  /** Returns at most `count` events that match, the oldest first. */
   oldest(count: number, isIt: (event: EventRow) => boolean): EventRow[] {
     const found: EventRow[] = []
     for (let i = this.#events.length - 1; i >= 0 && found.length < count; i--) {
@@ -199,7 +199,7 @@ class EventOrder {
     return found
   }
 
-  /** Where it is, or would be. */
+  /** Index at which the event is, or would be. */
   #placeOf(event: EventRow): number {
     let [from, to] = [0, this.#events.length]
     while (from < to) {

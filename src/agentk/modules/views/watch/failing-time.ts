@@ -1,11 +1,11 @@
 import type { Clock } from '../../../../lib/clock.ts'
 
-/** A kind that fails for so long, while others are followed, is set aside: nobody waits for it longer than a minute. ms */
+/** A kind that fails this long, while others are followed, is set aside: nobody waits more than a minute. ms */
 export const asideMs = 50_000
 /** A watch that ends sooner after its begin is no success. ms */
 const settledMs = 5000
 
-/** Watches that are live. While there are some, the API server answers, and what fails is the kind itself. */
+/** Watches that are live. While there are any, the API server answers, and a failure is one of the kind itself. */
 export class LiveWatches {
   readonly #clock: Clock
   readonly #watches = new Set<object>()
@@ -15,7 +15,7 @@ export class LiveWatches {
     this.#clock = clock
   }
 
-  /** Since when there has been one at least. ms since 1970; undefined: there is none */
+  /** Time since which at least one watch is live, in ms since 1970; undefined: none is live. */
   get since(): number | undefined {
     return this.#since
   }
@@ -33,16 +33,16 @@ export class LiveWatches {
 export interface FailingTimeComponents {
   readonly clock: Clock
   readonly live: Pick<LiveWatches, 'since'>
-  /** It has failed for `asideMs` while the API server answered others. */
+  /** called when the kind has failed for `asideMs` while the API server answered for others */
   readonly onLong: () => void
 }
 
-/** Measures for how long a list or a watch fails. A short success between two failures does not count. */
+/** Measures how long a list or a watch fails. A short success between two failures does not count. */
 export class FailingTime {
   readonly #components: FailingTimeComponents
-  /** undefined: it does not fail */
+  /** begin of the first attempt that failed, or of the one that runs; undefined: there is none */
   #since: number | undefined
-  /** an attempt since then has failed */
+  /** an attempt has failed since then */
   #hasFailed = false
   #succeededAt: number | undefined
   #cancel: (() => void) | undefined
@@ -51,14 +51,14 @@ export class FailingTime {
     this.#components = components
   }
 
-  /** An attempt begins: where it fails, it has failed since now, or since an attempt before. */
+  /** An attempt begins. If it fails, the failure counts from now, or from an earlier attempt. */
   begin(): void {
     this.#forgetOld()
     this.#since ??= this.#components.clock.now()
     this.#check()
   }
 
-  /** @param since - when its last watch ended; undefined: there was none since its attempt began */
+  /** @param since - end of the last watch; undefined: there was none since the attempt began */
   failed(since: number | undefined): void {
     this.#forgetOld()
     this.#succeededAt = undefined
@@ -72,7 +72,7 @@ export class FailingTime {
     this.#rest()
   }
 
-  /** It does not fail: it is refused, or it has ended. */
+  /** Forgets failures: the kind is refused, or the watch has ended. */
   end(): void {
     this.#rest()
     this.#since = undefined

@@ -4,16 +4,16 @@ import type { FollowState } from '../store/record.ts'
 import { type FollowedKind, type PartState, PartWatch, type PartWatchComponents } from './part-watch.ts'
 
 export interface KindWatchOptions extends FollowedKind {
-  /** where it is followed if it may not be in the whole cluster */
+  /** namespaces in which the kind is followed if it may not be in the whole cluster */
   readonly namespaces: readonly string[]
   readonly times: WatchTimes
-  /** resolves when its objects may come; absent: at once */
+  /** resolves when objects may come; absent: at once */
   readonly isReady?: Promise<void>
 }
 
 /**
- * Follows one kind: in the whole cluster or, while that is forbidden, namespace by namespace. Passes on its objects and how
- * far it is followed.
+ * Follows one kind: in the whole cluster or, while that is forbidden, namespace by namespace. Passes on its objects and
+ * its state.
  */
 export class KindWatch {
   readonly #components: PartWatchComponents
@@ -24,7 +24,7 @@ export class KindWatch {
   #stopParts: () => void = () => undefined
   readonly #running = new Set<Promise<void>>()
   #signal: AbortSignal = AbortSignal.abort()
-  /** JSON of the state that was passed on */
+  /** JSON of the last state that was passed on */
   #sentState = ''
 
   constructor(components: PartWatchComponents, options: KindWatchOptions) {
@@ -33,7 +33,7 @@ export class KindWatch {
     this.#whole = this.#watchOf(undefined, () => this.#endParts())
   }
 
-  /** Resolves when the signal aborts; its objects stay. Once. */
+  /** Resolves when the signal aborts; the objects stay. May be called once. */
   async run(signal: AbortSignal): Promise<void> {
     this.#signal = signal
     this.#changed()
@@ -75,7 +75,7 @@ export class KindWatch {
     }
   }
 
-  /** All of it is listed from now on: what is not there is gone with that list. */
+  /** Ends the watches of namespaces: the list of the whole cluster replaces them, and removes what is not there. */
   #endParts(): void {
     this.#stopParts()
     this.#parts.clear()
@@ -94,7 +94,7 @@ export class KindWatch {
 
 const order: readonly PartState['is'][] = ['stale', 'syncing', 'aside', 'refused', 'live']
 
-/** Of those that are alike, the one that has been so the longest. */
+/** Returns the first state by `order`; of equal states, the oldest one. */
 function worst(states: readonly PartState[]): PartState {
   const sorted = [...states].sort(
     (one, other) => order.indexOf(one.is) - order.indexOf(other.is) || one.since - other.since,

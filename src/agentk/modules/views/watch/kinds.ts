@@ -24,22 +24,22 @@ import { chooseKinds, discover, type Follow, isMetadataEnough, type Served, type
 import { kindsAway, UnfollowedKinds } from './unfollowed-kinds.ts'
 
 export interface KindsComponents {
-  /** of views alone: each watch is a connection */
+  /** client of views alone: each watch is a connection */
   readonly api: Pick<ApiClient, 'json' | 'send'>
   readonly sink: ObjectSink & Pick<ReadonlyRecords, 'get'>
-  /** of Warnings: Events of one kind */
+  /** receives Warnings */
   readonly events: ObjectSink
-  /** of those that say why objects are not well, too; absent: nobody asks */
+  /** also receives Warnings, and Normal events that show why objects are not well; absent: nobody needs them */
   readonly evidence?: ObjectSink
   readonly log: Logger
-  /** since 1970 */
+  /** ms since 1970 */
   readonly clock: Clock
   readonly random: () => number
 }
 
 export interface KindsOptions {
   readonly follow: Partial<Follow>
-  /** default: none reads more than the metadata of a kind that has no status */
+  /** default: no rule reads more than the metadata of a kind without a status */
   readonly rules?: Pick<Rules, 'wantsStatus' | 'ready'>
   readonly maxKinds?: number
   readonly maxWatches?: number
@@ -54,22 +54,22 @@ interface Followed {
 const defaultMaxKinds = 300
 const defaultMaxWatches = 500
 const listsAtOnce = 4
-/** What is served is asked again after so long. ms */
+/** Time from one discovery to the next, a fifth less or more. ms */
 const pollMs = 300_000
 /**
- * A kind that has just come is refused (429) for a moment. A server that is away is asked once for all kinds, so that
- * each may ask often. ms
+ * A kind that has just come is refused (429) for a moment, so each kind is tried often. This costs little: a server
+ * that is away is asked once for all kinds. ms
  */
 const retries = { firstRetryMs: 250, maxRetryMs: 5000 }
 const discoveryTimeoutMs = 30_000
 /**
- * After a change of what is served: it comes in several steps, of which discovery knows a moment later. Both within the
- * 2 s in which a new kind is followed. ms
+ * Pauses before discoveries after a change of registrations, which takes several steps; discovery follows a moment
+ * later. Both are within the 2 s in which a new kind is followed. ms
  */
 const settleMs = [300, 1000]
 
 /**
- * Finds out which kinds the API server serves, and follows them as long as they are there.
+ * Discovers the kinds that the API server serves, and follows each as long as it is served.
  *
  * @see doc/views.md
  */
@@ -89,10 +89,10 @@ export class Kinds {
   /** by `group/Kind` */
   readonly #followed = new Map<string, Followed>()
   readonly #unfollowed: UnfollowedKinds
-  /** also those that are not followed */
+  /** all kinds that are served, also those that are not followed */
   #served: readonly ServedKind[] = []
   readonly #running = new Set<Promise<void>>()
-  /** pauses before what is served is read again. ms */
+  /** pauses before the next discoveries. ms */
   #pauses: number[] = []
   #wake: () => void = () => undefined
   #hasRead = false
@@ -124,7 +124,7 @@ export class Kinds {
     this.#registrations = new Registrations({ ...this.#shared, onChange: () => this.#registered() }, this.#times)
   }
 
-  /** Resolves when the signal aborts. Once. */
+  /** Resolves when the signal aborts. May be called once. */
   async run(signal: AbortSignal): Promise<void> {
     this.#hold(this.#registrations.run(signal))
     const { events, evidence } = this.#components
@@ -148,7 +148,7 @@ export class Kinds {
     this.#wake()
   }
 
-  /** @returns false: there is another wait */
+  /** @returns false: the wait was cut short, and another one follows */
   async #wait(signal: AbortSignal): Promise<boolean> {
     const { clock, random } = this.#components
     const next = this.#pauses.shift()
@@ -163,7 +163,7 @@ export class Kinds {
     return !waking.signal.aborted
   }
 
-  /** @returns false: it failed, and is to be done again soon */
+  /** @returns false: discovery failed, and is to be repeated soon */
   async #read(signal: AbortSignal): Promise<boolean> {
     this.#hasRead = true
     const { api, clock } = this.#components
@@ -179,7 +179,7 @@ export class Kinds {
     }
   }
 
-  /** A group of which not all is known keeps its kinds. */
+  /** Follows the kinds that are served now. A group that is not fully known keeps its kinds. */
   #apply({ kinds, stale }: Served, signal: AbortSignal): void {
     const { maxKinds = defaultMaxKinds } = this.#options
     const isOwn = this.#registrations.ownGroups()
@@ -216,7 +216,7 @@ export class Kinds {
     this.#hold(watch.run(stopping.signal))
   }
 
-  /** Another group may serve the same objects: it lists them again. */
+  /** Stops following a kind. Kinds of the same plural are listed again: their groups may serve the same objects. */
   #drop(kind: ServedKind, signal: AbortSignal): void {
     this.#followed.get(kind.key)?.stop()
     this.#followed.delete(kind.key)
@@ -228,7 +228,7 @@ export class Kinds {
     }
   }
 
-  /** As many as are followed are named. */
+  /** Names kinds that are not followed, for each reason at most `maxKinds`. */
   #nameUnfollowed(tooMany: readonly ServedKind[], kinds: readonly ServedKind[], maxKinds: number): void {
     const { awayGroups } = this.#registrations
     const isOwn = (group: string) => awayGroups.has(group)
@@ -260,7 +260,7 @@ export class Kinds {
     this.#running.add(running)
   }
 
-  /** Each trouble once, until it is gone. */
+  /** Logs each trouble once, until it ends. */
   #warn(trouble: 'failed' | 'forbidden' | 'tooMany', fields: object, sentence: string): void {
     if (this.#logged === trouble) return
     this.#logged = trouble

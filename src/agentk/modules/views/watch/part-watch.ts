@@ -12,11 +12,11 @@ import { FailingTime, type LiveWatches } from './failing-time.ts'
 import type { Refusals } from './refusals.ts'
 
 /**
- * Two groups may serve the same object, such as `extensions` and `networking.k8s.io`, under the same uid: it belongs to
- * the first one in the server's order.
+ * Order of groups. Two groups may serve the same object under the same uid, such as `extensions` and
+ * `networking.k8s.io`. The object belongs to the first of these groups in the server's order.
  */
 export interface GroupOrder {
-  /** the kind as which an object is kept, if it is */
+  /** kind under which an object is kept; undefined: it is not kept */
   kindOf(uid: string): ResourceKind | undefined
   comesBefore(group: string, other: string): boolean
 }
@@ -25,35 +25,35 @@ export interface PartWatchComponents
   extends Omit<ObjectWatchComponents, 'client' | 'sink' | 'untilAllowed' | 'mostRetryMs'> {
   readonly api: Pick<ApiClient, 'json' | 'send'>
   readonly sink: ObjectSink
-  /** absent: no other group serves its objects */
+  /** absent: no other group serves the objects */
   readonly groups?: GroupOrder
-  /** watches that are open, by kind: each is a connection */
+  /** open watches by kind: each is a connection */
   readonly open: Counter<string>
   readonly refusals: Pick<Refusals, 'wait'>
-  /** those that are followed now: the API server answers */
+  /** watches that are live: while there are any, the API server answers */
   readonly live: LiveWatches
-  /** a kind (`group/Kind`) is not followed as it should be, for the log */
+  /** logs that a kind (`group/Kind`) is not followed as it should be */
   readonly onTrouble: (kind: string, error: unknown) => void
 }
 
 export interface FollowedKind {
   readonly kind: ResourceKind
-  /** nothing but the metadata is asked for */
+  /** only the metadata is read */
   readonly isMetadata: boolean
   /** absent: all objects of the kind */
   readonly fieldSelector?: string
 }
 
-/** The state of one watch; `why` is for people, and names nothing. */
+/** State of one watch; `why` is for people, and names no object. */
 export type PartState = Pick<FollowState, 'is' | 'since' | 'why' | 'message'>
 
-/** Objects in a page. */
+/** Objects per page. */
 const pageSize = 500
-/** A watch that goes on within this time has not been away. ms */
+/** A watch that goes on within this time is not stale. ms */
 const staleAfterMs = 1000
-/** Objects of a kind that are left out and named; more of them are not named. */
+/** Bound of the objects of a kind that are named as left out; further ones are left out without a name. */
 const maxLeftOut = 100
-/** A kind that is set aside is tried again after so long, a fifth less or more: it is followed within 90 s of its mending. ms */
+/** A kind that is set aside is tried again after this, a fifth less or more: within 90 s it is followed again. ms */
 const asideRetryMs = 50_000
 
 const refusals: ReadonlyMap<number, string> = new Map([
@@ -63,12 +63,12 @@ const refusals: ReadonlyMap<number, string> = new Map([
 ])
 
 interface PartOptions extends FollowedKind {
-  /** undefined: all of them */
+  /** undefined: all namespaces */
   readonly namespace: string | undefined
   readonly times: WatchTimes
-  /** the state has changed */
+  /** called when the state has changed */
   readonly onState: () => void
-  /** a list of it has begun: the right to it is there */
+  /** called when a list has begun: the right to it is there */
   readonly onListing: () => void
 }
 
@@ -78,18 +78,18 @@ export class PartWatch implements WatchSink {
   readonly #options: PartOptions
   #state: PartState
   #leftOut: Names = new Map()
-  /** of the list that is being read */
+  /** objects that the current list leaves out; undefined: no list is being read */
   #leftOutOfList: Names | undefined
-  /** something has been put, and is not gone */
+  /** objects were passed on, and not dropped since */
   #hasObjects = false
-  /** of the next state that is not live */
+  /** reason for the next state that is not live */
   #reason = ''
   #isForbidden = false
   #cancelStale: (() => void) | undefined
   readonly #failing: FailingTime
-  /** when its last watch ended */
+  /** end of the last watch; undefined: there was none, or one is live */
   #lostAt: number | undefined
-  /** what the API server said of its last failure */
+  /** message of the API server with the last failure */
   #message = ''
 
   constructor(components: PartWatchComponents, options: PartOptions) {
@@ -160,7 +160,7 @@ export class PartWatch implements WatchSink {
       if (!this.#isFirst(uid)) return
       this.#components.sink.put(kind, (isMetadata ? asMetadata(object) : object) as KubernetesObject)
     } catch (error) {
-      // one odd object hides no others
+      // an object that cannot be kept hides no others
       this.#components.onTrouble(kind.key, error)
       this.leftOut({ uid, namespace: textAt(object, 'metadata.namespace'), name: textAt(object, 'metadata.name') })
     }
@@ -228,7 +228,7 @@ export class PartWatch implements WatchSink {
     this.#options.onState()
   }
 
-  /** @returns false: the group that serves it first has it; where another one had it, it is not that one's any more */
+  /** True if the object belongs to this group. If a later group has it, it is deleted there. */
   #isFirst(uid: string): boolean {
     const { groups, sink } = this.#components
     const { group } = this.#options.kind
@@ -280,7 +280,7 @@ export class PartWatch implements WatchSink {
 
 type Names = Map<string, { readonly namespace: string; readonly name: string }>
 
-/** As the media type asks for, which the server may not know. */
+/** Reduces an object to its metadata: the server may not know the media type that asks for this. */
 function asMetadata(object: unknown): KubernetesObject {
   return { apiVersion: 'meta.k8s.io/v1', kind: 'PartialObjectMetadata', metadata: at(object, 'metadata') }
 }

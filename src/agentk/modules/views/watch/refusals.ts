@@ -6,26 +6,26 @@ import { linkedController } from '../../../../lib/signals.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
 import { type Answered, accessQuestion, ask, type Question, rulesQuestion } from '../access/review-question.ts'
 
-/** From one round to the next; a fifth less or more. ms */
+/** Time from one round to the next, a fifth less or more. ms */
 const roundMs = 40_000
-/** Of a round over all that was refused: each is written to the API server's audit log. */
+/** Bound of reviews in a round: the API server writes each to its audit log. */
 export const maxReviewsPerRound = 100
-/** Rules, then the right itself. */
+/** Reviews of one refusal: the rules, then the right itself. */
 const maxReviewsEach = 2
-/** Of all reviews of a round. ms */
+/** Timeout of all reviews of a round. ms */
 const roundTimeoutMs = 30_000
 
 export interface RefusalsComponents {
-  /** as whom all is listed and watched */
+  /** client with the identity that lists and watches */
   readonly api: Pick<ApiClient, 'json'>
   readonly clock: Clock
   readonly random: () => number
 }
 
-/** What agentk may not follow. */
+/** Kind that agentk may not follow. */
 export interface Refused {
   readonly kind: Pick<ResourceKind, 'group' | 'plural'>
-  /** undefined: in the whole cluster */
+  /** undefined: the whole cluster */
   readonly namespace: string | undefined
 }
 
@@ -34,22 +34,22 @@ interface Waiting extends Refused {
 }
 
 /**
- * What the API server refused agentk waits here until a review says that it would not be refused any more. To ask so is
- * cheap: where all rules are known, one review of a namespace stands for all that is refused there.
+ * Lets refused watches wait until a review says that they are allowed. This is cheap: where all rules are known, one
+ * review of a namespace answers for all that is refused there.
  */
 export class Refusals {
   readonly #components: RefusalsComponents
-  /** those that were reviewed last come last */
+  /** in the order of their reviews, the latest last */
   readonly #waiting = new Set<Waiting>()
   #cancelWait: (() => void) | undefined
-  /** of the round that runs */
+  /** the round that runs */
   #round: Deadline | undefined
 
   constructor(components: RefusalsComponents) {
     this.#components = components
   }
 
-  /** Resolves when another try is worth it, after `mostMs` whatever is said, or as soon as the signal aborts. */
+  /** Resolves when another try is worth it, after `mostMs` in any case, or as soon as the signal aborts. */
   async wait(refused: Refused, mostMs: number, signal: AbortSignal): Promise<void> {
     const waiting = linkedController(signal)
     const one = { ...refused, end: () => waiting.abort() }
@@ -104,7 +104,7 @@ export class Refusals {
     { kind: { group, plural }, namespace }: Refused,
     answer: (question: Question) => Promise<Answered | undefined>,
   ): Promise<boolean> {
-    // what is allowed in the whole cluster is among the rules of each namespace
+    // rules of any namespace include what is allowed in the whole cluster
     const rules = await answer(rulesQuestion(namespace ?? 'default'))
     if (rules && 'rules' in rules && rules.rules?.mayAllow('watch', group, plural) === false) return false
     const watch = await answer(accessQuestion('watch', group, plural, namespace ?? ''))

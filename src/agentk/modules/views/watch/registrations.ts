@@ -13,53 +13,53 @@ import { isBuiltIn } from './served-kinds.ts'
 export interface RegistrationsComponents extends Omit<ObjectWatchComponents, 'client' | 'sink' | 'untilAllowed'> {
   readonly api: Pick<ApiClient, 'json' | 'send'>
   readonly refusals: Pick<Refusals, 'wait'>
-  /** kinds may have come or gone, or are known for the first time */
+  /** called when kinds may have come or gone, or are known for the first time */
   readonly onChange: () => void
   readonly live: LiveWatches
-  /** for the log */
+  /** writes to the log */
   readonly onTrouble: (kind: string, error: unknown) => void
 }
 
 interface CustomKind {
   readonly key: string
   readonly group: string
-  /** another with each change, such as that it is served now */
+  /** resourceVersion: it differs after each change, such as when the kind begins to be served */
   readonly version: string
 }
 
 interface ApiService {
   readonly key: string
   readonly group: string
-  /** another server answers for it */
+  /** another server answers for this API */
   readonly isAggregated: boolean
-  /** that server does not answer now */
+  /** undefined: that server answers */
   readonly away: Away | undefined
 }
 
-/** A server that is not available. */
+/** State of a server that is not available. */
 export interface Away {
   /** ms since 1970 */
   readonly since: number
-  /** for people; names nothing */
+  /** reason for people; names no object */
   readonly why: string
 }
 
-/** characters of the reason that an APIService gives */
+/** bound of the reason that an APIService gives, in characters */
 const maxReason = 128
 
 const common = { pageSize: 500, leavesOut: true, resumes: true }
 
-/** Who serves what, and when that changes: CustomResourceDefinitions and APIServices. */
+/** Watches CustomResourceDefinitions and APIServices: which server answers for which group, and when this changes. */
 export class Registrations {
   static readonly watches = 2
   readonly #components: RegistrationsComponents
   readonly #times: WatchTimes
   readonly #customKinds: KeptObjects<CustomKind>
   readonly #apiServices: KeptObjects<ApiService>
-  /** agentk may not list APIServices, the API server fails to for long, or there are none */
+  /** `forbidden`: agentk may not list APIServices, or lists of them fail for long; `absent`: there are none */
   #without: Without
   readonly #failing: FailingTime
-  /** ends the wait for a group that is about to have been away for long */
+  /** cancels the wait for a group that is about to have been away for long */
   #cancelAway: () => void = () => undefined
 
   constructor(components: RegistrationsComponents, times: WatchTimes) {
@@ -85,23 +85,25 @@ export class Registrations {
     })
   }
 
-  /** It is known who serves which group, or that this cannot be known. */
+  /** True once it is known which server answers for each group, or that this cannot be known. */
   get isKnown(): boolean {
     return this.#without !== undefined || this.#apiServices.isSynced
   }
 
-  /** agentk may not list APIServices: of other groups than Kubernetes' own those of custom kinds alone are known. */
+  /** agentk may not list APIServices: besides Kubernetes' own groups, only those of custom kinds are known. */
   get isForbidden(): boolean {
     return this.#without === 'forbidden'
   }
 
-  /** @returns whether the API server itself answers for a group: another server may answer each caller differently */
+  /**
+   * @returns true for a group that the API server itself answers for: another server may answer each caller differently
+   */
   ownGroups(): (group: string) => boolean {
     if (this.#without === 'absent') return () => true
     const services = [...this.#apiServices.objects.values()]
     const others = groupsOf(services.filter(({ isAggregated }) => isAggregated))
     const own = groupsOf(this.isForbidden ? this.#customKinds.objects.values() : services)
-    // that of APIServices itself has none
+    // the group of APIServices has no APIService
     return (group) => !others.has(group) && (own.has(group) || isBuiltIn(group))
   }
 
@@ -111,7 +113,7 @@ export class Registrations {
     return new Map([...this.#away()].filter(([, { since }]) => now - since >= asideMs))
   }
 
-  /** Groups of which no version is served. */
+  /** Groups without a version that is served. */
   #away(): ReadonlyMap<string, Away> {
     const away = new Map<string, Away>()
     for (const [group, services] of Map.groupBy(this.#apiServices.objects.values(), (one) => one.group)) {
@@ -164,7 +166,7 @@ function groupsOf(all: Iterable<{ readonly group: string }>): ReadonlySet<string
   return new Set(Array.from(all, ({ group }) => group))
 }
 
-/** Its name is `<plural>.<group>`. */
+/** Reads a CustomResourceDefinition: its name is `<plural>.<group>`. */
 function readCustomKind(object: unknown): CustomKind | undefined {
   const name = textAt(object, 'metadata.name')
   const dot = name.indexOf('.')

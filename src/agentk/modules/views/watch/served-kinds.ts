@@ -5,19 +5,23 @@ import { discoverVersions } from '../../../cluster/discovery.ts'
 import { isLike } from '../../../health/custom/kind-pattern.ts'
 
 export interface ServedKind extends ResourceKind {
-  /** it has a `status` of its own */
+  /** the kind has a `status` subresource */
   readonly hasStatus: boolean
 }
 
-/** What the API server says that it serves. */
+/** Kinds that the API server serves. */
 export interface Served {
-  /** those that can be listed and watched, by group in the server's order, each in its preferred version */
+  /** kinds that can be listed and watched, by group in the server's order, each in its preferred version */
   readonly kinds: readonly ServedKind[]
-  /** groups of which not all is known now */
+  /** groups whose kinds are not all known now */
   readonly stale: ReadonlySet<string>
 }
 
-/** @throws KasError UNREACHABLE, or the connection's error */
+/**
+ * Reads which kinds are served.
+ *
+ * @throws KasError UNREACHABLE, or the connection's error
+ */
 export async function discover(client: Pick<ApiClient, 'json'>, signal: AbortSignal): Promise<Served> {
   return served(await discoverVersions(client, signal))
 }
@@ -37,23 +41,23 @@ function served(versions: readonly GroupVersion[]): Served {
   return { kinds: [...kinds.values()], stale }
 }
 
-/** What `views.yaml` says. */
+/** Settings under `follow` in `views.yaml`. */
 export interface Follow {
-  /** where a kind is followed that may not be listed in the whole cluster */
+  /** namespaces in which a kind is followed that may not be listed in the whole cluster */
   readonly namespaces: readonly string[]
-  /** `group/Kind`, `Kind` of the core group, `*` is any; none: all */
+  /** `group/Kind`, or `Kind` of the core group; `*` is any; empty: all */
   readonly kinds: readonly string[]
-  /** such as those: not followed */
+  /** kinds that are not followed, in the form of `kinds` */
   readonly exclude: readonly string[]
 }
 
 export interface KindChoice {
   readonly followed: readonly ServedKind[]
-  /** past the bound */
+  /** kinds past the bound */
   readonly tooMany: readonly ServedKind[]
 }
 
-/** Followed only if `kinds` has its whole name: many, of little interest, or secret. */
+/** Kinds that are followed only if `kinds` has the whole name: they are many, of little interest, or secret. */
 const namedOnly: ReadonlySet<string> = new Set([
   'Event',
   'events.k8s.io/Event',
@@ -63,7 +67,7 @@ const namedOnly: ReadonlySet<string> = new Set([
   'Secret',
 ])
 
-/** Kubernetes' own, which the API server serves itself. */
+/** Groups of Kubernetes, which the API server serves itself. */
 const builtInGroups: ReadonlySet<string> = new Set([
   '',
   'admissionregistration.k8s.io',
@@ -96,10 +100,10 @@ export function isBuiltIn(group: string): boolean {
 }
 
 /**
- * Which kinds are followed: those that are named whole first, then Kubernetes' own, then the others, each in the order
- * in which they are served.
+ * Chooses the kinds to follow: those with their whole name in `kinds` first, then Kubernetes' own, then the others.
+ * Each part is in the order in which the kinds are served.
  *
- * @param isOwn - whether the API server itself serves a group
+ * @param isOwn - true if the API server itself serves a group
  */
 export function chooseKinds(
   served: readonly ServedKind[],
@@ -118,9 +122,9 @@ export function chooseKinds(
 }
 
 /**
- * Whether nothing but its metadata is asked for: nobody reads more of it.
+ * True if only the metadata of a kind is to be read, since nobody reads more.
  *
- * @param wantsStatus - whether a rule or a relation does
+ * @param wantsStatus - true if a rule or a relation reads the status of a kind
  */
 export function isMetadataEnough(
   { key, group, hasStatus }: ServedKind,

@@ -6,7 +6,7 @@ export interface Unfollowed extends Pick<FollowState, 'is' | 'since' | 'why'> {
   readonly kind: ServedKind
 }
 
-/** Kinds that are not followed though they are wanted: named with the reason. */
+/** Names the kinds that are wanted but not followed, with the reason. */
 export class UnfollowedKinds {
   readonly #sink: Pick<ObjectSink, 'dropped' | 'state'>
   /** by `group/Kind` */
@@ -16,7 +16,7 @@ export class UnfollowedKinds {
     this.#sink = sink
   }
 
-  /** All that there are now. A reason that stays keeps its time. */
+  /** Replaces the list with the kinds of now. A kind whose reason stays keeps its time. */
   name(all: readonly Unfollowed[]): void {
     const named = new Map(all.map((one) => [one.kind.key, one]))
     for (const [key, { kind }] of this.#named) if (!named.has(key)) this.#sink.dropped(kind, undefined)
@@ -31,7 +31,7 @@ export class UnfollowedKinds {
 
 const stateOf = ({ is, since, why }: Unfollowed) => ({ is, since, why })
 
-/** Kinds of groups whose server does not answer; of a group of which no kind is known the group itself. */
+/** Returns the kinds of groups whose server does not answer; for a group without known kinds, `GROUP/*`. */
 export function kindsAway(kinds: readonly ServedKind[], away: ReadonlyMap<string, Away>): readonly ServedKind[] {
   return [...away.keys()].flatMap((group) => {
     const known = kinds.filter((kind) => kind.group === group)
