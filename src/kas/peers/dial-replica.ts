@@ -8,13 +8,13 @@ import { replicaLimits } from '../../proto/grpc/limits.ts'
 import type { WindowBudget } from '../../proto/grpc/window-budget.ts'
 import { peerKeyHash, type ReplicaIdentity } from './replica-identity.ts'
 
-/** A replica in the same network answers in milliseconds, or is not there. */
+/** Timeout of a dial: a replica in the same network answers in milliseconds, or not at all. ms */
 const dialTimeoutMs = 2000
 
 /**
- * Connects to a replica and makes sure that it is the one whose row we know.
+ * Connects to a replica and verifies the public key that its row names.
  *
- * @throws KasError TUNNEL_LOST if it cannot be reached, or is another one
+ * @throws KasError TUNNEL_LOST if the replica cannot be reached, or has another key
  */
 export async function dialReplica(
   target: { address: string; publicKeyHash: string; identity: ReplicaIdentity; windows?: WindowBudget },
@@ -28,12 +28,12 @@ export async function dialReplica(
     port: place.port,
     cert: identity.certificatePem,
     key: identity.keyPem,
-    rejectUnauthorized: false, // the key is pinned below: no authority signs these certificates
+    rejectUnauthorized: false, // the key is pinned below: these certificates have no issuer
     minVersion: 'TLSv1.3',
     ALPNProtocols: ['h2'],
   })
   socket.setNoDelay(true)
-  socket.on('error', () => undefined) // thrown here, or reported by the session
+  socket.on('error', () => undefined) // errors are thrown here, or reported by the session
   try {
     const options = { ms: dialTimeoutMs, signals: [signal] }
     await withDeadline(options, (timely) => once(socket, 'secureConnect', { signal: timely }))

@@ -3,20 +3,19 @@ import type { Caller } from '../../call/caller.ts'
 import { type ErrorSpec, errorCodes, KasError } from '../../lib/errors.ts'
 
 /**
- * What replicas say to one another about a call that one hands to the other, in metadata
- * (doc/routing.md "Another replica holds the agent").
+ * Metadata of a call that one replica hands over to another (doc/routing.md "Another replica holds the agent").
  *
- * The call goes on a lane. The holder answers with interim headers `kas-tunnel: ready`, or ends with
- * the trailer `kas-tunnel: none`, or `refused` where its caller is to have no more tunnels; then the agent's reply follows as it is. The entry sends `go`, and then the messages
- * of the call.
+ * The call goes on a lane. The holder answers with the interim header `kas-tunnel: ready`, or ends the call with the
+ * trailer `kas-tunnel: none`. It answers `refused` if the caller may have no more tunnels. After `ready` the agent's
+ * reply follows unchanged: the entry sends `go`, then the messages of the call.
  *
- * An eager call, which is one that two holders may get, has its messages right behind the question and no `go`; and its
- * reply says `ready` by itself, if it comes soon. A reply without headers has the trailer `kas-tunnel: ready`.
+ * An eager call is one that two holders may get: its messages follow the head at once, without `go`. A reply that comes
+ * soon means `ready` by itself. A reply without headers has the trailer `kas-tunnel: ready`.
  */
 export const tunnelKey = 'kas-tunnel'
 /**
- * The first message of a hand-over that is not eager: the entry uses the tunnel. Without it a call whose caller
- * sends nothing at first could not be distinguished from one that is given up.
+ * First message of a hand-over that is not eager: the entry uses the tunnel. It distinguishes a call whose caller sends
+ * nothing at first from an abandoned one.
  */
 export const go = new Uint8Array(0)
 const ownPrefix = 'kas-'
@@ -28,7 +27,7 @@ const callerUserKey = 'kas-caller-user'
 const watchKey = 'kas-watch'
 const logKey = 'kas-log'
 const errorKey = 'kas-error-bin'
-/** of this hop alone: neither agent nor GitLab gets them */
+/** Keys for this hop alone: neither agents nor GitLab receive them. */
 export const handOverKeys: readonly string[] = [
   tunnelKey,
   agentIdKey,
@@ -39,23 +38,23 @@ export const handOverKeys: readonly string[] = [
   watchKey,
   logKey,
 ]
-/** One that quotes much of what came: its gRPC status has to do. bytes, as JSON */
+/** Larger errors are not sent: the entry has the gRPC status only. bytes, as JSON */
 const maxErrorBytes = 2048
-/** of a caller's key */
+/** Form of a caller's key. */
 const callerKeyForm = /^[\w-]{1,64}$/
 
 export interface HandOver {
   readonly agentId: AgentId
-  /** how long the holder may wait for a tunnel; 0: it says at once. ms */
+  /** how long the holder may wait for a tunnel; 0: it answers at once. ms */
   readonly waitMs: number
-  /** its messages follow at once */
+  /** the messages follow at once, without `go` */
   readonly eager: boolean
   readonly caller: Caller
   readonly isWatch: boolean
   readonly isLog: boolean
 }
 
-/** The caller's metadata, and what the holder needs beside it. */
+/** Returns the caller's metadata with the keys of the hand-over. */
 export function writeHandOver(handOver: HandOver, metadata: Metadata): Metadata {
   const { agentId, waitMs, eager, caller, isWatch, isLog } = handOver
   const written: Record<string, readonly string[]> = {
@@ -98,7 +97,7 @@ function keyOf(name: string, [key = '', ...more]: readonly string[]): string {
   return key
 }
 
-/** Without what replicas say to one another: an agent and its callers cannot speak for a replica. */
+/** Removes the keys of replicas: agents and callers cannot speak for a replica. */
 export function withoutOwnKeys(metadata: Metadata): Metadata {
   let isOwn = false
   for (const key in metadata) isOwn ||= key.startsWith(ownPrefix)
@@ -108,20 +107,20 @@ export function withoutOwnKeys(metadata: Metadata): Metadata {
   return rest
 }
 
-/** An error that kas itself made, so that it is the same one at the other replica. */
+/** Encodes an error of kas itself, so that the entry can restore it. */
 export function writeError({ spec }: KasError): Metadata {
-  if (spec.code === 'STATUS' || spec.code === 'INTERNAL') return {} // the gRPC status says all
+  if (spec.code === 'STATUS' || spec.code === 'INTERNAL') return {} // the gRPC status is enough
   const json = Buffer.from(JSON.stringify(spec))
   return json.length > maxErrorBytes ? {} : { [errorKey]: [json.toString('base64')] }
 }
 
-/** How a call that was handed over ended. */
+/** Returns the outcome of a call that was handed over, with the holder's error if it sent one. */
 export function readOutcome({ error, trailers }: Outcome): Outcome {
   const own = trailers[errorKey]?.[0]
   return { error: (error && own && readError(own)) || error, trailers: withoutOwnKeys(trailers) }
 }
 
-/** @returns undefined if it is of another version: the gRPC status has to do */
+/** @returns undefined: the error is of another version, and the gRPC status must do */
 function readError(base64: string): KasError | undefined {
   try {
     const spec = JSON.parse(Buffer.from(base64, 'base64').toString()) as ErrorSpec

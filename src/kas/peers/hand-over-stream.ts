@@ -6,29 +6,29 @@ import type { ClientCall, LaneCallOptions } from '../../proto/grpc/client-call.t
 import type { UnreadBytes } from '../../proto/grpc/unread-bytes.ts'
 import { go, type HandOver, readOutcome, tunnelKey, withoutOwnKeys, writeHandOver } from './hand-over-metadata.ts'
 
-/** What a peer answers to a call that it is offered. `refused`: the error says why. `gone`: nothing, and it will not. */
+/** A peer's answer to a call that it is offered. `refused`: the error has the reason. `gone`: no answer will come. */
 export type Answer = 'ready' | 'none' | 'refused' | 'unknown' | 'gone'
 
 interface Connection {
   open(options: LaneCallOptions): ClientCall
 }
 
-/** One call that is handed to the peer that holds its agent, seen from the entry. */
+/** The entry's side of a call that is handed over to the peer that holds its agent. */
 export class HandOverStream {
   readonly answer: Promise<Answer>
-  /** the agent's; undefined: the call ended before they came */
+  /** the agent's metadata; undefined: the call ended before it came */
   readonly metadata: Promise<Metadata | undefined>
   readonly done: Promise<Outcome>
   readonly #stream: ClientCall
   readonly #eager: boolean
-  /** anything went out for the agent */
+  /** true once anything was sent for the agent */
   #isSent = false
   #isDone = false
   #unbind: (() => void) | undefined
 
   /**
-   * @param connection - to the peer
-   * @param unread - where what the caller does not take is counted
+   * @param connection - connection to the peer
+   * @param unread - counts bytes that the caller has not taken
    * @throws KasError TUNNEL_LOST (delivery none)
    */
   constructor(connection: Connection, call: Call, handOver: HandOver, unread?: UnreadBytes) {
@@ -57,12 +57,12 @@ export class HandOverStream {
     })
   }
 
-  /** Calls `listener` once nothing of the stream is left here. */
+  /** Calls `listener` once the stream keeps no memory at this replica. */
   onClosed(listener: () => void): void {
     this.#stream.onClosed(listener)
   }
 
-  /** Sends the call's messages; `done` says how that went. */
+  /** Sends the call's messages; `done` has the outcome. */
   async send({ messages }: Call): Promise<void> {
     const stream = this.#stream
     if (this.#isDone) return
@@ -83,7 +83,7 @@ export class HandOverStream {
     }
   }
 
-  /** What comes back, tied to the caller. */
+  /** Returns the reply; the stream is cancelled when the caller leaves. */
   reply({ signal }: Call): Reply {
     const leave = () => this.cancel(KasError.from(signal.reason))
     if (signal.aborted) leave()
@@ -96,7 +96,7 @@ export class HandOverStream {
     this.#stream.cancel(reason)
   }
 
-  /** A connection that was lost does not know what had been sent on it. */
+  /** Corrects the delivery: a lost connection does not know if anything was sent for the agent. */
   #withDelivery(outcome: Outcome): Outcome {
     if (this.#isSent || outcome.error?.code !== 'TUNNEL_LOST') return outcome
     return { ...outcome, error: new KasError({ code: 'TUNNEL_LOST', delivery: 'none' }, { cause: outcome.error }) }

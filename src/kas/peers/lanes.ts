@@ -5,22 +5,22 @@ import { ClientLane } from '../../proto/grpc/client-lane.ts'
 import type { ClientSession } from '../../proto/grpc/client-session.ts'
 
 export interface LanesOptions {
-  /** as many are kept for the next calls, though more calls may run at once */
+  /** idle lanes that are kept for the next calls; more calls may run at once */
   readonly maxIdle: number
-  /** those that no call has needed for so long end. ms */
+  /** time after which a lane that no call needed ends. ms */
   readonly idleMs: number
 }
 
 export const defaultLanes: LanesOptions = { maxIdle: 64, idleMs: 30_000 }
 
-/** Calls on one connection to a peer: each on a lane that has carried others before, if one is free (doc/decisions/0018). */
+/** Carries calls on one connection to a peer: each on an idle lane, else on a new one (doc/decisions/0018). */
 export class Lanes {
   readonly #session: ClientSession
   readonly #clock: Clock
   readonly #options: LanesOptions
-  /** used last: last */
+  /** the lane used last is the last */
   readonly #idle: ClientLane[] = []
-  /** of `#idle`, since the last sweep: the first ones were not needed */
+  /** fewest lanes in `#idle` since the last sweep: this number of first lanes was not needed */
   #leastIdle = 0
   #cancelSweep: (() => void) | undefined
 
@@ -72,7 +72,7 @@ export class Lanes {
     if (this.#leastIdle > 0) this.#cancelSweep = this.#clock.after(this.#options.idleMs, this.#sweep)
   }
 
-  /** The connection ends with the last call. */
+  /** Ends idle lanes: the connection ends with its last call. */
   #drain(): void {
     this.#cancelSweep?.()
     this.#cancelSweep = undefined

@@ -17,20 +17,21 @@ export interface LeadsComponents {
   readonly clock: Clock
 }
 
-/** A replica that failed is passed over for so long. ms */
+/** How long a replica that failed is passed over. ms */
 const passedOverMs = 600_000
-/** replicas passed over, each for one agent; the oldest makes room */
+/** Entries for replicas that are passed over, each for one agent; the oldest makes room. */
 const maxPassedOver = 10_000
 
 /**
- * Which replica leads for an agent: does what one should do for all. It is the first in the ring's order for the agent
- * among those that hold it, for only they have the token with which GitLab says where its repository lies. One that
- * fails again and again passes the lead on. Two may lead for a moment. Without peers this one leads.
+ * Decides which replica leads for an agent, that is, does work that one replica should do for all. The leader is the
+ * first replica in the ring's order for the agent that has the agent connected. Only such replicas have the token with
+ * which GitLab says where the agent's repository is. A leader that fails repeatedly passes the lead on. Two replicas
+ * may lead for a moment. Without peers this replica leads.
  */
 export class Leads implements Service {
   readonly #components: LeadsComponents
   readonly #unsubscribe: (() => void) | undefined
-  /** what cancels the end of it, by agent and name */
+  /** cancels the end of passing over, by agent and replica name */
   readonly #passedOver = new Map<string, () => void>()
   readonly #listeners = new KeyedListeners<AgentId>()
   /** agents whose lead is being passed on */
@@ -45,7 +46,7 @@ export class Leads implements Service {
     })
   }
 
-  /** What peers call. */
+  /** Methods that peers call. */
   get replicaMethods(): UnaryMethods {
     return unaryService(LeadsService, {
       passedOn: async ({ agentId, name }) => {
@@ -64,16 +65,16 @@ export class Leads implements Service {
     this.#passedOver.clear()
   }
 
-  /** Whether this replica leads for the agent. */
+  /** True if this replica leads for the agent. */
   leads(agentId: AgentId): boolean {
     const { membership } = this.#components
     if (!membership) return true
     const able = this.#able(membership, agentId)
     const first = able.find((name) => !this.#isPassedOver(agentId, name)) ?? able[0]
-    return first === undefined || first === membership.name // where all are leaving none is in rank
+    return first === undefined || first === membership.name // when all replicas are leaving, `rank` is empty
   }
 
-  /** This replica leads for the agent, and fails: the next in rank leads once it has acknowledged that. */
+  /** Passes the lead on after this replica failed: the next in rank leads once it has acknowledged that. */
   passOn(agentId: AgentId): void {
     const { membership } = this.#components
     if (!membership || !this.leads(agentId) || this.#passing.has(agentId)) return
@@ -89,7 +90,7 @@ export class Leads implements Service {
     })
   }
 
-  /** The replica of this name cannot lead for the agent now. */
+  /** Passes over the named replica: it cannot lead for the agent now. */
   passOver(agentId: AgentId, name: string): void {
     if (this.#isStopped) return
     const key = keyOf(agentId, name)
@@ -109,7 +110,7 @@ export class Leads implements Service {
     return this.#listeners.add(agentId, listener)
   }
 
-  /** Names of the replicas that could lead, best first; empty if no peer could. */
+  /** Names of the replicas that could lead, best first; empty: no peer could. */
   #able(membership: LeadMembership, agentId: AgentId): string[] {
     const holders = membership.holders(agentId).filter(isHome)
     if (holders.length === 0) return []
@@ -133,7 +134,7 @@ export class Leads implements Service {
 
 const keyOf = (agentId: AgentId, name: string) => `${agentId} ${name}`
 
-/** An agent has its configuration stream where it is at home; a connection that it leaves serves no method any more. */
+/** True if the agent has its configuration stream there: at home only. A connection that it leaves serves no method. */
 function isHome({ connections }: ReturnType<LeadMembership['holders']>[number]): boolean {
   return connections.some(({ role, methods }) => role === 'home' && methods.length > 0)
 }

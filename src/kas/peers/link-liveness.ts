@@ -10,24 +10,24 @@ export interface LinkLivenessComponents {
   readonly session: ClientSession
   readonly clock: Clock
   readonly log: Logger
-  /** it became unreachable, or reachable again */
+  /** Called when the peer became unreachable, or reachable again. */
   readonly onChange: () => void
 }
 
-/** One connection to a peer, watched by PINGs to its end: also while it drains, for calls run on it. */
+/** Watches one connection to a peer by PINGs until it ends: also while it drains, because calls still run on it. */
 export class LinkLiveness {
   readonly session: ClientSession
-  /** where calls are handed over */
+  /** lanes for calls that are handed over */
   readonly lanes: Lanes
-  /** resolves once nothing can be opened on it: it drains, or has ended */
+  /** resolves once nothing can be opened on the connection: it drains, or has ended */
   readonly drained: Promise<void>
   readonly #components: LinkLivenessComponents
   readonly #options: ReachabilityOptions
   readonly #reachability: Reachability
   readonly #drained = Promise.withResolvers<void>()
-  /** safe calls, handed over, of whose replies nothing has come; may each be tried elsewhere? */
+  /** safe calls without a byte of their reply; the function returns true if the call may be tried elsewhere */
   readonly #unanswered = new Map<HandOverStream, () => boolean>()
-  /** calls whose callers open them again when they are lost */
+  /** calls that their callers open again when they are lost */
   readonly #reopened = new Set<HandOverStream>()
   #bytesRead = 0
   #next: { readonly dueAt: number; cancel(): void } | undefined
@@ -53,16 +53,16 @@ export class LinkLiveness {
     return this.#reachability.isSuspect(this.#components.clock.now())
   }
 
-  /** Ends it and the calls on it. */
+  /** Ends the connection and the calls on it. */
   destroy(): void {
     this.#stopChecking()
     this.session.destroy()
   }
 
   /**
-   * Cancels a safe call whose reply does not come because the peer is silent.
+   * Cancels a safe call if its reply does not come because the peer does not answer.
    *
-   * @param tryElsewhere - whether it can, and may, be tried elsewhere, which then happens soon
+   * @param tryElsewhere - returns true if the call can, and may, be tried elsewhere; the call is then cancelled
    */
   untilAnswered(stream: HandOverStream, tryElsewhere: () => boolean): void {
     this.#unanswered.set(stream, tryElsewhere)
@@ -97,7 +97,7 @@ export class LinkLiveness {
 
   #checkNow(dueAt: number): void {
     const { session, log, clock, onChange } = this.#components
-    if (session.draining) this.#drained.resolve() // node closes one whose frames it cannot send, without an event
+    if (session.draining) this.#drained.resolve() // node closes a session whose frames it cannot send, without an event
     if (session.bytesRead !== this.#bytesRead) this.#received()
     this.#bytesRead = session.bytesRead
     const reachability = this.#reachability
@@ -105,7 +105,7 @@ export class LinkLiveness {
     if (reachability.check(clock.now(), dueAt)) {
       session.ping().then(
         () => this.#received(),
-        () => undefined, // the connection ended, which its owner notices
+        () => undefined, // the connection ended, and its owner notices that
       )
     }
     if (reachability.isLost) {
@@ -118,7 +118,7 @@ export class LinkLiveness {
     } else if (reachability.isSuspect(clock.now())) this.#loseUnanswered((tryElsewhere) => tryElsewhere())
   }
 
-  /** Safe calls need not wait until a silent peer answers again, or its connection ends: they are tried elsewhere. */
+  /** Cancels safe calls without a reply: they are tried elsewhere before the peer answers or its connection ends. */
   #loseUnanswered(isLost: (tryElsewhere: () => boolean) => boolean): void {
     for (const [stream, tryElsewhere] of this.#unanswered) {
       if (isLost(tryElsewhere)) stream.cancel(lost())

@@ -3,7 +3,7 @@ import type { Logger } from '../../lib/log.ts'
 import type { InstanceId } from '../../membership/membership.ts'
 import { isUsable, type Link } from './link.ts'
 
-/** A peer that restarts or is killed has no row any more by then. ms */
+/** Outages shorter than this are not logged: the row of a peer that restarts or is killed is removed by then. ms */
 const patienceMs = 5000
 
 /** The link to a peer that serves. */
@@ -14,15 +14,14 @@ export interface WatchedLink {
   readonly link: Pick<Link, 'reach' | 'failure'>
 }
 
-/** Since a link cannot be used. */
+/** State of a link that cannot be used. */
 interface Outage {
   isLogged: boolean
   readonly cancel: () => void
 }
 
 /**
- * Logs that calls cannot be handed to a peer though gossip knows it, once for each outage, and once that they can
- * again.
+ * Logs once per outage that calls cannot be handed to a peer although gossip knows it, and once that they can again.
  */
 export class LinkWarnings {
   readonly #clock: Clock
@@ -34,7 +33,7 @@ export class LinkWarnings {
     this.#log = components.log
   }
 
-  /** To be called after each change, with all links that should work. */
+  /** Compares the links that should work with the outages; must be called after each change. */
   check(links: readonly WatchedLink[]): void {
     for (const instance of [...this.#outages.keys()]) {
       if (!links.some((one) => one.instance === instance)) this.#end(instance)

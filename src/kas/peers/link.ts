@@ -16,66 +16,66 @@ import { LinkLiveness } from './link-liveness.ts'
 import { defaultReachability, type ReachabilityOptions } from './reachability.ts'
 
 export interface LinkComponents {
-  /** a connection to the peer, which has proven that it is the one; throws a KasError */
+  /** connects to the peer and proves its identity; throws a KasError */
   readonly dial: (signal: AbortSignal) => Promise<ClientSession>
-  /** a monotonic one */
+  /** a monotonic clock */
   readonly clock: Clock
   readonly random: () => number
   readonly log: Logger
-  /** its name */
+  /** name of the peer */
   readonly peer?: string
-  /** it became open, unreachable or reachable again */
+  /** Called when the link became open, unreachable or reachable again. */
   readonly onChange: () => void
-  /** what waits of each agent at this replica */
+  /** counts unread bytes of each agent at this replica */
   readonly unreadByAgent?: UnreadByAgent
-  /** the peer says that it does not know us */
+  /** Called when the peer answers that it does not know this replica. */
   readonly onUnknown: () => void
   readonly tracer: Tracer
-  /** of the peer, for the span of each call that is handed over */
+  /** attributes of the peer, for the span of each call that is handed over */
   readonly attributes: SpanAttributes
 }
 
 export interface LinkOptions {
   readonly reachability: ReachabilityOptions
-  /** between tries to connect, doubled from the first to the last, with jitter. ms */
+  /** pause between attempts to connect, doubled from the first to the last, with jitter. ms */
   readonly redialMs: readonly [first: number, last: number]
 }
 
 export const defaultLink: LinkOptions = { reachability: defaultReachability, redialMs: [50, 1000] }
 
 /**
- * `suspect`: a PING is unanswered for a moment; `unreachable`: for longer; `down`: there is no connection. The first
- * two can be used.
+ * States of a link. `suspect`: a PING is unanswered for a moment; `unreachable`: for longer; `down`: there is no
+ * connection. Calls can be handed over in the first two.
  */
 export const reaches = ['reachable', 'suspect', 'unreachable', 'down'] as const
 export type Reach = (typeof reaches)[number]
 
-/** Calls may be handed over to it. */
+/** True if calls may be handed over on the link. */
 export function isUsable(reach: Reach): boolean {
   return reach === 'reachable' || reach === 'suspect'
 }
 
 export interface OfferRequest {
-  /** how long the holder may wait for a tunnel; 0: it says at once. ms */
+  /** how long the holder may wait for a tunnel; 0: it answers at once. ms */
   readonly waitMs: number
-  /** the messages follow at once: for safe calls alone, which two replicas may get */
+  /** the messages follow at once: only for safe calls, because two replicas may get them */
   readonly eager: boolean
-  /** called when the peer falls silent while a safe call waits for its reply: can it, and may it, be tried elsewhere? */
+  /** called when the peer stops answering a safe call; true: the call is tried elsewhere */
   readonly tryElsewhere: () => boolean
-  /** the answer is not wanted any more */
+  /** cancelled when the answer no longer matters */
   readonly cancellation: Cancellation
 }
 
 /**
- * From this replica to a peer: one HTTP/2 connection, on which calls are handed over. One that drains is replaced at
- * once, and lives on until its calls have ended.
+ * Link from this replica to a peer: one HTTP/2 connection, on which calls are handed over. A connection that drains is
+ * replaced at once, and ends with its calls.
  */
 export class Link {
   readonly #components: LinkComponents
   readonly #options: LinkOptions
   readonly #closing = new AbortController()
   #current: LinkLiveness | undefined
-  /** all that live, `#current` too */
+  /** all connections that have not ended, `#current` included */
   readonly #sessions = new Set<LinkLiveness>()
   #calls = 0
   #failure: unknown
@@ -85,7 +85,7 @@ export class Link {
     this.#options = options
   }
 
-  /** Of ours, in flight. */
+  /** Calls of this replica that run on the link. */
   get calls(): number {
     return this.#calls
   }
@@ -106,17 +106,17 @@ export class Link {
     return current && !current.session.draining ? current : undefined
   }
 
-  /** Why the last try to connect has failed; undefined if it has not. */
+  /** Error of the last attempt to connect; undefined: it succeeded, or there was none. */
   get failure(): unknown {
     return this.#failure
   }
 
-  /** Connects, and again whenever the connection ends, until `close`. */
+  /** Connects, and connects again whenever the connection ends, until `close`. */
   open(): void {
     void this.#run()
   }
 
-  /** Hands nothing over any more, and is not dialled again. Resolves when the calls of before have ended. */
+  /** Stops handing over calls and dialling. Resolves when the calls that run have ended. */
   async retire(): Promise<void> {
     this.#closing.abort(new KasError({ code: 'TUNNEL_LOST', delivery: 'none' }))
     const sessions = Array.from(this.#sessions, ({ session }) => session)
@@ -125,7 +125,7 @@ export class Link {
     this.close()
   }
 
-  /** Ends its connections and the calls on them. */
+  /** Ends the connections and the calls on them. */
   close(): void {
     this.#closing.abort(new KasError({ code: 'TUNNEL_LOST', delivery: 'none' }))
     for (const session of this.#sessions) session.destroy()
@@ -134,7 +134,7 @@ export class Link {
   /**
    * Offers the call to the peer.
    *
-   * @returns its tunnel for the call, or why it has none
+   * @returns a tunnel of the peer for the call, or the reason that there is none
    * @throws KasError CALLER_OVER_SHARE
    */
   async offer(call: Call, { waitMs, eager, tryElsewhere, cancellation }: OfferRequest): Promise<Offer | NoOffer> {
@@ -170,7 +170,7 @@ export class Link {
   }
 
   /**
-   * Where calls are traced each offer has a span, also one that is not taken.
+   * Opens a stream for the call. Each offer has a span if calls are traced, also one that is not taken.
    *
    * @returns undefined: the connection takes no call, or not this one
    */
@@ -218,7 +218,7 @@ export class Link {
         pauseMs = firstMs
         const begun = clock.now()
         await this.#use(session)
-        // calls wait for another one; but what ends at once, again and again, is no cure
+        // no pause, because calls wait for a connection; but there is one after a connection that ended at once
         if (!session.destroyed && clock.now() - begun >= lastMs) continue
       } catch (error) {
         this.#failure = error
@@ -229,7 +229,7 @@ export class Link {
     }
   }
 
-  /** Resolves when nothing can be handed over on it any more; what runs on it goes on. */
+  /** Resolves when nothing more can be handed over on the session; its running calls go on. */
   async #use(session: ClientSession): Promise<void> {
     const { log, clock, onChange } = this.#components
     const current = new LinkLiveness({ session, log, clock, onChange }, this.#options.reachability)

@@ -20,12 +20,12 @@ import type { ReplicaIdentity } from './replica-identity.ts'
 export interface Candidate {
   readonly instance: InstanceId
   readonly link: Link
-  /** of its row, when the agent's connections changed last: an answer of before does not count any more */
+  /** version of the peer's row at the last change of the agent's connections; earlier answers no longer count */
   readonly version: number
 }
 
 interface RankedCandidate extends Candidate {
-  /** it takes calls only if no other one does */
+  /** the peer leaves: it takes calls only if no other one does */
   readonly isLeaving: boolean
 }
 
@@ -38,28 +38,28 @@ export interface LinksComponents {
   readonly log: Logger
   /** default `dialReplica` */
   readonly dial?: typeof dialReplica
-  /** absent: there is one of its own */
+  /** absent: a budget of its own */
   readonly memory?: ReplicaMemory
   readonly tracer: Tracer
   /** default `monotonicClock` */
   readonly clock?: Clock
 }
 
-/** agents and methods whose candidates are kept; all are forgotten when there are more */
+/** Lists of candidates that are kept, by agent and method; all are dropped when there are more. */
 const maxKeptLists = 10_000
 
 const reachOrder: Readonly<Record<Reach, number>> = { reachable: 0, suspect: 1, unreachable: 2, down: 3 }
 
-/** Links to all peers, and which of them hold an agent. */
+/** Keeps links to all peers, and finds the peers that hold an agent. */
 export class Links implements Service {
   readonly #components: LinksComponents
   readonly #options: LinkOptions
   readonly #clock: Clock
   readonly #links = new Map<InstanceId, { readonly link: Link; readonly address: string }>()
-  /** of peers that are no members any more, while calls to them run */
+  /** links to peers that are no longer members, while calls on them run */
   readonly #retired = new Set<Link>()
   readonly #listeners = new KeyedListeners<AgentId>()
-  /** in the order of the ring, by method, until a row changes */
+  /** candidates in the order of the ring, by method; valid until a row changes */
   readonly #candidates = new Map<AgentId, Map<string, readonly RankedCandidate[]>>()
   #keptLists = 0
   readonly #onReached = new Listeners<InstanceId>()
@@ -98,47 +98,45 @@ export class Links implements Service {
     this.#links.clear()
   }
 
-  /**
-   * Calls `listener` when a peer may hold the agent, or be reached, that did not; until the function is called.
-   */
+  /** Calls `listener` when another peer may hold the agent or be reachable, until the returned function is called. */
   onChange(agentId: AgentId, listener: () => void): () => void {
     return this.#listeners.add(agentId, listener)
   }
 
-  /** Calls `listener` with each peer that can be called from now on, or can be again. */
+  /** Calls `listener` with each peer that has become reachable. */
   onReached(listener: (instance: InstanceId) => void): void {
     this.#onReached.add(listener)
   }
 
-  /** Calls `listener` after a peer came or went, or its link is another one or reaches it otherwise than before. */
+  /** Calls `listener` after a peer came or left, or the state of its link changed. */
   onPeers(listener: () => void): void {
     this.#onPeers.add(listener)
   }
 
-  /** The link to a peer, whatever it holds. */
+  /** Returns the link to a peer, whatever agents it holds. */
   link(instance: InstanceId): Link | undefined {
     return this.#links.get(instance)?.link
   }
 
-  /** Of each link. */
+  /** State of each link. */
   reaches(): Reach[] {
     return Array.from(this.#links.values(), ({ link }) => link.reach)
   }
 
-  /** Another replica holds a connection of the agent that it does not leave. */
+  /** True if another replica holds a connection of the agent that does not retire. */
   holds(agentId: AgentId): boolean {
     const { membership } = this.#components
     return membership.holders(agentId).some(({ methods }) => methods.size > 0)
   }
 
-  /** As `holds`, of one that serves the method. */
+  /** True if another replica holds a connection of the agent that serves the method. */
   serves(agentId: AgentId, method: string): boolean {
     return this.#components.membership.holders(agentId).some(({ methods }) => methods.has(method))
   }
 
   /**
-   * Peers that serve the method for the agent, best first: reachable ones, then those that stay, then those with the
-   * fewest calls of ours, then in the order of the ring.
+   * Peers that serve the method for the agent, best first. The order is by reachability, peers that stay before those
+   * that leave, fewest calls of this replica, and the ring.
    */
   candidates(agentId: AgentId, method: string): readonly Candidate[] {
     const candidates = this.#candidates.get(agentId)?.get(method) ?? this.#find(agentId, method)
@@ -156,7 +154,7 @@ export class Links implements Service {
         const link = this.link(instance)
         return link ? { instance, link, version, isLeaving: head.state === 'leaving' } : []
       })
-    if (candidates.length > 0) this.#keep(agentId, method, candidates) // else any word may come in a call
+    if (candidates.length > 0) this.#keep(agentId, method, candidates) // else not kept: calls may name any method
     return candidates
   }
 
@@ -196,7 +194,7 @@ export class Links implements Service {
     }
   }
 
-  /** A peer that gossip has lost may well be there: the calls that it runs may end. */
+  /** Retires the link: a peer that gossip has lost may still run its calls to their end. */
   #retire(link: Link): void {
     this.#retired.add(link)
     void link.retire().then(() => this.#retired.delete(link))
@@ -225,7 +223,7 @@ export class Links implements Service {
     return link
   }
 
-  /** A link is another one, or reaches its peer again: that may concern every agent. */
+  /** Notifies everybody: a changed link may concern every agent. */
   #changed(): void {
     this.#warn()
     this.#notifyReached()
@@ -243,7 +241,7 @@ export class Links implements Service {
     }
   }
 
-  /** Those that join or leave may well be out of reach. */
+  /** Checks links to peers that serve; peers that join or leave may well be unreachable. */
   #warn(): void {
     const serving = this.#components.membership.rows().filter(({ head }) => head.state === 'serving')
     const watched = serving.flatMap(({ instance, head: { name } }) => {
@@ -262,7 +260,7 @@ function betterFirst(one: RankedCandidate, other: RankedCandidate): number {
   )
 }
 
-/** How many links to peers there are, by whether calls can be handed over on them; asked at each scrape. */
+/** Creates the metric that counts links to peers by state; read at each scrape. */
 export function createLinkMetrics(register: Registry, replicas: { reaches(): Iterable<Reach> }): void {
   new Gauge({
     name: 'kas_replica_links',

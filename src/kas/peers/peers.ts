@@ -15,37 +15,37 @@ export interface Peer {
 
 type Method = DescMethodUnary
 
-/** Calls between replicas themselves. */
+/** Calls from this replica to its peers. */
 export interface Peers {
-  /** Those that are known, in reach or not. */
+  /** Known peers, reachable or not. */
   all(): readonly Peer[]
-  /** Reachable or suspect. */
+  /** True if the peer is reachable or suspect. */
   isReachable(instance: InstanceId): boolean
-  /** The first in the ring's order for the key among this replica and those in reach; undefined: none of them serves. */
+  /** First in the ring's order for the key, among this replica and reachable peers; undefined: none of them serves. */
   first(key: string): Peer | 'self' | undefined
-  /** Whether that is this replica. */
+  /** True if `first` is this replica. */
   isFirst(key: string): boolean
-  /** @throws KasError what the peer answers, or that it has not answered within 1 s */
+  /** @throws KasError the peer's error, or that it has not answered within 1 s */
   call<M extends Method>(
     to: InstanceId,
     method: M,
     request: MessageInitShape<M['input']>,
   ): Promise<MessageShape<M['output']>>
-  /** Calls all peers in reach. Never rejects. @returns the answers of those that gave one */
+  /** Calls all reachable peers. Never rejects. @returns the answers of the peers that sent one */
   broadcast<M extends Method>(
     method: M,
     request: MessageInitShape<M['input']>,
   ): Promise<ReadonlyMap<Peer, MessageShape<M['output']>>>
   /**
-   * Calls `greet` with each peer in reach, and with each that comes into reach, until the returned function is called. A
-   * greeting that fails is tried again: a peer that has just started may not know this replica yet.
+   * Calls `greet` with each reachable peer, and with each that becomes reachable, until the returned function is
+   * called. A greeting that fails is repeated: a peer that has just started may not know this replica yet.
    */
   onReached(greet: (peer: Peer) => Promise<void>): () => void
   /** Calls `listener` after `first` may have changed, until the returned function is called. */
   onChange(listener: () => void): () => void
 }
 
-/** For a replica that is alone. */
+/** Peers of a replica that runs alone. */
 export const noPeers: Peers = {
   all: () => [],
   isReachable: () => false,
@@ -66,9 +66,9 @@ export interface LinkPeersComponents {
   readonly log: Logger
 }
 
-/** An answer takes a round trip: no method waits for anything. ms */
+/** Time for an answer: one round trip, because no method waits for anything. ms */
 const timeoutMs = 1000
-/** of greetings, each after `retryMs` */
+/** Attempts of a greeting, each `retryMs` after the last. */
 const maxTries = 5
 const retryMs = 1000
 
@@ -88,7 +88,7 @@ export class LinkPeers implements Peers {
     components.links.onPeers(() => this.#listeners.notify())
   }
 
-  /** No peer is greeted any more. */
+  /** Stops greetings and notifications. */
   stop(): void {
     this.#greetings.clear()
     this.#listeners.clear()

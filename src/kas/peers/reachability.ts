@@ -1,20 +1,20 @@
 export interface ReachabilityOptions {
-  /** between checks while nothing is urgent. ms */
+  /** pause between checks while nothing is urgent. ms */
   readonly roundMs: number
-  /** between checks while a safe call waits for its reply, which is then to be tried elsewhere soon. ms */
+  /** pause between checks while a safe call waits for its reply, and may have to be tried elsewhere soon. ms */
   readonly hurryMs: number
-  /** an unanswered PING makes the peer suspect: other candidates are asked first. ms */
+  /** age of an unanswered PING at which the peer is suspect: other candidates are asked first. ms */
   readonly suspectMs: number
-  /** and then unreachable: other candidates alone are asked. ms */
+  /** age at which the peer is unreachable: only other candidates are asked. ms */
   readonly unreachableMs: number
-  /** and then its connection is given up, and with it the calls that wait for it. ms */
+  /** age at which the connection is given up, with the calls on it. ms */
   readonly lostMs: number
 }
 
 /**
- * Unreachable: three rounds, of timers that may fire early, so about 1 s for a frozen process; what is shorter would
- * take a long garbage collection for a death. Lost: longer than machines pause that are moved, and as long as an agent
- * of ours, and the table, wait for a replica.
+ * Unreachable means three rounds, and timers may fire early: about 1 s for a frozen process. A shorter time would
+ * mistake a long garbage collection for a dead process. Lost means longer than a machine pauses while it is migrated,
+ * and as long as an agentk and the table wait for a replica.
  */
 export const defaultReachability: ReachabilityOptions = {
   roundMs: 250,
@@ -24,13 +24,13 @@ export const defaultReachability: ReachabilityOptions = {
   lostMs: 10_000,
 }
 
-/** Whether the other end of a connection lives, by HTTP/2 PING. Pure: its owner sends, and says what time it is. */
+/** Decides by HTTP/2 PINGs whether a connection's other end lives. Pure: its owner sends PINGs, and passes the time. */
 export class Reachability {
   readonly #options: ReachabilityOptions
   #isPinged = false
-  /** of silence since the PING, without what this process itself was late */
+  /** silence since the PING, without the time that this process was late. ms */
   #unansweredMs = 0
-  /** of silence before a late check: counted at the next one, for only then all that had come has been read */
+  /** silence before a late check; counts at the next check, when everything that had come has been read. ms */
   #unreadMs = 0
   #checkedAt: number | undefined
 
@@ -51,7 +51,7 @@ export class Reachability {
     return this.#unansweredMs + now - this.#checkedAt >= this.#options.suspectMs
   }
 
-  /** Anything came from the other end. */
+  /** Notes that bytes came from the other end. */
   received(): void {
     this.#isPinged = false
     this.#unansweredMs = 0
@@ -59,11 +59,11 @@ export class Reachability {
   }
 
   /**
-   * To be called again and again. A check for which this process itself was late says nothing about the other one by
-   * itself: it counts as one round, if nothing has come by the next. So calls end also where every check is late.
+   * Must be called regularly. A late check alone does not prove silence, because this process was late too. It counts
+   * as one round if nothing has come by the next check, so calls also end if every check is late.
    *
    * @param dueAt - when it should have been called
-   * @returns whether a PING is to be sent now; one is outstanding at the most
+   * @returns true: a PING must be sent now; at most one is unanswered at a time
    */
   check(now: number, dueAt: number): boolean {
     const { roundMs } = this.#options

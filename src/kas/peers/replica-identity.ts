@@ -2,7 +2,7 @@ import { createHash, randomBytes, webcrypto } from 'node:crypto'
 import type { TLSSocket } from 'node:tls'
 
 /**
- * The key of one process, made at its start: its row carries the hash, and both sides of a link check it
+ * Key pair of one process, made at its start. The replica's row has its hash, and both ends of a link verify it
  * (doc/routing.md "Another replica holds the agent").
  */
 export interface ReplicaIdentity {
@@ -13,7 +13,7 @@ export interface ReplicaIdentity {
 }
 
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
-/** The dates of a certificate whose key is pinned are not checked: a clock that is wrong must not matter. */
+/** Dates that are never checked, because the key is pinned: a wrong clock must not matter. */
 const notBefore = new Date('2020-01-01T00:00:00Z')
 const notAfter = new Date('2049-12-31T00:00:00Z')
 
@@ -39,7 +39,7 @@ export async function createReplicaIdentity(): Promise<ReplicaIdentity> {
   }
 }
 
-/** Of the other side's certificate, which TLS has proven to be its own; undefined if it showed none. */
+/** Hash of the public key in the peer's certificate, which TLS has verified; undefined: it sent none. */
 export function peerKeyHash(socket: TLSSocket): string | undefined {
   const certificate = socket.getPeerX509Certificate()
   return certificate && sha256(certificate.publicKey.export({ type: 'spki', format: 'der' }))
@@ -49,9 +49,7 @@ function sha256(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex')
 }
 
-/**
- * The library's container reads decorators' metadata while it loads; none is ever written, so "there is none" will do.
- */
+/** The library's container reads decorators' metadata while it loads: there is none, so empty stubs suffice. */
 export async function loadX509() {
   const none = () => undefined
   if (!('getMetadata' in Reflect)) Object.assign(Reflect, { getMetadata: none, getOwnMetadata: none })

@@ -8,15 +8,15 @@ import { type Reach, reaches } from './link.ts'
 import type { Links } from './links.ts'
 import type { Peers } from './peers.ts'
 
-/** How a replica reaches one of its peers. */
+/** State of the connections from a replica to one of its peers. */
 export interface LinkReport {
   readonly name: string
   readonly instance: string
-  /** of its server `replicas`, if it is known */
+  /** address of the peer's server `replicas`; absent: unknown */
   readonly address?: string
-  /** for calls, on 8155 */
+  /** state of the link for calls, on 8155 */
   readonly reach: Reach
-  /** a connection is open between the two, on 8156 */
+  /** a connection for gossip is open between the two, on 8156 */
   readonly gossip: boolean
 }
 
@@ -24,18 +24,18 @@ export interface ReplicaLinksReport {
   readonly name: string
   readonly instance: string
   readonly links: readonly LinkReport[]
-  /** on 8156 */
+  /** addresses that nobody answered on 8156 */
   readonly unanswered: readonly UnansweredAddress[]
-  /** How far its clock is ahead of the asked replica's: between the two. Absent: it is the asked one. ms */
+  /** Bounds of how far its clock is ahead of the asked replica's. Absent: it is the asked one. ms */
   readonly ahead?: readonly [least: number, most: number]
 }
 
-/** The asked replica first. */
+/** Reports of all replicas, the asked one first. */
 export interface LinksReport {
   readonly replicas: readonly ReplicaLinksReport[]
-  /** those that have not said what they reach, and why */
+  /** replicas that did not answer, and the error */
   readonly silent: readonly { readonly name: string; readonly reason: string }[]
-  /** sources of discovery that fail at the asked one */
+  /** discovery sources that fail at the asked replica */
   readonly failingSources: readonly { readonly name: string; readonly reason: string }[]
 }
 
@@ -43,11 +43,11 @@ export interface ReplicaLinksComponents {
   readonly membership: Pick<Membership, 'name' | 'instance' | 'members' | 'unanswered' | 'failingSources'>
   readonly links: Pick<Links, 'link'>
   readonly peers: Pick<Peers, 'all' | 'call'>
-  /** since 1970 */
+  /** clock since 1970 */
   readonly clock: Clock
 }
 
-/** Which replicas reach which, for `kas doctor`: each says it of itself. */
+/** Reports which replicas reach which, for `kas doctor`: each replica reports its own links. */
 export class ReplicaLinks {
   readonly #components: ReplicaLinksComponents
 
@@ -55,7 +55,7 @@ export class ReplicaLinks {
     this.#components = components
   }
 
-  /** What peers call. */
+  /** Methods that peers call. */
   get replicaMethods(): UnaryMethods {
     return unaryService(LinksService, {
       list: async () => {
@@ -90,7 +90,7 @@ export class ReplicaLinks {
     const now = Number(nowMs)
     return {
       links: link.map(({ name, instance, address, reach, gossip }) => {
-        const known = reaches.find((each) => each === reach) ?? 'down' // a later release may say more
+        const known = reaches.find((each) => each === reach) ?? 'down' // a later release may report other states
         return { name, instance, ...(address === '' ? {} : { address }), reach: known, gossip }
       }),
       unanswered: unanswered.map(({ address, dials, reason }) => ({ address, dials, reason })),

@@ -4,19 +4,19 @@ import type { Delivery } from '../../lib/errors.ts'
 import { ReplayablePrefix } from './replayable-prefix.ts'
 
 /**
- * What may be tried again, and the only place that says so (doc/routing.md "What is tried again").
+ * Rules for repeating a call; no other stage repeats one (doc/routing.md "What is tried again").
  *
- * A call that was lost before anything of it had been sent is tried again, whatever it does. One that may have arrived
- * is tried again if it is safe, and no byte of its reply has come, up to `maxRepeats` times. Messages are kept until
- * then, `maxKeptBytes` at the most: a call that outgrows it is not repeated.
+ * A call that was lost before any of it was sent is repeated, whatever its method does. A call that may have arrived is
+ * repeated up to `maxRepeats` times, if it is safe and no byte of its reply has come. Messages are kept until the reply
+ * begins, at most `maxKeptBytes`: a call with more is not repeated.
  */
 
 export const maxRepeats = 2
-/** Each takes a tunnel, or a holder, that is lost in the moment between the offer and the first message. */
+/** Repeats of a call that was not sent: each loses its tunnel or holder between the offer and the first message. */
 export const maxUnsentRepeats = 8
 export const maxKeptBytes = 64 * 1024
 
-/** Wraps a stage so that what can be repeated without harm is. */
+/** Wraps a stage: calls that are safe to repeat are repeated. */
 export function deliver(forward: Forward): Forward {
   return async (call) => {
     const { messages } = call
@@ -29,7 +29,7 @@ export function deliver(forward: Forward): Forward {
         prefix.forget()
         return reply
       }
-      // ended before its headers: with the agent's own error, or lost
+      // no metadata: the agent answered with an error, or the call was lost
       const delivery = await deliveryOfLost(reply)
       if (!delivery || !prefix.whole || call.signal.aborted || repeats[delivery]++ >= allowed(call, delivery)) {
         return reply
@@ -43,13 +43,13 @@ function allowed({ safety }: Call, delivery: Delivery): number {
   return safety === 'safe' ? maxRepeats : 0
 }
 
-/** @returns undefined: it was not lost */
+/** @returns undefined: the call was not lost */
 async function deliveryOfLost(reply: Reply): Promise<Delivery | undefined> {
   const { error } = await reply.done
   return error?.spec.code === 'TUNNEL_LOST' ? error.spec.delivery : undefined
 }
 
-/** Messages that can be read again by themselves. */
+/** Messages that can be read repeatedly without a copy. */
 class KnownPrefix implements Pick<ReplayablePrefix, 'whole' | 'read' | 'forget'> {
   readonly #messages: KnownMessages
 

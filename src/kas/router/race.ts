@@ -1,10 +1,10 @@
 import type { NoOffer, Offer } from '../../call/offer.ts'
 import { Cancellation } from '../../lib/signals.ts'
 
-/** Asks one candidate for a tunnel. Must end soon after it is cancelled. */
+/** Asks one candidate for a tunnel. Must settle soon after it is cancelled. */
 export type RequestOffer = (cancellation: Cancellation) => Promise<Offer | NoOffer>
 
-/** Several candidates are asked for a tunnel: the first offer wins, the others are given back. */
+/** Asks several candidates for a tunnel: the first offer wins, all other offers are given back. */
 export class Race {
   readonly #winner = Promise.withResolvers<Offer | undefined>()
   readonly #running = new Map<object, Cancellation>()
@@ -24,7 +24,7 @@ export class Race {
     return this.#running.has(candidate)
   }
 
-  /** Asks `candidate` too; `onNone` is called if it has none while the race goes on. */
+  /** Asks `candidate` too. Calls `onNone` if the candidate has no tunnel and the race still runs. */
   enter(candidate: object, request: RequestOffer, onNone: () => void): void {
     if (this.#ended) return
     const cancellation = new Cancellation()
@@ -47,7 +47,7 @@ export class Race {
     )
   }
 
-  /** An answer of the candidate is not waited for any more. */
+  /** Cancels the request to the candidate; its answer no longer counts. */
   drop(candidate: object): void {
     this.#running.get(candidate)?.cancel()
     this.#running.delete(candidate)

@@ -3,12 +3,14 @@ import { KasError } from '../../lib/errors.ts'
 import type { Race, RequestOffer } from './race.ts'
 
 /**
- * A call that one holder has refused waits so long at the others, where its caller may hold little: more than it takes them to
- * recall a watch. ms
+ * How long a call that one holder refused waits at the other holders, where its caller may have fewer tunnels. Longer
+ * than a holder takes to recall a watch. ms
  */
 const refusedMs = 2000
 
-/** Holders that refuse a call, because its caller holds more than his share of their tunnels, while others are asked. */
+/**
+ * Collects refusals by holders where the caller has more than its share of the tunnels, while other holders are asked.
+ */
 export class Refusals {
   readonly #race: Race
   readonly #clock: Clock
@@ -21,12 +23,12 @@ export class Refusals {
     this.#clock = clock
   }
 
-  /** Of those who have refused it, by whom its caller has most. */
+  /** Refusal by the holder where the caller has most tunnels; undefined: no holder has refused. */
   get worst(): KasError | undefined {
     return this.#worst
   }
 
-  /** The same request: a refusal is no offer. */
+  /** Wraps a request: a refusal counts as `none`. */
   among(request: RequestOffer): RequestOffer {
     return async (cancellation) => {
       try {
@@ -41,7 +43,11 @@ export class Refusals {
     }
   }
 
-  /** @param mayGive - another holder has not answered */
+  /**
+   * Fails the race if a holder has refused: at once, or after `refusedMs` while another holder may still offer.
+   *
+   * @param mayGive - another holder has not answered
+   */
   check(mayGive: boolean): void {
     if (!this.#worst) return
     if (!mayGive) this.#race.fail(this.#worst)

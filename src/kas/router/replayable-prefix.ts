@@ -1,8 +1,8 @@
 const end: IteratorResult<Uint8Array> = { value: undefined, done: true }
 
 /**
- * Messages that can be read again from their first, as long as they are few. What is not kept passes as it comes,
- * without a layer between reader and source: this is the path of every byte of an upload.
+ * Messages that can be read again from the first one, up to `maxBytes`. Messages beyond that pass uncopied, without a
+ * layer between reader and source: every byte of an upload takes this path.
  */
 export class ReplayablePrefix {
   readonly #source: AsyncIterator<Uint8Array>
@@ -11,7 +11,7 @@ export class ReplayablePrefix {
   #keptBytes = 0
   #whole = true
   #ended = false
-  /** which reader is the current one */
+  /** number of the current reader */
   #turn = 0
   #pending: Promise<IteratorResult<Uint8Array>> | undefined
 
@@ -20,21 +20,21 @@ export class ReplayablePrefix {
     this.#maxBytes = maxBytes
   }
 
-  /** All that was read so far can be read again. */
+  /** True while all messages read so far can be read again. */
   get whole(): boolean {
     return this.#whole
   }
 
-  /** Nothing is kept any more: what was sent will not be sent again. */
+  /** Drops the kept messages: nothing can be read again from now on. */
   forget(): void {
     this.#whole = false
     this.#kept = []
   }
 
-  /** Reads from the first message; a reader that was given out before ends. */
+  /** Returns a reader that begins at the first message; the reader before it ends. */
   read(): AsyncIterable<Uint8Array> {
     const turn = ++this.#turn
-    const again = this.#kept // this very list: `forget` and `#keep` put others in its place
+    const again = this.#kept // this array object: `forget` and `#keep` assign a new one
     const count = again.length
     let at = 0
     const next = (): Promise<IteratorResult<Uint8Array>> => {
@@ -52,7 +52,7 @@ export class ReplayablePrefix {
 
   async #readOn(turn: number): Promise<IteratorResult<Uint8Array>> {
     if (this.#ended) return end
-    // a reader that was given up leaves its read behind: what that brings is the next one's
+    // an abandoned reader leaves its read pending: the next reader takes its result
     this.#pending ??= this.#source.next()
     const result = await this.#pending
     if (turn !== this.#turn) return end

@@ -13,7 +13,7 @@ import {
   TunnelSearch,
 } from './tunnel-search.ts'
 
-/** What the router reports: lib/metrics.ts has one. */
+/** Receives what the router reports; lib/metrics.ts implements it. */
 export interface RouterObserver {
   routed(status: 'success' | 'aborted', seconds: number): void
   timedOut(): void
@@ -24,13 +24,13 @@ export interface RouterComponents {
   readonly observer: RouterObserver
   /** absent: this replica is alone */
   readonly links?: Pick<Links, 'candidates' | 'holds' | 'serves' | 'onChange'> | undefined
-  /** agents that no call need wait for; absent: each is waited for */
+  /** agents that no call should wait for; absent: calls wait for every agent */
   readonly away?: Pick<AwayAgents, 'find'> | undefined
   /** default `monotonicClock` */
   readonly clock?: Clock
 }
 
-/** No peers. */
+/** Stand-in for links: a replica without peers. */
 const alone: NonNullable<RouterComponents['links']> = {
   candidates: () => [],
   holds: () => false,
@@ -41,7 +41,7 @@ const alone: NonNullable<RouterComponents['links']> = {
 const nobodyAway: SearchComponents['away'] = { find: () => undefined }
 
 /**
- * Finds a tunnel for a call: an own idle one, else one of another holder, else the first that comes (doc/routing.md).
+ * Finds a tunnel for a call: here if one is idle, else at another holder, else the first to be idle (doc/routing.md).
  */
 export class Router {
   readonly #tunnels: TunnelRegistry
@@ -60,8 +60,10 @@ export class Router {
   }
 
   /**
-   * @throws KasError AGENT_NOT_CONNECTED, AGENT_SATURATED, HOLDER_UNREACHABLE, TOO_MANY_WAITING, CALLER_OVER_SHARE, or the
-   *   reason of `call.signal`
+   * Forwards a call through the tunnel it finds.
+   *
+   * @throws KasError AGENT_NOT_CONNECTED, AGENT_SATURATED, HOLDER_UNREACHABLE, TOO_MANY_WAITING, CALLER_OVER_SHARE, or
+   *   the reason of `call.signal`
    */
   forward = async (call: Call): Promise<Reply> => {
     const { clock, hedges } = this.#search
@@ -73,7 +75,7 @@ export class Router {
     return offer.forward(call)
   }
 
-  /** Whether any pod of the agent serves the method; undefined: none is known to be connected. */
+  /** True if a pod of the agent serves the method; undefined: no pod is known to be connected. */
   serves(agentId: AgentId, method: string): boolean | undefined {
     const places = [this.#tunnels, this.#links]
     if (places.some((each) => each.serves(agentId, method))) return true

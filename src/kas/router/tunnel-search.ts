@@ -16,15 +16,15 @@ import { Race } from './race.ts'
 import { Refusals } from './refusals.ts'
 
 export interface SearchOptions {
-  /** how long a call waits for its agent. ms; upstream's, which agentk and UI users know */
+  /** how long a call waits for its agent, as long as in upstream kas. ms */
   readonly findTimeoutMs: number
-  /** a safe call without an answer for so long is also offered to a second candidate. ms */
+  /** a safe call without an answer for this time is also offered to a second candidate. ms */
   readonly hedgeMs: number
-  /** how long a call waits for an agent whose holders are all out of reach. ms */
+  /** how long a call waits for an agent whose holders are all unreachable. ms */
   readonly unreachableMs: number
   /**
-   * How long a call waits for an agent that has been away for long: what a first connection may take to be known at all
-   * replicas. kubectl asks five times what such a cluster serves. ms
+   * How long a call waits for an agent that has been away for long: until a first connection is known to all replicas.
+   * For such a cluster kubectl sends five discovery requests. ms
    */
   readonly newcomerMs: number
 }
@@ -39,30 +39,30 @@ export const defaultSearch: SearchOptions = {
 export interface SearchComponents {
   readonly tunnels: Pick<TunnelRegistry, 'wait' | 'giveBack' | 'holds'>
   readonly links: Pick<Links, 'candidates' | 'holds' | 'onChange'>
-  /** agents that a call waits for no longer than for a newcomer */
+  /** agents that have been away for long: a call waits for them only `newcomerMs` */
   readonly away: Pick<AwayAgents, 'find'>
-  /** calls that may be offered to a second candidate while the first has not answered */
+  /** budget of calls that may be offered to a second candidate while the first has not answered */
   readonly hedges: RateLimit
-  /** a monotonic one */
+  /** a monotonic clock */
   readonly clock: Clock
 }
 
-/** Hedges that a call earns: so that they never feed an overload (doc/routing.md "Another replica holds the agent"). */
+/** Hedges that each call earns: too few to feed an overload (doc/routing.md "Another replica holds the agent"). */
 export const hedgesPerCall = 0.05
 const maxHedges = 50
 
-/** Calls alone fill it, whatever time goes by. */
+/** Creates the budget of hedges: only calls fill it, time does not. */
 export function createHedges(): RateLimit {
   return new RateLimit({ now: () => 0 }, { perSecond: 0, burst: maxHedges })
 }
 
-/** Before a candidate that has not answered is asked again, doubled from the first to the last. ms */
+/** Pause before a candidate that has not answered is asked again: doubled each time, from the first to the last. ms */
 const askAgainMs: readonly [first: number, last: number] = [50, 1000]
 
-/** the own tunnels, among the candidates of a race */
+/** stands for this replica's own tunnels among the candidates of a race */
 const here = {}
 
-/** Finds a tunnel for one call that no own idle tunnel serves (doc/routing.md "Another replica holds the agent"). */
+/** Finds a tunnel for a call that no idle tunnel here serves (doc/routing.md "Another replica holds the agent"). */
 export class TunnelSearch {
   readonly #components: SearchComponents
   readonly #options: SearchOptions
@@ -77,11 +77,11 @@ export class TunnelSearch {
   }
 
   /**
-   * Asks the other holders one after another, and if none has an idle tunnel, waits for the first that has. For an agent
-   * that has been away for long a call waits as long as a newcomer takes to be known, but calls of kas itself.
+   * Asks the other holders one after another. If none has an idle tunnel, waits for the first tunnel at any holder. For
+   * an agent that has been away for long, the wait ends after `newcomerMs`, except for kas' own calls.
    *
-   * @throws KasError AGENT_NOT_CONNECTED, AGENT_SATURATED, HOLDER_UNREACHABLE, TOO_MANY_WAITING, CALLER_OVER_SHARE, or the
-   *   call's reason
+   * @throws KasError AGENT_NOT_CONNECTED, AGENT_SATURATED, HOLDER_UNREACHABLE, TOO_MANY_WAITING, CALLER_OVER_SHARE, or
+   *   the call's reason
    */
   async run(): Promise<Offer> {
     const { signal } = this.#call
@@ -103,7 +103,7 @@ export class TunnelSearch {
     throw new Error('a wait ends with an offer or an error')
   }
 
-  /** Each holder says at once whether it has an idle tunnel; a slow one is passed by. */
+  /** Asks holders for an idle tunnel; each answers at once, and a slow one is passed by. */
   #take = (race: Race): (() => void) => {
     const call = this.#call
     const eager = call.safety === 'safe' && call.messages instanceof KnownMessages
@@ -132,8 +132,8 @@ export class TunnelSearch {
   }
 
   /**
-   * No answer for `hedgeMs`: suspects are passed by, and a safe call asks one more candidate beside the first. If there
-   * is none, those that were asked are asked again to wait, with all others.
+   * Checks for answers after `hedgeMs`. If only suspects have not answered, the next candidate is asked. A safe call
+   * also asks one more candidate beside the first. Without a further candidate the race ends, and the wait begins.
    */
   #hedge(race: Race, asked: ReadonlyMap<unknown, Candidate>, next: () => boolean): () => void {
     const { hedges, clock } = this.#components
@@ -151,7 +151,7 @@ export class TunnelSearch {
     return () => cancel()
   }
 
-  /** All holders, this replica included, give the next tunnel that they have; what changes counts at once. */
+  /** Waits for the next tunnel at all holders, this replica included; changes of holders take effect at once. */
   #wait = (race: Race): (() => void) => {
     const { links, tunnels, clock } = this.#components
     const { agentId } = this.#call
@@ -213,7 +213,7 @@ export class TunnelSearch {
     }
   }
 
-  /** A candidate that answered `none`: it may be asked again once its row, or its connection, is another one. */
+  /** Forgets a candidate that answered `none` and is down, so that it is asked again once it is up. */
   #onNone(asked: Map<Candidate['instance'], Candidate>, candidate: Candidate): void {
     if (candidate.link.reach === 'down' && asked.get(candidate.instance) === candidate) asked.delete(candidate.instance)
   }
@@ -225,7 +225,7 @@ export class TunnelSearch {
     const request: TunnelRequest = { agentId, method, caller, isWatch, isLog }
     for (;;) {
       const tunnel = await tunnels.wait(request, signal)
-      // one that was lost between the queue and here was not used: wait on
+      // a tunnel that was lost after it left the queue was not used: wait on
       if (tunnel.state === 'taken') return offerOf(tunnel, () => tunnels.giveBack(agentId, tunnel))
     }
   }
@@ -278,7 +278,7 @@ function abortingWith(cancellation: Cancellation): AbortController {
 
 const noReplyMetadata = Promise.resolve(undefined)
 
-/** Of a call whose tunnel was lost before anything was sent on it. */
+/** Creates the reply of a call whose tunnel was lost before anything was sent on it. */
 export function lostReply(): Reply {
   const error = new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
   return { metadata: noReplyMetadata, messages: nothing(), done: Promise.resolve({ error, trailers: noMetadata }) }

@@ -9,13 +9,13 @@ import {
   type UnauthenticatedOptions,
 } from './unauthenticated-connections.ts'
 
-/** Who calls, and by what. */
+/** A call with the addresses of its client. */
 export interface ArrivedCall {
   /** far end of the connection, `address:port` */
   readonly remote: string | undefined
-  /** the connection carries calls of others too */
+  /** the connection also carries calls of other clients */
   readonly isFront: boolean
-  /** that is believed; undefined: of a Unix socket */
+  /** the client's trusted address; undefined: the call came on a Unix socket */
   readonly address: string | undefined
 }
 
@@ -23,7 +23,7 @@ export interface ArrivalsComponents extends UnauthenticatedComponents {
   readonly addresses: ClientAddresses
 }
 
-/** Connections, and calls on those of fronts, until somebody is let in, bounded by the address that is believed. */
+/** Bounds connections, and calls on connections of fronts, until a caller is admitted; by trusted client address. */
 export class Arrivals {
   readonly fronts: FrontConnections
   readonly #addresses: ClientAddresses
@@ -35,32 +35,32 @@ export class Arrivals {
     this.fronts = new FrontConnections(components, fronts)
   }
 
-  /** for turns of TLS */
+  /** history of addresses, for turns of TLS */
   get history(): SourceHistory {
     return this.#unauthenticated.history
   }
 
-  /** @param socket - just accepted, before TLS */
+  /** @param socket - accepted just now, before TLS */
   arrived(socket: Socket): void {
     const { address, isFront } = this.#addresses.of(remoteOf(socket))
     if (isFront) this.fronts.arrived(socket)
     else this.#unauthenticated.arrived(socket, address)
   }
 
-  /** A connection has spoken and waits for its turn of TLS. @returns to be called once that has come */
+  /** Notes that a connection has sent bytes and waits for its turn of TLS. @returns must be called when that comes */
   waitsForTls(socket: Socket): () => void {
     return this.#unauthenticated.waitsForTls(remoteOf(socket))
   }
 
-  /** A connection of a front turns out to be for one client alone. */
+  /** Notes that a front's connection is for one client alone. */
   identified(socket: Socket, address: string | undefined): void {
     this.fronts.forget(remoteOf(socket))
     this.#unauthenticated.arrived(socket, address)
   }
 
   /**
-   * As `UnauthenticatedConnections.admit`; a call of a front counts as that of its client, whoever was let in on the
-   * connection before.
+   * Admits a caller as `UnauthenticatedConnections.admit` does. A call on a front's connection counts as its client's,
+   * also after another caller was admitted there.
    */
   admit<T>(
     { remote, isFront, address }: ArrivedCall,
@@ -79,7 +79,7 @@ export class Arrivals {
       .finally(checked)
   }
 
-  /** Closes those that have been silent for too long; to be called now and then. */
+  /** Closes connections without a call for too long; must be called regularly. */
   closeInactive(): void {
     this.#unauthenticated.closeInactive()
     this.fronts.closeInactive()

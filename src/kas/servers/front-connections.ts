@@ -3,9 +3,9 @@ import { remoteOf } from '../../lib/host-port.ts'
 import type { UnauthenticatedComponents, UnauthenticatedRefusal } from './unauthenticated-connections.ts'
 
 export interface FrontConnectionsOptions {
-  /** a front connects when it has something to send, and is not kept waiting by what strangers hold open */
+  /** bound of connections without a call; a front must not wait for connections that strangers leave open */
   readonly maxInactive: number
-  /** one that arrived less than this ago makes no room. ms */
+  /** a connection younger than this is not closed to make room. ms */
   readonly graceMs: number
   readonly maxSilenceMs: number
 }
@@ -19,21 +19,21 @@ const defaultFrontConnections: FrontConnectionsOptions = {
 interface FrontConnection {
   readonly socket: Socket
   readonly cameAt: number
-  /** calls that are being checked */
+  /** calls that are being authenticated */
   calls: number
   inactiveSince: number
 }
 
 /**
- * Connections of trusted fronts by which nobody has been let in yet. Those that are silent have a bound of their own: whom
- * they are for is not known before a head is read, and then each call counts as its client's.
+ * Bounds connections of trusted fronts on which no caller has been admitted yet. Connections without a call have a
+ * bound of their own, because only a request head names their client. Each call then counts as its client's.
  */
 export class FrontConnections {
   readonly #components: UnauthenticatedComponents
   readonly #options: FrontConnectionsOptions
-  /** by their far end */
+  /** by remote address and port */
   readonly #connections = new Map<string, FrontConnection>()
-  /** the longest silent first */
+  /** connections without a call, the longest inactive first */
   readonly #inactive = new Set<FrontConnection>()
 
   constructor(components: UnauthenticatedComponents, options: FrontConnectionsOptions = defaultFrontConnections) {
@@ -54,7 +54,7 @@ export class FrontConnections {
     this.#becomeInactive(connection)
   }
 
-  /** A call has come. @returns to be called once it is checked */
+  /** Notes a call on the connection. @returns must be called when the call is authenticated or refused */
   called(remote: string | undefined): () => void {
     const connection = this.#connections.get(remote ?? '')
     if (!connection) return () => undefined
@@ -66,7 +66,7 @@ export class FrontConnections {
     }
   }
 
-  /** Somebody was let in, or it counts as one client's. */
+  /** Forgets a connection: a caller was admitted, or it counts as one client's. */
   forget(remote: string | undefined): void {
     const connection = this.#connections.get(remote ?? '')
     if (!connection) return
@@ -74,7 +74,7 @@ export class FrontConnections {
     this.#inactive.delete(connection)
   }
 
-  /** Closes those that have been silent for too long; to be called now and then. */
+  /** Closes connections without a call for too long; must be called regularly. */
   closeInactive(): void {
     const oldest = this.#components.now() - this.#options.maxSilenceMs
     for (const connection of this.#inactive) {

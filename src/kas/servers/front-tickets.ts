@@ -1,49 +1,49 @@
 import { createHmac, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
 
-/** Below the prefix: where `kas doctor` tries what a front lets through. */
+/** Path, below the prefix, where `kas doctor` tests what a front forwards. */
 export const frontCheckPath = '/front-check'
-/** of its WebSocket, on which each message comes back */
+/** Subprotocol of its WebSocket, which sends each message back. */
 export const frontCheckProtocol = 'front-check.kas'
 /** `Authorization: Bearer front:TICKET` */
 export const frontTicketScheme = 'Bearer front:'
 
-/** What `kas doctor` gets for a request: how it came here. */
+/** Answer to `kas doctor`: how its request arrived. */
 export interface FrontCheckAnswer {
-  /** who is believed to have sent it; undefined: of a Unix socket */
+  /** the trusted client address; undefined: the request came on a Unix socket */
   readonly client: string | undefined
-  /** the far end of the connection: a front, if there is one */
+  /** remote address of the connection: the front's, if there is one */
   readonly sender: string | undefined
-  /** `sender` is trusted to say whom a request is from */
+  /** `sender` is trusted to name the client of a request */
   readonly isTrusted: boolean
-  /** it had an X-Forwarded-For */
+  /** the request had an X-Forwarded-For header */
   readonly isForwarded: boolean
-  /** of its body */
+  /** length of the request's body */
   readonly bytes: number
 }
 
-/** Long enough to be shown at another replica, whose clock may differ. ms */
+/** Long enough to be used at another replica, whose clock may differ. ms */
 const ticketLifeMs = 120_000
 const keyLabel = 'gitlab-kas front check 1'
 
 /**
- * What lets `kas doctor` in to the check of a front, and to nothing else: a replica gives it on its Unix socket, and each
- * replica with the same secret takes it.
+ * Issues tickets that admit `kas doctor` to the check of a front, and to nothing else. A replica issues them on its
+ * Unix socket, and every replica with the same secret accepts them.
  */
 export class FrontTickets {
   readonly #key: Uint8Array
-  /** whose tickets are taken: the own one, and while the secret is changed that of before */
+  /** keys whose tickets are accepted: the current one, and during a change of the secret also the previous one */
   readonly #taken: readonly Uint8Array[]
 
   /**
-   * @param secret - which the replicas share; absent: there is one
-   * @param previous - the one of before, which some replicas may have still
+   * @param secret - secret that the replicas share; absent: a random one
+   * @param previous - previous secret, which some replicas may still use
    */
   constructor(secret: Uint8Array = randomBytes(32), previous?: Uint8Array) {
     this.#key = keyOf(secret)
     this.#taken = previous === undefined ? [this.#key] : [this.#key, keyOf(previous)]
   }
 
-  /** @param now - since 1970. ms */
+  /** @param now - ms since 1970 */
   make(now: number): string {
     const expiry = String(now + ticketLifeMs)
     return `${expiry}.${sign(this.#key, expiry).toString('base64url')}`
@@ -53,7 +53,7 @@ export class FrontTickets {
     const [, expiry, signature] = /^(\d{1,15})\.([\w-]{43})$/.exec(ticket) ?? []
     if (expiry === undefined || signature === undefined) return false
     const given = Buffer.from(signature, 'base64url')
-    // each is compared, so that the time does not show by which it is signed
+    // each key is compared, so that the time does not show which one signed
     const equal = this.#taken.map((key) => timingSafeEqual(sign(key, expiry), given))
     return equal.includes(true) && Number(expiry) > now && Number(expiry) <= now + 2 * ticketLifeMs
   }

@@ -3,16 +3,18 @@ import { listenProblem } from '../../lib/listen-problem.ts'
 import type { Listen } from '../config/listen-address.ts'
 import { parseListenAddress } from '../config/listen-address.ts'
 
-/** A place in the configuration that says where to listen. */
+/** A key of the configuration that names an address to listen on. */
 export interface ListenPlace {
-  /** of the configuration */
+  /** path of the configuration file */
   readonly file: string
-  /** in it: `agent.listen.address` */
+  /** key in the file: `agent.listen.address` */
   readonly key: string
   readonly listen: Listen
 }
 
-/** What listening threw as SETTINGS_INVALID that names the key and the next step, if one is known; else as it is. */
+/**
+ * Returns SETTINGS_INVALID with the key and the next step for a known error of listening; any other error unchanged.
+ */
 export function listenFailure(error: unknown, { file, key, listen: { network, address } }: ListenPlace): unknown {
   const at = parseListenAddress(network, address)
   const problem = at && listenProblem(error, { at, address, program: 'kas' })

@@ -12,7 +12,7 @@ export function listenOptions({ network, address }: Listen): ListenOptions {
   return options
 }
 
-/** The certificate that a block names: a service of its own, handed to the server. */
+/** Creates the service for the certificate that a block names; the server gets it. */
 export function certificateOf(log: Logger, listen: Listen): { certificate?: CertificateFiles } {
   const { certificate_file, key_file } = listen
   if (certificate_file === undefined || key_file === undefined) return {}
@@ -20,8 +20,8 @@ export function certificateOf(log: Logger, listen: Listen): { certificate?: Cert
 }
 
 /**
- * Logs where a server listens, in the words that operators search for (doc/reference/tunnel-protocol.md 8.4). A Unix
- * socket is claimed first. Its start fails as that of `explained`.
+ * Wraps a server: logs its address in the words that operators search for (doc/reference/tunnel-protocol.md 8.4).
+ * Claims a Unix socket first. Errors are those of `explained`.
  */
 export function announced(
   log: Logger,
@@ -41,7 +41,7 @@ async function startOnSocket(server: Service, path: string): Promise<void> {
   await server.start().finally(release)
 }
 
-/** An error of listening names the key and what to do. */
+/** Wraps a service: an error of listening names the key and the next step. */
 export function explained(service: Service, place: ListenPlace): Service {
   const start = async () => {
     try {
@@ -53,7 +53,7 @@ export function explained(service: Service, place: ListenPlace): Service {
   return around(service, start, () => undefined)
 }
 
-/** The replica is ready for calls once this, and all else that counts, has started. */
+/** Wraps a service: the replica is ready for calls once this service, and all others with a toggle, have started. */
 export function whenReady(readiness: Readiness, name: string, service: Service): Service {
   const set = readiness.toggle(name)
   return around(
@@ -63,7 +63,9 @@ export function whenReady(readiness: Readiness, name: string, service: Service):
   )
 }
 
-/** Last to start, first to leave: balancers see that this replica leaves before any of its servers does. */
+/**
+ * Returns the service that starts last and leaves first: balancers see that the replica leaves before its servers do.
+ */
 export function leaving(readiness: Readiness): Service {
   const set = readiness.toggle('shutdown')
   return {

@@ -9,35 +9,36 @@ import { FairQueue } from '../../lib/turns.ts'
 
 export interface UnauthenticatedOptions {
   /**
-   * connections of one address, or of one network of IPv6, that are silent or wait for a turn: many may share that of a
-   * front. Beyond it the one that has been silent for longest makes room
+   * Bound of connections without a call, or waiting for a turn, per address or IPv6 network: many clients may share a
+   * front's. Beyond it the connection that has been inactive for longest is closed.
    */
   readonly maxIdlePerAddress: number
-  /** of all addresses; where nobody can make room, the latest of the network with most does, or of the one that took most */
+  /** bound over all addresses; if no inactive one can be closed, a connection of the busiest or costliest network is */
   readonly maxIdle: number
-  /** connections of which a call is being checked, which takes its time while the directory is away */
+  /** connections with a call that is being authenticated, which takes long while the directory is unavailable */
   readonly maxChecked: number
-  /** calls of fronts that are being checked, each of which holds less than a connection; absent: `maxChecked` */
+  /** calls of fronts that are being authenticated: each costs less than a connection; absent: `maxChecked` */
   readonly maxCheckedAlone?: number
-  /** calls of one connection that are being checked: one that waits holds less; absent: any number */
+  /** calls of one connection that are being authenticated: a waiting call costs less; absent: unbounded */
   readonly maxCheckedPerConnection?: number
   /**
-   * One that arrived, or had its turn of TLS, less than this ago makes no room, and the next is refused: where a thousand arrive at once, the
-   * first are about to call. TLS and a first call over a long distance take so long. ms
+   * A connection younger than this, or with its turn of TLS less than this ago, is not closed: the next one is refused.
+   * If a thousand arrive at once, the first ones are about to call. TLS and a first call over a long distance take this
+   * long. ms
    */
   readonly graceMs: number
-  /** an agent calls as soon as it is connected, and again 20 s after a refusal at the latest. ms */
+  /** bound of inactivity: an agent calls once it is connected, and at most 20 s after a refusal. ms */
   readonly maxSilenceMs: number
 }
 
-/** A check takes the event loop about a quarter of a ms. */
+/** Calls that begin authentication in one turn of the event loop: each takes about a quarter of a ms. */
 const checksPerTurn = 4
-/** Connections: those that are not let in have a lower bound, and those that were let in meanwhile end their turns. */
+/** Bound of connections that wait for turns, high because those that were let in meanwhile end their turns too. */
 const maxWaitingForTurn = 20_000
-/** Calls that wait for a turn on one connection. Clients open a hundred at the most before they learn how many may be. */
+/** Calls that wait for a turn on one connection. Clients open at most a hundred before they learn the limit. */
 export const maxWaitingPerConnection = 128
 
-/** For callers that arrive in any number at once, and call at once. */
+/** Bounds for servers whose callers arrive in any number at once, and call at once. */
 export const defaultUnauthenticated: UnauthenticatedOptions = {
   maxIdlePerAddress: 1000,
   maxIdle: 2000,
@@ -49,56 +50,56 @@ export const defaultUnauthenticated: UnauthenticatedOptions = {
 export type UnauthenticatedRefusal = 'too_slow' | 'too_many_connections'
 
 export interface UnauthenticatedComponents {
-  /** ms, of a clock that is never set back: else nobody makes room for as long */
+  /** clock in ms that is never set back: after a step back no connection would be closed to make room */
   readonly now: () => number
   readonly refused: (reason: UnauthenticatedRefusal) => void
 }
 
-/** A call before it is checked. */
+/** A call whose authentication has not begun. */
 interface Waiting {
   begin(): void
   refuse(reason: unknown): void
 }
 
 interface UnauthenticatedConnection extends Source {
-  /** undefined: a call by itself, which is never silent */
+  /** undefined: a single call on a front's connection, which is never inactive */
   readonly remote: string | undefined
   readonly cut: () => void
   isForgotten: boolean
-  /** or had its turn of TLS */
+  /** when it arrived or had its turn of TLS */
   cameAt: number
   isWaitingForTls: boolean
-  /** calls that wait for a turn, the first that came first */
+  /** calls that wait for a turn, the oldest first */
   readonly waiting: Set<Waiting>
   leaveTurns: (() => void) | undefined
-  /** calls whose token is being checked */
+  /** calls that are being authenticated */
   checking: number
-  /** what it counts as */
+  /** the bound that it counts against */
   state: 'inactive' | 'waiting' | 'checked' | 'none'
   inactiveSince: number
 }
 
 /**
- * Connections by which no call has been let in yet, which are bounded: those that are silent or wait for a turn
- * together, and those of which something is being checked.
+ * Bounds connections on which no call has been let in yet. One bound covers connections that are inactive or wait for a
+ * turn, another one those with a call that is being authenticated.
  */
 export class UnauthenticatedConnections {
-  /** who was let in, and what strangers took */
+  /** addresses that were let in, and cost that networks caused */
   readonly history: SourceHistory
   readonly #components: UnauthenticatedComponents
   readonly #options: UnauthenticatedOptions
-  /** by their far end */
+  /** by remote address and port */
   readonly #connections = new Map<string, UnauthenticatedConnection>()
-  /** silent, or waiting */
+  /** inactive or waiting connections */
   readonly #idle: NetworkQueue<UnauthenticatedConnection>
   readonly #checked: FairQueue<UnauthenticatedConnection>
-  /** the same, of calls by themselves */
+  /** the same for single calls on fronts' connections */
   readonly #checkedAlone: FairQueue<UnauthenticatedConnection>
-  /** the longest silent first */
+  /** the longest inactive first */
   readonly #inactive = new Set<UnauthenticatedConnection>()
-  /** by their network */
+  /** inactive connections by network */
   readonly #inactiveOf = new Map<string, Set<UnauthenticatedConnection>>()
-  /** of connections that have calls waiting, also once they are let in: one call each */
+  /** turns of connections with waiting calls, also after they are let in: one call in each turn */
   readonly #turns = new LoopTurns(checksPerTurn, maxWaitingForTurn)
 
   constructor(components: UnauthenticatedComponents, options: UnauthenticatedOptions = defaultUnauthenticated) {
@@ -111,8 +112,8 @@ export class UnauthenticatedConnections {
   }
 
   /**
-   * @param socket - just accepted, before TLS
-   * @param address - whose it counts as
+   * @param socket - accepted just now, before TLS
+   * @param address - address that it counts for
    */
   arrived(socket: Socket, address = socket.remoteAddress): void {
     this.#turns.giveWay()
@@ -126,12 +127,12 @@ export class UnauthenticatedConnections {
   }
 
   /**
-   * A call has come: if `check` resolves its connection is let in. Until then it is not silent; if `check` rejects, its
-   * silence begins anew, if there is room. Of many that call at once some are checked in each turn of the event loop, one
-   * network after another, and in it one connection after another.
+   * Authenticates a call: if `check` resolves, its connection is let in. A connection with a call is not inactive; if
+   * `check` rejects, it becomes inactive, or is closed if there is no room. If many call at once, some begin in each
+   * turn of the event loop. Networks take turns, and in each network its connections.
    *
-   * @param signal - the call's: it waits for no turn once that aborts
-   * @throws what `check` throws, KasError CREDENTIAL_NOT_CHECKED, CANCELLED, the signal's reason
+   * @param signal - the call's signal: once it aborts, the call waits no more
+   * @throws the error of `check`, KasError CREDENTIAL_NOT_CHECKED, CANCELLED, the signal's reason
    */
   admit<T>(remote: string | undefined, check: (signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> {
     const connection = remote === undefined ? undefined : this.#connections.get(remote)
@@ -139,10 +140,11 @@ export class UnauthenticatedConnections {
   }
 
   /**
-   * As `admit`, of a call on a connection that carries those of others too: it counts as a connection of its own.
+   * Authenticates a call as `admit` does, on a connection that also carries other clients' calls: the call counts as a
+   * connection of its own.
    *
-   * @param address - whose it counts as
-   * @param check - gets a signal that aborts, too, once there is no room for it
+   * @param address - address that the call counts for
+   * @param check - its signal also aborts when there is no more room for the call
    */
   admitAlone<T>(address: string, check: (signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> {
     const lost = new AbortController()
@@ -151,7 +153,11 @@ export class UnauthenticatedConnections {
     return this.#admit(connection, (checking) => abortable(check(checking), checking), either)
   }
 
-  /** It has spoken and waits for its turn of TLS: it is not silent. @returns to be called once that has come */
+  /**
+   * Notes that the connection has sent bytes and waits for its turn of TLS: it is not inactive.
+   *
+   * @returns must be called when the turn comes
+   */
   waitsForTls(remote: string | undefined): () => void {
     const connection = remote === undefined ? undefined : this.#connections.get(remote)
     if (!connection) return () => undefined
@@ -164,13 +170,13 @@ export class UnauthenticatedConnections {
     }
   }
 
-  /** The connection is let in, whatever calls come by it. */
+  /** Lets the connection in, whatever calls come on it. */
   letIn(remote: string | undefined): void {
     const connection = remote === undefined ? undefined : this.#connections.get(remote)
     if (connection) this.#letIn(connection)
   }
 
-  /** Closes those that have been silent for too long; to be called now and then. */
+  /** Closes connections that have been inactive for too long; must be called regularly. */
   closeInactive(): void {
     const oldest = this.#components.now() - this.#options.maxSilenceMs
     for (const connection of this.#inactive) {
@@ -212,7 +218,7 @@ export class UnauthenticatedConnections {
     }
   }
 
-  /** Once it resolves the call counts as being checked. */
+  /** Waits for the call's turn; the call then counts as being authenticated. */
   async #turn(connection: UnauthenticatedConnection, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
     const { waiting } = connection
@@ -237,7 +243,7 @@ export class UnauthenticatedConnections {
     }
   }
 
-  /** Unless it is there already, or has nothing that may begin. */
+  /** Enters the turns, unless the connection is there already or has no call that may begin. */
   #enterTurns(connection: UnauthenticatedConnection): void {
     const { waiting, checking, leaveTurns } = connection
     const { maxCheckedPerConnection = Number.POSITIVE_INFINITY } = this.#options
@@ -248,7 +254,7 @@ export class UnauthenticatedConnections {
       this.#place(connection)
     }
     const leave = this.#turns.enter(connection.source, () => this.#begin(connection), lost)
-    if (leave) connection.leaveTurns = leave // else it has begun, and so may have those behind it
+    if (leave) connection.leaveTurns = leave // else its turn has come already
   }
 
   #leaveTurns(connection: UnauthenticatedConnection): void {
@@ -262,7 +268,7 @@ export class UnauthenticatedConnections {
     const [call] = waiting
     connection.checking++
     this.#place(connection)
-    if (!call || !waiting.delete(call)) return // there was no room for it
+    if (!call || !waiting.delete(call)) return // there was no room for the call
     call.begin()
     this.#enterTurns(connection)
   }
@@ -272,7 +278,7 @@ export class UnauthenticatedConnections {
     waiting.clear()
   }
 
-  /** A call by itself is of whom a front names, who has not connected. */
+  /** Records the address, except for a single call: its client, which a front names, has not connected. */
   #letIn(connection: UnauthenticatedConnection): void {
     if (connection.remote !== undefined) this.history.letIn(connection)
     this.#forget(connection)
@@ -285,7 +291,7 @@ export class UnauthenticatedConnections {
     this.#place(connection)
   }
 
-  /** The connection has ended. */
+  /** Ends the connection: forgets it and refuses its waiting calls. */
   #leave(connection: UnauthenticatedConnection, reason: KasError): void {
     this.#forget(connection)
     this.#leaveTurns(connection)
@@ -305,7 +311,7 @@ export class UnauthenticatedConnections {
     return remote === undefined ? 'none' : 'inactive'
   }
 
-  /** Counts it as what it is now; where there is no room for one more, it or another is closed. */
+  /** Counts the connection by its current state; if there is no room, it or another one is closed. */
   #place(connection: UnauthenticatedConnection): void {
     const { state: before } = connection
     const state = this.#stateOf(connection)
@@ -320,7 +326,7 @@ export class UnauthenticatedConnections {
     if (state === 'checked') this.#dropLoser(checked.add(connection))
   }
 
-  /** @returns whether there is room for it */
+  /** @returns true: there is room for it */
   #beIdle(connection: UnauthenticatedConnection): boolean {
     const { maxIdle, maxIdlePerAddress, graceMs } = this.#options
     const { source } = connection
@@ -339,7 +345,7 @@ export class UnauthenticatedConnections {
 
   #dropLoser(loser: UnauthenticatedConnection | undefined): void {
     if (!loser) return
-    if (loser.remote !== undefined) this.#components.refused('too_many_connections') // a call is refused by itself
+    if (loser.remote !== undefined) this.#components.refused('too_many_connections') // not for single calls
     this.#drop(loser)
   }
 

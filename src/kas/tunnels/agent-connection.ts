@@ -2,13 +2,13 @@ import type { AgentId } from '../../call/call.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { ServerSession } from '../../proto/grpc/server-session.ts'
 
-/** When a connection is sent a PING, and when it is given up. ms. */
+/** Times after which a connection is sent a PING, or is given up. ms */
 export interface LivenessOptions {
   /** silence while a call runs, before a PING (doc/routing.md "A silent agent") */
   readonly busySilenceMs: number
-  /** an unanswered PING makes the connection suspect: others are preferred */
+  /** age of an unanswered PING from which other connections are preferred */
   readonly suspectMs: number
-  /** and after this it is lost */
+  /** age of an unanswered PING at which the connection is lost while a call runs */
   readonly busyPingTimeoutMs: number
   /** silence without calls, before a PING: under the 60 s of usual balancers (doc/reference/tunnel-protocol.md 2.4) */
   readonly idleSilenceMs: number
@@ -23,29 +23,29 @@ export const defaultLiveness: LivenessOptions = {
   idlePingTimeoutMs: 20_000,
 }
 
-/** A tunnel, as far as it ends while it is idle. */
+/** A tunnel that can be ended while it is idle. */
 export interface Renewable {
-  /** @returns whether it was idle, and ends */
+  /** @returns true: it was idle, and ends */
   endIdle(): boolean
 }
 
-/** One for all: an error that was made here would keep the whole session, as long as its stack is not read. */
+/** Shared by all connections: an error made for each would keep its whole session in memory until its stack is read. */
 const retirement = new KasError({ code: 'CANCELLED', detail: 'the connection retires' })
 
-/** One connection of an agentk pod: how many calls run on it, and whether it lives. */
+/** One connection of an agentk pod: counts the calls that run on it, and checks whether it is alive. */
 export class AgentConnection {
   readonly session: ServerSession
-  /** where it comes from, `host:port` */
+  /** address of the agent's end, `host:port` */
   readonly remoteAddress: string
   /** aborts when idle tunnels and polling streams should end with OK, to be opened again elsewhere */
   readonly retired: AbortSignal
-  /** its agent goes to the replica that kas names (doc/agentk-placement.md) */
+  /** its agent moves by itself to the replica that kas names (doc/agentk-placement.md) */
   movesByItself = false
   #wentAway = false
-  /** how often idle tunnels were to end: one that carried a call meanwhile ends after it */
+  /** how often idle tunnels were ended: a tunnel that carried a call at that time ends after it */
   renewals = 0
   readonly #retire = new AbortController()
-  /** tunnels, idle or not, and whose they are */
+  /** agent of each tunnel, idle or not */
   readonly #tunnels = new Map<Renewable, AgentId>()
   readonly #options: LivenessOptions
   #running = 0
@@ -67,7 +67,7 @@ export class AgentConnection {
     return this.#running
   }
 
-  /** as its last PING found it; undefined: none was answered yet */
+  /** round trip of the last PING; undefined: none was answered yet */
   get roundTripMs(): number | undefined {
     return this.#roundTripMs
   }
@@ -81,25 +81,25 @@ export class AgentConnection {
     this.#running++
   }
 
-  /** @param usedUp - the agent opens another tunnel in place of the call's */
+  /** @param usedUp - the tunnel is used up: the agent opens another one in its place */
   callEnded(usedUp: boolean): void {
     this.#running--
     if (usedUp) this.#replacements++
   }
 
-  /** A used-up tunnel may be replaced without counting against the token's rate. */
+  /** Spends a replacement of a used-up tunnel: the token's rate does not count it. @returns false: there is none */
   spendReplacement(): boolean {
     if (this.#replacements === 0) return false
     this.#replacements--
     return true
   }
 
-  /** A PING has gone unanswered for longer than a living connection takes. */
+  /** True if a PING has gone unanswered for longer than a living connection takes. */
   isSuspect(now: number): boolean {
     return this.#ping !== undefined && now - this.#ping.sentAt >= this.#options.suspectMs
   }
 
-  /** The tunnel of the agent is ended, if it is idle, when idle ones should be; until `offRenew`. */
+  /** Registers a tunnel of the agent: `renew` ends it if it is idle, until `offRenew`. */
   onRenew(agentId: AgentId, tunnel: Renewable): void {
     this.#tunnels.set(tunnel, agentId)
   }
@@ -109,9 +109,9 @@ export class AgentConnection {
   }
 
   /**
-   * Ends idle tunnels with OK: the agent opens others at once, and shows its token again.
+   * Ends idle tunnels with OK: the agent opens others at once, and sends its token again.
    *
-   * @param agentIds - of these agents; absent: of all that the connection carries
+   * @param agentIds - agents whose tunnels end; absent: all agents of the connection
    */
   renew(agentIds?: ReadonlySet<AgentId>): void {
     let hasIdle = false
@@ -123,46 +123,46 @@ export class AgentConnection {
     if (hasIdle || !agentIds) this.renewals++
   }
 
-  /** As `renew`, of one: the others stay usable meanwhile. */
+  /** Ends one idle tunnel as `renew` does; the others stay usable meanwhile. */
   renewOne(): void {
     for (const tunnel of this.#tunnels.keys()) if (tunnel.endIdle()) return
   }
 
-  /** Ends what is idle with OK, and lets no new streams in: running calls go on. */
+  /** Ends idle tunnels and polling streams with OK, and lets no new streams in: running calls go on. */
   retire(): void {
     this.#retire.abort(retirement)
     this.renew()
     this.session.close()
   }
 
-  /** GOAWAY alone: the agent opens new streams on another connection; idle ones stay usable until `retire`. */
+  /** Sends GOAWAY alone: the agent opens new streams on another connection. Idle tunnels stay usable until `retire`. */
   goAway(): void {
     this.#wentAway = true
     this.session.close()
   }
 
-  /** `goAway` was called: that the agent says GOAWAY too is its answer. */
+  /** True after `goAway`: a GOAWAY of the agent is then its answer. */
   get wentAway(): boolean {
     return this.#wentAway
   }
 
   /**
-   * Checks the connection; to be called a few times a second.
+   * Checks the connection; must be called a few times a second.
    *
-   * @param lateMs - how late this call is: our own stall, which does not count against the connection
+   * @param lateMs - how late this call is: a stall of this process does not count against the connection
    */
   check(now: number, lateMs: number): void {
     const { bytesRead } = this.session
     if (bytesRead !== this.#bytesRead) {
       this.#bytesRead = bytesRead
       this.#receivedAt = now
-      this.#ping = undefined // any byte proves life; the answer to the PING is then of no interest
+      this.#ping = undefined // any byte proves life; the answer to the PING no longer matters
       return
     }
     const { busySilenceMs, idleSilenceMs, busyPingTimeoutMs, idlePingTimeoutMs } = this.#options
     if (this.#ping) {
       this.#ping.sentAt += lateMs
-      // a call does not wait for the patience of a PING that was sent before it came
+      // a call waits no longer than its own timeout for a PING that was sent before it
       const patienceMs = this.#running > 0 ? busyPingTimeoutMs : idlePingTimeoutMs
       if (now - this.#ping.sentAt >= Math.min(this.#ping.timeoutMs, patienceMs)) this.session.destroy()
       return
@@ -177,7 +177,7 @@ export class AgentConnection {
     this.#ping = ping
     this.session.ping().then(
       (ms) => {
-        // one that waited in a queue says little: it counts for more only if the next ones do too
+        // a PING that waited in a queue says little: a round trip at most doubles with each PING
         this.#roundTripMs = Math.min(ms, 2 * (this.#roundTripMs ?? ms))
         if (this.#ping === ping) this.#ping = undefined
       },

@@ -8,34 +8,34 @@ import { type Waiter, WaitingCalls } from './waiting/waiting-calls.ts'
 export interface TunnelsOptions {
   /** calls that may wait for one agent at once */
   readonly maxWaitingPerAgent: number
-  /** calls of a connection beyond which the rest of its tunnels is for callers that hold few */
+  /** calls on a connection from which its remaining tunnels are reserved for callers with few tunnels */
   readonly plentyPerConnection: number
-  /** so many */
+  /** number of tunnels below which a caller has few */
   readonly few: number
 }
 
 export interface AgentTunnelsEvents {
-  /** Called when nothing lives here, and nobody waits. */
+  /** Called when there is neither a tunnel nor a waiting call. */
   readonly onEmpty: () => void
   /** Called when the last tunnel has ended. */
   readonly onLast: () => void
 }
 
-/** What this replica has of one agent: its tunnels, and the calls that wait for one. */
+/** Tunnels of one agent at this replica, and the calls that wait for one. */
 export class AgentTunnels implements Contended {
-  /** all that live, idle or not */
+  /** all tunnels that have not ended, idle or not */
   readonly living = new Set<Tunnel>()
   /** oldest first, so that calls spread over the agent's pods */
   readonly #idle = new Set<Tunnel>()
   readonly #components: ScarcityComponents
   readonly #options: TunnelsOptions
   readonly #events: AgentTunnelsEvents
-  /** undefined: none is taken */
+  /** undefined: no tunnel is taken */
   #shares: Shares | undefined
-  /** undefined: none waits */
+  /** undefined: no call waits */
   #waiting: WaitingCalls | undefined
   #scarcity: Scarcity | undefined
-  /** since there was none, or the first of those that wait came */
+  /** most tunnels since there was none, or since the first waiting call came */
   #mostLiving = 0
   #grewAt = Number.NEGATIVE_INFINITY
 
@@ -71,7 +71,7 @@ export class AgentTunnels implements Contended {
     return false
   }
 
-  /** That could serve it now. */
+  /** Counts idle tunnels that serve the method now. */
   idleFor(method: string): number {
     let idle = 0
     for (const { state, methods } of this.#idle) if (state === 'idle' && methods.has(method)) idle++
@@ -82,7 +82,7 @@ export class AgentTunnels implements Contended {
     return this.#waiting?.servedBy(this.living) ?? []
   }
 
-  /** A new tunnel. */
+  /** Adds a new tunnel: gives it to a waiting call, else it is idle. */
   add(tunnel: Tunnel): void {
     this.living.add(tunnel)
     if (this.living.size > this.#mostLiving) {
@@ -102,7 +102,7 @@ export class AgentTunnels implements Contended {
     tunnel.ended.then(leave, leave)
   }
 
-  /** One that was taken, and is idle again. */
+  /** Offers a tunnel that was taken and is idle again. */
   offer(tunnel: Tunnel): void {
     this.free(tunnel)
     this.#give(tunnel)
@@ -125,9 +125,9 @@ export class AgentTunnels implements Contended {
     return choice
   }
 
-  /** @throws KasError TOO_MANY_WAITING, CALLER_OVER_SHARE: at once, or later in favour of another */
+  /** @throws KasError TOO_MANY_WAITING, CALLER_OVER_SHARE: at once, or later when another call needs the place */
   wait(request: TunnelRequest, signal: AbortSignal): Promise<Tunnel> {
-    const idle = this.take(request) // it came while others were asked for one
+    const idle = this.take(request) // a tunnel may have become idle while other holders were asked
     if (idle) return Promise.resolve(idle)
     const refusal = this.#scarcity?.refusalOf(request)
     if (refusal) throw refusal
@@ -163,7 +163,7 @@ export class AgentTunnels implements Contended {
     waiter.reject(error)
   }
 
-  /** One that was not for everybody may be now. */
+  /** Ends a caller's use of a tunnel. A reserved idle tunnel may now be given to a waiting call. */
   free(tunnel: Tunnel): void {
     this.#shares?.left(tunnel)
     if (this.#shares?.isEmpty) this.#shares = undefined
@@ -175,7 +175,7 @@ export class AgentTunnels implements Contended {
     }
   }
 
-  /** To whose turn it is, else it is idle. */
+  /** Gives the tunnel to the waiting call whose turn it is, else it is idle. */
   #give(tunnel: Tunnel): void {
     const waiter = this.#waiting?.take(tunnel.methods, (request) => this.#mayHave(tunnel, request))
     if (!waiter) {

@@ -9,35 +9,35 @@ export interface AwayAgentsComponents {
   readonly tunnels: Pick<TunnelRegistry, 'holds' | 'onLast'>
   /** undefined: this replica is alone */
   readonly membership: Pick<Membership, 'holders' | 'onChange' | 'unanswered'> | undefined
-  /** a monotonic one */
+  /** a monotonic clock */
   readonly clock: Clock
-  /** of the time of day */
+  /** clock of the time of day */
   readonly wallClock: Pick<Clock, 'now'>
 }
 
 export interface AwayAgentsOptions {
-  /** an agent that no replica has had for so long is not waited for. ms */
+  /** calls do not wait for an agent that no replica has had for this time. ms */
   readonly awayMs: number
-  /** agents whose last connection is remembered; of others it is known that they had left before */
+  /** agents whose last connection is remembered; for all others only an upper bound is known */
   readonly maxKept: number
 }
 
-/** As long as a call waits for an agent that has just gone. */
+/** Calls wait this long for an agent that has just left, so an agent counts as away after the same time. */
 export const defaultAwayAgents: AwayAgentsOptions = { awayMs: 20_000, maxKept: 10_000 }
 
 /**
- * A peer may be behind a listed address where nobody has answered yet. After so many dials (30 s, or longer) none of its
- * agents could be reached from here by waiting.
+ * Dials without an answer after which a listed address counts as no replica. Until then a peer with the agent may be
+ * behind it. 20 dials take 30 s or longer.
  */
 const maxDials = 20
 
-/** Since when agents have been connected to no replica, as far as this replica has seen. */
+/** Records since when agents have been connected to no replica, as far as this replica has seen. */
 export class AwayAgents implements Service {
   readonly #components: AwayAgentsComponents
   readonly #options: AwayAgentsOptions
-  /** when the last connection of an agent ended, the latest last; an agent that came back since then may be among them */
+  /** when each agent's last connection ended, the latest last; may include an agent that is connected again */
   readonly #leftAt = new Map<AgentId, number>()
-  /** of an agent that is neither connected nor in `#leftAt`: it was connected before, if ever; undefined: not serving yet */
+  /** agents neither connected nor in `#leftAt` left before this time, if they ever connected; undefined: not serving */
   #watchedSince: number | undefined
   #unsubscribe: readonly (() => void)[] = []
 
@@ -46,7 +46,7 @@ export class AwayAgents implements Service {
     this.#options = options
   }
 
-  /** From now on this replica sees what its peers have: it serves. */
+  /** Begins to watch connections: this replica now serves and sees what its peers have. */
   async start(): Promise<void> {
     const { tunnels, membership, clock } = this.#components
     this.#watchedSince = clock.now()
@@ -64,7 +64,7 @@ export class AwayAgents implements Service {
     this.#watchedSince = undefined
   }
 
-  /** @returns undefined: some replica has the agent, has had it until just now, or may have it */
+  /** @returns undefined: a replica has the agent, had it until just now, or may have it */
   find(agentId: AgentId): Away | undefined {
     const { membership, clock, wallClock } = this.#components
     if (this.#watchedSince === undefined || this.#isConnected(agentId)) return undefined

@@ -9,7 +9,7 @@ import type { PublishedConnections } from './published-connections.ts'
 import { Tunnel } from './tunnel.ts'
 import type { TunnelRegistry } from './tunnel-registry.ts'
 
-/** What agents that understand hints are sent, and sent again when it changes. */
+/** Hints for agents that understand them; sent again when they change. */
 export interface ConnectHints {
   hints(connection: AgentConnection, agentId: AgentId, pod: string): Metadata | undefined
   idle(connection: AgentConnection, agentId: AgentId, end: () => boolean): () => void
@@ -20,9 +20,9 @@ export interface ConnectComponents {
   readonly descriptions: Descriptions
   readonly published?: PublishedConnections
   readonly hints?: ConnectHints
-  /** an agent said more of a reply than is passed on */
+  /** Called when an agent sent more of a reply's status or metadata than is passed on. */
   readonly onCut?: (() => void) | undefined
-  /** it ended with an error, which the tunnel's call may have had */
+  /** Called when the stream ended with an error, which the tunnel's call may have received too. */
   readonly onFailed?: ((stream: ServerStream, error: unknown) => void) | undefined
   readonly tracer: Tracer
 }
@@ -33,10 +33,7 @@ interface ConnectCall {
   readonly stream: ServerStream
 }
 
-/**
- * Serves one Connect stream (doc/reference/tunnel-protocol.md 3.1): reads its descriptor, registers it, and ends as the
- * tunnel ends.
- */
+/** Serves a Connect stream (doc/reference/tunnel-protocol.md 3.1) from its descriptor to the end of its tunnel. */
 export async function serveConnect(components: ConnectComponents, call: ConnectCall): Promise<void> {
   const { agent, connection, stream } = call
   try {
@@ -46,7 +43,7 @@ export async function serveConnect(components: ConnectComponents, call: ConnectC
     connection.onRenew(agent.id, tunnel)
     const endHints = introduce(components, call, tunnel)
     stream.forgetMetadata()
-    components.tunnels.add(agent.id, tunnel) // last: it may get its call at once, and then nothing else may be sent
+    components.tunnels.add(agent.id, tunnel) // last: the tunnel may get its call at once; nothing else may be sent then
     try {
       await tunnel.ended
     } finally {
@@ -59,7 +56,10 @@ export async function serveConnect(components: ConnectComponents, call: ConnectC
   }
 }
 
-/** Apart from what waits for its end, which would keep what came first. @returns undefined: the stream is to end */
+/**
+ * Opens the tunnel in a function of its own, so that the long wait for its end does not keep the first message in
+ * memory. @returns undefined: the stream should end
+ */
 async function openTunnel(
   { tunnels, descriptions, onCut, tracer }: ConnectComponents,
   { agent, connection, stream }: ConnectCall,
@@ -80,7 +80,7 @@ async function openTunnel(
   return tunnel
 }
 
-/** Says what the agent serves, and to an agent that understands hints where it should be. @returns to be called at its end */
+/** Publishes what the agent serves, and sends it hints if it understands them. @returns callback for the end */
 function introduce(
   components: ConnectComponents,
   { agent, connection, stream }: ConnectCall,
@@ -89,7 +89,7 @@ function introduce(
   const { published, hints } = components
   const pod = readAgentPod(stream.metadata)
   published?.described(agent, connection, tunnel.methods, pod)
-  if (!pod) return undefined // to a stock agent nothing is sent on an idle tunnel
+  if (!pod) return undefined // nothing is sent to a stock agent on an idle tunnel
   connection.movesByItself = true
   const metadata = hints?.hints(connection, agent.id, pod.name)
   if (metadata) stream.sendMetadata(metadata)

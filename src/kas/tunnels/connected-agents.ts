@@ -6,18 +6,20 @@ export interface ConnectedAgentsComponents {
   readonly tunnels: Pick<TunnelRegistry, 'holds'>
   /** undefined: this replica is alone */
   readonly membership: Pick<Membership, 'rows'> | undefined
-  /** of this replica */
+  /** name of this replica */
   readonly name: string
 }
 
-/** A replica that has a connection of an agent. */
+/** A replica to which an agent is connected. */
 export interface ConnectedTo {
   readonly replica: string
-  /** the first of these was made, in ms since 1970; absent: it is not known */
+  /** when the oldest of its connections was made, in ms since 1970; absent: unknown */
   readonly since?: number
 }
 
-/** @returns of each agent that is connected the replicas; one pass over each row: there may be thousands of agents */
+/**
+ * @returns the replicas of each agent that is connected. Passes over each row once: there may be thousands of agents.
+ */
 export function connectedAgents(
   { tunnels, membership, name }: ConnectedAgentsComponents,
   ids: ReadonlySet<AgentId>,

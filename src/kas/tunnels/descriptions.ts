@@ -6,35 +6,35 @@ import { decodeConnectRequest } from '../../proto/reverse-tunnel.ts'
 import type { AgentConnection } from './agent-connection.ts'
 
 /**
- * What one agent's connections may differ in at this replica: its pods have one version, two while they are updated.
- * With `descriptorBounds.namesBytes` it bounds what is kept of an agent, 256 KiB.
+ * Different descriptors that one agent's connections may send to this replica. Its pods have one version, or two during
+ * an update. With `descriptorBounds.namesBytes` this bounds the memory for one agent: 256 KiB.
  */
 export const maxDescriptionsPerAgent = 8
 
-/** Descriptors of one agent that are known without being read: each pod of stock agentk writes the same in its own order. */
+/** Descriptors of one agent that are recognized by hash: each pod of a stock agentk sends the same in its own order. */
 const maxKnownBytesPerAgent = 64
 
-/** An empty field or two around a descriptor. */
+/** Largest descriptor, with room for one or two empty fields around it. */
 export const maxFirstMessageBytes = descriptorBounds.bytes + 1024
 
 interface Description {
   /** `/package.Service/Method` */
   readonly methods: ReadonlySet<string>
-  /** those that have sent it */
+  /** connections that have sent it */
   readonly connections: Set<AgentConnection>
 }
 
 interface AgentDescriptions {
   readonly all: Set<Description>
-  /** by hash of the first message as it came, the oldest first */
+  /** by hash of the first message, the oldest first */
   readonly byHash: Map<string, Description>
 }
 
-/** What the agents that are connected here serve: one set of methods for all tunnels of an agent that name the same. */
+/** Methods that the agents connected here serve: tunnels of an agent with the same methods share one set. */
 export class Descriptions {
   readonly #agents = new Map<AgentId, AgentDescriptions>()
 
-  /** Sets of methods that are kept, for all agents. */
+  /** Number of sets of methods that are kept, for all agents. */
   get size(): number {
     let size = 0
     for (const { all } of this.#agents.values()) size += all.size
@@ -42,7 +42,8 @@ export class Descriptions {
   }
 
   /**
-   * The methods that the first message of a tunnel names, kept until the last connection that sent them has closed.
+   * Returns the methods that a tunnel's first message names. The set is kept until the last connection that sent it
+   * closes.
    *
    * @throws KasError INVALID_MESSAGE, MESSAGE_TOO_LARGE
    */
@@ -78,7 +79,7 @@ export class Descriptions {
   }
 }
 
-/** @returns one that is kept, if it names the same */
+/** @returns a known description with the same methods, else a new one */
 function read({ all }: AgentDescriptions, firstMessage: Uint8Array): Description {
   const methods = readMethods(firstMessage)
   for (const known of all) if (isSame(known.methods, methods)) return known

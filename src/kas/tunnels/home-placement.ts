@@ -2,28 +2,28 @@ import type { AgentId } from '../../call/call.ts'
 import type { Membership } from '../../membership/membership.ts'
 import { homeOf } from '../../ring/home.ts'
 
-/** A replica as an agent may reach it. */
+/** A replica, as agents can reach it. */
 export interface Place {
   readonly name: string
-  /** where agents reach this replica alone, if they can */
+  /** address at which agents reach this replica alone; absent: there is none */
   readonly address?: string
 }
 
-/** Where the connections of a pod should be. */
+/** Replicas to which the connections of a pod should go. */
 export interface Placed {
   readonly home: Place
   readonly standby?: Place
 }
 
-/** Says where agents' pods should connect (doc/agentk-placement.md). */
+/** Decides to which replicas agents' pods should connect (doc/agentk-placement.md). */
 export interface Placement {
   /** name of this replica */
   readonly here: string
-  /** a peer takes agents */
+  /** at least one peer accepts agents */
   readonly peersServe: boolean
-  /** undefined while no replica serves */
+  /** @returns undefined: no replica serves */
   homeOf(agentId: AgentId, pod: string): Placed | undefined
-  /** Calls `listener` with those whose answer may have changed, until the returned function is called. */
+  /** Calls `listener` with the agents whose placement may have changed, until the returned function is called. */
   onChange(listener: (agentIds: ReadonlySet<AgentId> | 'all') => void): () => void
 }
 
@@ -34,14 +34,14 @@ export interface MemberPlacementComponents {
   >
 }
 
-/** Agents whose pods are kept sorted; all are dropped when there are more. */
+/** Agents whose sorted pods are cached; the cache is cleared when there are more. */
 const maxSorted = 100
 
-/** By the ring of the serving replicas and the pods of the agent that the table names: the same at every replica. */
+/** Placement by the ring of serving replicas and the agent's pods in the table: the same at every replica. */
 export class MemberPlacement implements Placement {
   readonly here: string
   readonly #components: MemberPlacementComponents
-  /** an agent may have thousands of pods, and each of their connections asks after each change */
+  /** cached because an agent may have thousands of pods, and each of their connections asks after each change */
   readonly #sorted = new Map<AgentId, readonly string[]>()
   readonly #places = new Map<string, Place>()
 

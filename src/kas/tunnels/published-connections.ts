@@ -5,23 +5,23 @@ import type { AgentPod } from '../../proto/placement.ts'
 import type { Agent } from '../agent.ts'
 import type { AgentConnection } from './agent-connection.ts'
 
-/** Methods of an agent on one connection that are published, if it sends several descriptors. */
+/** Most methods that are published for an agent on one connection, if it sends several descriptors. */
 const maxMethods = 256
 
 export interface PublishedConnectionsComponents {
-  /** what the own row does not keep is offered again at the next Connect */
+  /** a connection for which the row has no room is added again at the next Connect */
   readonly row: Pick<Membership, 'addConnection' | 'removeConnection'>
   readonly log: Logger
 }
 
-/** An agent on one connection. */
+/** State of one agent on one connection. */
 interface OnConnection {
   published: RowConnection
-  /** by its last descriptor: the same set for the same one */
+  /** methods of the last descriptor: equal descriptors share one set */
   methods: ReadonlySet<string>
 }
 
-/** Publishes in the own row which agents are connected here, and what they serve. */
+/** Publishes in this replica's row which agents are connected here, and the methods that they serve. */
 export class PublishedConnections {
   readonly #components: PublishedConnectionsComponents
   readonly #byConnection = new Map<AgentConnection, Map<AgentId, OnConnection>>()
@@ -32,9 +32,10 @@ export class PublishedConnections {
   }
 
   /**
-   * An agent has said on this connection what it serves. A proxy may carry several agents on one connection.
+   * Publishes the methods that an agent has named on this connection. A proxy may carry several agents on one
+   * connection.
    *
-   * @param pod - absent: it does not say
+   * @param pod - absent: the agent does not name its pod
    */
   described(agent: Agent, connection: AgentConnection, methods: ReadonlySet<string>, pod?: AgentPod): void {
     const agents = this.#of(connection)
@@ -79,7 +80,7 @@ export class PublishedConnections {
     return agents
   }
 
-  /** What runs there goes on, but nobody needs to ask for a tunnel any more: it serves no method. */
+  /** Publishes the connection without methods: running calls go on, but peers ask for no tunnel. */
   #retired(agents: ReadonlyMap<AgentId, OnConnection>): void {
     for (const each of agents.values()) {
       each.published = { ...each.published, methods: [] }
@@ -92,7 +93,7 @@ function sameAs(published: RowConnection, pod: AgentPod | undefined): boolean {
   return !pod || (published.pod === pod.name && published.role === pod.role)
 }
 
-/** @returns `published` itself if it says all that already */
+/** @returns `published` itself if nothing changes */
 function changed(published: RowConnection, methods: ReadonlySet<string>, pod: AgentPod | undefined): RowConnection {
   const known = new Set(published.methods)
   const room = Math.max(0, maxMethods - known.size)

@@ -4,45 +4,45 @@ import { type ErrorSpec, KasError } from '../../lib/errors.ts'
 import { LimitedLog } from '../../lib/limited-log.ts'
 import type { Logger } from '../../lib/log.ts'
 
-/** Pairs of a caller and an agent that are kept: those refused last. */
+/** Pairs of a caller and an agent that are kept: the latest refused ones. */
 const maxKept = 1000
-/** and no longer than this. ms */
+/** How long a pair is kept. ms */
 const keptMs = 600_000
 
-/** For so long a caller who was refused is refused again without a question to the holder. ms */
+/** How long this replica repeats a refusal without asking the holder. ms */
 const againMs = 1000
 
-/** Of a caller at this replica, whose calls of an agent were refused. */
+/** A caller at this replica whose calls of an agent were refused. */
 export interface RefusedCaller {
   readonly name: string
   readonly agentId: AgentId
-  /** what the last refusal said */
+  /** content of the last refusal */
   readonly last: Extract<ErrorSpec, { code: 'CALLER_OVER_SHARE' }>
   /** ms since 1970 */
   readonly lastAt: number
-  /** calls, since it is kept */
+  /** refused calls since the pair is kept */
   readonly count: number
 }
 
 interface Kept {
   readonly refused: RefusedCaller
-  /** when a holder refused him. ms since 1970 */
+  /** when a holder refused the caller. ms since 1970 */
   readonly askedAt: number
   readonly log: LimitedLog
 }
 
-/** Who was refused because he holds more than his share of an agent's tunnels: in the log, and for `kas status`. */
+/** Callers that were refused for more than their share of an agent's tunnels: for the log and `kas status`. */
 export class RefusedCallers {
   readonly #components: { clock: Clock; log: Logger }
-  /** the one refused last: last */
+  /** the latest refused pair last */
   readonly #kept = new Map<string, Kept>()
 
-  /** @param components.clock - since 1970 */
+  /** @param components.clock - clock since 1970 */
   constructor(components: { clock: Clock; log: Logger }) {
     this.#components = components
   }
 
-  /** Wraps a stage, whose refusals are kept. */
+  /** Wraps a stage: its refusals are kept and logged. */
   watch(forward: Forward): Forward {
     return async (call) => {
       const before = this.#kept.get(pairOf(call))
@@ -62,7 +62,7 @@ export class RefusedCallers {
     }
   }
 
-  /** The one refused last first. */
+  /** Returns the refused callers, the latest first. */
   recent(): readonly RefusedCaller[] {
     const oldest = this.#components.clock.now() - keptMs
     const all = Array.from(this.#kept.values(), ({ refused }) => refused)

@@ -3,19 +3,19 @@ import { type Caller, hasShare, payerOf } from '../../call/caller.ts'
 import { Counter } from '../../lib/counter.ts'
 import type { Tunnel } from './tunnel.ts'
 
-/** What a tunnel is to serve. */
+/** Properties of the call that a tunnel should serve. */
 export type TunnelRequest = Pick<Call, 'agentId' | 'method' | 'caller' | 'isWatch' | 'isLog'>
 
-/** What one caller holds of an agent's tunnels. */
+/** Tunnels of an agent that one caller has. */
 export interface Holding {
   readonly tunnels: number
-  /** of them */
+  /** tunnels that carry a watch */
   readonly watches: number
 }
 
-/** One that ran when it was asked for. */
+/** A stream that ran when the list was made. */
 export interface RunningStream {
-  /** as if its connection were lost; nothing, if it has ended */
+  /** Ends it as if its connection were lost; does nothing if it has ended. */
   lose(): void
 }
 
@@ -28,17 +28,17 @@ interface Use {
 
 const nothing: Holding = { tunnels: 0, watches: 0 }
 
-/** Which callers hold how many of an agent's tunnels. */
+/** Counts the tunnels of an agent that each caller has. */
 export class Shares {
   /** the oldest call first */
   readonly #uses = new Map<Tunnel, Use>()
   readonly #onConnection = new Counter<object>()
   /** by the caller's key */
   readonly #holdings = new Map<string, { tunnels: number; watches: number }>()
-  /** tunnels by the key of the user, with those of his jobs in all projects */
+  /** tunnels by the user's key, including the user's jobs in all projects */
   readonly #ofUsers = new Counter<string>()
 
-  /** Callers that hold any, by their keys. */
+  /** Keys of the callers that have a tunnel. */
   get callers(): Iterable<string> {
     return this.#holdings.keys()
   }
@@ -51,12 +51,12 @@ export class Shares {
     return this.#holdings.get(callerKey) ?? nothing
   }
 
-  /** The caller holds fewer than that, and so does the user behind it with all that are his. */
+  /** True if the caller has fewer tunnels, and so has the user behind it with all their jobs. */
   holdsFewer(caller: Caller, than: number): boolean {
     return this.of(caller.key).tunnels < than && this.#ofUsers.of(payerOf(caller)) < than
   }
 
-  /** Who holds most of all that have a share and watch anything. */
+  /** Returns the caller with most tunnels, among callers with a share and a watch. */
   most(): { readonly callerKey: string; readonly tunnels: number } | undefined {
     let most: { callerKey: string; tunnels: number } | undefined
     for (const [callerKey, { tunnels, watches }] of this.#holdings)
@@ -64,17 +64,17 @@ export class Shares {
     return most
   }
 
-  /** All of them, the oldest first. */
+  /** Watches of all callers, the oldest first. */
   get watches(): RunningStream[] {
     return this.#running(({ isWatch }) => isWatch)
   }
 
-  /** That are followed. */
+  /** Followed logs of all callers, the oldest first. */
   get logs(): RunningStream[] {
     return this.#running(({ isLog }) => isLog)
   }
 
-  /** Tunnels of the connection that are somebody's. */
+  /** Counts the tunnels of the connection that a caller has. */
   on(connection: object): number {
     return this.#onConnection.of(connection)
   }
@@ -97,7 +97,7 @@ export class Shares {
     this.#holdings.set(key, holding)
   }
 
-  /** It is idle again, or has ended: nobody's, if it was somebody's. */
+  /** Ends the use of a tunnel that is idle again or has ended; does nothing if no caller has it. */
   left(tunnel: Tunnel): void {
     const use = this.#uses.get(tunnel)
     const holding = use && this.#holdings.get(use.key)

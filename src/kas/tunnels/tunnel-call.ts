@@ -7,17 +7,19 @@ import type { ServerStream } from '../../proto/grpc/server-stream.ts'
 import { decodeConnectRequest, encodeConnectResponse } from '../../proto/reverse-tunnel.ts'
 import { MessageOrder, type OrderTable } from '../../proto/wire/message-order.ts'
 
-/** How a call left its tunnel: both sides have said all; the tunnel waits for the next call; or it is broken. */
+/**
+ * End of a call: both sides are done and the stream ends, the tunnel waits for the next call, or the tunnel is broken.
+ */
 export type TunnelCallEnd = 'EOF' | 'idle' | KasError
 
 export interface TunnelCallComponents {
   readonly stream: ServerStream
-  /** the read that was outstanding while the tunnel was idle */
+  /** the read that was pending while the tunnel was idle */
   readonly first: Promise<IteratorResult<Uint8Array>>
   readonly order: OrderTable
-  /** the tunnel is not the call's any more */
+  /** Called when the call no longer owns the tunnel. */
   readonly onEnd: (end: TunnelCallEnd) => void
-  /** what the agent said was beyond its bounds */
+  /** Called when the agent sent more of a reply's status or metadata than is passed on. */
   readonly onCut: () => void
 }
 
@@ -34,7 +36,7 @@ export class TunnelCall {
   #trailers: Metadata = noMetadata
   #status: KasError | undefined
   #outcome: Outcome | undefined
-  /** all of the caller's messages are on their way */
+  /** all of the caller's messages were handed to the stream */
   #sent = false
 
   constructor(components: TunnelCallComponents, call: Call) {
@@ -48,14 +50,14 @@ export class TunnelCall {
     components.stream.payBy(payerOf(call.caller))
     components.stream.receives(true)
     components.stream.onFault((error) => {
-      if (dropped.has(error.code)) this.#abort(error) // nothing is left to be read before it
+      if (dropped.has(error.code)) this.#abort(error) // no bytes before the fault are left to read
     })
     void components.stream.send(encodeConnectResponse.requestInfo(call.method, call.metadata))
     if (signal.aborted) onAbort()
     else signal.addEventListener('abort', onAbort, { once: true })
   }
 
-  /** Sends the caller's messages; the reply is the agent's. */
+  /** Sends the caller's messages, and returns the agent's reply. */
   run(): Reply {
     const { messages } = this.#call
     if (messages instanceof KnownMessages) this.#sendAll(messages)
@@ -72,12 +74,12 @@ export class TunnelCall {
     }
   }
 
-  /** Ends it in favour of another: the agent sees its caller leave. */
+  /** Ends a watch in favour of another caller: the agent sees the caller leave. */
   recall(): void {
     this.#leaveWith(new KasError({ code: 'WATCH_RECALLED' }))
   }
 
-  /** The same, as if the connection were lost. */
+  /** Ends the call as if the connection were lost. */
   lose(): void {
     this.#leaveWith(new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' }))
   }
@@ -86,7 +88,7 @@ export class TunnelCall {
     if (!this.#outcome) this.#finish({ error, trailers: noMetadata }, incomingClosed(error))
   }
 
-  /** Caller to agent; they are few, so nothing waits for room. */
+  /** Sends all messages from caller to agent; they are few, so nothing waits for room. */
   #sendAll({ all }: KnownMessages): void {
     try {
       for (const message of all) void this.#sendMessage(message)
@@ -96,7 +98,7 @@ export class TunnelCall {
     }
   }
 
-  /** Caller to agent. */
+  /** Sends messages from caller to agent, and waits for room. */
   async #pump(messages: AsyncIterable<Uint8Array>): Promise<void> {
     try {
       for await (const message of messages) {
@@ -120,19 +122,19 @@ export class TunnelCall {
     void this.#components.stream.send(encodeConnectResponse.closeSend())
   }
 
-  /** Agent to caller: the header, or the error in its place. */
+  /** Reads the header from the agent, or the error in its place. */
   async #readHead(): Promise<void> {
     try {
       const result = await this.#components.first
       if (this.#outcome) return
       this.#accept(result)
-      if (this.#order.last !== 'header') await this.#next() // an error: nothing for the caller follows
+      if (this.#order.last !== 'header') await this.#next() // an error: the caller gets nothing more
     } catch (error) {
       this.#abort(lossOf(error))
     }
   }
 
-  /** Agent to caller: the next message, after all that stands before it; the end when the call has ended. */
+  /** Returns the next message from agent to caller, after the messages before it; the end once the call has ended. */
   #next = (): IteratorResult<Uint8Array> | Promise<IteratorResult<Uint8Array>> => {
     const { messages } = this.#components.stream
     try {
@@ -166,16 +168,16 @@ export class TunnelCall {
     return end
   }
 
-  /** The caller reads no further. */
+  /** Ends the call: the caller reads no further. */
   #leave(): Promise<IteratorResult<Uint8Array>> {
     this.#abort(new KasError({ code: 'CANCELLED', detail: 'Incoming stream closed' }))
     return Promise.resolve(end)
   }
 
   /**
-   * Takes what the agent said, in its order.
+   * Accepts a message of the agent, if the order of messages allows it.
    *
-   * @returns what is for the caller
+   * @returns bytes for the caller; undefined: the message has none
    * @throws KasError INVALID_MESSAGE
    */
   #accept(result: IteratorResult<Uint8Array>): Uint8Array | undefined {
@@ -197,7 +199,7 @@ export class TunnelCall {
     return undefined
   }
 
-  /** The agent waits for the next call. */
+  /** Ends the call in order: the agent waits for the next one. */
   #again(): void {
     if (!this.#sent) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'descriptor before close_send was sent' })
     this.#settle('idle')
@@ -207,7 +209,7 @@ export class TunnelCall {
     this.#finish({ error: this.#status, trailers: this.#trailers }, how)
   }
 
-  /** The tunnel breaks, which stops the agent's work too; the caller gets the same error. */
+  /** Breaks the tunnel, which stops the agent's work too; the caller gets the same error. */
   #abort(error: KasError): void {
     if (!this.#outcome) this.#finish({ error, trailers: noMetadata }, error)
   }
@@ -228,7 +230,7 @@ function toError({ code, message, details }: AgentStatus): KasError {
   return new KasError({ code: 'STATUS', grpc: code, message, ...(details ? { details } : {}) })
 }
 
-/** A tunnel that the agent resets with a call on it is lost, as with its connection: its pod ends. */
+/** Maps an error: a tunnel that the agent resets during a call is lost like its connection, because its pod ends. */
 function lossOf(error: unknown): KasError {
   const failure = KasError.from(error)
   if (failure.code !== 'CANCELLED') return failure

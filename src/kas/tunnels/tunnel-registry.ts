@@ -6,17 +6,17 @@ import type { RunningStream, TunnelRequest } from './shares.ts'
 import type { Tunnel } from './tunnel.ts'
 import type { ScarcityComponents } from './waiting/scarcity.ts'
 
-/** A waiting call costs some 15 KB at the entry; a connection of agentk carries 500 at once. */
+/** Costs: a waiting call takes about 15 KB at the entry; one connection of agentk carries 500 calls at once. */
 const defaultTunnelsOptions: TunnelsOptions = { maxWaitingPerAgent: 1000, plentyPerConnection: 450, few: 10 }
 
 export interface TunnelRegistryComponents {
-  /** a monotonic one */
+  /** a monotonic clock */
   readonly clock: Clock
   /** default `Math.random` */
   readonly random?: () => number
 }
 
-/** The tunnels that end at this replica, and the calls that wait for one. */
+/** Tunnels that end at this replica, and the calls that wait for one. */
 export class TunnelRegistry {
   readonly #agents = new Map<AgentId, AgentTunnels>()
   readonly #components: ScarcityComponents
@@ -35,7 +35,7 @@ export class TunnelRegistry {
     return count
   }
 
-  /** The agent has a tunnel here, idle or busy. */
+  /** True if the agent has a tunnel here, idle or busy. */
   holds(agentId: AgentId): boolean {
     return (this.#agents.get(agentId)?.living.size ?? 0) > 0
   }
@@ -45,7 +45,7 @@ export class TunnelRegistry {
     return this.#onLast.add(listener)
   }
 
-  /** It has one here, idle or busy, that serves the method. */
+  /** True if the agent has a tunnel here, idle or busy, that serves the method. */
   serves(agentId: AgentId, method: string): boolean {
     return this.#agents.get(agentId)?.serves(method) ?? false
   }
@@ -55,30 +55,30 @@ export class TunnelRegistry {
     return [...this.#agents].flatMap(([agentId, { living }]) => (living.size > 0 ? [agentId] : []))
   }
 
-  /** What a call of `method` would find here now, for reports. */
+  /** Counts the agent's tunnels and waiting calls here, as a call of `method` would find them; for reports. */
   counts(agentId: AgentId, method: string): { idle: number; waiting: number; living: number } {
     const agent = this.#agents.get(agentId)
     return { idle: agent?.idleFor(method) ?? 0, waiting: agent?.waiting ?? 0, living: agent?.living.size ?? 0 }
   }
 
-  /** Watches that run here. */
+  /** Watches that run on tunnels of this replica. */
   watches(): RunningStream[] {
     return [...this.#agents.values()].flatMap(({ watches }) => watches)
   }
 
-  /** Followed logs that run here. */
+  /** Followed logs that run on tunnels of this replica. */
   logs(): RunningStream[] {
     return [...this.#agents.values()].flatMap(({ logs }) => logs)
   }
 
-  /** A new tunnel: it goes to a waiter whose method it serves, by turns of callers, else it is idle. */
+  /** Adds a new tunnel: gives it to a waiting call that it serves, by turns of callers; else it is idle. */
   add(agentId: AgentId, tunnel: Tunnel): void {
     this.#of(agentId).add(tunnel)
   }
 
   /**
-   * An idle tunnel that serves the method: the caller owns it. Tunnels of connections that leave a PING unanswered
-   * are the last choice. The last ones of a connection are for callers that hold few.
+   * Takes an idle tunnel that serves the method: the caller owns it. Tunnels of connections that leave a PING
+   * unanswered are taken last. The last tunnels of a connection are reserved for callers with few tunnels.
    */
   take(request: TunnelRequest): Tunnel | undefined {
     return this.#agents.get(request.agentId)?.take(request)
@@ -89,11 +89,11 @@ export class TunnelRegistry {
     if (tunnel.state !== 'taken') return
     tunnel.giveBack()
     if (tunnel.connection.retired.aborted)
-      tunnel.retire() // it would keep a connection that is to end
+      tunnel.retire() // an idle tunnel would keep a connection that is to end
     else this.offer(agentId, tunnel)
   }
 
-  /** One that was added, and has become idle again: as `add`. */
+  /** Offers a tunnel that was added before and is idle again, as `add` does. */
   offer(agentId: AgentId, tunnel: Tunnel): void {
     this.#of(agentId).offer(tunnel)
   }
@@ -102,7 +102,7 @@ export class TunnelRegistry {
    * Waits for a tunnel: the caller owns it.
    *
    * @param signal - ends the wait; its reason is thrown
-   * @throws KasError TOO_MANY_WAITING, CALLER_OVER_SHARE: at once, or later in favour of another
+   * @throws KasError TOO_MANY_WAITING, CALLER_OVER_SHARE: at once, or later when another call needs the place
    */
   wait(request: TunnelRequest, signal: AbortSignal): Promise<Tunnel> {
     if (signal.aborted) return Promise.reject(signal.reason)

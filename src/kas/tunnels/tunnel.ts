@@ -10,8 +10,8 @@ import { TunnelCall, type TunnelCallEnd } from './tunnel-call.ts'
 /**
  * - `idle`: the registry owns it; nothing was sent on it since the last call
  * - `taken`: a router owns it; it may still be given back unused
- * - `forwarding`: a call owns it, to its end
- * - `ended`: nobody does
+ * - `forwarding`: a call owns it, until the call ends
+ * - `ended`: it has no owner
  */
 export type TunnelState = 'idle' | 'taken' | 'forwarding' | 'ended'
 
@@ -23,11 +23,11 @@ const steps: Record<TunnelState, readonly TunnelState[]> = {
 }
 
 export interface TunnelOptions {
-  /** `/package.Service/Method`, all that the agent's descriptor names */
+  /** `/package.Service/Method`, all methods of the agent's descriptor */
   readonly methods: ReadonlySet<string>
-  /** the agent may use it for one call after another (doc/decisions/0011): called when it is idle again */
+  /** Called when the tunnel is idle again; absent: the agent uses it for one call only (doc/decisions/0011). */
   readonly onIdle?: (() => void) | undefined
-  /** what the agent said of a reply was beyond its bounds, and is passed on in part */
+  /** Called when the agent sent more of a reply's status or metadata than is passed on. */
   readonly onCut?: (() => void) | undefined
   readonly tracer: Tracer
 }
@@ -36,7 +36,7 @@ export interface TunnelOptions {
 export class Tunnel {
   readonly connection: AgentConnection
   readonly methods: ReadonlySet<string>
-  /** how the Connect stream is to end: resolves for OK, rejects with a KasError for its status */
+  /** end of the Connect stream: resolves for OK, rejects with a KasError for its status */
   readonly ended: Promise<void>
   readonly #stream: ServerStream
   readonly #onIdle: (() => void) | undefined
@@ -45,7 +45,9 @@ export class Tunnel {
   readonly #end = Promise.withResolvers<void>()
   #state: TunnelState = 'idle'
   #call: TunnelCall | undefined
-  /** the read that is outstanding while the tunnel is idle, when nothing must come; the next call's first */
+  /**
+   * read that is pending while the tunnel is idle, when nothing may come; its result is the next call's first message
+   */
   #first: Promise<IteratorResult<Uint8Array>>
 
   /** @param stream - its descriptor has been read */
@@ -68,7 +70,7 @@ export class Tunnel {
     this.#step('taken')
   }
 
-  /** Back to idle, unused. */
+  /** Makes a taken tunnel idle again, unused. */
   giveBack(): void {
     this.#step('idle')
   }
@@ -79,24 +81,26 @@ export class Tunnel {
     this.#end.resolve()
   }
 
-  /** As `retire`, if it is idle. @returns whether it was */
+  /** Ends the tunnel as `retire` does, if it is idle. @returns true: it was idle */
   endIdle(): boolean {
     if (this.#state !== 'idle') return false
     this.retire()
     return true
   }
 
-  /** Ends the watch that it carries, with WATCH_RECALLED: another caller waits. The agent opens another tunnel. */
+  /**
+   * Ends the watch on this tunnel with WATCH_RECALLED, because another caller waits. The agent opens another tunnel.
+   */
   recall(): void {
     this.#call?.recall()
   }
 
-  /** Ends the call that it carries, as if its connection were lost: whoever can goes on elsewhere. */
+  /** Ends the call on this tunnel as if its connection were lost: clients that can continue elsewhere do so. */
   lose(): void {
     this.#call?.lose()
   }
 
-  /** Carries `call`, whose owner it is from now on. */
+  /** Carries `call`, which owns the tunnel from now on. */
   forward(call: Call): Reply {
     this.#step('forwarding')
     this.connection.callStarted()
@@ -117,7 +121,7 @@ export class Tunnel {
     return this.#call.run()
   }
 
-  /** What comes before the next call is a fault, or the end. */
+  /** Begins the read for the next call: a message or the end before that call ends the tunnel. */
   #listen(): Promise<IteratorResult<Uint8Array>> {
     const first = this.#stream.messages.next()
     first.then(
@@ -140,9 +144,7 @@ export class Tunnel {
     this.#end.reject(error)
   }
 
-  /**
-   * The agent has said all, and Connect ends with OK or goes on; or with an error, which stops the agent's work too.
-   */
+  /** Makes the tunnel idle after a call, or ends Connect: with OK, or with the error, which stops the agent's work. */
   #onCallEnd(end: TunnelCallEnd): void {
     this.#call = undefined
     this.connection.callEnded(end !== 'idle')

@@ -4,18 +4,18 @@ import { WindowBudget } from '../../proto/grpc/window-budget.ts'
 import { ReplicaMemory } from '../memory/replica-memory.ts'
 
 /**
- * Bytes of one agent that wait at this replica: messages that are not whole, and those that no caller takes. A stopped
- * reader holds up to 128 KiB and a window: 1 MiB, or 64 KiB beside 13 MiB of others. Some 60 readers of one agent may stop,
- * one after another; then the one that holds most ends.
+ * Unread bytes of one agent at this replica: incomplete messages, and messages that no caller takes. A stopped reader
+ * keeps up to 128 KiB and a window: 1 MiB, or 64 KiB beside 13 MiB of others. About 60 readers of one agent may stop,
+ * one after another; then the largest one ends.
  */
 export const maxUnreadBytesPerAgent = 24 * 1024 * 1024
 
-/** The same, beside it, of what comes because windows were wide: one stream's of 16 MiB, and room for another. */
+/** Further unread bytes of one agent that wide windows allow: one stream of 16 MiB, and room for another. */
 export const maxWideBytesPerAgent = 30 * 1024 * 1024
-/** The same of all agents, unless the replica's share for unread bytes is less: eight such streams at once, or more that are narrower. */
+/** Wide bytes of all agents, also bounded by the replica's share: eight such streams, or more narrower ones. */
 const maxWideBytes = 8 * maxWideBytesPerAgent
 
-/** What waits of an agent, and how many may add to it. */
+/** Unread bytes of one agent, with a count of streams that may add to them. */
 class Account {
   readonly unread: UnreadBytes
   readonly #forget: () => void
@@ -32,7 +32,7 @@ class Account {
     return this
   }
 
-  /** To be called once for each `enter`, as a function too: nothing more is charged. What waits then still counts. */
+  /** Ends an `enter`, also as a callback; called once for each. Nothing more is charged; unread bytes still count. */
   readonly leave = (): void => {
     if (--this.#users > 0) return
     if (this.unread.bytes === 0) this.#forget()
@@ -45,12 +45,9 @@ export interface UnreadByAgentOptions {
   readonly maxWideBytes?: number
 }
 
-/**
- * Unread bytes of each agent, over all its streams and connections; and of all agents together, which is a total of the
- * replica.
- */
+/** Counts unread bytes of each agent, over all its streams and connections, and of all agents for the replica. */
 export class UnreadByAgent {
-  /** of all agents */
+  /** budget of wide windows of all agents */
   readonly windows: WindowBudget
   readonly #memory: Pick<ReplicaMemory, 'unread' | 'unreadOf'>
   readonly #maxBytes: number
@@ -65,7 +62,7 @@ export class UnreadByAgent {
     this.windows = new WindowBudget(Math.min(options.maxWideBytes ?? maxWideBytes, memory.unread.maxBytes))
   }
 
-  /** @returns what to charge, and to `leave` */
+  /** @returns the account to charge, and to `leave` */
   enter(agentId: AgentId): Account {
     let account = this.#agents.get(agentId)
     if (!account) {

@@ -2,30 +2,30 @@ import { addressOf } from '../../../lib/host-port.ts'
 import { Networks } from '../../../lib/networks.ts'
 import { forwardedFor } from './forwarded-for.ts'
 
-/** What is believed of the far end of a connection. */
+/** Trusted facts about the far end of a connection. */
 export interface Origin {
-  /** undefined: of a Unix socket, or it had left before anybody asked */
+  /** undefined: a Unix socket, or a connection that had closed before it was read */
   readonly address: string | undefined
-  /** a front that is trusted: whom each request is from stands in its X-Forwarded-For */
+  /** a trusted front: X-Forwarded-For names the client of each request */
   readonly isFront: boolean
 }
 
 export interface ClientAddressesOptions {
-  /** addresses and networks of fronts, as `parseNetwork` takes them */
+  /** addresses and networks of fronts, in the form of `parseNetwork` */
   readonly trustedProxies: readonly string[]
-  /** whom a connection of a front is from stands in the PROXY header that it begins with */
+  /** connections of fronts begin with a PROXY header, which names the client */
   readonly proxyProtocol: boolean
 }
 
 const noProxies: ClientAddressesOptions = { trustedProxies: [], proxyProtocol: false }
 
-/** Who calls, by what the fronts that are trusted say (doc/client-address.md). */
+/** Finds the addresses of clients from what trusted fronts send (doc/client-address.md). */
 export class ClientAddresses {
-  /** else nobody is trusted: each is who he connects as */
+  /** false: no front is trusted, and each client counts by the address of its connection */
   readonly isOn: boolean
   readonly usesProxyProtocol: boolean
   readonly #trusted: Networks
-  /** by far end: what came in PROXY headers */
+  /** origins from PROXY headers, by remote address and port */
   readonly #headers = new Map<string, Origin>()
 
   constructor({ trustedProxies, proxyProtocol }: ClientAddressesOptions = noProxies) {
@@ -38,7 +38,7 @@ export class ClientAddresses {
     return this.#trusted.has(address)
   }
 
-  /** @param remote - `address:port`. Undefined: as in `Origin` */
+  /** @param remote - `address:port`; undefined: see `Origin.address` */
   of(remote: string | undefined): Origin {
     if (remote === undefined) return { address: undefined, isFront: false }
     const address = addressOf(remote)
@@ -46,17 +46,17 @@ export class ClientAddresses {
     return { address, isFront: this.isOn && this.isTrusted(address) }
   }
 
-  /** @param forwarded - values of the request's X-Forwarded-For. @returns as `Origin.address` */
+  /** @param forwarded - values of the request's X-Forwarded-For. @returns the client's address, as `Origin.address` */
   ofRequest({ address, isFront }: Origin, forwarded: readonly string[] = []): string | undefined {
     if (!isFront || address === undefined) return address
     return forwardedFor(forwarded, address, (each) => this.isTrusted(each))
   }
 
   /**
-   * A connection of a front has begun with a PROXY header; until `forget`. A front that speaks for itself, or does not know
-   * whom for, passes on bytes that are not its own: no X-Forwarded-For among them is believed.
+   * Records the PROXY header with which a front's connection began, until `forget`. Without an address in it, the
+   * front's bytes may be anybody's: their X-Forwarded-For is not trusted.
    *
-   * @param client - the address in it; undefined: none
+   * @param client - address in the header; undefined: none
    */
   learn(remote: string, client: string | undefined): void {
     const isFront = client !== undefined && this.isTrusted(client)

@@ -1,17 +1,17 @@
 import { isIP } from 'node:net'
 import { plainAddress } from '../../../lib/host-port.ts'
 
-/** Entries that are read: so many fronts do not stand one before another. */
+/** Entries that are read: no request passes through so many fronts. */
 const maxHops = 16
-/** characters of an entry: IPv6 in brackets with a zone, and a port */
+/** Characters of an entry: IPv6 in brackets with a zone, and a port. */
 const maxEntryLength = 80
 
 /**
- * Whom a request of a front is from: the first entry, from the right, that is of no front that is trusted. What stands left
- * of it the caller may have written. Where an entry is no address, it is the one that has written it.
+ * Returns the client of a front's request: the first entry, from the right, that is no trusted front. Entries left of
+ * it may be written by the caller. If an entry is no address, the client is the sender that wrote it.
  *
- * @param values - of X-Forwarded-For, one for each line
- * @param front - address of who sent the request
+ * @param values - values of X-Forwarded-For, one for each line
+ * @param front - address of the sender of the request
  */
 export function forwardedFor(
   values: readonly string[],
@@ -30,7 +30,7 @@ export function forwardedFor(
   return client
 }
 
-/** One by one: a header may have thousands. */
+/** Yields the entries one by one, because a header may have thousands. */
 function* fromTheRight(values: readonly string[]): Iterable<string> {
   for (const value of values.toReversed()) {
     let end = value.length
@@ -42,7 +42,7 @@ function* fromTheRight(values: readonly string[]): Iterable<string> {
   }
 }
 
-/** With or without a port; a zone means nothing here. Undefined: it is no address. */
+/** Parses an entry with or without a port, and drops a zone. Undefined: it is no address. */
 function addressOfEntry(entry: string): string | undefined {
   if (entry.length > maxEntryLength) return undefined
   const { ipv6, ipv4, bare } =

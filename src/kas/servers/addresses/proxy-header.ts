@@ -1,27 +1,27 @@
 import { isIPv4, isIPv6 } from 'node:net'
 import { plainAddress } from '../../../lib/host-port.ts'
 
-/** What the first bytes of a connection are, as a header of the PROXY protocol. */
+/** Result of reading the first bytes of a connection as a header of the PROXY protocol. */
 export type ProxyHeader =
-  /** more has to come before one can say */
+  /** more bytes are needed to decide */
   | { readonly kind: 'partial' }
   | { readonly kind: 'invalid'; readonly detail: string }
   | {
       readonly kind: 'whole'
-      /** what follows them is the client's */
+      /** length of the header: the client's bytes follow */
       readonly bytes: number
-      /** undefined: the front speaks for itself (LOCAL), or does not know whom for (UNKNOWN, a Unix socket) */
+      /** undefined: the front speaks for itself (LOCAL), or does not know its client (UNKNOWN, a Unix socket) */
       readonly address: string | undefined
     }
 
-/** of version 1, with its CRLF */
+/** longest header of version 1, with its CRLF */
 const maxTextBytes = 107
-/** of version 2, with all that a front may add: names of a certificate, ids of a cloud's networks */
+/** longest header of version 2, with everything that a front may add: names of a certificate, ids of cloud networks */
 export const maxProxyHeaderBytes = 4096
 
 const textBegin = Buffer.from('PROXY ')
 const signature = Buffer.from('\r\n\r\n\0\r\nQUIT\n', 'latin1')
-/** of version 2: the signature, version and command, family and transport, length of what follows */
+/** fixed part of version 2: signature, version and command, family and transport, length of the rest */
 const fixedBytes = 16
 const textForm = /^PROXY (?:UNKNOWN(?: .*)?|TCP(?<family>[46]) (?<from>\S+) (?<to>\S+) (?<ports>\d{1,5} \d{1,5}))$/
 const addressBytes = { 4: 12, 6: 36 } as const
@@ -29,7 +29,7 @@ const addressBytes = { 4: 12, 6: 36 } as const
 const partial: ProxyHeader = { kind: 'partial' }
 
 /**
- * A header of version 1 or 2 at the beginning of `head`. Its length is checked before anything of it is read.
+ * Reads a header of version 1 or 2 at the beginning of `head`. Checks its length before reading it.
  *
  * @see https://www.haproxy.org/download/2.6/doc/proxy-protocol.txt 2.1, 2.2
  */
@@ -39,7 +39,7 @@ export function readProxyHeader(head: Buffer): ProxyHeader {
   return invalid('it does not begin with one')
 }
 
-/** Whether all bytes that are there agree. */
+/** True if `head` agrees with `begin` as far as both go. */
 function beginsAs(head: Buffer, begin: Buffer): boolean {
   const length = Math.min(head.length, begin.length)
   return head.subarray(0, length).equals(begin.subarray(0, length))

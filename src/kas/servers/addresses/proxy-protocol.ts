@@ -8,10 +8,10 @@ import { readProxyHeader } from './proxy-header.ts'
 
 export interface ProxyProtocolComponents {
   readonly addresses: ClientAddresses
-  /** connections of fronts of which nothing is known, which are bounded */
+  /** bounds the connections of fronts whose client is not known yet */
   readonly fronts: {
     arrived(socket: Socket): void
-    /** It counts as its client's from now on. */
+    /** Called when the connection counts as its client's. */
     forget(remote: string): void
   }
   readonly refused: (reason: 'too_slow' | 'proxy_header') => void
@@ -19,19 +19,19 @@ export interface ProxyProtocolComponents {
   readonly clock?: Clock
 }
 
-/** from a connection's start to the end of its header. ms */
+/** Time from a connection's start to the end of its header. ms */
 const headerTimeoutMs = 10_000
 
 interface Waiting {
   readonly socket: Socket
   readonly remote: string
-  /** of its header, in part */
+  /** bytes of the header so far */
   head: Buffer
-  /** it is no longer waited for */
+  /** stops waiting for the header */
   readonly end: () => void
 }
 
-/** Connections of fronts begin with a PROXY header, before TLS and all else. */
+/** Reads the PROXY header with which each connection of a front begins, before TLS and everything else. */
 export class ProxyProtocol {
   readonly #components: ProxyProtocolComponents
   readonly #clock: Clock
@@ -46,8 +46,8 @@ export class ProxyProtocol {
   }
 
   /**
-   * Listeners that are there by now get connections of fronts once their header is read, and others at once: in those a
-   * PROXY header is what it is, neither TLS nor HTTP.
+   * Hands connections of fronts to the server's present listeners once their header is read. Other connections go to
+   * the listeners at once: there a PROXY header is invalid, because it is neither TLS nor HTTP.
    */
   readFirst(server: Server): void {
     const listeners = server.listeners('connection') as ((this: Server, socket: Socket) => void)[]
@@ -63,7 +63,7 @@ export class ProxyProtocol {
     })
   }
 
-  /** Ends those whose header has not come. */
+  /** Closes connections whose header has not come. */
   destroyWaiting(): void {
     for (const socket of this.#waiting) socket.destroy()
   }
@@ -73,7 +73,7 @@ export class ProxyProtocol {
     const onReadable = () => this.#read(waiting, handOn)
     const onEnd = () => {
       if (waiting.head.length > 0) this.#refuse(waiting, 'it is cut')
-      else socket.destroy() // a check of whether somebody listens
+      else socket.destroy() // a health check of the port
     }
     const stopTimer = this.#clock.after(headerTimeoutMs, () => {
       this.#components.refused('too_slow')
@@ -104,7 +104,7 @@ export class ProxyProtocol {
     addresses.learn(remote, header.address)
     fronts.forget(remote)
     const rest = waiting.head.subarray(header.bytes)
-    // once the stream knows that nobody reads it: whoever reads it next finds it as it was accepted
+    // in the next tick the stream knows that it has no reader: the next reader gets it as it was accepted
     process.nextTick(() => {
       if (socket.destroyed) return
       if (rest.length > 0) socket.unshift(rest)
@@ -119,4 +119,4 @@ export class ProxyProtocol {
   }
 }
 
-function ignore(): void {} // its 'close' follows
+function ignore(): void {} // 'close' follows

@@ -43,31 +43,31 @@ import type { RefusalReason } from './refusals.ts'
 
 export interface AgentsServerComponents {
   readonly directory: Pick<Directory, 'agentByToken' | 'onChange'>
-  /** undefined: nobody has to ask about tokens again */
+  /** undefined: tokens need no repeated check */
   readonly gitlab: Pick<Gitlab, 'watchToken'> | undefined
   readonly tunnels: TunnelRegistry
-  /** absent: plain */
+  /** absent: plain, without TLS */
   readonly certificate?: CertificateFiles
-  /** by `/package.Service/Method`; Connect is the server's own */
+  /** by `/package.Service/Method`; the server itself has Connect */
   readonly methods: Readonly<Record<string, AgentMethod>>
-  /** absent: nobody writes down who connects */
+  /** absent: connections are not logged */
   readonly accessLog?: AccessLog
   readonly log: Logger
   readonly onRateExceeded: () => void
-  /** publishes what each connection serves; absent: this replica is alone */
+  /** publishes the methods that each connection serves; absent: this replica is alone */
   readonly published?: PublishedConnections
-  /** where agents' pods should be; absent: this replica is alone */
+  /** decides to which replicas pods should connect; absent: this replica is alone */
   readonly placement?: Placement
   readonly onRefused?: (reason: RefusalReason) => void
   /** @param method - `Service/Method` */
   readonly onOverRate?: (method: string, outcome: OverRate) => void
-  /** of the rates of methods; absent: the process's own */
+  /** clock for the rates of methods; absent: the process's clock */
   readonly clock?: Clock
   readonly events?: ServerSessionEvents
   readonly tracer: Tracer
-  /** absent: there is one of its own */
+  /** absent: a budget of its own */
   readonly memory?: ReplicaMemory
-  /** absent: those of this replica alone */
+  /** absent: counts of this replica alone */
   readonly counts?: TokenCallCounts
 }
 
@@ -76,12 +76,12 @@ export interface AgentsServerOptions {
   readonly websocket: boolean
   /** absent: no front is trusted */
   readonly addresses?: ClientAddressesOptions
-  /** the Server header: `gitlab-kas/<version>/<commit>` */
+  /** value of the Server header: `gitlab-kas/<version>/<commit>` */
   readonly product: string
   readonly listenGraceMs: number
-  /** after that: how long calls that run may still take; absent: as long as `stop` has patience. ms */
+  /** after the listen grace: how long running calls may still take; absent: until `stop` is cut short. ms */
   readonly shutdownGraceMs?: number
-  /** at the end: over this time watches of other replicas' callers end one after another, and go on elsewhere. ms */
+  /** at the end: watches of other replicas' callers end one by one over this time, and go on elsewhere. ms */
   readonly watchGraceMs?: number
   readonly age: ConnectionAgeOptions
   readonly authenticator?: Partial<AuthenticatorOptions>
@@ -92,18 +92,18 @@ export interface AgentsServerOptions {
   readonly hints?: Partial<HomeHintsOptions>
 }
 
-/** ms */
+/** Time for a connection's first bytes. ms */
 const firstBytesTimeoutMs = 10_000
-/** Agents that are sent to another replica dial within it, also far away. ms */
+/** Time in which agents that are sent to another replica dial it, also a distant one. ms */
 const dialMs = 1000
-/** Our agents dial first and then leave by themselves. ms */
+/** Time in which our agents dial the new replica and then leave by themselves. ms */
 const moveMs = 2000
 const checkIntervalMs = 250
-/** At the end: for the OK of what is idle to be sent. ms */
+/** Time at the end for sending OK to idle streams. ms */
 const lingerMs = 1000
 /**
- * Of one connection. An agentk pod opens 500 tunnels and a few other streams; a proxy that carries several agents opens
- * another connection. Credentials and what proxies add fit into a head many times.
+ * Limits of one connection. An agentk pod opens 500 tunnels and a few other streams; a proxy that carries several
+ * agents opens another connection. A head has room for many times the credentials and what proxies add.
  */
 const sessionLimits = {
   maxConcurrentStreams: 1000,
@@ -112,12 +112,14 @@ const sessionLimits = {
   strangerWindowBytes: 64 * 1024,
 } as const satisfies Partial<SessionLimits>
 
-/** One costs about 90 KB once TLS and HTTP/2 are agreed. A whole fleet may come at once behind one address. */
+/**
+ * Bounds of connections: each costs about 90 KB after TLS and HTTP/2. A whole fleet may come at once from one address.
+ */
 const unauthenticatedOptions: UnauthenticatedOptions = {
   ...defaultUnauthenticated,
   maxIdle: 4000,
   maxChecked: 4000,
-  maxCheckedAlone: maxWaitingStreams, // behind a front each stream is checked anew
+  maxCheckedAlone: maxWaitingStreams, // behind a front each stream is authenticated
 }
 
 /** Server `agents` (8150): agents dial in, and keep their tunnels open (doc/reference/tunnel-protocol.md 2). */
@@ -128,7 +130,7 @@ export class AgentsServer implements Service {
   readonly #calls: CallAdmission
   readonly #addresses: ClientAddresses
   readonly #arrivals: Arrivals
-  /** absent: nobody begins with a PROXY header */
+  /** absent: no connection begins with a PROXY header */
   readonly #proxyProtocol: ProxyProtocol | undefined
   readonly #unpackTurns = unpackTurns()
   readonly #liveness: LivenessOptions
@@ -138,7 +140,7 @@ export class AgentsServer implements Service {
   /** absent: this replica is alone */
   readonly #departure: Departure | undefined
   #checks: NodeJS.Timeout | undefined
-  /** ends what is left of letting watches go */
+  /** stops ending watches one by one */
   #stopLosing: (() => void) | undefined
   #unsubscribe: (() => void) | undefined
   #drain: Drain | undefined
@@ -193,7 +195,7 @@ export class AgentsServer implements Service {
     })
   }
 
-  /** Where it listens, once started. */
+  /** Address on which the server listens, once started. */
   get address(): AddressInfo {
     return this.#listener?.server.address() as AddressInfo
   }
@@ -209,7 +211,7 @@ export class AgentsServer implements Service {
     this.#proxyProtocol?.readFirst(this.#listener.server)
     await this.#drain.listen(this.#options.listen)
     await this.#hints.start()
-    // a token may have been revoked: idle tunnels are renewed, so that each brings its token again
+    // a token may have been revoked: each renewed tunnel sends its token again
     this.#unsubscribe = this.#components.directory.onChange((agentIds) => {
       for (const connection of this.#connections) connection.renew(agentIds)
     })
@@ -225,15 +227,14 @@ export class AgentsServer implements Service {
   }
 
   /**
-   * Agents are sent to peers, those that still arrive too; after the grace none is accepted. A replica that is alone
-   * keeps its agents, since there is nowhere to send them.
+   * Sends agents to peers, also new ones; after the grace none is accepted. Without peers a replica keeps its agents.
    */
   async leave(patience?: AbortSignal): Promise<void> {
     await this.#drain?.leave(patience)
     this.#loseStreams()
   }
 
-  /** Running calls may end by themselves within the shutdown grace; `patience` cuts them. */
+  /** Stops: running calls may end by themselves within the shutdown grace; `patience` cuts them. */
   async stop(patience?: AbortSignal): Promise<void> {
     await this.#drain?.stop(patience)
     await Promise.all([...this.#connections].map(({ session }) => session.closed))
@@ -244,8 +245,8 @@ export class AgentsServer implements Service {
   }
 
   /**
-   * Their agents are elsewhere by now: watches that still run here are opened again there, before this replica has to end them.
-   * Then the logs that are followed, wherever they came in: their readers see it.
+   * Ends watches that still run here one by one: their agents are elsewhere, so clients open them again there. Followed
+   * logs end last, because their readers notice; this includes logs of callers at other replicas.
    */
   #loseStreams(): void {
     const { watchGraceMs } = this.#options
@@ -326,7 +327,7 @@ export class AgentsServer implements Service {
       session.reject(enhanceYourCalm, 'too_many_pings')
     })
     session.onLeaving(() => {
-      // idle streams end with OK, so that no call is on its way there; if kas asked to leave, the agent dials first
+      // idle streams end with OK, so no call is sent there; if kas asked the agent to leave, the agent dials first
       if (connection.wentAway) setTimeout(() => connection.retire(), dialMs).unref()
       else connection.retire()
     })
@@ -340,13 +341,13 @@ export class AgentsServer implements Service {
   }
 }
 
-/** For metrics: Connect is among them. */
+/** Returns the type of each method for metrics, Connect included. */
 export function agentMethodTypes(methods: Readonly<Record<string, AgentMethod>>): Readonly<Record<string, GrpcType>> {
   const types = Object.entries(methods).map(([name, { type }]) => [name, type] as const)
   return { [connectMethod]: connect.type, ...Object.fromEntries(types) }
 }
 
-/** Connect is among them. */
+/** Returns the rate of each method, Connect included. */
 export function agentMethodRates(methods: Readonly<Record<string, AgentMethod>>): Readonly<Record<string, MethodRate>> {
   const rates = Object.entries(methods).map(([name, { rate }]) => [name, rate] as const)
   return { [connectMethod]: connect.rate, ...Object.fromEntries(rates) }

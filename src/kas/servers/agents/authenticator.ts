@@ -7,9 +7,9 @@ import { DirectoryPolls, isAway } from './directory-polls.ts'
 import type { TokenCallCounts } from './limits/token-call-counts.ts'
 
 export interface AuthenticatorOptions {
-  /** calls that one token may start in a clock minute, at all replicas; every call counts, not every connection */
+  /** calls that one token may start per clock minute, over all replicas; every call counts, not every connection */
   readonly callsPerTokenPerMinute: number
-  /** delays between tries while the directory is out of reach. ms, doubled from the first to the last */
+  /** pause between attempts while the directory is unavailable, doubled from the first to the last. ms */
   readonly retryMs: readonly [first: number, last: number]
 }
 
@@ -18,7 +18,7 @@ export const defaultAuthenticatorOptions: AuthenticatorOptions = {
   retryMs: [20, 100],
 }
 
-/** Who makes a call on 8150: by the token in its metadata (doc/reference/tunnel-protocol.md 2.3 and 2.6). */
+/** Authenticates calls on 8150 by the token in their metadata (doc/reference/tunnel-protocol.md 2.3 and 2.6). */
 export class Authenticator {
   readonly #directory: Pick<Directory, 'agentByToken'>
   readonly #options: AuthenticatorOptions
@@ -38,11 +38,11 @@ export class Authenticator {
   }
 
   /**
-   * @param patient - a stream that stays open while the directory is out of reach; else that is UNAVAILABLE
+   * @param patient - the stream stays open while the directory is unavailable; else the call is UNAVAILABLE
    * @param counted - false for a Connect that replaces a used-up tunnel
-   * @param from - the address that is believed
+   * @param from - trusted address of the client
    * @throws KasError UNAUTHENTICATED, FORBIDDEN, AGENT_NOT_FOUND, DIRECTORY_UNAVAILABLE, RATE_EXCEEDED,
-   * CREDENTIAL_NOT_CHECKED
+   *   CREDENTIAL_NOT_CHECKED
    */
   async authenticate(
     metadata: Metadata,

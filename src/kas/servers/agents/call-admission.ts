@@ -26,68 +26,65 @@ import { ServedCall } from './served-call.ts'
 
 export interface CallAdmissionComponents {
   readonly directory: Pick<Directory, 'agentByToken' | 'onChange'>
-  /** undefined: nobody has to ask about tokens again */
+  /** undefined: tokens need no repeated check */
   readonly gitlab: Pick<Gitlab, 'watchToken'> | undefined
   readonly authenticator: Authenticator
   readonly openStreams: OpenStreams
-  /** learns whose agents are */
+  /** learns the project of each agent */
   readonly tenants: Pick<Tenants, 'learn'>
   readonly unreadByAgent: UnreadByAgent
   readonly addresses: ClientAddresses
   readonly arrivals: Pick<Arrivals, 'admit'>
   readonly connect: ConnectComponents
-  /** by `/package.Service/Method`, beside the server's own */
+  /** by `/package.Service/Method`, without the server's own methods */
   readonly methods: Readonly<Record<string, AgentMethod>>
-  /** a monotonic one, of rates */
+  /** a monotonic clock, for rates */
   readonly clock: Clock
   /** @param method - `Service/Method` */
   readonly onOverRate: (method: string, outcome: OverRate) => void
   readonly refused: (reason: RefusalReason) => void
-  /** absent: nobody writes down who connects */
+  /** absent: connections are not logged */
   readonly accessLog?: AccessLog
   readonly log: Logger
   readonly tracer: Tracer
 }
 
-/**
- * Heads of streams on one connection whose tokens are yet to be checked: 500 tunnels that are opened at once bring half
- * as much.
- */
+/** Bound of unauthenticated request heads on one connection: 500 tunnels opened at once have half as much. */
 const maxUndecidedHeadBytes = 1024 * 1024
 
-/** By what calls come. */
+/** Connection of a call, and its client as far as known. */
 export interface Source {
   readonly connection: AgentConnection
   readonly origin: Origin
 }
 
-/** A method that the server answers itself. */
+/** A method that this server implements itself. */
 export interface OwnMethod extends Pick<AgentMethod, 'type' | 'rate'> {
   serve(stream: ServerStream, source: Source): Promise<void>
 }
 
 /**
- * A tunnel: it costs to be opened, unless it replaces one that was used up, and what it carries is the calls'. Three times
- * as many as an agent may have come at once, after a replica has died, and come again.
+ * Opening a tunnel costs a call, unless it replaces a used-up one; its messages are charged to the calls on it. The
+ * burst is three times the tunnels of an agent, which may all come back after a replica has died.
  */
 export const connect: Omit<OwnMethod, 'serve'> = {
   type: 'bidi_stream',
   rate: { perSecond: 700, burst: 4500, cost: { call: 1, message: 0, kib: 0 } },
 }
 
-/** What a stream counts as. */
+/** Counters that a stream has entered. */
 interface Entered {
   readonly kind: 'tunnels' | 'calls'
-  /** of its head */
+  /** bytes of its head */
   readonly bytes: number
   readonly method: MethodBound | undefined
 }
 
-/** How a call is let in. */
+/** Rules for admitting a call. */
 interface Admitting extends Pick<Entered, 'kind' | 'method'> {
   readonly patient: boolean
   readonly counted: boolean
-  /** absent: it costs nothing */
+  /** absent: the call is not charged */
   readonly rate: AgentRate | undefined
 }
 
@@ -101,7 +98,7 @@ export class CallAdmission {
   }
   readonly #rates: AgentRates
   readonly #undecidedHeadBytes = new Counter<AgentConnection>({ maxOfKey: maxUndecidedHeadBytes })
-  /** connections that are counted as an agent's: the first that was let in */
+  /** connections that are counted for an agent: the first one that was admitted on them */
   readonly #known = new WeakSet<ServerStream['session']>()
 
   constructor(components: CallAdmissionComponents) {
@@ -111,13 +108,13 @@ export class CallAdmission {
     this.#connectComponents = {
       ...components.connect,
       onFailed: (stream, error) => {
-        // else the tunnel's call has ended it
+        // else the end of the tunnel's call caused the error
         if (refusalReason(KasError.from(error).code)) this.#countRefusal(stream, error)
       },
     }
   }
 
-  /** @returns undefined for a method that is not served */
+  /** @returns undefined: the method is not served */
   handlerFor(method: string, source: Source): Handler | undefined {
     const own = Object.hasOwn(this.#own, method) ? this.#own[method] : undefined
     if (own) return (stream) => own.serve(stream, source)
@@ -159,7 +156,7 @@ export class CallAdmission {
     })
   }
 
-  /** No function of its own waits for the end: there is one for each idle tunnel already. */
+  /** Uses no async function: its frame would stay in memory for each idle tunnel. */
   #connect(stream: ServerStream, source: Source): Promise<void> {
     const { connection } = source
     const counted = !connection.spendReplacement()
@@ -188,7 +185,7 @@ export class CallAdmission {
     }
   }
 
-  /** What the stream holds is counted as the agent's own. */
+  /** Counts the memory of the stream for its agent. */
   #charge(stream: ServerStream, { id }: Agent, { kind, bytes, method }: Entered): void {
     const { openStreams, unreadByAgent } = this.#components
     const own = unreadByAgent.enter(id)
@@ -199,7 +196,7 @@ export class CallAdmission {
     stream.chargeTo(own.unread)
   }
 
-  /** A connection is charged to the first agent that is let in on it. @throws KasError TOO_MANY_STREAMS */
+  /** Counts a connection for the first agent that is admitted on it. @throws KasError TOO_MANY_STREAMS */
   #knowConnection({ session, metadata }: ServerStream, address: string | undefined, agent: Agent): void {
     if (this.#known.has(session)) return
     const { id } = agent
@@ -216,7 +213,7 @@ export class CallAdmission {
     })
   }
 
-  /** @returns to be called at its end */
+  /** @returns must be called when the connection ends */
   #recordConnection(address: string | undefined, agent: Agent, metadata: Metadata): (() => void) | undefined {
     const { accessLog, clock } = this.#components
     if (!accessLog) return undefined
@@ -245,7 +242,7 @@ export class CallAdmission {
     accessLog.stranger(refused, () => userAgentField(metadata['user-agent']?.[0]))
   }
 
-  /** A connection beyond the agent's limit closes once its streams have ended. @throws KasError TOO_MANY_STREAMS */
+  /** Counts a connection; one beyond the agent's limit closes after its streams. @throws KasError TOO_MANY_STREAMS */
   #enter(session: ServerStream['session'], id: Agent['id']): void {
     try {
       this.#components.openStreams.enter(id, 'connections')
@@ -255,7 +252,7 @@ export class CallAdmission {
     }
   }
 
-  /** Whose a stream is; its connection is let in from then on. */
+  /** Returns the agent of a stream, whose connection is then let in. */
   async #authenticate(
     stream: ServerStream,
     { connection, origin }: Source,
@@ -279,7 +276,7 @@ export class CallAdmission {
         const check = async (signal: AbortSignal) => {
           const agent = await authenticator.authenticate(stream.metadata, { ...how, from: address ?? '' }, signal)
           this.#components.tenants.learn(agent.id, agent.project.id)
-          this.#knowConnection(stream, address, agent) // where this throws the connection is not let in: it must count as something
+          this.#knowConnection(stream, address, agent) // an error here keeps the connection out
           return agent
         }
         return arrivals.admit(call, check, open)

@@ -4,7 +4,7 @@ import type { Placement } from '../../tunnels/home-placement.ts'
 
 export interface DepartureComponents {
   readonly connections: ReadonlySet<AgentConnection>
-  /** whether a peer serves, to which agents can go */
+  /** knows whether a peer serves, to which agents can go */
   readonly placement: Pick<Placement, 'peersServe' | 'onChange'>
   readonly clock: Clock
   /** 0 to 1 */
@@ -12,26 +12,26 @@ export interface DepartureComponents {
 }
 
 export interface DepartureOptions {
-  /** connections are sent away over so long, so that peers do not get them all at once. ms */
+  /** time over which connections are sent away, so that peers do not get them all at once. ms */
   readonly spreadMs: number
-  /** from GOAWAY and the end of one idle tunnel to the end of the others, which serve while the agent dials. ms */
+  /** time from GOAWAY and the end of one idle tunnel to the end of the others, which serve while the agent dials. ms */
   readonly dialMs: number
-  /** agents that take hints have moved by then; else they are sent away as the others are. ms */
+  /** time in which agents that take hints move; after it they are sent away like the others. ms */
   readonly moveMs: number
 }
 
 /**
- * Sends the agents of a replica that leaves to its peers, while it still carries calls
- * (doc/operations.md "How a replica leaves"): GOAWAY and the end of one idle tunnel, which the agent opens again
- * elsewhere, then the end of all idle streams. Running calls go on. While no peer serves, all stay.
+ * Sends the agents of a replica that leaves to its peers, while it still carries calls (doc/operations.md "How a
+ * replica leaves"). Each connection gets GOAWAY, and one idle tunnel ends, which the agent opens again elsewhere. Then
+ * all idle streams end. Running calls go on. While no peer serves, all connections stay.
  */
 export class Departure {
   readonly #components: DepartureComponents
   readonly #options: DepartureOptions
-  /** timers of connections that are yet to be sent away, or have been and still have idle tunnels */
+  /** timers of connections that will be sent away, or have GOAWAY and still idle tunnels */
   readonly #pending = new Map<AgentConnection, () => void>()
   #unsubscribe: (() => void) | undefined
-  /** by when all are to be sent away; set once a peer serves */
+  /** when all connections should be sent away; set once a peer serves */
   #endsAt: number | undefined
 
   constructor(components: DepartureComponents, options: DepartureOptions) {
@@ -44,7 +44,7 @@ export class Departure {
     this.#schedule()
   }
 
-  /** A connection has arrived though this replica leaves: it serves until its turn. */
+  /** Schedules a connection that arrived while this replica leaves: it serves until its turn. */
   arrived(connection: AgentConnection): void {
     if (this.#endsAt !== undefined) this.#sendAt(connection, this.#endsAt - this.#components.clock.now())
   }

@@ -4,17 +4,17 @@ import { detached } from '../../../lib/tracing/tracer.ts'
 import type { Agent } from '../../agent.ts'
 
 export interface DirectoryPollsOptions {
-  /** delays between tries. ms, doubled from the first to the last */
+  /** pause between attempts, doubled from the first to the last. ms */
   readonly retryMs: readonly [first: number, last: number]
-  /** tokens that are asked about at once */
+  /** tokens that the directory is asked about at once */
   readonly maxTokens?: number
   /** streams that wait for an answer */
   readonly maxStreams?: number
-  /** of them with one token: more than an agent may have open */
+  /** streams that wait with one token: more than an agent may have open */
   readonly maxStreamsPerToken?: number
 }
 
-/** At a replica, while the directory is out of reach. */
+/** Streams that wait at a replica while the directory is unavailable. */
 export const maxWaitingStreams = 20_000
 
 const defaults = { maxTokens: 10_000, maxStreams: maxWaitingStreams, maxStreamsPerToken: 2000 }
@@ -25,7 +25,7 @@ interface Poll {
   streams: number
 }
 
-/** Asks the directory again while it is out of reach: one poll per token, for all streams that wait for its answer. */
+/** Asks the directory again while it is unavailable: one poll per token, for all streams that wait for its answer. */
 export class DirectoryPolls {
   readonly #options: DirectoryPollsOptions & typeof defaults
   readonly #polls = new Map<string, Poll>()
@@ -36,9 +36,9 @@ export class DirectoryPolls {
   }
 
   /**
-   * @param token - its hash
-   * @param ask - its signal aborts once no stream waits any more
-   * @throws what the directory says of the token; DIRECTORY_UNAVAILABLE at once if too many wait; the signal's reason
+   * @param token - hash of the token
+   * @param ask - its signal aborts when no stream waits any more
+   * @throws the directory's error for the token; DIRECTORY_UNAVAILABLE at once if too many wait; the signal's reason
    */
   async wait(token: string, ask: (signal: AbortSignal) => Promise<Agent>, signal: AbortSignal): Promise<Agent> {
     signal.throwIfAborted()
@@ -96,7 +96,7 @@ export class DirectoryPolls {
   }
 }
 
-/** The directory could not be asked: later it may know. */
+/** True if the directory could not be asked, so that a later attempt may succeed. */
 export function isAway(error: unknown): boolean {
   return error instanceof KasError && error.code === 'DIRECTORY_UNAVAILABLE'
 }

@@ -6,59 +6,59 @@ import type { AgentConnection } from '../../tunnels/agent-connection.ts'
 import type { Placement } from '../../tunnels/home-placement.ts'
 
 export interface HomeHintsComponents {
-  /** absent: this replica is alone, and only PINGs are announced */
+  /** absent: this replica is alone, and announces only its interval of PINGs */
   readonly placement?: Placement
   readonly clock: Clock
 }
 
 export interface HomeHintsOptions {
-  /** agents may send PINGs this often (doc/decisions/0006-ping-interval.md). ms */
+  /** interval at which agents may send PINGs (doc/decisions/0006-ping-interval.md). ms */
   readonly pingIntervalMs: number
-  /** pods and replicas come and go in groups: pods get new hints this long after the first change. ms */
+  /** delay from the first change to new hints, because pods and replicas come and go in groups. ms */
   readonly settleMs: number
-  /** between two pods that get new hints. ms */
+  /** pause between two pods that get new hints. ms */
   readonly spreadMs: number
-  /** of modules, by name: agentk asks for them */
+  /** names of modules' features: agentk asks for them */
   readonly features: readonly string[]
 }
 
 export const defaultHomeHints: HomeHintsOptions = { pingIntervalMs: 5000, settleMs: 2000, spreadMs: 200, features: [] }
 
-/** Pods that are checked in one turn: an agent may have thousands of connections. */
+/** Pods that are checked in one turn, because an agent may have thousands of connections. */
 const maxChecks = 100
 
-/** A pod of an agent on one connection, and the hints that it has. */
+/** A pod of an agent on one connection, with its last hints. */
 interface HintedPod {
   readonly agent: HintedAgent
   readonly name: string
-  /** the last hints, as text */
+  /** the last hints, as JSON */
   text: string
-  /** the newest change that its hints take into account: a number as `changedAt` */
+  /** number of the newest change that its hints consider, on the scale of `changedAt` */
   seenChange: number
   /** the newest change for which its hints were renewed, or needed no renewal */
   renewedChange: number
-  /** each ends an idle tunnel with OK, and says whether it did */
+  /** each ends an idle tunnel with OK; returns true if the tunnel was idle */
   readonly idle: Set<() => boolean>
 }
 
 interface HintedAgent {
   readonly id: AgentId
   readonly pods: Set<HintedPod>
-  /** number of the last change that may concern it */
+  /** number of the last change that may concern the agent */
   changedAt: number
 }
 
 /**
- * Hints at where an agent's pods should be, in the response metadata of Connect: on the first one of a connection, then
- * on the next after a change. Where none is opened after a change, one idle tunnel is ended with OK, which the agent
- * opens again at once: a few connections a second.
+ * Sends hints about the replicas to which an agent's pods should connect, in the response metadata of Connect. The
+ * first Connect of a connection gets hints, and the next one after a change. If no Connect comes after a change, one
+ * idle tunnel ends with OK: the agent opens it again at once. A few tunnels a second end so.
  */
 export class HomeHints implements Service {
   readonly #components: HomeHintsComponents
   readonly #options: HomeHintsOptions
   readonly #pods = new Map<AgentConnection, Map<AgentId, HintedPod>>()
   readonly #agents = new Map<AgentId, HintedAgent>()
-  /** agents with pods that may need new hints: they take turns */
+  /** agents with pods that may need new hints, in the order of their turns */
   readonly #waiting = new Set<HintedAgent>()
   #changes = 0
   /** number of the last change that concerned all agents */
@@ -76,13 +76,13 @@ export class HomeHints implements Service {
     this.#unsubscribe = this.#components.placement?.onChange((agentIds) => this.#changed(agentIds))
   }
 
-  /** This replica leaves: from now on all get new hints at once. */
+  /** Sends new hints to all pods at once, because this replica leaves. */
   async leave(): Promise<void> {
     this.#isLeaving = true
     this.#cancel?.()
     this.#cancel = undefined
     const before = this.#changes
-    await undefined // all parts leave in this turn: that this replica serves no more is a change that renews all of them
+    await undefined // all parts leave in this turn: the change of this replica's state may already renew all hints
     if (this.#changedAll <= before) this.#changed('all')
   }
 
@@ -93,7 +93,7 @@ export class HomeHints implements Service {
     this.#waiting.clear()
   }
 
-  /** The hints for a Connect that has just been opened; undefined if the pod has them. */
+  /** Returns the hints for a Connect that was just opened; undefined: the pod has them already. */
   hints(connection: AgentConnection, agentId: AgentId, pod: string): Metadata | undefined {
     const hinted = this.#of(connection, agentId, pod)
     if (hinted.seenChange >= hinted.agent.changedAt) return undefined
@@ -106,7 +106,7 @@ export class HomeHints implements Service {
     return hints
   }
 
-  /** An idle tunnel that may be ended to send new hints, until the returned function is called. */
+  /** Registers an idle tunnel that may be ended to send new hints, until the returned function is called. */
   idle(connection: AgentConnection, agentId: AgentId, end: () => boolean): () => void {
     const pod = this.#pods.get(connection)?.get(agentId)
     pod?.idle.add(end)
@@ -161,7 +161,7 @@ export class HomeHints implements Service {
     else this.#cancel ??= this.#components.clock.after(this.#options.settleMs, () => this.#renewNext())
   }
 
-  /** Renews the hints of the first pod that needs it; when leaving, of all of them. */
+  /** Renews the hints of the first pod that needs it; when leaving, of all pods. */
   #renewNext(): void {
     this.#cancel = undefined
     let checks = 0
@@ -171,7 +171,7 @@ export class HomeHints implements Service {
         const ended = this.#renew(pod)
         if (this.#isLeaving || (!ended && ++checks < maxChecks)) continue
         this.#waiting.delete(agent)
-        this.#waiting.add(agent) // to the end: one that changes all the time would always be the first
+        this.#waiting.add(agent) // to the end: an agent that changes all the time would always be the first
         this.#cancel = this.#components.clock.after(this.#options.spreadMs, () => this.#renewNext())
         return
       }
@@ -179,7 +179,7 @@ export class HomeHints implements Service {
     }
   }
 
-  /** @returns whether an idle tunnel ended; without one, the next that the pod opens gets the hints */
+  /** @returns true: an idle tunnel ended; else the next tunnel that the pod opens gets the hints */
   #renew(pod: HintedPod): boolean {
     pod.renewedChange = this.#changes
     if (JSON.stringify(this.#compute(pod)) === pod.text) {

@@ -14,57 +14,57 @@ import type { ClientAddresses, Origin } from '../addresses/client-addresses.ts'
 import type { RefusalReason } from './refusals.ts'
 
 export interface ListenerOptions {
-  /** the Server header of HTTP answers */
+  /** value of the Server header of HTTP answers */
   readonly product: string
   readonly addresses: ClientAddresses
-  /** absent: plain */
+  /** absent: plain, without TLS */
   readonly certificate?: CertificateFiles | undefined
-  /** WebSocket too; else HTTP/2 alone */
+  /** WebSocket is served too; else only HTTP/2 */
   readonly websocket: boolean
-  /** from a connection's start to its first 24 bytes, and to its last upgrade header. ms */
+  /** time from a connection's start to its first 24 bytes, and then to the end of its upgrade's head. ms */
   readonly firstBytesTimeoutMs: number
 }
 
 const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
 const protocolError = 1002
 
-/** A session, and the streams that a stranger may open at once, take the event loop some ms. */
+/** Sessions that begin in one turn of the event loop: each takes some ms with the streams that it may open at once. */
 const begunPerTurn = 2
-/** Connections that are not let in yet have a lower bound. */
+/** Bound of connections that wait for turns; connections that are not let in have a lower bound. */
 const maxWaiting = 20_000
 
 interface Undecided {
-  /** closes it if it takes too long */
+  /** closes the connection if it takes too long */
   timeout: NodeJS.Timeout
   readonly onClose: () => void
-  /** while it waits for its turn */
+  /** leaves the turns; undefined: the connection does not wait for one */
   leaveTurns: (() => void) | undefined
 }
 
 export interface ListenerEvents {
   /**
-   * What was accepted: bytes that begin with the HTTP/2 preface.
+   * Called with an accepted connection, whose bytes begin with the HTTP/2 preface.
    *
    * @param remote - `address:port`
    */
   connection(duplex: Duplex, remote: string, origin: Origin): void
-  /** A front asks for a WebSocket, which is one client's: whose is known now. It may be closed then. */
+  /** Called when a front's connection asks for a WebSocket, so its only client is known. May close the socket. */
   identified(socket: Socket, address: string | undefined): void
-  /** a connection that failed before it was one */
+  /** called with the error of a connection that failed during TLS or HTTP */
   readonly failed: (error: unknown) => void
   refused(reason: RefusalReason): void
 }
 
 /**
- * One port for gRPC and for gRPC inside a WebSocket, plain or TLS: the first bytes after TLS show which
- * (doc/reference/tunnel-protocol.md 2.2). Of many that speak at once some begin in each turn of the event loop, one
- * address after another.
+ * Accepts gRPC and gRPC inside a WebSocket on one port, plain or TLS. The first bytes after TLS show which
+ * (doc/reference/tunnel-protocol.md 2.2). If many connections send at once, some begin in each turn of the event loop,
+ * one network after another.
  */
 export class Listener {
   readonly server: Server
   readonly #http: HttpServer
   readonly #webSockets: WebSocketServer
-  /** connections that have not become HTTP/2 yet */
+  /** connections that are not HTTP/2 yet */
   readonly #undecided = new Map<Socket, Undecided>()
   readonly #turns = new LoopTurns(begunPerTurn, maxWaiting)
   readonly #options: ListenerOptions
@@ -83,7 +83,7 @@ export class Listener {
     this.server = this.#createServer()
   }
 
-  /** Closes connections that have not become HTTP/2 yet. */
+  /** Closes connections that are not HTTP/2 yet. */
   closeUndecided(): void {
     for (const socket of this.#undecided.keys()) socket.destroy()
   }
@@ -98,7 +98,7 @@ export class Listener {
     server.on('tlsClientError', (error: NodeJS.ErrnoException) => {
       this.#events.failed(error)
       if (error.code === 'ERR_TLS_HANDSHAKE_TIMEOUT') this.#events.refused('too_slow')
-      else if (error.code !== 'ECONNRESET') this.#events.refused('tls') // that one only left, as health checks do
+      else if (error.code !== 'ECONNRESET') this.#events.refused('tls') // else it left, as health checks do
     })
     return server
   }
@@ -114,7 +114,7 @@ export class Listener {
     this.#awaitFirst(socket)
   }
 
-  /** node's own time-outs need a server that listens, which the HTTP server here does not. */
+  /** Closes a slow connection: node's own timeouts need an HTTP server that listens, and this one does not. */
   #timeOut(socket: Socket): NodeJS.Timeout {
     return setTimeout(() => {
       this.#events.refused('too_slow')
@@ -133,12 +133,12 @@ export class Listener {
       const undecided = this.#undecided.get(socket)
       if (!leaveTurns || !undecided) return
       undecided.leaveTurns = leaveTurns
-      clearTimeout(undecided.timeout) // to wait for a turn is not slow
+      clearTimeout(undecided.timeout) // waiting for a turn is not slow
     }
     socket.on('readable', onFirstBytes)
   }
 
-  /** Its first bytes are here. */
+  /** Decides about a connection that has sent its first bytes. */
   #decide(socket: Socket): void {
     const undecided = this.#undecided.get(socket)
     if (!undecided) return
@@ -148,7 +148,7 @@ export class Listener {
     this.#readFirst(socket)
   }
 
-  /** Apart from what stays with the connection, which would keep its first bytes. */
+  /** Reads the first bytes in a function of its own, so that the connection does not keep them in memory. */
   #readFirst(socket: Socket): void {
     let head: Buffer = Buffer.alloc(0)
     const onReadable = () => {
@@ -157,8 +157,8 @@ export class Listener {
       head = head.length === 0 ? chunk : Buffer.concat([head, chunk])
       const length = Math.min(head.length, preface.length)
       const isHttp2 = head.subarray(0, length).equals(preface.subarray(0, length))
-      if (isHttp2 && head.length < preface.length) return // a preface that comes in pieces
-      socket.unshift(head) // only now: it would be readable again at once, for ever
+      if (isHttp2 && head.length < preface.length) return // the preface comes in pieces
+      socket.unshift(head) // only now: earlier the socket would be readable again at once, in an endless loop
       socket.off('readable', onReadable)
       if (isHttp2) {
         this.#decided(socket)
@@ -198,7 +198,7 @@ export class Listener {
   #refuseRequest(request: IncomingMessage, response: ServerResponse): void {
     const { method } = request
     this.#events.refused('upgrade')
-    // nobody reads its body, which may come byte by byte and without end
+    // nobody reads the request's body, which may be endless and slow
     response.once('finish', () => request.complete || new Lingering(request.socket, strangersLingering))
     const own = { 'content-type': 'text/plain; charset=utf-8', server: this.#options.product }
     if (method === 'GET') {
@@ -216,7 +216,7 @@ export class Listener {
       return
     }
     const origin = this.#clientOf(request)
-    if (socket.destroyed) return // there is no room for it
+    if (socket.destroyed) return // the server had no room for it
     this.#webSockets.handleUpgrade(request, socket, head, (webSocket) => {
       if (webSocket.protocol !== webSocketProtocol) {
         this.#events.refused('upgrade')
@@ -226,7 +226,7 @@ export class Listener {
       }
       this.#decided(request.socket)
       const duplex = new MessageDuplex(webSocket, { connection: socket, masking: 'none' })
-      duplex.on('error', ignore) // its session has it too
+      duplex.on('error', ignore) // the session receives the error too
       this.#events.connection(duplex, remoteOf(request.socket) ?? '', origin)
     })
   }
@@ -235,7 +235,7 @@ export class Listener {
     return this.#options.addresses.of(remoteOf(socket))
   }
 
-  /** What comes inside the WebSocket the client writes: it is no front's. */
+  /** Returns the WebSocket's client: the bytes inside are the client's, not the front's. */
   #clientOf({ socket, headers }: IncomingMessage): Origin {
     const origin = this.#originOf(socket)
     if (!origin.isFront) return origin
@@ -261,7 +261,7 @@ interface Refusal {
   readonly text: string
 }
 
-/** As the WebSocket library of stock kas refuses (doc/reference/captured.md 1). */
+/** Refuses an upgrade as the WebSocket library of stock kas does (doc/reference/captured.md 1). */
 function refusalOf({ method, headers }: IncomingMessage): Refusal | undefined {
   if (method !== 'GET') return { status: 405, text: 'handshake request method is not GET' }
   if (headers.upgrade?.toLowerCase() !== 'websocket') return { status: 426, text: 'Upgrade is not websocket' }
@@ -279,5 +279,5 @@ function originHost(origin: string): string | undefined {
   return URL.canParse(origin) ? new URL(origin).host.toLowerCase() : undefined
 }
 
-/** One for all: made beside the request, each would keep that. */
+/** Shared by all connections: a closure would keep its request in memory. */
 function ignore(): void {}

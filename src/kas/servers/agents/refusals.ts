@@ -2,21 +2,21 @@ import { Counter } from 'prom-client'
 import type { ErrorCode } from '../../../lib/errors.ts'
 import type { Registry } from '../../../lib/metrics.ts'
 
-/** Why a connection or a call on 8150 was refused: a closed list, so that nobody can make labels. */
+/** Reasons for refusing a connection or a call on 8150: a closed list, so that clients cannot create metric labels. */
 export const refusalReasons = [
-  /** no TLS that kas takes: plain bytes, an old version, a certificate that the client does not trust */
+  /** no TLS that kas accepts: plain bytes, an old version, or a client that distrusts the certificate */
   'tls',
-  /** a front that is trusted begins with no PROXY header that can be read, where it must */
+  /** a trusted front sent no valid PROXY header where it must */
   'proxy_header',
-  /** neither HTTP/2 nor, where that is on, a WebSocket */
+  /** neither HTTP/2 nor, if enabled, a WebSocket */
   'protocol',
-  /** HTTP that is no upgrade to `ws-tunnel` */
+  /** HTTP without an upgrade to `ws-tunnel` */
   'upgrade',
-  /** it took too long to send its first bytes, or to make a call */
+  /** too slow to send the first bytes, or to make a call */
   'too_slow',
-  /** too many connections of its address, or of all addresses, make no call of an agent */
+  /** too many connections without an admitted call, of the same address or of all */
   'too_many_connections',
-  /** PINGs in a flood */
+  /** a flood of PINGs */
   'too_many_pings',
   'unknown_method',
   /** the token is absent, malformed, unknown or expired */
@@ -24,18 +24,18 @@ export const refusalReasons = [
   'forbidden',
   'agent_not_found',
   'rate_exceeded',
-  /** too many unknown tokens wait to be checked */
+  /** too many unauthenticated calls wait */
   'not_checked',
   'directory_unavailable',
-  /** a message of a tunnel is malformed, out of order or beyond its bounds */
+  /** a tunnel's message is malformed, out of order or beyond its bounds */
   'invalid_message',
-  /** the agent has as many open as it may, or too much of a connection waits to be authenticated */
+  /** the agent reached a bound of streams, or too many bytes of a connection wait to be authenticated */
   'too_many_streams',
-  /** what the agent has sent and nobody has read takes as much as it may */
+  /** unread bytes of the agent reached their bound */
   'too_much_unread',
-  /** what all agents have sent and nobody has read takes as much as it may, and this one's caller or tenant has most of it */
+  /** unread bytes of all agents reached their bound, and most are of this caller or tenant */
   'replica_memory_full',
-  /** metadata or an error of a reply is beyond its bounds: it is passed on in part, with a mark */
+  /** metadata or an error of a reply is beyond its bounds: the reply is passed on in part, with a mark */
   'reply_cut',
 ] as const
 export type RefusalReason = (typeof refusalReasons)[number]
@@ -54,12 +54,12 @@ const reasonOf: Partial<Record<ErrorCode, RefusalReason>> = {
   REPLICA_MEMORY_FULL: 'replica_memory_full',
 }
 
-/** Undefined: no refusal; the caller left, or kas is at fault. */
+/** Undefined: no refusal, because the caller left or kas failed. */
 export function refusalReason(code: ErrorCode): RefusalReason | undefined {
   return reasonOf[code]
 }
 
-/** @returns counts one */
+/** @returns callback that counts one */
 export function createRefusalMetrics(register: Registry): (reason: RefusalReason) => void {
   const counter = new Counter({
     name: 'kas_agents_refused_total',

@@ -12,11 +12,11 @@ export interface ServedCallInit {
   readonly agent: Agent
   readonly token: string
   readonly retired: AbortSignal
-  /** of its method */
+  /** rate of the method */
   readonly rate: Pick<AgentRate, 'message' | 'work' | 'wait'>
 }
 
-/** A stream of an agent, as modules get it: what the agent sends comes once it is paid for. */
+/** A stream of an agent, as modules receive it: the rate delays messages until they are paid for. */
 export class ServedCall implements AgentCall {
   readonly agent: Agent
   readonly token: string
@@ -25,7 +25,7 @@ export class ServedCall implements AgentCall {
   readonly #stream: ServerStream
   readonly #directory: ServedCallInit['directory']
   readonly #rate: ServedCallInit['rate']
-  /** aborts once the call is served; absent: nothing has waited yet */
+  /** aborts when the call is served; undefined: nothing has waited yet */
   #served: AbortController | undefined
 
   constructor(stream: ServerStream, { directory, agent, token, retired, rate }: ServedCallInit) {
@@ -50,7 +50,7 @@ export class ServedCall implements AgentCall {
     return this.#wait(Math.min(atMostMs, this.#rate.work(this.agent.id, units)))
   }
 
-  /** Its method has returned: nothing waits any more. */
+  /** Ends all waits: the method has returned. */
   served(): void {
     this.#served?.abort(new KasError({ code: 'CANCELLED', detail: 'the call is served' }))
   }
@@ -88,14 +88,14 @@ export class ServedCall implements AgentCall {
 }
 
 /**
- * Messages of an agent, each once it is paid for. Until then none is read behind it: they wait where they are counted,
- * and then the sender does.
+ * Messages of an agent, each delayed until it is paid for. Until then no further message is read: messages wait where
+ * they are counted, and then the sender waits.
  */
 class PaidMessages implements AsyncIterableIterator<Uint8Array> {
   readonly #source: AsyncIterator<Uint8Array>
   readonly #pay: (bytes: number) => Promise<void> | undefined
 
-  /** @param pay - for a message of so many bytes; undefined: it is paid for */
+  /** @param pay - pays for a message of so many bytes; undefined: paid at once */
   constructor(source: AsyncIterable<Uint8Array>, pay: (bytes: number) => Promise<void> | undefined) {
     this.#source = source[Symbol.asyncIterator]()
     this.#pay = pay

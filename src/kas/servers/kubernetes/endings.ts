@@ -7,16 +7,16 @@ import { errorAnswer } from './response/error-answer.ts'
 export interface EndingsComponents {
   readonly metrics: Pick<KubernetesMetrics, 'failed'>
   readonly log: Logger
-  /** of an answer of kas' own */
+  /** headers of kas' own answers */
   readonly headers: (life: RequestLife) => string[]
 }
 
-/** Why it ends is for its caller, too: others wait for his share of the agent. */
+/** Errors by which a request ends in favour of others: its caller gets the reason. */
 const forOthers: ReadonlySet<ErrorCode> = new Set(['WATCH_RECALLED', 'CALLER_OVER_SHARE', ...dropped])
-/** For the client of a stream to take its last message. ms */
+/** Time for a stream's client to take its last message. ms */
 const lastMessageMs = 1000
 
-/** How requests end otherwise than with the cluster's answer: so that whoever can read why does. */
+/** Ends requests without a complete answer of the cluster, and sends the reason wherever a client can read it. */
 export class Endings {
   readonly #components: EndingsComponents
 
@@ -24,7 +24,7 @@ export class Endings {
     this.#components = components
   }
 
-  /** Refuses a page that may not call, before anything else of its request is read. It is no failure of a call. */
+  /** Refuses a request of a foreign page before reading more of it. This does not count as a failed call. */
   async refuseOrigin(life: RequestLife): Promise<RequestOutcome> {
     const { exchange, progress } = life
     exchange.upgrade?.refused()
@@ -33,7 +33,7 @@ export class Endings {
     return 'foreign_origin'
   }
 
-  /** Answers, or cuts what was begun. */
+  /** Answers with the error, or cuts an answer that has begun. */
   async fail(life: RequestLife, cause: unknown): Promise<RequestOutcome> {
     const { exchange, progress } = life
     const error = KasError.from(cause)
@@ -44,7 +44,7 @@ export class Endings {
     if (exchange.begun && forOthers.has(error.code)) return await this.#endBegun(life, error)
     if (exchange.begun) {
       this.#log(error, 'An answer was cut', progress.traceId)
-      // by SPDY kubectl takes a cut for the end of its command, with exit status 0
+      // over SPDY kubectl takes a cut for the end of its command, with exit status 0
       if (exchange.statusCode === 101) return await this.#say(life, error)
       exchange.cut()
       return 'cut'
@@ -52,7 +52,8 @@ export class Endings {
     const answer = errorAnswer(error, progress)
     this.#log(error, 'A request failed', answer.traceId)
     this.#components.metrics.failed(error.code)
-    // kubectl takes any answer to a WebSocket but 101 for a server without them, and runs the command again by SPDY
+    // after any other answer than 101 kubectl takes the server for one without WebSockets, and runs the command again
+    // over SPDY
     if (progress.isWebSocket && answer.delivery === 'maybe' && error.code !== 'STATUS') {
       exchange.cut()
       return 'cut'
@@ -61,7 +62,7 @@ export class Endings {
     return 'failed'
   }
 
-  /** Its caller may no longer: where nothing was answered the reason is the answer. */
+  /** Ends a request whose caller lost access: the reason is the answer, unless one has begun. */
   async #withdraw(life: RequestLife, error: KasError): Promise<RequestOutcome> {
     const { exchange, progress } = life
     if (exchange.begun || progress.isWebSocket) return await this.#endBegun(life, error)
@@ -72,7 +73,7 @@ export class Endings {
     return 'failed'
   }
 
-  /** The reason is the last that a stream says, where it has a place for it; all else is cut. */
+  /** Ends a begun answer: the reason is the last message if the stream has a place for it; else the answer is cut. */
   async #endBegun(life: RequestLife, error: KasError): Promise<RequestOutcome> {
     this.#components.metrics.failed(error.code)
     return await this.#say(life, error)
@@ -85,7 +86,7 @@ export class Endings {
       return 'cut'
     }
     const { status } = errorAnswer(error, { failedAt: 'entry', accept: [], delivery, traceId, isDiscovery: false })
-    // a client of what runs in a pod may have paused: it gets what is left of that, and why that is not all
+    // a client of a pod's command may have paused: it gets the remaining output and the reason
     const isPatient = exchange.statusCode === 101 && !progress.withdrawal
     const isOpenedAgain = error.code === 'WATCH_RECALLED' // as after the end that an API server makes
     await exchange.endWith(
@@ -96,7 +97,7 @@ export class Endings {
     return 'failed'
   }
 
-  /** A caller's mistake, or an agent that is away, does not concern the operator. */
+  /** Logs an error: mistakes of callers and absent agents do not concern the operator. */
   #log(error: KasError, message: string, traceId: string | undefined): void {
     const { log } = this.#components
     if (error.code === 'INTERNAL') log.error({ error, trace_id: traceId }, message)

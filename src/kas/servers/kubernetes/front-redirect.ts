@@ -18,18 +18,21 @@ export interface FrontRedirectComponents {
 export interface FrontRedirectOptions {
   /** name of this replica */
   readonly name: string
-  /** what `Gitlab-Kas-Accel` must hold: of all replicas and their front, `agent.kubernetes_api.accel_redirect_secret_file` */
+  /**
+   * secret of all replicas and their front: required value of `Gitlab-Kas-Accel`, from
+   * `agent.kubernetes_api.accel_redirect_secret_file`
+   */
   readonly secret: string
 }
 
-/** By this a front says that it can take requests to another replica (node's spelling). */
+/** Header by which a front offers to redirect requests (in node's spelling). */
 const accelHeader = 'gitlab-kas-accel'
 
-/** What a front may have as the name of a location. */
+/** Valid names of locations of a front. */
 const locationName = /^[A-Za-z0-9][A-Za-z0-9._-]*$/
 
 /**
- * Which requests a front is asked to take to the holder, so that their bytes do not pass this replica
+ * Chooses requests that a front should take to the holder, so that their bytes bypass this replica
  * (doc/kubernetes-proxy.md "Behind a front").
  */
 export class FrontRedirect {
@@ -44,11 +47,11 @@ export class FrontRedirect {
   }
 
   /**
-   * The front's location of the replica that holds the agent: `@<name>`, a named one, since only those keep method and
-   * upgrade. Undefined: this replica forwards the request, because the front cannot redirect or lacks the secret, because
-   * it holds the agent itself, or because no other holder is sure to be reachable.
+   * Returns the front's location for the replica that holds the agent: `@<name>`. Only such named locations keep method
+   * and upgrade. Undefined: this replica forwards the request. Then the front cannot redirect or lacks the secret, this
+   * replica holds the agent, or no other holder is surely reachable.
    *
-   * @param request - without a body: a front has passed that on by now
+   * @param request - has no body: the front has already sent it here
    */
   locationFor({ headers }: Pick<IncomingMessage, 'headers'>, agentId: AgentId): string | undefined {
     const secret = headers[accelHeader]
@@ -73,12 +76,12 @@ export async function frontRedirect(
 ): Promise<{ redirect?: FrontRedirect }> {
   if (file === undefined) return {}
   const secret = await readAccelRedirectSecret(file)
-  if (!peering) return {} // alone: there is nobody to redirect to
+  if (!peering) return {} // alone: there is no other replica
   const { membership, links } = peering
   return { redirect: new FrontRedirect({ tunnels, membership, links }, { name: membership.name, secret }) }
 }
 
-/** Nothing but the location: a front may add other headers to the answer of the replica that it asks next. */
+/** Answers with the location only: a front may add other headers to the answer of the replica that it asks next. */
 export async function redirectTo(location: string, exchange: Exchange): Promise<RequestOutcome> {
   exchange.upgrade?.refused()
   exchange.answer(200, ['X-Accel-Redirect', location], '')

@@ -16,7 +16,7 @@ import { RequestLife, type RequestLifeComponents } from './request-life.ts'
 import { originHeaders, preflightHeaders } from './response/cors.ts'
 
 export interface KubernetesProxyComponents extends Omit<EndpointsComponents, 'observe' | 'headers'> {
-  /** absent: nobody sees requests */
+  /** absent: requests are not observed */
   readonly observers?: readonly ObserveCall[]
   readonly tracer: Tracer
 }
@@ -27,7 +27,7 @@ export interface KubernetesProxyOptions extends EndpointsOptions {
   readonly allowsOrigin: (origin: string) => boolean
 }
 
-/** Takes one request at a time to the endpoint that it is for (doc/reference/tunnel-protocol.md 6). */
+/** Hands each request to the endpoint of its path (doc/reference/tunnel-protocol.md 6). */
 export class KubernetesProxy {
   readonly #components: KubernetesProxyComponents
   readonly #options: KubernetesProxyOptions
@@ -46,12 +46,12 @@ export class KubernetesProxy {
     this.#endpoints = createEndpoints({ ...components, observe: this.#observe, headers }, options)
   }
 
-  /** Answers, whatever happens; never rejects. */
+  /** Serves a request, and answers it in any case; never rejects. */
   serve(exchange: Exchange): Promise<void> {
     return this.#run(exchange, (life) => this.#serve(life))
   }
 
-  /** Refuses a request for what its head says; never rejects. */
+  /** Refuses a request because of its head; never rejects. */
   refuse(exchange: Exchange, error: KasError): Promise<void> {
     return this.#run(exchange, () => Promise.reject(error))
   }
@@ -72,7 +72,7 @@ export class KubernetesProxy {
     life.ended(outcome)
   }
 
-  /** The order of checks of doc/reference/tunnel-protocol.md 6.1. */
+  /** Checks a request in the order of doc/reference/tunnel-protocol.md 6.1, and serves it. */
   async #serve(life: RequestLife): Promise<RequestOutcome> {
     const { exchange } = life
     const { request } = exchange

@@ -49,34 +49,34 @@ import type { WebSocketTokens } from './watch/websocket-tokens.ts'
 export interface KubernetesServerComponents {
   readonly forward: Forward
   readonly directory: Pick<Directory, 'grantJob' | 'grantUser'>
-  /** undefined: nobody says that grants may have changed */
+  /** undefined: changes of grants are not reported */
   readonly localDirectory: Pick<LocalDirectory, 'onGrantsChange'> | undefined
   readonly register: Registry
-  /** learns who was let through; absent: nobody wants to know */
+  /** counts admitted users; absent: they are not counted */
   readonly usage?: Usage
-  /** absent: nobody writes down who did what */
+  /** absent: requests are not logged */
   readonly accessLog?: AccessLog
-  /** absent: nobody sees requests */
+  /** absent: requests are not observed */
   readonly observers?: readonly ObserveCall[]
   /** absent: this replica is alone */
   readonly callerKeys?: Pick<CallerKeys, 'of'>
-  /** absent: there is one of its own */
+  /** absent: a budget of its own */
   readonly memory?: ReplicaMemory
   readonly log: Logger
-  /** absent: neither tokens nor watches over WebSocket */
+  /** absent: neither tokens nor watches over WebSocket are served */
   readonly webSocketTokens?: WebSocketTokens
-  /** absent: nothing is answered here beside tokens and watches */
+  /** absent: no endpoints beside those for tokens and watches */
   readonly endpoints?: readonly OwnEndpoint[]
   readonly userEndpoints?: readonly UserEndpoint[]
   readonly signedEndpoints?: readonly SignedEndpoint[]
-  /** absent: no front can be checked */
+  /** absent: fronts cannot be checked */
   readonly frontTickets?: Pick<FrontTickets, 'isValid'>
-  /** absent: no front is asked to take a request to another replica */
+  /** absent: fronts are not asked to redirect requests */
   readonly redirect?: Pick<FrontRedirect, 'locationFor'>
   readonly tracer: Tracer
-  /** what goes on here; absent: nobody else asks */
+  /** table of the sessions that run here; absent: a table of its own */
   readonly sessions?: SessionTable
-  /** absent: those of the system, since 1970 and a monotonic one */
+  /** absent: the system's clocks, one since 1970 and a monotonic one */
   readonly clock?: Clock
   /** absent: plain HTTP; its owner starts and stops it */
   readonly certificate?: CertificateFiles
@@ -86,34 +86,34 @@ export interface KubernetesServerOptions extends ResponseRuleOptions {
   readonly listen: ListenOptions
   /** `agent.kubernetes_api.url_path_prefix`; a missing `/` at its end is added */
   readonly urlPathPrefix: string
-  /** `gitlab.external_url`: pages of this origin may call; absent: none may */
+  /** `gitlab.external_url`: pages of this origin may call; absent: no page may */
   readonly externalUrl?: string
-  /** after `stop`: how long new connections are still taken and idle ones kept, in ms */
+  /** after `stop`: how long new connections are still accepted and idle ones kept. ms */
   readonly listenGraceMs: number
-  /** after that: how long requests that run may still take, in ms */
+  /** after that: how long running requests may still take. ms */
   readonly shutdownGraceMs: number
-  /** the same of watches, which end one after another meanwhile, and of followed logs; default: none, as all else. ms */
+  /** time over which watches end one after another, and then followed logs; default: they end as all requests do. ms */
   readonly watchGraceMs?: number
   /** absent: no front is trusted */
   readonly addresses?: ClientAddressesOptions
-  /** the Server and Via headers: `gitlab-kas/<version>/<commit>` */
+  /** value of the Server and Via headers: `gitlab-kas/<version>/<commit>` */
   readonly product: string
   readonly limits?: Partial<KubernetesLimits>
-  /** from one check that the caller of a long request still may to the next, in ms */
+  /** period between two access checks for a long request. ms */
   readonly accessCheckMs?: number
-  /** of these; with more requests a round of checks takes longer. Absent: as many as there are */
+  /** bound of these checks; with more requests the period grows. Absent: unbounded */
   readonly accessChecksPerSecond?: number
 }
 
-/** node checks for late heads at an interval; a tenth of the time-out keeps it sharp */
+/** node checks for late heads at an interval: a tenth of the timeout is precise enough */
 const headChecksPerTimeout = 10
-const tcpKeepAliveMs = 15_000 // as Go's listener: a client that vanished is noticed while a watch is silent
+const tcpKeepAliveMs = 15_000 // as Go's listener: a vanished client is noticed while its watch is idle
 const tlsHandshakeTimeoutMs = 10_000
-/** At the end: a stream has a second to come to where it can carry its reason, and another for that to be taken. ms */
+/** Time at the end: for a stream to reach a place for its reason, and for the client to take it, a second each. ms */
 const lingerMs = 2000
 
 /**
- * The Kubernetes API proxy: kubectl, CI jobs and browsers call their clusters here
+ * Server of the Kubernetes API proxy: kubectl, CI jobs and browsers call their clusters here
  * (doc/reference/tunnel-protocol.md 6).
  */
 export class KubernetesServer implements Service {
@@ -125,7 +125,7 @@ export class KubernetesServer implements Service {
   readonly #connections = new Map<Socket, Connection>()
   readonly #addresses: ClientAddresses
   readonly #arrivals: Arrivals
-  /** absent: nobody begins with a PROXY header */
+  /** absent: no connection begins with a PROXY header */
   readonly #proxyProtocol: ProxyProtocol | undefined
   readonly #idle: IdleConnections
   readonly #headRoom: HeadRoom
@@ -133,7 +133,7 @@ export class KubernetesServer implements Service {
   readonly #checks: AuthorizationRechecks
   #server: Server | undefined
   #drain: Drain | undefined
-  /** ends what is left of ending watches early */
+  /** stops ending watches one by one */
   #stopEnding: (() => void) | undefined
 
   constructor(components: KubernetesServerComponents, options: KubernetesServerOptions) {
@@ -149,7 +149,7 @@ export class KubernetesServer implements Service {
     )
     createSessionMetrics(register, { sessions: () => table.size, checkMs: () => this.#checks.periodMs })
     const sessions = new Sessions({ table, checks: this.#checks, clock: clock ?? systemClock, log })
-    const refused = () => this.#metrics.failed('HEAD_TOO_SLOW') // node's own time-out comes first
+    const refused = () => this.#metrics.failed('HEAD_TOO_SLOW') // node's own timeout comes first
     this.#addresses = new ClientAddresses(options.addresses)
     const addresses = this.#addresses
     this.#arrivals = new Arrivals({ addresses, now: () => performance.now(), refused }, this.#limits.unauthenticated)
@@ -176,7 +176,7 @@ export class KubernetesServer implements Service {
     )
   }
 
-  /** Where it listens; only after `start`. */
+  /** Address on which the server listens; only after `start`. */
   get address(): AddressInfo | string {
     const address = this.#server?.address()
     if (!address) throw new Error('the Kubernetes API server does not listen')
@@ -187,7 +187,7 @@ export class KubernetesServer implements Service {
     const server = this.#createServer()
     this.#server = server
     this.#drain = this.#createDrain(server)
-    server.maxHeadersCount = 0 // node would drop what is beyond; kas counts and refuses
+    server.maxHeadersCount = 0 // node would drop further headers; kas counts and refuses them
     server.on('connection', (socket: Socket) => this.#arrivals.arrived(socket))
     const ready = this.#components.certificate ? 'secureConnection' : 'connection'
     server.on(ready, (socket: Socket) => this.#connection(socket))
@@ -205,12 +205,12 @@ export class KubernetesServer implements Service {
     await this.#drain.listen(this.#options.listen)
   }
 
-  /** Connections are taken, but each answer is the last on its connection. Resolves once it drains. */
+  /** Accepts connections, but each answer is the last on its connection. Resolves when the server drains. */
   async leave(patience?: AbortSignal): Promise<void> {
     await this.#drain?.leave(patience)
   }
 
-  /** Leaves, and resolves once nothing runs any more; `patience` cuts. */
+  /** Leaves, and resolves when nothing runs any more; `patience` cuts. */
   async stop(patience?: AbortSignal): Promise<void> {
     await this.#drain?.stop(patience)
     this.#stopEnding?.()
@@ -257,7 +257,7 @@ export class KubernetesServer implements Service {
     return new ProxyProtocol({ addresses: this.#addresses, fronts: this.#arrivals.fronts, refused, log })
   }
 
-  /** Not all at once: each client begins its own anew elsewhere. Then the logs, and what has become a watch since. */
+  /** Ends watches one by one: clients open them again elsewhere. Then cuts logs, and ends watches that began since. */
   #endEarly(): void {
     const { watchGraceMs } = this.#options
     const { clock = systemClock } = this.#components
@@ -288,13 +288,13 @@ export class KubernetesServer implements Service {
       noDelay: true,
       keepAlive: true,
       keepAliveInitialDelay: tcpKeepAliveMs,
-      requireHostHeader: false, // kas refuses it itself, and counts it
+      requireHostHeader: false, // kas refuses such requests itself, and counts them
       insecureHTTPParser: false,
       shouldUpgradeCallback: mayUpgrade,
     }
     if (!certificate) return http.createServer(options)
     const tls = {
-      ALPNProtocols: ['http/1.1'], // upgrades cannot work over HTTP/2
+      ALPNProtocols: ['http/1.1'], // upgrades do not work over HTTP/2
       handshakeTimeout: tlsHandshakeTimeoutMs,
       allowHalfOpen: true,
     }
@@ -306,7 +306,7 @@ export class KubernetesServer implements Service {
     exchange?.connection.serve(() => void this.#proxy.serve(exchange))
   }
 
-  /** Undefined: its connection carries too much already, and is cut. */
+  /** Creates the exchange; undefined: the connection has too many requests, and is cut. */
   #exchange(
     request: IncomingMessage,
     response: ServerResponse,
@@ -326,9 +326,9 @@ export class KubernetesServer implements Service {
     return new Exchange(request, response, connection, { ...options, giveHead, leaving })
   }
 
-  /** Upgrades, and CONNECT, which is refused: node hands both over with the bare connection. */
+  /** Handles upgrades and CONNECT (which is refused): node hands both over with the bare connection. */
   #onUpgrade(request: IncomingMessage, socket: Socket, head: Buffer): void {
-    if (this.#connection(socket).exchanges.size > 0) return void socket.destroy() // its answer would cut in
+    if (this.#connection(socket).exchanges.size > 0) return void socket.destroy() // answers would mix
     const response = new http.ServerResponse(request)
     response.shouldKeepAlive = false
     const upgrade = new UpgradedSocket(socket, head, {
@@ -344,7 +344,7 @@ export class KubernetesServer implements Service {
 
   #onClientError(error: ParserError, socket: Socket): void {
     const connection = this.#connections.get(socket)
-    if (!connection) return void socket.destroy() // a TLS handshake that failed
+    if (!connection) return void socket.destroy() // a failed TLS handshake
     if (connection.broken) return
     const refusal = malformed(error)
     if (refusal) this.#refuse(connection, refusal)
@@ -358,7 +358,7 @@ export class KubernetesServer implements Service {
       status: refusal.httpStatus,
     }))
     if (refusal.code === 'HEAD_TOO_SLOW' && connection.meter?.isEmpty && connection.exchanges.size === 0)
-      connection.drop() // it was opened ahead: an answer would be read as that to its first request
+      connection.drop() // a client opened it in advance: it would read an answer as the one to its first request
     else refuseMalformed(connection, refusal, this.#options.product)
   }
 

@@ -8,20 +8,20 @@ import { statusEvent, watchFormat } from './watch/resume/watch-format.ts'
 import type { Boundaries } from './watch/resume/watch-frames.ts'
 import { closeFrame, MessageBoundaries, opcodes, serverFrame } from './websocket/server-frames.ts'
 
-/** What a stream can end with so that its client reads why. */
+/** A message that ends a stream and carries the reason to its client. */
 export interface LastMessage {
-  /** behind which it may stand */
+  /** boundaries behind which it may be sent */
   readonly boundaries: Boundaries
-  /** @param status - what kas would answer with in place of the stream */
+  /** @param status - status with which kas would answer in place of the stream */
   of(error: KasError, status: Status): Promise<Uint8Array>
 }
 
-/** Of commands in pods, as kubectl and the API server speak: over WebSocket the first byte of each message is the channel. */
+/** Protocols of commands in pods: over WebSocket each message of kubectl and API server begins with its channel. */
 const channelProtocols: ReadonlySet<string> = new Set(['v4.channel.k8s.io', 'v5.channel.k8s.io'])
 const errorChannel = 3
 
 /**
- * Of the answer with this head; undefined: it has no place for any.
+ * Returns the last message for an answer with this head; undefined: the stream has no place for one.
  *
  * @param asked - as in Exchange
  */
@@ -47,13 +47,13 @@ function ofWebSocket(protocol: string): LastMessage {
   const onChannel = (status: Status) => Buffer.concat([Buffer.of(errorChannel), encoded(status)])
   return {
     boundaries,
-    // after another code kubectl says nothing of what came on the channel
+    // with another code kubectl ignores the channel's message
     of: async (_, status) =>
       Buffer.concat([serverFrame(opcodes.binary, onChannel(status)), closeFrame(closeCodes.normal, '')]),
   }
 }
 
-/** Of who may no longer it is his fault. */
+/** Returns the close code: a caller that lost access violates the policy. */
 function closeCodeOf(code: ErrorCode): number {
   if (code === 'SHUTTING_DOWN') return closeCodes.goingAway
   return code === 'TUNNEL_LOST' ? closeCodes.internalError : closeCodes.policyViolation

@@ -5,8 +5,8 @@ import type { Logger } from '../../../lib/log.ts'
 import type { CallEnd, ObserveCall, ObservedCall } from '../../access-log/call-record.ts'
 
 /**
- * Modules observe calls: what one of them throws neither ends a call nor is kept from the others. Whoever asks is
- * observed, let in or not: what fails then is logged once a minute.
+ * Combines the observers of modules. An error of one of them neither ends the call nor affects the others; it is logged
+ * once a minute. Observers see all calls, also refused ones.
  */
 export function observeBy(
   observers: readonly ObserveCall[],

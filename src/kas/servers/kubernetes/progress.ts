@@ -7,10 +7,10 @@ import type { AskedPlace } from './response/relative-location.ts'
 
 /**
  * - `reading`: the head may turn out malformed
- * - `deciding`: the head is known; kas refuses the request, answers it by itself, or forwards it
- * - `forwarding`: a tunnel to the agent is sought
+ * - `deciding`: the head is known; kas refuses the request, answers it itself, or forwards it
+ * - `forwarding`: kas searches for a tunnel to the agent
  * - `delivered`: a tunnel has the call, so the cluster may have the request
- * - `answering`: the head of the cluster's answer has been passed on
+ * - `answering`: the head of the cluster's answer was passed on
  */
 type Phase = 'reading' | 'deciding' | 'forwarding' | 'delivered' | 'answering'
 
@@ -23,7 +23,7 @@ const before = {
 
 const discovery = /^\/(?:apis?|version|openapi\/v[23](?:\/.*)?)\/?$/
 
-/** How far a request has come: how a failure is reported depends on it. A step out of order throws. */
+/** Tracks the progress of a request, which determines how a failure is reported. A step out of order throws. */
 export class Progress implements FailedRequest {
   readonly traceId: string | undefined
   #phase: Phase = 'reading'
@@ -34,9 +34,9 @@ export class Progress implements FailedRequest {
   #isDiscovery = false
   #asked: AskedPlace | undefined
   #lastMessage: LastMessage | undefined
-  /** nothing is missing of what the client has of the answer */
+  /** the answer so far ends at a boundary */
   #isBetween = true
-  /** of the answer, which wait in kas for more of it */
+  /** bytes of the answer that wait in kas for more of it */
   #keptBytes = 0
   #withdrawal: KasError | undefined
   #failure: KasError | undefined
@@ -46,7 +46,7 @@ export class Progress implements FailedRequest {
     this.traceId = traceId
   }
 
-  /** @param origin - of the page that calls, which may read the answer */
+  /** @param origin - origin of the calling page, which may read the answer; undefined: no page calls */
   read({ accept, upgrade }: Pick<RequestHead, 'accept' | 'upgrade'>, origin: string | undefined): void {
     this.#step('deciding')
     this.#accept = accept
@@ -54,13 +54,13 @@ export class Progress implements FailedRequest {
     this.#isWebSocket = isWebSocket({ upgrade })
   }
 
-  /** @param asked - in the cluster */
+  /** @param asked - place in the cluster */
   asks({ path, rawPath, root }: AskedPlace): void {
     this.#asked = { path, rawPath, root }
     this.#isDiscovery = discovery.test(path)
   }
 
-  /** @param warning - a value of the header `Warning` of each answer from now on */
+  /** @param warning - value of the header `Warning` of each answer from now on */
   warns(warning: string | undefined): void {
     this.#warning = warning
   }
@@ -77,13 +77,13 @@ export class Progress implements FailedRequest {
     this.#step('delivered')
   }
 
-  /** @param lastMessage - undefined: it has no place for any */
+  /** @param lastMessage - undefined: the answer has no place for one */
   answerBegan(lastMessage: LastMessage | undefined): void {
     this.#step('answering')
     this.#lastMessage = lastMessage
   }
 
-  /** @returns what is passed on of a piece of the answer: of one that was withdrawn only what a last message may follow */
+  /** @returns the part of the chunk to pass on; after a withdrawal, only up to where a last message may follow */
   writes(chunk: Uint8Array): Uint8Array {
     if (this.#phase !== 'answering' || this.#failure) throw this.#outOfOrder('writing')
     const boundaries = this.#lastMessage?.boundaries
@@ -97,18 +97,18 @@ export class Progress implements FailedRequest {
     return chunk
   }
 
-  /** @param bytes - of the answer that are kept until more of it has come; negative ones are kept no longer */
+  /** @param bytes - bytes of the answer that wait for more of it; negative ones wait no longer */
   keeps(bytes: number): void {
     this.#keptBytes += bytes
   }
 
-  /** The caller may no longer; this, not what breaks by it, is what the request fails with. */
+  /** Notes that the caller lost access: the request fails with this reason, not with a later error. */
   withdraw(reason: KasError): void {
     if (this.#withdrawal || this.#failure) throw this.#outOfOrder('withdrawn')
     this.#withdrawal = reason
   }
 
-  /** Nothing comes after it. */
+  /** Notes the failure; no step may follow. */
   fail(error: KasError): void {
     if (this.#failure) throw this.#outOfOrder('failed')
     this.#failure = this.#withdrawal ?? error
@@ -122,12 +122,12 @@ export class Progress implements FailedRequest {
     return this.#phase === 'delivered' || this.#phase === 'answering' ? 'maybe' : 'none'
   }
 
-  /** of the request */
+  /** values of the request's Accept header */
   get accept(): readonly string[] {
     return this.#accept
   }
 
-  /** undefined: it is no page that calls */
+  /** undefined: no page calls */
   get origin(): string | undefined {
     return this.#origin
   }
@@ -136,7 +136,7 @@ export class Progress implements FailedRequest {
     return this.#isWebSocket
   }
 
-  /** undefined: it is not known yet */
+  /** undefined: the target is not read yet */
   get asked(): AskedPlace | undefined {
     return this.#asked
   }
@@ -145,22 +145,22 @@ export class Progress implements FailedRequest {
     return this.#isDiscovery
   }
 
-  /** It cannot be ended better a little later. */
+  /** True if waiting would not allow a better end. */
   get mayEnd(): boolean {
     return this.#lastMessage === undefined || (this.#isBetween && this.#keptBytes === 0)
   }
 
-  /** That can follow now what was passed on; undefined: none. */
+  /** Last message that may follow the bytes that were passed on; undefined: none. */
   get lastMessage(): LastMessage | undefined {
     return this.#isBetween ? this.#lastMessage : undefined
   }
 
-  /** why the caller may no longer, found while its request ran */
+  /** reason for which the caller lost access during its request */
   get withdrawal(): KasError | undefined {
     return this.#withdrawal
   }
 
-  /** what the request ended with, if not with the cluster's answer */
+  /** error with which the request ended; undefined: the cluster's answer */
   get failure(): KasError | undefined {
     return this.#failure
   }

@@ -1,7 +1,7 @@
 import type { Usage } from '../../directory/usage.ts'
 import type { Access } from './authorization/authorize.ts'
 
-/** Counts what is let through as GitLab wants it (doc/reference/tunnel-protocol.md 8.2, doc/reference/gitlab-contract.md 2.5). */
+/** Counts admitted requests for GitLab (doc/reference/tunnel-protocol.md 8.2, doc/reference/gitlab-contract.md 2.5). */
 export function proxyUsage(usage: Usage): (access: Access) => void {
   const request = usage.counter('k8s_api_proxy_request')
   const ciUser = usage.unique('agent_users_using_ci_tunnel')

@@ -12,10 +12,10 @@ import { type ResponseHead, type ResponseRules, readResponseHead } from './respo
 import type { Boundaries } from './watch/resume/watch-frames.ts'
 import { WholeFrames } from './whole-frames.ts'
 
-/** A 101 that is not sent yet. */
+/** Head of a 101 that is not sent yet. */
 type Switching = ResponseHead & { readonly lastMessage: LastMessage | undefined; readonly passed: Passed }
 
-/** Passes on what comes on an upgraded connection. */
+/** Passes on bytes of an upgraded connection. */
 type Passed = Pick<WholeFrames, 'push' | 'flush'>
 
 /** Passes a cluster's answer on to the caller (doc/reference/tunnel-protocol.md 6.4 and 6.5). */
@@ -27,9 +27,9 @@ export class Relay {
   }
 
   /**
-   * The answer, message by message, as fast as the client takes it.
+   * Passes the answer on, message by message, as fast as the client takes it.
    *
-   * @throws KasError INVALID_MESSAGE, or what the call ended with
+   * @throws KasError INVALID_MESSAGE, or the call's error
    */
   async run(life: RequestLife, reply: Reply): Promise<RequestOutcome> {
     const { exchange, progress } = life
@@ -105,10 +105,10 @@ export class Relay {
   }
 }
 
-/** @param boundaries - undefined: no last message could follow, wherever it ends */
+/** @param boundaries - undefined: no last message could follow anywhere */
 function passedOn(exchange: Exchange, progress: Progress, boundaries: Boundaries | undefined): Passed {
   const write = (piece: Uint8Array) => {
-    if (progress.failure || exchange.signal.aborted) return undefined // a rest came too late
+    if (progress.failure || exchange.signal.aborted) return undefined // the rest came too late
     return exchange.upgrade?.write(progress.writes(piece))
   }
   if (!boundaries) return { push: write, flush: () => undefined }

@@ -14,7 +14,7 @@ import { Progress } from './progress.ts'
 import type { RequestHead } from './request/request-head.ts'
 import { deliveryOf } from './response/error-answer.ts'
 
-/** What is made for each request. */
+/** Objects that are created for each request. */
 export interface RequestLifeParts {
   readonly exchange: Exchange
   readonly span: RequestSpan
@@ -26,47 +26,47 @@ export interface RequestLifeComponents {
   readonly clock: Clock
 }
 
-/** A caller, or whoever has signed the request. */
+/** A caller, or the sender of a signed request, was let in. */
 export interface LetInEvent {
   readonly agentId: AgentId
   /** as in `Connection.letIn` */
   readonly callerKey: string
   readonly enterShare?: () => Share
-  /** undefined: nobody knows who signed the request */
+  /** undefined: the sender of a signed request is unknown */
   readonly access: RecordedCaller | undefined
-  /** as whom the caller acts in the cluster; undefined: as the agent itself */
+  /** identity of the caller in the cluster; undefined: the agent itself */
   readonly as?: string | undefined
-  /** a value of the header `Warning` of each answer from now on */
+  /** value of the header `Warning` of each answer from now on */
   readonly warning?: string | undefined
 }
 
-/** Of its caller. */
+/** The caller's part of a new session. */
 type AskedSession = Pick<NewSession, 'credentials' | 'letInAs' | 'since'>
 
-/** What a connection has become: it ends by this, and not as a request does. */
+/** A WebSocket that a request has become, which ends in its own way. */
 export interface Conversation {
   withdraw(reason: KasError): void
   /** as in `SessionEnds` */
   readonly changed?: SessionEnds['changed']
 }
 
-/** For a stream that is ended to come to where its client can read the reason. ms */
+/** Time for an ending stream to reach a place for its reason. ms */
 const lastMessageMs = 1000
 
 /**
- * The events of one request on 8154, in their order. Whatever handles the request reports each event here, and nowhere else.
- * Listeners are its progress, span, record, session and connection, and the metrics at its end.
+ * Receives the events of one request on 8154, in their order. Code that handles the request reports each event only
+ * here. Listeners are its progress, span, record, session and connection, and the metrics at its end.
  */
 export class RequestLife {
-  /** how far it has come: how it can be ended depends on that */
+  /** progress of the request, which determines how it can end */
   readonly progress: Progress
   readonly #exchange: Exchange
   readonly #span: RequestSpan
   readonly #record: CallRecord
   readonly #components: RequestLifeComponents
-  /** undefined: its caller is not let in yet, or it has none */
+  /** undefined: the caller is not let in yet, or there is none */
   #session: OpenSession | undefined
-  /** undefined: nothing ends it a little later */
+  /** cancels a delayed end; undefined: none is scheduled */
   #cancelEnd: (() => void) | undefined
 
   constructor({ exchange, span, record }: RequestLifeParts, components: RequestLifeComponents) {
@@ -77,37 +77,37 @@ export class RequestLife {
     this.#components = components
   }
 
-  /** the request itself, and its answer */
+  /** the request and its answer */
   get exchange(): Exchange {
     return this.#exchange
   }
 
-  /** by which logs name it, those of the cluster too */
+  /** id of the request in logs, including the cluster's */
   get auditId(): string {
     return this.#record.auditId
   }
 
-  /** undefined: it is not traced */
+  /** undefined: the request is not traced */
   get traceId(): string | undefined {
     return this.#span.traceId
   }
 
-  /** of the call that is made for it */
+  /** metadata for the call that is made for the request */
   get metadata(): Metadata {
     return this.#span.metadata
   }
 
   /**
-   * Its head is read.
+   * Notes that the head was read.
    *
-   * @param origin - of the page that calls, which may read the answer
+   * @param origin - origin of the calling page, which may read the answer; undefined: no page calls
    */
   read(head: RequestHead, origin: string | undefined): void {
     this.#record.asksAs(head.askedAs)
     this.progress.read(head, origin)
   }
 
-  /** Its target is read, or all of its query. @returns `target` */
+  /** Notes that the target was read, or its complete query. @returns `target` */
   asks(target: Target): Target {
     const { exchange } = this
     const method = exchange.request.method as string
@@ -118,18 +118,18 @@ export class RequestLife {
     return target
   }
 
-  /** Its credentials name this agent. Nothing is checked yet. */
+  /** Notes the agent that the unchecked credentials name. */
   calls(agentId: AgentId): void {
     this.#span.calls(agentId)
     this.#record.calls(agentId)
   }
 
-  /** The directory knows whose credentials they are, before it lets the caller in or refuses. */
+  /** Notes the user of the credentials, before the caller is let in or refused. */
   knows(who: RecordedCaller): void {
     this.#record.knows(who)
   }
 
-  /** @throws KasError REPLICA_MEMORY_FULL */
+  /** Notes that the caller was let in. @throws KasError REPLICA_MEMORY_FULL */
   letIn({ agentId, callerKey, enterShare, access, as, warning }: LetInEvent): void {
     if (access) this.#record.letIn(access, as)
     this.progress.warns(warning)
@@ -137,7 +137,7 @@ export class RequestLife {
   }
 
   /**
-   * Opens its session, by which it may be ended until `settle`.
+   * Opens the request's session, which may end the request until `settle`.
    *
    * @throws KasError TOO_MANY_STREAMS
    */
@@ -148,7 +148,7 @@ export class RequestLife {
     this.#session = sessions.open(session, { end })
   }
 
-  /** It has become a WebSocket of kas' own. */
+  /** Notes that the request has become a WebSocket of kas itself. */
   becomes(conversation: Conversation): void {
     const { changed } = conversation
     const end = (reason: KasError) => {
@@ -158,51 +158,51 @@ export class RequestLife {
     this.#session?.endsBy({ end, ...(changed ? { changed } : {}) })
   }
 
-  /** Of a WebSocket of kas' own it is known what it is for. */
+  /** Notes that a WebSocket of kas itself is open, and what it shows is known. */
   opened(): void {
     this.#record.answered(this.exchange.statusCode)
   }
 
-  /** @param text - what it shows, beside its path */
+  /** @param text - text for the log about what is shown, beside the path */
   shows(text: string): void {
     this.#record.shows(text)
   }
 
-  /** A tunnel to the agent is sought. */
+  /** Notes that a search for a tunnel begins. */
   forwarding(): void {
     this.progress.forwarding()
   }
 
-  /** A tunnel of this replica takes it, or one of the peer of this name. */
+  /** Notes whose tunnel takes the call: this replica's, or that of the named peer. */
   takenBy(peer: string | undefined): void {
     this.#record.takenBy(peer)
   }
 
-  /** A tunnel has the call. */
+  /** Notes that a tunnel has the call. */
   delivered(): void {
     this.progress.delivered()
   }
 
   /**
-   * The head of the cluster's answer is passed on.
+   * Notes that the head of the cluster's answer was passed on.
    *
-   * @param lastMessage - undefined: it has no place for any
+   * @param lastMessage - undefined: the answer has no place for one
    */
   answers(status: number | undefined, lastMessage: LastMessage | undefined): void {
     this.progress.answerBegan(lastMessage)
     this.#record.answered(status)
   }
 
-  /** Its session ends: the caller may no longer, or others need the room. */
+  /** Ends the session: the caller lost access, or others need the room. */
   end(reason: KasError): void {
     if (this.#session) this.#session.end(reason)
     else this.endEarly(reason)
   }
 
-  /** Ends it as soon as its client can read the reason, or a little later without. */
+  /** Ends the request as soon as its client can read the reason, or after `lastMessageMs` without it. */
   endEarly(reason: KasError): void {
     const { exchange, progress } = this
-    if (progress.withdrawal) return // it ends by itself
+    if (progress.withdrawal) return // it is ending already
     if (progress.failure) {
       if (exchange.statusCode === 101) exchange.cut() // its client may have paused
       return
@@ -213,23 +213,23 @@ export class RequestLife {
     else this.#cancelEnd = this.#components.clock.after(lastMessageMs, leave)
   }
 
-  /** The caller may no longer: this, not what breaks by it, is what the request fails with. */
+  /** Notes that the caller lost access: the request fails with this reason, not with a later error. */
   withdraw(reason: KasError): void {
     this.progress.withdraw(reason)
   }
 
-  /** It has been served, or has failed: its session is over. */
+  /** Closes the session: the request was served, or has failed. */
   settle(): void {
     this.#session?.close()
     this.#cancelEnd?.()
   }
 
-  /** What it fails with is known. */
+  /** Notes the error with which the request fails. */
   fail(error: KasError): void {
     this.progress.fail(error)
   }
 
-  /** It has been handled, and nothing follows. */
+  /** Notes the end of the handling; no event follows. */
   ended(outcome: RequestOutcome): void {
     const { exchange, progress } = this
     exchange.finish()
@@ -239,7 +239,7 @@ export class RequestLife {
   }
 }
 
-/** What the access log says of how a request ended. */
+/** Returns the end of a request, as the access log records it. */
 function endOf(exchange: Exchange, outcome: RequestOutcome, progress: Progress): CallEnd {
   const { failure = progress.withdrawal, delivery } = progress
   const { statusCode: status, bytes } = exchange

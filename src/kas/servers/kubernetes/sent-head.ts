@@ -12,11 +12,11 @@ import { add, type RequestHead } from './request/request-head.ts'
 export interface SentHeadOptions {
   readonly impersonation: Impersonation | undefined
   readonly auditId: string
-  /** kas' own entry */
+  /** kas' own entry in the Via header */
   readonly via: string
 }
 
-/** Encodes the head that goes to the cluster, with a query that may be another each time. */
+/** Encodes the head for the cluster, with a query that may differ each time. */
 export function headEncoder(
   { method = '' }: Pick<IncomingMessage, 'method'>,
   { header, contentLength }: RequestHead,
@@ -24,16 +24,16 @@ export function headEncoder(
   { impersonation, auditId, via }: SentHeadOptions,
 ): (query: Target['query']) => Uint8Array {
   add(header, 'Via', via)
-  header.push([auditIdHeader, [auditId]]) // the caller's own is not among them
+  header.push([auditIdHeader, [auditId]]) // the caller's Audit-Id was dropped
   const rawQuery = written === encodeQuery(asked) ? {} : { rawQuery: written }
   return (query) =>
     encodeHttpRequest.header({
       ...{ method, urlPath, query, header, contentLength, impersonation },
-      ...(query === asked ? rawQuery : {}), // a watch is asked for otherwise
+      ...(query === asked ? rawQuery : {}), // the query of a watch may differ from the caller's
     })
 }
 
-/** The messages of a request, with what follows its head. */
+/** Returns the messages of a request: head, and body or upgraded bytes. */
 export function sentMessages(exchange: Exchange, { contentLength }: RequestHead, header: Uint8Array): Call['messages'] {
   if (exchange.upgrade) return upgradeMessages(header, exchange.upgrade.bytes)
   if (contentLength === 0) return bodilessMessages(header)

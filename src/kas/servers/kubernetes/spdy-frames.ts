@@ -1,19 +1,19 @@
-/** What an API server says in SPDY/3.1, by which kubectl runs commands in pods where it does not by WebSocket. */
+/** Frames of an API server in SPDY/3.1, which kubectl uses for commands in pods where it does not use WebSocket. */
 
 const headBytes = 8
-/** of a frame's head: where the length of what follows it stands, in three bytes */
+/** Place of the frame's length in its head: three bytes. */
 const lengthAt = 5
 const isFinal = 1
-/** Clients of commands in pods open the stream of errors first: client-go's `remotecommand`, `createStreams`. */
+/** Stream of errors, which clients of commands in pods open first: client-go's `remotecommand`, `createStreams`. */
 export const errorStream = 1
 
-/** Where a frame ends: control frames and data have their length at the same place. */
+/** Finds the ends of frames: control frames and data frames have their length at the same place. */
 export class SpdyBoundaries {
   readonly #head = Buffer.alloc(headBytes)
   #headBytes = 0
   #left = 0
 
-  /** Called once for each byte, in order. @returns where behind `from` a frame ends; -1: not in this chunk */
+  /** Must see each byte once, in order. @returns end of the frame that contains `from`; -1: not in this chunk */
   endOf(chunk: Uint8Array, from: number): number {
     let at = from
     while (at < chunk.length && this.#headBytes < headBytes) {
@@ -29,7 +29,7 @@ export class SpdyBoundaries {
   }
 }
 
-/** The last data of a stream. */
+/** Encodes the last data frame of a stream. */
 export function lastData(streamId: number, payload: Uint8Array): Buffer {
   const head = Buffer.alloc(headBytes)
   head.writeUInt32BE(streamId)

@@ -1,25 +1,25 @@
 import type { Boundaries } from './watch/resume/watch-frames.ts'
 
-/** Larger frames than kubectl's are passed on as they come. An API server sends those of commands in 32 KiB. */
+/** Larger frames than this are passed on in pieces. An API server sends output of commands in frames of 32 KiB. */
 const maxKeptBytes = 64 * 1024
-/** The rest of a frame comes at once. What is no frame, or comes byte by byte, waits no longer. ms */
+/** The rest of a frame comes at once; bytes that wait longer than this are passed on. ms */
 const patienceMs = 100
 
 export interface WholeFramesComponents {
   readonly boundaries: Boundaries
   /** Passes a piece on. */
   readonly write: (piece: Uint8Array) => Promise<void> | undefined
-  /** Counts what is kept, and what is kept no longer. */
+  /** Counts kept bytes; negative: bytes that are no longer kept. */
   readonly count: (bytes: number) => void
 }
 
 /**
- * Passes on the frames of a connection whole: whenever it ends early, the reason can follow. A client that has stopped reading
- * may be ended so.
+ * Passes on complete frames of a connection, so that the reason can follow whenever it ends early, also to a client
+ * that has stopped reading.
  */
 export class WholeFrames {
   readonly #components: WholeFramesComponents
-  /** of a frame that has not come whole */
+  /** pieces of an incomplete frame */
   #kept: Uint8Array[] = []
   #keptBytes = 0
   #timer: NodeJS.Timeout | undefined
@@ -29,7 +29,7 @@ export class WholeFrames {
     this.#components = components
   }
 
-  /** Undefined: go on; a promise: when the client has taken enough, or has left. */
+  /** Adds a chunk. Undefined: go on; a promise: resolves when the client has taken enough, or has left. */
   push(chunk: Uint8Array): Promise<void> | undefined {
     const { boundaries } = this.#components
     clearTimeout(this.#timer)
@@ -43,7 +43,7 @@ export class WholeFrames {
     return full && this.#untilTaken(full)
   }
 
-  /** Passes on what is left, whole or not. */
+  /** Passes on the rest, complete or not. */
   flush(): Promise<void> | undefined {
     clearTimeout(this.#timer)
     return this.#keptBytes > 0 ? this.#write(undefined) : undefined

@@ -15,7 +15,7 @@ import { type StatusComponents, statusReport } from './status-report.ts'
 
 const methodPattern = /^\/[^/\s]+\/[^/\s]+$/
 
-/** What the Unix socket answers: `/status[?agent=N]` and `/route?agent=N[&method=/package.Service/Method]`. */
+/** Answers on the Unix socket: `/status[?agent=N]` and `/route?agent=N[&method=/package.Service/Method]`. */
 export function opsAnswers(known: StatusComponents & RouteComponents) {
   return {
     '/status': (query: URLSearchParams) => {
@@ -32,12 +32,12 @@ export function opsAnswers(known: StatusComponents & RouteComponents) {
   }
 }
 
-/** `/links`: which replicas reach which. Not there where this replica is alone. */
+/** Answer `/links`: which replicas reach which. Absent if this replica is alone. */
 export function linksAnswers(links: Pick<ReplicaLinks, 'report'> | undefined) {
   return links ? { '/links': () => links.report() } : {}
 }
 
-/** `/front-ticket`: what lets `kas doctor` in to the check of a front. */
+/** Answer `/front-ticket`: a ticket that admits `kas doctor` to the check of a front. */
 export function frontAnswers(tickets: Pick<FrontTickets, 'make'>, clock: Pick<Clock, 'now'>) {
   return { '/front-ticket': () => ({ ticket: tickets.make(clock.now()) }) }
 }
@@ -51,12 +51,12 @@ export function agentIdOf(text: string): AgentId {
 
 type Asked = Pick<ReplicaSessions, 'list' | 'end'>
 
-/** `GET /sessions[?agent=N][&user=NAME][&id=ID]`: what lasts, at all replicas. */
+/** Answer `GET /sessions[?agent=N][&user=NAME][&id=ID]`: long-lived sessions of all replicas. */
 export function sessionAnswers(sessions: Asked): Record<string, OpsAnswer> {
   return { '/sessions': (query) => sessions.list(sessionFilterOf(query)) }
 }
 
-/** `POST /sessions/end?…[&reason=TEXT]`, with one filter at least: ends what matches it. */
+/** Answer `POST /sessions/end?…[&reason=TEXT]`, with at least one filter: ends the sessions that match. */
 export function sessionActions(sessions: Asked): Record<string, OpsAnswer> {
   return {
     '/sessions/end': (query) => {
@@ -78,7 +78,7 @@ function sessionFilterOf(query: URLSearchParams): SessionFilter {
   }
 }
 
-/** One that is empty is not left out: the others would match more than was meant. @throws KasError INVALID_MESSAGE */
+/** Refuses an empty parameter, because without it more would match than meant. @throws KasError INVALID_MESSAGE */
 function parameterOf(query: URLSearchParams, name: string): string | undefined {
   const value = query.get(name) ?? undefined
   if (value === '') throw invalid(`${name} is empty`)
@@ -90,8 +90,8 @@ function invalid(detail: string): KasError {
 }
 
 /**
- * `/log[?agent=N][&user=NAME][&verb=VERB][&since=10m][&follow=true]`: the last lines of the access log of all replicas, and
- * those that follow.
+ * Stream `/log[?agent=N][&user=NAME][&verb=VERB][&since=10m][&follow=true]`: the last lines of all replicas' access
+ * logs, and with `follow` the new ones.
  */
 export function logStreams(log: Pick<ReplicaLog, 'read' | 'open'>): Record<string, OpenStream> {
   return {
@@ -107,7 +107,7 @@ export function logStreams(log: Pick<ReplicaLog, 'read' | 'open'>): Record<strin
   }
 }
 
-/** Names of replicas, with commas, whose lines are not there, or not all. */
+/** Headers with names of replicas, comma-separated, whose lines are missing or incomplete. */
 export const logHeaders = { unreached: 'kas-unreached', incomplete: 'kas-incomplete' } as const
 
 function headersOf({ unreached, incomplete }: MergedLines): Record<string, string> {
@@ -128,7 +128,7 @@ function lineFilterOf(query: URLSearchParams): LineFilter {
   }
 }
 
-/** So long ago, or a time. @returns as in a line. @throws KasError INVALID_MESSAGE */
+/** Parses a duration before now, or a time. @returns the time as in a log line. @throws KasError INVALID_MESSAGE */
 function timeOf(text: string): string {
   const agoMs = parseDuration(text)
   const at = agoMs === undefined ? Date.parse(text) : Date.now() - agoMs

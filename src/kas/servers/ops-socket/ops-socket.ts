@@ -7,11 +7,11 @@ import type { Service } from '../../../lib/service.ts'
 import { claimSocket } from '../../../lib/stale-socket.ts'
 
 export interface OpsSocketComponents {
-  /** by path; what they return is sent as JSON. @throws KasError, whose text is sent */
+  /** answers by path, sent as JSON. @throws KasError, whose text is sent */
   readonly answers: Readonly<Record<string, OpsAnswer>>
-  /** the same, of what is asked for by POST: it changes something */
+  /** answers by path to POST requests, which change something */
   readonly actions?: Readonly<Record<string, OpsAnswer>>
-  /** by path; lines, one JSON each. @throws KasError, whose text is sent */
+  /** streams by path; each line is JSON. @throws KasError, whose text is sent */
   readonly streams?: Readonly<Record<string, OpenStream>>
   readonly log: Logger
 }
@@ -21,11 +21,11 @@ export type OpsAnswer = (query: URLSearchParams) => object | Promise<object>
 export type OpenStream = (query: URLSearchParams) => LineStream | Promise<LineStream>
 
 export interface LineStream {
-  /** of the answer */
+  /** headers of the answer */
   readonly headers?: Readonly<Record<string, string>>
-  /** each with its end */
+  /** each with its line end */
   readonly lines: readonly string[]
-  /** Calls `listener` with those that come behind them, until the returned function is called; absent: none do. */
+  /** Calls `listener` with each further line, until the returned function is called; absent: there are none. */
   readonly follow?: (listener: (line: string) => void) => () => void
 }
 
@@ -34,16 +34,16 @@ export interface OpsSocketOptions {
   readonly path: string
 }
 
-/** A query is one line, from this machine. ms */
+/** Time for a query, which is one line from this machine. ms */
 const requestTimeoutMs = 5000
-/** Of a stream, that its reader has not taken: then he is cut. */
+/** Bytes of a stream that its reader has not taken: beyond them the stream is cut. */
 const maxUnreadBytes = 4 * 1024 * 1024
-/** Streams at once, each of which may hold all lines that there are. */
+/** Streams at once: each may keep all known lines in memory. */
 const maxStreams = 16
-/** Only this user may query. */
+/** Permissions of the socket: only this user may query. */
 const privateUmask = 0o177
 
-/** What `kas status` and `kas route` query: HTTP on a Unix socket, with JSON inside (doc/operations.md). */
+/** Serves `kas status` and `kas route`: HTTP on a Unix socket, with JSON answers (doc/operations.md). */
 export class OpsSocket implements Service {
   readonly #components: OpsSocketComponents
   readonly #options: OpsSocketOptions
@@ -55,13 +55,13 @@ export class OpsSocket implements Service {
     this.#options = options
   }
 
-  /** @throws Error when another process listens there, or the path cannot be made */
+  /** @throws Error when another process listens there, or the path cannot be created */
   async start(): Promise<void> {
     const { path } = this.#options
     const { log } = this.#components
     const options = { requestTimeout: requestTimeoutMs, headersTimeout: requestTimeoutMs }
     const server = http.createServer(options, (request, response) => this.#answer(request, response))
-    this.#drain = new Drain({ server, log, drain: () => server.closeAllConnections() }) // an answer takes a second at the most
+    this.#drain = new Drain({ server, log, drain: () => server.closeAllConnections() }) // answers take a second at most
     const release = await claimSocket(path)
     await listenPrivately(this.#drain, path).finally(release)
     log.info({ net_network: 'unix', net_address: path }, 'Operations socket is up')
@@ -109,7 +109,7 @@ export class OpsSocket implements Service {
     response.write(lines.join(''))
     if (!follow) return void response.end()
     response.flushHeaders()
-    const allowed = response.writableLength + maxUnreadBytes // what is there already is no fault of his
+    const allowed = response.writableLength + maxUnreadBytes // the first lines are not the reader's fault
     const stop = follow((line) => {
       if (response.writableLength > allowed) response.destroy()
       else response.write(line)
@@ -122,7 +122,7 @@ export class OpsSocket implements Service {
 function listenPrivately(drain: Drain, path: string): Promise<void> {
   const before = process.umask(privateUmask)
   try {
-    return drain.listen({ path }) // makes the file at once
+    return drain.listen({ path }) // creates the file at once
   } finally {
     process.umask(before)
   }

@@ -9,7 +9,7 @@ export interface CandidateReport {
   readonly name: string
   readonly state: string
   readonly reach: Reach
-  /** of this replica, in flight there */
+  /** running calls of this replica that are handed over to it */
   readonly calls: number
   /** a pod there serves the method */
   readonly serves: boolean
@@ -18,21 +18,21 @@ export interface CandidateReport {
 export interface RouteReport {
   readonly agentId: string
   readonly method: string
-  /** where the call would come in: this replica's name */
+  /** name of this replica, where the call would come in */
   readonly entry: string
   /** names of replicas, best first */
   readonly rank: readonly string[]
   readonly own: {
     readonly tunnels: number
-    /** that serve the method */
+    /** idle tunnels that serve the method */
     readonly idle: number
     readonly waiting: number
   }
-  /** in the order in which they would be tried; then those that do not serve the method */
+  /** candidates in the order in which they would be tried; then holders that do not serve the method */
   readonly ways: readonly CandidateReport[]
-  /** `wait`: no tunnel is known to be idle, the first that becomes so gets the call */
+  /** `wait`: no tunnel is known to be idle; the first that becomes idle gets the call */
   readonly verdict: 'own' | 'hand-over' | 'wait' | 'unreachable' | 'not-served' | 'not-connected'
-  /** name of the replica whose tunnel it would be, or that is tried first */
+  /** name of the replica whose tunnel would be used, or that is tried first */
   readonly by?: string
   /** a sentence */
   readonly why: string
@@ -50,7 +50,7 @@ interface RoutePeering {
   readonly links: Pick<Links, 'candidates' | 'link'>
 }
 
-/** How a call of the method would be routed if it came in here now (doc/routing.md). */
+/** Reports how a call of the method would be routed if it came in here now (doc/routing.md). */
 export function routeReport(components: RouteComponents, agentId: AgentId, method: string): RouteReport {
   const { name, tunnels, peering } = components
   const { idle, waiting, living } = tunnels.counts(agentId, method)
@@ -68,7 +68,7 @@ export function routeReport(components: RouteComponents, agentId: AgentId, metho
   }
 }
 
-/** As the router does: own tunnel, else the holders in their order, else the first that comes. */
+/** Decides like the router: an own idle tunnel, else the holders in their order, else the first that becomes idle. */
 function decide(
   name: string,
   own: RouteReport['own'] & { servesHere: boolean },

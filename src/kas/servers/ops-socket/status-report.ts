@@ -9,21 +9,21 @@ import type { Links } from '../../peers/links.ts'
 import type { RefusedCallers } from '../../tunnels/refused-callers.ts'
 import type { TunnelRegistry } from '../../tunnels/tunnel-registry.ts'
 
-/** A replica, as this one sees it. */
+/** A replica, as this replica sees it. */
 export interface MemberReport {
   readonly name: string
   readonly instance: string
   readonly state: string
   readonly version: string
-  /** of its server `replicas`, if it is known */
+  /** address of its server `replicas`; absent: unknown */
   readonly address?: string
-  /** for calls, by this replica's link to it */
+  /** state of this replica's link to it */
   readonly reach: 'self' | Reach
-  /** that this replica has handed over to it, in flight */
+  /** running calls that this replica has handed over to it */
   readonly calls: number
   /** it is connected for gossip now */
   readonly gossip: boolean
-  /** living instances of the name */
+  /** living instances with the same name */
   readonly instances: number
   readonly row: {
     readonly version: number
@@ -35,20 +35,20 @@ export interface MemberReport {
 
 export interface AgentReport {
   readonly agentId: string
-  /** replicas with a connection of it, by name */
+  /** replicas with a connection of the agent, by name */
   readonly holders: readonly { readonly name: string; readonly connections: number }[]
-  /** that registered, anywhere */
+  /** pods that registered, at any replica */
   readonly pods: number
   /** names of replicas, best first */
   readonly rank: readonly string[]
-  /** for one agent alone: its entries of all rows */
+  /** entries of the agent in all rows; absent: the report is about all agents */
   readonly entries?: readonly EntryReport[]
 }
 
 export interface EntryReport {
   readonly replica: string
   readonly kind: 'connection' | 'registration'
-  /** its name, by its own account */
+  /** name of the pod, as it reports itself */
   readonly pod: string
   readonly role: string
   readonly version: string
@@ -57,16 +57,16 @@ export interface EntryReport {
   readonly since: number
 }
 
-/** A caller at this replica, of one agent. */
+/** A caller at this replica that was refused for one agent. */
 export interface RefusedCallerReport {
   /** `user 7`, or `project 42` of jobs */
   readonly caller: string
   readonly agentId: string
-  /** tunnels that he had, at the replica where he was refused last */
+  /** tunnels that the caller had, at the replica that refused it last */
   readonly held: number
-  /** of so many */
+  /** tunnels of the agent there */
   readonly living: number
-  /** of those that he had */
+  /** the caller's tunnels with a watch */
   readonly watches: number
   /** calls that were refused */
   readonly refused: number
@@ -76,14 +76,14 @@ export interface RefusedCallerReport {
 
 export interface StatusReport {
   readonly replica: { readonly name: string; readonly version: string; readonly problem?: string }
-  /** absent: this replica is alone, by its configuration */
+  /** absent: this replica is configured without peers */
   readonly members?: readonly MemberReport[]
-  /** by id; of many, the first */
+  /** sorted by id; the first `maxAgents` only */
   readonly agents: readonly AgentReport[]
   readonly agentCount: number
-  /** whose calls this replica refused lately, because they had more than their share; the last first */
+  /** callers that this replica refused lately for more than their share; the last first */
   readonly refusedCallers?: readonly RefusedCallerReport[]
-  /** by the module's name; absent: none has a line */
+  /** by the module's name; absent: no module has a line */
   readonly modules?: Readonly<Record<string, readonly StatusLine[]>>
 }
 
@@ -103,10 +103,10 @@ interface StatusPeering {
   readonly links: Pick<Links, 'link'>
 }
 
-/** In one answer; `?agent=` gets any other. */
+/** Agents in one answer; `?agent=` asks for any other. */
 const maxAgents = 200
 
-/** What this replica knows of itself, its peers, and which of them hold which agents: all agents, or one in full. */
+/** Reports what this replica knows of itself, its peers and their agents: all agents in brief, or one in full. */
 export function statusReport(components: StatusComponents, agentId?: AgentId): StatusReport {
   const { name, version, readiness, peering } = components
   const problem = readiness.problem()
@@ -143,14 +143,14 @@ function moduleReports(modules: StatusComponents['modules']): Pick<StatusReport,
   return filled.length > 0 ? { modules: Object.fromEntries(filled) } : {}
 }
 
-/** What all rows together have of one agent. */
+/** Entries of one agent in all rows. */
 interface Holding {
-  /** connections by the replica's name */
+  /** connections by name of the replica */
   readonly holders: Counter<string>
   readonly pods: Set<bigint>
 }
 
-/** One pass over each row: there may be thousands of agents, and calls wait meanwhile. */
+/** Passes over each row once: there may be thousands of agents, and calls wait meanwhile. */
 function holdingsByAgent(rows: readonly Row[]): Map<AgentId, Holding> {
   const byAgent = new Map<AgentId, Holding>()
   const of = (agentId: AgentId) => {

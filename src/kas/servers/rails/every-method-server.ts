@@ -1,7 +1,7 @@
 import * as grpc from '@grpc/grpc-js'
 import { RailsCall } from './rails-call.ts'
 
-/** What grpc-js looks up for a call's path. */
+/** Handler that grpc-js looks up by a call's path. */
 interface RawHandler {
   readonly path: string
   readonly type: 'bidi'
@@ -10,14 +10,16 @@ interface RawHandler {
   readonly deserialize: (bytes: Buffer) => Uint8Array
 }
 
-/** Private to grpc-js, whose version is pinned: it has no public handler for methods that are not known beforehand. */
+/**
+ * Private part of grpc-js, whose version is pinned: it has no public handler for methods that are unknown beforehand.
+ */
 interface WithHandlers {
   _retrieveHandler(path: string): RawHandler
 }
 
 /**
- * A grpc-js server that hands every call to `run`, whatever its method, as bytes: only agents know which methods there
- * are. A bidirectional handler serves the other kinds of calls too.
+ * Creates a grpc-js server that hands every call to `run` as bytes, whatever its method, because only agents know which
+ * methods exist. A bidirectional handler also serves the other kinds of calls.
  */
 export function everyMethodServer(options: grpc.ServerOptions, run: (call: RailsCall) => void): grpc.Server {
   const interceptor: grpc.ServerInterceptor = ({ path }, next) => new HandledCall(path, next, run)
@@ -28,7 +30,7 @@ export function everyMethodServer(options: grpc.ServerOptions, run: (call: Rails
   return server
 }
 
-/** Ends the chain of interceptors: grpc-js' own handling of streams, which reads ahead, does not get the call. */
+/** Ends the chain of interceptors, so that grpc-js' own streams, which read ahead, do not get the call. */
 class HandledCall extends grpc.ServerInterceptingCall {
   readonly #path: string
   readonly #next: grpc.ServerInterceptingCallInterface

@@ -13,18 +13,18 @@ import { fitsBounds, maxMetadataBytes, maxMetadataValues } from '../../../proto/
 import { handOverKeys } from '../../peers/hand-over-metadata.ts'
 import type { RailsCall } from './rails-call.ts'
 
-/** Names the agent of a call, as a decimal (doc/reference/tunnel-protocol.md 4.2). */
+/** Key that names the agent of a call, as a decimal (doc/reference/tunnel-protocol.md 4.2). */
 const agentIdKey = 'kas-hop-routing-agent-id'
 
-/** Services that agents are known to have: a call to one that names no agent is wrong rather than unknown. */
+/** Services that agents are known to have: a call to one without an agent is malformed, not unknown. */
 const agentServices = ['/gitlab.agent.kubernetes_api.rpc.KubernetesApi/']
-/** Services of replicas: no agent gets such a call, whatever it claims to serve. */
+/** Prefix of replicas' services: agents get no such call, whatever they claim to serve. */
 const replicaPackages = '/kas.'
 
 const deliveryKey = 'kas-delivery'
-/** Keys between replicas, or of this hop alone: they pass neither to the agent nor to GitLab. */
+/** Keys between replicas, or of this hop alone: they go neither to the agent nor to GitLab. */
 const hopKeys = new Set([...handOverKeys, deliveryKey])
-/** `authorization` is GitLab's JWT, which is for kas alone. */
+/** Keys that stay at kas: `authorization` is GitLab's JWT. */
 const notForAgents = new Set(['authorization', 'user-agent'])
 
 /**
@@ -35,13 +35,13 @@ export class ForwardedCalls {
   readonly #forward: Forward
   readonly #onUnserved: (method: string) => void
 
-  /** @param components.onUnserved - called for each call that neither kas nor an agent is asked for */
+  /** @param components.onUnserved - called for each call that neither kas nor an agent serves */
   constructor(components: { forward: Forward; onUnserved?: (method: string) => void }) {
     this.#forward = components.forward
     this.#onUnserved = components.onUnserved ?? (() => undefined)
   }
 
-  /** Never rejects; an error's trailers say by `Kas-Delivery` whether the call may have reached the cluster. */
+  /** Forwards a call. Never rejects; an error has the trailer `Kas-Delivery`: `none` or `maybe`. */
   async serve(call: RailsCall, span: RpcSpan): Promise<Outcome> {
     let delivery: Delivery = 'none'
     try {

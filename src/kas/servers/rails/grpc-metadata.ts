@@ -2,9 +2,9 @@ import * as grpc from '@grpc/grpc-js'
 import type { Metadata } from '../../../call/call.ts'
 import { isSendableName, sendableValues } from '../../../proto/grpc/sendable.ts'
 
-/** Metadata between grpc-js' form and ours. */
+/** Converts metadata between grpc-js' form and the one of kas. */
 
-/** All that grpc-js takes in a value. */
+/** Characters that grpc-js accepts in a value. */
 const isPrintableAscii = /^[ -~]*$/
 
 export function fromGrpc(metadata: grpc.Metadata): Metadata {
@@ -16,8 +16,8 @@ export function fromGrpc(metadata: grpc.Metadata): Metadata {
 }
 
 /**
- * What cannot be sent is left out: metadata comes from agents too, and grpc-js throws for some of it where nobody can
- * catch the error.
+ * Converts metadata, and drops values that cannot be sent. Metadata also comes from agents, and grpc-js throws for some
+ * of it where the error cannot be caught.
  */
 export function toGrpc(metadata: Metadata): grpc.Metadata {
   const result = new grpc.Metadata()

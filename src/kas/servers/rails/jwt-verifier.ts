@@ -6,12 +6,12 @@ import { KasError } from '../../../lib/errors.ts'
 
 const algorithms = ['HS256', 'HS384', 'HS512']
 const audience = 'gitlab-kas'
-/** GitLab's have a few hundred; a longer one is not parsed, since anybody may send it. */
+/** GitLab's tokens have a few hundred characters; longer ones are not parsed, because anybody may send them. */
 const maxTokenCharacters = 8192
 
 /**
- * Whether a call comes from GitLab: by the JWT in its metadata, signed with the secret that both share. The issuer is
- * not checked: it is GitLab's host name.
+ * Verifies that a call comes from GitLab by the JWT in its metadata, which is signed with the shared secret. The issuer
+ * is not checked: it is GitLab's host name.
  *
  * @see doc/reference/tunnel-protocol.md 5.1
  */
@@ -24,7 +24,7 @@ export class JwtVerifier {
     this.#clock = components.clock
   }
 
-  /** @throws KasError JWT_INVALID, whose cause says why, without the token */
+  /** @throws KasError JWT_INVALID, whose cause has the reason without the token */
   async verify(metadata: Metadata): Promise<void> {
     const token = bearerToken(metadata)
     if (token === undefined) {
@@ -51,7 +51,7 @@ export class JwtVerifier {
   }
 }
 
-/** The word is `bearer` in lower case from GitLab, and may be in any. */
+/** Reads the token. GitLab writes `bearer` in lower case; any case is accepted. */
 function bearerToken({ authorization }: Metadata): string | undefined {
   return authorization?.length === 1 ? /^bearer (\S+)$/i.exec(authorization[0] as string)?.[1] : undefined
 }

@@ -4,18 +4,18 @@ import { Code, KasError } from '../../../lib/errors.ts'
 import { maxUnsentBytes } from '../../../proto/grpc/limits.ts'
 import { fromGrpc, toGrpc } from './grpc-metadata.ts'
 
-/** A timer may fire so much before its time. ms */
+/** A timer may fire this long before its time. ms */
 const timerSlackMs = 2
 
 /**
- * One call, seen from its server: bytes in, bytes out, over what grpc-js gives its interceptors. A message is read when
- * it is asked for, and written messages are counted until the connection took them, which grpc-js' own streams do not.
+ * One call at its server, as bytes, on top of grpc-js' interceptors. A message is read only when it is asked for. Sent
+ * messages count until the connection has taken them, which grpc-js' own streams do not do.
  */
 export class RailsCall implements AsyncIterableIterator<Uint8Array> {
   /** `/package.Service/Method` */
   readonly method: string
   readonly counts = { received: 0, sent: 0 }
-  /** resolves when the stream has ended, and all that was sent on it has left */
+  /** resolves when the stream has ended and all sent messages have left */
   readonly closed: Promise<void>
   readonly #closed = Promise.withResolvers<void>()
   readonly #grpc: ServerInterceptingCallInterface
@@ -28,7 +28,7 @@ export class RailsCall implements AsyncIterableIterator<Uint8Array> {
   #unsentBytes = 0
   #room: PromiseWithResolvers<void> | undefined
 
-  /** Calls `run` once the call's metadata is known. */
+  /** Creates the call, and calls `run` once its metadata has come. */
   static start(method: string, grpc: ServerInterceptingCallInterface, run: (call: RailsCall) => void): void {
     const call = new RailsCall(method, grpc)
     grpc.start({
@@ -48,7 +48,7 @@ export class RailsCall implements AsyncIterableIterator<Uint8Array> {
     this.closed = this.#closed.promise
   }
 
-  /** where the caller is, as `address:port` */
+  /** address of the caller, `address:port` */
   get remote(): string {
     return this.#grpc.getPeer()
   }
@@ -62,7 +62,7 @@ export class RailsCall implements AsyncIterableIterator<Uint8Array> {
     return this.#controller.signal
   }
 
-  /** The messages, read once, one at a time; ends at the caller's half-close, rejects with the signal's reason. */
+  /** Reads the next message, for one reader at a time. Ends at the half-close; rejects with the signal's reason. */
   next(): Promise<IteratorResult<Uint8Array>> {
     if (this.signal.aborted) return Promise.reject(this.signal.reason)
     if (this.#ended) return Promise.resolve({ value: undefined, done: true })
@@ -82,14 +82,14 @@ export class RailsCall implements AsyncIterableIterator<Uint8Array> {
     return this
   }
 
-  /** Response headers, at most once and before the first message. */
+  /** Sends response headers: at most once, and before the first message. */
   sendMetadata(metadata: Metadata): void {
     if (this.#begun) throw new Error('sendMetadata after the first message')
     this.#begun = true
     this.#grpc.sendMetadata(toGrpc(metadata))
   }
 
-  /** @returns undefined to go on, or a promise of room; messages to a caller that left vanish */
+  /** @returns undefined: go on; else a promise of room. Messages to a caller that left are dropped. */
   send(message: Uint8Array): Promise<void> | undefined {
     if (this.#finished || this.signal.aborted) return undefined
     this.#begun = true
@@ -138,14 +138,14 @@ export class RailsCall implements AsyncIterableIterator<Uint8Array> {
     this.#room = undefined
   }
 
-  /** The stream has ended: as we ended it, or without us. */
+  /** Notes the end of the stream: by kas, or by the caller or its connection. */
   #onCancel(): void {
     this.#closed.resolve()
     this.#makeRoom()
     const late = Number(this.#grpc.getDeadline()) <= Date.now() + timerSlackMs
     const reason = late ? ({ code: 'DEADLINE_EXCEEDED' } as const) : ({ code: 'CANCELLED' } as const)
     const error = new KasError(reason)
-    this.#waiting?.promise.catch(() => undefined) // its reader may have left
+    this.#waiting?.promise.catch(() => undefined) // the reader may have left
     this.#waiting?.reject(error)
     this.#waiting = undefined
     if (!this.#finished) this.#controller.abort(error)

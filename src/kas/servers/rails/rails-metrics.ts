@@ -4,7 +4,7 @@ import type { UnauthenticatedRefusal } from '../unauthenticated-connections.ts'
 
 const reasons: readonly UnauthenticatedRefusal[] = ['too_slow', 'too_many_connections']
 
-/** @returns counts one */
+/** @returns callback that counts one */
 export function createRailsRefusalMetrics(register: Registry): (reason: UnauthenticatedRefusal) => void {
   const counter = new Counter({
     name: 'kas_api_refused_total',
@@ -16,14 +16,14 @@ export function createRailsRefusalMetrics(register: Registry): (reason: Unauthen
   return (reason) => counter.inc({ reason })
 }
 
-/** What newer releases of GitLab ask kas for, by package (doc/reference/tunnel-protocol.md 1.16). */
+/** Services of newer GitLab releases that kas does not have, by package (doc/reference/tunnel-protocol.md 1.16). */
 const services: Readonly<Record<string, string>> = {
   'gitlab.agent.managed_resources.rpc.Provisioner': 'Provisioner',
   'gitlab.agent.auto_flow.rpc.AutoFlow': 'AutoFlow',
   'gitlab.agent.events_platform.rpc.EventsPlatform': 'EventsPlatform',
 }
 
-/** @returns counts a call of a method */
+/** @returns callback that counts a call of a method */
 export function createUnservedMetrics(register: Registry): (method: string) => void {
   const counter = new Counter({
     name: 'kas_gitlab_unserved_calls_total',

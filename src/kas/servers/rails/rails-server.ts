@@ -30,17 +30,17 @@ import { JwtVerifier } from './jwt-verifier.ts'
 import type { RailsCall } from './rails-call.ts'
 
 export interface RailsServerComponents {
-  /** what kas itself answers, by `/package.Service/Method` */
+  /** methods that kas itself serves, by `/package.Service/Method` */
   readonly methods: UnaryMethods
-  /** takes the calls for agents */
+  /** forwards the calls for agents */
   readonly forward: Forward
-  /** absent: plain */
+  /** absent: plain, without TLS */
   readonly certificate?: CertificateFiles
   readonly clock: Clock
   readonly log: Logger
-  /** called for each connection that was closed, or refused, because no call of GitLab came by it */
+  /** called for each connection that was closed or refused, because no call of GitLab came on it */
   readonly onRefused?: (reason: UnauthenticatedRefusal) => void
-  /** called for each call of GitLab for a service that is not there */
+  /** called for each call of GitLab for a service that does not exist here */
   readonly onUnserved?: (method: string) => void
   readonly events?: GrpcObserver
   readonly tracer: Tracer
@@ -56,26 +56,28 @@ export interface RailsServerOptions {
   readonly unauthenticated?: Partial<UnauthenticatedOptions>
 }
 
-/** Shares of the age: GOAWAY, give or take a tenth, then time for what runs (doc/reference/tunnel-protocol.md 2.4). */
+/**
+ * Shares of the age: GOAWAY, give or take a tenth, then time for running calls (doc/reference/tunnel-protocol.md 2.4).
+ */
 const goAwayShare = 0.2
 const graceShare = 0.65
-/** The longest that a timer takes, less the tenth that grpc-js may add. ms */
+/** The longest time of a timer, less the tenth that grpc-js may add. ms */
 const maxTimerMs = Math.floor((2 ** 31 - 2) / 1.1)
 /** ms (doc/reference/tunnel-protocol.md 2.4) */
 const keepAliveMs = 50_000
 const keepAliveTimeoutMs = 20_000
 const handshakeTimeoutMs = 10_000
-/** When stopping: how long a client without calls may take to close its connection. ms */
+/** How long a client without calls may take to close its connection during a stop. ms */
 const lingerMs = 1000
 const strangerSentence =
   'A call was refused: if it is of GitLab, is api.listen.authentication_secret_file its secret, are both clocks right?'
 const unservedSentence = 'GitLab asks for what kas does not serve: doc/gitlab.md says what comes of it'
-/** GitLab makes a connection for each of its jobs, and ends it soon. Strangers have a fifth of them at the most. */
+/** Connections at once. GitLab makes one for each of its jobs, and ends it soon. Strangers have at most a fifth. */
 const maxConnections = 10_000
 
 /**
- * Server `rails` (8153): GitLab queries and notifies kas, and calls services of agents (doc/reference/tunnel-protocol.md 5.1,
- * doc/reference/gitlab-contract.md 1).
+ * Server `rails` (8153): GitLab queries and notifies kas, and calls services of agents
+ * (doc/reference/tunnel-protocol.md 5.1, doc/reference/gitlab-contract.md 1).
  */
 export class RailsServer implements Service {
   readonly #components: RailsServerComponents
@@ -87,7 +89,7 @@ export class RailsServer implements Service {
   #listener: Server | undefined
   #drain: Drain | undefined
   #running = 0
-  /** it drains, and nothing runs any more */
+  /** resolves when the server drains and no call runs */
   readonly #idle = Promise.withResolvers<void>()
 
   constructor(components: RailsServerComponents, options: RailsServerOptions) {
@@ -106,17 +108,17 @@ export class RailsServer implements Service {
     )
   }
 
-  /** Where it listens, once started. */
+  /** Address on which the server listens, once started. */
   get address(): AddressInfo | string | null {
     return this.#listener?.address() ?? null
   }
 
-  /** @throws KasError SETTINGS_INVALID if the secret cannot be used, or what listening threw */
+  /** @throws KasError SETTINGS_INVALID if the secret is unusable, or the error of listening */
   async start(): Promise<void> {
     const { listen, listenGraceMs, secretFile } = this.#options
     const secret = await readApiSecret(secretFile, 'api.listen.authentication_secret_file')
     this.#jwt = new JwtVerifier(this.#components, { secret })
-    grpc.setLogVerbosity(grpc.logVerbosity.NONE) // its errors quote metadata, tokens too
+    grpc.setLogVerbosity(grpc.logVerbosity.NONE) // its errors quote metadata, including tokens
     const server = everyMethodServer(this.#grpcOptions(), (call) => void this.#run(call))
     const injector = server.createConnectionInjector(grpc.ServerCredentials.createInsecure())
     const listener = this.#createListener()
@@ -126,7 +128,7 @@ export class RailsServer implements Service {
       log: this.#components.log,
       idle: this.#idle.promise,
       drain: () => {
-        server.tryShutdown(() => undefined) // GOAWAY; it does not wait for calls
+        server.tryShutdown(() => undefined) // sends GOAWAY, without waiting for calls
         if (this.#running === 0) this.#idle.resolve()
       },
     }
@@ -136,17 +138,17 @@ export class RailsServer implements Service {
     await this.#drain.listen(listen)
   }
 
-  /** Resolves once no new calls come; those that run go on. */
+  /** Resolves when no new calls come; running calls go on. */
   async leave(patience?: AbortSignal): Promise<void> {
     await this.#drain?.leave(patience)
   }
 
-  /** Waits for the calls that run; `patience` cuts them. */
+  /** Waits for running calls; `patience` cuts them. */
   async stop(patience?: AbortSignal): Promise<void> {
     await this.#drain?.stop(patience)
   }
 
-  /** TLS is node's own: grpc-js takes its sockets as they are, so that a certificate can change. */
+  /** Creates a listener with node's TLS: grpc-js gets its sockets, so that the certificate can change. */
   #createListener(): Server {
     const { certificate } = this.#components
     if (!certificate) return createServer({ noDelay: true })
@@ -157,13 +159,13 @@ export class RailsServer implements Service {
     const { certificate, log } = this.#components
     listener.maxConnections = maxConnections
     listener.on('connection', (socket) => {
-      this.#unauthenticated.closeInactive() // silent connections do no harm until others arrive
+      this.#unauthenticated.closeInactive() // idle connections are only closed when others arrive
       this.#unauthenticated.arrived(socket)
       socket.on('error', (error) => log.debug({ error }, 'A connection of GitLab failed'))
     })
     listener.on(certificate ? 'secureConnection' : 'connection', (socket: Socket) => {
       if (socket.destroyed) return // there was no room for it
-      socket.on('error', () => undefined) // the listener below TLS logs it
+      socket.on('error', () => undefined) // the listener below TLS logs the error
       accept(socket.setNoDelay(true))
     })
     listener.on('tlsClientError', (error) => log.debug({ error }, 'A connection of GitLab failed'))
@@ -201,7 +203,7 @@ export class RailsServer implements Service {
     if (this.#drain?.phase === 'draining' && this.#running === 0) this.#idle.resolve()
   }
 
-  /** GitLab's span is continued; a stranger decides neither on a trace nor on the name of a span. */
+  /** Begins a span: GitLab's trace is continued; a stranger chooses neither the trace nor the span's name. */
   #begin({ method, metadata }: RailsCall, refusal: Outcome | undefined): RpcSpan {
     const { tracer, methods } = this.#components
     if (!refusal) return RpcSpan.begin(tracer, { kind: 'server', method, parent: metadata })
@@ -209,7 +211,7 @@ export class RailsServer implements Service {
     return RpcSpan.begin(tracer, { kind: 'server', method, isKnown, link: metadata })
   }
 
-  /** The outcome for a caller that is not GitLab. Never rejects. */
+  /** Returns the outcome for a caller that is not GitLab; undefined: it is GitLab. Never rejects. */
   async #refusal(call: RailsCall): Promise<Outcome | undefined> {
     try {
       await this.#unauthenticated.admit(call.remote, async () => this.#jwt?.verify(call.metadata), call.signal)
@@ -219,7 +221,7 @@ export class RailsServer implements Service {
     }
   }
 
-  /** Never rejects. */
+  /** Serves a call of GitLab. Never rejects. */
   async #serve(call: RailsCall, span: RpcSpan): Promise<Outcome> {
     const method = this.#components.methods.get(call.method)
     try {
@@ -236,7 +238,7 @@ export class RailsServer implements Service {
     return { error: KasError.from(error), trailers: isOurs ? noMetadata : { 'kas-delivery': ['none'] } }
   }
 
-  /** @returns what the caller gets: of a fault inside a trace id alone, its cause stays in the log */
+  /** @returns the outcome for the caller: an internal error has a trace id, and its cause stays in the log */
   #logFailure(call: RailsCall, outcome: Outcome, tracedAs: string | undefined): Outcome {
     const { log } = this.#components
     const { error } = outcome
@@ -255,7 +257,7 @@ export class RailsServer implements Service {
   }
 }
 
-/** For metrics. Of the methods of agents the one that kas knows by name is among them. */
+/** Returns the type of each method for metrics, including the one method of agents that kas knows by name. */
 export function railsMethodTypes(methods: UnaryMethods): Readonly<Record<string, GrpcType>> {
   const types = [...methods.keys()].map((name) => [name, 'unary'] as const)
   return { [kubernetesApiMethod]: 'bidi_stream', ...Object.fromEntries(types) }

@@ -15,11 +15,11 @@ import type { Tunnel } from '../../tunnels/tunnel.ts'
 import type { TunnelRegistry } from '../../tunnels/tunnel-registry.ts'
 import { maxWideBytesPerAgent, UnreadByAgent } from '../../tunnels/unread-by-agent.ts'
 
-/** A caller that does not answer `ready` loses its tunnel after this: it decides at once, or it is gone. ms */
+/** Time for `go` after `ready`: an entry decides at once, or has failed; then the tunnel is free again. ms */
 const decisionTimeoutMs = 3000
-/** An eager call has all of its messages with it: a head and an end. */
+/** Messages of an eager call, which come with its head. */
 const maxEagerMessages = 16
-/** The reply of an eager call says `ready`, unless it comes later than this. ms */
+/** The reply of an eager call means `ready`; if it takes longer than this, `ready` is sent. ms */
 const promptReplyMs = 20
 
 const none: Metadata = { [tunnelKey]: ['none'] }
@@ -28,12 +28,12 @@ const readySign: Metadata = { [tunnelKey]: ['ready'] }
 
 export interface HandedOverComponents {
   readonly tunnels: TunnelRegistry
-  /** absent: there is one of its own */
+  /** absent: a budget of its own */
   readonly memory?: ReplicaMemory
   readonly tracer: Tracer
 }
 
-/** Serves calls that peers hand over. Only own tunnels are used: a call is never handed over again. */
+/** Serves calls that peers hand over. Uses only this replica's tunnels: a call is never handed over twice. */
 export class HandedOverCalls {
   readonly serve: CallHandler
   readonly #lanes = new ServerLanes()
@@ -49,17 +49,17 @@ export class HandedOverCalls {
     this.serve = (stream) => traceHandler(tracer, stream, (span) => this.#serve(stream, span))
   }
 
-  /** What wide windows may bring, of all connections: their streams are many agents'. */
+  /** Budget of wide windows of all connections: their streams carry many agents. */
   get windows(): WindowBudget {
     return this.#unreadByAgent.windows
   }
 
-  /** Serves a lane, whose calls `serve` takes. */
+  /** Serves a lane, and each call on it with `serve`. */
   carry(stream: ServerStream, serve: CallHandler): Promise<void> {
     return this.#lanes.serve(stream, serve)
   }
 
-  /** No new calls: those that wait, or arrive, are answered `none`. Lanes end, with the calls that run on them. */
+  /** Takes no new calls: waiting and new ones are answered `none`. Lanes end after their running calls. */
   close(): void {
     this.#closing.abort()
     this.#lanes.close()
@@ -83,7 +83,7 @@ export class HandedOverCalls {
         await decided(stream)
       }
       stream.signal.throwIfAborted()
-      if (tunnel.state !== 'taken') throw notUsed() // lost meanwhile; after `ready` only an error says so
+      if (tunnel.state !== 'taken') throw notUsed() // lost meanwhile; after `ready` only an error can report that
     } catch (error) {
       this.#tunnels.giveBack(agentId, tunnel)
       if (eager) stream.addTrailers(readySign)
@@ -105,7 +105,7 @@ export class HandedOverCalls {
     return carry(stream, tunnel.forward(call), eager)
   }
 
-  /** @throws KasError REPLICA_MEMORY_FULL, before the agent is called; the entry gets `refused` */
+  /** Reserves memory for the answer, before the agent is called. @throws KasError REPLICA_MEMORY_FULL (`refused`) */
   #expectAnswer(stream: ServedCall, { agentId, caller }: HandOver): void {
     try {
       this.#memory.expectAnswer(agentId, payerOf(caller))
@@ -120,7 +120,7 @@ export class HandedOverCalls {
     const request: TunnelRequest = { ...handOver, method }
     if (this.#closing.signal.aborted) return undefined
     const tunnel = this.#tunnels.take(request)
-    if (tunnel || waitMs === 0) return tunnel // an agent between two tunnels, or two connections, is not gone
+    if (tunnel || waitMs === 0) return tunnel // an agent may just be between two tunnels, or two connections
     const deadline = new Deadline({ ms: waitMs, signals: [signal, this.#closing.signal] })
     try {
       for (;;) {
@@ -139,14 +139,14 @@ export class HandedOverCalls {
   }
 }
 
-/** Until `go` arrives nothing is sent to the agent, and the tunnel can go back unused. */
+/** Waits for `go`: until then nothing is sent to the agent, and the tunnel can go back unused. */
 async function decided({ messages }: ServedCall): Promise<void> {
   const message = messages.take() ?? (await inTime(messages.next())).value
   if (message?.length !== 0)
     throw new KasError({ code: 'INVALID_MESSAGE', detail: 'a hand-over that begins without go' })
 }
 
-/** They came with the call: collected, they leave for the agent in one write. */
+/** Collects the messages that came with the call, to send them to the agent in one write. */
 async function allOf({ messages }: ServedCall): Promise<KnownMessages> {
   const all: Uint8Array[] = []
   const add = (message: Uint8Array) => {
@@ -162,12 +162,12 @@ async function addRest(messages: AsyncIterable<Uint8Array>, add: (message: Uint8
   for await (const message of messages) add(message)
 }
 
-/** @throws KasError TUNNEL_LOST (delivery none): the caller did not decide in time */
+/** Waits. @throws KasError TUNNEL_LOST (delivery none): the entry did not decide in time */
 function inTime<T>(wait: Promise<T>): Promise<T> {
   return within(wait, { ms: decisionTimeoutMs, reason: notUsed })
 }
 
-/** Nothing has been sent to the agent. */
+/** Error of a call of which nothing was sent to the agent. */
 function notUsed(): KasError {
   return new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
 }
@@ -183,7 +183,7 @@ async function carry(stream: ServedCall, reply: Reply, eager: boolean): Promise<
     if (full) await full
   }
   const { error, trailers } = await reply.done
-  // our own first: the agent's may fill what there is room for
+  // keys of replicas first: the agent's trailers may fill the remaining room
   stream.addTrailers({ ...(error ? writeError(error) : {}), ...withoutOwnKeys(trailers) })
   if (error) throw error
   return noMetadata

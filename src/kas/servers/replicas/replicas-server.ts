@@ -25,9 +25,9 @@ import { HandedOverCalls } from './handed-over-calls.ts'
 export interface ReplicasServerComponents {
   readonly identity: ReplicaIdentity
   readonly tunnels: TunnelRegistry
-  /** absent: there is one of its own */
+  /** absent: a budget of its own */
   readonly memory?: ReplicaMemory
-  /** a replica of the table has this key */
+  /** true if a row of the table has this key */
   readonly isKnown: (publicKeyHash: string) => boolean
   /** calls of peers to this replica itself, by `/kas.replica.v1.Service/Method` */
   readonly methods: Readonly<Record<string, Handler>>
@@ -39,37 +39,35 @@ export interface ReplicasServerComponents {
 
 export interface ReplicasServerOptions {
   readonly listen: ListenOptions
-  /** after `leave`: how long new calls are taken at least. ms */
+  /** after `leave`: how long new calls are accepted at least. ms */
   readonly listenGraceMs: number
-  /** for TLS, from the start of a connection; default `tlsHandshakeTimeoutMs` */
+  /** time for TLS, from the start of a connection; default `tlsHandshakeTimeoutMs` */
   readonly handshakeMs?: number
   /** default `strangerBounds` */
   readonly strangers?: Partial<UnauthenticatedOptions>
 }
 
 /**
- * Connections that are no member's: TLS is not agreed yet, or their row has not arrived. Replicas have addresses of their
- * own, and TLS takes them some milliseconds.
+ * Bounds of connections that are no member's: TLS is not finished, or their row has not arrived. Replicas have
+ * addresses of their own, and their TLS takes some milliseconds.
  */
 export const strangerBounds: UnauthenticatedOptions = {
   maxIdlePerAddress: 16,
   maxIdle: 64,
   maxChecked: 64,
   graceMs: 200,
-  maxSilenceMs: 5000, // each of them has a time-out of its own before
+  maxSilenceMs: 5000, // both phases have shorter timeouts of their own
 }
 /**
- * Calls of a connection whose key no row has; one more ends it. A replica's row comes within milliseconds, and so many
- * calls cost the event loop about as much as their TLS handshake.
+ * Calls of a connection whose key no row has; one more ends it. A replica's row comes within milliseconds. So many
+ * calls take about as much of the event loop as their TLS handshake.
  */
 export const maxStrangerCalls = 32
-/** for a stranger to become a member. ms */
+/** Time for a stranger to become a member. ms */
 const strangerTimeoutMs = 3000
 const tlsHandshakeTimeoutMs = 2000
 
-/**
- * 8155: peers hand calls over, and call this replica itself (doc/routing.md "Another replica holds the agent").
- */
+/** Server 8155: peers hand calls over, and call this replica (doc/routing.md "Another replica holds the agent"). */
 export class ReplicasServer implements Service {
   readonly #components: ReplicasServerComponents
   readonly #options: ReplicasServerOptions
@@ -89,7 +87,7 @@ export class ReplicasServer implements Service {
     )
   }
 
-  /** Where it listens; only after `start`. */
+  /** Address on which the server listens; only after `start`. */
   get address(): AddressInfo {
     const address = this.#server?.address()
     if (!address || typeof address === 'string') throw new Error('the replicas server does not listen')
@@ -101,7 +99,7 @@ export class ReplicasServer implements Service {
     const { listen, listenGraceMs, handshakeMs: firstBytesMs = tlsHandshakeTimeoutMs } = this.#options
     const tls = {
       requestCert: true,
-      rejectUnauthorized: false, // keys are pinned by the table: no authority signs these certificates
+      rejectUnauthorized: false, // keys are pinned by the table: these certificates have no issuer
       minVersion: 'TLSv1.3' as const,
       ALPNProtocols: ['h2'],
       handshakeTimeout: firstBytesMs,
@@ -125,13 +123,15 @@ export class ReplicasServer implements Service {
     server.on('secureConnection', (socket) => this.#accept(socket))
     server.on('tlsClientError', (error: NodeJS.ErrnoException) => {
       log.debug({ error }, 'A connection failed before it was one')
-      if (error.code !== 'ECONNRESET') onStranger() // that one only left, as health checks do
+      if (error.code !== 'ECONNRESET') onStranger() // ECONNRESET: the client left, as health checks do
     })
     this.#server = server
     await this.#drain.listen(listen)
   }
 
-  /** Waits for the grace. Calls are taken until `stop`: while agents are connected here, calls must reach them. */
+  /**
+   * Waits for the grace. Calls are accepted until `stop`, because they must reach the agents that are connected here.
+   */
   async leave(patience?: AbortSignal): Promise<void> {
     await this.#drain?.leave(patience)
   }
@@ -156,7 +156,7 @@ export class ReplicasServer implements Service {
       return isKnown
     }
     const options = { limits: replicaLimits, windows: this.#handOvers.windows, ...(events ? { events } : {}) }
-    /** each call: a lane may live longer than its peer is a member */
+    /** Checks membership for each call: a lane may live longer than its peer is a member. */
     const handOver: CallHandler = (call) => (isMember() ? this.#handOvers.serve : refuseStranger)(call)
     const lane: Handler = (stream) => this.#handOvers.carry(stream, handOver)
     const handlerFor = (method: string) => (method === laneMethod ? lane : this.#methodFor(method))
@@ -166,7 +166,7 @@ export class ReplicasServer implements Service {
       strangerCalls++
       if (strangerCalls === maxStrangerCalls + 1) {
         onStranger()
-        session.destroy() // at once: what has come behind it is not even begun
+        session.destroy() // at once: calls behind it do not even begin
       }
       return refuseStranger
     }
@@ -191,13 +191,13 @@ export class ReplicasServer implements Service {
   }
 }
 
-/** The caller publishes its row again, and retries. */
+/** Refuses a call: its caller publishes its row again, and retries. */
 const refuseStranger: CallHandler = async (call) => {
   call.addTrailers({ [tunnelKey]: ['unknown'] })
   throw new KasError({ code: 'UNAUTHENTICATED', detail: 'no row has this key yet' })
 }
 
-/** @returns counts one */
+/** @returns callback that counts one */
 export function createStrangersMetric(register: Registry): () => void {
   const counter = new Counter({
     name: 'kas_replica_strangers_total',

@@ -5,50 +5,50 @@ import type { Shares, TunnelRequest } from '../shares.ts'
 import type { Tunnel } from '../tunnel.ts'
 import type { Waiter } from './waiting-calls.ts'
 
-/** Tunnels are scarce once a call has waited for so many round trips of the agent, in which a new one would have come, */
+/** Round trips of the agent that a call must have waited before tunnels are scarce: a new tunnel takes as many, */
 const scarceRoundTrips = 3
-/** and for so long. ms */
+/** and how long it must have waited. ms */
 const scarceMs = 200
-/** Whatever a PING says. ms */
+/** Bound of that wait, however long a PING takes. ms */
 const maxScarceMs = 2000
-/** Between two checks of whether they are. ms */
+/** Pause between two checks for scarcity. ms */
 const checkMs = 200
-/** Who has waited for so long gets the tunnel of the oldest watch of the caller that holds most. ms */
+/** A call that has waited this long gets the tunnel of the oldest watch of the caller with most tunnels. ms */
 const recallMs = 600
 
-/** Of who holds twice his share, and more, it is more. s */
+/** `Retry-After` of a refused caller, which grows with its excess over the share. s */
 const retryAfterS = { least: 5, most: 30 }
 
 export interface ScarcityComponents {
-  /** a monotonic one */
+  /** a monotonic clock */
   readonly clock: Clock
   readonly random: () => number
 }
 
-/** An agent, as far as its tunnels may be scarce. */
+/** An agent whose tunnels may be scarce. */
 export interface Contended {
   readonly living: ReadonlySet<Tunnel>
-  /** of those that are taken */
+  /** shares of the tunnels that are taken */
   readonly shares: Shares
-  /** those who wait, and whom a tunnel could serve */
+  /** waiting calls whose method one of the tunnels serves */
   waiters(): Waiter[]
-  /** since when it has opened none beyond those that it had */
+  /** when the number of tunnels last grew */
   readonly grewAt: number
-  /** He waits no more. */
+  /** Refuses a waiting call: it waits no more. */
   refuse(waiter: Waiter, error: KasError): void
-  /** It is nobody's any more. */
+  /** Ends the caller's use of the tunnel. */
   free(tunnel: Tunnel): void
 }
 
 /**
- * Checks, as long as calls wait, whether an agent's tunnels are scarce. Then who holds more than his share is refused, and gives
- * up watches for others (doc/routing.md "A share for each caller").
+ * Checks while calls wait whether an agent's tunnels are scarce. While they are, callers with more than their share are
+ * refused and lose watches to others (doc/routing.md "A share for each caller").
  */
 export class Scarcity {
   readonly #components: ScarcityComponents
   readonly #agent: Contended
   #isScarce = false
-  /** by then the tunnels have come for which watches were recalled */
+  /** recalls pause until then: the agent opens tunnels in place of the recalled ones */
   #recallsFrom = Number.NEGATIVE_INFINITY
   #stop: () => void
 
@@ -58,12 +58,12 @@ export class Scarcity {
     this.#stop = this.#check()
   }
 
-  /** Nobody waits any more. */
+  /** Stops the checks: no call waits any more. */
   end(): void {
     this.#stop()
   }
 
-  /** @returns why a call may not even wait */
+  /** @returns the refusal of a call that may not even wait; undefined: it may wait */
   refusalOf(request: TunnelRequest): KasError | undefined {
     return this.#isScarce ? this.#refusalOf(request, this.#callers(this.#agent.waiters())) : undefined
   }
@@ -73,7 +73,7 @@ export class Scarcity {
     const now = clock.now()
     for (const { connection } of this.#agent.living) connection.measure(now)
     return clock.after(checkMs, () => {
-      this.#stop = this.#check() // first: what follows may end it
+      this.#stop = this.#check() // first, because `#relieve` may end the checks
       this.#relieve()
     })
   }
@@ -92,7 +92,7 @@ export class Scarcity {
     this.#recall(waiting, callers.size)
   }
 
-  /** A watch for each call that has waited for long: it ends in order, and its client opens it again. */
+  /** Recalls a watch for each call that has waited for long: the watch ends in order, and its client opens it again. */
   #recall(waiting: readonly Waiter[], callers: number): void {
     const { living, shares } = this.#agent
     const now = this.#components.clock.now()
@@ -108,7 +108,7 @@ export class Scarcity {
     }
   }
 
-  /** @param callers - that hold tunnels or wait for one */
+  /** @param callers - callers that have tunnels or wait for one */
   #refusalOf({ agentId, caller: { key } }: TunnelRequest, callers: ReadonlySet<string>): KasError | undefined {
     const { shares, living } = this.#agent
     const { tunnels, watches } = shares.of(key)
@@ -124,7 +124,7 @@ export class Scarcity {
     })
   }
 
-  /** So that those who are refused together do not come back together. */
+  /** Computes a random delay, so that callers who are refused together do not return together. */
   #retryAfterS(shares: number): number {
     const { least, most } = retryAfterS
     const seconds = least * shares * (0.75 + this.#components.random() / 2)
@@ -135,7 +135,7 @@ export class Scarcity {
     return new Set([...this.#agent.shares.callers, ...waiters.map(({ source }) => source)])
   }
 
-  /** A connection whose PING is not answered yet counts with the time between two checks. */
+  /** Returns the wait after which tunnels are scarce. A connection without an answered PING counts with `checkMs`. */
   #scarceAfterMs(): number {
     let longestMs = 0
     for (const { connection } of this.#agent.living) longestMs = Math.max(longestMs, connection.roundTripMs ?? checkMs)

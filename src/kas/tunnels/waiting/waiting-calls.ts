@@ -12,10 +12,10 @@ export interface Waiter {
   readonly reject: (error: KasError) => void
 }
 
-/** Calls that wait for a tunnel of one agent: by method, of each by turns of callers, of one caller first in, first out. */
+/** Calls that wait for a tunnel of an agent: methods take turns, in each its callers; a caller's calls are in order. */
 export class WaitingCalls {
   readonly #maxSize: number
-  /** the one whose turn is next first; a tunnel that serves none of them costs no more than their names */
+  /** the method whose turn is next first; a tunnel that serves none costs one check per method */
   readonly #byMethod = new Map<string, FairQueue<Waiter>>()
   #size = 0
 
@@ -27,13 +27,13 @@ export class WaitingCalls {
     return this.#size
   }
 
-  /** @throws KasError TOO_MANY_WAITING: who waits most makes room for others, else there is none */
+  /** @throws KasError TOO_MANY_WAITING: all places are taken, and no other caller has more calls for the method */
   add(waiter: Waiter): void {
     const limit = this.#maxSize
     const { method } = waiter.request
     const tooMany = () => new KasError({ code: 'TOO_MANY_WAITING', limit })
     const queue = this.#byMethod.get(method) ?? new FairQueue<Waiter>(limit)
-    if (this.#size >= limit && queue.size < limit) throw tooMany() // others wait for another method
+    if (this.#size >= limit && queue.size < limit) throw tooMany() // the others wait for another method
     const loser = queue.add(waiter)
     if (loser === waiter) throw tooMany()
     this.#byMethod.set(method, queue)
@@ -50,9 +50,9 @@ export class WaitingCalls {
   }
 
   /**
-   * Whose turn it is, of those whose method is served: it waits no more.
+   * Removes and returns the waiting call whose turn it is, among those whose method is served.
    *
-   * @param may - those that may not keep their turn
+   * @param may - false: the call may not have the tunnel, and keeps its turn
    */
   take(methods: ReadonlySet<string>, may: (request: TunnelRequest) => boolean): Waiter | undefined {
     for (const [method, queue] of this.#byMethod) {
@@ -66,7 +66,7 @@ export class WaitingCalls {
     return undefined
   }
 
-  /** Those who wait for what some tunnel serves: for all others no tunnel will do. */
+  /** Calls whose method some tunnel serves: no tunnel helps the other calls. */
   servedBy(tunnels: Iterable<Pick<Tunnel, 'methods'>>): Waiter[] {
     const all = [...tunnels]
     return [...this.#byMethod].flatMap(([method, queue]) =>

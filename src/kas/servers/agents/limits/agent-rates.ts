@@ -8,31 +8,31 @@ import { clockDelay } from '../../../../lib/pause.ts'
 import { RateLimits } from '../../../../lib/rate-limit.ts'
 import type { MethodRate } from '../../../agent-method.ts'
 
-/** Agents that a method knows beside those that have rested. */
+/** Agents with a used rate that a method keeps; rested agents need no entry. */
 const maxAgents = 10_000
-/** A call that would wait for longer is refused. */
+/** A call that would wait longer is refused. ms */
 const maxWaitMs = 30_000
-/** Of one agent: one line a minute. */
+/** Log lines about one agent: one a minute. */
 const logged = { perSecond: 1 / 60, burst: 1, maxKeys: 1000 }
 
-/** What comes of a call or a message that is over its rate. */
+/** Outcome of a call or a message that is over its rate. */
 export type OverRate = 'slowed' | 'refused'
 
 export interface AgentRatesComponents {
-  /** a monotonic one */
+  /** a monotonic clock */
   readonly clock: Clock
   readonly log: Logger
   /** @param method - `Service/Method` */
   readonly onOver: (method: string, outcome: OverRate) => void
 }
 
-/** What agents may take of this replica, method by method: one place for all that 8150 serves. */
+/** Rates at which agents may use this replica, method by method, for everything that 8150 serves. */
 export class AgentRates {
   readonly #components: AgentRatesComponents
   readonly #methods = new Map<string, AgentRate>()
   readonly #lines: RateLimits<AgentId>
 
-  /** @param methods - by `/package.Service/Method`. @throws Error naming those without a rate */
+  /** @param methods - by `/package.Service/Method`. @throws Error that names a method without a rate */
   constructor(components: AgentRatesComponents, methods: Readonly<Record<string, { readonly rate: MethodRate }>>) {
     this.#components = components
     this.#lines = new RateLimits(components.clock, logged)
@@ -65,7 +65,7 @@ interface Over {
   readonly waitMs: number
 }
 
-/** The rate of one method. */
+/** Rate of one method. */
 export class AgentRate {
   readonly #clock: Clock
   /** `Service/Method` */
@@ -86,10 +86,10 @@ export class AgentRate {
   }
 
   /**
-   * A call begins.
+   * Charges a call.
    *
-   * @returns ms until it may
-   * @throws KasError TOO_MANY_STREAMS if that is too long: it costs nothing
+   * @returns ms until the call may begin
+   * @throws KasError TOO_MANY_STREAMS if that is too long: the call is not charged
    */
   call(agentId: AgentId): number {
     const { call } = this.#rate.cost
@@ -102,18 +102,18 @@ export class AgentRate {
     return this.#charge(agentId, call)
   }
 
-  /** A message of so many bytes. @returns ms until it may be read */
+  /** Charges a message of so many bytes. @returns ms until it may be read */
   message(agentId: AgentId, bytes: number): number {
     const { message, kib } = this.#rate.cost
     return this.#charge(agentId, message + (kib * bytes) / 1024)
   }
 
-  /** Work beside it. @returns ms until the agent has paid */
+  /** Charges further work. @returns ms until the agent has paid for it */
   work(agentId: AgentId, units: number): number {
     return this.#charge(agentId, units)
   }
 
-  /** Rejects with the signal's reason. */
+  /** Waits; rejects with the signal's reason. */
   wait(ms: number, signal: AbortSignal): Promise<void> {
     return clockDelay(this.#clock, ms, signal)
   }
@@ -130,7 +130,7 @@ export function shortName(method: string): string {
   return method.slice(Math.max(method.indexOf('/'), method.lastIndexOf('.')) + 1)
 }
 
-/** @param methods - `/package.Service/Method`. @returns counts one */
+/** @param methods - `/package.Service/Method`. @returns callback that counts one */
 export function createRateMetrics(register: Registry, methods: readonly string[]): AgentRatesComponents['onOver'] {
   const counter = new Counter({
     name: 'kas_agent_rate_limited_total',

@@ -2,18 +2,18 @@ import type { AgentId, Metadata } from '../../../../call/call.ts'
 import { Counter } from '../../../../lib/counter.ts'
 import { KasError, type LimitName } from '../../../../lib/errors.ts'
 
-/** What one agent may have open at one replica, on all its connections together. */
+/** Bounds of one agent at one replica, over all its connections. */
 export interface OpenStreamsOptions {
   /**
-   * Connect streams, idle or not. A pod of agentk opens 500 at the most: this is three such pods, and pods have homes at
-   * different replicas. Each costs about 13 KB
+   * Connect streams, idle or not. A pod of agentk opens at most 500: this is three such pods, and pods have homes at
+   * different replicas. Each stream costs about 13 KB.
    */
   readonly maxTunnels: number
   /** streams of all other methods. A pod keeps two open: this is a hundred pods, and their short calls */
   readonly maxCalls: number
-  /** a hundred pods, and those that move. One costs 250 KB while it sends all that it may */
+  /** a hundred pods, and some that move. A connection costs 250 KB while it sends as much as it may */
   readonly maxConnections: number
-  /** of the heads of all these; an agent sends about half a KiB with each */
+  /** bytes of the heads of all streams; an agent sends about half a KiB with each */
   readonly maxHeadBytes: number
 }
 
@@ -28,11 +28,11 @@ type OpenKind = 'tunnels' | 'calls' | 'connections'
 
 const nameOf = { tunnels: 'tunnels_of_agent', calls: 'calls_of_agent', connections: 'connections_of_agent' } as const
 
-/** Of a method one stream of which costs more than others. */
+/** Bound for a method whose streams cost more than others. */
 export interface MethodBound {
-  /** its last word, for the refusal */
+  /** last part of the method's name, for the refusal */
   readonly name: string
-  /** streams of one agent */
+  /** most streams of one agent */
   readonly limit: number
 }
 
@@ -41,14 +41,14 @@ interface OpenOfAgent {
   calls: number
   connections: number
   headBytes: number
-  /** of methods with a bound of their own, by their names */
+  /** streams by method, for methods with a bound of their own */
   readonly methods: Counter<string>
 }
 
-/** what an entry of a head costs beside its texts. Bytes */
+/** Memory of an entry of a head beside its texts. bytes */
 const entryBytes = 32
 
-/** Counts the streams of each agent: those beyond its limit are refused, those that it has go on. */
+/** Counts the streams of each agent: new ones beyond a bound are refused, open ones go on. */
 export class OpenStreams {
   readonly #options: OpenStreamsOptions
   readonly #agents = new Map<AgentId, OpenOfAgent>()
@@ -58,11 +58,11 @@ export class OpenStreams {
   }
 
   /**
-   * Until `leave`.
+   * Counts a stream or connection until `leave`.
    *
    * @param kind - `tunnels`: a Connect; `calls`: any other stream
-   * @param headBytes - of a stream
-   * @param method - absent: it has no bound of its own
+   * @param headBytes - bytes of the stream's head
+   * @param method - absent: the method has no bound of its own
    * @throws KasError TOO_MANY_STREAMS
    */
   enter(agentId: AgentId, kind: OpenKind, headBytes = 0, method?: MethodBound): void {
@@ -81,7 +81,7 @@ export class OpenStreams {
     if (method) open.methods.add(method.name)
   }
 
-  /** To be called once at the end of what was entered, as it was. */
+  /** Ends what `enter` counted; must be called once, with the same arguments. */
   leave(agentId: AgentId, kind: OpenKind, headBytes = 0, method?: MethodBound): void {
     const open = this.#agents.get(agentId)
     if (!open) return
@@ -92,7 +92,7 @@ export class OpenStreams {
   }
 }
 
-/** About what a stream keeps of its head. */
+/** Approximate memory that a stream keeps of its head. */
 export function headBytes(metadata: Metadata): number {
   let bytes = 0
   for (const key in metadata) {

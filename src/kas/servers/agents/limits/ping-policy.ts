@@ -1,19 +1,19 @@
-/** The HTTP/2 error by which a session ends then (RFC 9113, 7). */
+/** HTTP/2 error with which a session with too many PINGs ends (RFC 9113, 7). */
 export const enhanceYourCalm = 11
 
 /**
- * Shortest time between the PINGs of a quiet client: our agentk pings every 5 s. ms. Upstream takes 20 s,
- * which costs a frozen replica's agents so much longer to leave it.
+ * Shortest time between the PINGs of an idle client. agentk sends one every 5 s. Upstream's bound is 20 s, with which
+ * agents take much longer to leave a frozen replica. ms
  */
 const minPingIntervalMs = 2500
 const maxPingStrikes = 2
 
-/** gRPC's rule against PING floods: a few too early in a row end the connection. */
+/** gRPC's rule against PING floods: a few early PINGs in a row end the connection. */
 export class PingPolicy {
   #last = Number.NEGATIVE_INFINITY
   #strikes = 0
 
-  /** @param active - kas has sent something since the last PING: clients measure the connection around data */
+  /** @param active - kas has sent data since the last PING: clients measure around data. @returns false: end it */
   accept(now: number, active: boolean): boolean {
     if (active || now - this.#last >= minPingIntervalMs) this.#strikes = 0
     else this.#strikes++

@@ -1,40 +1,40 @@
-/** How often each token began a call within a clock minute. */
+/** Calls that each token began within a clock minute. */
 export interface MinuteCounts {
-  /** since 1970 */
+  /** minutes since 1970 */
   readonly minute: number
   /** by hash of the token */
   readonly counts: ReadonlyMap<string, number>
 }
 
 const minuteMs = 60_000
-/** Tokens that are counted in one minute: beyond it others pass uncounted. */
+/** Tokens that are counted in one minute: calls of further tokens are not counted. */
 const maxCountedTokens = 100_000
-/** Refused tokens are counted on their own: at least so many are known, at the most twice as many. */
+/** Refused tokens are counted apart: between this many and twice as many are kept. */
 const maxRefusedTokens = 10_000
-/** tokens in one report */
+/** Tokens in one report. */
 const maxReportedTokens = 1000
 
 /**
- * Calls that each token began in this clock minute, here and as peers report: `Authenticator` refuses those over its
- * limit. Forgotten with the minute.
+ * Counts the calls that each token began in this clock minute, here and as peers report. `Authenticator` refuses calls
+ * over the limit. Counts end with the minute.
  */
 export class TokenCallCounts {
   readonly #clock: { now(): number }
   #minute = 0
   #own = new Map<string, number>()
   #refused = new Map<string, number>()
-  /** from before `#refused` was last full: a Map that loses its first entry again and again is slow */
+  /** tokens from before `#refused` was last full: deleting a Map's first entry again and again is slow */
   #refusedBefore = new Map<string, number>()
-  /** by the peer's name */
+  /** counts of peers, by the peer's name */
   #peers = new Map<string, Map<string, number>>()
-  /** own counts as last reported */
+  /** counts of this replica, as last reported */
   #reported = new Map<string, number>()
 
   constructor(clock: { now(): number }) {
     this.#clock = clock
   }
 
-  /** Counts a call here. @returns the calls of all replicas, as far as they are known */
+  /** Counts a call here. @returns the calls at all replicas, as far as known */
   add(tokenHash: string): number {
     this.#turn()
     for (const refused of [this.#refused, this.#refusedBefore]) {
@@ -50,7 +50,7 @@ export class TokenCallCounts {
     return all
   }
 
-  /** The token of a counted call is refused: it is never reported, and takes no room from others. */
+  /** Notes that the token of a counted call was refused: it is never reported, and takes no room from others. */
   refused(tokenHash: string): void {
     this.#turn()
     const own = this.#own.get(tokenHash)
@@ -64,16 +64,16 @@ export class TokenCallCounts {
     this.#refused.set(tokenHash, own)
   }
 
-  /** Takes what a peer has counted so far in the minute that it names: this replaces what it reported before. */
+  /** Replaces a peer's earlier counts by its report, if the minute is the same. */
   merge(name: string, { minute, counts }: MinuteCounts): void {
     this.#turn()
-    if (minute !== this.#minute) return // its clock is off, or the report is late: each counts for itself
+    if (minute !== this.#minute) return // its clock is off, or the report is late: each replica then counts alone
     const known = this.#peers.get(name) ?? new Map<string, number>()
     this.#peers.set(name, known)
     for (const [hash, count] of counts) if (known.size < maxCountedTokens) known.set(hash, count)
   }
 
-  /** Own counts of at least `from` that have changed since the last report, the highest first. */
+  /** Counts of this replica of at least `from` that changed since the last report, the highest first. */
   changes(from: number): MinuteCounts | undefined {
     this.#turn()
     const changed = [...this.#own].filter(([hash, count]) => count >= from && this.#reported.get(hash) !== count)

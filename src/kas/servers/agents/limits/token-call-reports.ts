@@ -9,23 +9,24 @@ import type { TokenCallCounts } from './token-call-counts.ts'
 export interface TokenCallReportsComponents {
   readonly counts: Pick<TokenCallCounts, 'changes' | 'merge'>
   readonly peers: Pick<Peers, 'broadcast'>
-  /** of this replica */
+  /** name of this replica */
   readonly name: string
   readonly clock: Clock
 }
 
-/** from the end of one report to the next. ms */
+/** Pause from the end of one report to the next. ms */
 const periodMs = 2000
-/** Tokens below this share of the limit are not reported: by so much is the limit approximate, for each replica. */
+/** Tokens below this share of the limit are not reported: the limit is inexact by this share for each replica. */
 const reportedShare = 1 / 50
 
 /**
- * Broadcasts how often busy tokens began calls here, so that the limit of a token holds over all replicas
- * (doc/reference/tunnel-protocol.md 4.1 no. 5): approximately, and for each replica alone while it reaches no peer.
+ * Broadcasts the call counts of busy tokens, so that a token's limit holds over all replicas
+ * (doc/reference/tunnel-protocol.md 4.1 no. 5). The limit is approximate, and applies to each replica alone while it
+ * reaches no peer.
  */
 export class TokenCallReports implements Service {
   readonly #components: TokenCallReportsComponents
-  /** calls of a token in the minute from which on it is reported */
+  /** calls of a token in a minute from which it is reported */
   readonly #from: number
   #cancel: (() => void) | undefined
   #stopped = false
@@ -35,7 +36,7 @@ export class TokenCallReports implements Service {
     this.#from = Math.ceil(options.callsPerTokenPerMinute * reportedShare)
   }
 
-  /** What peers call. */
+  /** Methods that peers call. */
   get replicaMethods(): UnaryMethods {
     return unaryService(Limits, {
       callCounts: async ({ name, minute, count }) => {

@@ -11,37 +11,37 @@ import type { Credentials } from './credentials.ts'
 
 export interface AuthorizationRechecksComponents {
   readonly directory: Pick<Directory, 'grantJob' | 'grantUser'>
-  /** undefined: nobody says that grants may have changed */
+  /** undefined: changes of grants are not reported */
   readonly localDirectory: Pick<LocalDirectory, 'onGrantsChange'> | undefined
-  /** a monotonic one: a clock that is set delays no check */
+  /** a monotonic clock: setting the time delays no check */
   readonly clock: Clock
   readonly log: Logger
 }
 
 export interface AuthorizationRechecksOptions {
-  /** from one question to the next about whoever has anything that runs. ms */
+  /** pause between two questions about one credential. ms */
   readonly periodMs?: number
-  /** questions that the directory may be asked; absent: as many as there are. With more to ask the period grows */
+  /** bound of questions to the directory per second; absent: unbounded. With more credentials the period grows */
   readonly perSecond?: number | undefined
 }
 
-/** Somebody who was let in, as long as what he has asked for runs. */
+/** A caller that was let in, while its request runs. */
 export interface CheckedCaller {
   readonly credentials: Credentials
   readonly letInAs: Authorized
-  /** He would be refused now, or let in as somebody else. */
+  /** Called when the caller would be refused now, or let in as somebody else. */
   withdraw(reason: KasError): void
-  /** He would be let in as somebody else in the cluster, and goes on as that; absent: he is withdrawn. */
+  /** Called when the caller has another identity in the cluster now, and goes on with it; absent: it is withdrawn. */
   readonly changed?: ((now: Impersonation | undefined) => void) | undefined
 }
 
 /**
- * With `maxAgeMs`, for which what the directory has kept is good enough: a refusal takes effect within 60 s, however long it
- * keeps answers. ms
+ * Period between checks. With `maxAgeMs`, the accepted age of cached answers, a refusal takes effect within 60 s,
+ * however long the directory caches answers. ms
  */
 const usualPeriodMs = 50_000
 const maxAgeMs = 5000
-/** Of who was let in by an answer that was kept: the first question, once it is seen that what he has opened lasts. ms */
+/** Delay of the first check: shorter requests need none, and a cached answer may have let the caller in. ms */
 const firstMs = 4000
 /** Questions at once, and in one turn of the event loop. */
 const maxAsking = 32
@@ -55,19 +55,19 @@ const refusals: ReadonlySet<string> = new Set([
   'IMPERSONATION_UNKNOWN',
 ])
 
-/** All that runs with one credential at one agent: one question is about all of it. */
+/** All requests that run with one credential at one agent: one question is enough for all. */
 interface Group {
   readonly key: string
   readonly credentials: Credentials
   readonly callers: Map<CheckedCaller, Authorized>
-  /** by the clock */
+  /** time by `clock`. ms */
   dueAt: number
   asking: AbortController | undefined
 }
 
 /**
- * Asks again whether those who have something that runs still may, from time to time, and at once where the directory says that
- * it may have changed. A directory that is away withdraws nothing.
+ * Checks regularly that callers of running requests still have access, and at once when the directory reports a change.
+ * A directory that is unavailable withdraws nothing.
  */
 export class AuthorizationRechecks {
   readonly #components: AuthorizationRechecksComponents
@@ -75,10 +75,10 @@ export class AuthorizationRechecks {
   readonly #perSecond: number | undefined
   readonly #rateLimit: RateLimit | undefined
   readonly #groups = new Map<string, Group>()
-  /** those that are not being asked about, and have not been; and all others: the first that is due first */
+  /** groups that were never checked, and groups that wait for the next check; each the earliest due first */
   readonly #fresh = new Set<Group>()
   readonly #waiting = new Set<Group>()
-  /** whom a change may concern */
+  /** groups that a change may concern */
   readonly #changed = new Set<Group>()
   #changes = 0
   #asking = 0
@@ -100,13 +100,13 @@ export class AuthorizationRechecks {
         : new RateLimit(components.clock, { perSecond, burst: Math.max(1, perSecond) })
   }
 
-  /** From one question to the next about each: longer than usual where there are too many to ask about. ms */
+  /** Period between checks of each group: longer than usual if there are too many groups. ms */
   get periodMs(): number {
     const { size } = this.#groups
     return this.#perSecond === undefined ? this.#periodMs : Math.max(this.#periodMs, (size * 1000) / this.#perSecond)
   }
 
-  /** Of the directory, so far: who was let in while one came is asked about at once. */
+  /** Changes of the directory so far: if one came while a caller was let in, the caller is checked at once. */
   get changes(): number {
     return this.#changes
   }
@@ -133,7 +133,9 @@ export class AuthorizationRechecks {
   }
 
   /**
-   * @param since - `changes` before he was asked about
+   * Adds a caller to the checks.
+   *
+   * @param since - `changes` before the directory was asked about the caller
    * @returns ends the checks
    */
   add(caller: CheckedCaller, since: number): () => void {
@@ -168,7 +170,7 @@ export class AuthorizationRechecks {
     this.#cancel = undefined
   }
 
-  /** Not in the same turn: what others send is served in between. */
+  /** Starts checks in the next turn, so that other requests are served in between. */
   #pumpSoon(): void {
     if (this.#pumpsSoon) return
     this.#pumpsSoon = true
@@ -196,7 +198,7 @@ export class AuthorizationRechecks {
     }
   }
 
-  /** Of those that are not being asked about. */
+  /** Returns the next group to check, among those without a running check. */
   #next(): Group | undefined {
     for (const group of this.#changed) if (!group.asking) return group
     const [fresh] = this.#fresh
@@ -208,7 +210,7 @@ export class AuthorizationRechecks {
     for (const queue of [this.#fresh, this.#waiting, this.#changed]) queue.delete(group)
   }
 
-  /** Never rejects. */
+  /** Checks a group. Never rejects. */
   async #check(group: Group): Promise<void> {
     const asking = new AbortController()
     group.asking = asking
@@ -252,7 +254,7 @@ function judge(caller: CheckedCaller, { before, answer, group }: Judged): void {
 /**
  * Asks once.
  *
- * @returns why the caller, who was let in as `before`, may not go on
+ * @returns why the caller, who was let in as `before`, must end; undefined: it may go on
  */
 export function accessLost(before: Authorized, ask: () => Promise<Authorized>): Promise<KasError | undefined> {
   return ask().then((now) => differenceOf(before, now), refusalOf)
@@ -263,7 +265,7 @@ function refusalOf(error: unknown): KasError | undefined {
   return refusals.has(failure.code) ? failure : undefined
 }
 
-/** What runs would go on as who he was. */
+/** Compares the two identities: running requests would go on with the one of before. */
 function differenceOf(before: Authorized, now: Authorized): KasError | undefined {
   if (!isSameCaller(before, now))
     return new KasError({ code: 'FORBIDDEN', reason: 'the credential is now of another user' })
@@ -271,7 +273,7 @@ function differenceOf(before: Authorized, now: Authorized): KasError | undefined
   return new KasError({ code: 'FORBIDDEN', reason: 'the roles of the caller have changed' })
 }
 
-/** By number: one who was deleted and made again has another, though he may have the same name; one who was renamed keeps it. */
+/** Compares by number: a user who was deleted and created again has another one; a renamed user keeps it. */
 function isSameCaller({ access: one }: Authorized, { access: other }: Authorized): boolean {
   return one.userId === other.userId && one.job?.id === other.job?.id
 }

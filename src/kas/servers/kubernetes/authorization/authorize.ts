@@ -7,35 +7,35 @@ import type { CallerNames } from './caller-keys.ts'
 import type { Credentials } from './credentials.ts'
 import { jobImpersonation, userImpersonation } from './impersonation.ts'
 
-/** A request that was let through, and by what. */
+/** Access of a request that was let in, with the kind of its credential. */
 export interface Access extends RecordedCaller {
   readonly agentId: AgentId
   readonly projectId: bigint
 }
 
 export interface AccessQuestion extends Omit<GrantQuestion, 'onKnown'> {
-  /** Called before he is refused or let in, if the directory knows who it is. */
+  /** Called before the caller is refused or let in, if the directory knows who it is. */
   readonly onKnown?: (caller: RecordedCaller) => void
 }
 
-/** Whose share of the agent's tunnels a request takes: the user's, or that of the project whose job he has started. */
+/** Names the caller whose share of the agent's tunnels a request uses: a user, or the project of a user's job. */
 export function callerNames({ via, userId, projectId }: Access): CallerNames {
   const user = `user ${userId}`
   return { name: via === 'ci' ? `project ${projectId}` : user, user }
 }
 
 export interface Authorized {
-  /** as whom the caller acts in the cluster; undefined: as the agent itself */
+  /** identity of the caller in the cluster; undefined: the agent itself */
   readonly impersonation: Impersonation | undefined
   readonly access: Access
-  /** of the agent: whose tenant it is */
+  /** configuration project of the agent, which is its tenant */
   readonly configProjectId: bigint
-  /** of a user's token, where the directory knows it; in ms since 1970 */
+  /** end of the user's token, in ms since 1970; absent: unknown */
   readonly endsAt?: number | undefined
 }
 
 /**
- * Asks the directory whether the caller may use the agent, and as whom.
+ * Asks the directory whether the caller may use the agent, and with which identity.
  *
  * @throws KasError of Directory.grantJob or grantUser
  */
@@ -80,7 +80,7 @@ function callerAccess(via: Access['via'], { user: { id: userId, username }, job 
   return { via, userId, username, projectId, job: { id, pipelineId } }
 }
 
-/** The first candidate that is accepted wins; a failure to find out outweighs a refusal. */
+/** Asks about each candidate: the first accepted one wins; an error of asking outweighs a refusal. */
 async function firstGrant(
   directory: Pick<Directory, 'grantUser'>,
   { agentId, candidates }: Extract<Credentials, { kind: 'user' }>,

@@ -1,24 +1,24 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import type { Caller } from '../../../../call/caller.ts'
 
-/** Known at once: to make one takes some microseconds. */
+/** Keys that are cached: computing one takes some microseconds. */
 const maxKnown = 10_000
 const keyChars = 22
 
 export interface CallerNames {
-  /** as in `Caller` */
+  /** name as in `Caller` */
   readonly name: string
-  /** the user behind it: the same name, or that of whose job it is */
+  /** user behind the caller: the same name, or the name of the job's user */
   readonly user: string
 }
 
-/** What replicas call a caller among themselves: one key for one name, which says nothing to whoever lacks their secret. */
+/** Computes the keys by which replicas name callers to each other. Without the shared secret a key reveals nothing. */
 export class CallerKeys {
   readonly #secret: Uint8Array
-  /** by name, the one that came first first */
+  /** by name, the oldest first */
   readonly #known = new Map<string, string>()
 
-  /** @param secret - which the replicas share; absent: there is one */
+  /** @param secret - secret that the replicas share; absent: a random one */
   constructor(secret: Uint8Array = randomBytes(32)) {
     this.#secret = secret
   }

@@ -4,24 +4,24 @@ import { KasError } from '../../../../lib/errors.ts'
 import type { UserCredential } from '../../../directory/directory.ts'
 import type { RequestHead } from '../request/request-head.ts'
 
-/** Who calls, as the request says it: nothing is checked but the form. */
+/** Credentials in a request, of which only the form is checked. */
 export type Credentials =
   | { readonly kind: 'job'; readonly agentId: AgentId; readonly token: string }
-  /** the first of `candidates` that is accepted is the caller's */
+  /** the first accepted one of `candidates` counts */
   | { readonly kind: 'user'; readonly agentId: AgentId; readonly candidates: readonly UserCredential[] }
 
-/** Browsers may send several cookies of one name (doc/reference/gitlab-contract.md 9.4 no. 35). */
+/** Browsers may send several cookies with one name (doc/reference/gitlab-contract.md 9.4 no. 35). */
 const maxSessionCookies = 3
 
-/** of that name, those that cannot be read among them */
+/** Session cookies that are read, unreadable ones included. */
 const maxCookiesRead = 20
 
 const cookieName = '_gitlab_kas'
 const bearer = 'Bearer '
-/** An int64 has at most so many characters: what is longer may be a token at the wrong place, and is not repeated. */
+/** An int64 has at most this many characters: a longer text may be a misplaced token, and is not repeated. */
 const maxEchoedCharacters = 20
 
-/** What a browser sends with the requests of any page; also where a token for WebSockets was made for it. */
+/** True for a cookie, which browsers send with the requests of any page, and for a WebSocket token made from one. */
 export function isByCookie(credentials: Credentials): boolean {
   return credentials.kind === 'user' && credentials.candidates.some(({ type }) => type === 'session_cookie')
 }
@@ -30,8 +30,8 @@ type Source = Pick<RequestHead, 'authorization' | 'cookies' | 'agentIds' | 'csrf
 type Query = Pick<Target, 'agentIds' | 'csrfTokens'>
 
 /**
- * Reads the credentials of a request (doc/reference/tunnel-protocol.md 6.2). An Authorization header that is not ours
- * is a failure, also beside a good cookie.
+ * Reads the credentials of a request (doc/reference/tunnel-protocol.md 6.2). An Authorization header in another form
+ * fails, even if there is a valid cookie.
  *
  * @throws KasError CREDENTIALS_INVALID, in upstream's words
  */
@@ -59,7 +59,7 @@ function fromAuthorization(values: readonly string[]): Credentials {
   return { kind: 'user', agentId, candidates: [{ type: 'personal_access_token', key: token }] }
 }
 
-/** With the words of Go's strconv.ParseInt, which users of upstream know. */
+/** Parses the id, and fails in the words of Go's strconv.ParseInt, which users of upstream know. */
 function bearerAgentId(text: string): AgentId {
   const failed = (reason: string) => {
     const echoed = text.length > maxEchoedCharacters ? '…' : text
@@ -99,7 +99,7 @@ function fromCookies(cookies: readonly string[], head: Source, query: Query): Cr
   }
 }
 
-/** The header, else the query parameter. */
+/** Returns the value of the header, else of the query parameter. */
 function exactlyOne(
   header: string,
   what: string,
@@ -130,7 +130,7 @@ function sessionCookies(headers: readonly string[]): string[] {
   return found
 }
 
-/** Rack escapes cookie values as forms are. */
+/** Reverses Rack's escaping of cookie values, which is that of forms. */
 function unescapeCookie(value: string): string | undefined {
   try {
     return decodeURIComponent(value.replaceAll('+', ' '))

@@ -5,20 +5,20 @@ import type { Impersonation } from '../../../../proto/http/http-message.ts'
 import type { JobGrant, UserCredential, UserGrant } from '../../../directory/directory.ts'
 
 /**
- * As whom a call acts in the cluster (doc/reference/tunnel-protocol.md 6.3): names, order and keys are what RBAC rules
- * of users match. Undefined: as the agent's own service account.
+ * Decides the identity of a call in the cluster (doc/reference/tunnel-protocol.md 6.3). RBAC rules of users match these
+ * names, order and keys. Undefined: the agent's own service account.
  */
 
 const extraPrefix = 'agent.gitlab.com/'
 
-/** @throws KasError IMPERSONATION_UNKNOWN: refused, for acting as the agent instead would be more than was granted */
+/** @throws KasError IMPERSONATION_UNKNOWN: acting as the agent instead would grant more than intended */
 export function jobImpersonation(agentId: AgentId, grant: JobGrant): Impersonation | undefined {
   const { accessAs } = grant
   switch (accessAs.as) {
     case 'agent':
       return undefined
     case 'impersonate':
-      // without a user name agentk would not impersonate at all
+      // without a user name agentk would not impersonate
       if (accessAs.impersonate.username.trim() === '') throw unknown('impersonate without username')
       return accessAs.impersonate
     case 'ci_job':
@@ -65,11 +65,11 @@ export function userImpersonation(
 }
 
 /**
- * For a request with `Impersonate-*` headers of its own: these are for the cluster, and for calls that act as the agent,
- * whose agentk decides.
+ * Checks a request with `Impersonate-*` headers. They are only allowed in calls to the cluster that act as the agent,
+ * where agentk decides about them.
  *
- * @param impersonation - whom kas has the call act as
- * @param request.isOwn - kas answers it by itself
+ * @param impersonation - identity that kas gives the call
+ * @param request.isOwn - kas answers the request by itself
  * @throws KasError IDENTITY_REFUSED
  */
 export function refuseNames(impersonation: Impersonation | undefined, { isOwn }: { readonly isOwn: boolean }): void {

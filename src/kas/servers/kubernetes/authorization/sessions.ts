@@ -11,7 +11,7 @@ import type { Credentials } from './credentials.ts'
 export interface SessionsComponents {
   readonly table: SessionTable
   readonly checks: AuthorizationRechecks
-  /** since 1970 */
+  /** clock since 1970 */
   readonly clock: Pick<Clock, 'now'>
   readonly log: Logger
 }
@@ -20,27 +20,27 @@ export interface NewSession {
   readonly record: CallRecord
   readonly credentials: Credentials
   readonly letInAs: Authorized
-  /** `begin()` before the directory was asked */
+  /** value of `begin()` before the directory was asked */
   readonly since: number
   readonly traceId: string | undefined
 }
 
-/** How a session ends, or goes on, by its protocol. */
+/** Ends or changes a session in the way of its protocol. */
 export interface SessionEnds {
   readonly end: (reason: KasError) => void
-  /** Its caller is somebody else in the cluster from now on; absent: it ends. */
+  /** Called when the caller has another identity in the cluster; absent: the session ends. */
   readonly changed?: (now: Impersonation | undefined) => void
 }
 
 export interface OpenSession {
-  /** Whoever finds out ends it by this: once, and it is written down. */
+  /** Ends the session and logs the reason; only the first call counts. */
   end(reason: KasError): void
   endsBy(ends: SessionEnds): void
-  /** It has ended. */
+  /** Notes that the session has ended. */
   close(): void
 }
 
-/** Calls of those who were let in: whatever ends one ends it here. */
+/** Registers calls of admitted callers, so that rechecks, operators and memory limits can end them. */
 export class Sessions {
   readonly #components: SessionsComponents
 
@@ -48,7 +48,7 @@ export class Sessions {
     this.#components = components
   }
 
-  /** Before the directory is asked about its caller: what changes from then on is not missed. */
+  /** Returns the number of changes so far; to be called before the directory is asked, so that none is missed. */
   begin(): number {
     return this.#components.checks.changes
   }

@@ -25,10 +25,10 @@ export interface AdmissionComponents {
   readonly sessions: Pick<Sessions, 'begin' | 'open'>
 }
 
-/** As for agents (doc/reference/tunnel-protocol.md 6.2), but the agent may be 0: none. */
+/** Form of a user's token, as for agents (doc/reference/tunnel-protocol.md 6.2); the agent may be 0: none. */
 const userBearer = /^Bearer pat:\d{1,19}:(\S+)$/
 
-/** The three ways in on 8154. */
+/** The three ways to let a request in on 8154. */
 export class Admission {
   readonly #components: AdmissionComponents
 
@@ -37,9 +37,10 @@ export class Admission {
   }
 
   /**
-   * Lets in callers who may use the agent that their credentials name. They have a session until they are served.
+   * Lets in callers who may use the agent that their credentials name. Each has a session until it is served.
    *
-   * @throws KasError CREDENTIALS_INVALID, REPLICA_MEMORY_FULL, IDENTITY_REFUSED, TOO_MANY_STREAMS, and what `authorize` throws
+   * @throws KasError CREDENTIALS_INVALID, REPLICA_MEMORY_FULL, IDENTITY_REFUSED, TOO_MANY_STREAMS, and errors of
+   *   `authorize`
    */
   readonly caller: Admit<LetIn> = async (request, endpoint) => {
     const { directory, arrivals, callerKeys, sessions } = this.#components
@@ -66,9 +67,9 @@ export class Admission {
   }
 
   /**
-   * Lets in users by their token alone, whichever agent they name with it.
+   * Lets in users by their token alone; the agent that it names does not matter.
    *
-   * @throws KasError CREDENTIALS_INVALID, and what `check` throws
+   * @throws KasError CREDENTIALS_INVALID, and errors of `check`
    */
   user(check: (token: string) => Promise<AdmittedUser>): Admit<AdmittedUser> {
     return async (request, endpoint) => {
@@ -83,7 +84,7 @@ export class Admission {
     }
   }
 
-  /** Lets in whoever proves by what it sends that it may: nobody knows the sender otherwise. */
+  /** Lets in senders that prove their right by what they send: the directory does not know them. */
   sender<Admitted>(check: (request: AskedRequest, signal: AbortSignal) => Promise<Admitted>): Admit<Admitted> {
     return async (request, endpoint) => {
       const { exchange } = request.life
@@ -95,10 +96,7 @@ export class Admission {
     }
   }
 
-  /**
-   * The call, and the connection that it is the first on, count as the caller's until both have ended. There has to be room
-   * for an answer, too.
-   */
+  /** Counts the memory of the call and its connection for the caller until both have ended, with room for an answer. */
   #count({ life, target }: AskedRequest, letInAs: Authorized, caller: Caller): void {
     const { memory } = this.#components
     const { exchange } = life

@@ -27,13 +27,13 @@ export interface ClusterEndpointComponents {
 }
 
 export interface ClusterEndpointOptions {
-  /** of `gitlab.external_url`; undefined: there is no GitLab */
+  /** host of `gitlab.external_url`; undefined: there is no GitLab */
   readonly gitlabHost: string | undefined
-  /** kas' entry of Via */
+  /** kas' entry in the Via header */
   readonly via: string
 }
 
-/** A watch that goes on is let in by an answer of the directory that is no older. ms */
+/** Accepted age of the directory's answer when a watch is resumed. ms */
 const reopenedAccessMs = 45_000
 
 /** Forwards requests to the cluster of their agent, and its answers back (doc/reference/tunnel-protocol.md 6). */
@@ -71,7 +71,7 @@ export class ClusterEndpoint implements Endpoint<LetIn> {
     const body = head.contentLength !== 0
     const safety = safetyOf({ method, path: target.path, upgrade: head.upgrade.length > 0, body })
     const watch = watchQuestion({ method, safety }, target, head)
-    const mayRedirect = !body && !watch // which goes on when the holder is lost
+    const mayRedirect = !body && !watch // a watch goes on here when its holder is lost
     const location = mayRedirect ? redirect?.locationFor(request, credentials.agentId) : undefined
     if (location !== undefined) return await redirectTo(location, exchange)
     countAccess(letInAs.access)
@@ -87,7 +87,7 @@ export class ClusterEndpoint implements Endpoint<LetIn> {
       signal: exchange.signal,
     }
     const { impersonation } = letInAs
-    const isOfGitlab = isSentToGitlab(head, gitlabHost) // before headers that are not believed are removed
+    const isOfGitlab = isSentToGitlab(head, gitlabHost) // before untrusted headers are removed
     if (exchange.forwardedAddress !== undefined) nameClient(head, exchange.forwardedAddress)
     nameHost(head, exchange.calledAs)
     if (!isByCookie(credentials) && !isOfGitlab) passCookies(head)

@@ -29,41 +29,41 @@ import { tokenCredentials, watchEndpoints } from './watch-endpoints.ts'
 export interface EndpointsComponents extends AdmissionComponents {
   readonly forward: Forward
   readonly metrics: KubernetesMetrics
-  /** counts who was let through; absent: nobody does */
+  /** counts admitted users; absent: they are not counted */
   readonly usage?: Usage
-  /** absent: nobody writes down who did what */
+  /** absent: requests are not logged */
   readonly accessLog?: AccessLog
   readonly clock?: Clock
   readonly log: Logger
-  /** absent: neither tokens nor watches over WebSocket */
+  /** absent: neither tokens nor watches over WebSocket are served */
   readonly webSocketTokens?: WebSocketTokens
-  /** absent: nothing is answered here beside tokens and watches */
+  /** absent: no endpoints beside those for tokens and watches */
   readonly endpoints?: readonly OwnEndpoint[]
-  /** absent: nothing is answered to users about themselves */
+  /** absent: no endpoints about users themselves */
   readonly userEndpoints?: readonly UserEndpoint[]
-  /** absent: nothing is taken by a signature */
+  /** absent: no endpoints for signed requests */
   readonly signedEndpoints?: readonly SignedEndpoint[]
-  /** absent: no front can be checked */
+  /** absent: fronts cannot be checked */
   readonly frontTickets?: Pick<FrontTickets, 'isValid'>
   /** absent: this replica forwards all requests itself */
   readonly redirect?: Pick<FrontRedirect, 'locationFor'>
-  /** sees each watch over a WebSocket */
+  /** observes each watch over a WebSocket */
   readonly observe: ObserveCall
-  /** of an answer of kas' own */
+  /** headers of kas' own answers */
   readonly headers: (life: RequestLife) => string[]
 }
 
 export interface EndpointsOptions {
   /** `gitlab-kas/<version>/<commit>` */
   readonly product: string
-  /** of `gitlab.external_url`; undefined: there is no GitLab */
+  /** host of `gitlab.external_url`; undefined: there is no GitLab */
   readonly gitlabHost: string | undefined
   readonly limits: KubernetesLimits
-  /** what is done with answers, beside the rules that always hold */
+  /** rules for answers of clusters, beside those that always apply */
   readonly responses: Omit<ResponseRules, 'via'>
 }
 
-/** Makes all that is served on 8154, in the order in which a path is compared. */
+/** Creates all endpoints of 8154, in the order in which they are matched. */
 export function createEndpoints(components: EndpointsComponents, options: EndpointsOptions): Endpoints {
   const { product, limits, gitlabHost } = options
   const { endpoints = [], userEndpoints = [], signedEndpoints = [] } = components

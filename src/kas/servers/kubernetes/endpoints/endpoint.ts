@@ -6,15 +6,15 @@ import type { RequestOutcome } from '../http/metrics.ts'
 import type { RequestHead } from '../request/request-head.ts'
 import type { RequestLife } from '../request-life.ts'
 
-/** A request whose head and target are read. */
+/** A request whose head and target were read. */
 export interface AskedRequest {
   readonly life: RequestLife
   readonly head: RequestHead
-  /** its query is whole once its caller is let in */
+  /** complete once the caller is let in */
   target: Target
 }
 
-/** A caller who may use the agent. */
+/** A caller that may use the agent. */
 export interface LetIn {
   readonly credentials: Credentials
   readonly letInAs: Authorized
@@ -22,40 +22,40 @@ export interface LetIn {
 }
 
 /**
- * Lets in whoever has sent a request, and then has `endpoint` serve it.
+ * Lets a request in, and then has `endpoint` serve it.
  *
- * @throws KasError: nobody is let in, or what the endpoint throws
+ * @throws KasError the refusal, or the endpoint's error
  */
 export type Admit<Admitted> = (request: AskedRequest, endpoint: Endpoint<Admitted>) => Promise<RequestOutcome>
 
-/** What there is at a path of 8154: an endpoint of kas' own, or the cluster, which has all other paths. */
+/** Serves a path of 8154: one of kas' own, or all other paths, which go to the cluster. */
 export interface Endpoint<Admitted = unknown> {
-  /** below the prefix; one that ends with `/` stands for all that is below it */
+  /** below the prefix; a path that ends with `/` includes all paths below it */
   readonly path: string
-  /** others: METHOD_NOT_ALLOWED; undefined: all are served */
+  /** other methods are METHOD_NOT_ALLOWED; undefined: all methods are served */
   readonly methods: readonly string[] | undefined
-  /** absent: a GET with a body is refused, for nobody would read it */
+  /** absent: a GET with a body is refused, because nothing reads it */
   readonly readsBodies?: true
   /** absent: `Impersonate-*` headers of callers are refused */
   readonly passesNames?: true
   /**
-   * Reads the credentials of a caller where they are not in the head of the request: `Admission.caller` takes them in place of
-   * those. Absent, or undefined: it reads the head.
+   * Reads the credentials of a caller if they are not in the request's head. `Admission.caller` uses them instead.
+   * Absent, or undefined: it reads the head.
    *
    * @throws KasError CREDENTIALS_INVALID
    */
   credentials?(request: AskedRequest): Promise<Credentials> | undefined
-  /** one of the three of `Admission` */
+  /** one of the three ways of `Admission` */
   admit(request: AskedRequest, endpoint: Endpoint<Admitted>): Promise<RequestOutcome>
   serve(admitted: Admitted, request: AskedRequest): Promise<RequestOutcome>
-  /** serves a request that asks for an upgrade; absent: it gets what others get */
+  /** serves a request for an upgrade; absent: `serve` does */
   upgrade?(admitted: Admitted, request: AskedRequest): Promise<RequestOutcome>
 }
 
-/** How endpoints for callers of an agent let them in. */
+/** Admission of endpoints for callers of an agent. */
 export type ForCallers = Pick<Endpoint<LetIn>, 'admit' | 'credentials'>
 
-/** Serves a request whose sender is let in. */
+/** Serves a request that was let in. */
 export function serveAdmitted<Admitted>(
   endpoint: Endpoint<Admitted>,
   admitted: Admitted,

@@ -3,15 +3,15 @@ import { type ContentHead, checkBodiless, checkMethod } from '../response/own-an
 import type { Endpoint } from './endpoint.ts'
 
 export interface KnownEndpoints {
-  /** the first at a path is that of the path */
+  /** the first one that matches a path serves it */
   readonly own: readonly Endpoint[]
-  /** serves whoever asks for a token at a path for callers, in place of what is there */
+  /** serves requests for a token, instead of the path's endpoint for callers */
   readonly token: Endpoint
-  /** has all other paths */
+  /** serves all other paths */
   readonly cluster: Endpoint
 }
 
-/** All that is served on 8154. */
+/** All endpoints of 8154. */
 export class Endpoints {
   readonly #known: KnownEndpoints
 

@@ -23,9 +23,9 @@ import type { Admit, AskedRequest, Endpoint } from './endpoint.ts'
 export interface FrontCheckComponents {
   readonly tickets: Pick<FrontTickets, 'isValid'>
   readonly admission: Pick<Admission, 'sender'>
-  /** of an answer of kas' own */
+  /** headers of kas' own answers */
   readonly headers: (life: RequestLife) => string[]
-  /** since 1970 */
+  /** clock since 1970 */
   readonly clock: Clock
 }
 
@@ -35,17 +35,17 @@ export interface FrontCheckOptions {
   readonly limits: KubernetesLimits
 }
 
-/** At once, each of a doctor. WebSockets live long, so that they are counted apart: they keep no request out. */
+/** Requests and WebSockets at once. WebSockets live long, and are counted apart, so that they block no request. */
 const maxRunning = { requests: 32, WebSockets: 32 }
-/** for a body to come. ms */
+/** Time for a body to come. ms */
 const bodyTimeoutMs = 10_000
-/** more than what an API server takes */
+/** More than an API server accepts. */
 const maxBodyBytes = 4 * 1024 * 1024
 const maxMessageBytes = 1024
-/** A WebSocket lives no longer: kas sends no ping on it, so that what is between shows how long it waits. ms */
+/** Longest life of a WebSocket. kas sends no PING on it: the time until a proxy cuts it can be measured. ms */
 const maxSocketMs = 86_400_000
 
-/** Serves kas' own doctor, which tries on 8154 what a front lets through (doc/doctor.md "front"). */
+/** Serves `kas doctor`, which tests on 8154 what a front forwards (doc/doctor.md "front"). */
 export class FrontCheck implements Endpoint<void> {
   readonly path = frontCheckPath
   readonly methods = ['GET', 'POST']

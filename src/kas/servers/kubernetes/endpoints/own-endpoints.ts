@@ -16,27 +16,27 @@ import { OwnSockets, type OwnSocketsComponents, type OwnSocketsOptions, type Own
 
 export interface OwnEndpointsComponents extends OwnSocketsComponents {
   readonly memory: Pick<ReplicaMemory, 'tenants'>
-  /** of an answer of kas' own */
+  /** headers of kas' own answers */
   readonly headers: (life: RequestLife) => string[]
 }
 
-/** what an agent has too many of */
+/** Name of the counted requests, for refusals. */
 const ownRequests = 'requests to kas itself about this agent'
 
-/** Agents whose rate is known beside those that have rested. */
+/** Agents with a used rate that are kept; rested agents need no entry. */
 const maxAnsweredAgents = 10_000
 
-/** Serves what is about an agent to callers who may use it: a few at once about each. */
+/** Serves requests about an agent to callers that may use it: a few at once about each agent. */
 export class OwnEndpoints {
   readonly #components: OwnEndpointsComponents
   readonly #options: OwnSocketsOptions
   readonly #limits: OwnSocketsOptions['limits']
-  /** of each agent: requests whose answers have not been taken yet */
+  /** requests about each agent whose answers were not taken yet */
   readonly #running: SharedRooms<AgentId>
-  /** of each agent: bytes of these answers. What a caller has over delays that caller's next one; jobs count for their user */
+  /** bytes of answers about each agent; a caller over its share waits for its next one; jobs count for their user */
   readonly #answered: SharedRates<AgentId>
   readonly #long = new LongAnswers()
-  /** of each agent: its WebSockets */
+  /** WebSockets about each agent */
   readonly #sockets: SharedRooms<AgentId>
 
   constructor(components: OwnEndpointsComponents, options: OwnSocketsOptions) {
@@ -49,7 +49,7 @@ export class OwnEndpoints {
     this.#sockets = new SharedRooms({ name: 'sockets_about_agent', limit: limits.maxOwnSockets })
   }
 
-  /** Makes an endpoint of one that was handed in. */
+  /** Creates an endpoint from a module's definition. */
   create(own: OwnEndpoint, callers: ForCallers): Endpoint<LetIn> {
     const { path, methods, upgrade } = own
     const sockets = upgrade && new OwnSockets(upgrade, this.#components, this.#options)
@@ -104,7 +104,7 @@ export class OwnEndpoints {
     }
   }
 
-  /** @param signal - the caller has left, or makes room for others */
+  /** @param signal - aborts when the caller leaves, or makes room for others */
   async #answerWithin(
     own: OwnEndpoint,
     letIn: LetIn,
@@ -138,7 +138,7 @@ export class OwnEndpoints {
   }
 }
 
-/** @param asks - a WebSocket is open at the latest when it is said what it shows */
+/** @param asks - a WebSocket counts as open once `shows` is called, at the latest */
 function callerOf({ credentials, letInAs, caller }: LetIn, life: RequestLife, asks: 'request' | 'socket'): OwnCaller {
   const { access, impersonation } = letInAs
   const shows = (text: string) => {

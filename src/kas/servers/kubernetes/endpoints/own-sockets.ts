@@ -26,7 +26,7 @@ export interface OwnSocketsOptions {
 
 /** Opens WebSockets of one of kas' own endpoints. */
 export class OwnSockets {
-  /** what an agent has too many of */
+  /** name of the counted sockets, for refusals */
   readonly what: string
   readonly beginsByMessage: boolean
   readonly #upgrade: OwnUpgrade
@@ -46,7 +46,7 @@ export class OwnSockets {
   }
 
   /**
-   * Opens the WebSocket that was asked for.
+   * Opens the WebSocket that a request asks for.
    *
    * @throws KasError UPGRADE_REQUIRED, BAD_REQUEST; nothing has been answered then
    */
@@ -65,11 +65,11 @@ export class OwnSockets {
   }
 }
 
-/** One that is open. What its conversation throws ends it, and nothing else. */
+/** An open WebSocket. An error of its conversation ends this socket, and nothing else. */
 export class OwnWebSocket {
   readonly #socket: ClientSocket
   readonly #failed: OpenedSocket['failed']
-  /** undefined: it could not begin */
+  /** undefined: it failed to begin */
   #conversation: OwnConversation | undefined
 
   constructor(socket: ClientSocket, failed: OpenedSocket['failed'], open: () => OwnConversation) {
@@ -81,29 +81,29 @@ export class OwnWebSocket {
   }
 
   message(data: Buffer, isBinary: boolean): void {
-    if (!this.#socket.isOpen) return // it was on its way when the socket was closed
+    if (!this.#socket.isOpen) return // the message was under way when the socket was closed
     this.#guarded(() => this.#conversation?.message(data, isBinary))
   }
 
-  /** The caller is somebody else in the cluster from now on; no such function: he may no longer. */
+  /** Notifies the conversation of the caller's new identity in the cluster; undefined: a change ends the socket. */
   get changed(): ((impersonation: Impersonation | undefined) => void) | undefined {
     if (!this.#conversation?.changed) return undefined
     return (impersonation) => this.#guarded(() => this.#conversation?.changed?.(impersonation))
   }
 
-  /** The caller may no longer, or makes room for others, whatever the conversation does about it. */
+  /** Ends the socket because the caller lost access or makes room, whatever the conversation does. */
   withdraw(reason: KasError): void {
     this.#guarded(() => this.#conversation?.withdraw(reason))
     if (this.#socket.isOpen) this.#socket.close(endCode(reason), reason.message)
   }
 
-  /** Its caller has most, and another one needs the place. */
+  /** Ends the socket: its caller has most sockets, and another caller needs the place. */
   makeRoom(reason: KasError): void {
     this.#failed(reason, 'A WebSocket has made room for another caller')
     this.withdraw(reason)
   }
 
-  /** Resolves when it is closed; `signal` closes it. */
+  /** Resolves when the socket is closed; `signal` closes it. */
   async run(signal: AbortSignal): Promise<void> {
     await this.#socket.untilClosed(signal)
     this.#guarded(() => this.#conversation?.closed())

@@ -15,9 +15,9 @@ import type { AskedRequest, Endpoint } from './endpoint.ts'
 
 export interface SignedEndpointsComponents {
   readonly admission: Pick<Admission, 'sender'>
-  /** of an answer of kas' own */
+  /** headers of kas' own answers */
   readonly headers: (life: RequestLife) => string[]
-  /** a monotonic one */
+  /** a monotonic clock */
   readonly clock: Clock
 }
 
@@ -33,11 +33,11 @@ export type SignedEndpointsOptions = Pick<
   | 'signedBodyTimeoutMs'
 >
 
-/** Serves whoever signs a body, as a Git server does that announces a push. */
+/** Serves senders that sign a body, like a Git server that announces a push. */
 export class SignedEndpoints {
   readonly #components: SignedEndpointsComponents
   readonly #options: SignedEndpointsOptions
-  /** of networks: bodies that are being read */
+  /** turns of networks, for bodies that are read */
   readonly #turns: Turns<string>
 
   constructor(components: SignedEndpointsComponents, options: SignedEndpointsOptions) {
@@ -51,7 +51,10 @@ export class SignedEndpoints {
     })
   }
 
-  /** Makes an endpoint, which throws TOO_MANY_STREAMS, DEADLINE_EXCEEDED, MESSAGE_TOO_LARGE, BODY_TOO_SLOW, and what `own` throws. */
+  /**
+   * Creates an endpoint. It throws TOO_MANY_STREAMS, DEADLINE_EXCEEDED, MESSAGE_TOO_LARGE, BODY_TOO_SLOW, and errors of
+   * `own`.
+   */
   create(own: SignedEndpoint): Endpoint<OwnAnswer> {
     const { path, methods } = own
     const check = async ({ life: { exchange }, head, target }: AskedRequest, checking: AbortSignal) => {
@@ -74,7 +77,7 @@ export class SignedEndpoints {
     }
   }
 
-  /** The body, in a turn. */
+  /** Waits for a turn, and reads the body. */
   async #read(
     exchange: Exchange,
     contentLength: number,
@@ -102,7 +105,7 @@ export class SignedEndpoints {
     }
   }
 
-  /** Now and then whoever waits has one of those that have more than their share make room. */
+  /** Waits for a turn. At intervals, it has a network with more than its share make room. */
   async #turn(address = '', signal: AbortSignal, begun: () => Reclaimable): Promise<() => void> {
     const { clock } = this.#components
     const { signedBodyTimeoutMs, signedTurnPatienceMs, crowdedSignedBodyMs } = this.#options

@@ -7,11 +7,11 @@ import type { Endpoint } from './endpoint.ts'
 
 export interface UserEndpointComponents {
   readonly admission: Pick<Admission, 'user'>
-  /** of an answer of kas' own */
+  /** headers of kas' own answers */
   readonly headers: (life: RequestLife) => string[]
 }
 
-/** Serves a user what is about the user alone. */
+/** Creates an endpoint that serves a user's request about the user. */
 export function userEndpoint(
   own: UserEndpoint,
   { admission, headers }: UserEndpointComponents,

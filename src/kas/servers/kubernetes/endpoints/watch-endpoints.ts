@@ -9,13 +9,16 @@ export interface WatchEndpointsComponents {
   /** absent: neither tokens nor watches are served (doc/reference/gitlab-contract.md 9.3 no. 25) */
   readonly webSocketTokens?: WebSocketTokens | undefined
   readonly watches: Pick<WatchApi, 'accept'>
-  /** of an answer of kas' own */
+  /** headers of kas' own answers */
   readonly headers: (life: RequestLife) => string[]
 }
 
 const watchPath = '/watch'
 
-/** Serves watches over a WebSocket, and tokens by which a browser opens one (doc/reference/tunnel-protocol.md 6.8). */
+/**
+ * Creates the endpoints for watches over a WebSocket, and for tokens that open one in a browser
+ * (doc/reference/tunnel-protocol.md 6.8).
+ */
 export function watchEndpoints(
   { webSocketTokens, watches, headers }: WatchEndpointsComponents,
   { admit, credentials }: ForCallers,
@@ -34,7 +37,7 @@ export function watchEndpoints(
     methods: ['GET'],
     admit,
     ...(credentials ? { credentials } : {}),
-    serve: accept, // which refuses it
+    serve: accept, // refuses it, because it is no upgrade
     upgrade: accept,
   }
   const token: Endpoint<LetIn> = {
@@ -51,7 +54,7 @@ export function watchEndpoints(
   return { watch, token }
 }
 
-/** A token opens WebSockets alone, and gives way to an Authorization header. */
+/** Reads a token, which only opens WebSockets, and which an Authorization header overrides. */
 export function tokenCredentials(webSocketTokens: WebSocketTokens | undefined): NonNullable<Endpoint['credentials']> {
   return ({ life, head, target }) => {
     const { webSocketTokens: tokens, authorization } = head

@@ -5,12 +5,12 @@ import type { ResponseHead } from '../response/response-head.ts'
 import type { Connection } from './connection.ts'
 
 /**
- * What one of a crowd is written at once: with its framing it fits into 16 KiB, which node keeps for each connection
- * over TLS as long as that lives. Of a longer write it keeps as much again, up to 80 KiB.
+ * Bytes written at once on a crowded connection. With its framing a piece fits into the 16 KiB that node keeps for each
+ * TLS connection. After a longer write node keeps up to 80 KiB as long as the connection lives.
  */
 const pieceBytes = 15 * 1024
 
-/** The answer to one request: the cluster's, or one that kas makes itself. */
+/** The answer to one request: the cluster's, or one of kas itself. */
 export class Answer {
   readonly #response: ServerResponse
   readonly #connection: Pick<Connection, 'isOfCrowd'>
@@ -18,33 +18,33 @@ export class Answer {
   #resume: (() => void) | undefined
   #listensForDrain = false
   #headFlushed = false
-  /** its client is not waited for any more */
+  /** the client is no longer waited for */
   #isOver = false
-  /** a piece of the body goes out bit by bit, or was not sent to its end */
+  /** a piece of the body is partly written, or was cut */
   #isHalfWritten = false
-  /** of the body; undefined: unknown, or there is none */
+  /** bytes of the body; undefined: unknown, or there is none */
   #expectedBytes: number | undefined
   #sentBytes = 0
 
-  /** @param isHead - it has no body, whatever its length says */
+  /** @param isHead - the answer has no body, whatever its length says */
   constructor(response: ServerResponse, connection: Pick<Connection, 'isOfCrowd'>, isHead: boolean) {
     this.#response = response
     this.#connection = connection
     this.#isHead = isHead
-    response.on('error', ignore) // a write after the client left: the connection's end is noticed
+    response.on('error', ignore) // a write after the client left: the connection notices its end
   }
 
-  /** Nothing could follow what has been sent. */
+  /** True if a further message cannot follow the bytes that were sent. */
   get isHalfWritten(): boolean {
     return this.#isHalfWritten
   }
 
-  /** of its body */
+  /** bytes of the body */
   get sentBytes(): number {
     return this.#isHead ? 0 : this.#sentBytes
   }
 
-  /** It ends with its call, and nobody knows yet how long it is. */
+  /** True if the answer ends with its call and its length is unknown. */
   get isOpen(): boolean {
     return this.#response.headersSent && this.#expectedBytes === undefined
   }
@@ -55,7 +55,7 @@ export class Answer {
     this.#resume?.()
   }
 
-  /** As in Exchange. @param isLast - the connection closes behind it */
+  /** Sends the head, as `Exchange.begin`. @param isLast - the connection closes after the answer */
   begin(code: number, head: ResponseHead, isLast: boolean): void {
     if (isLast) this.#response.shouldKeepAlive = false
     this.#response.writeHead(code, head.statusText ?? http.STATUS_CODES[code] ?? '', head.headers)
@@ -64,7 +64,7 @@ export class Answer {
     process.nextTick(flushHead, this)
   }
 
-  /** As in Exchange. */
+  /** Sends a chunk, as `Exchange.write`. */
   write(chunk: Uint8Array): Promise<void> | undefined {
     this.#headFlushed = true
     this.#sentBytes += chunk.length
@@ -81,7 +81,7 @@ export class Answer {
     })
   }
 
-  /** Each once the one before has been sent. */
+  /** Writes pieces, each after the one before has been sent. */
   async #writePieces(chunk: Uint8Array): Promise<void> {
     this.#isHalfWritten = true
     for (let at = 0; at < chunk.length && !this.#isOver; at += pieceBytes) {
@@ -107,7 +107,7 @@ export class Answer {
     this.#response.end(last)
   }
 
-  /** One that kas makes itself. */
+  /** Sends the head of an answer of kas itself. */
   beginOwn(code: number, headers: string[], bytes: number, isLast: boolean): void {
     if (isLast) this.#response.shouldKeepAlive = false
     headers.push('Content-Length', String(bytes))
@@ -115,7 +115,7 @@ export class Answer {
     this.#headFlushed = true
   }
 
-  /** @returns whether the client has taken all of it */
+  /** @returns true: the client has taken all of it */
   async endInPieces(body: Uint8Array): Promise<boolean> {
     const response = this.#response
     this.#sentBytes = body.length
@@ -128,7 +128,7 @@ export class Answer {
     return response.writableFinished
   }
 
-  /** Called at the end of the turn in which it began. */
+  /** Sends the head at the end of the turn in which the answer began. */
   flush(): void {
     if (this.#headFlushed || this.#isOver) return
     this.#headFlushed = true

@@ -3,15 +3,15 @@ import type { Clock } from '../../../../lib/clock.ts'
 export interface BodyPaceOptions {
   /** bytes */
   readonly perSecond: number
-  /** A body may pause for so long; what it sent faster before buys it no more. ms */
+  /** longest pause of a body; faster bytes before it do not allow a longer one. ms */
   readonly overMs: number
 }
 
-/** Whether a body comes slower than it should. */
+/** Detects a body that comes too slowly. */
 export class BodyPace {
   readonly #clock: Pick<Clock, 'now'>
   readonly #options: BodyPaceOptions
-  /** from when on it is slow, should nothing come. ms */
+  /** when the body becomes slow unless bytes come. ms */
   #slowAt = Number.POSITIVE_INFINITY
 
   constructor(clock: Pick<Clock, 'now'>, options: BodyPaceOptions) {
@@ -19,7 +19,7 @@ export class BodyPace {
     this.#options = options
   }
 
-  /** From now on it is expected. */
+  /** Starts the measurement: the body is expected from now on. */
   begin(): void {
     this.#slowAt = this.#clock.now() + this.#options.overMs
   }
@@ -28,7 +28,7 @@ export class BodyPace {
     return this.#clock.now() >= this.#slowAt
   }
 
-  /** Passes the body on. */
+  /** Passes the body through, and measures it. */
   async *count(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, void> {
     const { perSecond, overMs } = this.#options
     for await (const piece of body) {

@@ -4,14 +4,14 @@ import type { Exchange } from './exchange.ts'
 
 export interface BodyBounds {
   readonly maxBytes: number
-  /** for all of it to come, once it is read. ms */
+  /** time for all of the body to come, once reading begins. ms */
   readonly timeoutMs: number
-  /** ends the wait; default: that of the exchange */
+  /** ends the wait; default: signal of the exchange */
   readonly signal?: AbortSignal
 }
 
 /**
- * The body of a request to kas itself, which is not opened before it is read.
+ * Reads the body of a request to kas itself; the body is opened only when it is read.
  *
  * @param contentLength - 0: no body; -1: unknown
  * @throws KasError MESSAGE_TOO_LARGE, BODY_TOO_SLOW; the reason of the signal

@@ -5,13 +5,10 @@ import type { KasError } from '../../../../lib/errors.ts'
 /** Bytes that wait for their reader before the sender is stopped. */
 export const maxWaitingBytes = 64 * 1024
 
-/** What a chunk costs beside its bytes while it waits: a client may send them one by one. */
+/** Memory of a waiting chunk beside its bytes: a client may send single bytes. */
 const chunkBytes = 256
 
-/**
- * Reads a stream chunk by chunk as fast as they are asked for. Leaner than the stream's own iterator, which copies the
- * chunks that wait into one.
- */
+/** Reads a stream chunk by chunk on demand. The stream's own iterator would copy waiting chunks into one. */
 export class ByteSource {
   readonly #stream: Readable
   #chunks: Buffer[] = []
@@ -29,19 +26,19 @@ export class ByteSource {
     stream.on('end', this.#onEnd)
   }
 
-  /** Counts there the bytes that wait, from now on. */
+  /** Counts waiting bytes with this meter from now on. */
   countBy(meter: ByteMeter | undefined): void {
     this.#meter = meter
     if (this.#waitingBytes > 0) meter?.take(this.#waitingBytes)
   }
 
-  /** that have come */
+  /** bytes that have come */
   get bytes(): number {
     return this.#readBytes
   }
 
   /**
-   * The next chunk; undefined at the end. One read at a time.
+   * Returns the next chunk; undefined: the stream has ended. One read at a time.
    *
    * @throws the KasError given to `fail`
    */
@@ -59,7 +56,7 @@ export class ByteSource {
     return this.#reader.promise
   }
 
-  /** Ends a read that waits, and all later ones. */
+  /** Fails the waiting read and all later ones. */
   fail(error: KasError): void {
     if (this.#failure || this.#ended) return
     this.#failure = error
@@ -67,14 +64,14 @@ export class ByteSource {
     this.#reader?.reject(error)
   }
 
-  /** The stream is its owner's again. */
+  /** Gives the stream back to its owner. */
   release(): void {
     this.#stream.off('data', this.#onData)
     this.#stream.off('end', this.#onEnd)
     this.#stream.resume()
   }
 
-  /** The stream, paused, is its owner's again, who gets what has been read of it by now. */
+  /** Gives the paused stream back to its owner. @returns bytes that were read but not taken */
   takeBack(): Buffer {
     this.#stream.off('data', this.#onData)
     this.#stream.off('end', this.#onEnd)

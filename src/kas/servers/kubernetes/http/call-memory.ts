@@ -3,17 +3,17 @@ import { KasError } from '../../../../lib/errors.ts'
 import type { Holder, NoRoom, Share } from '../../../../lib/shared-total.ts'
 import { freeHeadLines } from './head-room.ts'
 
-/** A call at its entry, its span, session and record among it; measured with calls that wait. */
+/** Memory of a call at its entry, including span, session and record; measured with waiting calls. bytes */
 const callBytes = 16 * 1024
 /** Copies of a head: as node has read it, as it goes to the agent, and in pieces. */
 const headCopies = 3
-/** What a parameter of a long query costs beside its text, and each name or value of very many headers. A third of it: see above */
+/** Memory beside the text of a long query's parameter, or of each of many headers: counts `headCopies` times. bytes */
 const parameterBytes = 60
 const manyHeadersBytes = 40
 
 /**
- * Memory of one call in the replica's share for callers, from when its caller is known until its end: itself, its head,
- * what it has sent and nobody has taken, and what its client has not.
+ * Counts the memory of one call in the replica's share for callers, from its admission until its end. It includes the
+ * call, its head, its bytes that were not taken yet, and bytes that the client has not taken.
  */
 export class CallMemory implements Holder {
   readonly #share: Share
@@ -22,10 +22,10 @@ export class CallMemory implements Holder {
   #isClosed = false
 
   /**
-   * @param share - it leaves that at its end
-   * @param headBytes - of the request
-   * @param end - ends the call, for others need the room
-   * @throws KasError REPLICA_MEMORY_FULL: its caller holds most
+   * @param share - the call leaves it at its end
+   * @param headBytes - bytes of the request's head
+   * @param end - ends the call, because others need the room
+   * @throws KasError REPLICA_MEMORY_FULL: its caller uses most
    */
   constructor(share: Share, headBytes: number, end: (reason: KasError) => void) {
     this.#share = share
@@ -42,7 +42,7 @@ export class CallMemory implements Holder {
     return this.#bytes
   }
 
-  /** Waits here from now on. Where there is no room for it the call of whoever holds most ends, which may be this one. */
+  /** Counts further bytes. Without room, the call of the caller that uses most ends, possibly this one. */
   take(bytes: number): void {
     if (this.#isClosed) return
     if (this.#share.add(bytes)) {
@@ -72,7 +72,9 @@ export class CallMemory implements Holder {
   }
 }
 
-/** Estimates the memory of a call until its end. @param headBytes - of the request, or of the message that asks for a watch */
+/**
+ * Estimates the memory of a call until its end. @param headBytes - bytes of the request's head, or of the watch request
+ */
 export function bytesOfCall(headBytes: number): number {
   return callBytes + headCopies * headBytes
 }
@@ -84,7 +86,7 @@ function full({ limit }: NoRoom): KasError {
 /**
  * Counts the bytes of a request's head, as node has read it.
  *
- * @param parameters - of a long query
+ * @param parameters - number of parameters of a long query
  */
 export function headBytes(
   { rawHeaders, url = '' }: Pick<IncomingMessage, 'rawHeaders' | 'url'>,

@@ -2,18 +2,18 @@ import type { IncomingMessage } from 'node:http'
 import { type Clock, monotonicClock } from '../../../../lib/clock.ts'
 import { type Rate, RateLimit } from '../../../../lib/rate-limit.ts'
 
-/** A chunk below it is short: node takes about a µs and 250 bytes for each, and it has six bytes on the wire. */
+/** Bound of short chunks: node takes about a µs and 250 bytes for each, and it has six bytes on the wire. bytes */
 const shortBytes = 64
-/** Short chunks that wait one by one, of a request. */
+/** Short chunks of a request that wait without being joined. */
 const maxApart = 256
-/** Short chunks of a request: a socket brings 10,000 at once, and with most of them the next turn of the event loop waits. */
+/** Rate of a request's short chunks: a socket brings 10,000 at once, which delay the next turn of the event loop. */
 const shortRate: Rate = { perSecond: 10_000, burst: 256 }
 
 /**
- * Short chunks of a chunked body are joined with those that come in the same turn of the event loop, before anybody sees them, and
- * a client that sends too many of them is read no faster. Else a stranger's body of single bytes would cost what a thousand requests do.
+ * Joins short chunks of a chunked body that come in the same turn of the event loop, and slows down clients that send
+ * too many. Otherwise a stranger's body of single bytes would cost as much as a thousand requests.
  *
- * @param onChunk - called as node has read some of the body
+ * @param onChunk - called when node has read some of the body
  */
 export function coalesceChunks(request: IncomingMessage, clock: Clock = monotonicClock, onChunk = () => {}): void {
   const push = request.push
@@ -45,7 +45,7 @@ export function coalesceChunks(request: IncomingMessage, clock: Clock = monotoni
   request.push = (chunk: Buffer | null) => {
     onChunk()
     if (chunk === null || chunk.length >= shortBytes) {
-      if (bytes > 0) pass() // in their order
+      if (bytes > 0) pass() // keeps the order
       return push.call(request, chunk)
     }
     apart.push(chunk)

@@ -10,37 +10,37 @@ import type { ClientAddresses, Origin } from '../../addresses/client-addresses.t
 import type { HeadMeter } from './head-room.ts'
 import type { IdleConnections, Owner } from './idle-connections.ts'
 
-/** Whose callers those are who were let in for what is about no agent: their kept connections have a bound, too. */
+/** Stands for the agent of callers that use none: their kept connections have a bound, too. */
 export const noAgent = 0n as AgentId
 
-/** Connections of one agent's callers: to so many answers go in pieces, so that each costs less. */
+/** Connections of one agent's callers from which answers go in pieces, so that each needs less memory. */
 const crowd = 32
 
-/** Memory of a connection; most of it are the buffers of TLS. bytes */
+/** Memory of a connection, mostly buffers of TLS. bytes */
 const tlsConnectionBytes = 64 * 1024
 const plainConnectionBytes = 8 * 1024
 
-/** Bounds of what clients send behind the last bytes that they get. */
+/** Bounds of what clients may send after the last bytes for them. */
 const lingering = {
   stranger: strangersLingering,
   caller: { ms: 5000, bytes: 16 * 1024 * 1024 },
-  /** The client may have paused: then the system holds its last bytes. */
+  /** The client may have paused: then the operating system keeps the last bytes. */
   upgraded: { ms: 3_600_000, bytes: 16 * 1024 * 1024 },
 } as const
 
-/** Requests that a client may have sent on one connection without an answer yet. */
+/** Requests without an answer that a client may have sent on one connection. */
 export const maxPipelinedRequests = 4
 
-/** A request and its answer, as its connection sees them; Exchange is one. */
+/** A request and its answer, as the connection uses them; implemented by Exchange. */
 export interface Running {
-  /** its status line is on its way */
+  /** the status line was sent */
   readonly begun: boolean
-  /** nothing more of the request can come */
+  /** the request is complete */
   readonly isRequestRead: boolean
   readonly isChunked: boolean
-  /** the client has left, or its request turned out malformed */
+  /** Ends it: the client has left, or the request was malformed. */
   leave(reason: KasError): void
-  /** Ends it in order if it has no end of its own. */
+  /** Ends the answer in order if its length is open. */
   endStream(): void
   readonly leavesEarly: 'watch' | 'log' | undefined
   cut(): void
@@ -54,29 +54,29 @@ export interface ConnectionComponents {
 }
 
 /**
- * One client's connection and what runs on it. Its end is noticed here, once: node's requests and responses do not
- * report it reliably when they are pipelined.
+ * One client's connection and its exchanges. Notices the end of the connection once, because node's requests and
+ * responses do not report it reliably when they are pipelined.
  */
 export class Connection implements Holder {
   readonly socket: Socket
   readonly remote: string | undefined
   readonly origin: Origin
   readonly exchanges = new Set<Running>()
-  /** counts heads; undefined: it is none of HTTP any more */
+  /** counts heads; undefined: the connection is no longer HTTP */
   meter: HeadMeter | undefined
-  /** its parser has failed: no other request will come */
+  /** the parser has failed: no further request will come */
   broken = false
-  /** close it once nothing runs on it */
+  /** true: close it once nothing runs on it */
   closeWhenIdle = false
-  /** a first request is waited for */
+  /** the first request has not come */
   isNew = true
   readonly #addresses: ClientAddresses
   readonly #idle: IdleConnections
   readonly #callers: Counter<AgentId>
   #owner: Owner | undefined
-  /** undefined: it is not counted */
+  /** undefined: the connection is not counted */
   #share: Share | undefined
-  /** what begins requests that wait, in their order */
+  /** begin functions of waiting requests, in order */
   #waiting: (() => void)[] = []
   /** undefined: it has not begun to close */
   #lingering: Lingering | undefined
@@ -90,7 +90,7 @@ export class Connection implements Holder {
     this.#idle = idle
     this.#callers = callers
     this.#closeSocket = socket.destroySoon.bind(socket)
-    socket.destroySoon = () => this.end() // node calls it behind a last answer
+    socket.destroySoon = () => this.end() // node calls it after a last answer
     socket.once('close', () => {
       idle.delete(this)
       this.#giveMemory()
@@ -101,39 +101,40 @@ export class Connection implements Holder {
     })
   }
 
-  /** kas names to clusters whom requests are from, in place of what the requests say. */
+  /** True if kas names the client to clusters, in place of what requests say. */
   get forwardsAddress(): boolean {
     return this.#addresses.isOn
   }
 
-  /** Whose bytes come next: those of a body that is not read to its end, or a head. */
+  /** Kind of the bytes that come next: those of an incomplete body; undefined: a head. */
   get bodyNow(): 'plain' | 'chunked' | undefined {
     for (const { isRequestRead, isChunked } of this.exchanges)
       if (!isRequestRead) return isChunked ? 'chunked' : 'plain'
     return undefined
   }
 
-  /** Whose a request on it is, as far as fronts that are trusted say. */
+  /** Returns the client of a request, as trusted fronts name it. */
   addressOf({ headers }: Pick<IncomingMessage, 'headers'>): string | undefined {
     if (!this.origin.isFront) return this.origin.address
     return this.#addresses.ofRequest(this.origin, [headers['x-forwarded-for'] ?? []].flat())
   }
 
-  /** whose callers were let in on it first */
+  /** agent and caller that were let in on it first */
   get owner(): Owner | undefined {
     return this.#owner
   }
 
-  /** It is over TLS, and one of many of the same agent's callers: what is written to it at once stays with it. */
+  /** True for one of many TLS connections of the same agent's callers: bytes of a long write stay in memory. */
   get isOfCrowd(): boolean {
     return this.#owner !== undefined && 'encrypted' in this.socket && this.#callers.of(this.#owner.agentId) > crowd
   }
 
   /**
-   * A caller of this agent was let in. The first owns the connection; the first with a share counts it.
+   * Notes that a caller of this agent was let in. The first one owns the connection; the first one with a share counts
+   * it.
    *
-   * @param enterShare - the caller's share of the replica's memory; absent: the connection is not counted yet
-   * @throws KasError REPLICA_MEMORY_FULL: it closes after the answer
+   * @param enterShare - enters the caller's share of the replica's memory; absent: the connection is not counted yet
+   * @throws KasError REPLICA_MEMORY_FULL: the connection closes after the answer
    */
   letIn(agentId: AgentId, callerKey: string, enterShare?: () => Share): void {
     if (this.socket.destroyed) return
@@ -145,7 +146,7 @@ export class Connection implements Holder {
     for (const begin of this.#waiting.splice(0)) begin()
   }
 
-  /** Makes room by itself only while nothing runs on it. */
+  /** Bytes that closing it frees; 0 while an exchange runs. */
   get bufferedBytes(): number {
     return this.#share && this.exchanges.size === 0 ? this.#memoryBytes : 0
   }
@@ -154,14 +155,15 @@ export class Connection implements Holder {
     return this.exchanges.size === 0
   }
 
-  /** Others need the room: it is kept no longer. */
+  /** Closes the connection, because others need its memory. */
   drop(): void {
     this.#giveMemory()
     this.#closeSocket()
   }
 
   /**
-   * What was written is still sent, and the client has time to take it. No other request is read.
+   * Ends the connection: bytes that were written are still sent, and the client has time to take them. Reads no further
+   * request.
    *
    * @param isUpgraded - the client may have paused
    */
@@ -203,7 +205,7 @@ export class Connection implements Holder {
     share?.leave()
   }
 
-  /** Begins the request that was added last: on a connection on which nobody was let in yet, one after the other. */
+  /** Begins the request that was added last; before a caller was let in, requests begin one after another. */
   serve(begin: () => void): void {
     if (this.#owner !== undefined || this.exchanges.size === 1) begin()
     else this.#waiting.push(begin)
@@ -225,7 +227,7 @@ export class Connection implements Holder {
     if (this.exchanges.size === 0) this.#idle.add(this)
   }
 
-  /** kas leaves. */
+  /** Closes an idle connection, because kas leaves. */
   closeIfIdle(): void {
     if (!this.closeWhenIdle || this.isNew || this.exchanges.size > 0) return
     if (this.#lingering) this.#lingering.hurry(this.#lingerBounds.ms)

@@ -12,13 +12,13 @@ import type { Connection } from './connection.ts'
 import type { UpgradedSocket } from './upgraded-socket.ts'
 
 export interface ExchangeOptions {
-  /** the Upgrade request's connection; absent: no upgrade */
+  /** connection of an Upgrade request; absent: no upgrade */
   readonly upgrade?: UpgradedSocket
-  /** the client waits for 100 Continue before it sends its body */
+  /** the client waits for 100 Continue before it sends the body */
   readonly expectsContinue?: boolean
-  /** gives back the room that its head has taken; absent: it has taken none */
+  /** frees the room of the head; absent: it has taken none */
   readonly giveHead?: (() => void) | undefined
-  /** the answer is to be the connection's last */
+  /** returns true if the connection closes after the answer */
   readonly leaving: () => boolean
 }
 
@@ -27,13 +27,13 @@ export class Exchange {
   readonly request: IncomingMessage
   readonly connection: Connection
   readonly upgrade: UpgradedSocket | undefined
-  /** whose it is, as far as fronts that are trusted say; undefined: of a Unix socket */
+  /** trusted address of the client; undefined: a Unix socket */
   readonly address: string | undefined
-  /** an answer without an end; undefined: none, or it is not read yet */
+  /** kind of answer without an end; undefined: neither, or the target is not read yet */
   asked: 'watch' | 'log' | undefined
-  /** ends it so that its client can read why, where it has a place for that; undefined: nobody was let in yet */
+  /** ends the exchange with a reason that its client can read if possible; undefined: no caller was let in yet */
   endWithReason: ((reason: KasError) => void) | undefined
-  /** what of it waits is counted there; undefined: nobody was let in yet */
+  /** counts waiting bytes; undefined: no caller was let in yet */
   #memory: CallMemory | undefined
   #isHandled = false
   readonly #response: ServerResponse
@@ -42,11 +42,11 @@ export class Exchange {
   #controller: AbortController | undefined
   #body: ByteSource | undefined
   #continueOwed: boolean
-  /** answered with 101: the connection carries bytes */
+  /** answered with 101: the connection now carries bytes */
   #switched = false
-  /** of these, one of kas' own, whose client opens it again */
+  /** the connection is a WebSocket of kas itself, which its client opens again */
   #isOwnSocket = false
-  /** of the connection, when it became a WebSocket of kas' own */
+  /** bytes of the connection when it became a WebSocket of kas itself */
   #atOwnSocket = { read: 0, written: 0 }
 
   constructor(request: IncomingMessage, response: ServerResponse, connection: Connection, options: ExchangeOptions) {
@@ -66,7 +66,7 @@ export class Exchange {
     return { remote, isFront: origin.isFront, address: this.address }
   }
 
-  /** Whom kas names to the cluster as the origin, in place of what the request says; undefined: that is passed on. */
+  /** Client's address for the cluster, in place of the request's; undefined: the request's is passed on. */
   get forwardedAddress(): string | undefined {
     return this.connection.forwardsAddress ? this.address : undefined
   }
@@ -76,29 +76,29 @@ export class Exchange {
     return { isTls: 'encrypted' in socket, replaces: forwardsAddress && !origin.isFront }
   }
 
-  /** Aborts when the client leaves. */
+  /** Aborts when the client leaves, or the request is ended early. */
   get signal(): AbortSignal {
     this.#controller ??= new AbortController()
     return this.#controller.signal
   }
 
-  /** The status line is on its way: nothing else can be answered any more. */
+  /** True once the status line was sent: no other answer is possible. */
   get begun(): boolean {
     return this.#response.headersSent
   }
 
-  /** Nothing could follow what has been sent. */
+  /** True if a further message cannot follow the bytes that were sent. */
   get isHalfWritten(): boolean {
     return this.#answer.isHalfWritten
   }
 
-  /** of the answer; undefined: there is none yet */
+  /** status of the answer; undefined: there is none yet */
   get statusCode(): number | undefined {
     if (this.#switched) return 101
     return this.#response.headersSent ? this.#response.statusCode : undefined
   }
 
-  /** of bodies; of a connection that was upgraded, what came and went on it since */
+  /** bytes of both bodies; for an upgraded connection, bytes since the upgrade */
   get bytes(): { readonly received: number; readonly sent: number } {
     const { upgrade } = this
     if (this.#isOwnSocket) {
@@ -109,17 +109,17 @@ export class Exchange {
     return { received: this.#body?.bytes ?? 0, sent: this.#answer.sentBytes }
   }
 
-  /** of its body */
+  /** True if the body has a transfer coding. */
   get isChunked(): boolean {
     return this.request.headers['transfer-encoding'] !== undefined
   }
 
-  /** Nothing more of the request can come. */
+  /** True if the request is complete. */
   get isRequestRead(): boolean {
     return this.request.complete || this.upgrade !== undefined || hasNoBody(this.request)
   }
 
-  /** The client has left, or its request turned out malformed. */
+  /** Aborts the exchange: the client has left, or its request was malformed. */
   leave(reason: KasError): void {
     if (this.signal.aborted) return
     this.#controller?.abort(reason)
@@ -128,26 +128,26 @@ export class Exchange {
     this.#answer.giveUp()
   }
 
-  /** Counts there, from now on, the bytes that wait in both directions. */
+  /** Counts waiting bytes in both directions with this memory from now on. */
   countBy(memory: CallMemory): void {
     this.#giveHead()
     this.#memory = memory
     this.upgrade?.countBy(memory)
   }
 
-  /** Counts what waits for the client of a WebSocket of kas' own. */
+  /** Counts bytes that wait for the client of a WebSocket of kas itself. */
   get memory(): ByteMeter {
     return this.#memory ?? noMeter
   }
 
-  /** Waits for the client, which has not taken `bytes` of its answer yet. */
+  /** Waits until the client has taken `bytes` of its answer, which count meanwhile. */
   async untilTaken(full: Promise<void>, bytes: number): Promise<void> {
     this.#memory?.take(bytes)
     await full
     this.#memory?.give(bytes)
   }
 
-  /** Counts bytes that wait in kas until more of the answer has come; negative ones wait no longer. */
+  /** Counts bytes that wait in kas for more of the answer; negative ones wait no longer. */
   countKept(bytes: number): void {
     if (bytes > 0) this.#memory?.take(bytes)
     else this.#memory?.give(-bytes)
@@ -158,7 +158,9 @@ export class Exchange {
     return this.connection.socket.writableLength
   }
 
-  /** Sends what an upgraded connection has left, and closes it. Resolves once the client has taken what kas holds. */
+  /**
+   * Sends the rest of an upgraded connection, and closes it. Resolves when the client has taken everything from kas.
+   */
   async endUpgraded(): Promise<void> {
     const { upgrade } = this
     if (!upgrade) return
@@ -167,12 +169,12 @@ export class Exchange {
     await this.untilTaken(taken, this.unsentBytes)
   }
 
-  /** Stops waiting for what is being written: the answer is about to be cut. */
+  /** Stops waiting for bytes that are being written: the answer is about to be cut. */
   giveUp(): void {
     this.#answer.giveUp()
   }
 
-  /** The body; a client that waits for 100 Continue gets it. */
+  /** Opens the body, after 100 Continue if the client waits for it. */
   openBody(): ByteSource {
     if (this.#continueOwed) this.#response.writeContinue()
     this.#continueOwed = false
@@ -182,16 +184,16 @@ export class Exchange {
   }
 
   /**
-   * Begins the answer. Its head leaves with what is written in the same turn, and at its end at the latest.
+   * Begins the answer. The head is sent with the first bytes, at the end of the turn at the latest.
    *
-   * @throws an Error of node if the head holds what HTTP forbids; another answer may still be begun
+   * @throws an Error of node if the head has invalid characters; another answer may still begin
    */
   begin(code: number, head: ResponseHead): void {
     this.#answer.begin(code, head, this.#isLast)
   }
 
   /**
-   * Undefined: go on; a promise: when the client has taken enough, or has left.
+   * Writes a chunk. Undefined: go on; a promise: resolves when the client has taken enough, or has left.
    *
    * @throws KasError INVALID_MESSAGE if more is written than announced
    */
@@ -207,10 +209,9 @@ export class Exchange {
   }
 
   /**
-   * What was begun, an answer or the connection that it became, ends with these bytes. A client that does not take them in time
-   * is cut.
+   * Ends a begun answer, or an upgraded connection, with these bytes. Cuts a client that does not take them in time.
    *
-   * @param isPatient - one that was upgraded: there is no time but that of its other ends
+   * @param isPatient - for upgraded connections: waits without a time limit
    */
   async endWith(bytes: Uint8Array, timeoutMs: number, isPatient = false): Promise<void> {
     const { socket } = this.connection
@@ -229,7 +230,7 @@ export class Exchange {
     clearTimeout(deadline)
   }
 
-  /** An answer that kas makes itself. */
+  /** Sends an answer of kas itself. */
   answer(code: number, headers: string[], body: string | Uint8Array): void {
     this.#answer.beginOwn(code, headers, Buffer.byteLength(body), this.#isLast)
     this.#dropBody()
@@ -237,10 +238,10 @@ export class Exchange {
   }
 
   /**
-   * As `answer`, with a body that may be long: each piece leaves once the one before is sent, so that little waits in the
-   * connection, and others have their turn.
+   * Answers as `answer` does, with a body that may be long. Each piece is sent after the one before, so that few bytes
+   * wait in the connection and other clients have their turn.
    *
-   * @returns whether the client has taken all of it within `timeoutMs`: if not it is cut, or has left
+   * @returns true: the client has taken everything within `timeoutMs`; else it was cut, or has left
    */
   async answerInPieces(code: number, headers: string[], body: Uint8Array, timeoutMs: number): Promise<boolean> {
     this.#answer.beginOwn(code, headers, body.length, this.#isLast)
@@ -250,7 +251,7 @@ export class Exchange {
     return await this.#answer.endInPieces(body).finally(() => clearTimeout(timer))
   }
 
-  /** Answers 101; from now on the connection carries bytes. */
+  /** Answers 101; the connection then carries bytes. */
   switchProtocols(head: ResponseHead): void {
     this.#response.writeHead(101, head.statusText ?? 'Switching Protocols', head.headers)
     this.#response.flushHeaders()
@@ -260,9 +261,9 @@ export class Exchange {
   }
 
   /**
-   * The connection becomes a WebSocket, unless `accept` refuses it; nothing may have been answered yet.
+   * Makes the connection a WebSocket, unless `accept` refuses it; nothing may have been answered yet.
    *
-   * @param accept - gets the socket, paused, and what the client has sent by now; answers with 101, or throws
+   * @param accept - gets the paused socket and the bytes that the client has sent; answers with 101, or throws
    */
   acceptWebSocket<T>(upgrade: UpgradedSocket, accept: (socket: Socket, head: Buffer) => T): T {
     const { socket } = this.connection
@@ -276,8 +277,8 @@ export class Exchange {
   }
 
   /**
-   * Ends a watch as an API server ends it after a time: the client sees no fault, and may begin it anew. What runs in a pod
-   * gets the reason. Anything else would seem whole without being so.
+   * Ends a stream in order. A watch ends like those that an API server ends after a time, so its client may open it
+   * again. The client of a pod's command gets the reason. Other answers go on, because a cut one would seem complete.
    */
   endStream(): void {
     if (!this.#isOpenWatch && !this.#switched) return
@@ -293,12 +294,12 @@ export class Exchange {
   }
 
   /**
-   * A stream that a replica which leaves need not wait for. `watch`: its client goes on with another one where it stood;
-   * `log`: it is followed, and its reader has to learn that it is not whole. Undefined: it is neither.
+   * Kind of stream that a leaving replica ends early. `watch`: its client goes on at another replica; `log`: a followed
+   * log, whose reader must see that it is incomplete. Undefined: neither.
    */
   get leavesEarly(): 'watch' | 'log' | undefined {
     if (this.#isOwnSocket) return 'watch'
-    if (!this.begun) return this.asked === 'log' ? 'log' : undefined // API servers answer with its first line
+    if (!this.begun) return this.asked === 'log' ? 'log' : undefined // API servers answer with the log's first line
     return this.#answer.isOpen ? this.asked : undefined
   }
 
@@ -306,15 +307,15 @@ export class Exchange {
     return this.#answer.isOpen && this.asked === 'watch'
   }
 
-  /** Breaks an answer that was begun off, so that the client sees that it is not whole. */
+  /** Cuts a begun answer, so that the client sees that it is incomplete. */
   cut(): void {
     const { socket } = this.connection
-    // where the answer ends with its connection, only a reset shows that it is not whole
+    // in HTTP/1.0 a plain close would mean a complete answer: only a reset shows the cut
     if (this.request.httpVersionMinor === 0 && !('encrypted' in socket)) socket.resetAndDestroy()
     else socket.destroy()
   }
 
-  /** Its handling has ended; it counts as running until its answer has been sent. */
+  /** Ends the handling; the exchange counts as running until its answer has been sent. */
   finish(): void {
     this.#isHandled = true
     const end = () => {
@@ -325,7 +326,7 @@ export class Exchange {
     const { closed, writableFinished } = this.#response
     if (this.#switched || closed || (this.upgrade && writableFinished)) return void end()
     this.#response.once('close', end)
-    if (this.upgrade) this.#response.once('finish', end) // node closes it with its connection alone
+    if (this.upgrade) this.#response.once('finish', end) // node closes the response with its connection only
   }
 
   #giveHead(): void {
@@ -333,7 +334,7 @@ export class Exchange {
     this.#options = { ...this.#options, giveHead: undefined }
   }
 
-  /** Whether the rest of it waits for its client alone. */
+  /** True if the exchange only waits for its client. */
   get isHandled(): boolean {
     return this.#isHandled
   }
@@ -342,7 +343,7 @@ export class Exchange {
     return this.#options.leaving() || this.connection.closeWhenIdle || !this.isRequestRead
   }
 
-  /** What still comes of it is read once the answer is sent. */
+  /** Reads and drops the rest of the body once the answer is sent. */
   #dropBody(): void {
     if (!this.isRequestRead) this.#response.once('finish', () => this.#body?.release())
   }

@@ -2,23 +2,22 @@ import type { Socket } from 'node:net'
 import { networkOf, routedNetworkOf } from '../../../../lib/host-port.ts'
 import { type Holder, type Share, SharedTotal } from '../../../../lib/shared-total.ts'
 
-/** The part of a head that each connection may hold beside the room that all share. */
+/** Bytes of a head that each connection may have beside the shared room. */
 export const freeHeadBytes = 64 * 1024
-/** Header lines of it. */
+/** Header lines of that part. */
 export const freeHeadLines = 500
-/** What a line costs beside its bytes: strings, and places in lists. */
+/** Memory of a line beside its bytes: strings, and places in lists. bytes */
 const lineBytes = 256
 /**
- * With each piece of a line that comes, node copies all of the line that it has: a head of 1 MiB may come in pieces of 1 KiB on
- * average.
+ * Bytes that node may copy for a head, because it copies a line with each piece: enough for 1 MiB in pieces of 1 KiB.
  */
 const maxCopiedBytes = 512 * 1024 * 1024
-/** A head of so many bytes has no more than the free lines: none is shorter than `a:` and its end. */
+/** A head of fewer bytes has no more than the free lines, because the shortest line is `a:` and its end. bytes */
 const linesFrom = freeHeadLines * 4
 
 /**
- * Memory of a replica for the long heads of requests whose callers are not known yet: their bytes over 64 KiB, and their
- * lines over 500. Where it is full, the network that holds most makes room, and in it the address that does.
+ * Shared memory for long heads of requests whose callers are unknown yet: bytes over 64 KiB, and lines over 500. If it
+ * is full, the network that uses most makes room, and in it the address that does.
  */
 export class HeadRoom {
   readonly #total: SharedTotal
@@ -31,13 +30,13 @@ export class HeadRoom {
     return this.#total.bytes
   }
 
-  /** @param address - of the connection. @param end - called once at most: others need the room */
+  /** @param address - address of the connection. @param end - called at most once, when others need the room */
   open(address: string, end: () => void): LongHead {
     return new LongHead(this.#total.enter(routedNetworkOf(address), networkOf(address)), end)
   }
 }
 
-/** The part of the room that one head has. */
+/** The part of the room that one head uses. */
 class LongHead implements Holder {
   readonly #share: Share
   readonly #end: () => void
@@ -54,7 +53,7 @@ class LongHead implements Holder {
     return this.#bytes
   }
 
-  /** @returns whether there was room: not where its address, or the network, holds most */
+  /** @returns true: there was room; false: there was none, and its address or network uses most */
   take(bytes: number): boolean {
     if (!this.#share.admit(bytes)) return false
     this.#bytes += bytes
@@ -77,43 +76,43 @@ class LongHead implements Holder {
 
 export interface HeadMeterOptions {
   readonly room: HeadRoom
-  /** of the connection; undefined: of a Unix socket */
+  /** address of the connection; undefined: a Unix socket */
   readonly address: string | undefined
   readonly maxLines: number
-  /** What comes now belongs to a body, of a known length or in chunks; undefined: to a head. */
+  /** kind of the body that the next bytes belong to; undefined: they belong to a head */
   readonly bodyNow: () => 'plain' | 'chunked' | undefined
-  /** There is no room, or there are too many lines. */
+  /** Called if there is no room, or there are too many lines. */
   readonly refuse: () => void
 }
 
 const lineFeed = 10
 
-/** Counts the head that comes on a connection, before node parses it and until its caller is known. */
+/** Counts the head that comes on a connection, from before node parses it until its caller is known. */
 export class HeadMeter {
   readonly #socket: Socket
   readonly #options: HeadMeterOptions
   #bytes = 0
   #lines = 0
   #head: LongHead | undefined
-  /** by node, at the most */
+  /** bytes that node has copied, at most */
   #copied = 0
-  /** of a body's framing or trailers, since its last bytes */
+  /** bytes of a body's framing or trailers, since the body's last bytes */
   #framing = 0
 
   constructor(socket: Socket, options: HeadMeterOptions) {
     this.#socket = socket
     this.#options = options
-    socket.on('data', ignore) // node reads by itself where nobody else listens
+    socket.on('data', ignore) // node reads the socket itself if there is no other listener
     socket.prependListener('data', this.#onData)
     socket.once('close', () => this.stop())
   }
 
-  /** Nothing has come since the last request. */
+  /** True if nothing has come since the last request. */
   get isEmpty(): boolean {
     return this.#bytes === 0
   }
 
-  /** The head is whole. @returns gives its room back; undefined: it has taken none */
+  /** Ends the count: the head is complete. @returns frees its room; undefined: it has taken none */
   end(): (() => void) | undefined {
     const head = this.#head
     this.#head = undefined
@@ -124,12 +123,12 @@ export class HeadMeter {
     return head && (() => head.give())
   }
 
-  /** Bytes of a chunked body have come: what is between them is short, unless trailers are. */
+  /** Resets the count of framing: bytes of a chunked body have come, and only trailers may be long between them. */
   onBody(): void {
     this.#framing = 0
   }
 
-  /** The connection is no longer HTTP, or closed. */
+  /** Stops: the connection is no longer HTTP, or is closed. */
   stop(): void {
     this.#socket.off('data', this.#onData).off('data', ignore)
     this.end()?.()
@@ -150,7 +149,7 @@ export class HeadMeter {
       this.#options.refuse()
   }
 
-  /** One that makes room is refused, or its connection ends while its caller is being checked. */
+  /** Opens the head's room. A head that must make room is refused; if it is complete, its connection ends. */
   #open(): LongHead {
     const { room, address = '', refuse } = this.#options
     const head = room.open(address, () => (this.#head === head ? refuse() : this.#socket.destroy()))

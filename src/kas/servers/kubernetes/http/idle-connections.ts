@@ -1,23 +1,23 @@
 import type { Socket } from 'node:net'
 import type { AgentId } from '../../../../call/call.ts'
 
-/** Who was let in on a connection first. */
+/** Caller that was let in on a connection first. */
 export interface Owner {
   readonly agentId: AgentId
-  /** of the caller */
+  /** key of the caller */
   readonly callerKey: string
 }
 
-/** As kept connections are seen here; Connection is one. */
+/** A kept connection; implemented by Connection. */
 export interface Kept {
   readonly socket: Pick<Socket, 'destroyed'>
-  /** undefined: nobody was let in */
+  /** undefined: no caller was let in */
   readonly owner: Owner | undefined
-  /** It is kept no longer. */
+  /** Closes the connection. */
   drop(): void
 }
 
-/** Of one agent's callers. */
+/** Idle connections of one agent's callers. */
 interface Idle {
   size: number
   /** by the caller's key, the longest idle first */
@@ -25,15 +25,16 @@ interface Idle {
 }
 
 /**
- * Kept connections on which nothing runs, also those whose clients are yet to close, of each agent's callers. The longest idle of the caller who has most makes room:
- * who opens very many costs the others none of theirs.
+ * Keeps the idle connections of each agent's callers, including those whose clients still have to close. If there are
+ * too many, the longest idle one of the caller with most is closed. So a caller that opens very many does not cost the
+ * others theirs.
  */
 export class IdleConnections {
   readonly #maxPerAgent: number
   readonly #onClosed: () => void
   readonly #agents = new Map<AgentId, Idle>()
 
-  /** @param onClosed - one was closed, for there were too many */
+  /** @param onClosed - called when a connection was closed because there were too many */
   constructor(maxPerAgent: number, onClosed: () => void) {
     this.#maxPerAgent = maxPerAgent
     this.#onClosed = onClosed

@@ -1,78 +1,82 @@
 import type { Rate } from '../../../../lib/rate-limit.ts'
 import { defaultUnauthenticated, type UnauthenticatedOptions } from '../../unauthenticated-connections.ts'
 
-/** doc/reference/tunnel-protocol.md 6.5, 6.7 and 6.8. There is no limit on bodies for clusters, nor on the time that one request takes. */
+/**
+ * Limits of doc/reference/tunnel-protocol.md 6.5, 6.7 and 6.8. Bodies for clusters and the time of a request have none.
+ */
 export interface KubernetesLimits {
   /** bytes of a request's head */
   readonly maxHeadBytes: number
-  /** of all heads at a replica whose callers are not known yet: their bytes over 64 KiB, and their lines over 500 */
+  /** memory at a replica for heads of unknown callers: bytes over 64 KiB, and lines over 500. bytes */
   readonly maxUnknownHeadBytes: number
-  /** for a request's head to come, in ms */
+  /** time for a request's head to come. ms */
   readonly headTimeoutMs: number
-  /** after the listen grace: for a first request on a connection taken just before, in ms */
+  /** after the listen grace: time for a first request on a new connection. ms */
   readonly arrivalMs: number
-  /** connections without an authorized request yet, each of which may hold 64 KiB of a head */
+  /** bounds of connections without an authorized request, each of which may use 64 KiB for a head */
   readonly unauthenticated: UnauthenticatedOptions
-  /** a connection may be idle between requests, in ms */
+  /** idle time of a connection between requests. ms */
   readonly keepAliveMs: number
   /**
-   * connections that are kept so of one agent's callers, those that were let in on them first: about 90 KB each. The
-   * longest idle is closed for the next
+   * idle connections that are kept for one agent's callers, counted for the caller that was let in first: about 90 KB
+   * each. Beyond this number the longest idle one is closed.
    */
   readonly maxKeptPerAgent: number
-  /** a client of a WebSocket of kas' own may take nothing, in ms; what runs in a pod waits for its client without an end */
+  /** time for the client of kas' own WebSocket to take bytes; connections to pods wait without limit. ms */
   readonly ownSocketWriteTimeoutMs: number
-  /** requests to endpoints of kas' own about one agent, until their answers are taken; each holds body and answer */
+  /**
+   * requests to kas' own endpoints about one agent, until their answers are taken; each keeps body and answer in memory
+   */
   readonly maxOwnRequests: number
-  /** WebSockets of endpoints of kas' own about one agent */
+  /** WebSockets of kas' own endpoints about one agent */
   readonly maxOwnSockets: number
-  /** bytes of a body that kas reads itself, for an endpoint of its own */
+  /** bytes of a body that one of kas' own endpoints reads */
   readonly maxOwnBodyBytes: number
-  /** for all of such a body to come, once it is read. ms */
+  /** time for all of such a body to come, once reading begins. ms */
   readonly ownBodyTimeoutMs: number
-  /** requests whose signature is checked at once, and those of one network among them; each holds a piece of its body */
+  /** requests whose signature is checked at once, in all and per network; each keeps a piece of its body in memory */
   readonly maxSignedRequests: number
   readonly maxSignedRequestsOfNetwork: number
-  /** that wait for it */
+  /** requests that wait for the check of a signature */
   readonly maxWaitingSignedRequests: number
-  /** one that has waited for so long takes the place of one of the network that has most. ms */
+  /** wait after which such a request takes the place of one of the network with most. ms */
   readonly signedTurnPatienceMs: number
-  /** where each network has its share and others wait: for a body to come. ms */
+  /** time for a body to come if each network has its share and others wait. ms */
   readonly crowdedSignedBodyMs: number
-  /** bytes a second, over `crowdedSignedBodyMs`: a body that is slower makes room first */
+  /** bytes per second, over `crowdedSignedBodyMs`: slower bodies make room first */
   readonly minSignedBodyRate: number
-  /** bytes of a body that is signed, and is read piece by piece */
+  /** bytes of a signed body, which is read piece by piece */
   readonly maxSignedBodyBytes: number
-  /** for all of it to come, the wait for a turn included. ms */
+  /** time for all of a signed body to come, including the wait for a turn. ms */
   readonly signedBodyTimeoutMs: number
-  /** bytes of the answer of an endpoint of its own */
+  /** bytes of an answer of kas' own endpoints */
   readonly maxOwnAnswerBytes: number
-  /** of all such answers about one agent, in bytes: the next one waits */
+  /** rate of all such answers about one agent, in bytes: the next answer waits */
   readonly ownAnswerRate: Rate
-  /** for a client to take all of such an answer; else it is cut. ms */
+  /** time for a client to take all of such an answer; else it is cut. ms */
   readonly ownAnswerTimeoutMs: number
   /** watches that run at once over one WebSocket */
   readonly maxWatches: number
   /** bytes of one message that asks for a watch */
   readonly maxWatchMessageBytes: number
-  /** bytes of events that have not come whole yet, of all watches of one WebSocket; so an event is not longer either */
+  /** bytes of incomplete events of all watches of one WebSocket, and so also of one event */
   readonly maxWatchPartialBytes: number
-  /** the same of all WebSockets that watch one agent: who has it can open any number of them, and read none */
+  /** the same for all WebSockets that watch one agent: a caller can open any number of them, and read none */
   readonly maxWatchAgentBytes: number
-  /** bytes that wait for the client of a WebSocket before the clusters have to wait */
+  /** bytes that wait for the client of a WebSocket before its clusters have to wait */
   readonly maxWatchUnsentBytes: number
-  /** between two pings of the client of a WebSocket; one that has sent nothing since the last is cut. ms */
+  /** pause between two pings of a WebSocket's client, which is cut if it sends nothing between them. ms */
   readonly watchPingMs: number
-  /** for the client of a WebSocket to close once it was asked to, in ms */
+  /** time for the client of a WebSocket to close after kas did. ms */
   readonly watchCloseMs: number
 }
 
 export const defaultKubernetesLimits: KubernetesLimits = {
-  maxHeadBytes: 1024 * 1024 + 4096, // as Go's http.Server reads with a limit of 1 MiB
+  maxHeadBytes: 1024 * 1024 + 4096, // Go's http.Server reads as much with a limit of 1 MiB
   maxUnknownHeadBytes: 16 * 1024 * 1024,
   headTimeoutMs: 10_000,
-  arrivalMs: 5000, // as Go's http.Server.Shutdown
-  // TLS and a head: about 90 KB each; of pipelined requests the answers follow one another anyhow
+  arrivalMs: 5000, // as in Go's http.Server.Shutdown
+  // TLS and a head take about 90 KB each; answers to pipelined requests go out one after another anyway
   unauthenticated: { ...defaultUnauthenticated, maxIdlePerAddress: 500, maxCheckedPerConnection: 1 },
   keepAliveMs: 60_000,
   maxKeptPerAgent: 500,
@@ -81,22 +85,22 @@ export const defaultKubernetesLimits: KubernetesLimits = {
   maxOwnSockets: 500, // as many as pages that show one agent
   maxOwnBodyBytes: 1024 * 1024,
   ownBodyTimeoutMs: 30_000,
-  maxSignedRequests: 256, // a slow body holds 64 KiB of a socket, and no time of a processor
+  maxSignedRequests: 256, // a slow body takes 64 KiB of a socket, and no CPU time
   maxSignedRequestsOfNetwork: 8,
   maxWaitingSignedRequests: 200,
-  signedTurnPatienceMs: 1000, // a hook is a matter of ms, and its sender waits for 10 s
+  signedTurnPatienceMs: 1000, // a hook takes ms, and its sender waits for 10 s
   crowdedSignedBodyMs: 5000,
   minSignedBodyRate: 4096,
-  maxSignedBodyBytes: 25 * 1024 * 1024, // a hook of GitHub has no more
+  maxSignedBodyBytes: 25 * 1024 * 1024, // hooks of GitHub have no more
   signedBodyTimeoutMs: 30_000,
   maxOwnAnswerBytes: 4 * 1024 * 1024,
   ownAnswerRate: { perSecond: 2 * 1024 * 1024, burst: 16 * 1024 * 1024 },
   ownAnswerTimeoutMs: 60_000,
   maxWatches: 100, // a page of GitLab has 3 to 8 (doc/reference/gitlab-contract.md 3.5)
   maxWatchMessageBytes: 64 * 1024,
-  maxWatchPartialBytes: 8 * 1024 * 1024, // an object of etcd has at most 1.5 MiB, in JSON somewhat more
+  maxWatchPartialBytes: 8 * 1024 * 1024, // an object of etcd has at most 1.5 MiB, somewhat more in JSON
   maxWatchAgentBytes: 32 * 1024 * 1024,
   maxWatchUnsentBytes: 256 * 1024,
-  watchPingMs: 30_000, // balancers cut what is silent for 60 s
+  watchPingMs: 30_000, // balancers cut connections that are idle for 60 s
   watchCloseMs: 1000,
 }

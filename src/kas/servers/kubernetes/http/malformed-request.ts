@@ -2,16 +2,16 @@ import { KasError } from '../../../../lib/errors.ts'
 import { errorAnswer } from '../response/error-answer.ts'
 import type { Connection } from './connection.ts'
 
-/** What node's parser refuses: bytes that are no HTTP request, and so no exchange. */
+/** Handles bytes that node's parser refuses: they are no HTTP request, and have no exchange. */
 
 /** An error of node's parser, from 'clientError'. */
 export interface ParserError extends Error {
   readonly code?: string
-  /** llhttp's words, which quote nothing of the request */
+  /** llhttp's text, which quotes nothing of the request */
   readonly reason?: string
-  /** what was parsed when it failed */
+  /** bytes that were parsed when it failed */
   readonly rawPacket?: Buffer
-  /** of it, before the fault */
+  /** number of these bytes before the fault */
   readonly bytesParsed?: number
 }
 
@@ -22,12 +22,12 @@ const statusTexts: Record<number, string> = {
   413: 'Content Too Large',
   431: 'Request Header Fields Too Large',
 }
-/** A request line with a method that node does not know. */
+/** Form of a request line with a method that node does not know. */
 const requestLine = /^([\w!#$%&'*+.^`|~-]{1,64}) [!-~]+ HTTP\/1\.[01]\r\n/
-/** of a request line, to know one */
+/** Bytes in which a request line must end. */
 const maxLineBytes = 8192
 
-/** Undefined: the client only left. */
+/** Returns the error for the client; undefined: the client only left. */
 export function malformed(error: ParserError): KasError | undefined {
   switch (error.code) {
     case 'HPE_HEADER_OVERFLOW':
@@ -49,8 +49,8 @@ function unknownMethod({ code, rawPacket, bytesParsed = 0 }: ParserError): KasEr
 }
 
 /**
- * Answers a malformed request with a `Status` where the client can know which one is meant, and closes the connection: where
- * the next one begins is unknown. Requests before it that are whole are answered first.
+ * Answers a malformed request with a `Status` if the client can know to which request it belongs. Closes the
+ * connection, because the beginning of the next request is unknown. Complete requests before it are answered first.
  */
 export function refuseMalformed(connection: Connection, error: KasError, product: string): void {
   const { socket, exchanges, meter } = connection

@@ -2,43 +2,44 @@ import { Counter, Gauge } from 'prom-client'
 import { type ErrorCode, errorCodes } from '../../../../lib/errors.ts'
 import type { Registry } from '../../../../lib/metrics.ts'
 
-/** How a request ended: the series that are always there. */
+/** Outcomes of requests, each with a series from the start. */
 export const outcomes = [
-  /** the cluster's answer was passed on to its end */
+  /** the cluster's answer was passed on completely */
   'answered',
   /** a connection was upgraded, and ended in order */
   'upgraded',
-  /** answered by kas: a preflight */
+  /** kas answered a preflight */
   'preflight',
-  /** answered by kas: a token for a WebSocket */
+  /** kas answered with a token for a WebSocket */
   'token',
-  /** a front was named the replica to take it to */
+  /** a front was redirected to the replica that holds the agent */
   'redirected',
-  /** a page that may not call */
+  /** a page whose origin is not allowed */
   'foreign_origin',
-  /** answered by kas with an error */
+  /** kas answered with an error */
   'failed',
-  /** failed after the status line, or where an error would make kubectl repeat a command: the connection was cut */
+  /** failed after the status line, or where kubectl would repeat a command after an error: the connection was cut */
   'cut',
   /** the caller left first */
   'left',
 ] as const
 
-/** `endpoint`: answered by an endpoint of kas' own that was handed in; it has no series before */
+/** `endpoint`: answered by one of kas' own endpoints; it has no series before the first */
 export type RequestOutcome = (typeof outcomes)[number] | 'endpoint'
 
 export interface KubernetesMetrics {
   ended(outcome: RequestOutcome): void
-  /** an error that kas answered with, or cut a WebSocket for, malformed requests included */
+  /** Counts an error with which kas answered or cut a WebSocket, malformed requests included. */
   failed(code: ErrorCode): void
-  /** a watch was lost, and went on elsewhere */
+  /** Counts a watch that was lost, and resumed elsewhere. */
   watchResumed(): void
 }
 
 /**
- * Counts in plain numbers, read at each scrape: a labelled counter costs more than it should per request.
+ * Creates the metrics. Counts in plain numbers, which each scrape reads, because a labelled counter costs too much per
+ * request.
  *
- * @param running - asked at each scrape: requests and upgraded connections that are open
+ * @param running - returns the number of open requests and upgraded connections, at each scrape
  */
 export function createKubernetesMetrics(register: Registry, running: () => number): KubernetesMetrics {
   const registers = [register]
@@ -84,7 +85,7 @@ export function createKubernetesMetrics(register: Registry, running: () => numbe
   }
 }
 
-/** @param asked.checkMs - at each scrape: from one question to the next about whether a caller still may */
+/** @param asked.checkMs - returns the period between two access checks of a caller, at each scrape. ms */
 export function createSessionMetrics(
   register: Registry,
   asked: { readonly sessions: () => number; readonly checkMs: () => number },

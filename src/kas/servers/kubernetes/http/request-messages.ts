@@ -2,14 +2,14 @@ import { KnownMessages } from '../../../../call/known-messages.ts'
 import { encodeHttpRequest } from '../../../../proto/http/http-over-grpc.ts'
 import type { ByteSource } from './byte-source.ts'
 
-/** A request as the messages of its call (doc/reference/tunnel-protocol.md 1.3), made as they are asked for. */
+/** Encodes a request as the messages of its call, on demand (doc/reference/tunnel-protocol.md 1.3). */
 
-/** Without a body, which most are. */
+/** Returns the messages of a request without a body, like most requests. */
 export function bodilessMessages(header: Uint8Array): KnownMessages {
   return new KnownMessages([header, encodeHttpRequest.trailer])
 }
 
-/** @param openBody - called when the body is asked for first */
+/** @param openBody - called when the body is first read */
 export async function* bodyMessages(header: Uint8Array, openBody: () => ByteSource): AsyncGenerator<Uint8Array> {
   yield header
   const body = openBody()
@@ -18,9 +18,9 @@ export async function* bodyMessages(header: Uint8Array, openBody: () => ByteSour
 }
 
 /**
- * An upgrade: no half-close until the cluster has answered, then the bytes of the connection.
+ * Yields the messages of an upgrade: no half-close until the cluster has answered, then the bytes of the connection.
  *
- * @param switched - the connection once it is upgraded; undefined if it will not be
+ * @param switched - resolves with the upgraded connection, or undefined: it will not be upgraded
  */
 export async function* upgradeMessages(
   header: Uint8Array,

@@ -14,11 +14,11 @@ import type { Exchange } from './exchange.ts'
 import type { RequestOutcome } from './metrics.ts'
 
 /**
- * A request's span: it ends with its answer, or with the connection that it was upgraded to. Anybody may call, so it
- * begins a trace of its own, which names the caller's (upstream's public endpoint).
+ * Span of a request, which ends with its answer or its upgraded connection. Anybody may call, so the span begins a
+ * trace of its own, with a link to the caller's (upstream's public endpoint).
  */
 export class RequestSpan {
-  /** nothing is traced */
+  /** span of a request that is not traced */
   static readonly none = new RequestSpan(noSpan)
   readonly span: Span
 
@@ -26,7 +26,7 @@ export class RequestSpan {
     this.span = span
   }
 
-  /** @param prefix - of the paths that are served, ends with `/` */
+  /** @param prefix - prefix of the served paths, ends with `/` */
   static begin(tracer: Tracer, { request, address }: Exchange, prefix: string): RequestSpan {
     if (tracer === noTracer) return RequestSpan.none
     const { headers, url = '', socket } = request
@@ -53,7 +53,7 @@ export class RequestSpan {
     return this.span.traceId
   }
 
-  /** Of the call that is made for the request. */
+  /** Metadata for the call that is made for the request. */
   get metadata(): Metadata {
     return this === RequestSpan.none ? noMetadata : { ...this.span.headers }
   }
@@ -62,7 +62,7 @@ export class RequestSpan {
     if (this !== RequestSpan.none) this.span.set(agentAttributes(agentId))
   }
 
-  /** @param error - what it ended with, if not with the cluster's answer */
+  /** @param error - error with which the request ended; undefined: the cluster's answer */
   end({ statusCode }: Exchange, outcome: RequestOutcome, error: KasError | undefined): void {
     if (this === RequestSpan.none) return
     this.span.set({ 'kas.outcome': outcome, ...(statusCode === undefined ? {} : httpStatusAttributes(statusCode)) })
@@ -72,7 +72,7 @@ export class RequestSpan {
   }
 }
 
-/** The query may hold what nobody else should read. */
+/** Drops the query, which may have secrets. */
 function pathAttributes(url: string): SpanAttributes {
   return url.startsWith('/') ? { 'url.path': url.split('?', 1)[0] ?? '' } : {}
 }

@@ -4,12 +4,12 @@ import { KasError } from '../../../../lib/errors.ts'
 import { ByteSource } from './byte-source.ts'
 
 export interface UpgradedSocketOptions {
-  /** the client has closed its side before it was answered */
+  /** the client has closed its side before the answer */
   readonly onEarlyEnd: () => void
 }
 
 /**
- * - `waiting`: the client waits for an answer; what it sends meanwhile is kept within the bounds of ByteSource
+ * - `waiting`: the client waits for an answer; bytes that it sends meanwhile are kept within the bounds of ByteSource
  * - `switched`: bytes go both ways
  * - `refused`: it will not be upgraded
  * - `taken`: another owner reads and writes the connection
@@ -17,11 +17,11 @@ export interface UpgradedSocketOptions {
 type State = 'waiting' | 'switched' | 'refused' | 'taken'
 
 /**
- * The connection of a request to upgrade, which is no longer node's HTTP's. Its client may stop reading for as long as the
- * connection lives: what waits for it is counted, and TCP finds the one that is dead.
+ * Connection of an upgrade request, which node's HTTP no longer controls. Its client may stop reading for as long as
+ * the connection lives: bytes that wait for it are counted. TCP finds dead connections.
  */
 export class UpgradedSocket {
-  /** what the client sends once it is upgraded; undefined: it will not be */
+  /** bytes of the client after the upgrade; undefined: it will not be upgraded */
   readonly bytes: Promise<ByteSource | undefined>
   readonly #socket: Socket
   readonly #source: ByteSource
@@ -31,7 +31,7 @@ export class UpgradedSocket {
   #resume: (() => void) | undefined
   #isEnding = false
 
-  /** @param head - what came with the request */
+  /** @param head - bytes that came with the request */
   constructor(socket: Socket, head: Buffer, options: UpgradedSocketOptions) {
     const { promise, resolve } = Promise.withResolvers<ByteSource | undefined>()
     this.bytes = promise
@@ -47,17 +47,17 @@ export class UpgradedSocket {
     this.#source = new ByteSource(socket)
   }
 
-  /** Counts there the bytes that the client has sent and nobody has read. */
+  /** Counts the client's unread bytes with this meter. */
   countBy(meter: ByteMeter): void {
     this.#source.countBy(meter)
   }
 
-  /** by the client */
+  /** bytes from the client */
   get receivedBytes(): number {
     return this.#source.bytes
   }
 
-  /** to the client */
+  /** bytes to the client */
   get sentBytes(): number {
     return this.#sentBytes
   }
@@ -67,14 +67,14 @@ export class UpgradedSocket {
     this.#decide(this.#source)
   }
 
-  /** It is answered with something other than 101: the call's requests end here. */
+  /** Refuses the upgrade: the answer is not 101, and the call gets no more bytes. */
   refused(): void {
     if (this.#state !== 'waiting') return
     this.#state = 'refused'
     this.#decide(undefined)
   }
 
-  /** Hands the socket over, paused. @returns what the client has sent by now */
+  /** Hands the paused socket over. @returns bytes that the client has sent */
   takeOver(): Buffer {
     this.#state = 'taken'
     this.#decide(undefined)
@@ -89,7 +89,7 @@ export class UpgradedSocket {
     if (this.#isEnding) this.#socket.destroy()
   }
 
-  /** Undefined: go on; a promise: when the client has taken enough, or was cut. */
+  /** Writes a chunk. Undefined: go on; a promise: resolves when the client has taken enough, or was cut. */
   write(chunk: Uint8Array): Promise<void> | undefined {
     this.#sentBytes += chunk.length
     if (this.#socket.write(chunk) || this.#socket.destroyed) return undefined
@@ -98,7 +98,7 @@ export class UpgradedSocket {
     })
   }
 
-  /** Nothing more is read of it. Resolves once its client has taken what kas holds, or it was abandoned. */
+  /** Stops reading. Resolves when the client has taken all bytes from kas, or the connection was abandoned. */
   async end(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#isEnding = true

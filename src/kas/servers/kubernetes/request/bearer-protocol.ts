@@ -3,27 +3,27 @@ import { KasError } from '../../../../lib/errors.ts'
 import { bearerProtocol, type RequestHead } from './request-head.ts'
 
 const unpadded = /^[\w-]*$/
-/** as a header may hold it */
+/** characters that a header may have */
 const text = /^[\x20-\x7e\x80-\xff]+$/
 
 type Source = Pick<RequestHead, 'authorization' | 'bearerProtocols' | 'offersProtocol' | 'upgrade'>
 
 /**
- * Whether a request itself says who calls, well or not. No page of another origin can write such a request as its
- * user: its cookies do not count.
+ * True if a request itself names its caller, validly or not. A page of another origin cannot write such a request for
+ * its user: the cookies are then ignored.
  */
 export function namesCaller({ authorization, bearerProtocols }: Pick<Source, 'authorization' | 'bearerProtocols'>) {
   return authorization.length > 0 || bearerProtocols.length > 0
 }
 
-/** Whether the Upgrade header asks for a WebSocket. */
+/** True if the Upgrade header asks for a WebSocket. */
 export function isWebSocket({ upgrade }: Pick<Source, 'upgrade'>): boolean {
   return upgrade.some((protocol) => protocol.toLowerCase() === 'websocket')
 }
 
 /**
- * The Authorization headers of a request, with the one that a bearer sub-protocol stands for. The rules are those of
- * k8s.io/apiserver `pkg/authentication/request/websocket/protocol.go`.
+ * Returns the Authorization headers of a request, including the one that a bearer sub-protocol encodes. The rules are
+ * those of k8s.io/apiserver `pkg/authentication/request/websocket/protocol.go`.
  *
  * @throws KasError CREDENTIALS_INVALID
  */
@@ -41,7 +41,7 @@ export function readAuthorization(head: Source): readonly string[] {
 function decode(encoded: string): string {
   if (!unpadded.test(encoded) || encoded.length % 4 === 1) throw invalid('invalid token encoding')
   const bytes = Buffer.from(encoded, 'base64url')
-  const token = bytes.toString('latin1') // as node has headers
+  const token = bytes.toString('latin1') // node has headers in this form
   if (!text.test(token) || !isUtf8(bytes)) throw invalid('invalid token')
   return token
 }

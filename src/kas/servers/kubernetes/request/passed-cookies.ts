@@ -1,15 +1,17 @@
 import type { Headers } from '../../../../proto/http/http-message.ts'
 
-/** Which cookies of a caller go on to the cluster, for web applications behind its API server. */
+/** Chooses the cookies of a caller that go on to the cluster, for web applications behind its API server. */
 
-/** Names that begin so are GitLab's, or of the host alone. In any case: what is behind may read them so. */
+/**
+ * Beginnings of cookie names that belong to GitLab, or to the host alone. Any case, because applications may ignore it.
+ */
 const ownCookies = /^(?:_gitlab|__host-|remember_user_token)/i
 
 /**
- * Whether cookies of a host may be GitLab's: they count for each port of it.
+ * True if cookies of one of the hosts may be GitLab's: cookies are valid for all ports of a host.
  *
- * @param hosts - that the request names, with or without a port; none: it may be any
- * @param gitlabHost - of `gitlab.external_url`, without one; undefined: there is no GitLab
+ * @param hosts - hosts that the request names, with or without a port; empty: it may be any
+ * @param gitlabHost - host of `gitlab.external_url`, without a port; undefined: there is no GitLab
  */
 export function sharesHost(hosts: readonly string[], gitlabHost: string | undefined): boolean {
   if (gitlabHost === undefined) return false
@@ -18,14 +20,14 @@ export function sharesHost(hosts: readonly string[], gitlabHost: string | undefi
   )
 }
 
-/** Headers in which a front names the host that it was called by, where it writes another `Host`. */
+/** Headers in which a front names the original host if it replaces `Host`. */
 const frontHeaders: ReadonlySet<string> = new Set(['X-Forwarded-Host', 'X-Original-Host', 'X-Host'])
 const hostOfUrl = /^\s*https?:\/\/([^/?#]*)/i
 const hostOfForwarded = /(?:^|[;,])\s*host=\s*"?([^";,\s]*)/gi
 
 /**
- * Hosts that a request was sent to, as a front says, or its browser: a page has only the cookies of its own host and domain. A link from
- * another site says nothing of cookies.
+ * Returns the hosts that a front or the browser names: a page has only cookies of its own host and domain. Requests
+ * from a page of another site prove nothing about cookies.
  */
 function hostsOfFront(header: Headers): string[] {
   const valuesOf = (wanted: string) => header.flatMap(([name, values]) => (name === wanted ? values : []))
@@ -39,9 +41,9 @@ function hostsOfFront(header: Headers): string[] {
 }
 
 /**
- * Whether a request was sent to a host that may be GitLab's, by what it says and by what a front or a page says of it.
+ * True if a request may have been sent to GitLab's host, by its own host or by one that a front or page names.
  *
- * @param head - with headers that are not believed
+ * @param head - includes untrusted headers
  */
 export function isSentToGitlab(
   { hosts, header }: { readonly hosts: readonly string[]; readonly header: Headers },
@@ -51,7 +53,7 @@ export function isSentToGitlab(
   return sharesHost(hosts, gitlabHost) || hostsOfFront(header).some((host) => sharesHost([host], gitlabHost))
 }
 
-/** @returns values of Cookie headers, without names of GitLab's; none: there are no others */
+/** @returns values of Cookie headers, without GitLab's cookies; empty: there are no others */
 export function passedCookies(headers: readonly string[]): string[] {
   return headers.flatMap((header) => {
     const pairs = header.split(';').flatMap((pair) => {

@@ -6,48 +6,45 @@ import type { Headers } from '../../../../proto/http/http-message.ts'
 import { canonicalHeaderName } from '../../../../proto/http/http-over-grpc.ts'
 import { passedCookies } from './passed-cookies.ts'
 
-/**
- * The head of a request, split into what is for kas and what goes to the cluster
- * (doc/reference/tunnel-protocol.md 6.4).
- */
+/** Head of a request, divided into kas' part and the part for the cluster (doc/reference/tunnel-protocol.md 6.4). */
 export interface RequestHead {
   authorization: readonly string[]
   readonly cookies: string[]
   readonly hosts: string[]
   readonly agentIds: string[]
   readonly csrfTokens: string[]
-  /** tokens that browsers pass with a WebSocket (doc/reference/tunnel-protocol.md 6.8) */
+  /** tokens with which browsers open a WebSocket (doc/reference/tunnel-protocol.md 6.8) */
   readonly webSocketTokens: string[]
-  /** bearer tokens that came as sub-protocols, encoded (`readBearerProtocol`) */
+  /** encoded bearer tokens from sub-protocols (`readAuthorization`) */
   readonly bearerProtocols: string[]
-  /** A sub-protocol is offered that goes on to the cluster. */
+  /** the client offers a sub-protocol that goes on to the cluster */
   offersProtocol: boolean
   readonly origins: string[]
   readonly accept: string[]
-  /** what a preflight asks for */
+  /** methods and headers that a preflight asks about */
   readonly corsMethods: string[]
   readonly corsHeaders: string[]
-  /** whom the caller would act as, by its `Impersonate-*` headers: `askedName` of the first ones */
+  /** names in `Impersonate-*` headers: `askedName` of the first ones */
   readonly askedAs: string[]
-  /** of the Upgrade header */
+  /** values of the Upgrade header */
   readonly upgrade: string[]
   /** 0: no body; -1: unknown */
   contentLength: number
-  /** for the cluster, canonical names; without Via */
+  /** headers for the cluster, with canonical names; without Via */
   header: Headers
 }
 
-/** Header lines of one request. As many names of groups as fit into a head that an API server takes. */
+/** Header lines of one request: as many group names as fit into a head that an API server accepts. */
 export const maxHeaderLines = 50_000
-/** From so many names on they are found by a map. */
+/** Number of names above which a map finds them. */
 const fewNames = 50
 
-/** How browsers pass a token with a WebSocket (doc/reference/gitlab-contract.md 9.4 no. 41). */
+/** Sub-protocol in which browsers pass a token with a WebSocket (doc/reference/gitlab-contract.md 9.4 no. 41). */
 const tokenProtocol = 'websocket-token.kas.gitlab.com.'
-/** How browser clients of Kubernetes do: the rest is the token, in base64url. */
+/** Sub-protocol in which browser clients of Kubernetes pass a token: the rest is the token, in base64url. */
 export const bearerProtocol = 'base64url.bearer.authorization.k8s.io.'
 
-/** Of a request to a cluster, whose audit log has it in `sourceIPs`. */
+/** Header whose addresses a cluster's audit log records in `sourceIPs`. */
 export const forwardedForHeader = 'X-Forwarded-For'
 
 type Take = (head: Reading, value: string) => void
@@ -56,12 +53,12 @@ interface Reading extends RequestHead {
   connection: string[]
 }
 
-/** HTTP/2 among the names of an Upgrade header. */
+/** Matches HTTP/2 among the names of an Upgrade header. */
 const http2Name = /(?:^|,)[ \t]*(?:h2c?|http\/2(?:\.0)?)[ \t]*(?:,|$)/i
 
 const drop: Take = () => undefined
 
-/** Headers that do not simply go on; all other names do, but those that begin with `Gitlab-Kas-`. */
+/** Headers with a rule of their own; all others go on, except those that begin with `Gitlab-Kas-`. */
 const special = new Map<string, Take>([
   ...hopByHopHeaders.map((name): [string, Take] => [name, drop]),
   ['Authorization', (head, value) => keep(head.authorization, value)],
@@ -85,11 +82,11 @@ const special = new Map<string, Take>([
   ],
   ['Sec-Websocket-Protocol', addProtocols],
   ['Expect', drop],
-  ['Audit-Id', drop], // kas makes it, for its own log
+  ['Audit-Id', drop], // kas creates one for its own log
 ])
 
 /**
- * Reads `rawHeaders`, for node's `headers` silently drops what came twice.
+ * Reads `rawHeaders`, because node's `headers` silently drops repeated headers.
  *
  * @param upgrading - Upgrade goes on, with `Connection: upgrade`
  * @throws KasError BAD_REQUEST, HEAD_TOO_LARGE
@@ -124,20 +121,20 @@ const plainHost = /^[\w.:[\]-]{1,255}$/
 
 export interface CalledAs {
   readonly isTls: boolean
-  /** What the request says of it is not believed: no front has written it. */
+  /** true: forwarded headers of the request are replaced, because no trusted front has written them */
   readonly replaces: boolean
 }
 
-/** Headers by which a cluster would learn whom a request is from: others may have written them. */
+/** Headers in which a cluster would read the client's address: anybody may have written them. */
 const clientHeaders: ReadonlySet<string> = new Set([forwardedForHeader, 'X-Real-Ip', 'Forwarded'])
 
-/** Names to the cluster whom the request is from, and nothing else about it. */
+/** Sets the client's address for the cluster, and removes all other headers about it. */
 export function nameClient(head: Pick<RequestHead, 'header'>, address: string): void {
   head.header = head.header.filter(([name]) => !clientHeaders.has(name))
   head.header.push([forwardedForHeader, [address]])
 }
 
-/** Names to the cluster which host and protocol its caller used: web applications make URLs of them. */
+/** Adds the host and protocol of the caller's request for the cluster: web applications make URLs of them. */
 export function nameHost(head: Pick<RequestHead, 'header' | 'hosts'>, { isTls, replaces }: CalledAs): void {
   const [host = ''] = head.hosts
   if (replaces) head.header = head.header.filter(([name]) => name !== forwardedHost && name !== forwardedProto)
@@ -146,26 +143,26 @@ export function nameHost(head: Pick<RequestHead, 'header' | 'hosts'>, { isTls, r
   if (!has(forwardedProto)) head.header.push([forwardedProto, [isTls ? 'https' : 'http']])
 }
 
-/** Cookies go on, but for those with a name of GitLab's. The request was not sent to GitLab's host (`isSentToGitlab`). */
+/** Passes cookies on, except GitLab's. Only for requests that were not sent to GitLab's host (`isSentToGitlab`). */
 export function passCookies(head: Pick<RequestHead, 'header' | 'cookies'>): void {
   const passed = passedCookies(head.cookies)
   if (passed.length > 0) head.header.push(['Cookie', passed])
 }
 
-/** A browser asks so whether a page may send a request. Any other OPTIONS is the caller's own. */
+/** True if a browser asks whether a page may send a request. Any other OPTIONS is the caller's own request. */
 export function isPreflight(method: string, { origins, corsMethods }: Pick<RequestHead, 'origins' | 'corsMethods'>) {
   return method === 'OPTIONS' && origins.length > 0 && corsMethods.length > 0
 }
 
-/** By the head alone: node knows that a request is complete only after it has handed it over. */
+/** True if the head names no body: node marks a request complete only after it has handed it over. */
 export function hasNoBody({ headers }: Pick<IncomingMessage, 'headers'>): boolean {
   return headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0
 }
 
 /**
- * Whether a connection may be asked to change its protocol by this head. Not with a body, which could not be
- * separated from the bytes of the upgraded connection; and not to HTTP/2: one connection to the API server would carry requests that
- * nobody has checked. Such a header is ignored, as HTTP allows.
+ * True if a connection may be asked to change its protocol by this head; otherwise Upgrade is ignored, as HTTP allows.
+ * A body could not be separated from the bytes of the upgraded connection. An HTTP/2 connection to the API server would
+ * carry requests that kas has not checked.
  */
 export function mayUpgrade({ headers }: Pick<IncomingMessage, 'headers'>): boolean {
   return hasNoBody({ headers }) && !http2Name.test(headers.upgrade ?? '')
@@ -193,14 +190,14 @@ function emptyHead(): Reading {
   }
 }
 
-/** Most heads are short: a scan is cheaper than a map. */
+/** Adds a value. Most heads are short, so a scan is cheaper than a map. */
 export function add(header: Headers, name: string, value: string): void {
   const entry = header.length > fewNames ? entryOf(header, name) : header.find(([other]) => other === name)
   if (entry) entry[1].push(value)
   else header.push([name, [value]])
 }
 
-/** of heads with many names, each of which a head has once */
+/** index of long heads, in which each name has one entry */
 const byName = new WeakMap<Headers, Map<string, Headers[number]>>()
 
 function entryOf(header: Headers, name: string): Headers[number] | undefined {
@@ -236,13 +233,13 @@ function keep(values: string[], value: string): string {
   return value
 }
 
-/** node refuses doubled lengths, and anything but digits; what is over 2^53 it would round. */
+/** Reads the length. node refuses repeated and non-numeric lengths, but would round one over 2^53. */
 function takeLength(head: Reading, value: string): void {
   head.contentLength = Number(value)
   if (!Number.isSafeInteger(head.contentLength)) throw bad('the Content-Length is too large')
 }
 
-/** node undoes `chunked` alone: another coding would reach the cluster without its name. */
+/** Accepts only `chunked`, which node decodes: the cluster would get another coding without its name. */
 function takeCoding(head: Reading, value: string): void {
   if (value.toLowerCase() !== 'chunked') throw bad('the only Transfer-Encoding is chunked')
   head.contentLength = -1

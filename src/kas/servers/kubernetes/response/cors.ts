@@ -1,13 +1,14 @@
 /**
- * Which web pages may call (doc/reference/tunnel-protocol.md 6.1, doc/reference/gitlab-contract.md 3.4 and 9.4 no. 34).
+ * Decides which web pages may call (doc/reference/tunnel-protocol.md 6.1, doc/reference/gitlab-contract.md 3.4 and 9.4
+ * no. 34).
  */
 
 const allMethods = 'GET, HEAD, POST, PUT, DELETE, CONNECT, OPTIONS, TRACE, PATCH'
 const preflightMaxAgeSeconds = '86400'
 
 /**
- * Whether `origin` is GitLab's: same scheme, host and port. Packages write `external_url` without the port, so any
- * port will do when it names none; its path does not matter. Without `externalUrl` no page may call.
+ * Creates the check that an `origin` is GitLab's: same scheme, host and port. Packages write `external_url` without the
+ * port, so any port is accepted if it names none. Its path does not matter. Without `externalUrl` no page may call.
  */
 export function createOriginCheck(externalUrl: string | undefined): (origin: string) => boolean {
   if (externalUrl === undefined) return () => false
@@ -21,7 +22,7 @@ export function createOriginCheck(externalUrl: string | undefined): (origin: str
   }
 }
 
-/** Name, value, name, value, as `writeHead` takes them. */
+/** Returns name, value, name, value, for `writeHead`. */
 export function originHeaders(origin: string): string[] {
   return ['Access-Control-Allow-Origin', origin, 'Access-Control-Allow-Credentials', 'true', 'Vary', 'Origin']
 }

@@ -3,45 +3,42 @@ import { type Delivery, type ErrorCode, goCodeName, KasError } from '../../../..
 import { encodeStatus, mediaTypes, negotiate, type Status } from './status.ts'
 import { warning } from './warning.ts'
 
-/**
- * An answer that kas makes itself, because the call failed before a status line was sent
- * (doc/reference/tunnel-protocol.md 6.6).
- */
+/** An answer of kas itself: the call failed before a status line was sent (doc/reference/tunnel-protocol.md 6.6). */
 export interface ErrorAnswer {
   readonly code: number
   /** name, value, name, value */
   readonly headers: string[]
   readonly body: string | Uint8Array
-  /** what it says */
+  /** status in the body */
   readonly status: Status
-  /** whether the call may have reached the cluster */
+  /** `maybe`: the call may have reached the cluster */
   readonly delivery: Delivery
-  /** stands in the message too; where nothing is traced, only with failures whose cause the caller does not get */
+  /** id in the message; without tracing, only errors whose cause the caller does not get have one */
   readonly traceId: string | undefined
 }
 
-/** Where a call failed: before it was handed on, or on its way and at the agent. */
+/** Place where a call failed: before it was forwarded, or on its way and at the agent. */
 export type FailedAt = 'entry' | 'tunnel'
 
-/** What the answer says of the request that failed, beside the error. */
+/** Properties of the failed request that the answer depends on. */
 export interface FailedRequest {
   readonly failedAt: FailedAt
-  /** its Accept headers, all of them */
+  /** values of all Accept headers */
   readonly accept: readonly string[]
-  /** whether the call may have reached the cluster */
+  /** `maybe`: the call may have reached the cluster */
   readonly delivery: Delivery
-  /** of its trace, which each error names then; undefined: it is not traced */
+  /** id of the trace, which each error then names; undefined: the request is not traced */
   readonly traceId: string | undefined
-  /** It asks what the cluster serves. */
+  /** the request asks which APIs the cluster serves */
   readonly isDiscovery: boolean
 }
 
 const messagePrefix = 'GitLab Agent Server: '
 const tunnelPrefix = 'HTTP->gRPC: failed to read gRPC response: '
 const plainText = ['Content-Type', 'text/plain; charset=utf-8', 'X-Content-Type-Options', 'nosniff']
-/** Reasons for programs, where Kubernetes has no word. */
+/** Reasons for programs, where Kubernetes defines none. */
 const statusReasons: Partial<Record<ErrorCode, string>> = { AGENT_NOT_CONNECTED: 'AgentNotConnected' }
-/** What a user reads of a refusal whose text is GitLab's own and names no reason. */
+/** Texts for users in place of GitLab's own, which give no reason. */
 const next: Partial<Record<ErrorCode, string>> = {
   USER_UNAUTHORIZED:
     'Unauthorized: the token is not known or has ended, or the agent does not let you in. kas agents lists those that do',
@@ -50,8 +47,8 @@ const retryAfterSeconds = 1
 const usualMethods = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS'
 
 /**
- * Refusals to carry the call at all, and those that only watches over WebSocket get; all else is a 502, as from
- * upstream.
+ * Errors that keep their own status: refusals to carry a call, and errors of watches over WebSocket. All other errors
+ * are a 502, as in upstream.
  */
 const ownRefusals = new Set([
   'TOO_MANY_WAITING',
@@ -63,7 +60,7 @@ const ownRefusals = new Set([
   'WATCH_RECALLED',
 ])
 
-/** GitLab's answer, or how the call to it failed, is for the caller too: upstream shows it, and users search for it. */
+/** Errors that show GitLab's answer, or the failure of asking it: upstream shows it too, and users search for it. */
 const withCause = new Set([
   'JOB_TOKEN_UNAUTHORIZED',
   'JOB_TOKEN_FORBIDDEN',
@@ -73,10 +70,12 @@ const withCause = new Set([
 ])
 const shownCauses = new Set(['GITLAB_STATUS', 'GITLAB_UNREACHABLE', 'GITLAB_ANSWER_INVALID', 'GITLAB_BUSY'])
 
-/** The answer to a flood of unknown credentials, by media type: encoded once, for it names neither caller nor trace. */
+/**
+ * Bodies for a flood of unknown credentials, by media type: encoded once, because they name neither caller nor trace.
+ */
 const notCheckedBodies = new Map<string, string | Uint8Array>()
 
-/** Whether the request may have reached the cluster: the loss of a tunnel says so itself. */
+/** Returns the delivery of a failed request: the error of a lost tunnel has its own. */
 export function deliveryOf({ spec }: KasError, delivery: FailedRequest['delivery']): FailedRequest['delivery'] {
   return spec.code === 'TUNNEL_LOST' ? spec.delivery : delivery
 }
@@ -93,7 +92,7 @@ export function errorAnswer(error: KasError, request: FailedRequest): ErrorAnswe
   const reached = deliveryOf(error, delivery)
   const headers = ['Kas-Delivery', reached]
   if (code === 401) headers.push('Gitlab-Unauthorized', 'true')
-  // kubectl repeats by itself what comes with this header, so only what never left may have it
+  // kubectl repeats answers with this header, so only calls that were never sent may have it
   const mayRepeat = (failedAt === 'tunnel' && !isAway) || error.code === 'CREDENTIAL_NOT_CHECKED'
   if (mayRepeat && own && reached === 'none') headers.push('Retry-After', String(retryAfter(error)))
   if (request.isDiscovery && isHidden(code)) headers.push('Warning', warning(next[error.code] ?? said))
@@ -107,16 +106,16 @@ export function errorAnswer(error: KasError, request: FailedRequest): ErrorAnswe
 }
 
 /**
- * client-go reads discovery as bytes: kubectl shows `unknown` for the body of such a failure, unless it is text/plain. Of a 503
- * and a 504 it never shows the body.
+ * True if kubectl shows a body of text/plain for this failure of discovery. client-go reads discovery as bytes, so
+ * kubectl prints `unknown` for other types. After a 503 or 504 it never shows the body.
  */
 function isShown(code: number): boolean {
   return code === 500 || code === 502
 }
 
 /**
- * Of these kubectl shows no body of any form if it asks what the cluster serves, and 1.20 takes a 403 for a cluster that serves
- * nothing. Each kubectl since 1.19 prints the header `Warning`, once for its five questions.
+ * True if kubectl shows no body at all for this failure of discovery; version 1.20 takes a 403 for a cluster without
+ * APIs. Each kubectl since 1.19 prints the header `Warning`, once for its five requests.
  */
 function isHidden(code: number): boolean {
   return code === 401 || code === 403

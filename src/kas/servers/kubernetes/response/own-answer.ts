@@ -1,6 +1,6 @@
 import { KasError } from '../../../../lib/errors.ts'
 
-/** Of what kas answers by itself: a method that it does not take, and the headers of its body. */
+/** Parts of kas' own answers: the check of the method, and the headers of the body. */
 
 /** @throws KasError METHOD_NOT_ALLOWED */
 export function checkMethod(method: string, allowed: readonly string[]): void {
@@ -9,12 +9,12 @@ export function checkMethod(method: string, allowed: readonly string[]): void {
 }
 
 export interface ContentHead {
-  /** -1: unknown, there is a body */
+  /** -1: there is a body of unknown length */
   readonly contentLength: number
 }
 
 /**
- * Nothing reads such a body, and its end would be waited for.
+ * Refuses a body that nothing reads, because kas would wait for its end.
  *
  * @throws KasError BAD_REQUEST
  */

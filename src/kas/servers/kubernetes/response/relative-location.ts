@@ -1,12 +1,12 @@
-/** Where a redirect of a cluster leads to, so that it is right for its caller. */
+/** Rewrites the location of a cluster's redirect so that it is right for the caller. */
 
-/** A request, as its caller has written it. */
+/** A request's place, as its caller wrote it. */
 export interface AskedPlace {
-  /** in the cluster, decoded */
+  /** decoded path in the cluster */
   readonly path: string
-  /** what follows the prefix, as it came, without the query; begins with `/` */
+  /** text after the prefix, as it came, without the query; begins with `/` */
   readonly rawPath: string
-  /** Undefined: `rawPath` is all. The last segment of the prefix, which the request has without the slash behind it */
+  /** last segment of the prefix, if the request ends without the slash after it; undefined: use `rawPath` */
   readonly root?: string | undefined
 }
 
@@ -15,9 +15,9 @@ const proxied = /^\/.*?\/proxy(?=\/|$)/
 const dots = /(?:^|\/)\.\.?(?:\/|$)/
 
 /**
- * Makes a path in the cluster relative to the request: it is right behind each prefix that kas or a front has, which the cluster
- * does not know. So is a URL that leads to what the request was for, whatever host it names: API servers write their own address.
- * All else stays as it is.
+ * Makes a path in the cluster relative to the request: it is then valid behind each prefix of kas or a front. A URL
+ * with the path of the requested proxy is made relative too, whatever host it names: API servers write their own
+ * address. Other locations stay unchanged.
  */
 export function relativeLocation(location: string, asked: AskedPlace): string {
   const path = pathOf(location, asked.path)
@@ -28,7 +28,7 @@ export function relativeLocation(location: string, asked: AskedPlace): string {
   return relativePath(asked, target) + (mark < 0 ? '' : path.slice(mark))
 }
 
-/** Undefined: it leads elsewhere, or is relative. */
+/** Returns the path in the cluster; undefined: the location leads elsewhere, or is relative. */
 function pathOf(location: string, askedPath: string): string | undefined {
   const [host] = httpUrl.exec(location) ?? []
   if (host === undefined) return location.startsWith('/') ? location : undefined
@@ -48,7 +48,7 @@ function relativePath({ rawPath, root }: AskedPlace, path: string): string {
   while (common < last && from[common] === to[common]) common++
   const up = '../'.repeat(from.length - 1 - common)
   const rest = to.slice(common).join('/')
-  // else a colon would make it a URL, and a slash a path of the host
+  // otherwise a colon would make it a URL, and a slash a path of the host
   const isPlain = up !== '' || !(rest === '' || rest.startsWith('/') || (rest.split('/', 1)[0] ?? '').includes(':'))
   return `${isPlain ? up : './'}${rest}`
 }

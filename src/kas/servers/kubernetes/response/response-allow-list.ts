@@ -2,10 +2,9 @@ import type { Logger } from '../../../../lib/log.ts'
 import { canonicalHeaderName } from '../../../../proto/http/http-over-grpc.ts'
 
 /**
- * Headers of a cluster's answer that pass when `response_header_allowlist` is on: those of HTTP that say something of
- * the body, and Kubernetes' own. What is missing could act on GitLab's pages when they share its host, `Set-Cookie`
- * above all. Upstream has such a list since 18.3; which names it has is not known
- * (doc/reference/tunnel-protocol.md 6.4).
+ * Headers of a cluster's answer that pass if `response_header_allowlist` is on: headers of HTTP about the body, and
+ * those of Kubernetes. Other headers could affect GitLab's pages on the same host, `Set-Cookie` above all. Upstream has
+ * such a list since 18.3, with names that are not known (doc/reference/tunnel-protocol.md 6.4).
  */
 const wellKnown: readonly string[] = [
   'Accept-Patch',
@@ -48,9 +47,9 @@ const wellKnown: readonly string[] = [
   'X-Stream-Protocol-Version',
 ]
 
-/** names that are logged, once each; a cluster could make up any number */
+/** Names that are logged, once each: a cluster could invent any number. */
 const maxLoggedNames = 1000
-/** of a name, as it is logged and remembered */
+/** Characters of a name that are logged and remembered. */
 const maxLoggedChars = 100
 
 export class ResponseAllowList {
@@ -64,10 +63,10 @@ export class ResponseAllowList {
     this.#names = new Set([...wellKnown, ...extra.map(canonicalHeaderName)])
   }
 
-  /** @param name - canonical */
+  /** @param name - canonical name */
   passes(name: string): boolean {
     if (this.#names.has(name)) return true
-    const logged = Buffer.from(name).toString('latin1', 0, maxLoggedChars) // a copy: a slice would keep the whole
+    const logged = Buffer.from(name).toString('latin1', 0, maxLoggedChars) // a copy: a slice would keep the whole name
     if (!this.#logged.has(logged) && this.#logged.size < maxLoggedNames) {
       this.#logged.add(logged)
       this.#log.warn({ header: logged }, 'Blocked Kubernetes API proxy response header, logged once for each name')

@@ -8,34 +8,34 @@ import { type AskedPlace, relativeLocation } from './relative-location.ts'
 import { ResponseAllowList } from './response-allow-list.ts'
 import { VersionSkew } from './version-skew.ts'
 
-/** A cluster's answer as the caller gets it (doc/reference/tunnel-protocol.md 6.4). */
+/** Head of a cluster's answer for the caller (doc/reference/tunnel-protocol.md 6.4). */
 export interface ResponseHead {
-  /** undefined: the usual one */
+  /** undefined: the code's usual text */
   readonly statusText: string | undefined
   /** name, value, name, value; names may repeat */
   readonly headers: string[]
-  /** undefined: the cluster did not say */
+  /** undefined: the cluster did not send a length */
   readonly contentLength: number | undefined
 }
 
-/** How each answer is rewritten. */
+/** Rules for rewriting answers. */
 export interface ResponseRules {
-  /** kas' own entry of Via */
+  /** kas' own entry in the Via header */
   readonly via: string
   /** absent: versions are not compared */
   readonly skew?: { warningFor(via: string | undefined): string | undefined } | undefined
-  /** absent: all pass that are not removed */
+  /** absent: all headers pass that are not removed */
   readonly allowList?: { passes(name: string): boolean } | undefined
 }
 
 export interface ResponseRuleOptions {
-  /** what an agent's version is compared with, `vN.N.N`; absent: no warning is given */
+  /** versions to compare with the agent's, `vN.N.N`; absent: no warnings */
   readonly versions?: { readonly kas: string; readonly gitlab: string }
-  /** names of headers that pass beside the well-known ones; absent: all that are not removed pass */
+  /** names of headers that pass beside the well-known ones; absent: all headers pass that are not removed */
   readonly allowedResponseHeaders?: readonly string[]
 }
 
-/** The rules that options set for a cluster's answers. */
+/** Creates the rules for clusters' answers from the options. */
 export function responseRules(
   { versions, allowedResponseHeaders: allowed }: ResponseRuleOptions,
   log: Logger,
@@ -54,23 +54,27 @@ const removed = new Set([
   'Access-Control-Allow-Credentials',
   'Access-Control-Allow-Methods',
   'Access-Control-Max-Age',
-  // kas' own words
+  // headers of kas itself
   'Gitlab-Unauthorized',
   'Kas-Delivery',
 ])
-/** Headers that steer a front: nginx, Apache, lighttpd, LiteSpeed, Perlbal, Envoy, Workhorse, a cache. A front may read `_` as `-`. */
+/**
+ * Headers that control nginx, Apache, lighttpd, LiteSpeed, Perlbal, Envoy, Workhorse or a cache; some read `_` as `-`.
+ */
 const steering =
   /^(?:x[-_](?:accel|sendfile|lighttpd|litespeed|reproxy|envoy)|surrogate|gitlab[-_](?:kas|workhorse))(?:\d|[-_]|$)/i
-/** characters of a status text that is passed on: node's own have 31 at the most */
+/** Characters of a status text that is passed on: node's own have at most 31. */
 const maxStatusText = 256
-/** what a status text may hold */
+/** Valid characters of a status text. */
 const text = /^[\t\x20-\x7e\x80-\xff]*$/
 
 /**
- * @param options.asked - what the answer is to; absent: it keeps its Location
- * @param upgrade - the answer is a 101, whose Upgrade header stays
- * @throws KasError INVALID_MESSAGE: lengths that contradict one another would let a cluster write answers to
- * requests that are not its own
+ * Rewrites the head of an answer.
+ *
+ * @param options.asked - place of the request; absent: Location stays unchanged
+ * @param options.upgrade - the answer is a 101, whose Upgrade header stays
+ * @throws KasError INVALID_MESSAGE if lengths contradict each other: the cluster could then write answers to requests
+ *   of others
  */
 export function readResponseHead(
   { statusCode, status, header }: HttpResponseHeader,
@@ -105,7 +109,7 @@ export function readResponseHead(
   return { statusText: passes ? statusText : undefined, headers, contentLength }
 }
 
-/** A name may come twice, also in another spelling. */
+/** Reads all Connection headers: the name may be repeated in different spellings. */
 function namedByConnectionHeader(header: Headers): Set<string> | undefined {
   let all: string[] | undefined
   for (const [name, values] of header) {

@@ -1,14 +1,12 @@
 import Negotiator from 'negotiator'
 import { BackwardWriter } from '../../../../proto/wire/wire.ts'
 
-/**
- * Kubernetes' `Status` of a failure: what kubectl and the UI of GitLab can read (doc/reference/tunnel-protocol.md 6.6).
- */
+/** Kubernetes' `Status` of a failure, as kubectl and GitLab's pages read it (doc/reference/tunnel-protocol.md 6.6). */
 export interface Status {
   readonly message: string
-  /** HTTP */
+  /** HTTP status code */
   readonly code: number
-  /** for programs; absent: Kubernetes' own word for the code, where it has one */
+  /** reason for programs; absent: Kubernetes' reason for the code, if there is one */
   readonly reason?: string | undefined
 }
 
@@ -30,22 +28,22 @@ const reasons: Record<number, string> = {
   504: 'Timeout',
 }
 
-/** The first is the default. */
+/** Encoders by media type; the first is the default. */
 const encoders: Record<string, (status: Status) => string | Uint8Array> = {
   'application/json': encodeJson,
   'application/yaml': encodeYaml,
   'application/vnd.kubernetes.protobuf': encodeProtobuf,
 }
 export const mediaTypes = Object.keys(encoders)
-/** browsers and kubectl send a few hundred; the rest is not read, for anybody may ask */
+/** Characters of Accept headers that are read: browsers and kubectl send a few hundred, but anybody may send more. */
 const maxAcceptCharacters = 4096
 const yamlLineWidth = 80
-/** what a single-quoted YAML text cannot hold */
+/** Characters that a single-quoted YAML text cannot have. */
 const unprintable = /[^\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]|[\u2028\u2029]/
 
 /**
- * The type of the answer: the first of ours that the caller likes best, whatever parameters it adds
- * (`;as=Table`). Undefined: it accepts none of them.
+ * Chooses the media type of an answer: the one that the caller prefers, whatever parameters it adds (`;as=Table`).
+ * Undefined: it accepts none of them.
  *
  * @param accept - values of all Accept headers
  */
@@ -63,7 +61,7 @@ export function encodeStatus(mediaType: string, status: Status): string | Uint8A
   return (encoders[mediaType] as (status: Status) => string | Uint8Array)(status)
 }
 
-/** As Go writes it: fields in this order, a newline, and no character that means something in HTML. */
+/** Encodes as Go does: fields in this order, a newline, and HTML characters escaped. */
 function encodeJson(failure: Status): string {
   const { kind, apiVersion, metadata, status, ...rest } = fields(failure)
   const json = JSON.stringify({ kind, apiVersion, metadata, status, ...rest })
@@ -71,7 +69,7 @@ function encodeJson(failure: Status): string {
 }
 
 /**
- * As Go writes it: keys sorted, the message quoted since it always holds a colon, folded at the first space after 80.
+ * Encodes as Go does: sorted keys, the message quoted because of its colon, folded at the first space after column 80.
  */
 function encodeYaml({ message, code, reason = reasons[code] }: Status): string {
   const quoted = unprintable.test(message) ? JSON.stringify(message) : folded(`'${message.replaceAll("'", "''")}'`)
@@ -97,7 +95,7 @@ function fields({ message, code, reason = reasons[code] }: Status) {
   return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', message, ...named, code }
 }
 
-/** `k8s\0` and runtime.Unknown{typeMeta{apiVersion, kind}, raw: metav1.Status}. */
+/** Encodes `k8s\0` and runtime.Unknown{typeMeta{apiVersion, kind}, raw: metav1.Status}. */
 function encodeProtobuf({ message, code, reason = reasons[code] }: Status): Uint8Array {
   const writer = new BackwardWriter()
   const text = (field: number, value: string) => {

@@ -2,9 +2,10 @@ import { endsSoon, instantText } from '../../../../lib/token-end.ts'
 import { warning } from './warning.ts'
 
 /**
- * Says to people that their token ends soon: kubectl prints the header `Warning`, each text once for a command.
+ * Warns users that their token ends soon: kubectl prints the header `Warning`, each text once per command.
  *
- * @param endsAt - undefined: never, or nobody knows. @param now - both in ms since 1970
+ * @param endsAt - ms since 1970; undefined: it never ends, or the end is unknown
+ * @param now - ms since 1970
  */
 export function tokenEndWarning(endsAt: number | undefined, now: number): string | undefined {
   if (!endsSoon(endsAt, now)) return undefined

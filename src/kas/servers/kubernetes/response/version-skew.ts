@@ -1,23 +1,23 @@
 /**
- * Whether an agent fits to this kas: GitLab supports its own minor version of agents, the one before and the one after.
- * The warning is for people: kubectl prints it (doc/reference/tunnel-protocol.md 6.4 `Warning`).
+ * Checks that an agent's version fits this kas: GitLab supports agents of its own minor version, the one before and the
+ * one after. Users read the warning, because kubectl prints it (doc/reference/tunnel-protocol.md 6.4 `Warning`).
  */
 
 import { warning } from './warning.ts'
 
-/** The last minor of a major version of GitLab is 11. */
+/** Minor versions of a major version of GitLab: 0 to 11. */
 const minorsPerMajor = 12
-/** versions of agents that are remembered; a cluster could make up any number */
+/** Versions of agents that are cached: a cluster could invent any number. */
 const maxRemembered = 256
-/** of an entry of Via; an agent can write what it likes, and what is longer says nothing */
+/** Characters of an entry of Via that are read: agents can write anything, and longer entries have no meaning. */
 const maxEntryLength = 256
 const agentEntry = /(?:^|\s)gitlab-agent\/([^/\s]*)/
 const semantic = /^v?(\d{1,4})\.(\d{1,4})\.\d{1,6}(?![\d.])/
 
 interface Served {
-  /** of this program: an agentk of the same make fits too */
+  /** version of this program: an agentk of the same release fits too */
   readonly kas: string
-  /** as reported to GitLab, which offers agents of that version: `cluster.advertised_version` */
+  /** version that kas reports to GitLab, which offers agents of it: `cluster.advertised_version` */
   readonly gitlab: string
 }
 
@@ -32,12 +32,12 @@ export class VersionSkew {
   }
 
   /**
-   * What a Warning header is to say; undefined: the agent fits.
+   * Returns the text of the Warning header; undefined: the agent fits.
    *
-   * @param via - of the answer, its last value, to which agentk has added its own entry
+   * @param via - last value of the answer's Via, to which agentk has added its entry
    */
   warningFor(via = ''): string | undefined {
-    const last = via.slice(via.lastIndexOf(',') + 1) // agentk's own
+    const last = via.slice(via.lastIndexOf(',') + 1) // entry of agentk
     const entry = last.length <= maxEntryLength ? last : ''
     if (this.#warnings.has(entry)) return this.#warnings.get(entry)
     const warning = this.#compare(agentEntry.exec(entry)?.[1])
@@ -59,9 +59,9 @@ export class VersionSkew {
 }
 
 interface Release {
-  /** without what stands behind the numbers */
+  /** numbers alone, without a suffix */
   readonly text: string
-  /** minor versions in their order, over the majors */
+  /** position among all minor versions, across major versions */
   readonly place: number
 }
 

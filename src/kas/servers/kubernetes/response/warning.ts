@@ -1,10 +1,10 @@
-/** characters of a text: a head has room for little more */
+/** Characters of a warning's text: a head has room for little more. */
 const maxText = 1000
 
 /**
- * Makes a value of the header `Warning` as Kubernetes' own: `299` is "miscellaneous, persistent".
+ * Creates a value of the header `Warning` in Kubernetes' form: `299` is "miscellaneous, persistent".
  *
- * @param text - may be of others: what a quoted string of a header cannot have becomes a question mark
+ * @param text - may come from others: characters that are invalid in a quoted string become question marks
  */
 export function warning(text: string): string {
   const quoted = text

@@ -1,10 +1,10 @@
 import type { ByteBudget } from '../../../../lib/byte-budget.ts'
 
 const newline = 10
-/** What a piece costs beside its bytes while it waits. */
+/** Memory of a waiting piece beside its bytes. */
 const pieceBytes = 128
 
-/** Cuts what comes in pieces into lines. */
+/** Splits a stream of pieces into lines. */
 export class EventLines {
   readonly #kept: ByteBudget
   #pieces: Uint8Array[] = []
@@ -15,8 +15,8 @@ export class EventLines {
   }
 
   /**
-   * The lines that `chunk` completes, without their ends. Each counts as kept until the next is asked for: its reader
-   * may have to wait for its client.
+   * Yields the lines that `chunk` completes, without their ends. Each line counts as kept until the next one is read,
+   * because the reader may have to wait for its client.
    *
    * @throws KasError MESSAGE_TOO_LARGE
    */
@@ -28,11 +28,11 @@ export class EventLines {
       this.clear()
       from = end + 1
     }
-    // a copy: a view would keep the rest of the message
+    // a copy: a view would keep the rest of the message in memory
     if (from < chunk.length) this.keep(Uint8Array.from(chunk.subarray(from)))
   }
 
-  /** @throws KasError MESSAGE_TOO_LARGE */
+  /** Keeps a piece of a line. @throws KasError MESSAGE_TOO_LARGE */
   keep(piece: Uint8Array): void {
     if (piece.length === 0) return
     this.#kept.take(piece.length + pieceBytes)
@@ -40,7 +40,7 @@ export class EventLines {
     this.#bytes += piece.length
   }
 
-  /** What has come since the last line end. */
+  /** Returns the bytes since the last line end. */
   rest(): Buffer {
     return Buffer.concat(this.#pieces, this.#bytes)
   }

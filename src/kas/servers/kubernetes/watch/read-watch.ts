@@ -6,19 +6,19 @@ import { decodeHttpResponse, httpMessageOrder } from '../../../../proto/http/htt
 import { MessageOrder } from '../../../../proto/wire/message-order.ts'
 import { EventLines } from './event-lines.ts'
 
-/** Of a Status, which is a few lines: JSON.parse takes seconds for some megabytes. */
+/** Bound of a Status, which has a few lines: JSON.parse takes seconds for some megabytes. */
 const maxStatusBytes = 64 * 1024
 
-/** What an API server says in a watch: an event, or why there will be none (any more). JSON, as it wrote it. */
+/** A part of an API server's answer to a watch: an event, or the failure that ends it. JSON, unchanged. */
 export type WatchPart =
   | { readonly kind: 'event'; readonly json: string }
   | { readonly kind: 'failure'; readonly message: string; readonly status: string }
 
 /**
- * Reads the answer to a watch. A failure comes last. Each part is one JSON value: what a workload behind an aggregated
- * API writes cannot pose as an event of another watch.
+ * Reads the answer to a watch. A failure comes last. Each part is one JSON value, so a workload behind an aggregated
+ * API cannot forge events of another watch.
  *
- * @throws KasError INVALID_MESSAGE, MESSAGE_TOO_LARGE, WATCH_ENDED, WATCH_REFUSED, or what the call ended with
+ * @throws KasError INVALID_MESSAGE, MESSAGE_TOO_LARGE, WATCH_ENDED, WATCH_REFUSED, or the call's error
  */
 export async function* readWatch(
   reply: Reply,
@@ -66,13 +66,13 @@ function readRefusal(status: number, body: Buffer): WatchPart {
   throw new KasError({ code: 'WATCH_REFUSED', status })
 }
 
-/** Kubernetes' Status; undefined: it is none. */
+/** Returns the failure in a Kubernetes Status; undefined: it is none. */
 function failure(status: unknown): WatchPart | undefined {
   const message = (status as { message?: unknown } | null | undefined)?.message
   return typeof message === 'string' ? { kind: 'failure', message, status: JSON.stringify(status) } : undefined
 }
 
-/** Undefined: no JSON object, or one that is too long for a Status. */
+/** Parses a JSON object; undefined: it is none, or too long for a Status. */
 function parse(text: Buffer): Record<string, unknown> | undefined {
   if (text.length > maxStatusBytes) return undefined
   try {

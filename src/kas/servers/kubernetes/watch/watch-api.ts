@@ -31,26 +31,26 @@ import type { WatchRequest } from './watch-message.ts'
 export interface WatchApiComponents {
   readonly forward: Forward
   readonly watches: Pick<ResumedWatches, 'open'>
-  /** of events that are not whole, of all watches of an agent */
+  /** memory for incomplete events, of all watches of an agent */
   readonly kept: SharedRooms<AgentId>
   readonly directory: Pick<Directory, 'grantJob' | 'grantUser'>
   readonly metrics: KubernetesMetrics
   readonly countAccess: (access: Access) => void
   readonly callerKeys: Pick<CallerKeys, 'of'>
-  /** absent: nobody writes down who did what */
+  /** absent: requests are not logged */
   readonly accessLog?: AccessLog
-  /** sees each watch */
+  /** observes each watch */
   readonly observe: ObserveCall
   readonly clock: Clock
   readonly log: Logger
 }
 
-/** Of a watch over one WebSocket. */
+/** A watch to open over a WebSocket. */
 interface Opening extends HowOpened {
   readonly agentId: AgentId
   readonly metadata: Metadata
   readonly clientHeaders: Headers
-  /** as whom its client may watch now */
+  /** asks for the client's current access */
   readonly ask: () => Promise<Authorized>
 }
 
@@ -58,14 +58,14 @@ interface Opening extends HowOpened {
 export interface WatchClient {
   readonly credentials: Credentials
   readonly caller: Caller
-  /** of the whole conversation, which its watches are part of */
+  /** span of the whole conversation, which includes its watches */
   readonly span: Pick<RequestSpan, 'traceId' | 'metadata'>
 }
 
 export interface WatchApiOptions {
   /** `gitlab-kas/<version>/<commit>` */
   readonly product: string
-  /** kas' entry of Via */
+  /** kas' entry in the Via header */
   readonly via: string
   readonly limits: KubernetesLimits
 }
@@ -73,10 +73,7 @@ export interface WatchApiOptions {
 /** doc/reference/tunnel-protocol.md 6.8 */
 export const watchProtocol = 'gitlab-agent-watch-api'
 
-/**
- * The WebSocket of GitLab's pages, over which they watch several resources at once
- * (doc/reference/tunnel-protocol.md 6.8).
- */
+/** Serves the WebSocket over which GitLab's pages watch several resources (doc/reference/tunnel-protocol.md 6.8). */
 export class WatchApi {
   readonly #components: WatchApiComponents
   readonly #options: WatchApiOptions
@@ -95,7 +92,7 @@ export class WatchApi {
   }
 
   /**
-   * Opens the WebSocket that was asked for.
+   * Opens the WebSocket that a request asks for.
    *
    * @throws KasError UPGRADE_REQUIRED, BAD_REQUEST; nothing has been answered then
    */

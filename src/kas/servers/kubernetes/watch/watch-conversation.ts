@@ -20,54 +20,54 @@ import {
   watchRequest,
 } from './watch-message.ts'
 
-/** As whom a watch is opened. */
+/** Access with which a watch is opened. */
 export interface WatchAccess {
   readonly letInAs: Authorized
   readonly caller: Caller
 }
 
 export interface HowOpened {
-  /** counts what is kept of events that are not whole */
+  /** counts bytes of incomplete events */
   readonly kept: ByteBudget
   readonly record: CallRecord
   readonly signal: AbortSignal
-  /** called if its caller may not go on where it was lost, before it ends by that */
+  /** called if the caller lost access when the watch was opened again, before the watch ends by that */
   readonly withdrawn: () => void
 }
 
 export interface WatchConversationComponents {
   readonly socket: WebSocket
   readonly out: ClientSocket
-  /** what is kept for all WebSockets of the agent */
+  /** counts bytes that are kept for all WebSockets of the agent */
   readonly keptOfAgent: ByteMeter
-  /** what is written down of a watch */
+  /** creates the log record of a watch */
   record(request: WatchRequest): CallRecord
-  /** as whom the caller may watch now; throws what it is refused with */
+  /** asks for the caller's current access; throws the refusal */
   authorize(signal: AbortSignal, record: CallRecord): Promise<WatchAccess>
   open(request: WatchRequest, access: WatchAccess, how: HowOpened): Promise<Reply>
-  /** called for each watch that failed; `traceId` stands in what the client gets */
+  /** called for each watch that failed; the client gets `traceId` too */
   failed(error: KasError, traceId: string | undefined): void
   /** undefined: nothing is traced */
   readonly traceId: string | undefined
 }
 
-/** What a client has had of a watch. */
+/** Counts the parts of a watch that its client has received. */
 interface Passed {
-  /** of the cluster's answer; undefined: none has come */
+  /** status of the cluster's answer; undefined: none has come */
   status: number | undefined
   /** characters of events */
   sent: number
 }
 
 /**
- * Several watches over one WebSocket, each under the id that the client gave it (doc/reference/tunnel-protocol.md 6.8).
+ * Several watches over one WebSocket, each with the id that the client gave it (doc/reference/tunnel-protocol.md 6.8).
  */
 export class WatchConversation {
   readonly #components: WatchConversationComponents
   readonly #limits: KubernetesLimits
   readonly #kept: ByteBudget
   readonly #watches = new Map<string, AbortController>()
-  /** with those that were ended and have not noticed yet */
+  /** watches that run, including aborted ones that have not ended yet */
   #running = 0
 
   constructor(components: WatchConversationComponents, limits: KubernetesLimits) {
@@ -83,7 +83,7 @@ export class WatchConversation {
     this.#endAll()
   }
 
-  /** The caller may no longer, or makes room for others: each watch gets the reason, and the WebSocket is closed. */
+  /** Ends each watch with the reason, and closes the WebSocket: the caller lost access, or makes room for others. */
   withdraw(reason: KasError): void {
     for (const [watchId, watch] of this.#watches) {
       watch.abort(reason)
@@ -95,7 +95,7 @@ export class WatchConversation {
 
   #onMessage(text: string, isBinary: boolean): void {
     const { socket, out } = this.#components
-    if (socket.readyState !== socket.OPEN) return // it was on its way when the socket was closed
+    if (socket.readyState !== socket.OPEN) return // the message was under way when the socket was closed
     if (isBinary) return void out.close(closeCodes.unsupportedData, 'messages are JSON in text frames')
     let message: WatchMessage
     try {
@@ -108,7 +108,7 @@ export class WatchConversation {
     if (message.type === 'watch') void this.#watch(message.watchId, message.params, bytesOfCall(text.length))
   }
 
-  /** Never rejects. @param bytes - of its call */
+  /** Runs a watch. Never rejects. @param bytes - memory of its call */
   async #watch(watchId: string, params: Readonly<Record<string, unknown>>, bytes: number): Promise<void> {
     const limit = this.#limits.maxWatches
     if (this.#running >= limit) {
@@ -140,7 +140,7 @@ export class WatchConversation {
       if (!watch.signal.aborted) this.#fail(watchId, failure, failedAt)
     }
     record?.ended(endOf(passed, watch.signal.aborted ? watch.signal.reason : failure, watch.signal.aborted))
-    watch.abort(new KasError({ code: 'CANCELLED' })) // what it has left of its call, if it ended first
+    watch.abort(new KasError({ code: 'CANCELLED' })) // ends the rest of the call, if the watch ended first
     this.#running--
     out.memory.give(bytes)
     if (this.#watches.get(watchId) === watch) this.#watches.delete(watchId)
@@ -167,7 +167,7 @@ export class WatchConversation {
     }
   }
 
-  /** Sends the client what its watch ended with. */
+  /** Sends the client the error with which its watch ended. */
   #fail(watchId: string, error: KasError, failedAt: FailedAt): void {
     const tracedAs = this.#components.traceId
     const request = { failedAt, accept: [], delivery: 'none', traceId: tracedAs, isDiscovery: false } as const
@@ -176,7 +176,7 @@ export class WatchConversation {
     const full = this.#components.out.send(errorMessage(watchId, status.message, String(body).trimEnd()))
     if (!full) return
     const { socket } = this.#components
-    socket.pause() // a client that asks and does not read is not read from either
+    socket.pause() // a client that sends requests and does not read is not read either
     void full.then(() => socket.resume())
   }
 
@@ -186,7 +186,7 @@ export class WatchConversation {
   }
 }
 
-/** @param isLeft - its client has ended it, or may not have it any more */
+/** @param isLeft - the client has ended the watch, or lost access */
 function endOf({ status, sent }: Passed, error: KasError | undefined, isLeft: boolean): CallEnd {
   const isOver = error === undefined || error.code === 'WATCH_ENDED'
   const outcome = isOver ? 'answered' : isLeft && error.code === 'CANCELLED' ? 'left' : 'failed'

@@ -1,9 +1,9 @@
 import { collectionPath } from '../../../../kubernetes/path.ts'
 import { KasError } from '../../../../lib/errors.ts'
 
-/** Messages of the watch API, JSON in text frames (doc/reference/tunnel-protocol.md 6.8). */
+/** Encodes and decodes messages of the watch API, JSON in text frames (doc/reference/tunnel-protocol.md 6.8). */
 
-/** Which request to the API server a watch is. */
+/** Request to the API server for a watch. */
 export interface WatchRequest {
   /** decoded */
   readonly path: string
@@ -18,14 +18,16 @@ export type WatchMessage =
 const maxIdCharacters = 256
 const maxParams = 32
 
-/** names of API groups, versions, resources and namespaces: nothing that could leave its segment of the path */
+/** Matches names of API groups, versions, resources and namespaces, which cannot leave their segment of the path. */
 const segment = /^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/
 const paramName = /^[a-z][a-z0-9_]{0,62}$/
-/** parameters that make the path */
+/** Parameters that are part of the path. */
 const inPath = new Set(['group', 'version', 'resource', 'namespace'])
 
 /**
- * @throws KasError INVALID_MESSAGE: there is no watch to answer
+ * Parses a message.
+ *
+ * @throws KasError INVALID_MESSAGE: it names no watch that could be answered
  */
 export function readWatchMessage(text: string): WatchMessage {
   const message = parse(text)
@@ -40,8 +42,8 @@ export function readWatchMessage(text: string): WatchMessage {
 }
 
 /**
- * Parameters that are not known go to the API server as they are, in its spelling: a selector that is dropped would
- * show more than was asked for.
+ * Creates the request for a watch. Unknown parameters go to the API server in its spelling, because dropping a selector
+ * would show more than was asked for.
  *
  * @throws KasError BAD_REQUEST
  */
@@ -56,17 +58,17 @@ export function watchRequest(params: Readonly<Record<string, unknown>>): WatchRe
   const query = names.flatMap((name) => (inPath.has(name) ? [] : parameter(name, params[name])))
   query.push(['watch', ['true']])
   query.sort(([a], [b]) => (a < b ? -1 : 1))
-  // encoded it is the same: these hold no other characters
+  // the same encoded: these names have no other characters
   return { path: collectionPath({ group, version, plural: resource }, namespace), query }
 }
 
-/** @param event - JSON, as the API server wrote it */
+/** Encodes an event. @param event - JSON of the API server */
 export function eventMessage(watchId: string, event: string): string {
   return `{"type":"watch","watchId":${JSON.stringify(watchId)},"watchEvent":${event}}`
 }
 
 /**
- * The end of a watch. The reason stands in both places where GitLab's pages read it.
+ * Encodes the end of a watch. The reason is in both places where GitLab's pages read it.
  *
  * @param status - Kubernetes' Status as JSON
  */
@@ -82,7 +84,7 @@ function segmentOf(params: Readonly<Record<string, unknown>>, name: string): str
   throw bad(`watch_params.${name} is no name of Kubernetes`)
 }
 
-/** `field_selector` becomes `fieldSelector`. */
+/** Converts a parameter: `field_selector` becomes `fieldSelector`. */
 function parameter(name: string, value: unknown): [string, string[]][] {
   if (value === undefined || value === null || value === '') return []
   const spelled = name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())

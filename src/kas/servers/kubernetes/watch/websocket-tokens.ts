@@ -8,35 +8,35 @@ import type { Logger } from '../../../../lib/log.ts'
 import { readWebsocketTokenSecret } from '../../../config/secret-file.ts'
 import type { Credentials } from '../authorization/credentials.ts'
 
-/** A browser opens its WebSocket at once; clocks of replicas may differ by some of it. ms */
+/** Life of a token: a browser opens its WebSocket at once, but clocks of replicas may differ. ms */
 export const tokenLifeMs = 60_000
 
-/** It has to fit into the head of a request, beside the rest. */
+/** Bound of a token, which must fit into a request's head with other headers. */
 const maxTokenCharacters = 16 * 1024
 
-/** Changes with the claims: a replica of another version then refuses the token instead of misreading it. */
+/** Label that changes with the claims: a replica of another version then refuses the token instead of misreading it. */
 const keyLabel = 'gitlab-kas websocket token 1'
 const algorithms = { contentEncryptionAlgorithms: ['A256GCM'], keyManagementAlgorithms: ['dir'] }
 
 type Sealed = { [C in Credentials as C['kind']]: Omit<C, 'agentId'> & { agentId: string } }[Credentials['kind']]
 
 /**
- * A browser cannot set headers when it opens a WebSocket: it shows a token instead, which it got for its credentials
- * (doc/reference/tunnel-protocol.md 6.8). The token holds them, sealed, so any replica can ask the directory again with
- * what it was shown and nothing has to be stored (doc/decisions/0012).
+ * Issues tokens for WebSockets: a browser, which cannot set headers there, gets a token for its credentials and sends
+ * that (doc/reference/tunnel-protocol.md 6.8). The token contains the sealed credentials: any replica can ask the
+ * directory again, and nothing is stored (doc/decisions/0012).
  */
 export class WebSocketTokens {
   readonly #key: Uint8Array
   readonly #clock: Clock
 
-  /** @param components - `secret`: of all replicas, `agent.kubernetes_api.websocket_token_secret_file` */
+  /** @param components - `secret`: shared by all replicas, `agent.kubernetes_api.websocket_token_secret_file` */
   constructor({ secret, clock }: { secret: Uint8Array; clock: Clock }) {
     this.#key = new Uint8Array(hkdfSync('sha256', secret, '', keyLabel, 32))
     this.#clock = clock
   }
 
   /**
-   * @param path - without prefix and query: the token opens nothing else
+   * @param path - path without prefix and query: the token opens nothing else
    * @throws KasError BAD_REQUEST if the credentials are too long
    */
   async seal(credentials: Credentials, path: string): Promise<string> {
@@ -65,7 +65,7 @@ export class WebSocketTokens {
 }
 
 /**
- * Tokens by the secret that all replicas have; none without the file, and kas still starts
+ * Creates the tokens with the secret that all replicas share. Without the file there are none, and kas still starts
  * (doc/reference/gitlab-contract.md 9.3 no. 25).
  *
  * @param file - `agent.kubernetes_api.websocket_token_secret_file`

@@ -5,9 +5,9 @@ import { closeCodes } from '../../../../lib/close-codes.ts'
 import type { KubernetesLimits } from '../http/kubernetes-limits.ts'
 import { closeReason } from './server-frames.ts'
 
-/** A client's WebSocket: sends as fast as it takes, and notices when the client has left. */
+/** A client's WebSocket: sends as fast as the client reads, and notices when it has left. */
 export class ClientSocket {
-  /** of its caller: what is kept for the client elsewhere is counted there, too */
+  /** memory of the caller, which also counts bytes kept for the client elsewhere */
   readonly memory: ByteMeter
   readonly #socket: WebSocket
   readonly #clock: Clock
@@ -16,7 +16,7 @@ export class ClientSocket {
   #isAlive = true
   #cancelPing: () => void
 
-  /** @param memory - counts what the client has not taken; absent: the socket lives for seconds */
+  /** @param memory - counts bytes that the client has not taken; absent: the socket lives for seconds */
   constructor(socket: WebSocket, clock: Clock, limits: KubernetesLimits, memory: ByteMeter = noMeter) {
     this.memory = memory
     this.#socket = socket
@@ -41,21 +41,21 @@ export class ClientSocket {
     if (socket.readyState === socket.CLOSED) resolve()
   }
 
-  /** Resolves when it is closed; `signal`: kas leaves. */
+  /** Resolves when the socket is closed; `signal` closes it because kas leaves. */
   async untilClosed(signal: AbortSignal): Promise<void> {
     const onAbort = () => this.close(closeCodes.goingAway, 'kas is shutting down')
     signal.addEventListener('abort', onAbort, { once: true })
     if (signal.aborted) onAbort()
-    await this.#closed // an error too ends so
+    await this.#closed // an error ends with 'close' too
     signal.removeEventListener('abort', onAbort)
   }
 
-  /** It has not begun to close. */
+  /** True until the socket begins to close. */
   get isOpen(): boolean {
     return this.#socket.readyState === this.#socket.OPEN
   }
 
-  /** Nothing of the client is read before `resume`. */
+  /** Reads nothing from the client until `resume`. */
   pause(): void {
     this.#socket.pause()
   }
@@ -64,14 +64,14 @@ export class ClientSocket {
     this.#socket.resume()
   }
 
-  /** Undefined: go on; a promise: when the client has taken it, or has left. */
+  /** Sends a text. Undefined: go on; a promise: resolves when the client has taken it, or has left. */
   send(text: string): Promise<void> | undefined {
     if (!this.isOpen) return this.#closed
     const promise = this.#write(text)
     return this.#socket.bufferedAmount < this.#limits.maxWatchUnsentBytes ? undefined : this.#withDeadline(promise)
   }
 
-  /** Resolves when the client's connection has taken all of it, or the client has left. */
+  /** Sends a text. Resolves when the client's connection has taken all of it, or the client has left. */
   sent(text: string): Promise<void> {
     if (!this.isOpen) return this.#closed
     return this.#withDeadline(this.#write(text))

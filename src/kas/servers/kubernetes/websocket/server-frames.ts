@@ -1,26 +1,26 @@
-/** What a server says in a WebSocket that somebody else has opened (RFC 6455, 5). */
+/** Frames of the server in a WebSocket between a client and a cluster (RFC 6455, 5). */
 
-/** bytes of a closing reason that fit into its frame (RFC 6455, 5.5) */
+/** Bytes of a reason that fit into a close frame (RFC 6455, 5.5). */
 const maxReasonBytes = 123
-/** with eight bytes of length and a mask */
+/** Longest head: with eight bytes of length and a mask. */
 const maxHeadBytes = 14
 const isFinal = 0x80
 const isMasked = 0x80
 const isControl = 0x08
 export const opcodes = { binary: 2, close: 8 } as const
 
-/** Where a message of a server ends, so that another may follow. */
+/** Finds the ends of a server's messages, after which another message may follow. */
 export class MessageBoundaries {
   readonly #head = Buffer.alloc(maxHeadBytes)
   #headBytes = 0
-  /** of the payload; undefined: its head has not come whole */
+  /** remaining bytes of the payload; undefined: the frame's head is incomplete */
   #left: number | undefined
-  /** there are more frames of its message */
+  /** more frames of the message follow */
   #isFragmented = false
-  /** nothing may follow any more */
+  /** a close frame has passed: nothing may follow */
   #isClosed = false
 
-  /** Called once for each byte, in order. @returns where behind `from` a message ends; -1: not in this chunk */
+  /** Must see each byte once, in order. @returns end of the message that contains `from`; -1: not in this chunk */
   endOf(chunk: Uint8Array, from: number): number {
     let at = from
     while (at < chunk.length) {
@@ -51,7 +51,7 @@ export class MessageBoundaries {
     return short === 127 ? Number(this.#head.readBigUInt64BE(2)) : short
   }
 
-  /** @returns whether its message ends with the frame */
+  /** @returns true: the message ends with this frame */
   #ended(): boolean {
     const first = this.#head[0] as number
     this.#headBytes = 0
@@ -62,7 +62,7 @@ export class MessageBoundaries {
   }
 }
 
-/** A whole message. */
+/** Encodes a message in one frame. */
 export function serverFrame(opcode: number, payload: Uint8Array): Buffer {
   const { length } = payload
   const head = Buffer.alloc(length > 0xffff ? 10 : length > 125 ? 4 : 2)
@@ -73,14 +73,14 @@ export function serverFrame(opcode: number, payload: Uint8Array): Buffer {
   return Buffer.concat([head, payload])
 }
 
-/** @param code - of RFC 6455, 7.4.1 */
+/** @param code - close code of RFC 6455, 7.4.1 */
 export function closeFrame(code: number, reason: string): Buffer {
   const payload = Buffer.alloc(2)
   payload.writeUInt16BE(code)
   return serverFrame(opcodes.close, Buffer.concat([payload, Buffer.from(closeReason(reason))]))
 }
 
-/** As much as fits into the frame. */
+/** Cuts a reason so that it fits into the frame. */
 export function closeReason(reason: string): string {
   const fits = Buffer.byteLength(reason) <= maxReasonBytes
   return fits ? reason : reason.replace(/[^\x20-\x7e]/g, '?').slice(0, maxReasonBytes)

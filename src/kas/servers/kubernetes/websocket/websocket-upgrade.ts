@@ -4,20 +4,20 @@ import type { Headers } from '../../../../proto/http/http-message.ts'
 import type { Exchange } from '../http/exchange.ts'
 
 export interface WebSocketUpgradeOptions {
-  /** the sub-protocol that is spoken */
+  /** the sub-protocol of the WebSocket */
   readonly protocol: string
   /** `gitlab-kas/<version>/<commit>` */
   readonly product: string
   /** bytes of one message of the client */
   readonly maxMessageBytes: number
-  /** for a client to close once it was asked to, in ms */
+  /** time for a client to close after kas did. ms */
   readonly closeMs: number
 }
 
-/** Of a message that is not whole, ws keeps some 400 B for each fragment and each piece that was read, beside its bytes. */
+/** Parts of an incomplete message: ws keeps about 400 B for each fragment and each piece, beside its bytes. */
 const maxMessageParts = 1024
 
-/** Makes WebSockets of requests to upgrade. */
+/** Opens WebSockets from upgrade requests. */
 export class WebSocketUpgrade {
   readonly #protocol: string
   readonly #webSockets: WebSocketServer
@@ -30,21 +30,21 @@ export class WebSocketUpgrade {
       maxPayload: maxMessageBytes,
       maxFragments: maxMessageParts,
       maxBufferedChunks: maxMessageParts,
-      autoPong: false, // it answers pings without end to a client that does not read
+      autoPong: false, // ws would answer endless pings of a client that does not read
       closeTimeout: closeMs, // newer than the types
       handleProtocols: () => protocol,
     }
     this.#protocol = protocol
     this.#webSockets = new WebSocketServer(settings)
     this.#webSockets.on('headers', (headers) => headers.push(`Server: ${product}`))
-    // without a listener it would write an answer of its own
+    // without a listener, ws would write an answer of its own
     this.#webSockets.on('wsClientError', (error) => {
       throw new KasError({ code: 'BAD_REQUEST', detail: error.message }, { cause: error })
     })
   }
 
   /**
-   * Opens the WebSocket that was asked for.
+   * Opens the WebSocket that a request asks for.
    *
    * @throws KasError UPGRADE_REQUIRED, BAD_REQUEST; nothing has been answered then
    */
@@ -58,8 +58,8 @@ export class WebSocketUpgrade {
     return exchange.acceptWebSocket(upgrade, (socket, head) => {
       const opened: WebSocket[] = []
       this.#webSockets.handleUpgrade(request, socket, head, (webSocket) => opened.push(webSocket))
-      const [webSocket] = opened // at once, or not at all
-      if (!webSocket) throw new KasError({ code: 'CANCELLED' }) // the client has left meanwhile
+      const [webSocket] = opened // ws calls back at once, or not at all
+      if (!webSocket) throw new KasError({ code: 'CANCELLED' }) // the client has left
       return webSocket
     })
   }

@@ -1,12 +1,12 @@
-/** What an event of a watch says of itself. */
+/** Properties of a watch event that kas reads. */
 export interface EventFacts {
   /** `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK`, `ERROR` */
   readonly type: string
-  /** of its object; undefined: it has none */
+  /** resourceVersion of the event's object; undefined: it has none */
   readonly resourceVersion: string | undefined
-  /** a bookmark behind all that was there as the watch began (`sendInitialEvents`) */
+  /** a bookmark after all objects that existed when the watch began (`sendInitialEvents`) */
   readonly endsInitialEvents: boolean
 }
 
-/** Of the texts that kas keeps of a watch. API servers write numbers of at most 20 digits. */
+/** Longest resourceVersion that kas keeps. API servers write numbers of at most 20 digits. */
 export const maxResourceVersionChars = 200

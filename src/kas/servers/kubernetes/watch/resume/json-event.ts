@@ -1,18 +1,18 @@
 import type { EventFacts } from './event-facts.ts'
 
-/** Read of one event at the most: an API server writes metadata first, and that has 256 KiB of annotations. */
+/** Bytes of an event that are read at most: API servers write metadata first, with up to 256 KiB of annotations. */
 const maxReadBytes = 512 * 1024
-/** Of a name or value that is read. */
+/** Bytes of a name or value that are read at most. */
 const maxTextBytes = 1024
 
 const quote = 0x22
 const backslash = 0x5c
 
 /**
- * What an event in JSON says of itself: its object may be a resource, its metadata alone, or a Table of it. Only names and
- * values on the way to that are read, and nothing is built.
+ * Reads the properties of a JSON event, whose object may be a resource, its metadata alone, or a Table. Reads only
+ * names and values on the path to them, and builds no objects.
  *
- * @returns undefined: it is no event, or says it too late
+ * @returns undefined: it is no event, or its type comes too late
  */
 export function readJsonEvent(event: Uint8Array): EventFacts | undefined {
   const reading = new JsonReading(event.subarray(0, maxReadBytes))
@@ -26,7 +26,7 @@ export function readJsonEvent(event: Uint8Array): EventFacts | undefined {
 
 class NoEvent extends Error {}
 
-/** As it is written: Go escapes &, < and > too. */
+/** Characters that need no parsing: Go escapes &, < and > too. */
 const plain = /^[\x20-\x5b\x5d-\x7e]*$/
 
 function parse(quoted: string): string {
@@ -67,7 +67,7 @@ class JsonReading {
     })
   }
 
-  /** Annotations may stand behind the resourceVersion: of bookmarks they count. */
+  /** Reads the metadata. Annotations may follow the resourceVersion; only those of bookmarks matter. */
   #metadata(): void {
     this.#members((name) => {
       if (name === 'resourceVersion') this.#resourceVersion = this.#text()
@@ -85,7 +85,7 @@ class JsonReading {
     })
   }
 
-  /** @param read - reads the value of a member; whether that was enough */
+  /** @param read - reads the value of a member; returns true if that was enough */
   #members(read: (name: string | undefined) => boolean): void {
     if (this.#next() !== 0x7b) throw new NoEvent()
     this.#at++
@@ -105,7 +105,7 @@ class JsonReading {
     }
   }
 
-  /** @returns undefined: it is longer than any that is sought, or no text */
+  /** @returns undefined: it is longer than any text that matters, or no text */
   #text(): string | undefined {
     if (this.#next() !== quote) {
       this.#skip()
@@ -133,13 +133,13 @@ class JsonReading {
     if (depth < 0) throw new NoEvent()
   }
 
-  /** The rest of a number, or of true, false, null. */
+  /** Skips the rest of a number, or of true, false, null. */
   #word(): void {
     for (let byte = this.#bytes[this.#at]; byte !== undefined && isOfWord(byte); byte = this.#bytes[this.#at])
       this.#at++
   }
 
-  /** From its first quote to behind its last. */
+  /** Skips a string, from its first quote to behind its last. */
   #string(): void {
     for (let end = this.#bytes.indexOf(quote, this.#at + 1); end >= 0; end = this.#bytes.indexOf(quote, end + 1)) {
       let slashes = 0
@@ -151,7 +151,7 @@ class JsonReading {
     throw new NoEvent()
   }
 
-  /** The next byte that is no space. */
+  /** Returns the next byte that is no space. */
   #next(): number {
     for (;;) {
       const byte = this.#bytes[this.#at]

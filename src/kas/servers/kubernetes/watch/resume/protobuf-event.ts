@@ -5,14 +5,14 @@ const lengthBytes = 4
 const magic = Buffer.from('k8s\0')
 
 /**
- * As `readJsonEvent`, of a frame in protobuf: metav1.WatchEvent{type: 1, object{raw: 1}: 2}, and in `raw` behind `k8s\0` a
- * runtime.Unknown{raw: 2} with a resource, whose metadata is field 1 of all kinds.
+ * Reads an event as `readJsonEvent` does, from a frame in protobuf: metav1.WatchEvent{type: 1, object{raw: 1}: 2}.
+ * After `k8s\0`, `raw` has a runtime.Unknown{raw: 2} with a resource, whose metadata is field 1 in all kinds.
  */
 export function readProtobufEvent(frame: Uint8Array): EventFacts | undefined {
   try {
     return readEvent(frame.subarray(lengthBytes))
   } catch {
-    return undefined // it is not what Kubernetes writes
+    return undefined // it is not in Kubernetes' form
   }
 }
 
@@ -31,7 +31,9 @@ function readEvent(bytes: Uint8Array): EventFacts | undefined {
   return { type, ...readMetadata(metadata) }
 }
 
-/** ObjectMeta{resourceVersion: 6, annotations: 12}. A list's metadata has other fields, and no event carries one. */
+/**
+ * Reads ObjectMeta{resourceVersion: 6, annotations: 12}. A list's metadata has other fields, but no event has a list.
+ */
 function readMetadata(bytes: Uint8Array | undefined): Omit<EventFacts, 'type'> {
   let resourceVersion: string | undefined
   let endsInitialEvents = false
@@ -50,7 +52,7 @@ function isInitialEventsEnd(entry: Uint8Array): boolean {
   return texts[0] === 'k8s.io/initial-events-end' && texts[1] === 'true'
 }
 
-/** The last one counts. */
+/** Returns the field's last value, which is the one that counts. */
 function field(bytes: Uint8Array, number: number): Uint8Array | undefined {
   let value: Uint8Array | undefined
   const reader = new Reader(bytes)

@@ -15,30 +15,30 @@ import type { WatchQuestion } from './watch-question.ts'
 
 export interface ResumedWatchComponents {
   readonly forward: Forward
-  /** a monotonic one */
+  /** a monotonic clock */
   readonly clock: Clock
   readonly random: () => number
-  /** what is kept of events that are not whole, of all watches of the agent */
+  /** budget for incomplete events of all watches of the agent */
   readonly kept: ByteBudget
-  /** the caller may still, as who he was; else throws why not */
+  /** resolves if the caller still has access with the same identity; else throws the reason */
   readonly mayGoOn: (signal: AbortSignal) => Promise<void>
-  /** it goes on */
+  /** Called when the watch goes on. */
   readonly onResumed: () => void
 }
 
-/** The call of a watch, whose query is another one each time. */
+/** Call of a watch, whose query differs each time it is opened. */
 export interface WatchCall extends Omit<Call, 'messages'> {
   messagesOf(query: WatchQuestion['query']): KnownMessages
 }
 
-/** Between two tries to open it again; the first is made at once if it was open for `resetMs`. */
+/** Pauses between attempts to open the watch again; the first is made at once if it was open for `resetMs`. */
 const pacing = { firstMs: 100, maxMs: 5000, factor: 2, jitter: 0.5, resetMs: 10_000 } as const
-/** Not brought further by any event for so long, while tries fail or are lost again at once, it ends. ms */
+/** Time without progress, while attempts fail or are lost at once, after which the watch ends. ms */
 const patienceMs = 120_000
-/** Of the answer to a try that was refused: a Status is a few lines. */
+/** Bytes of the answer that refuses an attempt: a Status has a few lines. */
 const maxRefusalBytes = 64 * 1024
 
-/** What may be over by the time of the next try. */
+/** Errors that may be over at the next attempt. */
 const passing: ReadonlySet<ErrorCode> = new Set([
   'TUNNEL_LOST',
   'AGENT_NOT_CONNECTED',
@@ -48,11 +48,11 @@ const passing: ReadonlySet<ErrorCode> = new Set([
 ])
 
 /**
- * Opens a watch that goes on where its way to the cluster is lost: it is opened again behind the last event that its client
- * has, who gets whole events alone. An end that the API server makes is passed on; what cannot go on ends with the error by
- * which it was lost, or why.
+ * Opens a watch that survives the loss of its tunnel: it is opened again after the last event that its client has. The
+ * client only gets complete events. An end that the API server makes is passed on. A watch that cannot go on ends with
+ * the error of its loss, or with the refusal.
  *
- * @throws KasError as `forward`, of the first try
+ * @throws KasError as `forward`, for the first attempt
  */
 export async function openWatch(
   components: ResumedWatchComponents,
@@ -75,11 +75,11 @@ class ResumedWatch {
   #format: WatchFormat | undefined
   #frames: WatchFrames | undefined
   #position: WatchPosition | undefined
-  /** by its header; undefined: it is not open */
+  /** when the header came; undefined: the watch is not open */
   #openedAt: number | undefined
-  /** of the last event that brought it further, or of the loss of one that was open for a while */
+  /** when the last event brought progress, or a watch that was open for a while was lost */
   #goodAt: number
-  /** its client has got its end */
+  /** the end was sent to the client */
   #isOver = false
 
   constructor(components: ResumedWatchComponents, question: WatchQuestion, call: WatchCall) {
@@ -91,14 +91,14 @@ class ResumedWatch {
     this.#backoff = new Backoff(components, pacing)
   }
 
-  /** @param reopens - what ends it then does no harm */
+  /** Opens the watch. @param reopens - the call may be lost without harm, because it is opened again */
   open(query: WatchQuestion['query'], reopens: boolean, waitsForAway = false): Promise<Reply> {
     const { messagesOf, ...call } = this.#call
     return this.#components.forward({ ...call, messages: messagesOf(query), reopens, waitsForAway })
   }
 
   async *run(first: Reply, settle: (outcome: Outcome) => void): AsyncGenerator<Uint8Array, void, void> {
-    let outcome: Outcome = { error: new KasError({ code: 'CANCELLED' }), trailers: noMetadata } // its reader has left
+    let outcome: Outcome = { error: new KasError({ code: 'CANCELLED' }), trailers: noMetadata } // the reader has left
     try {
       for (let reply: Reply | undefined = first; reply; reply = await this.#again(outcome.error)) {
         yield* this.#pass(reply, reply === first)
@@ -118,7 +118,7 @@ class ResumedWatch {
     }
   }
 
-  /** The answer, but for its end. */
+  /** Passes the answer on, without its end. */
   async *#pass(reply: Reply, isFirst: boolean): AsyncGenerator<Uint8Array, void, void> {
     const order = new MessageOrder(httpMessageOrder)
     let refusal: { readonly header: HttpResponseHeader; readonly body: Uint8Array[]; bytes: number } | undefined
@@ -156,7 +156,7 @@ class ResumedWatch {
     this.#position = new WatchPosition(this.#question.start, this.#format.readEvent)
   }
 
-  /** @param bytes - the message that brings `data` */
+  /** @param bytes - the message that contains `data` */
   *#passData(data: Uint8Array, bytes: Uint8Array): Generator<Uint8Array, void, void> {
     const frames = this.#frames
     const position = this.#position
@@ -174,16 +174,18 @@ class ResumedWatch {
   }
 
   /**
-   * @param lost - what it ended with
+   * Opens the watch again after a loss.
+   *
+   * @param lost - error with which the watch ended
    * @returns undefined: it does not go on
-   * @throws KasError that the caller may not go on, or what it is refused with
+   * @throws KasError if the caller lost access, or the cluster refuses the watch
    */
   async #again(lost: KasError | undefined): Promise<Reply | undefined> {
     const { clock, mayGoOn } = this.#components
     const { signal } = this.#call
     const from = this.#position?.resourceVersion
     if (lost?.code !== 'TUNNEL_LOST' || from === undefined) return undefined
-    this.#frames?.take() // of an event that will come again, whole
+    this.#frames?.take() // drops a partial event, which will come again completely
     this.#frames = this.#format && new WatchFrames(this.#format.boundaries(), this.#components.kept)
     const wasOpenMs = this.#openedAt === undefined ? 0 : clock.now() - this.#openedAt
     this.#openedAt = undefined

@@ -10,7 +10,7 @@ import type { WatchQuestion } from './watch-question.ts'
 export interface ResumedWatchesComponents {
   readonly forward: Forward
   readonly onResumed: () => void
-  /** of events that are not whole, of all watches of an agent */
+  /** memory for incomplete events, of all watches of an agent */
   readonly kept: SharedRooms<AgentId>
   /** default `monotonicClock` */
   readonly clock?: Clock
@@ -18,17 +18,17 @@ export interface ResumedWatchesComponents {
   readonly random?: () => number
 }
 
-/** what callers have too many of */
+/** Name of the counted bytes, for refusals. */
 export const keptEvents = 'bytes of events of this agent that are not whole'
 
 export type ResumedWatchesLimits = Pick<KubernetesLimits, 'maxWatchPartialBytes'>
 
 interface HowResumed extends Pick<ResumedWatchComponents, 'mayGoOn'> {
-  /** where what is kept of it is counted, or, where that is of its own, ends it for another caller's sake */
+  /** budget for incomplete events; or, for a budget of its own, a function that ends the watch in favour of others */
   readonly kept: ByteBudget | ((reason: KasError) => void)
 }
 
-/** Watches of callers, which go on where their way to the cluster is lost. */
+/** Opens callers' watches, which go on when their tunnel is lost. */
 export class ResumedWatches {
   readonly #components: Omit<ResumedWatchComponents, 'kept' | 'mayGoOn'>
   readonly #limits: ResumedWatchesLimits
@@ -41,6 +41,8 @@ export class ResumedWatches {
   }
 
   /**
+   * Opens a watch.
+   *
    * @throws KasError as `openWatch`
    */
   async open(question: WatchQuestion, call: WatchCall, how: HowResumed): Promise<Reply> {

@@ -7,7 +7,7 @@ import { readJsonEvent } from './json-event.ts'
 import { readProtobufEvent } from './protobuf-event.ts'
 import { type Boundaries, LengthBoundaries, LineBoundaries } from './watch-frames.ts'
 
-/** How the events of a watch are written. */
+/** Encoding of a watch's events. */
 export interface WatchFormat {
   readonly mediaType: string
   boundaries(): Boundaries
@@ -63,9 +63,9 @@ export function watchFormat({ statusCode, header }: HttpResponseHeader): WatchFo
 }
 
 /**
- * The event that ends a watch which the cluster, opening it again, has refused.
+ * Creates the event that ends a watch which the cluster refused when it was opened again.
  *
- * @param body - of its answer, as far as it is read
+ * @param body - body of the refusal, as far as it was read
  */
 export async function refusalEvent(
   { mediaType, errorEvent }: WatchFormat,
@@ -86,7 +86,7 @@ export async function refusalEvent(
   )
 }
 
-/** The same for what kas itself says. */
+/** Creates the event that ends a watch for a reason of kas itself. */
 export async function statusEvent(
   { mediaType, errorEvent }: Pick<WatchFormat, 'mediaType' | 'errorEvent'>,
   status: Status,

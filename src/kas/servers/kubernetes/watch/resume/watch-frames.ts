@@ -1,17 +1,17 @@
 import type { ByteBudget } from '../../../../../lib/byte-budget.ts'
 import { KasError } from '../../../../../lib/errors.ts'
 
-/** Where the events of a watch end. */
+/** Finds the ends of messages in a stream. */
 export interface Boundaries {
   /**
-   * Called once for each byte, in order.
+   * Must see each byte once, in order.
    *
-   * @returns where behind `at` the event ends that stands there; -1: not in this chunk
+   * @returns end of the message that contains `at`; -1: not in this chunk
    */
   endOf(chunk: Uint8Array, at: number): number
 }
 
-/** An event a line. */
+/** Messages of one line each. */
 export class LineBoundaries implements Boundaries {
   endOf(chunk: Uint8Array, at: number): number {
     return chunk.indexOf(0x0a, at) + 1 || -1
@@ -20,7 +20,7 @@ export class LineBoundaries implements Boundaries {
 
 const headBytes = 4
 
-/** As Kubernetes frames protobuf: four bytes of length, the first the highest, then so many. */
+/** Messages in Kubernetes' framing of protobuf: four bytes of length, big-endian, then so many bytes. */
 export class LengthBoundaries implements Boundaries {
   #headBytes = 0
   #left = 0
@@ -37,12 +37,12 @@ export class LengthBoundaries implements Boundaries {
   }
 }
 
-/** Errors that say that the watch, or its caller, has no room beside others. */
+/** Errors of a watch that has no room beside others. */
 const noRoom: ReadonlySet<string> = new Set(['MESSAGE_TOO_LARGE', 'TOO_MANY_STREAMS'])
-/** What a piece costs beside its bytes while it waits. */
+/** Memory of a waiting piece beside its bytes. */
 const pieceBytes = 128
 
-/** Cuts what comes in pieces into whole events, and keeps what is not whole yet. */
+/** Splits a stream of pieces into complete events, and keeps the incomplete rest. */
 export class WatchFrames {
   readonly #boundaries: Boundaries
   readonly #kept: ByteBudget
@@ -55,19 +55,21 @@ export class WatchFrames {
     this.#kept = kept
   }
 
-  /** The event that comes now is longer than what may be kept: it passes in pieces. */
+  /** True while an event passes in pieces, because it is longer than may be kept. */
   get isPassing(): boolean {
     return this.#isPassing
   }
 
   /**
-   * @param filter - gets each event that `chunk` completes; whether it passes on
-   * @returns what passes on, in order
+   * Adds a chunk.
+   *
+   * @param filter - gets each event that `chunk` completes; returns true if it passes on
+   * @returns bytes that pass on, in order
    */
   push(chunk: Uint8Array, filter: (event: Uint8Array) => boolean): Uint8Array[] {
     const passed: Uint8Array[] = []
     const pass = (piece: Uint8Array) => piece.length > 0 && passed.push(piece)
-    /** events of this chunk from here on are not passed on yet */
+    /** beginning of the part of this chunk that is not passed on yet */
     let from = 0
     let at = 0
     while (at < chunk.length) {
@@ -75,7 +77,7 @@ export class WatchFrames {
       if (end < 0) break
       if (this.#isPassing) {
         this.#isPassing = false
-        at = end // its last piece, which passes with what is around it
+        at = end // the event's last piece, which passes with the bytes around it
         continue
       }
       const isBegun = this.#bytes > 0
@@ -99,7 +101,7 @@ export class WatchFrames {
     return passed
   }
 
-  /** What has come of an event that is not whole. Nothing of it is kept any more. */
+  /** Returns the bytes of an incomplete event, and keeps none of them. */
   take(): Uint8Array {
     const event = Buffer.concat(this.#pieces, this.#bytes)
     this.#kept.give(this.#bytes + this.#pieces.length * pieceBytes)
@@ -108,7 +110,7 @@ export class WatchFrames {
     return event
   }
 
-  /** @returns whether there was room */
+  /** @returns true: there was room */
   #keep(piece: Uint8Array): boolean {
     try {
       this.#kept.take(piece.length + pieceBytes)
@@ -116,7 +118,7 @@ export class WatchFrames {
       if (error instanceof KasError && noRoom.has(error.code)) return false
       throw error
     }
-    this.#pieces.push(Uint8Array.from(piece)) // a copy: a view would keep what was read with it
+    this.#pieces.push(Uint8Array.from(piece)) // a copy: a view would keep other bytes in memory
     this.#bytes += piece.length
     return true
   }

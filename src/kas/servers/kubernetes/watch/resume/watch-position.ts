@@ -1,18 +1,18 @@
 import { type EventFacts, maxResourceVersionChars } from './event-facts.ts'
 
-/** How a watch was asked for, as far as it says from where it goes on. */
+/** Parts of a watch's query that decide from where it can go on. */
 export interface WatchStart {
-  /** named by the client; undefined: none, or 0, which is any */
+  /** resourceVersion of the client; undefined: none, or 0, which means any */
   readonly resourceVersion: string | undefined
-  /** all that is there comes first, then a bookmark that says so */
+  /** existing objects come first, and then a bookmark that marks their end */
   readonly sendsInitialEvents: boolean
-  /** else they are asked for all the same, and taken out */
+  /** false: bookmarks are requested nevertheless, and removed */
   readonly wantsBookmarks: boolean
 }
 
 /**
- * How far a watch has come: behind which event it could go on. What was there as it began comes in any order, with versions of
- * before; those say nothing until something shows that all of it has come.
+ * Tracks the event after which a watch can go on. Events of existing objects come in any order, with older versions:
+ * they do not count until something shows that all of them have come.
  */
 export class WatchPosition {
   readonly #start: WatchStart
@@ -20,7 +20,7 @@ export class WatchPosition {
   #isStarted: boolean
   #hasFailed = false
   #resourceVersion: string | undefined
-  /** not read yet */
+  /** last event, while it is not read yet */
   #last: Uint8Array | undefined
 
   constructor(start: WatchStart, read: (event: Uint8Array) => EventFacts | undefined) {
@@ -30,19 +30,19 @@ export class WatchPosition {
     this.#resourceVersion = this.#isStarted ? start.resourceVersion : undefined
   }
 
-  /** Undefined: it cannot go on. No event is kept any more. */
+  /** Version from which the watch can go on; undefined: it cannot. Reading it drops the kept event. */
   get resourceVersion(): string | undefined {
     this.#settle()
     return this.#hasFailed ? undefined : this.#resourceVersion
   }
 
-  /** @returns whether the client gets it */
+  /** @returns true: the client gets the event */
   follow(event: Uint8Array): boolean {
     const type = quickType(event)
     if (type === 'ADDED' && !this.#isStarted) return true
     if (type === 'ADDED' || type === 'MODIFIED' || type === 'DELETED') {
       this.#isStarted ||= !this.#start.sendsInitialEvents
-      if (this.#isStarted) this.#last = event // the last one of a piece is read
+      if (this.#isStarted) this.#last = event // only the last event of a piece is read
       return true
     }
     const facts = this.#read(event)
@@ -51,12 +51,12 @@ export class WatchPosition {
     return facts?.type !== 'BOOKMARK' || this.#start.wantsBookmarks
   }
 
-  /** An event passes that is not read: it cannot go on before the next one. */
+  /** Forgets the position, because an event passed unread: the watch cannot go on until the next event. */
   lose(): void {
     this.#resourceVersion = undefined
   }
 
-  /** Reads what is left to be read. */
+  /** Reads the last event, if it was not read yet. */
   #settle(): void {
     if (!this.#last) return
     const facts = this.#read(this.#last)
@@ -77,7 +77,7 @@ export class WatchPosition {
 const types = ['ADDED', 'MODIFIED', 'DELETED'] as const
 const beginnings = types.map((type) => [type, Buffer.from(`{"type":"${type}",`)] as const)
 
-/** Of an event as API servers write it in JSON; undefined: it has to be read. */
+/** Returns the type of an event in an API server's usual JSON; undefined: the event must be read. */
 function quickType(event: Uint8Array): (typeof types)[number] | undefined {
   for (const [type, beginning] of beginnings) if (beginning.equals(event.subarray(0, beginning.length))) return type
   return undefined

@@ -6,29 +6,31 @@ import type { WatchStart } from './watch-position.ts'
 
 type Query = Target['query']
 
-/** Events in these forms cannot be separated: bookmarks that the client did not ask for could not be taken out. */
+/** Types whose events cannot be separated: bookmarks that the client did not request could not be removed. */
 const unread = /cbor|yaml/i
 
-/** No resourceVersion, or one that an API server reads as 0. */
+/** Matches no resourceVersion, or one that an API server reads as 0. */
 const any = /^0*$/
 
-/** A watch that can go on, as a client has asked for it. */
+/** A client's watch that can go on after a loss. */
 export interface WatchQuestion {
   readonly start: WatchStart
-  /** how it is asked for first */
+  /** query with which it is opened first */
   readonly query: Query
   /**
-   * How it is asked for again.
+   * Returns the query with which it is opened again.
    *
-   * @param resourceVersion - behind which it goes on
-   * @param passedMs - since it was asked for first
+   * @param resourceVersion - version from which it goes on
+   * @param passedMs - time since it was opened first
    */
   queryFrom(resourceVersion: string, passedMs: number): Query
 }
 
 /**
- * @param request.safety - what is no safe GET, as what goes to a pod by `/proxy`, answers as it likes
- * @returns undefined: it is none
+ * Reads a watch that can go on from a request.
+ *
+ * @param request.safety - other requests than safe ones, such as to pods by `/proxy`, may be answered in any form
+ * @returns undefined: the request is no such watch
  */
 export function watchQuestion(
   request: { readonly method: string; readonly safety: Safety },
@@ -60,7 +62,7 @@ export function watchQuestion(
   }
 }
 
-/** Sorted by name, as before. */
+/** Changes parameters of a query, and keeps it sorted by name. */
 function changed(query: Query, values: Readonly<Record<string, string | undefined>>): Query {
   const others = query.filter(([name]) => !Object.hasOwn(values, name))
   const own = Object.entries(values).flatMap(([name, value]): Query => (value === undefined ? [] : [[name, [value]]]))
