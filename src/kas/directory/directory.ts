@@ -3,7 +3,8 @@ import type { Impersonation } from '../../proto/http/http-message.ts'
 import type { Agent } from '../agent.ts'
 
 /**
- * A CI job may use the agent, and as whom (doc/reference/tunnel-protocol.md 6.3, doc/reference/gitlab-contract.md 2.4).
+ * Permission of a CI job to use the agent, and the identity for it (doc/reference/tunnel-protocol.md 6.3,
+ * doc/reference/gitlab-contract.md 2.4).
  */
 export interface JobGrant {
   readonly accessAs: { as: 'agent' } | { as: 'ci_job' } | { as: 'impersonate'; impersonate: Impersonation }
@@ -22,13 +23,14 @@ interface Roles {
 }
 
 /**
- * A user may use the agent, and as whom (doc/reference/tunnel-protocol.md 6.3, doc/reference/gitlab-contract.md 2.3).
+ * Permission of a user to use the agent, and the identity for it (doc/reference/tunnel-protocol.md 6.3,
+ * doc/reference/gitlab-contract.md 2.3).
  */
 export interface UserGrant {
   readonly accessAs: { as: 'agent' } | { as: 'user'; projects: readonly Roles[]; groups: readonly Roles[] }
   readonly configProjectId: bigint
   readonly user: { readonly id: bigint; readonly username: string }
-  /** of the credential, where the directory knows it; in ms since 1970 */
+  /** end of the credential, in ms since 1970; undefined: none, or the directory does not know it */
   readonly endsAt?: number | undefined
 }
 
@@ -36,33 +38,35 @@ export type UserCredential =
   | { readonly type: 'personal_access_token'; readonly key: string }
   | { readonly type: 'session_cookie'; readonly key: string; readonly csrfToken: string }
 
-/** Whose credential it is, whatever he may. */
+/** Owner of a credential, whether or not the agent admits them. */
 export interface KnownCaller {
   readonly user: { readonly id: bigint; readonly username: string }
-  /** absent: it is no job's */
+  /** undefined: the credential is not a job's */
   readonly job?: { readonly id: bigint; readonly pipelineId: bigint; readonly projectId: bigint }
 }
 
 export interface GrantQuestion {
-  /** the caller's address, where it is not known yet */
+  /** the caller's address, if it is not known yet */
   readonly from?: string | undefined
-  /** an answer that is kept for longer is not good enough; default: for as long as answers are kept. ms */
+  /** the oldest cached answer that is good enough, in ms; default: any cached answer */
   readonly maxAgeMs?: number | undefined
-  /** Called before he is refused or let in, if the directory knows who it is. */
+  /** Called before the answer, whether access is granted or not, if the directory knows the caller. */
   readonly onKnown?: ((caller: KnownCaller) => void) | undefined
 }
 
-/** @param agentIds - whom the change concerns; absent: it may concern anybody */
+/** @param agentIds - agents that the change concerns; undefined: it may concern any agent */
 export type DirectoryListener = (agentIds?: ReadonlySet<AgentId>) => void
 
 /**
- * Who is who, and who may what. Two implementations, chosen by configuration: `gitlab` (Rails' internal REST API) and
- * `file`. Both answer from caches where they can; tokens are kept as hashes only. What one of them alone can say is
- * `Gitlab` and `LocalDirectory`.
+ * Authentication of agents and callers, and their permissions. Two implementations, chosen by configuration: `gitlab`
+ * (Rails' internal REST API) and `file`. Both answer from caches where they can, and keep tokens only as hashes.
+ * `Gitlab` and `LocalDirectory` contain what only one implementation offers.
  */
 export interface Directory {
   /**
-   * @param from - address of who shows the token, where it is not known yet
+   * Returns the agent of a token.
+   *
+   * @param from - address of the client that sends the token, if it is not known yet
    * @throws KasError UNAUTHENTICATED, FORBIDDEN, AGENT_NOT_FOUND, DIRECTORY_UNAVAILABLE (try again),
    * CREDENTIAL_NOT_CHECKED
    */
@@ -75,7 +79,7 @@ export interface Directory {
   /** @throws KasError USER_UNAUTHORIZED, USER_FAILED, IMPERSONATION_UNKNOWN, CREDENTIAL_NOT_CHECKED */
   grantUser(agentId: AgentId, credential: UserCredential, signal: AbortSignal, how?: GrantQuestion): Promise<UserGrant>
   /**
-   * Whether the agent of this token may read a project: its notices of pushes depend on it
+   * True if the agent of this token may read a project. Only then the agent gets its notices of pushes
    * (doc/reference/tunnel-protocol.md 5.3).
    *
    * @param projectPath - full path
@@ -83,19 +87,19 @@ export interface Directory {
    */
   readsProject(agentToken: string, projectPath: string, signal: AbortSignal): Promise<boolean>
   /**
-   * A project that the agent of this token may read, by its full path or its number: from then on `Repositories` know
-   * where it lies. `undefined`: there is none.
+   * Returns a project that the agent of this token may read, by its full path or its number; `undefined`: there is
+   * none. From then on `Repositories` know its address.
    *
    * @throws KasError as `agentByToken`; DIRECTORY_UNAVAILABLE (try again)
    */
   readableProject(agentToken: string, project: string, signal: AbortSignal): Promise<Agent['project'] | undefined>
-  /** What lets an agent read a project that it may not: a sentence for its people. */
+  /** Returns a sentence for the agent's operators: how to let the agent read a project that it may not read. */
   readHint(agentId: AgentId, project: string): string
   /** Calls `listener` after answers of `agentByToken` may have changed, until the returned function is called. */
   onChange(listener: DirectoryListener): () => void
 }
 
-/** Whether `project` is the full path of this one, or its number. */
+/** True if `project` is this project's full path, or its number. */
 export function isProject({ id, path }: Agent['project'], project: string): boolean {
   return path.toLowerCase() === project.toLowerCase() || String(id) === project
 }

@@ -1,16 +1,17 @@
 /**
- * What GitLab wants counted, by GitLab's names (doc/reference/tunnel-protocol.md 8.2, doc/reference/gitlab-contract.md
- * 2.5). Who counts takes a handle once; it takes note, never fails, never waits.
+ * Counters that GitLab collects, by GitLab's names (doc/reference/tunnel-protocol.md 8.2,
+ * doc/reference/gitlab-contract.md 2.5). The caller obtains a counting function once. The function never fails and
+ * never waits.
  */
 export interface Usage {
   counter(name: string): () => void
-  /** each id counts once in a reporting period */
+  /** The function counts each id once in a reporting period. */
   unique(name: string): (id: bigint) => void
-  /** the same event counts once in a reporting period; of one agent (`agent_id`) a few are kept */
+  /** The function counts the same event once in a reporting period; only a few are kept per agent (`agent_id`). */
   event<E extends object>(name: string): (event: E) => void
 }
 
-/** For who reports to nobody. */
+/** Usage where no GitLab collects it. */
 export const noUsage: Usage = {
   counter: () => () => undefined,
   unique: () => () => undefined,

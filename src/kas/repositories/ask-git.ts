@@ -7,28 +7,28 @@ import { gitEnvironment } from './git-environment.ts'
 import { failureOf, GitFailure, type GitProcessOptions, limitsOf } from './git-process.ts'
 import type { RepositoryAddress } from './repository-url.ts'
 
-/** A question to git, whose answer is read as a whole. */
+/** A question to git. kas reads the answer as a whole. */
 export interface GitQuestion<Answer> {
-  /** whom git speaks to, with credentials */
+  /** remote that git reaches, with credentials */
   readonly address: RepositoryAddress
-  /** of the answer */
+  /** bound of the answer */
   readonly maxBytes: number
   readonly signal: AbortSignal
   ask(git: SimpleGit): Promise<Answer>
 }
 
-/** What marks the processes of one run: a variable of their environment, which their children inherit. */
+/** Environment variable that marks the processes of one run; their children inherit it. */
 const runVariable = 'KAS_GIT_RUN'
 
-/** A process may be born while the others are searched for. */
+/** Searches for processes that git left: one may start while the others are searched for. */
 const maxRounds = 3
 
-/** What simple-git is allowed beyond its defaults: names and values here are ours, never a user's. */
+/** Settings that simple-git permits beyond its defaults: names and values here are from kas, never from a user. */
 const unsafe = { allowUnsafeConfigEnvCount: true, allowUnsafePack: true }
 
 /**
- * Asks a git in `folder`, within the bounds of `runGit`. simple-git can neither set limits nor end helpers: a shell that
- * reads its script from stdin sets the limits, and what an ended git leaves behind is found by a mark.
+ * Asks a git in `folder`, within the bounds of `runGit`. simple-git can neither set limits nor end helpers. So a shell
+ * that reads its script from stdin sets the limits, and the helpers that an ended git left are found by a mark.
  *
  * @throws GitFailure; KasError if credentials cannot be read; the signal's reason
  */
@@ -43,7 +43,7 @@ export async function askGit<Answer>(
   signal.throwIfAborted()
   const reason = () => new GitFailure(`git took longer than ${maxRunMs} ms`)
   const ended = new Deadline({ ms: maxRunMs, signals: [signal], reason })
-  let failure: GitFailure | undefined // simple-git throws one with another message
+  let failure: GitFailure | undefined // simple-git throws an error with another message
   const git = simpleGit({
     baseDir: folder,
     binary: ['sh', '-s'],
@@ -63,7 +63,7 @@ export async function askGit<Answer>(
     stdout.on('data', (bytes: Buffer) => {
       left -= bytes.length
       if (left >= 0) return
-      ;(stdout as Readable).destroy() // simple-git would keep what comes until git has ended
+      ;(stdout as Readable).destroy() // simple-git would keep further output until git has ended
       ended.abort(new GitFailure(`git ${command} answers with more than ${maxBytes} bytes`))
     })
   })
@@ -82,11 +82,11 @@ export async function askGit<Answer>(
 }
 
 /**
- * Ends what a git that was ended left behind: its transport helpers (git-remote-https, ssh) do not end with it and
- * would wait for a silent server for minutes. Linux alone shows who they are; elsewhere they end by their own
- * time-outs.
+ * Ends the helpers of a git that was ended. Transport helpers (git-remote-https, ssh) do not end with it and would wait
+ * minutes for a server that does not answer. Only Linux shows these processes; elsewhere they end by their own
+ * timeouts.
  *
- * @param run - the value of `runVariable` that they were started with, unique to them
+ * @param run - the value of `runVariable` in their environment, unique to them
  */
 async function endLeftovers(run: string): Promise<void> {
   for (let round = 0; round < maxRounds; round++) {
@@ -101,7 +101,7 @@ async function processesOf(run: string): Promise<readonly number[]> {
   const pids = names.filter((name) => /^\d+$/.test(name)).map(Number)
   const mark = `${runVariable}=${run}`
   const marked = pids.map(async (pid) => {
-    const environment = await readFile(`/proc/${pid}/environ`, 'latin1').catch(() => '') // gone, or another user's
+    const environment = await readFile(`/proc/${pid}/environ`, 'latin1').catch(() => '') // ended, or another user's
     return environment.split('\0').includes(mark) ? [pid] : []
   })
   return (await Promise.all(marked)).flat()

@@ -7,38 +7,43 @@ import { detached } from '../../lib/tracing/tracer.ts'
 import type { CommitId } from './repositories.ts'
 
 export interface BranchWatchComponents {
-  /** asks where the branch stands; never called twice at once. `isNotified`: of a push, so that somebody waits for it */
+  /**
+   * polls the branch; runs one at a time. `isNotified`: after a notice of a push, so that a caller waits for the result
+   */
   readonly poll: (isNotified: boolean) => Promise<CommitId | undefined>
-  /** makes a poll that runs wait less: somebody waits for it, or a notice of a push came meanwhile */
+  /** shortens the wait of a running poll: a caller waits for it, or a notice of a push came meanwhile */
   readonly hurry?: (isNotified: boolean) => void
-  /** Name of the default branch, as the poll has found it that has just ended; absent, or undefined: it is not known. */
+  /** Name of the default branch as the poll that just ended found it; absent or undefined: it is not known. */
   readonly branch?: (() => string | undefined) | undefined
   readonly clock: Clock
   readonly log: Logger
-  /** 0 up to 1 */
+  /** from 0 up to 1 */
   readonly random: () => number
-  /** whether this replica polls by now; else a peer does, whose finds come by `poke`. Absent: always */
+  /** true if this replica polls now; otherwise a peer polls, and its finds come by `poke`. Absent: always */
   readonly polls?: (() => boolean) | undefined
-  /** what who listens now wants of `pollMs`; absent: what the options say */
+  /** period that the current listeners need, in ms; absent: `pollMs` of the options */
   readonly pollMs?: (() => number) | undefined
-  /** called after a poll without a notice found that the branch moved, came or went: peers may not know, and the module `notifications` reports it to them */
+  /**
+   * called after a poll without a notice found that the branch moved, appeared or disappeared. The module
+   * `notifications` reports it to peers, which may not know it
+   */
   readonly onFound?: () => void
 }
 
 export interface BranchWatchOptions {
-  /** from the end of one poll to the next while somebody listens, in ms; up to an eighth more is jitter */
+  /** from the end of one poll to the next while there are listeners, in ms; up to an eighth more is jitter */
   readonly pollMs: number
-  /** The first pause is some part of a period: what begins at once is not polled at once ever after. */
+  /** True: the first pause is a random part of a period, so that watches that begin together do not poll together. */
   readonly isSpread?: boolean
-  /** periods that a replica leaves out while another one polls: that one may fail to. Default: three of four */
+  /** periods that a replica skips while another one polls, which may fail to. Default: three of four */
   readonly maxSkipped?: number
-  /** from the first failure in a row to the next poll, in ms, then doubled; default: twice `pollMs` */
+  /** from the first failure in a row to the next poll, in ms; doubles with each failure; default: twice `pollMs` */
   readonly minBackoffMs?: number
   /** the longest pause after failures in a row, in ms */
   readonly maxBackoffMs: number
 }
 
-/** A replica that is notified of moves polls once in four periods. */
+/** Periods skipped by default: a replica that is notified of moves polls once in four periods. */
 const defaultMaxSkipped = 3
 
 interface Polled {
@@ -50,7 +55,7 @@ interface Polled {
     | { readonly error: KasError }
 }
 
-/** Knows where a branch stands: polls while somebody listens, on demand otherwise. */
+/** Knows the commit of a branch. Polls periodically while there are listeners, otherwise on demand. */
 export class BranchWatch {
   readonly #components: BranchWatchComponents
   readonly #options: BranchWatchOptions
@@ -62,9 +67,9 @@ export class BranchWatch {
   #last: Polled | undefined
   #readAt: number | undefined
   #failures = 0
-  /** polls left out, since another replica polls */
+  /** polls skipped because another replica polls */
   #skipped = 0
-  /** when the first of the listeners came */
+  /** when the first of the current listeners came */
   #followedSince = 0
   #cancelPoll: (() => void) | undefined
   #hasPaused = false
@@ -77,27 +82,27 @@ export class BranchWatch {
     this.#options = options
   }
 
-  /** Whether somebody listens or waits. */
+  /** True while there are listeners or a poll runs. */
   get inUse(): boolean {
     return this.#listeners.size > 0 || this.#polling !== undefined
   }
 
-  /** When the poll began that found what `head` gives, by the clock; undefined: there was none. */
+  /** Time at which the poll behind `head` began, by the clock; undefined: there was none. */
   get seenAt(): number | undefined {
     return this.#last?.begunAt
   }
 
-  /** When somebody could read the repository last, by the clock; undefined: not known. */
+  /** Time at which any replica last could read the repository, by the clock; undefined: not known. */
   get readAt(): number | undefined {
     return this.#readAt
   }
 
-  /** A peer could read the repository then. */
+  /** Records that a peer could read the repository at this time. */
   peerRead(at: number): void {
     this.#readAt = Math.max(at, this.#readAt ?? at)
   }
 
-  /** Where the last poll found the branch; undefined: nowhere, or it has failed. */
+  /** Commit of the branch at the last poll; undefined: the branch was missing, or the poll failed. */
   get commit(): CommitId | undefined {
     return this.#last && 'commit' in this.#last.result ? this.#last.result.commit : undefined
   }
@@ -113,7 +118,7 @@ export class BranchWatch {
   }
 
   /**
-   * Where the branch stood at the last poll, if that is recent; else polls. A failed poll counts.
+   * Returns the commit of the last poll if that is recent; otherwise polls. A failed poll counts too.
    *
    * @throws KasError as the poll did, SHUTTING_DOWN
    */
@@ -140,13 +145,13 @@ export class BranchWatch {
     }
   }
 
-  /** Somebody has nothing until what is asked now, by a poll or behind it, is answered. */
+  /** Shortens the wait of a running poll: a caller has nothing until the poll ends. */
   hurry(): void {
     this.#components.hurry?.(false)
   }
 
   /**
-   * Polls now; once more if a poll runs, which may have found what was before the push.
+   * Polls now. If a poll runs, which may have begun before the push, polls once more after it.
    *
    * @param isNotified - by a notice of a push, which all replicas get, or by a peer that found it
    */
@@ -164,7 +169,7 @@ export class BranchWatch {
     await this.#pollingAgain
   }
 
-  /** The period may be shorter than it was. */
+  /** Reschedules the next poll if the period is shorter now. */
   periodChanged(): void {
     if (this.#polling || this.#listeners.size === 0) return
     const pause = this.#pause()
@@ -185,7 +190,7 @@ export class BranchWatch {
 
   #isRecent(polled: Polled | undefined): polled is Polled {
     if (!polled) return false
-    const isPolled = this.#listeners.size > 0 && polled.at >= this.#followedSince // then it is as good as it gets
+    const isPolled = this.#listeners.size > 0 && polled.at >= this.#followedSince // its last poll is recent enough
     return isPolled || this.#components.clock.now() - polled.at < this.#pollMs
   }
 
@@ -233,7 +238,7 @@ export class BranchWatch {
   }
 
   #pause(): number {
-    const jitter = 1 + this.#components.random() / 8 // never sooner: servers count who asks
+    const jitter = 1 + this.#components.random() / 8 // never sooner: servers limit requests
     const pollMs = this.#pollMs
     const { maxBackoffMs, minBackoffMs = pollMs * 2, isSpread } = this.#options
     const isFirst = !this.#hasPaused
@@ -251,12 +256,12 @@ export class BranchWatch {
   }
 }
 
-/** That the branch is not there is an answer: it may stay so for ever, and is polled like any other. */
+/** True if a poll failed. A missing branch is no failure: it may stay missing, and is polled like any other. */
 function isFailure(result: Polled['result']): boolean {
   return 'error' in result && result.error.code !== 'REF_NOT_FOUND'
 }
 
-/** Two of one name have found the same. */
+/** Text that is equal for two polls with the same result. */
 function nameOf({ result }: Polled): string {
   return 'error' in result ? result.error.code : [result.commit ?? 'empty', result.branch].join(' ')
 }

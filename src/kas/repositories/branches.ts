@@ -8,16 +8,16 @@ export interface Branch {
 }
 
 const prefix = 'refs/heads/'
-/** branches that an error names, each so far */
+/** branches that an error names */
 const maxNamed = 5
 const maxNameLength = 100
 
-/** The branches of a repository, as far as an error needs them: a repository may have millions. */
+/** The branches of a repository. Counts all and keeps the few that an error names: a repository may have millions. */
 export class Branches {
   readonly #first: Branch[] = []
   #count = 0
 
-  /** What is no branch does not count. */
+  /** Counts the ref if it is a branch. */
   add(ref: string, commit: CommitId): void {
     if (!ref.startsWith(prefix)) return
     this.#count += 1
@@ -28,12 +28,16 @@ export class Branches {
     return this.#count === 0
   }
 
-  /** The branch, if there is no other. */
+  /** The only branch; undefined: there are several, or none. */
   get only(): Branch | undefined {
     return this.#count === 1 ? this.#first[0] : undefined
   }
 
-  /** @param names - the branch that HEAD names, if `ref` is HEAD and it is known */
+  /**
+   * Makes the error REF_NOT_FOUND.
+   *
+   * @param names - the branch that HEAD names, if `ref` is HEAD and that branch is known
+   */
   notFound(ref: string, names?: string): KasError {
     const branches = this.#first.map((branch) => branch.ref.slice(prefix.length, prefix.length + maxNameLength))
     return new KasError({

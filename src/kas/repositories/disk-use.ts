@@ -1,6 +1,6 @@
 import { Counter } from '../../lib/counter.ts'
 
-/** Bytes of folders, as each was measured last, and on whose behalf they are kept. */
+/** Bytes of folders as last measured, in total and per source on whose behalf they are kept. */
 export class DiskUse {
   readonly #folders = new Map<object, { readonly source: unknown; readonly bytes: number }>()
   readonly #bySource = new Counter<unknown>()
@@ -19,7 +19,7 @@ export class DiskUse {
     this.#bySource.add(source, bytes)
   }
 
-  /** It is gone. */
+  /** Stops counting the folder, which was removed. */
   delete(folder: object): void {
     const measured = this.#folders.get(folder)
     if (!measured) return

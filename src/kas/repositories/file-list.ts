@@ -1,8 +1,8 @@
 import { maxTreeLinks, type TreeFile, type TreeFiles, type TreeLink } from './tree.ts'
 
-/** A file has no more: a path of 4,096 bytes, an object id of 64, and what says how long they are. */
+/** Room for the largest file entry: a path of 4,096 bytes, an object id of 64 and the lengths of both. */
 const blockBytes = 64 * 1024
-/** before each file: bytes of its path, two of them, and of its object id */
+/** before each file: the length of its path, in two bytes, and of its object id, in one */
 const headBytes = 3
 
 interface Block {
@@ -11,8 +11,8 @@ interface Block {
 }
 
 /**
- * Files of a listing as bytes, outside of the heap: as objects 50,000 of them take three times as much, and are moved to
- * the old generation of the heap while others are listed, where they stay until all of it is collected.
+ * Files of a listing as bytes outside of the heap. As objects, 50,000 files take three times as much. The objects
+ * also move to the heap's old generation and stay there until it is collected.
  */
 export class FileList implements TreeFiles {
   readonly #blocks: Block[] = []

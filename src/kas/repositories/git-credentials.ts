@@ -1,14 +1,14 @@
 import { readFile } from 'node:fs/promises'
 import { KasError } from '../../lib/errors.ts'
 
-/** Larger files are no credentials. */
+/** Larger files are refused. */
 const maxCredentialsBytes = 8192
 
 /**
  * Reads `user:password`, or a token alone.
  *
- * @returns the value of Basic
- * @throws KasError REPOSITORY_FAILED, which does not say what the file holds
+ * @returns the value of HTTP Basic authentication, in base64
+ * @throws KasError REPOSITORY_FAILED, which does not show the file's content
  */
 export async function readCredentials(file: string): Promise<string> {
   const failed = (detail: string, cause?: unknown) =>

@@ -2,24 +2,24 @@ import { readCredentials } from './git-credentials.ts'
 import { isOnThisMachine, type RepositoryAddress } from './repository-url.ts'
 
 export interface GitEnvironmentOptions {
-  /** of kas: git gets a few names of it, never all */
+  /** environment of kas; git gets a few variables of it, never all */
   readonly env: Readonly<Record<string, string | undefined>>
-  /** what a process and each of its helpers may allocate, beside the files that it maps; whole KiB */
+  /** memory that a process and each of its helpers may allocate, beside the files that it maps; whole KiB */
   readonly maxMemoryBytes: number
 }
 
-/** What git may know of kas' environment: where programs, the user's ssh files and certificates lie, which proxy. */
+/** Variables of kas' environment that git gets: programs, the user's ssh files, certificates, proxies. */
 const passedOn = [
   ...['PATH', 'HOME', 'TMPDIR', 'SSH_AUTH_SOCK', 'SSL_CERT_FILE', 'SSL_CERT_DIR'],
   ...['HTTPS_PROXY', 'https_proxy', 'NO_PROXY', 'no_proxy', 'ALL_PROXY', 'all_proxy'],
 ]
 
-/** The transports that git may speak: no http, whose credentials travel in the clear, and no `ext::`. */
+/** Transports that git may use: no http, which sends credentials in clear text, and no `ext::`. */
 const allowedProtocols = 'file:https:ssh'
 
 /**
- * What keeps git below its bound of memory as long as it can: files over 1 MiB are streamed, unless they are stored as a
- * difference to another; one thread, small caches.
+ * Settings that keep git's memory low: one thread, small caches, and files over 1 MiB are streamed. A file that is
+ * stored as a delta is not streamed.
  */
 const memorySettings: Readonly<Record<string, string>> = {
   'core.bigFileThreshold': '1m',
@@ -39,8 +39,8 @@ const localSettings: Readonly<Record<string, string>> = {
 }
 
 /**
- * Of a git that works in `folder`, the credentials for `address` among it, read anew: they go by the environment, which
- * other users cannot see, never by argv.
+ * Returns the environment of a git that works in `folder`. It includes the credentials for `address`, which are read on
+ * each call. Other users cannot see the environment; they can see argv.
  *
  * @throws KasError REPOSITORY_FAILED if the credentials cannot be read
  */
@@ -53,7 +53,7 @@ export async function gitEnvironment(
     LC_ALL: 'C',
     GIT_TERMINAL_PROMPT: '0',
     GIT_ALLOW_PROTOCOL: allowedProtocols,
-    GIT_ALLOC_LIMIT: String(maxMemoryBytes), // of one object, also where the system counts no memory
+    GIT_ALLOC_LIMIT: String(maxMemoryBytes), // bounds one object, also where the system limits no memory
     GIT_DIR: folder,
   }
   for (const name of passedOn) {
@@ -69,7 +69,10 @@ export async function gitEnvironment(
   return env
 }
 
-/** Of a repository on this machine, which a git of ours serves: it gets no settings by the environment. */
+/**
+ * Returns options of fetch for a repository on this machine. A git process of kas serves it and takes no settings from
+ * the environment.
+ */
 export function uploadPackOptions(url: string): readonly string[] {
   if (!isOnThisMachine(url)) return []
   const settings = Object.entries(memorySettings).map(([key, value]) => `-c ${key}=${value}`)
@@ -82,10 +85,10 @@ async function remoteSettings(
 ): Promise<Readonly<Record<string, string>>> {
   const settings: Record<string, string> = {}
   if (!address.url.startsWith('https://')) return settings
-  if (env.SSL_CERT_FILE) settings['http.sslCAInfo'] = env.SSL_CERT_FILE // not every libcurl reads the variable
+  if (env.SSL_CERT_FILE) settings['http.sslCAInfo'] = env.SSL_CERT_FILE // some libcurls do not read the variable
   if (!address.credentialsFile) return settings
   const { origin } = new URL(address.url)
-  // to this host alone, and a redirect is not followed with it
+  // only this host gets the header, and git does not follow a redirect with it
   settings[`http.${origin}/.extraHeader`] = `Authorization: Basic ${await readCredentials(address.credentialsFile)}`
   settings['http.followRedirects'] = 'false'
   return settings

@@ -15,26 +15,28 @@ import { TreeListings } from './tree-listings.ts'
 export interface GitFolderComponents {
   readonly address: RepositoryAddress
   readonly turns: Turns<unknown>
-  /** counts its bytes with those of others; absent: nothing does */
+  /** counts the folder's bytes with those of others; absent: nothing counts them */
   readonly disk?: DiskUse | undefined
-  /** on whose behalf its processes take turns, and its bytes count */
+  /** source for which its processes take turns and its bytes count */
   readonly source: unknown
-  /** Turns that a fetch takes before its process does: it may last as long as any git may. Absent: it takes none */
+  /**
+   * Turns that a fetch takes before its process takes one: a fetch may last as long as any git. Absent: it takes none
+   */
   readonly fetches?: { readonly turns: Turns<unknown>; readonly source: unknown }
 }
 
-/** Of a git whose answer is read as a whole: of some refs, or of 100 paths. bytes */
+/** Bound of an answer that is read as a whole: some refs, or 100 paths. In bytes. */
 const maxAnswerBytes = 1024 * 1024
 
-/** Generations that a history reaches back: pushes overtake one another by a few. */
+/** Depth of a history, in commits: concurrent pushes overtake one another by a few. */
 const historyDepth = 100
 const partial = [`--depth=${historyDepth}`, '--filter=tree:0']
-/** A server that leaves something out needs a name in git's settings, which no path is. */
+/** Name of the remote in git's settings: a partial fetch needs one and takes no path. */
 const named = 'history'
-/** Commits of a history: merges have several before them. */
+/** Bound of the commits of a history: a merge has several parents. */
 const maxHistory = 10_000
 
-/** The ref under which the fetched branch is kept. */
+/** Ref of the fetched branch in this folder. */
 const ownRef = 'refs/kas/head'
 
 /** One bare repository on the disk, and the git processes that work on it. */
@@ -53,15 +55,15 @@ export class GitFolder {
     this.#options = options
   }
 
-  /** Makes the repository if it is not there. */
+  /** Creates the repository if it does not exist. */
   async prepare(signal: AbortSignal): Promise<void> {
     await mkdir(this.path, { recursive: true, mode: 0o700 })
     await this.#ask(['init', '--bare', '--quiet'], signal)
   }
 
   /**
-   * Asks the other side where the branch stands; `undefined` if the repository is empty. Where HEAD names a branch that
-   * is not there, and there is exactly one, it is that.
+   * Polls the branch at the remote; `undefined` if the repository is empty. If HEAD names a missing branch and there is
+   * exactly one branch, that branch is returned.
    *
    * @throws KasError REF_NOT_FOUND if there are branches, but not this one; REPOSITORY_FAILED
    */
@@ -75,14 +77,17 @@ export class GitFolder {
     if (found) return found
     const branches = await this.#remoteBranches(signal)
     if (branches.isEmpty) return undefined
-    const pushed = await readHead() // between the two
+    const pushed = await readHead() // a push may have come between the two
     if (pushed) return pushed
     if (defaultBranch !== undefined) throw branches.notFound(wanted)
     if (branches.only) return branches.only
     throw branches.notFound(wanted, await namedByHead(url))
   }
 
-  /** A ref that is named; of a tag the commit that it means. A commit itself is not asked for: its fetch shows whether it is there. */
+  /**
+   * Polls a named ref; a tag gives the commit that it points to. A commit id is returned as it is: its fetch shows
+   * whether it exists.
+   */
   async #remoteRef(ref: string, signal: AbortSignal): Promise<Branch | undefined> {
     if (isCommitId(ref)) return { ref, commit: ref }
     const { url } = this.#components.address
@@ -103,9 +108,9 @@ export class GitFolder {
   }
 
   /**
-   * Fetches the newest commit of a branch, or another ref, and says which it was.
+   * Fetches the newest commit of a branch, or another ref, and returns its id.
    *
-   * @param what - the commit with its files; or `historyDepth` commits back, without files where the server can leave them out
+   * @param what - the commit with its files; or `historyDepth` commits back, without files if the server supports that
    */
   async fetch(ref: string, signal: AbortSignal, what: 'files' | 'history' = 'files'): Promise<CommitId> {
     const { url } = this.#components.address
@@ -131,32 +136,32 @@ export class GitFolder {
       throw new KasError({ code: 'REF_NOT_FOUND', ref }, { cause: error })
     }
     const written = await this.#writtenHead()
-    if (ref.startsWith('refs/heads/') && isCommitId(written)) return written // nothing else but a commit
+    if (ref.startsWith('refs/heads/') && isCommitId(written)) return written // a branch points to a commit
     const commit = await this.fetchedCommit(signal)
     if (!commit) throw new KasError({ code: 'REPOSITORY_FAILED', detail: `${ref} is no commit` })
     return commit
   }
 
-  /** What the last fetch has written down; no process is needed for that. Empty: git keeps it elsewhere. */
+  /** The id that the last fetch wrote to the ref's file, without a git process. Empty: git stores the ref elsewhere. */
   async #writtenHead(): Promise<string> {
     return (await readFile(join(this.path, ownRef), 'utf8').catch(() => '')).trim()
   }
 
-  /** Ids of `head` and of commits before it, as far as they were fetched. @throws KasError REPOSITORY_FAILED */
+  /** Returns ids of `head` and of fetched commits before it. @throws KasError REPOSITORY_FAILED */
   async history(head: CommitId, signal: AbortSignal): Promise<readonly string[]> {
     const listed = await this.#ask(['rev-list', `--max-count=${maxHistory}`, head, '--'], signal)
     return listed.split('\n')
   }
 
-  /** The commit of the last fetch into this folder, also by an earlier process. */
+  /** Returns the commit of the last fetch into this folder, also by an earlier process. */
   async fetchedCommit(signal: AbortSignal): Promise<CommitId | undefined> {
-    const format = '--format=%(objecttype) %(objectname) %(*objecttype) %(*objectname)' // with * of what a tag means
+    const format = '--format=%(objecttype) %(objectname) %(*objecttype) %(*objectname)' // *: the tag's target
     const listed = await this.#ask(['for-each-ref', format, '--', ownRef], signal)
     const match = /\bcommit ([0-9a-f]{40,64})\b/.exec(listed)
     return match?.[1] as CommitId | undefined
   }
 
-  /** A file at a commit; see Repositories.file. */
+  /** Returns a file at a commit; see Repositories.file. */
   async file(commit: CommitId, path: string, maxBytes: number, signal: AbortSignal): Promise<Uint8Array | undefined> {
     const entry = await this.#listings.entry(commit, path, signal)
     if (!entry) return undefined
@@ -167,14 +172,14 @@ export class GitFolder {
     return await this.#question({ ask: (git) => git.binaryCatFile(['blob', blob]), maxBytes: size, signal })
   }
 
-  /** Bytes on the disk. */
+  /** Measures the bytes on the disk. */
   async size(): Promise<number> {
     const bytes = await folderBytes(this.path)
     if (!this.#isRemoved) this.#components.disk?.set(this, this.#components.source, bytes)
     return bytes
   }
 
-  /** For good: what a running `size` finds counts no more. */
+  /** Removes the folder. A `size` that runs meanwhile counts no longer. */
   async remove(): Promise<void> {
     this.#isRemoved = true
     await rm(this.path, { recursive: true, force: true, maxRetries: 3 })
@@ -182,7 +187,7 @@ export class GitFolder {
   }
 
   /**
-   * Runs git on what was fetched, gives it `input` and hands on what it says.
+   * Runs git on the fetched objects, writes `input` to its stdin and passes its output on.
    *
    * @throws KasError REPOSITORY_FAILED, or what `take` throws
    */
@@ -230,10 +235,10 @@ function parseHead(listed: string, wanted: string): Branch | undefined {
   return commit === undefined ? undefined : { ref, commit: commit as CommitId }
 }
 
-/** A line of `ls-remote` is no longer: names of files, of which those of refs are made, have 255 bytes a part. */
+/** Bound of a line of `ls-remote`: refs are made of file names, each of at most 255 bytes. */
 const maxRefLineBytes = 8192
 
-/** Branches out of what `git ls-remote` says, however it is cut into pieces: there may be millions. */
+/** Parses branches from the output of `git ls-remote`, piece by piece: there may be millions. */
 class BranchReading {
   readonly branches = new Branches()
   #begun = ''
@@ -250,7 +255,7 @@ class BranchReading {
   }
 }
 
-/** The branch that HEAD of a repository on this machine names; another one does not name it while the branch is not there. */
+/** Returns the branch that HEAD names in a repository on this machine. Other servers do not name a missing branch. */
 async function namedByHead(url: string): Promise<string | undefined> {
   if (!isOnThisMachine(url)) return undefined
   const path = url.startsWith('/') ? url : fileURLToPath(url)
@@ -262,7 +267,7 @@ async function namedByHead(url: string): Promise<string | undefined> {
   return undefined
 }
 
-/** The line with the reason, without what git says around it. */
+/** Returns the line with the reason, without the rest of git's output. */
 function reasonOf(error: unknown): string {
   const lines = (error as Error).message.split('\n').filter((line) => line.trim() !== '')
   return (lines.find((line) => /^(fatal|error|ERROR|remote):/.test(line)) ?? lines[0] ?? 'git failed').slice(0, 300)
@@ -274,7 +279,7 @@ async function folderBytes(folder: string): Promise<number> {
     if (!entry.isFile()) continue
     total += await lstat(join(entry.parentPath, entry.name)).then(
       (stats) => stats.size,
-      () => 0, // gone meanwhile
+      () => 0, // the file was removed meanwhile
     )
   }
   return total

@@ -6,7 +6,7 @@ interface History {
   readonly commits: Promise<ReadonlySet<string>>
 }
 
-/** The newest commits of one branch: read once for each head, and kept for the head that was asked for last. */
+/** The newest commits of one branch. They are read once per head and kept for the latest requested head. */
 export class GitHistory {
   readonly #read: (head: CommitId) => Promise<ReadonlySet<string>>
   #known: History | undefined
@@ -15,13 +15,13 @@ export class GitHistory {
     this.#read = read
   }
 
-  /** Ids of `head` and of commits before it. @throws what `read` throws; the signal's reason */
+  /** Returns the ids of `head` and of commits before it. @throws errors of `read`; the signal's reason */
   async upTo(head: CommitId, signal: AbortSignal): Promise<ReadonlySet<string>> {
     if (this.#known?.head !== head) {
       const begun: History = { head, commits: this.#read(head) }
       this.#known = begun
       begun.commits.catch(() => {
-        if (this.#known === begun) this.#known = undefined // it is read again
+        if (this.#known === begun) this.#known = undefined // the next call reads it again
       })
     }
     return await abortable(this.#known.commits, signal)

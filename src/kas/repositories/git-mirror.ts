@@ -17,49 +17,49 @@ export interface GitMirrorComponents extends GitFolderComponents {
 }
 
 export interface GitMirrorOptions extends GitProcessOptions {
-  /** where this mirror's generations lie */
+  /** folder of this mirror's generations */
   readonly folder: string
   readonly maxRepositoryBytes: number
-  /** of all mirrors that `disk` counts; none of them grows while they take more */
+  /** bound of all mirrors that `disk` counts; while it is exceeded, none of them grows */
   readonly maxCountedBytes: number
-  /** of those of one source */
+  /** bound of the mirrors of one source */
   readonly maxCountedBytesOfSource: number
-  /** a mirror that took so many fetches is made anew: shallow fetches leave old objects behind */
+  /** fetches after which a new generation replaces the mirror: shallow fetches leave old objects behind */
   readonly renewAfterFetches: number
-  /** the longest that one poll of the other side may take, in ms */
+  /** the longest that one poll of the remote may take, in ms */
   readonly updateTimeoutMs: number
-  /** between two checks of the growing folder during a fetch, in ms */
+  /** between two size checks of the folder during a fetch, in ms */
   readonly sizeCheckMs: number
-  /** how long a replaced generation stays for those that still read it, in ms */
+  /** time that a replaced generation stays for running reads, in ms */
   readonly keepReplacedMs: number
 }
 
-/** A commit that was refused is tried again after this: a machine that has no memory left refuses as its bound does. ms */
+/** Time after which a refused commit is tried again, in ms: a machine without free memory refuses it as well. */
 const refusedForMs = 3_600_000
 
 interface Generation {
   readonly folder: GitFolder
   readonly generation: number
   fetched: CommitId | undefined
-  /** where the last poll found the branch; absent: none has been yet, or there is none */
+  /** the branch at the last poll; undefined: no poll yet, or no branch */
   ref?: string | undefined
   fetches: number
 }
 
 /**
- * The newest commit of one branch, on the disk. A new generation of the folder replaces one that grew too large.
- * One `update` at a time is its caller's duty; reads may run beside it.
+ * The newest commit of one branch, on the disk. A new generation of the folder replaces one that grew too large. The
+ * caller runs one `update` at a time; reads may run beside it.
  */
 export class GitMirror {
   readonly #components: GitMirrorComponents
   readonly #options: GitMirrorOptions
   readonly #stopped = new AbortController()
-  /** generations that wait for their removal, with what calls it off */
+  /** generations that wait for their removal, with the function that cancels the timer */
   readonly #replaced = new Map<GitFolder, () => void>()
   readonly #removals = new Set<Promise<void>>()
   readonly #history = new GitHistory((head) => this.#readHistory(head))
   #current: Generation | undefined
-  /** fetching it again soon would end as it did */
+  /** the commit that was refused last: fetching it again soon fails in the same way */
   #refused: { readonly commit: CommitId; readonly error: KasError; readonly until: number } | undefined
 
   constructor(components: GitMirrorComponents, options: GitMirrorOptions) {
@@ -68,9 +68,9 @@ export class GitMirror {
   }
 
   /**
-   * Polls where the branch stands, fetches it if it moved, and says where it stands; `undefined`: empty.
+   * Polls the branch, fetches it if it moved, and returns its commit; `undefined`: the repository is empty.
    *
-   * @param isNotified - of a push: it is fetched without a poll, which follows where that brings nothing
+   * @param isNotified - of a push: the branch is fetched without a poll. If the fetch brings nothing, a poll follows
    */
   async update(isNotified = false): Promise<CommitId | undefined> {
     return this.#inTime(async (signal) => {
@@ -85,7 +85,7 @@ export class GitMirror {
     })
   }
 
-  /** Name of the branch that was polled last; undefined: there was none. */
+  /** Name of the branch at the last poll; undefined: there was none. */
   get branch(): string | undefined {
     return this.#current?.ref?.replace(/^refs\/heads\//, '')
   }
@@ -94,7 +94,11 @@ export class GitMirror {
     return await this.read((folder, ended) => folder.file(commit, path, maxBytes, ended), signal)
   }
 
-  /** Reads what was fetched. */
+  /**
+   * Reads the current generation.
+   *
+   * @throws KasError REPOSITORY_FAILED if nothing was fetched yet; what `work` throws
+   */
   async read<T>(work: (folder: GitFolder, ended: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> {
     const current = this.#current
     if (!current) throw new KasError({ code: 'REPOSITORY_FAILED', detail: 'nothing was fetched yet' })
@@ -106,7 +110,7 @@ export class GitMirror {
     }
   }
 
-  /** Ids of the newest commits up to `head`, fetched once for each head of the branch. @throws KasError REPOSITORY_FAILED */
+  /** Returns ids of the newest commits up to `head`, fetched once per head. @throws KasError REPOSITORY_FAILED */
   history(head: CommitId, signal: AbortSignal): Promise<ReadonlySet<string>> {
     return this.#history.upTo(head, signal)
   }
@@ -127,7 +131,7 @@ export class GitMirror {
     })
     const ended = reading.then(
       () => undefined,
-      () => undefined, // the caller gets it
+      () => undefined, // the caller gets the error
     )
     this.#removals.add(ended)
     void ended.then(() => this.#removals.delete(ended))
@@ -142,7 +146,7 @@ export class GitMirror {
     return withDeadline({ ms: updateTimeoutMs, clock, signals: [this.#stopped.signal], reason }, work)
   }
 
-  /** Ends running git processes; what was fetched stays on the disk for the next start. */
+  /** Ends running git processes; fetched objects stay on the disk for the next start. */
   async stop(): Promise<void> {
     this.#stopped.abort(new KasError({ code: 'SHUTTING_DOWN' }))
     for (const [folder, cancel] of this.#replaced) {
@@ -152,7 +156,7 @@ export class GitMirror {
     await Promise.all(this.#removals)
   }
 
-  /** Removes what was fetched, once it has stopped. */
+  /** Removes the mirror's folder, after `stop`. */
   async remove(): Promise<void> {
     try {
       await this.#current?.folder.remove()
@@ -162,7 +166,7 @@ export class GitMirror {
     }
   }
 
-  /** Takes the newest generation that an earlier process left, and removes older and half-made ones. */
+  /** Opens the newest generation that an earlier process left, and removes older and incomplete ones. */
   async #open(signal: AbortSignal) {
     const { folder } = this.#options
     const left = await readdir(folder).catch(() => [])
@@ -194,7 +198,7 @@ export class GitMirror {
     return await this.#renew(remote, signal)
   }
 
-  /** The branch as it was found last. @returns undefined: it has not moved, or is to be polled */
+  /** Fetches the branch of the last poll. @returns undefined: the branch has not moved, or a poll is needed */
   async #fetchUnseen(current: Generation, signal: AbortSignal): Promise<CommitId | undefined> {
     const { ref, fetched } = current
     if (!ref?.startsWith('refs/heads/') || !fetched) return undefined
@@ -213,7 +217,7 @@ export class GitMirror {
   async #fetchInto(current: Generation, ref: string, signal: AbortSignal): Promise<CommitId | KasError> {
     const commit = await this.#bounded(current.folder, ref, signal)
     if (commit instanceof KasError) {
-      current.fetches = Number.POSITIVE_INFINITY // without what is there it may be less: a difference to it is none then
+      current.fetches = Number.POSITIVE_INFINITY // a new one may be smaller: no delta to older objects
     } else if (commit !== current.fetched) {
       current.fetched = commit
       current.fetches++
@@ -225,7 +229,7 @@ export class GitMirror {
     return fetches >= this.#options.renewAfterFetches
   }
 
-  /** Who has fetched nothing that may stay takes no room from the others. */
+  /** Removes a mirror that has no fetched commit while a bound is exceeded: it takes no room from the others. */
   async #failed(error: unknown): Promise<never> {
     const current = this.#current
     if (this.#fullness !== undefined && current?.fetched === undefined) {
@@ -255,9 +259,9 @@ export class GitMirror {
   }
 
   /**
-   * Fetches, and checks the folder's size before, meanwhile and after.
+   * Fetches, and checks the folder's size before, during and after.
    *
-   * @returns why the commit is refused, if it takes more than it may, beside what is there
+   * @returns the error that refuses the commit if the folder grows beyond its bound
    */
   async #bounded(
     folder: GitFolder,
@@ -294,7 +298,7 @@ export class GitMirror {
     }
   }
 
-  /** Which bound no mirror may grow beyond is passed. */
+  /** The bound of mirrors that is exceeded, as an error's detail; undefined: none. */
   get #fullness(): string | undefined {
     const { disk, source } = this.#components
     const { maxCountedBytes, maxCountedBytesOfSource } = this.#options

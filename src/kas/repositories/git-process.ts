@@ -6,28 +6,28 @@ import { type GitEnvironmentOptions, gitEnvironment } from './git-environment.ts
 import type { RepositoryAddress } from './repository-url.ts'
 
 export interface GitProcessOptions extends GitEnvironmentOptions {
-  /** a process that says nothing for so long is ended, in ms */
+  /** a process without output for this long is ended, in ms */
   readonly silenceTimeoutMs: number
-  /** the longest that one may run, in ms */
+  /** the longest that a process may run, in ms */
   readonly maxRunMs: number
-  /** what a process and each of its helpers may compute, in seconds of a core */
+  /** computing time of a process and of each of its helpers, in seconds of a core */
   readonly maxCpuSeconds: number
 }
 
-/** One git whose answer may be long: what it does, and what it is given. */
+/** One run of git whose output may be long. */
 export interface GitRun {
   readonly argv: readonly string[]
-  /** whom it speaks to, with credentials; absent: nobody */
+  /** remote that git reaches, with credentials; absent: none */
   readonly address?: RepositoryAddress
   readonly input?: string
-  /** Is handed what git says; what it throws ends the process, and is thrown. */
+  /** Called with each piece of git's output. An error that it throws ends the process and is thrown. */
   take(bytes: Buffer): void
   readonly signal: AbortSignal
 }
 
-/** Why a git has ended without what it was to do. */
+/** Reason for which git ended without its result. */
 export class GitFailure extends Error {
-  /** what it works on passes a bound: it would end so again */
+  /** the commit exceeds a bound: git would end in the same way again */
   readonly isRefusal: boolean
 
   constructor(message: string, { isRefusal = false, cause }: { isRefusal?: boolean; cause?: unknown } = {}) {
@@ -36,12 +36,13 @@ export class GitFailure extends Error {
   }
 }
 
-/** of what git says of a failure */
+/** characters of git's stderr that an error quotes */
 const maxErrorChars = 2000
 
 /**
- * Runs git in `folder` and waits until it and its helpers are gone, which kas ends together. The system holds each of them
- * to its bounds: git itself allocates what a pack asks for, and a pack of some hundred bytes may ask for gigabytes.
+ * Runs git in `folder` and waits until it and its helpers have ended; kas ends them together. The system enforces the
+ * bounds of each. Git itself allocates as much as a pack demands, and a pack of some hundred bytes may demand
+ * gigabytes.
  *
  * @throws GitFailure; KasError if credentials cannot be read; what `take` throws; the signal's reason
  * @see doc/decisions/0023-git-in-bounds.md
@@ -56,7 +57,7 @@ export async function runGit(folder: string, run: GitRun, options: GitProcessOpt
     env,
     detached: true,
   })
-  const closed = once(git, 'close') // rejects with its `error`: there is no shell
+  const closed = once(git, 'close') // rejects on the `error` event: no shell was found
   const { silenceTimeoutMs, maxRunMs } = options
   const overTime = () => new GitFailure(`git took longer than ${maxRunMs} ms`)
   const noOutput = () => new GitFailure(`git said nothing for ${silenceTimeoutMs} ms`)
@@ -76,7 +77,7 @@ export async function runGit(folder: string, run: GitRun, options: GitProcessOpt
       silence.abort(error)
     }
   })
-  git.stdin.on('error', () => undefined) // it has ended early: its status says why
+  git.stdin.on('error', () => undefined) // git has ended early: its exit status gives the reason
   git.stdin.end(input)
   try {
     const [status, endedBy] = (await closed) as [number | null, NodeJS.Signals | null]
@@ -89,8 +90,8 @@ export async function runGit(folder: string, run: GitRun, options: GitProcessOpt
 }
 
 /**
- * Of a shell that starts git: what the system counts from here on, of memory what is allocated, but not the packs that are
- * mapped. A limit that is lower already stays.
+ * Returns the shell commands that set the limits of git. The limit of memory counts allocations, but not mapped packs.
+ * A lower limit that is already set stays.
  */
 export function limitsOf({ maxMemoryBytes, maxCpuSeconds }: GitProcessOptions): string {
   const limits = [`-d ${Math.floor(maxMemoryBytes / 1024)}`, `-S -t ${maxCpuSeconds}`, '-c 0']
@@ -106,13 +107,17 @@ function endGroup(pid: number | undefined): void {
   }
 }
 
-/** @param how.status - null: it was ended by a signal. A shell that waits for it adds 128 to that one's number */
+/**
+ * Names the bound that git exceeded, or quotes its stderr.
+ *
+ * @param how.status - null: a signal ended git. A shell that waits for git adds 128 to the signal's number
+ */
 export function failureOf(
   errors: string,
   { status, endedBy }: { readonly status: number | null; readonly endedBy?: NodeJS.Signals | null },
   { maxMemoryBytes, maxCpuSeconds }: GitProcessOptions,
 ): GitFailure {
-  // what a server says of itself has a mark, but that of a repository on this machine is a helper of ours
+  // git marks a server's messages with `remote:`; for a repository on this machine that server is a helper of kas
   if (/^(remote: )?(fatal|error): (Out of memory|attempting to allocate|mmap failed|unable to mmap)/im.test(errors)) {
     const bound = `${Math.floor(maxMemoryBytes / 2 ** 20)} MiB of memory`
     return new GitFailure(`git needs more than ${bound} for this commit: ${mendedBy}`, { isRefusal: true })

@@ -17,33 +17,33 @@ import { type FollowedBranch, type ProjectAddresses, WatchedRepositories } from 
 export type RepositoryAddresses = ProjectAddresses<RepositoryAddress>
 
 export interface GitRepositoriesOptions {
-  /** the mirrors lie here; for one process alone */
+  /** folder of the mirrors, for one process alone */
   readonly stateDir: string
-  /** environment of kas, of which git gets PATH, HOME, proxies and certificates */
+  /** environment of kas, from which git gets PATH, HOME, proxies and certificates */
   readonly env: Readonly<Record<string, string | undefined>>
-  /** from one poll of a repository to the next while an agent follows it, in ms; default: as its address says */
+  /** from one poll of a repository to the next while an agent follows it, in ms; default: from its address */
   readonly pollMs?: number
-  /** a newest commit that takes more is refused, in bytes; the disk may hold twice as much for a moment */
+  /** a newest commit that takes more is refused, in bytes; for a moment the disk may carry twice as much */
   readonly maxRepositoryBytes?: number
-  /** mirrors of refs beside default branches take no more together, in bytes: who follows a ref has named it */
+  /** bound of all mirrors of refs beside default branches, in bytes: any follower can name such refs */
   readonly maxCountedBytes?: number
-  /** of those that one agent was the first to follow, in bytes: others find room */
+  /** bound of the mirrors that one agent was the first to follow, in bytes: room is left for others */
   readonly maxCountedBytesOfAgent?: number
   /** git processes at once, over all repositories */
   readonly maxProcesses?: number
-  /** of one agent that follows refs, or of one project's default branch: others find one that is free */
+  /** git processes of one agent that follows refs, or of one project's default branch: others find a free one */
   readonly maxProcessesOfSource?: number
   /** git processes that wait for a turn; more are refused */
   readonly maxWaitingProcesses?: number
-  /** repositories at once; the longest unused one makes room */
+  /** open repositories; the longest unused one makes room */
   readonly maxRepositories?: number
-  /** a git process that says nothing for so long is ended, in ms */
+  /** a git process without output for this long is ended, in ms */
   readonly silenceTimeoutMs?: number
   /** the longest that one poll, fetch included, or another git process may take, in ms */
   readonly updateTimeoutMs?: number
-  /** what a git process and each of its helpers may compute, in seconds of a core */
+  /** computing time of a git process and of each of its helpers, in seconds of a core */
   readonly maxCpuSeconds?: number
-  /** what a git process and each of its helpers may allocate, in bytes */
+  /** memory that a git process and each of its helpers may allocate, in bytes */
   readonly maxMemoryBytes?: number
   readonly renewAfterFetches?: number
   readonly maxBackoffMs?: number
@@ -69,11 +69,11 @@ const defaults = {
   keepReplacedMs: 60_000,
 }
 
-/** Repositories read by git from bare mirrors on the disk; agents of one repository share a mirror and its polls. */
+/** Repositories that git reads from bare mirrors on the disk. Agents of one repository share a mirror and its polls. */
 export function gitRepositories(
   components: {
     readonly addresses: RepositoryAddresses
-    /** what peers poll; absent: this replica is alone */
+    /** the branches that peers poll; absent: this replica is alone */
     readonly elsewhere?: Pick<PolledElsewhere, 'pollsHere'>
     readonly log: Logger
     readonly clock?: Clock
@@ -94,7 +94,7 @@ export function gitRepositories(
     maxWaiting,
     tooMany,
   })
-  // one git is always left for questions, and one project fetches one commit at a time, whoever follows its refs
+  // one git process is always left for questions; one project fetches one commit at a time for all its followers
   const fetches = new Turns<unknown>({
     maxRunning: Math.max(1, options.maxProcesses - 1),
     maxRunningOfSource: 1,
@@ -102,14 +102,14 @@ export function gitRepositories(
     tooMany,
   })
   const disk = new DiskUse()
-  /** mirrors that are being removed: the next one in the same folder waits */
+  /** mirrors that are being removed; a new mirror in the same folder waits for the removal */
   const ending = new Map<string, Promise<void>>()
   const open = (
     key: string,
     address: RepositoryAddress,
     { projectId, agentId, ref, watched }: OpenedFor,
   ): WatchedRepository => {
-    // who names many refs waits for his own; a default branch is everybody's
+    // an agent that follows many refs waits for its own processes; a default branch is shared by all
     const source = ref === undefined ? `project ${projectId}` : `agent ${agentId}`
     const counted = ref === undefined ? {} : { disk }
     const turns = { turns: processes, source, fetches: { turns: fetches, source: projectId } }
@@ -122,7 +122,7 @@ export function gitRepositories(
       return await mirror.update(isNotified)
     }
     const branch = ref === undefined ? () => mirror.branch : undefined
-    // periods of the configuration are for Gitaly, of which others ask too
+    // the configuration's periods are for Gitaly, which other clients use too
     const pollMs = () => {
       const newest = addresses.repository(projectId)
       return periodOf(newest && keyOf(newest, ref) === key ? newest : address)
@@ -135,7 +135,7 @@ export function gitRepositories(
     )
     const end = async (remove: boolean) => {
       await Promise.all([mirror.stop(), watch.stop()])
-      await mirror.stop() // for what the last poll left
+      await mirror.stop() // removes what the last poll left
       if (remove) await mirror.remove()
     }
     const stop = async ({ remove }: { remove: boolean }) => {
@@ -152,7 +152,7 @@ export function gitRepositories(
   return new WatchedRepositories({ addresses, keyOf, open, polls, clock }, { maxRepositories, absence })
 }
 
-/** One mirror for one URL as seen with one set of credentials: nobody reads what another's credentials fetched. */
+/** Names one mirror per URL and set of credentials: no reader sees what another's credentials fetched. */
 function keyOf({ url, credentialsFile = '', defaultBranch = '' }: RepositoryAddress, ref?: string): string {
   return createHash('sha256')
     .update(JSON.stringify([url, credentialsFile, defaultBranch, ref]))

@@ -4,7 +4,7 @@ import type { GitMirror } from './git-mirror.ts'
 import type { CommitId } from './repositories.ts'
 import { type BlobLimits, checkSizes, type Tree, TreeCount, type TreeFile, type TreeFiles } from './tree.ts'
 
-/** What of a mirror a tree is read from. */
+/** The part of a mirror from which a tree is read. */
 export type TreeMirror = Pick<GitMirror, 'read' | 'history'>
 
 /** The commits of a mirror, read by one `git ls-tree` and one `git cat-file --batch`. */
@@ -17,7 +17,7 @@ export class GitTree implements Tree {
 
   async files(commit: CommitId, folder: string, signal: AbortSignal): Promise<TreeFiles> {
     const below = folder === '' ? [] : ['--', `${folder}/`]
-    const argv = ['ls-tree', '-z', '-r', '-t', '--full-tree', commit, ...below] // with folders: they count
+    const argv = ['ls-tree', '-z', '-r', '-t', '--full-tree', commit, ...below] // with folders, which count too
     return await this.#mirror.read(async (git, ended) => {
       const reading = new ListingReading(folder)
       await git.pipe(argv, '', { take: (bytes) => reading.take(bytes), signal: ended })
@@ -25,7 +25,7 @@ export class GitTree implements Tree {
     }, signal)
   }
 
-  /** One listing answers for many agents of a commit, an absent file too. */
+  /** Always true: one listing answers for many agents of a commit, also for missing files. */
   async mayHave(): Promise<boolean> {
     return true
   }
@@ -52,15 +52,15 @@ export class GitTree implements Tree {
   }
 }
 
-/** A line of `--batch` before each object is no longer, nor is what stands before a path in a listing. */
+/** Bound of the line before each object of `--batch`, and of the text before a path in a listing. */
 const maxHeadBytes = 200
 
 const nothing = Buffer.alloc(0)
 
-/** Before the path: mode, type, object id. */
+/** The text before a path: mode, type, object id. */
 const headForm = /^\d{6} \w+ [0-9a-f]{40,64}$/
 
-/** Entries out of what `git ls-tree -z` says, however it is cut into pieces. */
+/** Parses entries from the output of `git ls-tree -z`, piece by piece. */
 class ListingReading {
   readonly #files = new FileList()
   readonly #count: TreeCount
@@ -102,16 +102,16 @@ class ListingReading {
   }
 }
 
-/** Objects out of what `git cat-file --batch` says, however it is cut into pieces. */
+/** Parses objects from the output of `git cat-file --batch`, piece by piece. */
 class BatchReading {
   readonly #files: readonly TreeFile[]
   readonly #limits: BlobLimits
   readonly #blobs: Buffer[] = []
   #totalBytes = 0
   #head = nothing
-  /** the object that is read: a buffer of its own, so that nobody has to copy it to keep it */
+  /** content of the current object, in a buffer of its own, which callers keep without a copy */
   #content = nothing
-  /** of the object, with the line break after it */
+  /** missing bytes of the object and of the line break after it */
   #missing = 0
 
   constructor(files: readonly TreeFile[], limits: BlobLimits) {

@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises'
 
-/** Larger files hold no secret. */
+/** Larger files are refused. */
 const maxSecretBytes = 8192
 
-/** Reads the secret of a hook, which is read anew for each one. @throws Error, which does not show it */
+/** Reads a hook's secret. The file is read again for each request. @throws Error, which does not show the secret */
 export async function readHookSecret(file: string): Promise<string> {
   const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
     throw new Error(error.code ?? 'unreadable', { cause: error })

@@ -11,7 +11,7 @@ export interface PushEvent {
   readonly id: bigint
 }
 
-/** Pushes that this replica learns of. */
+/** Pushes that are announced to this replica. */
 export interface Pushes {
   /** Calls the listeners of this replica. */
   publish(event: PushEvent): void
@@ -19,7 +19,7 @@ export interface Pushes {
   onPush(listener: (event: PushEvent) => void): () => void
 }
 
-/** Within this replica alone: listeners are called, and the repository is polled, which nobody waits for. */
+/** Pushes within this replica alone: listeners are called, and the repository is polled in the background. */
 export class LocalPushes implements Pushes {
   readonly #repositories: Pick<Repositories, 'poke'>
   readonly #log: Logger

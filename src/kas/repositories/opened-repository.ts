@@ -3,46 +3,46 @@ import type { BranchWatch, BranchWatchComponents } from './branch-watch.ts'
 import type { CommitId, Following, Reading } from './repositories.ts'
 import type { Tree } from './tree.ts'
 
-/** One repository that is read, and whose branch is watched. */
+/** A repository that is read, with the watch of one branch or ref. */
 export interface WatchedRepository {
   readonly watch: BranchWatch
   readonly tree: Tree
-  /** As `Repositories.file`. */
+  /** Returns a file at a commit, as `Repositories.file`. */
   file(commit: CommitId, path: string, maxBytes: number, signal: AbortSignal): Promise<Uint8Array | undefined>
   /**
-   * Ends all that runs, the watch too.
+   * Ends all running work, and the watch.
    *
-   * @param how.remove - what it keeps outside this process is removed
+   * @param how.remove - also removes everything that the repository keeps outside this process
    */
   stop(how: { readonly remove: boolean }): Promise<void>
 }
 
-/** Whose repository is opened, at the default branch or another ref. */
+/** Project and ref for which a repository is opened. */
 export interface OpenedFor {
   readonly projectId: bigint
   readonly ref: string | undefined
-  /** who was the first to read it */
+  /** the first agent that reads it */
   readonly agentId: AgentId
-  /** for its `BranchWatch` */
+  /** callbacks for its `BranchWatch` */
   readonly watched: Pick<BranchWatchComponents, 'polls' | 'pollMs' | 'onFound'>
 }
 
-/** Somebody who follows an agent's repository, wherever it lies. */
+/** A follower of an agent's repository, also when its address changes. */
 export interface Follower {
   readonly of: Reading
   readonly following: Following
   readonly listener: () => void
-  /** of the repository that is followed now */
+  /** key of the repository that is followed now; undefined: the project has none */
   key: string | undefined
   detach: () => void
 }
 
-/** A repository with the reads that run: one that is read does not make room. */
+/** A repository with its running reads and followers. One in use makes no room for others. */
 export class OpenedRepository {
   readonly repository: WatchedRepository
   readonly followers = new Set<Follower>()
   cancelEnd = () => {}
-  /** called once it has ended, or is followed again */
+  /** callbacks after the repository has ended, or is followed again */
   readonly #released: (() => void)[] = []
   #reads = 0
 
@@ -50,12 +50,12 @@ export class OpenedRepository {
     this.repository = repository
   }
 
-  /** This replica itself follows it, not for a peer alone. */
+  /** True if this replica itself follows it, not only on behalf of a peer. */
   get isFollowedHere(): boolean {
     return this.followers.values().some(({ following }) => !following.isForPeer)
   }
 
-  /** @returns what ends it */
+  /** @returns the function that ends it */
   follow(follower: Follower): () => void {
     this.followers.add(follower)
     const detach = this.repository.watch.onMove(follower.listener)

@@ -1,5 +1,5 @@
 export interface RecentlyUsedComponents<Thing> {
-  /** `thing` is no longer kept: it made room, or all end */
+  /** Called after `thing` was dropped: it made room, or all things end. */
   ended(key: string, thing: Thing): void
 }
 
@@ -8,7 +8,7 @@ export interface RecentlyUsedOptions {
   readonly max: number
 }
 
-/** Things by key. One too many makes the longest unused one end that nobody uses at the moment. */
+/** Things by key. When there is one too many, the longest unused thing that is not in use ends. */
 export class RecentlyUsed<Thing extends { readonly inUse: boolean }> {
   readonly #components: RecentlyUsedComponents<Thing>
   readonly #options: RecentlyUsedOptions
@@ -20,7 +20,7 @@ export class RecentlyUsed<Thing extends { readonly inUse: boolean }> {
     this.#options = options
   }
 
-  /** The thing of `key`, made if there is none. */
+  /** Returns the thing of `key`; makes it if there is none. */
   at(key: string, make: () => Thing): Thing {
     const thing = this.#things.get(key) ?? make()
     this.#things.delete(key) // to the end: the most recently used
@@ -29,7 +29,7 @@ export class RecentlyUsed<Thing extends { readonly inUse: boolean }> {
     return thing
   }
 
-  /** The thing of `key` if there is one; this is no use of it. */
+  /** Returns the thing of `key` if there is one. This does not count as a use. */
   peek(key: string): Thing | undefined {
     return this.#things.get(key)
   }

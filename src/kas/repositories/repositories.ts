@@ -8,56 +8,62 @@ export function isCommitId(text: string): text is CommitId {
   return /^([0-9a-f]{40}|[0-9a-f]{64})$/.test(text)
 }
 
-/** Whether a commit is refused for what it holds, so that it is of no use to read it again. */
+/** True if a commit is refused because of its content: reading it again fails in the same way. */
 export function isRefused(error: unknown): error is KasError {
   return error instanceof KasError && error.spec.code === 'REPOSITORY_FAILED' && error.spec.isRefused === true
 }
 
-/** What is read, and for whom. An agent is one: the default branch of its own project. */
+/** A ref to read and the agent it is read for. An agent itself is a Reading of its project's default branch. */
 export interface Reading extends Pick<Agent, 'id' | 'project'> {
   /** full name of a ref, or the id of a commit; absent: the default branch */
   readonly ref?: string | undefined
 }
 
-/** What a poll of a ref has found. */
+/** Result of a poll of a ref. */
 export interface Polled {
   /** undefined: the repository is empty, or the ref was not found or could not be read */
   readonly commit: CommitId | undefined
-  /** name of the default branch, where that was polled and is known */
+  /** name of the default branch, if the poll read it; undefined: not known */
   readonly branch?: string | undefined
   /** when the poll began, by the clock */
   readonly at: number
-  /** when anybody could read the repository last, by the clock; absent: not known */
+  /** when any replica last could read the repository, by the clock; undefined: not known */
   readonly readAt?: number | undefined
 }
 
 export interface Following {
-  /** from one poll to the next, at most; absent: as for agents' configurations */
+  /** the longest time from one poll to the next, in ms; undefined: as for agents' configurations */
   readonly pollMs?: number
-  /** another replica follows it: here it is polled for that one */
+  /** another replica follows the ref: this replica polls on its behalf */
   readonly isForPeer?: boolean
-  /** Called once, after it was left: nothing is kept of what this follower alone wanted, or others follow it. */
+  /**
+   * Called once after the follower left: when everything kept for this follower alone was removed, or others follow the
+   * ref.
+   */
   released?(): void
 }
 
 /** Reads the repository of an agent's project, and notifies of moves of its default branch. */
 export interface Repositories {
   /**
-   * Head of the default branch, or of the ref, as last seen; `undefined` while the repository is empty.
+   * Returns the head of the default branch, or of the ref, as last seen; `undefined` while the repository is empty.
    *
    * @throws KasError REF_NOT_FOUND, REPOSITORY_FAILED
    */
   head(of: Reading, signal: AbortSignal): Promise<CommitId | undefined>
-  /** Somebody has nothing until the head is found: a question that waits behind others waits less. */
+  /**
+   * Shortens the wait for the head: a request behind others moves forward, since a caller has nothing until it is
+   * found.
+   */
   hurry(of: Reading): void
-  /** When that was found, by the clock, in milliseconds since 1970; undefined: never. */
+  /** Returns when the head was last polled, by the clock, in milliseconds since 1970; undefined: never. */
   seenAt(of: Reading): number | undefined
-  /** What the newest poll has found, which may be that it failed; undefined: there was none. */
+  /** Returns the result of the newest poll, which may be a failure; undefined: there was no poll. */
   lastPoll(of: Reading): Polled | undefined
   /**
-   * A file at a commit; `undefined` if it is absent there.
+   * Returns a file at a commit; `undefined` if it is absent there.
    *
-   * @throws KasError CONFIGURATION_INVALID if it is larger than `maxBytes` or no file, REPOSITORY_FAILED
+   * @throws KasError CONFIGURATION_INVALID if it is larger than `maxBytes` or not a file, REPOSITORY_FAILED
    */
   file(
     agent: Agent,
@@ -66,9 +72,12 @@ export interface Repositories {
     maxBytes: number,
     signal: AbortSignal,
   ): Promise<Uint8Array | undefined>
-  /** Polls the repository of this project now, as after a notice of a push; does nothing if nobody reads it. */
+  /** Polls the repository of this project now, after a notice of a push; does nothing if nobody reads it. */
   poke(projectId: bigint): Promise<void>
-  /** As `poke`, without GitLab's notice, for hooks: peers may not know what is found, and it is reported to them. */
+  /**
+   * Polls like `poke`, for hooks, which come without GitLab's notice: a find is reported to peers, which may not know
+   * it.
+   */
   refresh(projectId: bigint): Promise<void>
   /** Calls `listener` after the branch moved, until the returned function is called. */
   onMove(of: Reading, listener: () => void, following?: Following): () => void

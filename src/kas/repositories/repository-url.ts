@@ -1,27 +1,27 @@
-/** Where the repository of a project lies, and how it is read. */
+/** Address of a project's repository, and how kas reads it. */
 export interface RepositoryAddress {
   /** checked by `problemOfRepositoryUrl` */
   readonly url: string
-  /** a file that holds `user:password`, or a token alone; https only */
+  /** a file with `user:password`, or a token alone; https only */
   readonly credentialsFile?: string | undefined
-  /** default: what the repository says */
+  /** default: the branch that the repository's HEAD names */
   readonly defaultBranch?: string | undefined
   /** full name of a ref, or the id of a commit, that is read instead of the default branch */
   readonly ref?: string | undefined
-  /** from the end of one poll to the next while it is followed, in ms; default: `usualPollMs` */
+  /** from the end of one poll to the next while the repository is followed, in ms; default: `usualPollMs` */
   readonly pollMs?: number | undefined
-  /** a file with the secret by which a hook of the server is known; absent: it has none */
+  /** a file with the secret that authenticates the server's hook; undefined: there is no hook */
   readonly hookSecretFile?: string | undefined
 }
 
-/** of a repository on this machine, or on a disk that it shares: "a push is noticed within seconds". ms */
+/** Poll period of a repository on this machine or on a shared disk, in ms: a push is noticed within seconds. */
 const localPollMs = 3000
-/** of one whose server counts who asks. ms */
+/** Poll period where the server limits its clients' requests, in ms. */
 const remotePollMs = 30_000
-/** of one whose server announces pushes: what is missed is found all the same. ms */
+/** Poll period where the server announces pushes, in ms: a push whose announcement was lost is found all the same. */
 const hookedPollMs = 300_000
 
-/** From the end of one poll to the next, where nothing says it, in ms. */
+/** Returns the time from the end of one poll to the next where the address does not set it, in ms. */
 export function usualPollMs({ url, hookSecretFile }: RepositoryAddress): number {
   if (hookSecretFile !== undefined) return hookedPollMs
   return isOnThisMachine(url) ? localPollMs : remotePollMs
@@ -31,12 +31,13 @@ export function isOnThisMachine(url: string): boolean {
   return url.startsWith('/') || url.startsWith('file:')
 }
 
-/** `git@host:path`, but no `ext::command` and no option as host. */
+/** `git@host:path`, without `ext::command` and without an option as host. */
 const scpForm = /^[\w.-]+@[A-Za-z0-9][\w.-]*:(?!:)[^\s]+$/
 
 /**
- * Says what is wrong with a repository's URL, or `undefined` if it may be used: an absolute path, `file://`,
- * `https://` without userinfo, `ssh://user@host/path` or `user@host:path`. The answer never holds the URL.
+ * Returns the problem of a repository's URL, or `undefined` if the URL is allowed. Allowed are an absolute path,
+ * `file://`, `https://` without userinfo, `ssh://user@host/path` and `user@host:path`. The answer never contains the
+ * URL.
  */
 export function problemOfRepositoryUrl(url: string): string | undefined {
   const allowed = 'an absolute path, or a URL with file, https or ssh'

@@ -3,45 +3,45 @@ import type { CommitId, Reading } from './repositories.ts'
 
 /** A branch, or another ref, as this replica knows it. */
 export interface BranchHere {
-  /** of its repository, by which replicas are ranked for it */
+  /** key of the branch's repository, by which replicas are ranked */
   readonly repositoryKey: string
-  /** of the branch: equal where it is read in the same way from the same place */
+  /** key of the branch: equal if it is read in the same way from the same address */
   readonly key: string
   readonly of: Reading
   /** undefined: not known */
   readonly commit: CommitId | undefined
-  /** when anybody could read it last, by the clock; undefined: not known */
+  /** when any replica last could read it, by the clock; undefined: not known */
   readonly readAt?: number | undefined
-  /** it could not be polled last */
+  /** the last poll failed */
   readonly isFailing: boolean
 }
 
-/** Branches of which one replica is to poll each for all that follow it. */
+/** Branches of which one replica polls each for all that follow it. */
 export interface SharedPolls {
-  /** Each once; what a peer has this replica follow is not among them. */
+  /** Lists each branch that this replica follows itself, once; not those that it follows for a peer alone. */
   followed(): readonly BranchHere[]
-  /** Calls `listener` after something more is followed, until the returned function is called. */
+  /** Calls `listener` after this replica follows another branch, until the returned function is called. */
   onFollowed(listener: () => void): () => void
-  /** Undefined: the project has no repository. */
+  /** Returns a branch as this replica knows it; undefined: the project has no repository. */
   branch(of: Reading): BranchHere | undefined
-  /** A peer could read it then, by the clock. */
+  /** Records that a peer could read the repository at this time, by the clock. */
   peerRead(of: Reading, at: number): void
-  /** Whether anything of the project's repository is followed here, also for a peer. */
+  /** True if this replica follows or polls a ref of the project's repository, also for a peer. */
   isFollowed(projectId: bigint): boolean
-  /** @returns what ends it */
+  /** @returns the function that ends it */
   followForPeer(of: Reading): () => void
   readonly elsewhere: PolledElsewhere
 }
 
 export interface PolledElsewhereComponents {
-  /** this replica, or one in reach */
+  /** returns the replica that is first in rank for a key: this replica, or one in reach */
   readonly peers: { first(key: string): 'self' | { readonly instance: string } | undefined }
   readonly clock: Clock
 }
 
 type Branch = Pick<BranchHere, 'repositoryKey' | 'key'>
 
-/** Which branches a peer polls for this replica, as it announced a while ago. */
+/** Branches that a peer polls for this replica, as that peer announced. */
 export class PolledElsewhere {
   readonly #components: PolledElsewhereComponents
   /** by key of the branch */
@@ -56,18 +56,22 @@ export class PolledElsewhere {
     this.#announced.set(key, { instance, until })
   }
 
-  /** The peer does not, or nobody knows. */
+  /** Forgets the announcement: the peer does not poll the branch, or its state is unknown. */
   forget({ key }: Branch): void {
     this.#announced.delete(key)
   }
 
-  /** Forgets all but these: they are followed no more. */
+  /** Forgets all other branches, which this replica no longer follows. */
   keep(branches: readonly Branch[]): void {
     const kept = new Set(branches.map(({ key }) => key))
     for (const key of this.#announced.keys()) if (!kept.has(key)) this.#announced.delete(key)
   }
 
-  /** @param isOwn - this replica itself follows it; else a peer has it do so, as the first in rank */
+  /**
+   * True if this replica polls the branch.
+   *
+   * @param isOwn - this replica follows the branch itself; otherwise it polls for a peer, as the first in rank
+   */
   pollsHere({ repositoryKey, key }: Branch, isOwn: boolean): boolean {
     const { peers, clock } = this.#components
     const first = peers.first(repositoryKey)

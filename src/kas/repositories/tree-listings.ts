@@ -1,21 +1,21 @@
 import { abortable } from '../../lib/signals.ts'
 import type { CommitId } from './repositories.ts'
 
-/** In one listing: a bound of argv, and of the answer. */
+/** Paths in one listing at most; bounds both argv and the answer. */
 const maxPaths = 100
 
-/** What stands at a path of a commit. */
+/** Entry of a commit's tree at one path. */
 export interface TreeEntry {
   readonly mode: string
   readonly blob: string
-  /** in bytes; NaN: it is no file */
+  /** in bytes; NaN: the entry is not a file */
   readonly size: number
 }
 
 /**
- * `git ls-tree -z -l --full-tree`.
+ * Runs `git ls-tree -z -l --full-tree`.
  *
- * @param listing.take - to be called once, when git's turn has come: the paths
+ * @param listing.take - called once, when git's turn has come; returns the paths
  */
 export type ListTree = (listing: {
   commit: CommitId
@@ -26,18 +26,18 @@ export type ListTree = (listing: {
 interface Listing {
   readonly paths: Set<string>
   readonly entries: Promise<ReadonlyMap<string, TreeEntry>>
-  /** all of its readers have left */
+  /** aborted once all of its readers have left */
   readonly left: AbortController
   readers: number
 }
 
 /**
- * Finds paths in commits. A listing that waits for its turn takes along what is asked of the same commit meanwhile, so that
- * a thousand agents of one repository take ten processes.
+ * Finds paths in commits. While a listing waits for its turn, it collects further paths of the same commit: a thousand
+ * agents of one repository take ten processes.
  */
 export class TreeListings {
   readonly #list: ListTree
-  /** the one of each commit that still takes paths along */
+  /** per commit: the listing that still collects paths */
   readonly #waiting = new Map<CommitId, Listing>()
 
   constructor(list: ListTree) {
@@ -45,7 +45,7 @@ export class TreeListings {
   }
 
   /**
-   * `undefined`: nothing is there.
+   * Returns the entry at `path`; `undefined`: there is none.
    *
    * @throws what the listing throws; the signal's reason
    */
@@ -74,7 +74,7 @@ export class TreeListings {
       return [...paths]
     }
     const entries = this.#list({ commit, take, signal: left.signal }).then(parseEntries)
-    entries.catch(() => undefined) // when all have left, nobody awaits it
+    entries.catch(() => undefined) // nobody awaits it when all readers have left
     const listing: Listing = { paths, entries, left, readers: 0 }
     this.#waiting.set(commit, listing)
     return listing

@@ -2,7 +2,7 @@ import { KasError } from '../../lib/errors.ts'
 import { printable } from '../../lib/printable.ts'
 import type { CommitId, Reading } from './repositories.ts'
 
-/** A file of a commit: a link or a submodule is none. */
+/** A file of a commit; a link or a submodule is not a file. */
 export interface TreeFile {
   /** full path, `/` between its parts */
   readonly path: string
@@ -10,52 +10,52 @@ export interface TreeFile {
   readonly blob: string
 }
 
-/** Those of a listing, in the order of git; each is made anew for whoever goes through them. */
+/** Files of a listing, in git's order. Each iteration makes the objects again. */
 export interface TreeFiles extends Iterable<TreeFile> {
   readonly length: number
-  /** of the same folder: the first of them */
+  /** links of the same folder, at most `maxTreeLinks` */
   readonly links?: readonly TreeLink[]
 }
 
-/** A symbolic link, whose blob holds where it leads, or a submodule. */
+/** A symbolic link, whose blob contains its target, or a submodule. */
 export interface TreeLink extends TreeFile {
   readonly isSubmodule: boolean
 }
 
-/** Links of a listing that are kept. */
+/** Links that a listing keeps. */
 export const maxTreeLinks = 1000
 
 export interface BlobLimits {
   readonly maxFileBytes: number
-  /** of all files that are asked for at once */
+  /** bound of all files of one request */
   readonly maxTotalBytes: number
 }
 
-/** What commits of one repository hold. */
+/** Content of a repository's commits. */
 export interface Tree {
   /**
-   * The files below a folder at a commit; none if the folder is not there.
+   * Lists the files below a folder at a commit; empty if the folder does not exist.
    *
    * @param folder - full path; empty: the root
-   * @throws KasError MANIFESTS_REFUSED as `TreeCount`; REPOSITORY_FAILED, also if the commit is not there
+   * @throws KasError MANIFESTS_REFUSED as `TreeCount`; REPOSITORY_FAILED, also if the commit does not exist
    */
   files(commit: CommitId, folder: string, signal: AbortSignal): Promise<TreeFiles>
   /**
-   * Whether there may be a file at `path`, for less than it costs to find none there; `false` is sure.
+   * False if there is surely no file at `path`; true if there may be one. Costs less than a read of the file.
    *
-   * @throws KasError REPOSITORY_FAILED, also if the commit is not there
+   * @throws KasError REPOSITORY_FAILED, also if the commit does not exist
    */
   mayHave(commit: CommitId, path: string, signal: AbortSignal): Promise<boolean>
   /**
-   * Whether `commit` is `head`, or a commit before it. `false`: it is not, or so far back that the repository is not asked.
+   * True if `commit` is `head`, or a commit before it. False also if it is too far back to be checked.
    *
    * @throws KasError REPOSITORY_FAILED
    */
   contains(head: CommitId, commit: CommitId, signal: AbortSignal): Promise<boolean>
   /**
-   * The contents of these files, in their order.
+   * Reads the contents of these files, in their order.
    *
-   * @throws KasError MANIFESTS_REFUSED if one is larger than it may be, or all are; REPOSITORY_FAILED
+   * @throws KasError MANIFESTS_REFUSED if one file or all together exceed `limits`; REPOSITORY_FAILED
    */
   blobs(
     commit: CommitId,
@@ -65,7 +65,7 @@ export interface Tree {
   ): Promise<readonly Uint8Array[]>
 }
 
-/** Trees of projects, at any ref of theirs. */
+/** Trees of projects, at any of their refs. */
 export interface Trees {
   files(of: Reading, ...args: Parameters<Tree['files']>): ReturnType<Tree['files']>
   mayHave(of: Reading, ...args: Parameters<Tree['mayHave']>): ReturnType<Tree['mayHave']>
@@ -73,21 +73,21 @@ export interface Trees {
   blobs(of: Reading, ...args: Parameters<Tree['blobs']>): ReturnType<Tree['blobs']>
 }
 
-/** Below one folder. */
+/** files below one folder */
 const maxFiles = 50_000
 /** files, folders, links and submodules */
 const maxEntries = 100_000
 const maxPathBytes = 4096
-/** of all entries */
+/** bytes of the paths of all entries */
 const maxPathsBytes = 8 << 20
-/** Of a path that an error names, in characters. */
+/** Characters of a path that an error shows. */
 const maxShownPath = 200
 
-/** A path with it is none that git gives to a file: an empty part, `.`, `..`, NUL. */
+/** Matches paths that git gives to no file: an empty part, `.`, `..`, NUL. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: NUL is one of them
 const noPath = /(?:^|\/)\.{0,2}(?:\/|$)|\u0000/
 
-/** What a listing of a folder may hold, counted while it is read. */
+/** Counts the entries of a folder's listing while it is read, and enforces their bounds. */
 export class TreeCount {
   readonly #folder: string
   #files = 0
@@ -99,7 +99,7 @@ export class TreeCount {
   }
 
   /**
-   * Called for each entry before anything is kept of it.
+   * Counts an entry; called before anything of it is kept.
    *
    * @throws KasError MANIFESTS_REFUSED
    */
@@ -115,7 +115,7 @@ export class TreeCount {
     if (isFile) this.#checkForm(path)
   }
 
-  /** One path, as far as it has come. @throws KasError MANIFESTS_REFUSED */
+  /** Checks the length of one path, as far as it was read. @throws KasError MANIFESTS_REFUSED */
   check(pathBytes: number): void {
     if (pathBytes > maxPathBytes) throw this.#refused(`a path of more than ${maxPathBytes} bytes`)
   }

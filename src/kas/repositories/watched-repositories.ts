@@ -9,58 +9,61 @@ import type { CommitId, Following, Polled, Reading, Repositories } from './repos
 import type { BranchHere } from './shared-polls.ts'
 import type { Tree, TreeFiles, Trees } from './tree.ts'
 
-/** Where the repositories of projects lie. */
+/** Addresses of the projects' repositories. */
 export interface ProjectAddresses<Address> {
   /** `undefined`: the project has none */
   repository(projectId: bigint): Address | undefined
   /**
-   * Calls `listener` after an answer may have changed, that of one project or those of all, until the returned
-   * function is called.
+   * Calls `listener` after the address of one project or of all projects may have changed, until the returned function
+   * is called.
    */
   onChange(listener: (projectId?: bigint) => void): () => void
 }
 
 export interface WatchedRepositoriesComponents<Address> {
   readonly addresses: ProjectAddresses<Address>
-  /** Equal for addresses and refs that are read as one. */
+  /** Returns equal keys for addresses and refs that share one mirror and its polls. */
   keyOf(address: Address, ref: string | undefined): string
   open(key: string, address: Address, opened: OpenedFor): WatchedRepository
-  /** whether this replica polls it by now; absent: each does */
+  /** true if this replica polls the branch now; absent: each replica does */
   readonly polls?: ((branch: FollowedBranch) => boolean) | undefined
   readonly clock: Clock
 }
 
 /** A branch, or another ref, that is followed. */
 export interface FollowedBranch {
-  /** of its repository, by which replicas are ranked for it */
+  /** key of the branch's repository, by which replicas are ranked */
   readonly repositoryKey: string
   readonly key: string
   readonly followers: Iterable<Follower>
-  /** this replica itself follows it, not for a peer alone */
+  /** this replica itself follows the branch, not only on behalf of a peer */
   readonly isFollowedHere: boolean
 }
 
 export interface WatchedRepositoriesOptions {
-  /** repositories at once; the longest unused one makes room */
+  /** open repositories; the longest unused one makes room */
   readonly maxRepositories: number
-  /** from one poll of a repository to the next where a follower does not say it, in ms; absent: `open` knows */
+  /** from one poll of a repository to the next if a follower sets none, in ms; absent: `open` knows */
   readonly pollMs?: number
-  /** why a project without an address cannot be read */
+  /** returns the reason for which a project without an address cannot be read */
   readonly absence: (of: Reading) => string
 }
 
-/** From the last follower of a ref to its end: a stream that has brought a round is followed by the next one. ms */
+/** Time from the last follower of a ref to its end, in ms: after a stream with one round follows the next stream. */
 const keepUnfollowedMs = 30_000
 
-/** Repositories by where they lie: agents of one project share one, and follow it when it moves. */
+/** Repositories by address: agents of one project share one. A follower moves along when the address changes. */
 export class WatchedRepositories<Address> implements Repositories, Trees, Service {
   readonly #components: WatchedRepositoriesComponents<Address>
   readonly #options: WatchedRepositoriesOptions
   readonly #opened: RecentlyUsed<OpenedRepository>
   readonly #ending = new Set<Promise<void>>()
-  /** by project */
+  /** followers, by project */
   readonly #followers = new Map<bigint, Set<Follower>>()
-  /** by project: refs whose last follower has left a moment ago, such as one who got the answer that they are not there */
+  /**
+   * refs whose last follower left a moment ago, by project: such a follower may have got the answer that its ref is
+   * missing
+   */
   readonly #leftRefs = new Map<bigint, Set<string>>()
   readonly #foundListeners = new Listeners<bigint>()
   readonly #followedListeners = new Listeners()
@@ -133,7 +136,7 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
     return await this.#of(of).read(({ tree }) => tree.blobs(...args))
   }
 
-  /** Calls `listener` after the branch moved, or the repository did, until the returned function is called. */
+  /** Calls `listener` after the branch or the repository's address moved, until the returned function is called. */
   onMove(of: Reading, listener: () => void, following: Following = {}): () => void {
     const projectId = of.project.id
     const follower: Follower = { of, following, listener, key: undefined, detach: () => undefined }
@@ -150,14 +153,14 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
   }
 
   /**
-   * Calls `listener` after a poll without a notice found that the branch of a project moved, until the returned function
-   * is called: replicas that do not poll are to be notified.
+   * Calls `listener` after a poll without a notice found that a project's branch moved, until the returned function is
+   * called. Replicas that do not poll need a notice.
    */
   onFound(listener: (projectId: bigint) => void): () => void {
     return this.#foundListeners.add(listener)
   }
 
-  /** What this replica itself follows, each branch once; not what a peer has it follow. */
+  /** Lists each branch that this replica follows itself, once; not those that it follows for a peer alone. */
   followed(): BranchHere[] {
     const found = new Map<string, BranchHere>()
     for (const followers of this.#followers.values()) {
@@ -170,12 +173,12 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
     return [...found.values()]
   }
 
-  /** Calls `listener` after something more is followed, until the returned function is called. */
+  /** Calls `listener` after this replica follows another branch, until the returned function is called. */
   onFollowed(listener: () => void): () => void {
     return this.#followedListeners.add(listener)
   }
 
-  /** As this replica knows it; undefined: the project has no repository. */
+  /** Returns a branch as this replica knows it; undefined: the project has no repository. */
   branch(of: Reading): BranchHere | undefined {
     const { addresses, keyOf } = this.#components
     const address = addresses.repository(of.project.id)
@@ -186,18 +189,18 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
     return { repositoryKey: keyOf(address, undefined), key, of, commit, readAt, isFailing }
   }
 
-  /** A peer could read the project's repository then, by the clock. */
+  /** Records that a peer could read the project's repository at this time, by the clock. */
   peerRead(of: Reading, at: number): void {
     const address = this.#components.addresses.repository(of.project.id)
     if (address) this.#opened.peek(this.#components.keyOf(address, of.ref))?.repository.watch.peerRead(at)
   }
 
-  /** Whether anything of the project's repository is followed here, also for a peer. */
+  /** True if this replica follows or polls a ref of the project's repository, also for a peer. */
   isFollowed(projectId: bigint): boolean {
     return this.#watches(projectId).some((watch) => watch.inUse)
   }
 
-  /** Polls the repository of this project now, as after a notice of a push; does nothing if nobody reads it. */
+  /** Polls the repository of this project now, after a notice of a push; does nothing if nobody reads it. */
   async poke(projectId: bigint): Promise<void> {
     await Promise.all(this.#watches(projectId).map((watch) => watch.poke()))
   }
@@ -206,7 +209,7 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
     await Promise.all(this.#watches(projectId).map((watch) => watch.poke(false)))
   }
 
-  /** Of the default branch, if somebody reads it, and of the refs that are followed, or were a moment ago. */
+  /** Lists watches of the default branch, if it is read, and of refs that are followed or were a moment ago. */
   #watches(projectId: bigint): BranchWatch[] {
     const { addresses, keyOf } = this.#components
     const address = addresses.repository(projectId)
@@ -216,7 +219,7 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
     return [...refs].flatMap((ref) => this.#opened.peek(keyOf(address, ref))?.repository.watch ?? [])
   }
 
-  /** Attaches a follower to where its repository lies now; a project without one is followed once it has one. */
+  /** Attaches a follower to its repository's current address. A follower of a project without one waits for it. */
   #follow(follower: Follower): void {
     const { of } = follower
     const address = this.#components.addresses.repository(of.project.id)
@@ -248,7 +251,7 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
     follower.listener()
   }
 
-  /** Of a ref beside the default branch nothing is kept for somebody who may come back. */
+  /** Ends a ref beside the default branch `keepUnfollowedMs` after its last follower left. */
   #unfollowed({ of, key }: Follower): void {
     const opened = key === undefined ? undefined : this.#opened.peek(key)
     if (!opened || key === undefined || of.ref === undefined || this.#stopped) return
@@ -267,7 +270,7 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
     endLater()
   }
 
-  /** What this follower alone has wanted is kept until it has ended. */
+  /** Calls `released` when everything kept for this follower alone has ended. */
   #release({ of, key, following }: Follower): void {
     const { released } = following
     if (!released) return
@@ -286,7 +289,7 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
     }
   }
 
-  /** @throws KasError REPOSITORY_FAILED if the agent's project has none, SHUTTING_DOWN */
+  /** @throws KasError REPOSITORY_FAILED if the project has no repository, SHUTTING_DOWN */
   #of(of: Reading): OpenedRepository {
     const address = this.#components.addresses.repository(of.project.id)
     if (address) return this.#at(address, of)

@@ -5,15 +5,15 @@ import type { AgentConfigs } from '../../agent-config/agent-configs.ts'
 import type { DirectoryContents, User } from './directory-contents.ts'
 import { decideUserAccess } from './user-access.ts'
 
-/** Repositories are fetched for agents that nobody has used of late. */
+/** Configurations that are read at once: repositories are fetched for agents that were not used recently. */
 const maxReadsAtOnce = 4
-/** ms */
+/** the longest that all reads may take, in ms */
 const maxReadMs = 10_000
-/** Agents that are gone through, in the order of the file. */
+/** Agents whose configuration is read, in the order of the file. */
 const maxAgents = 2000
 
 /**
- * The agents whose `user_access` lets a user in.
+ * Lists the agents whose `user_access` admits a user.
  *
  * @throws the signal's reason
  */
@@ -35,7 +35,7 @@ export async function agentsOfUser(
         if (ended.signal.aborted) unread++
         else if (decideUserAccess(user, read?.configuration.userAccess, contents).allowed) found.add(agent)
       } catch {
-        unread++ // the log has why
+        unread++ // the log has the reason
       }
     }
   }

@@ -4,12 +4,12 @@ import type { Job } from './directory-contents.ts'
 
 export type CiAccessDecision =
   | { readonly allowed: true; readonly accessAs: CiAccessAs }
-  /** `loud`: the file names the job's project, yet refuses it for something that its author should know */
+  /** `loud`: the file names the job's project, yet refuses it for a reason that its author should know */
   | { readonly allowed: false; readonly reason: string; readonly loud: boolean }
 
 /**
- * Whether a job may use an agent, by the agent's configuration; `undefined`: there is no file yet. The closest entry
- * wins and its conditions decide alone: project, then the agent's own project, then groups from the nearest up.
+ * Decides about a job's access to an agent, by the agent's configuration; `undefined`: there is no file yet. Only the
+ * conditions of the closest entry count: the project's, then the agent's own project, then groups from the nearest up.
  *
  * @see doc/reference/gitlab-contract.md 4.2
  */
@@ -49,8 +49,8 @@ function passesEnvironments({ environments }: CiAccessEntry, { environment }: Jo
 }
 
 /**
- * Whether `text` is what `pattern` describes; `*` stands for any characters, also none. Linear in their lengths'
- * product.
+ * True if `text` matches `pattern`; `*` matches any characters, also none. The time is linear in the product of their
+ * lengths.
  */
 function matchesWildcard(pattern: string, text: string): boolean {
   let p = 0

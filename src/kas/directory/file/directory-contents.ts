@@ -23,7 +23,7 @@ export interface Project {
 export interface User {
   readonly id: bigint
   readonly username: string
-  /** the highest role by id of the project or group, as written, nothing inherited */
+  /** the highest role by id of the project or group, as written, without inherited roles */
   readonly projectRoles: ReadonlyMap<bigint, RoleName>
   readonly groupRoles: ReadonlyMap<bigint, RoleName>
 }
@@ -36,23 +36,23 @@ export interface Job {
   readonly environment?: { readonly slug: string; readonly tier: string; readonly name?: string | undefined }
 }
 
-/** What a token stands for. */
+/** A token's owner and end. */
 export interface TokenEntry<Owner> {
   readonly hash: string
   readonly owner: Owner
   readonly name?: string | undefined
-  /** milliseconds since 1970; from then on the token is void */
+  /** milliseconds since 1970; from then on the token is invalid */
   readonly expiresAt?: number | undefined
 }
 
-/** The directory file, read and indexed. */
+/** The directory file, parsed and indexed. */
 export interface DirectoryContents {
   readonly projects: ReadonlyMap<bigint, Project>
   /** by path in lower case */
   readonly projectsByPath: ReadonlyMap<string, Project>
   readonly groupsByPath: ReadonlyMap<string, Group>
   readonly agents: ReadonlyMap<bigint, Agent>
-  /** by agent: projects beside its own that it may read */
+  /** projects beside its own that an agent may read, by agent */
   readonly reads: ReadonlyMap<bigint, readonly Project[]>
   /** by hash */
   readonly agentTokens: ReadonlyMap<string, TokenEntry<Agent>>
@@ -62,7 +62,7 @@ export interface DirectoryContents {
 }
 
 /**
- * Reads the text of a directory file; `file` names it in errors.
+ * Parses the text of a directory file; `file` names it in errors.
  *
  * @throws KasError SETTINGS_INVALID with every problem
  */
@@ -87,7 +87,7 @@ export function parseDirectory(
   return { contents, warnings: [...warnings, ...unknownRoleIds(value, contents)] }
 }
 
-/** A role in something that no project names grants nothing: that is worth a line, no failure. */
+/** Warns of roles in projects or groups that no project names: such a role grants nothing. */
 function unknownRoleIds(tree: DirectoryTree, contents: DirectoryContents): ConfigWarning[] {
   const groupIds = new Set([...contents.groupsByPath.values()].map((group) => group.id))
   const unknown = (kind: string, at: string, ids: object, isKnown: (id: bigint) => boolean) =>
@@ -102,7 +102,7 @@ function unknownRoleIds(tree: DirectoryTree, contents: DirectoryContents): Confi
   ])
 }
 
-/** Builds the maps and collects what does not fit together. */
+/** Builds the maps and collects contradictions. */
 class Indexing {
   readonly problems: string[] = []
 

@@ -22,22 +22,22 @@ export interface DirectoryFileOptions extends Partial<FolderWatchOptions> {
 }
 
 /**
- * `none`: never read; `good`: what is on the disk is in force; `stale`: an older one is, for what is on the disk
- * failed.
+ * `none`: no read succeeded yet; `good`: the file on the disk is in force; `stale`: it is invalid, and an older one is
+ * in force.
  */
 export interface DirectoryFileState {
   readonly inForce: 'none' | 'good' | 'stale'
-  /** when what is in force was read, in ms since 1970 */
+  /** when the contents in force were read, in ms since 1970 */
   readonly readAt?: number | undefined
-  /** why what is on the disk cannot be used */
+  /** reason for which the file on the disk cannot be used */
   readonly problem?: string
 }
 
 const defaults = { debounceMs: 50, safetyPollMs: 10_000, maxBytes: 16 << 20 }
 
 /**
- * The directory file, kept current: read at start and whenever it changes. If the first read fails nobody has
- * access; if a later one fails the last good one stays in force, and log, metric and `state` say so.
+ * The directory file, read at start and after each change. If the first read fails, nobody has access. If a later read
+ * fails, the last good contents stay in force, and log, metric and `state` report the failure.
  */
 export class DirectoryFile implements Service {
   readonly #file: string
@@ -55,7 +55,7 @@ export class DirectoryFile implements Service {
   #contents: DirectoryContents | undefined
   #someHook: { readonly of: DirectoryContents | undefined; readonly file: string | undefined } | undefined
   #state: DirectoryFileState = { inForce: 'none' }
-  /** what was read last, good or not: the same is not judged twice */
+  /** marks the last read, good or failed: the same result is not processed twice */
   #lastSeen: string | undefined
   readonly #reading = new RepeatedRead(() => this.#read())
   #stopped = false
@@ -83,7 +83,7 @@ export class DirectoryFile implements Service {
     )
   }
 
-  /** What is in force; `undefined` as long as no read succeeded. */
+  /** The contents in force; `undefined` until a read succeeds. */
   get contents(): DirectoryContents | undefined {
     return this.#contents
   }
@@ -92,12 +92,12 @@ export class DirectoryFile implements Service {
     return this.#state
   }
 
-  /** Where the repository of a project lies, as far as the file in force says. */
+  /** Returns the address of a project's repository; undefined: the file in force names none. */
   repository(projectId: bigint): RepositoryAddress | undefined {
     return this.#contents?.projects.get(projectId)?.git
   }
 
-  /** The secret of a project that has one. Undefined: no project has one. */
+  /** Returns the file of one hook secret of any project; undefined: no project has one. */
   someHookSecretFile(): string | undefined {
     const contents = this.#contents
     if (!this.#someHook || this.#someHook.of !== contents) {
@@ -117,12 +117,12 @@ export class DirectoryFile implements Service {
     return this.#expiryListeners.add(listener)
   }
 
-  /** The same of tokens of users and jobs. */
+  /** Calls `listener` after tokens of users or jobs have expired, until the returned function is called. */
   onCallersExpired(listener: () => void): () => void {
     return this.#callerListeners.add(listener)
   }
 
-  /** Resolves also if the file cannot be read: then nobody has access until it can. */
+  /** Resolves also if the file cannot be read: then nobody has access until a read succeeds. */
   async start(): Promise<void> {
     this.#watch.start() // before the read, so that no change falls between
     await this.read()
@@ -200,7 +200,7 @@ export class DirectoryFile implements Service {
 
 const callerOf = () => 'caller' as const
 
-/** Of those that end by time: what they have opened may run for longer. */
+/** Lists the ends of tokens that expire. */
 function expiriesOf<T, Owner>(
   tokens: ReadonlyMap<string, TokenEntry<T>>,
   ownerOf: (owner: T) => Owner,

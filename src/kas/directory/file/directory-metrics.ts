@@ -2,9 +2,9 @@ import { Counter, Gauge } from 'prom-client'
 import type { Registry } from '../../../lib/metrics.ts'
 
 export interface DirectoryMetrics {
-  /** a changed file was read: `ok`, or `failed` and the last good one stays in force */
+  /** Counts a read of a changed file: `ok`, or `failed`, after which the last good file stays in force. */
   read(result: 'ok' | 'failed'): void
-  /** tokens that end within 14 days */
+  /** Sets the number of tokens that end within 14 days. */
   ending(counts: { readonly agent: number; readonly user: number }): void
 }
 

@@ -4,7 +4,7 @@ import { DecisiveKeys } from '../../../lib/unknown-keys.ts'
 import { problemOfRepositoryUrl } from '../../repositories/repository-url.ts'
 import { roleNames } from './roles.ts'
 
-/** The shape of the directory file, as doc/directory.md has it. Token hashes and URLs never reach an error. */
+/** Schema of the directory file (doc/directory.md). Errors never contain token hashes or URLs. */
 
 const idText = 'a whole number above zero'
 const id = z.int({ error: idText }).positive({ error: idText })
@@ -19,7 +19,7 @@ const list = <S extends z.ZodType>(element: S) => z.array(element, { error: 'a l
 const expiresText = 'a date such as 2027-01-01 (its 00:00 UTC) or a time such as 2027-01-01T08:00:00Z'
 const expires = z.string({ error: expiresText }).refine(isInstant, { error: expiresText })
 
-/** `2027-01-01` or RFC 3339, with days that exist. */
+/** True for `2027-01-01` or RFC 3339, with days that exist. */
 function isInstant(text: string): boolean {
   const match = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/.exec(text)
   const day = Date.parse(`${match?.[1]}T00:00:00Z`)
@@ -29,7 +29,7 @@ function isInstant(text: string): boolean {
 }
 
 const hashText = 'sha256 as 64 hexadecimal digits (never the token itself)'
-/** The hash is checked at the object, so that what stands there by mistake is not shown. */
+/** Checks the hash at the object, so that an error does not show the value: it may be a token by mistake. */
 function checkHash(token: { sha256?: unknown }, context: z.RefinementCtx): void {
   if (typeof token.sha256 === 'string' && /^[0-9a-f]{64}$/i.test(token.sha256)) return
   context.addIssue({ code: 'custom', message: hashText })
@@ -101,10 +101,10 @@ const deployed = z.object(
   { agent: id, namespace: plainText('a namespace').optional(), selector: labels.prefault({}) },
   { error: 'a block of keys' },
 )
-/** what runs in clusters, by objects there */
+/** objects in clusters that belong to an environment */
 const environmentOfClusters = z.object({ project: id, slug, on: list(deployed) })
 
-/** by list: ids up to these are used up, as somebody had them who was taken out */
+/** per list: ids up to this one are used up, also by entries that were removed */
 const lastId = z.int({ error: idText }).nonnegative({ error: idText }).optional()
 const lastIds = z.object({ agents: lastId, users: lastId }, { error: 'a block of keys' }).prefault({})
 
@@ -120,7 +120,7 @@ export const directorySchema = z.object({
 const ofList = (list: string, ...names: readonly string[]) => names.map((name) => `${list}[].${name}`)
 const ofToken = ['tokens[].sha256', 'tokens[].expires']
 
-/** All but names of tokens, how often a repository is asked, and what views show of environments. */
+/** Keys that decide about access: all but names of tokens, poll periods, and environments for views. */
 export const decisiveKeys = DecisiveKeys.of([
   ...ofList('projects', 'id', 'path', 'groups[].id', 'groups[].path'),
   ...ofList('projects', 'git.url', 'git.credentials_file', 'git.default_branch', 'git.hook_secret_file'),

@@ -4,7 +4,7 @@ import { endsSoon, instantText } from '../../../lib/token-end.ts'
 import type { DirectoryContents, TokenEntry } from './directory-contents.ts'
 import type { DirectoryMetrics } from './directory-metrics.ts'
 
-/** Tokens of these are counted. A job's token ends with its job, so it is not announced. */
+/** Owners whose tokens are announced. A job's token ends with its job, so it is not announced. */
 export type EndingKind = 'agent' | 'user'
 
 interface EndingToken {
@@ -15,12 +15,12 @@ interface EndingToken {
   readonly at: number
 }
 
-/** ms */
+/** in ms */
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs
-/** Of those that are named in a line. The metric counts all. */
+/** Tokens that a log line names. The metric counts all. */
 const maxNamed = 20
-/** As `kas token list` shows it. characters */
+/** Characters of a hash that the log shows, as `kas token list` does. */
 const shownHash = 12
 
 export interface EndingTokensComponents {
@@ -41,7 +41,7 @@ export class EndingTokens {
     this.#components = components
   }
 
-  /** @param contents - in force from now on */
+  /** Announces the tokens of these contents, which are in force from now on. */
   watch(contents: DirectoryContents): void {
     this.#contents = contents
     this.#check()
@@ -76,7 +76,7 @@ export class EndingTokens {
   }
 }
 
-/** The first to end first. */
+/** Returns tokens that end soon, the earliest end first. */
 function endingIn({ agentTokens, userTokens }: DirectoryContents, now: number): EndingToken[] {
   const of = <Owner>(
     kind: EndingKind,

@@ -31,13 +31,13 @@ export interface FileDirectoryComponents {
 }
 
 /**
- * Who is who by one YAML file; who may do what by the agents' own configuration files, as with GitLab. Answers from
- * what is in force at the moment of the question, so a change applies to the next one.
+ * Authentication by one YAML file; permissions by the agents' own configuration files, as with GitLab. Each answer
+ * comes from the contents in force, so a change applies to the next call.
  */
 export class FileDirectory implements Directory, LocalDirectory {
   readonly #components: FileDirectoryComponents
   readonly #clock: Clock
-  /** why somebody who is known was refused: the caller's text says nothing of it, as upstream's */
+  /** reasons of refusals for known callers; the caller's text does not contain them, as upstream's does not */
   readonly #refusals: HourlyLog
 
   constructor(components: FileDirectoryComponents) {
@@ -124,7 +124,7 @@ export class FileDirectory implements Directory, LocalDirectory {
     return (await this.readableProject(agentToken, projectPath, signal)) !== undefined
   }
 
-  /** An agent's own project, and those of its `reads`: the file knows no public ones. */
+  /** Finds a project among the agent's own and those of its `reads`: the file knows no public projects. */
   async readableProject(
     agentToken: string,
     project: string,
@@ -139,7 +139,9 @@ export class FileDirectory implements Directory, LocalDirectory {
     return `if the directory file has the project ${project}, add its id to reads of agent ${agentId} there; else add both`
   }
 
-  /** Calls `listener` after other contents came into force or a token expired: who was known may be unknown now. */
+  /**
+   * Calls `listener` after other contents came into force or a token expired, until the returned function is called.
+   */
   onChange(listener: DirectoryListener): () => void {
     const { directoryFile } = this.#components
     const undo = [directoryFile.onChange(() => listener()), directoryFile.onExpired(listener)]
@@ -148,7 +150,10 @@ export class FileDirectory implements Directory, LocalDirectory {
     }
   }
 
-  /** The same after tokens of users or jobs expired, and of an agent after its configuration was read anew. */
+  /**
+   * Calls `listener` after other contents came into force, tokens of users or jobs expired, or an agent's configuration
+   * was read again. The returned function ends the calls.
+   */
   onGrantsChange(listener: DirectoryListener): () => void {
     const { directoryFile, configurations } = this.#components
     const undo = [
@@ -165,7 +170,7 @@ export class FileDirectory implements Directory, LocalDirectory {
     return this.#entry(tokens, token)?.owner
   }
 
-  /** @returns undefined: nobody has the token, or it has ended */
+  /** @returns undefined: the token is unknown, or it has ended */
   #entry<Owner>(tokens: ReadonlyMap<string, TokenEntry<Owner>>, token: string): TokenEntry<Owner> | undefined {
     const hash = tokenHash(token)
     const entry = tokens.get(hash)
@@ -188,7 +193,7 @@ export class FileDirectory implements Directory, LocalDirectory {
   }
 }
 
-/** What the operator, or who keeps the agent's project, checks next. */
+/** Returns log fields that say what the operator or the maintainer of the agent's project checks next. */
 function refusalFields(agent: Agent, found: AgentConfiguration | undefined, { reason }: { reason: string }) {
   const fields = { agent_id: String(agent.id), agent_project: agent.project.path, file: configurationPath(agent) }
   if (!found)

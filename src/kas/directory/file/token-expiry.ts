@@ -2,11 +2,11 @@ import type { Clock } from '../../../lib/clock.ts'
 
 export interface TokenExpiryComponents<Owner> {
   readonly clock: Clock
-  /** @param owners - whose tokens they were */
+  /** @param owners - owners of the expired tokens */
   readonly onExpired: (owners: ReadonlySet<Owner>) => void
 }
 
-/** Of a token. */
+/** End of a token. */
 export interface Expiry<Owner> {
   readonly owner: Owner
   /** in ms since 1970 */
@@ -14,16 +14,16 @@ export interface Expiry<Owner> {
 }
 
 /**
- * Longest wait before the clock is read again: a timer knows nothing of a clock that was put right or of a machine that
- * slept, and what a void token has opened is to end within 5 s. ms
+ * Longest wait before the clock is read again, in ms. A timer does not notice an adjusted clock or a machine that
+ * slept. Work that an expired token began has to end within 5 s.
  */
 const maxWaitMs = 2000
 
-/** Reports when tokens become void by time: one timer, for the next. */
+/** Reports when tokens expire: one timer, for the next. */
 export class TokenExpiry<Owner> {
   readonly #components: TokenExpiryComponents<Owner>
   #all: readonly Expiry<Owner>[] = []
-  /** those that are void by then are known to be */
+  /** tokens that ended by then were reported */
   #comparedAt = Number.NEGATIVE_INFINITY
   #cancel: (() => void) | undefined
   #stopped = false
@@ -32,7 +32,7 @@ export class TokenExpiry<Owner> {
     this.#components = components
   }
 
-  /** @param expiries - those of what is in force from now on */
+  /** @param expiries - ends of the tokens in force from now on */
   watch(expiries: readonly Expiry<Owner>[]): void {
     this.#cancel?.()
     this.#cancel = undefined
@@ -55,7 +55,7 @@ export class TokenExpiry<Owner> {
     this.#cancel = clock.after(Math.min(maxWaitMs, Math.max(1, next - clock.now())), () => this.#check())
   }
 
-  /** Where the clock was put back, tokens hold again that were void, and become void once more. */
+  /** Reports tokens that expired since the last check. If the clock was set back, a token can expire again. */
   #check(): void {
     const { clock, onExpired } = this.#components
     const before = this.#comparedAt

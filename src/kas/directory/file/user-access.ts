@@ -2,14 +2,14 @@ import type { UserAccess } from '../../agent-config/agent-config-file.ts'
 import type { DirectoryContents, Group, User } from './directory-contents.ts'
 import { higherRole, isAtLeast, leastUserAccessRole, type RoleName, rolesUpTo } from './roles.ts'
 
-/** A project or a group in which the user has a role that counts. */
+/** A project or a group in which the user has a sufficient role. */
 interface PlaceWithRoles {
   readonly id: bigint
   readonly roles: readonly RoleName[]
 }
 
 export type UserAccessDecision =
-  /** `reason`: for the log, what is missing and where */
+  /** `reason`: the missing role and its place, for the log */
   | { readonly allowed: false; readonly reason: string }
   | { readonly allowed: true; readonly as: 'agent' }
   | {
@@ -21,7 +21,8 @@ export type UserAccessDecision =
   | { readonly allowed: true; readonly as: 'unknown'; readonly found: string }
 
 /**
- * Whether a user may use an agent: who is developer or more in one of the projects or groups that `user_access` names.
+ * Decides about a user's access to an agent. It takes a role of developer or more in one of the projects or groups that
+ * `user_access` names.
  *
  * @see doc/reference/gitlab-contract.md 2.3
  */
@@ -44,7 +45,7 @@ export function decideUserAccess(
   return { allowed: true, as: 'user', projects, groups }
 }
 
-/** Of the places that `user_access` names; and of each path, in characters. */
+/** Places of `user_access` that a reason names, and characters of each path. */
 const maxNamed = { places: 5, characters: 100 }
 
 function missingRole({ projects, groups }: UserAccess, { projectsByPath, groupsByPath }: DirectoryContents): string {
@@ -70,12 +71,12 @@ function withRoles<Place extends { readonly id: bigint }>(
   return role && isAtLeast(role, leastUserAccessRole) ? [{ id: place.id, roles: rolesUpTo(role) }] : []
 }
 
-/** Own roles and those in the groups above. */
+/** Returns the highest of the user's roles in the project and in the groups above it. */
 function roleInProject(user: User, { id, groups }: { id: bigint; groups: readonly Group[] }): RoleName | undefined {
   return groups.reduce((role, group) => higherRole(role, user.groupRoles.get(group.id)), user.projectRoles.get(id))
 }
 
-/** Own role and those in the groups above, which are named by their paths. */
+/** Returns the highest of the user's roles in the group and in the groups above it, found by their paths. */
 function roleInGroup(user: User, { path }: Group, contents: DirectoryContents): RoleName | undefined {
   const segments = path.toLowerCase().split('/')
   let role: RoleName | undefined

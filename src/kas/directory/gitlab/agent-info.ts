@@ -11,30 +11,33 @@ import { refusesKas } from './gitlab-reach.ts'
 import { projectInfo, repositorySchema } from './project-info.ts'
 import { id, name } from './read-answer.ts'
 
-/** What GitLab says of an agent's token. */
+/** GitLab's answer for an agent's token. */
 export interface AgentInfo {
   readonly agent: Agent
   readonly coordinates: GitalyCoordinates
 }
 
-/** Whose is this token? */
+/** A question for the agent of a token. */
 interface AgentQuestion {
   readonly token: string
   readonly turn: Turn
 }
 
-/** GitLab 18.2 and later, and before; both for a time between (doc/reference/gitlab-contract.md 9.1 no. 4). */
+/**
+ * Paths of GitLab 18.2 and later, and of older versions; some versions in between have both
+ * (doc/reference/gitlab-contract.md 9.1 no. 4).
+ */
 const newPath = '/internal/agents/agentk/agent_info'
 const oldPath = '/internal/kubernetes/agent_info'
 
-/** After so long a GitLab that knew the oldest header only is tried without it: it may have been updated. ms */
+/** Time after which kas tries without the oldest header again, in ms: GitLab may have been updated. */
 const bearerMemoryMs = 3_600_000
 
 const schema = z.object({ ...repositorySchema, agent_id: id, agent_name: name })
 
 /**
- * Asks GitLab whose an agent token is: by the new path, by the old one if that is not there. Which one answered is
- * remembered until it no longer does.
+ * Asks GitLab for the agent of a token: by the new path, or by the old one if the new one is not there. The path that
+ * answered is used until it fails.
  */
 export class AgentInfos {
   readonly #client: Pick<GitlabClient, 'ask'>
@@ -42,7 +45,8 @@ export class AgentInfos {
   readonly #clock: Clock
   #answering: string | undefined
   /**
-   * until when the token goes along as a bearer too, as GitLab before 17.2 may want it; `never`: newer headers are read
+   * until when the token is also sent as a bearer, which GitLab before 17.2 may need; `never`: GitLab reads newer
+   * headers
    */
   #bearerUntil: number | 'unknown' | 'never' = 'unknown'
 
@@ -53,16 +57,18 @@ export class AgentInfos {
   }
 
   /**
-   * Headers by which GitLab of any version knows an agent (doc/reference/gitlab-contract.md 9.1 no. 3). Never a bearer
-   * towards a GitLab that reads the others: it might take it for a user's token.
+   * Returns headers that authenticate an agent to any version of GitLab (doc/reference/gitlab-contract.md 9.1 no. 3). A
+   * GitLab that reads the other headers gets no bearer: it might take the token for a user's.
    */
   headers(token: string): Record<string, string> {
     return typeof this.#bearerUntil === 'number' ? withBearer(token) : plain(token)
   }
 
   /**
-   * @throws KasError GITLAB_STATUS (404: neither path is there), GITLAB_UNREACHABLE, GITLAB_ANSWER_INVALID, GITLAB_BUSY,
-   * CREDENTIAL_NOT_CHECKED
+   * Asks for the agent of a token.
+   *
+   * @throws KasError GITLAB_STATUS (404: neither path is there), GITLAB_UNREACHABLE, GITLAB_ANSWER_INVALID,
+   * GITLAB_BUSY, CREDENTIAL_NOT_CHECKED
    */
   async ask({ token, turn }: AgentQuestion, signal: AbortSignal): Promise<AgentInfo> {
     const paths = this.#answering === oldPath ? [oldPath, newPath] : [newPath, oldPath]
@@ -92,7 +98,10 @@ export class AgentInfos {
     if (path === newPath) this.#bearerUntil = 'never'
   }
 
-  /** A token that GitLab does not find is shown in the oldest way too, until one was found, and once in a while. */
+  /**
+   * Asks by the old path. If GitLab does not find the token, kas repeats with the oldest header too: until a token was
+   * found, and once in a while.
+   */
   async #askOld({ token, turn }: AgentQuestion, signal: AbortSignal): Promise<AgentInfo> {
     const isDue = typeof this.#bearerUntil === 'number' && this.#bearerUntil <= this.#clock.now()
     if (this.#bearerUntil !== 'unknown' && !isDue)

@@ -4,78 +4,78 @@ import { clockDelay } from '../../../lib/pause.ts'
 import { abortable } from '../../../lib/signals.ts'
 
 export interface AnswerCacheOptions<Answer> {
-  /** life of an answer, from the moment of the question, in ms */
+  /** life of an answer, from the question on, in ms */
   readonly ttlMs: number
   /** life of a refusal, in ms */
   readonly errorTtlMs: number
-  /** whether a failure is an answer: a refusal that will be the same for a while */
+  /** true if a failure is an answer: a refusal, which stays the same for a while */
   isRefusal(error: KasError): boolean
-  /** after any other failure nobody asks for this key again before so long, in ms */
+  /** time after any other failure before the same key is asked for again, in ms */
   pauseMs(error: KasError): number
-  /** an answer came that is kept */
+  /** Called after an answer came that is kept. */
   onAnswer?(key: string): void
-  /** a refusal came where an answer had been */
+  /** Called after a refusal came where an answer had been. */
   onLost?(answer: Answer): void
   /** answers at once; the longest unused one makes room */
   readonly maxAnswers?: number
-  /** what all answers may take, roughly; the longest unused one makes room, and its key stays known */
+  /** memory of all answers, roughly, in bytes; the longest unused one makes room, and its key stays known */
   readonly maxBytes?: number
-  /** refusals at once, apart from the answers: callers with made-up tokens push out no good ones */
+  /** refusals at once, apart from the answers: made-up tokens do not push out good ones */
   readonly maxRefusals?: number
-  /** questions at once; more are refused. Half of them may be about keys that were never answered */
+  /** questions at once; more are refused. At most half of them are about keys without a previous answer */
   readonly maxAsking?: number
 }
 
 const defaults = { maxAnswers: 20_000, maxBytes: 64 << 20, maxRefusals: 10_000, maxAsking: 20_000 }
 
-/** Of what all answers may take, that one may: a larger one would drop too many others, and is not kept. */
+/** Part of `maxBytes` for one answer. A larger one is not kept: it would push out too many others. */
 const largestPart = 1 / 8
 
-/** Of what may be kept, up to which others' answers are kept too. */
+/** Part of the bounds up to which answers of other replicas are kept too. */
 const learntPart = 1 / 2
 
-/** Of the questions at once, about keys that were never answered: anybody can make them up. */
+/** Part of the questions at once for keys without a previous answer: anyone can make them up. */
 const strangersPart = 1 / 2
 
-/** Of an object or a list, and of each of its members */
+/** memory of an object or a list, and of each of its members */
 const objectBytes = 32
 const memberBytes = 16
 
-/** In ms since 1970; it begins with the question. */
+/** In ms since 1970; begins with the question. */
 interface Life {
   readonly from: number
   readonly until: number
 }
 
-/** Asks for a value; `isKnown`: there was an answer for this key before, and no refusal since. */
+/** Asks for a value; `isKnown`: this key had an answer before, and no refusal since. */
 type Ask<T> = (signal: AbortSignal, isKnown: boolean) => Promise<T>
 
 interface Asking<T> {
   readonly promise: Promise<T>
   readonly controller: AbortController
-  /** there was no answer for its key before */
+  /** its key had no answer before */
   readonly isStranger: boolean
   callers: number
 }
 
 /**
- * Answers by key, kept for their lifetimes; one question for one key at a time, however many want the answer. Keys
- * are hashes: nothing here is a secret.
+ * Answers by key, kept for their lifetimes. There is one question per key at a time, however many callers wait for it.
+ * Keys are hashes, no secrets.
  */
 export class AnswerCache<T> {
   readonly #clock: Clock
   readonly #options: AnswerCacheOptions<T> & typeof defaults
-  /** also when they have expired: who was known once is no stranger */
+  /** includes expired answers: their keys stay known */
   readonly #answers = new Map<string, Life & { readonly value: T; readonly bytes: number }>()
-  /** of `#answers`, those that somebody else was given, and nobody was here: the oldest first */
+  /** keys in `#answers` whose answer came from another replica, and was not asked for here; the oldest first */
   readonly #learnt = new Set<string>()
   #bytes = 0
-  /** keys whose answers were too much to keep */
+  /** keys whose answers were too large to keep */
   readonly #known = new Map<string, true>()
   readonly #refusals = new Map<string, Life & { readonly error: KasError }>()
   readonly #pauses = new Map<string, Life>()
   readonly #asking = new Map<string, Asking<T>>()
-  /** of these questions, those about strangers */
+  /** questions about keys without a previous answer */
   #strangers = 0
 
   constructor(components: { clock: Clock }, options: AnswerCacheOptions<T>) {
@@ -84,10 +84,11 @@ export class AnswerCache<T> {
   }
 
   /**
-   * What is kept for `key`, else what `ask` gives. The signal of `ask` aborts once nobody wants the answer any more.
+   * Returns the kept answer for `key`, else the result of `ask`. The signal of `ask` aborts once no caller waits any
+   * more.
    *
-   * @param maxAgeMs - an answer that was asked for before that is not good enough; it stays for others
-   * @throws what is kept as a refusal, what `ask` threw, KasError GITLAB_BUSY, or the reason of `signal`
+   * @param maxAgeMs - an answer that was asked for earlier is not good enough; it stays for others
+   * @throws the kept refusal, errors of `ask`, KasError GITLAB_BUSY, or the reason of `signal`
    */
   async get(key: string, ask: Ask<T>, signal: AbortSignal, maxAgeMs = Number.POSITIVE_INFINITY): Promise<T> {
     signal.throwIfAborted()
@@ -102,28 +103,27 @@ export class AnswerCache<T> {
     return await this.#join(key, ask, signal)
   }
 
-  /** How long an answer, no refusal, is kept yet, in ms. */
+  /** Returns the remaining life of a kept answer, in ms. A refusal does not count. */
   keptMs(key: string): number {
     return this.#leftMs(this.#answers.get(key))
   }
 
-  /** Keys of the answers that are kept. */
+  /** Lists keys of the kept answers. */
   *keys(): Generator<string> {
     for (const [key, answer] of this.#answers) if (this.#leftMs(answer) > 0) yield key
   }
 
-  /** What is kept, and when it was asked for: does not count as a use. */
+  /** Returns the kept answer, and when it was asked for. This does not count as a use. */
   peek(key: string): { readonly value: T; readonly from: number } | undefined {
     const answer = this.#answers.get(key)
     return answer && this.#leftMs(answer) > 0 ? answer : undefined
   }
 
   /**
-   * An answer that somebody else was given is kept as if it had come here, unless what is known here is newer. It pushes out
-   * none that is kept.
+   * Keeps an answer of another replica, unless the known one is newer. It pushes out no kept answer.
    *
    * @param from - when it was asked for
-   * @returns whether it is kept
+   * @returns true if it is kept
    */
   learn(key: string, value: T, from: number): boolean {
     const isNewer = (known: Life | undefined) => known !== undefined && known.from >= from
@@ -137,7 +137,7 @@ export class AnswerCache<T> {
     return true
   }
 
-  /** Those of others that are over make room for others. */
+  /** Drops expired answers of other replicas. @returns true if there is room for another one */
   #hasRoomToLearn(): boolean {
     const { maxAnswers, maxBytes } = this.#options
     for (const oldest of this.#learnt) {
@@ -148,7 +148,7 @@ export class AnswerCache<T> {
     return this.#answers.size < maxAnswers && this.#bytes < maxBytes * learntPart
   }
 
-  /** A clock that was put back ends a life: nothing may live longer than it should. */
+  /** Returns the remaining life. A clock that was set back ends a life: none may last longer than it should. */
   #leftMs(life: Life | undefined): number {
     const now = this.#clock.now()
     return life && now >= life.from ? Math.max(0, life.until - now) : 0
@@ -179,7 +179,7 @@ export class AnswerCache<T> {
     return asking
   }
 
-  /** @returns whether it had not ended before */
+  /** @returns true if it had not ended before */
   #end(key: string, asking: Asking<T>): boolean {
     if (this.#asking.get(key) !== asking) return false
     this.#asking.delete(key)
@@ -245,10 +245,10 @@ export class AnswerCache<T> {
   }
 }
 
-/** What a value made of JSON takes in memory, more or less. */
+/** Returns the approximate memory of a JSON value, in bytes. */
 export function roughBytes(value: unknown): number {
   let bytes = 0
-  const rest = [value] // no recursion: who answers decides how deep it is
+  const rest = [value] // no recursion: the sender decides about the depth
   while (rest.length > 0) {
     const next = rest.pop()
     bytes += memberBytes
@@ -260,7 +260,7 @@ export function roughBytes(value: unknown): number {
   return bytes
 }
 
-/** The oldest makes room. */
+/** Adds an entry; the oldest makes room. */
 function keep<V>(map: Map<string, V>, key: string, value: V, max: number): void {
   map.delete(key)
   map.set(key, value)

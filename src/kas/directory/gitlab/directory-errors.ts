@@ -1,9 +1,9 @@
 import { KasError } from '../../../lib/errors.ts'
 import { isRefusal } from './gitlab-reach.ts'
 
-/** What answers of GitLab that are none mean to those who are asked about. */
+/** Translates failures of GitLab's answers to errors for agents and callers. */
 
-/** `undefined`: GitLab refuses it. @throws KasError DIRECTORY_UNAVAILABLE; the signal's reason */
+/** Returns the answer; `undefined`: GitLab refuses it. @throws KasError DIRECTORY_UNAVAILABLE; the signal's reason */
 export async function unlessRefused<T>(answer: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
   try {
     return await answer
@@ -14,7 +14,7 @@ export async function unlessRefused<T>(answer: Promise<T>, signal: AbortSignal):
   }
 }
 
-/** @throws KasError what `errorFor` makes of a failure; the signal's reason */
+/** Runs `action`. @throws KasError that `errorFor` makes of a failure; the signal's reason */
 export async function translated<T>(
   errorFor: (error: KasError) => KasError,
   signal: AbortSignal,
@@ -29,7 +29,7 @@ export async function translated<T>(
   }
 }
 
-/** doc/reference/tunnel-protocol.md 2.6: upstream's word, and the reason for agentk's log. */
+/** Translates a failure to upstream's code, and the reason for agentk's log (doc/reference/tunnel-protocol.md 2.6). */
 export function agentErrors(cause: KasError): KasError {
   const { spec } = cause
   if (spec.code !== 'GITLAB_STATUS' || !isRefusal(cause)) return unavailable(cause)
@@ -45,12 +45,14 @@ export function unavailable(cause: KasError): KasError {
   return new KasError({ code: 'DIRECTORY_UNAVAILABLE', reason: reasonOf(cause) }, { cause })
 }
 
-/** A status as upstream words it, and who gave it. */
+/** Returns the failure's text; of a status, with GitLab as its source. */
 function reasonOf(cause: KasError): string {
   return cause.code === 'GITLAB_STATUS' ? `GitLab: ${cause.message}` : cause.message
 }
 
-/** doc/reference/tunnel-protocol.md 6.3; the cause is shown to the caller (doc/reference/captured.md 3). */
+/**
+ * Translates a failure (doc/reference/tunnel-protocol.md 6.3). The caller sees the cause (doc/reference/captured.md 3).
+ */
 export function jobErrors(cause: KasError): KasError {
   const by: Readonly<Record<number, 'JOB_TOKEN_UNAUTHORIZED' | 'JOB_TOKEN_FORBIDDEN' | 'JOB_TOKEN_NOT_FOUND'>> = {
     401: 'JOB_TOKEN_UNAUTHORIZED',
@@ -62,8 +64,8 @@ export function jobErrors(cause: KasError): KasError {
 }
 
 /**
- * doc/reference/tunnel-protocol.md 6.3; a cookie that GitLab cannot read (400) is no fault of the server
- * (doc/reference/gitlab-contract.md 9.1 no. 7).
+ * Translates a failure (doc/reference/tunnel-protocol.md 6.3). A cookie that GitLab cannot read (400) is no fault of
+ * the server (doc/reference/gitlab-contract.md 9.1 no. 7).
  */
 export function userErrors(cause: KasError): KasError {
   const isUnreadable = cause.spec.code === 'GITLAB_STATUS' && cause.spec.status === 400

@@ -18,24 +18,24 @@ export interface HttpAnswer {
   readonly status: number
   /** lower case, without parameters; empty: none */
   readonly mediaType: string
-  /** when to come back, as GitLab says */
+  /** GitLab's Retry-After */
   readonly retryAfterMs?: number
   readonly body: Buffer
 }
 
 export interface ExchangeOptions {
-  /** of an answer, packed and unpacked; a larger one is refused */
+  /** bytes of an answer, compressed and decompressed; a larger one is refused */
   readonly maxBytes: number
-  /** of the exchange as a whole, in ms */
+  /** the longest that the exchange may take, in ms */
   readonly timeoutMs: number
 }
 
 const unpack = promisify(gunzip)
 
-/** Up to here at once, packed and not, which takes a tenth of a ms: beside the event loop small ones cost ten times that. */
+/** Sizes up to which an answer is decompressed in the event loop, in a tenth of a ms; a thread takes ten times that. */
 const atOnceBytes = 64 * 1024
 
-/** What may stand in a text that callers see; the rest stays in the cause, for the log. */
+/** Reasons that callers may see; the rest stays in the cause, for the log. */
 const reasons: Readonly<Record<string, string>> = {
   UND_ERR_CONNECT_TIMEOUT: 'no connection in time',
   UND_ERR_HEADERS_TIMEOUT: 'no answer in time',
@@ -83,13 +83,13 @@ export async function exchange(
   }
 }
 
-/** What ended an exchange, for its caller; a KasError stays what it is. */
+/** Converts the error of an exchange for its caller; a KasError stays as it is. */
 export function exchangeError(error: unknown, where: { path: string; headArrived: boolean }): KasError {
   if (error instanceof KasError) return error
   return new KasError({ code: 'GITLAB_UNREACHABLE', ...where, detail: reasonOf(error) }, { cause: error })
 }
 
-/** Whether the request may have been lost with a connection that GitLab closed while it was idle. */
+/** True if the request may have been lost with a connection that GitLab closed while it was idle. */
 export function isClosedUnder(error: KasError): boolean {
   const { spec, cause } = error
   if (spec.code !== 'GITLAB_UNREACHABLE' || spec.headArrived) return false
@@ -101,7 +101,7 @@ async function readBounded(body: AsyncIterable<Buffer>, limit: { maxBytes: numbe
   let length = 0
   for await (const part of body) {
     length += part.length
-    if (length > limit.maxBytes) throw tooLarge(limit) // leaving the loop closes the connection
+    if (length > limit.maxBytes) throw tooLarge(limit) // the end of the loop closes the connection
     parts.push(part)
   }
   return Buffer.concat(parts, length)
@@ -136,7 +136,7 @@ function codeOf(error: unknown): string {
   return String(code && typeof code === 'string' ? code : name)
 }
 
-/** Seconds; a date as well as nothing is no answer. */
+/** Parses seconds; a date is ignored. */
 function parseRetryAfter(value: string): number | undefined {
   return /^\d{1,6}$/.test(value) ? Number(value) * 1000 : undefined
 }

@@ -1,21 +1,27 @@
 import { Listeners } from '../../../lib/listeners.ts'
 import type { GitalyCoordinates } from '../../repositories/gitaly/gitaly-coordinates.ts'
 
-/** projects at once; the one whose place was learnt longest ago makes room */
+/** projects at once; the project that was learnt longest ago makes room */
 const maxProjects = 20_000
 
 interface Known {
   readonly coordinates: GitalyCoordinates
-  /** as another replica gave it: one object for all agents of a project that its message has */
+  /**
+   * the object from another replica, which all agents of a project in one message share; undefined: GitLab answered
+   * here
+   */
   readonly given: GitalyCoordinates | undefined
   readonly at: number
 }
 
-/** What GitLab said last of each project's repository: learned with each agent's token, kept while GitLab is away. */
+/**
+ * GitLab's last answer about each project's repository. It comes with each agent's token, and stays while GitLab is
+ * unreachable.
+ */
 export class GitalyCoordinatesByProject {
   readonly #known = new Map<bigint, Known>()
   readonly #listeners = new Listeners<bigint>()
-  /** those that were said last */
+  /** features of the last answer */
   #features: { readonly text: string; readonly features: GitalyCoordinates['features'] } | undefined
 
   /** `undefined`: no agent of this project has come yet */
@@ -23,12 +29,16 @@ export class GitalyCoordinatesByProject {
     return this.#known.get(projectId)?.coordinates
   }
 
-  /** GitLab has just said so. @param at - ms since 1970 */
+  /** Keeps an answer of GitLab. @param at - ms since 1970 */
   learn(projectId: bigint, coordinates: GitalyCoordinates, at: number): void {
     this.#learn(projectId, coordinates, at, undefined)
   }
 
-  /** GitLab has said so elsewhere. @param at - when it was asked: what is older than what is known here says nothing */
+  /**
+   * Keeps another replica's answer, unless the known one is newer.
+   *
+   * @param at - when GitLab was asked, in ms since 1970
+   */
   learnOlder(projectId: bigint, coordinates: GitalyCoordinates, at: number): void {
     const before = this.#known.get(projectId)
     if (before && (before.at >= at || before.given === coordinates)) return
@@ -48,7 +58,7 @@ export class GitalyCoordinatesByProject {
     this.#listeners.notify(projectId)
   }
 
-  /** GitLab says the same hundred of them for each project of a storage. */
+  /** Shares one object of features between projects: GitLab returns the same hundred for each project of a storage. */
   #withSharedFeatures(coordinates: GitalyCoordinates): GitalyCoordinates {
     const text = JSON.stringify(coordinates.features)
     if (this.#features?.text !== text) this.#features = { text, features: coordinates.features }

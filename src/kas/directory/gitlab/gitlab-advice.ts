@@ -13,7 +13,7 @@ const byFault: Readonly<Record<TlsFault, string>> = {
   'no TLS': 'no TLS is spoken there: does GitLab speak http where gitlab.address says https?',
 }
 
-/** By the code of what a connection failed with otherwise. */
+/** Advice by the error code of a failed connection. */
 const byCode: Readonly<Record<string, string>> = {
   UND_ERR_SOCKET: `if GitLab never answered: ${secure}`,
   ECONNRESET: `if GitLab never answered: ${secure}`,
@@ -26,13 +26,13 @@ const byCode: Readonly<Record<string, string>> = {
   ENETUNREACH: route,
 }
 
-/** undici's words for a CONNECT, and for a plain request, that a proxy has not taken */
+/** undici's texts for a CONNECT, and for a plain request, that a proxy refused */
 const byProxy = /Proxy response \((\d{3})\)|Proxy Authentication Required \((407)\)/
 
-/** What nginx, Apache and programs in Go say to HTTP where they speak HTTPS. */
+/** Answers of nginx, Apache and programs in Go to HTTP on an HTTPS port. */
 const wantsTls = /HTTPS port|SSL-enabled server|HTTPS server/
 
-/** What an operator checks first when GitLab cannot be asked; undefined: GitLab itself. */
+/** Returns what an operator checks first when GitLab cannot be asked; undefined: GitLab itself. */
 export function gitlabAdvice(error: KasError): string | undefined {
   const { spec, cause } = error
   if (spec.code === 'GITLAB_ANSWER_INVALID') return 'is it GitLab that answers at gitlab.address?'
@@ -60,7 +60,7 @@ function byStatus(status: number): string {
   return 'gitlab.address is redirected: write the address that it is redirected to, often https instead of http'
 }
 
-/** Whether something before GitLab answered, which it would not if gitlab.address were right. */
+/** True if another server answered in front of GitLab, which means that gitlab.address is wrong. */
 export function isElsewhere({ spec }: KasError): boolean {
   if (spec.code !== 'GITLAB_STATUS') return false
   return (spec.status >= 300 && spec.status < 400) || (spec.status === 400 && wantsTls.test(spec.told ?? ''))

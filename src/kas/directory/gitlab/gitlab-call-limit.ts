@@ -4,15 +4,15 @@ import { RateLimit } from '../../../lib/rate-limit.ts'
 import { FairQueue } from '../../../lib/turns.ts'
 
 /**
- * For whom GitLab is called. They take turns, so that a crowd in one keeps nobody in the others waiting. Credentials of
- * which nothing good is known have queues of their own: anybody can make them up; so have the projects that agents name.
+ * Callers of GitLab. The queues take turns, so that a crowd in one does not delay the others. Anyone can make up
+ * credentials, so those without a good answer have queues of their own. So have the projects that agents name.
  */
 const queues = ['agents', 'users', 'reports', 'modules', 'projects', 'new_agents', 'new_users'] as const
 export type QueueName = (typeof queues)[number]
 
 /**
- * Calls at once, where that is fewer than in the other queues: agents' own requests last as long as agents like. All of
- * these together leave some of `maxRunning` to the others.
+ * Calls at once, for queues with fewer than the others: agents' own requests last as long as agents like. All of these
+ * queues together leave some of `maxRunning` to the others.
  */
 const runningLimits: Readonly<Partial<Record<QueueName, number>>> = {
   modules: 15,
@@ -22,41 +22,41 @@ const runningLimits: Readonly<Partial<Record<QueueName, number>>> = {
 }
 
 /**
- * Calls that wait, where that is fewer than in the other queues: each holds up to 20 KB. At the usual rate who stands
- * further behind would find no turn in `maxWaitMs`, also when all agents come at once after a restart.
+ * Waiting calls, for queues with fewer than the others: each takes up to 20 KB. At the usual rate, a call further
+ * behind would not get its turn within `maxWaitMs`, also when all agents come at once after a restart.
  */
 const waitingLimits: Readonly<Partial<Record<QueueName, number>>> = { new_agents: 2000, new_users: 1000 }
 
-/** Calls that are refused in one turn of the event loop: each has to be answered. */
+/** Calls that are refused in one turn of the event loop: each needs an answer. */
 const maxRefusedAtOnce = 50
 /** until the next, in ms */
 const refusalRestMs = 1
 
-/** Built once: in a flood it is thrown thousands of times. */
+/** Created once: a flood throws it thousands of times. */
 const notChecked = new KasError({ code: 'CREDENTIAL_NOT_CHECKED' })
 
-/** The part of the burst that is left to others by calls that may not wait. */
+/** Part of the burst that calls which may not wait leave to others. */
 const keptOfBurst = 0.75
 
-/** How a call waits for its turn. */
+/** A call's place in the limit, and its permission to wait. */
 export interface Turn {
   readonly queue: QueueName
   /**
-   * asked before the call waits, and again when its turn has come: one that may not wait begins at once where there is
-   * plenty of room, or is refused; absent: it may
+   * called before the call waits, and again at its turn. A call that may not wait begins at once if there is plenty of
+   * room; otherwise it is refused. Absent: it may wait
    */
   readonly mayWait?: () => boolean
-  /** sources of one queue take turns, and share its places; absent: all that name none are one */
+  /** sources of one queue take turns and share its places; absent: all calls without one are one source */
   readonly source?: string
 }
 
 export interface GitlabCallLimitOptions {
-  /** calls that may begin each second, and at once after a silence: upstream's gitlab.api_rate_limit */
+  /** calls that may begin each second, and at once after a pause: upstream's gitlab.api_rate_limit */
   readonly refillPerSecond: number
   readonly bucketSize: number
   /** calls that run at once: upstream's connections to GitLab (doc/reference/tunnel-protocol.md 5.2) */
   readonly maxRunning?: number
-  /** of them in one queue, so that an endpoint that hangs holds up its own queue only */
+  /** calls of one queue that run at once: an endpoint without answers blocks its own queue only */
   readonly maxRunningInQueue?: number
   /** calls of one queue that wait for their turn; more are refused */
   readonly maxWaitingInQueue?: number
@@ -67,7 +67,7 @@ export interface GitlabCallLimitOptions {
 const defaults = { maxRunning: 50, maxRunningInQueue: 30, maxWaitingInQueue: 10_000, maxWaitMs: 20_000 }
 
 export interface GitlabCallLimitEvents {
-  /** a call got its turn, or did not, after so long */
+  /** Called when a call got its turn, or did not, after so many ms. */
   waited(allowed: boolean, ms: number): void
 }
 
@@ -75,9 +75,9 @@ interface Waiting {
   readonly source: string
   readonly since: number
   admit(): void
-  /** It has waited for too long. */
+  /** Rejects a call that has waited too long. */
   expire(): void
-  /** It may not wait, or has no place. */
+  /** Rejects a call that may not wait, or has no place. */
   refuse(): void
   mayWait(): boolean
 }
@@ -88,7 +88,7 @@ interface QueueState {
   running: number
 }
 
-/** Lets calls to GitLab begin: not too many a second, not too many at once, whatever GitLab does. */
+/** Lets calls to GitLab begin: bounded per second and at once, however slow GitLab is. */
 export class GitlabCallLimit {
   readonly #clock: Clock
   readonly #events: GitlabCallLimitEvents
@@ -99,7 +99,7 @@ export class GitlabCallLimit {
   /** index of the queue whose turn is next */
   #turn = 0
   #cancelPump: (() => void) | undefined
-  /** in all queues, the longest waiting first */
+  /** waiting calls of all queues, the longest waiting first */
   readonly #waiting = new Set<Waiting>()
   #cancelExpiry: (() => void) | undefined
 
@@ -116,7 +116,7 @@ export class GitlabCallLimit {
     this.#rateLimit = new RateLimit(this.#clock, { perSecond: options.refillPerSecond, burst: options.bucketSize })
   }
 
-  /** Whether there is room for what is not needed: calls that are tried again. */
+  /** True if there is room for optional calls, which are repeats. */
   get isCalm(): boolean {
     const { bucketSize, maxRunningInQueue } = this.#options
     const isFull = ({ running, maxRunning }: QueueState) => maxRunning < maxRunningInQueue && running >= maxRunning
@@ -129,8 +129,8 @@ export class GitlabCallLimit {
   /**
    * Resolves when the call may begin, with the function to call once it ended.
    *
-   * @throws KasError GITLAB_BUSY after `maxWaitMs`, or at once if too many wait; CREDENTIAL_NOT_CHECKED at once, or when
-   * its turn has come, if it may not wait; or the signal's reason
+   * @throws KasError GITLAB_BUSY after `maxWaitMs`, or at once if too many wait; the signal's reason
+   * @throws KasError CREDENTIAL_NOT_CHECKED at once, or at its turn, if the call may not wait
    */
   async enter(turn: Turn, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted()
@@ -170,7 +170,7 @@ export class GitlabCallLimit {
       reject(reason)
     }
     const leave = (reason: unknown) => {
-      if (state.waiting.delete(waiting)) refuse(reason) // now, so that no turn is given to who is gone
+      if (state.waiting.delete(waiting)) refuse(reason) // now, so that an ended caller gets no turn
     }
     const onAbort = () => leave(signal.reason)
     state.waiting.add(waiting)?.refuse()
@@ -187,7 +187,7 @@ export class GitlabCallLimit {
     }
   }
 
-  /** Takes a turn in the books; the function gives it back, once. */
+  /** Counts a call that begins; the returned function counts its end, once. */
   #begin(state: QueueState): () => void {
     this.#rateLimit.take(1)
     this.#running += 1
@@ -225,7 +225,7 @@ export class GitlabCallLimit {
     }
   }
 
-  /** The next queue in turn that has somebody who could run. */
+  /** Returns the next queue with a waiting call that may run. */
   #next(): QueueState | undefined {
     if (this.#running >= this.#options.maxRunning) return undefined
     for (let i = 0; i < queues.length; i++) {
@@ -243,7 +243,7 @@ export class GitlabCallLimit {
     })
   }
 
-  /** One timer for all: they wait equally long, and those that came together are not refused together. */
+  /** Sets one timer for all: all wait equally long. Calls that came together are refused in portions. */
   #expireLater(): void {
     const [longest] = this.#waiting
     if (!longest || this.#cancelExpiry) return
@@ -260,7 +260,7 @@ export class GitlabCallLimit {
     }
   }
 
-  /** A clock that was put back lets nobody wait for longer. */
+  /** Refuses calls that have waited too long. A clock that was set back extends no wait. */
   #expire(): void {
     const now = this.#clock.now()
     let refused = 0

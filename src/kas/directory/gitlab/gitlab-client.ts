@@ -26,20 +26,20 @@ export interface GitlabCall extends Turn {
   readonly headers?: Readonly<Record<string, string>>
   /** sent as JSON */
   readonly body?: unknown
-  /** false: kas does not say who it is; a job's token says all */
+  /** false: sent without kas' JWT; a job's token is enough */
   readonly signed?: false
-  /** tried again a few times when GitLab fails: only what does no harm twice */
+  /** repeated a few times when GitLab fails; only for calls that do no harm twice */
   readonly repeatable: boolean
 }
 
-/** A call whose body and answer pass through. */
+/** A call whose body and answer are passed on as streams. */
 export interface GitlabPassage extends Turn {
   readonly method: string
   /** below `/api/v4`, one of a few: for metrics and the log */
   readonly path: string
   /** below `path`, encoded, with its query */
   readonly target: string
-  /** name, value, name, value; kas' own come with them */
+  /** name, value, name, value; kas adds its own */
   readonly headers: readonly string[]
   readonly body?: AsyncIterable<Uint8Array> | undefined
 }
@@ -55,15 +55,15 @@ export interface GitlabClientOptions {
   readonly userAgent: string
   readonly env: Readonly<Record<string, string | undefined>>
   readonly timeouts?: Partial<GitlabTimeouts>
-  /** of one exchange as a whole, in ms */
+  /** the longest that one exchange may take, in ms */
   readonly exchangeTimeoutMs?: number
-  /** of GitLab in the middle of an answer that passes through, in ms */
+  /** the longest pause of GitLab within a streamed answer, in ms */
   readonly passageSilenceMs?: number
   readonly maxAnswerBytes?: number
   readonly maxRepeats?: number
-  /** no repeat begins later than so long after the call, in ms: somebody waits for it */
+  /** time after the call within which a repeat may begin, in ms: a caller waits for it */
   readonly repeatWithinMs?: number
-  /** wait before the first repeat; doubled each time, in ms */
+  /** pauses before the first and before any repeat at most, in ms; doubled with each repeat */
   readonly repeatMs?: readonly [first: number, last: number]
 }
 
@@ -79,7 +79,7 @@ const defaults = {
   repeatMs: [100, 30_000] as readonly [number, number],
 }
 
-/** Calls GitLab, within its limits and ours (doc/reference/tunnel-protocol.md 5.2). */
+/** Calls GitLab, within GitLab's limits and those of kas (doc/reference/tunnel-protocol.md 5.2). */
 export class GitlabClient implements Service {
   readonly #options: GitlabClientOptions & typeof defaults
   readonly #clock: Clock
@@ -131,10 +131,10 @@ export class GitlabClient implements Service {
   }
 
   /**
-   * The answer, which must be JSON of the form of `schema`.
+   * Returns the answer, which must be JSON that fits `schema`.
    *
-   * @throws KasError GITLAB_STATUS, GITLAB_UNREACHABLE, GITLAB_ANSWER_INVALID, GITLAB_BUSY, CREDENTIAL_NOT_CHECKED, or the
-   * signal's reason
+   * @throws KasError GITLAB_STATUS, GITLAB_UNREACHABLE, GITLAB_ANSWER_INVALID, GITLAB_BUSY, CREDENTIAL_NOT_CHECKED, or
+   * the signal's reason
    */
   async ask<S extends z.ZodType>(call: GitlabCall, schema: S, signal: AbortSignal): Promise<z.output<S>> {
     const answer = await this.#repeated(call, { Accept: 'application/json' }, signal)
@@ -148,14 +148,14 @@ export class GitlabClient implements Service {
     }
   }
 
-  /** Resolves once GitLab has taken what was sent; any 2xx will do. @throws as `ask` */
+  /** Resolves once GitLab has accepted the call with any 2xx. @throws as `ask` */
   async send(call: GitlabCall, signal: AbortSignal): Promise<void> {
     await this.#repeated(call, {}, signal)
     this.#reach.answered(call.path)
   }
 
   /**
-   * Makes the call and has its answer, whatever its status, taken before it resolves.
+   * Makes the call. Resolves after `take` has taken the answer, whatever its status.
    *
    * @throws KasError GITLAB_UNREACHABLE, GITLAB_BUSY, what `take` or the body threw, or the signal's reason
    */
@@ -291,7 +291,7 @@ export class GitlabClient implements Service {
   }
 }
 
-/** Whether a repeat may help: no connection, too many calls, or a fault of GitLab's. */
+/** True if a repeat may help: after a lost connection, too many calls, or a fault of GitLab. */
 function isPassing({ spec }: KasError): boolean {
   if (spec.code === 'GITLAB_UNREACHABLE') return !spec.headArrived
   if (spec.code !== 'GITLAB_STATUS') return false

@@ -43,11 +43,11 @@ export interface GitlabDirectoryComponents {
   readonly log: Logger
   readonly clock?: Clock
   readonly random?: () => number
-  /** a credential that is not known was not checked: too many others are to be */
+  /** called when an unknown credential was not checked because too many others wait for a check */
   readonly onUnchecked?: (kind: CredentialKind) => void
 }
 
-/** Whose credential it is: of an agent on 8150, or of a job or user on 8154. */
+/** Owner of a credential: an agent on 8150, or a job or user on 8154. */
 export type CredentialKind = 'agents' | 'users'
 
 export interface GitlabDirectoryOptions {
@@ -60,29 +60,29 @@ export interface GitlabDirectoryOptions {
   /** upstream's agent.kubernetes_api.allowed_agent_cache_ttl and _error_ttl, in ms */
   readonly accessTtlMs: number
   readonly accessErrorTtlMs: number
-  /** from one failed question about an agent's token to the next; GitLab may ask for more, up to `maxPauseMs` */
+  /** from one failed question about an agent's token to the next, in ms; GitLab may ask for more, up to `maxPauseMs` */
   readonly pauseMs?: number
   readonly maxPauseMs?: number
 }
 
 const defaults = { pauseMs: 1000, maxPauseMs: 10_000 }
 
-/** Tokens that are revoked together are reported together. ms */
+/** Time in which revoked tokens are collected into one report, in ms. */
 const settleMs = 2000
 
-/** Of a token or a cookie: GitLab's web server takes no longer ones. characters */
+/** Characters of a token or a cookie: GitLab's web server accepts no longer ones. */
 const maxCredentialLength = 8192
 
-/** A token travels in a header: printable. */
+/** A token is sent in a header: printable characters only. */
 const sendableToken = /^[\x21-\x7e]{1,8192}$/
 
 /**
- * Who is who as GitLab says, by its internal REST API, with upstream's paths, caches and texts.
+ * Authentication and permissions by GitLab's internal REST API, with upstream's paths, caches and texts.
  *
  * @see doc/reference/tunnel-protocol.md 5.2, 5.3, doc/reference/gitlab-contract.md 2, 9.1
  */
 export class GitlabDirectory implements Directory, Gitlab, Service {
-  /** where agents' repositories lie */
+  /** locations of agents' repositories */
   readonly coordinates = new GitalyCoordinatesByProject()
   readonly tokenAnswers: GitlabTokenAnswers
   readonly #client: Pick<GitlabClient, 'ask' | 'send' | 'pass'>
@@ -98,7 +98,7 @@ export class GitlabDirectory implements Directory, Gitlab, Service {
   readonly #onUnchecked: (kind: CredentialKind) => void
   readonly #onLeftOut: LeftOutListener
   readonly #listeners = new Listeners<ReadonlySet<AgentId>>()
-  /** agents whose tokens were refused, which no listener knows yet */
+  /** agents whose tokens were refused, before the listeners are called */
   readonly #lost = new Set<AgentId>()
   #cancelNotify: (() => void) | undefined
 
@@ -115,7 +115,7 @@ export class GitlabDirectory implements Directory, Gitlab, Service {
     this.#unknown = new UnknownCredentials({ clock })
     this.#onUnchecked = components.onUnchecked ?? (() => undefined)
     const pause = ({ spec }: KasError) => {
-      if (spec.code === 'CREDENTIAL_NOT_CHECKED') return 0 // nobody was asked
+      if (spec.code === 'CREDENTIAL_NOT_CHECKED') return 0 // GitLab was not asked
       return Math.min(maxPauseMs, Math.max(pauseMs, spec.code === 'GITLAB_STATUS' ? (spec.retryAfterMs ?? 0) : 0))
     }
     const noPause = () => 0
@@ -140,7 +140,7 @@ export class GitlabDirectory implements Directory, Gitlab, Service {
   }
 
   async start(): Promise<void> {
-    // asks nothing before it is asked
+    // nothing is asked before the first call
   }
 
   async stop(): Promise<void> {
@@ -149,14 +149,12 @@ export class GitlabDirectory implements Directory, Gitlab, Service {
     this.#listeners.clear()
   }
 
-  /**
-   * Calls `listener` after GitLab refused an agent's token that it had known, until the returned function is called.
-   */
+  /** Calls `listener` after GitLab refused a known agent's token, until the returned function is called. */
   onChange(listener: DirectoryListener): () => void {
     return this.#listeners.add(listener)
   }
 
-  /** It concerns the agent alone: another one, who has tokens refused in a loop, costs nobody else a tunnel. */
+  /** Reports the agent alone: an agent whose tokens are refused in a loop costs no other agent a tunnel. */
   #agentLost(agentId: AgentId): void {
     this.#lost.add(agentId)
     this.#cancelNotify ??= this.#clock.after(settleMs, () => {
@@ -180,7 +178,8 @@ export class GitlabDirectory implements Directory, Gitlab, Service {
   }
 
   /**
-   * GitLab shows an agent as connected for 8 minutes after each question (doc/reference/gitlab-contract.md 0 no. 5).
+   * Keeps the answer current. GitLab shows an agent as connected for 8 minutes after each question
+   * (doc/reference/gitlab-contract.md 0 no. 5).
    */
   watchToken(token: string): () => void {
     return this.#watches.watch(token)
@@ -257,7 +256,7 @@ export class GitlabDirectory implements Directory, Gitlab, Service {
     signal: AbortSignal,
   ): Promise<'taken' | 'agent_removed'> {
     const path = '/internal/kubernetes/agent_configuration'
-    // as proto JSON writes it (doc/reference/captured.md 2)
+    // in proto JSON (doc/reference/captured.md 2)
     const body = { agent_id: String(agentId), agent_config: configuration }
     try {
       await this.#client.send({ method: 'POST', path, body, queue: 'reports', repeatable: true }, signal)
@@ -270,7 +269,7 @@ export class GitlabDirectory implements Directory, Gitlab, Service {
     }
   }
 
-  /** To one of GitLab's own modules, of which kas knows nothing. */
+  /** Passes a request to one of GitLab's own modules, whose content kas does not know. */
   async passToGitlab(
     { method, target, headers, token, contentLength, body }: GitlabRequest,
     take: (answer: GitlabAnswer) => Promise<void>,
@@ -292,7 +291,7 @@ export class GitlabDirectory implements Directory, Gitlab, Service {
     return { project, headers: this.#infos.headers(agentToken), source: tokenHash(agentToken) }
   }
 
-  /** Who was known goes first, in a queue that nobody can fill with what he made up. */
+  /** Asks in the queue of the credential. Known credentials have a queue that made-up ones cannot fill. */
   async #inTurn<T>(
     kind: CredentialKind,
     { isKnown, ...credential }: { secret: string; from: string | undefined; isKnown: boolean },
@@ -308,7 +307,7 @@ export class GitlabDirectory implements Directory, Gitlab, Service {
   }
 }
 
-/** What no one can guess from the hash, and no other parts give. */
+/** Returns a hash that reveals nothing of the parts, and that no other parts have. */
 function hashOf(...parts: readonly string[]): string {
   return tokenHash(JSON.stringify(parts))
 }

@@ -6,33 +6,34 @@ import { isDirect, proxyHint, proxyUrl } from '../../../lib/proxy.ts'
 import { trustedContext } from '../../../lib/trusted-authorities.ts'
 
 export interface GitlabDispatcherOptions {
-  /** of GitLab: whether TLS is needed */
+  /** GitLab's address; its scheme decides about TLS */
   readonly address: string
-  /** upstream's gitlab.ca_certificate_file: trusted beside what the system trusts */
+  /** upstream's gitlab.ca_certificate_file: trusted beside the system's authorities */
   readonly caCertificateFile?: string | undefined
-  /** of which HTTP_PROXY, HTTPS_PROXY and NO_PROXY count */
+  /** environment with HTTP_PROXY, HTTPS_PROXY and NO_PROXY */
   readonly env: Readonly<Record<string, string | undefined>>
   readonly timeouts: GitlabTimeouts
   readonly maxConnections: number
 }
 
 export interface GitlabTimeouts {
-  /** until a connection stands, TLS included, in ms */
+  /** until a connection is established, TLS included, in ms */
   readonly connectMs: number
   /** from a request to the head of its answer, in ms */
   readonly headMs: number
-  /** of silence in the middle of an answer, in ms */
+  /** the longest pause within an answer, in ms */
   readonly bodySilenceMs: number
 }
 
-/** Shorter than what web servers keep a connection for, so that it is seldom closed under a request. ms */
+/** Shorter than web servers keep idle connections, so that one is seldom closed under a request. In ms. */
 const keepAliveMs = 10_000
 
-/** Those that undici knows. */
+/** Protocols of proxies that undici supports. */
 const proxyProtocols: ReadonlySet<string> = new Set(['http:', 'https:', 'socks:', 'socks5:'])
 
 /**
- * Connections to GitLab: at most so many, kept for a while, by the proxy that the environment names.
+ * Creates connections to GitLab, by the proxy that the environment names. Their number is bounded, and idle ones are
+ * kept for a while.
  *
  * @throws KasError SETTINGS_INVALID if the file of certificates, or the proxy, cannot be used
  */
@@ -40,7 +41,7 @@ export async function createGitlabDispatcher(options: GitlabDispatcherOptions): 
   const { timeouts, env, maxConnections } = options
   const proxy = gitlabProxy(options.address, env)
   const secure = await secureContext([options.address, proxy?.href], options.caCertificateFile)
-  const { default: undici } = await import('undici') // loaded here: who has a directory file needs none
+  const { default: undici } = await import('undici') // loaded here: a directory file needs none
   const agentOptions = {
     connections: maxConnections,
     pipelining: 1,
@@ -60,7 +61,7 @@ export async function createGitlabDispatcher(options: GitlabDispatcherOptions): 
   return new undici.ProxyAgent({ ...agentOptions, uri: proxy.href, requestTls: tls, proxyTls: tls })
 }
 
-/** An answer may come before the body was written: a front of GitLab refuses one that is too long, and closes. */
+/** Reads an answer that comes before the body was written: a front of GitLab refuses a too long body, and closes. */
 function readingOn(dial: buildConnector.connector): buildConnector.connector {
   return (target, done) =>
     dial(target, (...result) => {
@@ -70,9 +71,9 @@ function readingOn(dial: buildConnector.connector): buildConnector.connector {
 }
 
 /**
- * The proxy to GitLab, as Go chooses it: by the scheme of the address, and NO_PROXY with ranges and sub-domains.
+ * Returns the proxy to GitLab as Go chooses it: by the scheme of the address, and NO_PROXY with ranges and subdomains.
  *
- * @returns with user and password if it has them
+ * @returns with user and password if it has them; undefined: no proxy
  * @throws KasError SETTINGS_INVALID if it cannot be read, without its value
  */
 export function gitlabProxy(address: string, env: GitlabDispatcherOptions['env']): URL | undefined {
@@ -88,7 +89,7 @@ export function gitlabProxy(address: string, env: GitlabDispatcherOptions['env']
   throw new KasError({ code: 'SETTINGS_INVALID', file: 'environment', problems })
 }
 
-/** Made only if something is to be reached by TLS, or a file is named that may be wrong. */
+/** Creates the context only for TLS connections, or to check a given file. */
 async function secureContext(
   urls: readonly (string | undefined)[],
   file: string | undefined,

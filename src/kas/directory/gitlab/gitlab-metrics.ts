@@ -4,15 +4,18 @@ import { createLimiterMetrics } from '../../observability/limiter-metrics.ts'
 import type { GitlabCallLimitEvents } from './gitlab-call-limit.ts'
 
 export interface GitlabMetrics extends GitlabCallLimitEvents {
-  /** @param status - of HTTP; 0: none came */
+  /** Counts an answer. @param status - HTTP status; 0: no answer */
   answered(path: string, status: number, seconds: number): void
-  /** a credential that is not known was refused, for too many others are to be checked */
+  /** Counts an unknown credential that was refused because too many others wait for a check. */
   unchecked(kind: 'agents' | 'users'): void
 }
 
 const limiterName = 'gitlab_client'
 
-/** Upstream's names of the limiter (doc/reference/tunnel-protocol.md 8.1), and ours of the calls. */
+/**
+ * Creates metrics with upstream's names for the limiter (doc/reference/tunnel-protocol.md 8.1), and own names for
+ * calls.
+ */
 export function createGitlabMetrics(register: Registry, limit: { refillPerSecond: number }): GitlabMetrics {
   const limiters = createLimiterMetrics(register)
   limiters.limited(limiterName, limit.refillPerSecond)

@@ -2,29 +2,29 @@ import type { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { gitlabAdvice, isElsewhere } from './gitlab-advice.ts'
 
-/** What GitLab says of kas' own JWT, beside a 401 (doc/reference/gitlab-contract.md 2.1). */
+/** GitLab's text about kas' own JWT, beside a 401 (doc/reference/gitlab-contract.md 2.1). */
 const jwtRefusal = 'KAS JWT authentication invalid'
 const secretMessage =
   'GitLab refuses kas: is gitlab.authentication_secret_file the secret that GitLab has, and are both clocks right?'
 
-/** Whether GitLab refused kas itself, not the token that it was asked about. */
+/** True if GitLab refused kas itself, not the token of the question. */
 export function refusesKas({ spec }: KasError): boolean {
   return spec.code === 'GITLAB_STATUS' && spec.status === 401 && (spec.told ?? '').includes(jwtRefusal)
 }
 
 /**
- * Whether GitLab said no to what it was asked: the only failures that count as answers
- * (doc/reference/tunnel-protocol.md 5.2).
+ * True if GitLab refused the question. Only these failures count as answers (doc/reference/tunnel-protocol.md
+ * 5.2).
  */
 export function isRefusal(error: KasError): boolean {
   const { spec } = error
   return spec.code === 'GITLAB_STATUS' && [401, 403, 404].includes(spec.status) && !refusesKas(error)
 }
 
-/** Says in the log when GitLab goes away and when it is back: once for each path, not for each call. */
+/** Logs when GitLab becomes unreachable and when it answers again: once per path, not per call. */
 export class GitlabReach {
   readonly #log: Logger
-  /** by path of the API, of which there are a few: why it failed last, and how often since it answered */
+  /** by path of the API, of which there are a few: reason of the last failure, and failures since the last answer */
   readonly #failing = new Map<string, { reason: 'away' | 'secret'; count: number }>()
 
   constructor(components: { log: Logger }) {

@@ -12,7 +12,7 @@ export interface TracedRequest {
   readonly method: string
   /** GitLab's address, without `/` at its end */
   readonly base: string
-  /** one of a few, below `base` */
+  /** below `base`, one of a few */
   readonly path: string
 }
 
@@ -39,13 +39,17 @@ class GitlabSpan {
     return new GitlabSpan(span)
   }
 
-  /** Headers by which GitLab knows whose request this is a part of. */
+  /** Trace headers for GitLab; empty: the request is not traced. */
   get fields(): Readonly<Record<string, string>> {
     const { traceparent, tracestate } = this.#span.headers
     return traceparent ? { traceparent: traceparent[0], ...(tracestate ? { tracestate: tracestate[0] } : {}) } : {}
   }
 
-  /** @param headers - name, value, name, value: where this one is traced, what they say of another's span gives way */
+  /**
+   * Replaces trace headers of another span by this one's, if it is traced.
+   *
+   * @param headers - name, value, name, value
+   */
   lines(headers: readonly string[]): readonly string[] {
     const own = Object.entries(this.fields).flat()
     if (own.length === 0) return headers
@@ -58,7 +62,7 @@ class GitlabSpan {
     this.#span.end(isHttpFailure('client', statusCode) ? String(statusCode) : undefined)
   }
 
-  /** A caller that left is no failure. */
+  /** Ends the span. A cancelled request is no failure. */
   failed(error: unknown): void {
     const { code } = KasError.from(error)
     this.#span.end(code === 'CANCELLED' ? undefined : code)
@@ -66,9 +70,9 @@ class GitlabSpan {
 }
 
 /**
- * Sends a request as a span of its own, as part of what it is made for.
+ * Sends a request in a span of its own, a child of the current one.
  *
- * @param send - says what was answered, unless it throws
+ * @param send - reports the answer to the span, unless it throws
  */
 export async function traceRequest<T>(
   tracer: Tracer,

@@ -4,7 +4,7 @@ import type { TokenAnswer, TokenAnswers } from '../gitlab.ts'
 import type { AnswerCache } from './answer-cache.ts'
 import type { GitalyCoordinatesByProject } from './gitaly-coordinates.ts'
 
-/** What GitLab said of agents' tokens, with what came along: where their repositories lie. */
+/** GitLab's answers for agents' tokens, and the locations of repositories that came with them. */
 export class GitlabTokenAnswers implements TokenAnswers {
   readonly #cache: Pick<AnswerCache<Agent>, 'keys' | 'peek' | 'learn'>
   readonly #coordinates: Pick<GitalyCoordinatesByProject, 'repository' | 'learnOlder'>
@@ -38,7 +38,7 @@ export class GitlabTokenAnswers implements TokenAnswers {
     if (coordinates) this.#coordinates.learnOlder(agent.project.id, coordinates, askedAt)
   }
 
-  /** GitLab has answered. */
+  /** Calls the listeners after GitLab answered for a token. */
   notify(hash: string): void {
     this.#listeners.notify(hash)
   }

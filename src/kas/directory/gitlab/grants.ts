@@ -8,11 +8,11 @@ import type { Turn } from './gitlab-call-limit.ts'
 import type { GitlabClient } from './gitlab-client.ts'
 import { id, list, name, type ReadableList, readableList, text, withId } from './read-answer.ts'
 
-/** What GitLab lets a job, or a user, do with an agent, and as whom. */
+/** GitLab's answers about the permissions of jobs and users for an agent. */
 
 const jobPath = '/job/allowed_agents'
 
-/** GitLab leaves nothing empty here; upstream would take it so. */
+/** GitLab leaves out no value here; upstream accepts a missing one as empty. */
 const optionalText = text.nullish().transform((value) => value ?? '')
 
 const jobSchema = z.object({
@@ -20,7 +20,7 @@ const jobSchema = z.object({
     z.object({
       id,
       config_project: withId,
-      /** read when this agent is asked for: an odd one concerns nobody else */
+      /** parsed when this agent is asked for: an invalid one does not affect the others */
       configuration: z.unknown().optional(),
     }),
   ),
@@ -33,7 +33,7 @@ const jobSchema = z.object({
 
 type JobAnswer = z.output<typeof jobSchema>
 
-/** What a CI job may use, and who it is (doc/reference/gitlab-contract.md 2.4). */
+/** Agents that a CI job may use, and the job's identity (doc/reference/gitlab-contract.md 2.4). */
 export interface JobAgents extends Pick<JobAnswer, 'job' | 'pipeline' | 'user' | 'environment'> {
   readonly allowedAgents: JobAnswer['allowed_agents']['members']
   readonly project: JobGrant['project']
@@ -47,10 +47,14 @@ const impersonate = z.object({
   extra: list(z.object({ key: name, val: names.refine((values) => values.length > 0) })).nullish(),
 })
 
-/** Takes notice of entries of an answer that kas cannot read: they grant nothing. */
+/** Called with the entries of an answer that kas cannot read: they grant nothing. */
 export type LeftOutListener = (leftOut: { path: string; list: string; count: number; first: string }) => void
 
-/** @throws KasError GITLAB_STATUS, GITLAB_UNREACHABLE, GITLAB_ANSWER_INVALID, GITLAB_BUSY, CREDENTIAL_NOT_CHECKED */
+/**
+ * Asks for the agents of a job.
+ *
+ * @throws KasError GITLAB_STATUS, GITLAB_UNREACHABLE, GITLAB_ANSWER_INVALID, GITLAB_BUSY, CREDENTIAL_NOT_CHECKED
+ */
 export async function askJobAgents(
   { client, onLeftOut }: { client: Pick<GitlabClient, 'ask'>; onLeftOut: LeftOutListener },
   { jobToken, turn }: { jobToken: string; turn: Turn },
@@ -78,7 +82,7 @@ function membersOf<Member>(
 }
 
 /**
- * What the job is granted for one agent.
+ * Returns the job's permission for one agent.
  *
  * @throws KasError AGENT_NOT_ALLOWED, IMPERSONATION_UNKNOWN
  */
@@ -98,8 +102,8 @@ export function jobGrantOf(agents: JobAgents, agentId: AgentId): JobGrant {
 }
 
 /**
- * Nothing, `{}` and `agent`: as the agent; what is not known is refused, never taken for that
- * (doc/reference/gitlab-contract.md 9.1 no. 13).
+ * Parses the identity that a configuration grants. No configuration, `{}` and `agent` grant the agent's own. An unknown
+ * identity is refused, never taken for the agent's (doc/reference/gitlab-contract.md 9.1 no. 13).
  */
 function accessAs(configuration: unknown): JobGrant['accessAs'] {
   const entry = tree(configuration ?? {}, 'configuration')
@@ -135,7 +139,7 @@ const userSchema = z.object({
   access_as: z.record(z.string(), z.unknown()),
 })
 
-/** What GitLab lets a user do with an agent (doc/reference/gitlab-contract.md 2.3). */
+/** GitLab's permission for a user of an agent (doc/reference/gitlab-contract.md 2.3). */
 export type UserAccess = z.output<typeof userSchema>
 
 const holdings = readableList(z.object({ id, roles: names }))
@@ -143,14 +147,18 @@ const holdings = readableList(z.object({ id, roles: names }))
   .transform((all) => all ?? { members: [] })
 const asUser = z.object({ projects: holdings, groups: holdings })
 
-/** @throws KasError GITLAB_STATUS, GITLAB_UNREACHABLE, GITLAB_ANSWER_INVALID, GITLAB_BUSY, CREDENTIAL_NOT_CHECKED */
+/**
+ * Asks for a user's permission.
+ *
+ * @throws KasError GITLAB_STATUS, GITLAB_UNREACHABLE, GITLAB_ANSWER_INVALID, GITLAB_BUSY, CREDENTIAL_NOT_CHECKED
+ */
 export async function askUserAccess(
   client: Pick<GitlabClient, 'ask'>,
   { agentId, credential, turn }: { agentId: AgentId; credential: UserCredential; turn: Turn },
   signal: AbortSignal,
 ): Promise<UserAccess> {
   const body = {
-    agent_id: String(agentId), // proto JSON writes 64-bit numbers as text, and leaves out what is empty
+    agent_id: String(agentId), // proto JSON writes 64-bit numbers as text, and leaves out empty values
     access_type: credential.type,
     access_key: credential.key,
     ...(credential.type === 'session_cookie' ? { csrf_token: credential.csrfToken } : {}),

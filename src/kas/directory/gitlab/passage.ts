@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream'
 import type { Dispatcher } from 'undici'
 import { exchangeError } from './exchange.ts'
 
-/** One request to GitLab whose body and answer pass through, chunk by chunk. */
+/** One request to GitLab whose body and answer are passed on, chunk by chunk. */
 
 export interface PassedRequest {
   readonly origin: string
@@ -19,16 +19,16 @@ export interface PassedAnswer {
   readonly statusText: string
   /** name, value, name, value */
   readonly rawHeaders: readonly string[]
-  /** read once; throws KasError GITLAB_UNREACHABLE when it breaks off */
+  /** read once; throws KasError GITLAB_UNREACHABLE when the connection ends early */
   readonly body: AsyncIterable<Uint8Array>
-  /** What has not been read is not wanted. */
+  /** Drops the part of the answer that was not read. */
   discard(): void
 }
 
 export interface PassageOptions {
-  /** of the path, in errors */
+  /** name of the path, for errors */
   readonly name: string
-  /** of GitLab in the middle of its answer, in ms */
+  /** the longest pause of GitLab within its answer, in ms */
   readonly maxSilenceMs: number
 }
 
@@ -46,12 +46,12 @@ export async function openPassage(
   try {
     const { statusCode, statusText, headers, body } = await dispatcher.request({
       ...request,
-      body: (request.body ?? null) as Readable | null, // any iterable will do, though the types do not say so
+      body: (request.body ?? null) as Readable | null, // any iterable is accepted, though the types do not permit it
       bodyTimeout: maxSilenceMs,
       responseHeaders: 'raw',
       signal,
     })
-    body.on('error', () => undefined) // its reader gets it, if there is one
+    body.on('error', () => undefined) // its reader gets the error, if there is one
     return {
       statusCode,
       statusText,

@@ -6,7 +6,7 @@ import type { GitlabClient } from './gitlab-client.ts'
 import { isRefusal } from './gitlab-reach.ts'
 import { id, list, name, text, textMap } from './read-answer.ts'
 
-/** Where GitLab says that a repository lies, and whose it is. */
+/** GitLab's answer about a repository: its project and location. */
 export const repositorySchema = {
   project_id: id,
   gitaly_info: z.object({
@@ -55,13 +55,13 @@ export function projectInfo(answer: z.output<typeof schema>): ProjectInfo {
 
 const accessPath = '/internal/kubernetes/verify_project_access'
 const grantedPath = '/internal/kubernetes/project_info'
-/** of a GitLab of 2026, which lacks the other: it asks nobody who wants to know */
+/** path of a GitLab of 2026, which lacks the other one; it does not check the agent's permission */
 const anyPath = '/internal/autoflow/repository_info'
 
 export interface ProjectQuestion {
   /** full path, or number */
   readonly project: string
-  /** by which GitLab knows the agent */
+  /** headers that authenticate the agent to GitLab */
   readonly headers: Readonly<Record<string, string>>
   /** the agent, as one of the sources that take turns */
   readonly source: string
@@ -69,7 +69,11 @@ export interface ProjectQuestion {
 
 type Client = Pick<GitlabClient, 'ask' | 'send'>
 
-/** @throws KasError GITLAB_STATUS with 401, 403 or 404: the agent may not; else as `GitlabClient.send` */
+/**
+ * Asks for permission to read a project.
+ *
+ * @throws KasError GITLAB_STATUS with 401, 403 or 404: the agent may not; else as `GitlabClient.send`
+ */
 export async function askAccess(client: Client, { project, headers, source }: ProjectQuestion, signal: AbortSignal) {
   const turn = { queue: 'projects', source } as const
   const call = { method: 'GET', path: accessPath, query: { id: project }, headers, repeatable: false } as const
@@ -77,8 +81,8 @@ export async function askAccess(client: Client, { project, headers, source }: Pr
 }
 
 /**
- * A project that the agent may read: where GitLab grants it, and where GitLab cannot be asked for that any more, a
- * public one (doc/reference/tunnel-protocol.md 5.3).
+ * Returns a project that the agent may read. If GitLab no longer answers that question, only public projects are found
+ * (doc/reference/tunnel-protocol.md 5.3).
  *
  * @throws KasError GITLAB_STATUS with 401, 403 or 404: there is none; else as `GitlabClient.ask`
  */

@@ -4,24 +4,24 @@ import { jsonDepth } from '../../../lib/json-depth.ts'
 import { maxJsonDepth } from '../../../lib/scan-json.ts'
 import type { HttpAnswer } from './exchange.ts'
 
-/** Reading what GitLab answers. Keys that no schema names are ignored, as upstream does. */
+/** Parses GitLab's answers. Keys that no schema names are ignored, as upstream does. */
 
-/** A number above zero, also as text, as proto JSON has 64-bit numbers. */
+/** A number above zero; also as text, as proto JSON writes 64-bit numbers. */
 export const id = z.union([z.int().positive(), z.string().regex(/^[1-9]\d{0,18}$/)]).transform((value) => BigInt(value))
 
 export const withId = z.object({ id })
 
-/** Characters of one name or word of GitLab; its own names have at most 255. */
+/** Characters of a name or text of GitLab; its own names have at most 255. */
 const maxTextLength = 1024
 
-/** A name or word of GitLab, perhaps empty. */
+/** A text of GitLab, which may be empty. */
 export const text = z.string().max(maxTextLength)
-/** A name or word of GitLab. */
+/** A text of GitLab that is not empty. */
 export const name = text.min(1)
 
 /**
- * A list that is read up to its first member that is wrong: zod takes some hundred bytes for each wrong one, and an answer
- * has room for two million.
+ * Parses a list up to its first wrong member. For each wrong one, zod takes some hundred bytes, and an answer has room
+ * for two million.
  */
 export function list<Member extends z.ZodType>(member: Member) {
   return z.array(z.unknown()).transform((values, context) => {
@@ -38,17 +38,17 @@ export function list<Member extends z.ZodType>(member: Member) {
   })
 }
 
-/** Wrong members of one list that are left out; a list with more is refused: each costs zod some microseconds. */
+/** Wrong members of one list that are left out. A list with more is refused: each costs zod some microseconds. */
 const maxLeftOut = 100
 
 /** A list without its wrong members. */
 export interface ReadableList<Member> {
   readonly members: readonly Member[]
-  /** `undefined`: every member could be read */
-  readonly leftOut?: { readonly count: number /** the keys of the first one that are wrong */; readonly first: string }
+  /** `undefined`: every member was read */
+  readonly leftOut?: { readonly count: number /** wrong keys of the first one */; readonly first: string }
 }
 
-/** A list of what somebody is granted. Its wrong members are left out, so they grant nothing, and the others count. */
+/** Parses a list of permissions. Wrong members are left out and grant nothing; the others count. */
 export function readableList<Member extends z.ZodType>(member: Member) {
   return z.array(z.unknown()).transform((values, context): ReadableList<z.output<Member>> => {
     const members: z.output<Member>[] = []
@@ -72,7 +72,7 @@ export function readableList<Member extends z.ZodType>(member: Member) {
 /** Texts in one map. */
 const maxTexts = 1000
 
-/** Texts by name, read up to the first that is wrong, as with `list`. */
+/** Texts by name, parsed up to the first wrong one, as with `list`. */
 export const textMap = z.custom<Readonly<Record<string, string>>>((value) => {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
   const texts = Object.entries(value)
@@ -83,9 +83,9 @@ export const textMap = z.custom<Readonly<Record<string, string>>>((value) => {
 const maxNamed = 5
 
 /**
- * Reads the answer of the call at `path`.
+ * Parses the answer of the call at `path`.
  *
- * @throws KasError GITLAB_ANSWER_INVALID, which names the keys that are wrong and no value
+ * @throws KasError GITLAB_ANSWER_INVALID, which names the wrong keys and no value
  */
 export function readAnswer<S extends z.ZodType>(
   schema: S,
@@ -101,17 +101,17 @@ export function readAnswer<S extends z.ZodType>(
   throw invalid(`wrong or missing: ${wrongKeys(result.error)}`)
 }
 
-/** @param at - where the value is */
+/** @param at - path of the value */
 function wrongKeys({ issues }: z.ZodError, at: readonly number[] = []): string {
   const keys = new Set(issues.map(({ path }) => [...at, ...path].join('.') || 'the whole'))
   return [...keys].slice(0, maxNamed).join(', ')
 }
 
 const maxQuotedCharacters = 200
-/** of a page, for its title */
+/** bytes of a page that are searched for its title */
 const maxSearchedBytes = 2048
 
-/** A status that is no success, with what GitLab says beside it. */
+/** Returns the error of a status other than success, with GitLab's text about it. */
 export function statusError({ status, mediaType, retryAfterMs, body }: HttpAnswer, path: string): KasError {
   const message = mediaType === 'application/json' ? messageOf(body) : wordsOf(mediaType, body)
   return new KasError({
@@ -123,20 +123,20 @@ export function statusError({ status, mediaType, retryAfterMs, body }: HttpAnswe
   })
 }
 
-/** What is before GitLab says it in a page or in a line, such as that it wants TLS. */
+/** Returns the text of a page, or of a line, from a server in front of GitLab, such as one that requires TLS. */
 function wordsOf(mediaType: string, body: Buffer): string | undefined {
   const begin = body.toString('latin1', 0, maxSearchedBytes)
   if (mediaType === 'text/html') return /<title>([^<\r\n]*)/i.exec(begin)?.[1]
   return mediaType === 'text/plain' ? /^[^\r\n]+/.exec(begin)?.[0] : undefined
 }
 
-/** GitLab's `{"message": "…"}` beside a status. */
+/** Returns the text of GitLab's `{"message": "…"}` beside a status. */
 function messageOf(body: Buffer): string | undefined {
   const { message } = (parseJson(body) ?? {}) as { message?: unknown }
   return typeof message === 'string' ? message : undefined
 }
 
-/** `undefined`: it is none, or nested too deeply. */
+/** `undefined`: the body is not JSON, or nested too deeply. */
 function parseJson(body: Buffer): unknown {
   try {
     const json = body.toString('utf8')

@@ -8,7 +8,7 @@ const notBeforeSeconds = 5
 const lifeSeconds = 30
 
 /**
- * Makes the JWT by which GitLab knows kas, a fresh one each second: it says nothing of the call.
+ * Makes the JWT that authenticates kas to GitLab. It contains nothing of the call, so one per second is enough.
  *
  * @see doc/reference/tunnel-protocol.md 5.2, doc/reference/gitlab-contract.md 9.1 no. 1 and 2
  */
@@ -28,7 +28,7 @@ export class RequestSigner {
     return await this.#newest.jwt
   }
 
-  /** @param now - since 1970. s */
+  /** @param now - seconds since 1970 */
   async #signedAt(now: number): Promise<string> {
     return await new SignJWT()
       .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })

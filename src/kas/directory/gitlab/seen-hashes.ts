@@ -1,18 +1,18 @@
 import type { Clock } from '../../../lib/clock.ts'
 
 export interface SeenHashesOptions {
-  /** how long a hash is known at least, in ms; twice as long at most */
+  /** the shortest time that a hash is known, in ms; the longest is twice that */
   readonly keptMs?: number
 }
 
 const defaultKeptMs = 60_000
-/** of each half, which has 1 MiB: with a hundred thousand hashes in it one of 20,000 others counts as known */
+/** bits of each half, 1 MiB: with a hundred thousand hashes in it, one of 20,000 others counts as known */
 const bitsLog2 = 23
 const hexDigits = 6
 
 /**
- * Which hashes were added lately, in a room that does not grow: a few that were not seem to be among them. Nothing is
- * kept before the first is added.
+ * Hashes that were added lately, in bounded memory. A few that were not added count as added. It takes no memory before
+ * the first is added.
  */
 export class SeenHashes {
   readonly #clock: Clock
@@ -26,7 +26,7 @@ export class SeenHashes {
     this.#keptMs = keptMs
   }
 
-  /** @param hash - of `tokenHash` */
+  /** @param hash - from `tokenHash` */
   add(hash: string): void {
     this.#turn()
     this.#current ??= new Uint8Array(1 << (bitsLog2 - 3))
@@ -40,7 +40,7 @@ export class SeenHashes {
     )
   }
 
-  /** A clock that was put back begins anew too. */
+  /** Drops the older half. A clock that was set back drops both. */
   #turn(): void {
     const age = this.#clock.now() - this.#turnedAt
     if (age >= 0 && age < this.#keptMs) return

@@ -5,9 +5,9 @@ import { detached } from '../../../lib/tracing/tracer.ts'
 export interface TokenWatchesComponents {
   readonly clock: Clock
   readonly random: () => number
-  /** Asks about the token, unless an answer is at hand. */
+  /** Asks for the token's agent, unless a kept answer is there. */
   ask(token: string, signal: AbortSignal): Promise<unknown>
-  /** how long an answer is at hand yet, in ms */
+  /** remaining life of the kept answer, in ms; 0: there is none */
   keptMs(token: string): number
 }
 
@@ -19,13 +19,13 @@ const refusals: ReadonlySet<string> = new Set(['UNAUTHENTICATED', 'FORBIDDEN', '
 
 interface Watch {
   watchers: number
-  /** what was at hand was no more after the last question */
+  /** no kept answer was left after the last question */
   wasOver: boolean
-  /** of what it waits for: a time, or an answer */
+  /** cancels the timer or the question of the watch */
   cancel: () => void
 }
 
-/** Asks again about the tokens of connected agents as soon as an answer is old, one question a token. */
+/** Asks again about the tokens of connected agents as soon as an answer is old: one question per token. */
 export class TokenWatches {
   readonly #components: TokenWatchesComponents
   readonly #retryMs: number
@@ -42,7 +42,7 @@ export class TokenWatches {
     this.#retryMs = options.retryMs ?? defaultRetryMs
   }
 
-  /** @returns ends the watch, once */
+  /** @returns the function that ends the watch */
   watch(token: string): () => void {
     const watch = this.#watches.get(token) ?? this.#begin(token)
     watch.watchers += 1
@@ -70,14 +70,16 @@ export class TokenWatches {
     return watch
   }
 
-  /** Between two questions nothing waits but a timer: there are thousands of agents. */
+  /** Asks after `ms`. Only a timer waits between two questions: there are thousands of agents. */
   #askIn(ms: number, token: string, watch: Watch): void {
     if (this.#watches.get(token) !== watch) return
     if (ms > 0) watch.cancel = this.#components.clock.after(ms, () => void this.#ask(token, watch))
     else void this.#ask(token, watch)
   }
 
-  /** Until nobody watches, or the token is refused: who holds its tunnels learns of that otherwise. */
+  /**
+   * Repeats until nobody watches, or the token is refused. The directory's listeners learn of a refusal by `onChange`.
+   */
   async #ask(token: string, watch: Watch): Promise<void> {
     const { random, ask, keptMs } = this.#components
     const controller = new AbortController()
@@ -86,7 +88,7 @@ export class TokenWatches {
     try {
       await ask(token, controller.signal)
       const kept = keptMs(token)
-      waitMs = kept === 0 && watch.wasOver ? unkeptMs : kept // the first time it may have been at hand until now
+      waitMs = kept === 0 && watch.wasOver ? unkeptMs : kept // the kept answer may have expired just now
       watch.wasOver = kept === 0
     } catch (error) {
       if (refusals.has(KasError.from(error).code)) {

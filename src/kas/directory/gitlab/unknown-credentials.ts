@@ -11,19 +11,19 @@ import { SeenHashes } from './seen-hashes.ts'
 export interface UnknownCredential {
   /** a token or cookie */
   readonly secret: string
-  /** address of who shows it; undefined: kas asks of itself */
+  /** address of the client that sends the credential; undefined: kas itself asks */
   readonly from: string | undefined
 }
 
 export interface UnknownCredentialsOptions {
-  /** refusals of one address, and of one beginning of a token, at once */
+  /** refusals of one address, and of one token prefix, at once */
   readonly maxFailures?: number
   readonly forgivenPerSecond?: number
-  /** addresses at once, and beginnings */
+  /** addresses that are remembered, and token prefixes */
   readonly maxSources?: number
-  /** questions at once about credentials that came again after they were not checked */
+  /** questions at once about credentials that come again after they were not checked */
   readonly maxReturning?: number
-  /** of them from one address */
+  /** the same from one address */
   readonly maxReturningPerAddress?: number
 }
 
@@ -35,29 +35,29 @@ const defaults = {
   maxReturningPerAddress: 10,
 }
 
-/** Of a token: what GitLab puts before it, and so much chance that few good ones share it. */
+/** Characters of a token's prefix: GitLab's own prefix, and enough random ones that few good tokens share it. */
 const beginningLength = 12
-/** Such as GitLab gives to jobs, with or without its prefix: the header is the same in all, the signature in none. */
+/** A JWT as GitLab gives to jobs, with or without GitLab's prefix. All share the header, but not the signature. */
 const jwt = /^(?:[a-z]{1,20}-)?eyJ/
 
 /**
- * Which questions to GitLab about credentials that nothing good is known of may wait for their turn. Anybody can make
- * credentials up, so what they cost is bounded, and in a flood the few that are good still come through:
+ * Decides which questions to GitLab may wait for their turn if nothing good is known of their credential. Anyone can
+ * make up credentials. So their cost is bounded, and in a flood the few good ones still pass:
  *
- * - A source has a budget of refusals, which answers make up for: an address, and the beginning of a token, for behind
- *   a front that is not trusted all come from one address. Past it its questions do not wait, and those that do are
- *   refused when their turn comes. That is no ban: where GitLab is hardly asked, they are asked.
- * - Who floods with tokens made up at random behind such a front spends the budget of all who come by it. But kubectl and
- *   agents come again with the same credential, and who comes again may wait, in a bounded number.
- * - Addresses take turns, and share the places where one waits.
+ * - A source has a budget of refusals, which good answers refill. A source is an address, or a token's prefix: behind a
+ *   front that is not trusted, all clients have one address. Once the budget is spent, the source's questions do not
+ *   wait, and waiting ones are refused at their turn. This is no ban: while GitLab has few calls, they are asked.
+ * - A flood of random tokens behind such a front spends the budget of all clients behind it. But kubectl and agents
+ *   repeat the same credential, and a repeated credential may wait, in a bounded number.
+ * - Addresses take turns, and share the places of the queue.
  */
 export class UnknownCredentials {
   readonly #options: Required<UnknownCredentialsOptions>
   readonly #addresses: FailureBudgets
   readonly #beginnings: FailureBudgets
-  /** hashes of credentials that were not checked */
+  /** hashes of credentials that were not checked lately */
   readonly #unchecked: SeenHashes
-  /** by address */
+  /** waiting questions about repeated credentials, by address */
   readonly #returning: Counter<string>
 
   constructor(components: { clock: Clock }, options: UnknownCredentialsOptions = {}) {
@@ -70,10 +70,10 @@ export class UnknownCredentials {
   }
 
   /**
-   * Asks, and counts what is answered.
+   * Asks about a credential, and counts the answer.
    *
-   * @param ask - gets how the question waits for its turn
-   * @throws what `ask` throws; CREDENTIAL_NOT_CHECKED makes the next try one that comes again
+   * @param ask - gets the question's turn
+   * @throws errors of `ask`; after CREDENTIAL_NOT_CHECKED, the next attempt with this credential counts as repeated
    */
   async check<T>(
     { secret, from }: UnknownCredential,
@@ -105,21 +105,21 @@ export class UnknownCredentials {
   }
 }
 
-/** What tokens of one source have in common. */
+/** Returns the prefix of a token; of a JWT, the beginning of its signature. */
 function beginningOf(secret: string): string {
   const from = jwt.test(secret) ? secret.lastIndexOf('.') + 1 : 0
   return secret.slice(from, from + beginningLength)
 }
 
-/** A cookie that GitLab cannot read is as good as made up. */
+/** True if GitLab refused the credential. A cookie that GitLab cannot read (400) counts as refused. */
 function isRefused(error: KasError): boolean {
   return isRefusal(error) || (error.spec.code === 'GITLAB_STATUS' && error.spec.status === 400)
 }
 
-/** How often each source failed lately. */
+/** Budgets of failures, by source. */
 export class FailureBudgets {
   readonly #maxFailures: number
-  /** of failures that each may still have */
+  /** failures that each source may still have */
   readonly #left: RateLimits<string>
 
   constructor(
@@ -135,13 +135,13 @@ export class FailureBudgets {
     return (this.#left.known(source)?.units ?? this.#maxFailures) <= 0
   }
 
-  /** No more than one over the budget: what is forgiven may be used at once. */
+  /** Counts a failure. A budget goes at most one below zero: so forgiven failures can be used at once. */
   failed(source: string): void {
     const left = this.#left.of(source)
     left.take(Math.min(1, left.units + 1))
   }
 
-  /** Makes up for one failure. */
+  /** Refills the budget by one failure. */
   succeeded(source: string): void {
     this.#left.known(source)?.give(1)
   }

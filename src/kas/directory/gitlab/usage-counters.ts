@@ -2,15 +2,17 @@ import { Counter } from '../../../lib/counter.ts'
 import type { Usage } from '../usage.ts'
 
 export interface UsageCountersOptions {
-  /** of one counter in one report: GitLab counts each one by one (doc/reference/gitlab-contract.md 10.3 no. 22) */
+  /**
+   * bound of one counter in one report: GitLab counts in steps of one (doc/reference/gitlab-contract.md 10.3 no. 22)
+   */
   readonly maxIncrement?: number
-  /** ids of one unique counter, and events of one name, in one report */
+  /** ids of one unique counter, or events of one name, in one report */
   readonly maxListed?: number
-  /** the same, kept at once; what is more is dropped and counted */
+  /** ids of one unique counter, or events of one name, that are kept; more are dropped and counted */
   readonly maxKept?: number
-  /** of all events that are kept, as JSON; what is more is dropped and counted */
+  /** characters of all kept events, as JSON; more are dropped and counted */
   readonly maxEventCharacters?: number
-  /** registrations of one agent that are not the same, as its pods register different versions; more are dropped */
+  /** different registrations of one agent, whose pods may have several versions; more are dropped */
   readonly maxRegistrationsOfAgent?: number
 }
 
@@ -22,21 +24,21 @@ const defaults = {
   maxRegistrationsOfAgent: 10,
 }
 
-/** What one call reports to GitLab, and the step that takes it off once GitLab has it. */
+/** Usage of one call to GitLab, with the step that removes it once GitLab has it. */
 export interface UsagePart {
   readonly body: Readonly<Record<string, unknown>>
   taken(): void
 }
 
-/** Counts what happens until it is reported to GitLab. */
+/** Counts usage until it is reported to GitLab. */
 export class UsageCounters implements Usage {
   readonly #options: Required<UsageCountersOptions>
   readonly #counters = new Counter<string>()
   readonly #unique = new Map<string, Set<bigint>>()
-  /** by name, as JSON: the same event is one */
+  /** events by name, as JSON: equal events count once */
   readonly #events = new Map<string, Set<string>>()
   #eventCharacters = 0
-  /** by agent: how many of the events are its registrations */
+  /** kept registrations, by agent */
   readonly #registrations = new Counter<bigint>()
   #dropped = 0
 
@@ -71,7 +73,7 @@ export class UsageCounters implements Usage {
     if (agent !== undefined) this.#registrations.add(agent)
   }
 
-  /** The next part of what is to be reported to `usage_metrics`; undefined: nothing. */
+  /** Returns the next part to report to `usage_metrics`; undefined: nothing is left. */
   metrics(): UsagePart | undefined {
     const { maxIncrement, maxListed } = this.#options
     const counters = [...this.#counters.counts].map(([name, count]) => [name, Math.min(count, maxIncrement)] as const)
@@ -89,7 +91,7 @@ export class UsageCounters implements Usage {
     return { body, taken }
   }
 
-  /** The next part of what is to be reported to `agent_events`; undefined: nothing. */
+  /** Returns the next part to report to `agent_events`; undefined: nothing is left. */
   events(): UsagePart | undefined {
     const events = firstOf(this.#events, this.#options.maxListed)
     if (events.length === 0) return undefined
@@ -102,14 +104,14 @@ export class UsageCounters implements Usage {
     return { body: { events: Object.fromEntries(lists) }, taken }
   }
 
-  /** Ids and events that found no room since the last call. */
+  /** Returns the number of dropped ids and events since the last call. */
   takeDropped(): number {
     const dropped = this.#dropped
     this.#dropped = 0
     return dropped
   }
 
-  /** @returns whether it is kept now */
+  /** @returns true if the value is kept now */
   #keep<Value>(map: Map<string, Set<Value>>, name: string, value: Value): boolean {
     const set = map.get(name) ?? new Set()
     map.set(name, set)
@@ -137,7 +139,7 @@ function takeOff<Name, Value>(map: Map<Name, Set<Value>>, sent: readonly (readon
   }
 }
 
-/** GitLab's ids fit a double. */
+/** Converts an event to JSON. GitLab's ids fit a double. */
 function toJson(event: object): string {
   return JSON.stringify(event, (_, value: unknown) => (typeof value === 'bigint' ? Number(value) : value))
 }

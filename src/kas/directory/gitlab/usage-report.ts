@@ -21,11 +21,11 @@ export interface UsageReportOptions {
 }
 
 const defaultLastReportMs = 5000
-/** at the end: GitLab may have closed a connection just then */
+/** at the end: GitLab may have closed a connection at that moment */
 const maxLastTries = 4
 const lastRetryMs = 500
 
-/** Calls of one report: what is left waits for the next period. */
+/** Calls of one report; the rest waits for the next period. */
 const maxCallsInReport = 100
 
 const subjects = {
@@ -33,7 +33,9 @@ const subjects = {
   events: '/internal/kubernetes/agent_events',
 } as const
 
-/** Reports the counters to GitLab every period and once at the end: what it did not take is reported again. */
+/**
+ * Reports the counters to GitLab every period and once at the end. Usage that GitLab did not accept is reported again.
+ */
 export class UsageReport implements Service {
   readonly #components: UsageReportComponents
   readonly #options: Required<UsageReportOptions>
@@ -53,7 +55,7 @@ export class UsageReport implements Service {
     if (this.#options.periodMs > 0) this.#schedule()
   }
 
-  /** Resolves after a last report, which has a limit of its own: `patience` may have run out by then. */
+  /** Resolves after a last report, which takes at most `lastReportMs`, also if `patience` has run out by then. */
   stop(): Promise<void> {
     this.#stopping ??= this.#reportLast()
     return this.#stopping
@@ -85,7 +87,7 @@ export class UsageReport implements Service {
     })
   }
 
-  /** @returns whether GitLab has all of it now */
+  /** @returns true if everything was reported, or the signal aborted */
   async #report(signal: AbortSignal): Promise<boolean> {
     const { counters } = this.#components
     const dropped = counters.takeDropped()
@@ -111,7 +113,7 @@ export class UsageReport implements Service {
     }
   }
 
-  /** Whether GitLab would not take it the next time either; after a failure that may pass it is sent again. */
+  /** True if GitLab would not accept the report the next time either; after other failures it is sent again. */
   #isPointless(path: string, error: KasError): boolean {
     const { spec } = error
     const isAbsent = path === subjects.events && spec.code === 'GITLAB_STATUS' && spec.status === 404 // before 16.8

@@ -22,13 +22,13 @@ export interface AgentTrackerComponents {
   readonly usage: Pick<Usage, 'event'>
 }
 
-/** AgentMeta has 4 KiB at the most. */
+/** AgentMeta has at most 4 KiB. */
 const maxMessageBytes = 16 * 1024
-/** 500 pods at once with the longest AgentMeta, and 50 a second: each comes again after five minutes. */
+/** Rate for 500 pods at once with the longest AgentMeta, and 50 a second: each registers again after five minutes. */
 const rate = { perSecond: 300, burst: 3000, cost: { call: 1, message: 1, kib: 1 } }
 
 /**
- * AgentRegistrar: pods register, again every five minutes, and unregister when they leave.
+ * Methods of AgentRegistrar: pods register, again every five minutes, and unregister when they leave.
  *
  * @see doc/reference/tunnel-protocol.md 1.6
  */
@@ -70,12 +70,12 @@ interface RegisterEvent {
   readonly extra_telemetry_data: Readonly<Record<string, string>>
 }
 
-/** of a text that the pod chose; versions have a third of it */
+/** characters of a text from the pod; versions are a third of it */
 const maxTextLength = 64
 
 /**
- * What GitLab gets of a pod that registers (doc/reference/tunnel-protocol.md 8.2). Telemetry of the chart has no known
- * field (doc/reference/tunnel-protocol.md 1.19).
+ * Returns GitLab's event about a pod that registers (doc/reference/tunnel-protocol.md 8.2). Telemetry of the chart has
+ * no known field (doc/reference/tunnel-protocol.md 1.19).
  */
 export function registerEvent(agent: Agent, meta: AgentMeta): RegisterEvent {
   const { gitVersion = '', platform = '' } = meta.kubernetesVersion ?? {}

@@ -7,38 +7,42 @@ import type { OwnRegistrations, RegistrationListener } from './own-registrations
 import type { RegistrationSource } from './rails-service.ts'
 
 export interface AllRegistrationsComponents {
-  /** this replica's */
+  /** registrations at this replica */
   readonly own: OwnRegistrations
-  /** of the rows */
+  /** registrations in the rows of the table */
   readonly registrations: RowRegistrations
   readonly peers: {
-    /** whether this replica is the first in rank of those that can be reached */
+    /** true if this replica is the first in rank of those in reach */
     isFirst(key: string): boolean
-    /** a pod in the row of `instance` is registered elsewhere now, or has left; never rejects */
+    /** reports to `instance` that the pod in its row is registered elsewhere now, or has left; never rejects */
     forgetPod(instance: InstanceId, agentId: AgentId, podId: bigint): Promise<void>
   }
   readonly clock: Clock
   readonly log: Logger
 }
 
-/** until all peers have the own row, so that a pod that moves is always in one. ms */
+/** Time in ms until all peers have this replica's row, so that a pod that moves is always in one row. */
 const moveMs = 1000
-/** Calls are brought elsewhere first, and pods that notice register elsewhere themselves. ms */
+/**
+ * Time in ms before pods are adopted: calls move first, and pods that notice the loss register elsewhere themselves.
+ */
 const adoptMs = 500
-/** until a peer has adopted the pods of a row that is gone, and published them: they are listed meanwhile. ms */
+/**
+ * Time in ms until a peer has adopted and published the pods of a removed row; until then they are listed as orphans.
+ */
 const orphanMs = 2000
-/** Registrations that expire leave the own row this late. ms */
+/** Period in ms at which expired registrations leave the own row. */
 const expiryCheckMs = 5000
 
 /**
- * The pods that registered with any replica: each publishes its own in its row, so all give the same answers. A pod
- * that registers elsewhere moves there; those of a replica that is gone are adopted by the first in rank, since a stock
+ * The pods that registered with any replica. Each replica publishes its own in its row, so all give the same answers. A
+ * pod that registers elsewhere moves there. The first replica in rank adopts the pods of a lost replica, since a stock
  * agent registers again only every five minutes.
  */
 export class AllRegistrations implements RegistrationSource, RegistrationListener, Service {
   readonly #components: AllRegistrationsComponents
   readonly #moves = new Map<string, () => void>()
-  /** from rows that are gone */
+  /** registrations of removed rows */
   readonly #orphans = new Map<string, Registration>()
   readonly #timers = new Set<() => void>()
   #unsubscribe: (() => void) | undefined
@@ -85,7 +89,7 @@ export class AllRegistrations implements RegistrationSource, RegistrationListene
     const elsewhere = this.#elsewhere(registration)
     const since = Math.min(registration.registeredAt, ...elsewhere.map((known) => known.registration.registeredAt))
     if (since < registration.registeredAt) {
-      own.put({ ...registration, registeredAt: since }) // which calls this again
+      own.put({ ...registration, registeredAt: since }) // calls this method again
       return
     }
     try {
@@ -105,10 +109,10 @@ export class AllRegistrations implements RegistrationSource, RegistrationListene
   unregistered(agentId: AgentId, podId: bigint): void {
     const pod = { agentId, podId }
     this.#forgetElsewhere(pod)
-    if (this.#orphans.delete(keyOf(pod))) this.#later(moveMs, () => this.#forgetElsewhere(pod)) // who adopted it
+    if (this.#orphans.delete(keyOf(pod))) this.#later(moveMs, () => this.#forgetElsewhere(pod)) // perhaps adopted
   }
 
-  /** The peer forgets the pod once all have it in the own row. */
+  /** Removes the pod from other rows once all peers have it in the own row. */
   #move(pod: Pod): void {
     const key = keyOf(pod)
     this.#moves.get(key)?.()
@@ -128,7 +132,7 @@ export class AllRegistrations implements RegistrationSource, RegistrationListene
     }
   }
 
-  /** The pod in the rows of peers. */
+  /** Returns the pod's registrations in the rows of peers. */
   #elsewhere({ agentId, podId }: Pod) {
     return this.#components.registrations.of(agentId).filter(({ registration }) => registration.podId === podId)
   }
@@ -143,7 +147,7 @@ export class AllRegistrations implements RegistrationSource, RegistrationListene
     })
   }
 
-  /** Two that do so for a moment are harmless: a pod counts once. */
+  /** Adopts pods of a lost replica. If two replicas do so for a moment, a pod still counts once. */
   #adopt(orphans: readonly Registration[]): void {
     const { own, peers } = this.#components
     for (const orphan of orphans) {
@@ -158,7 +162,7 @@ export class AllRegistrations implements RegistrationSource, RegistrationListene
     this.#later(expiryCheckMs, () => this.#checkExpiry())
   }
 
-  /** @returns calls it off, as `stop` does */
+  /** @returns the function that cancels the timer, as `stop` does */
   #later(ms: number, action: () => void): () => void {
     const cancel = this.#components.clock.after(ms, () => {
       this.#timers.delete(cancel)
@@ -178,7 +182,7 @@ function keyOf({ agentId, podId }: Pod): string {
   return `${agentId} ${podId}`
 }
 
-/** Each pod once, and the same one at each replica: the one that registered first. */
+/** Returns each pod once, and the same registration at each replica: the earliest. */
 function merged(registrations: readonly Registration[]): readonly Registration[] {
   const byPod = new Map<string, Registration>()
   for (const registration of registrations) {

@@ -12,17 +12,17 @@ import { AllRegistrations } from './all-registrations.ts'
 import { OwnRegistrations } from './own-registrations.ts'
 import { agentTrackerService } from './rails-service.ts'
 
-/** Registrations that an agent before 16.5 makes by its configuration stream are renewed this often. ms */
+/** Period of renewals in ms, for agents before 16.5, which register by their configuration stream. */
 const registrationRenewalMs = 300_000
 
 export interface AgentTracker extends KasModule {
-  /** The agent's pod is registered until the returned function is called. */
+  /** Registers the agent's pod until the returned function is called. */
   keepRegistered(agent: Agent, meta: Uint8Array): () => void
-  /** Pods of these agents, at any replica. */
+  /** Returns registered pods of these agents, at any replica. */
   registered(ids: ReadonlySet<AgentId>): readonly Registration[]
 }
 
-/** Which pods of agents are registered, with any replica: GitLab shows them as connected. */
+/** Tracks the pods that are registered with any replica: GitLab shows their agents as connected. */
 export function createAgentTracker(host: KasHost): AgentTracker {
   const { usage, clock } = host
   const own = new OwnRegistrations({ clock, monotonic: monotonicClock })

@@ -5,31 +5,31 @@ import type { Registration } from '../../../membership/membership.ts'
 import type { Agent } from '../../agent.ts'
 
 export interface OwnRegistrationsOptions {
-  /** a registration that is not renewed expires after this time, in ms: agentk renews every 5 minutes */
+  /** time after which a registration without renewal expires, in ms: agentk renews every 5 minutes */
   readonly lifeMs?: number
   readonly maxMetaBytes?: number
-  /** of the metas of an agent's pods; the longest not renewed make room */
+  /** bytes of the metas of an agent's pods; the pods without renewal for the longest time make room */
   readonly maxMetaBytesPerAgent?: number
-  /** half of what a replica's row takes of an agent: its connections stand there too */
+  /** half of an agent's share in a replica's row, which also has its connections */
   readonly maxPodsPerAgent?: number
 }
 
-/** Is called with what becomes of the registrations. */
+/** Callbacks about registrations. */
 export interface RegistrationListener {
-  /** it is new here, or has changed */
+  /** Called after a registration was added or changed. */
   registered(registration: Registration): void
-  /** it was forgotten, has expired, or made room */
+  /** Called after a registration was removed: forgotten, expired, or dropped to make room. */
   removed(registration: Registration): void
-  /** a pod says that it leaves, whether it is registered here or not */
+  /** Called after a pod unregistered, even if it is not registered here. */
   unregistered(agentId: AgentId, podId: bigint): void
 }
 
 const defaults = { lifeMs: 330_000, maxMetaBytes: 4096, maxMetaBytesPerAgent: 128 << 10, maxPodsPerAgent: 500 }
 
 export interface OwnRegistrationsComponents {
-  /** says since when a pod is registered */
+  /** gives the time of registration */
   readonly clock: Pick<Clock, 'now'>
-  /** says how long ago it was renewed; it is never set */
+  /** gives the age of a renewal; it is never set */
   readonly monotonic: Pick<Clock, 'now'>
 }
 
@@ -42,7 +42,7 @@ interface Renewed {
 export class OwnRegistrations {
   readonly #components: OwnRegistrationsComponents
   readonly #options: Required<OwnRegistrationsOptions>
-  /** by agent, then by pod; the longest not renewed first */
+  /** registrations by agent, then by pod; the longest without renewal first */
   readonly #agents = new Map<AgentId, Map<bigint, Renewed>>()
   #listener: RegistrationListener | undefined
 
@@ -51,16 +51,16 @@ export class OwnRegistrations {
     this.#options = { ...defaults, ...options }
   }
 
-  /** There is one at the most. */
+  /** Sets the only listener. */
   listen(listener: RegistrationListener | undefined): void {
     this.#listener = listener
   }
 
   /**
-   * A registration that is renewed keeps the time of the first.
+   * Registers a pod. A renewed registration keeps the time of the first.
    *
    * @param how.renewed - the pod renews it every five minutes; false: it ends with a stream
-   * @throws KasError INVALID_MESSAGE if the meta is larger than any agent's
+   * @throws KasError INVALID_MESSAGE if the meta exceeds `maxMetaBytes`
    */
   register(agent: Agent, podId: bigint, meta: Uint8Array, how: { renewed: boolean } = { renewed: true }): void {
     const { maxMetaBytes } = this.#options
@@ -75,7 +75,7 @@ export class OwnRegistrations {
     this.put({ agentId: agent.id, projectId: agent.project.id, podId, registeredAt, meta, ...how })
   }
 
-  /** A registration that has just been renewed, as it is. */
+  /** Adds a registration unchanged, and counts it as renewed now. */
   put(registration: Registration): void {
     const { agentId, podId } = registration
     const pods = this.#agents.get(agentId) ?? new Map<bigint, Renewed>()
@@ -98,7 +98,7 @@ export class OwnRegistrations {
     this.#listener?.unregistered(agent.id, podId)
   }
 
-  /** The pod is registered with another replica now, or has left. */
+  /** Removes a pod that is registered with another replica now, or has left. */
   forget(agentId: AgentId, podId: bigint): void {
     const known = this.#agents.get(agentId)?.get(podId)
     if (known) this.#remove(known.registration)
@@ -122,7 +122,7 @@ export class OwnRegistrations {
     return [...this.#agents.values()].flatMap(registrationsOf)
   }
 
-  /** Removes those that were not renewed in time; each query does so too. */
+  /** Removes registrations that were not renewed in time; each query does so too. */
   expire(): void {
     const oldest = this.#components.monotonic.now() - this.#options.lifeMs
     for (const pods of this.#agents.values()) {

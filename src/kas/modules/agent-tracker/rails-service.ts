@@ -16,7 +16,7 @@ import {
 import { AgentMetaSchema } from '../../../proto/gen/entity_pb.ts'
 import { type UnaryMethods, unaryService } from '../../../proto/unary.ts'
 
-/** Registered pods, with any replica or with this one. */
+/** Registered pods, at any replica or at this one. */
 export interface RegistrationSource {
   ofAgents(ids: ReadonlySet<AgentId>): readonly Registration[]
   ofProjects(ids: ReadonlySet<bigint>): readonly Registration[]
@@ -24,8 +24,8 @@ export interface RegistrationSource {
 }
 
 /**
- * Service AgentTracker under every name that GitLab has called it by (doc/reference/tunnel-protocol.md 1.7). Answers
- * are in one order, so that those of two replicas can be compared.
+ * Service AgentTracker, under every name that GitLab has used (doc/reference/tunnel-protocol.md 1.7). Answers are
+ * sorted, so that those of two replicas can be compared.
  */
 export function agentTrackerService(source: RegistrationSource): UnaryMethods {
   const byAgents = async ({ agentIds }: GetConnectedAgentsByAgentIDsRequest) =>
@@ -70,7 +70,7 @@ function compare(one: bigint, other: bigint): number {
   return one < other ? -1 : 1
 }
 
-/** Pods by version; one that states none, or nonsense, counts under the empty one. */
+/** Counts pods by version. A pod with no version, or an unreadable one, counts under the empty text. */
 function countVersions(registrations: readonly Registration[]): Record<string, bigint> {
   const counts: Record<string, bigint> = Object.create(null) // an agent may call its version `constructor`
   for (const { meta } of registrations) {

@@ -8,19 +8,22 @@ import type { KasHost, KasModule } from '../../module.ts'
 import type { OwnAnswer } from '../../own-endpoint.ts'
 
 export interface AgentsOfUserComponents {
-  /** replicas that have a connection of each of these agents, and since when; ms since 1970 */
+  /** returns the replicas with a connection of each of these agents, and its begin in ms since 1970 */
   readonly connectedTo: (
     ids: ReadonlySet<AgentId>,
   ) => ReadonlyMap<AgentId, readonly { readonly replica: string; readonly since?: number | undefined }[]>
-  /** pods of these agents, at any replica */
+  /** returns the registered pods of these agents, at any replica */
   readonly registered: (ids: ReadonlySet<AgentId>) => readonly Registration[]
 }
 
-/** Each may have repositories read. */
+/** Questions at once: each may read repositories. */
 const maxQuestions = { maxOfUser: 2, max: 20 }
 const notServed = "GitLab's pages list the agents of a user; kas does so with directory.file alone"
 
-/** `GET <prefix>agents`: the agents that let a user in, and where they are connected (doc/directory.md "Agents of a user"). */
+/**
+ * `GET <prefix>agents`: the agents that admit a user, and the replicas that they are connected to (doc/directory.md
+ * "Agents of a user").
+ */
 export function createAgentsOfUser({ localDirectory }: KasHost, components: AgentsOfUserComponents): KasModule {
   const names = { ofUser: 'questions_of_user', ofUsers: 'questions_of_users' } as const
   const questions = new UserQuestions({ ...maxQuestions, names, what: 'questions for the agents of a user' })

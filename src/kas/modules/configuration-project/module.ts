@@ -9,21 +9,25 @@ import { type UnaryMethods, unaryService } from '../../../proto/unary.ts'
 import type { HostRepositories, KasHost, KasModule } from '../../module.ts'
 import type { GitalyCoordinates } from '../../repositories/gitaly/gitaly-coordinates.ts'
 
-/** Which agents a project has files of. @returns undefined: without GitLab nobody knows where repositories lie */
+/**
+ * Lists the agents for which a project has files.
+ *
+ * @returns undefined: only GitLab knows the locations of repositories
+ */
 export function createConfigurationProject({ repositories }: KasHost): KasModule | undefined {
   const { filesAt } = repositories
   if (!filesAt) return undefined
   return { name: 'configuration project', railsMethods: configurationProjectService(filesAt) }
 }
 
-/** Rails waits 10 s at the most: a page shows the files. ms */
+/** Rails waits at most 10 s: a page shows the files. In ms. */
 const timeoutMs = 10_000
 
 const folder = '.gitlab/agents'
-/** of names that an agent may have */
+/** configuration files with a valid agent name */
 const configFile = /^\.gitlab\/agents\/([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)\/config\.yaml$/
 
-/** Service ConfigurationProject: which agents a project has files of (doc/reference/tunnel-protocol.md 1.12). */
+/** Service ConfigurationProject: lists agents for which a project has files (doc/reference/tunnel-protocol.md 1.12). */
 function configurationProjectService(filesAt: NonNullable<HostRepositories['filesAt']>): UnaryMethods {
   return unaryService(ConfigurationProject, {
     listAgentConfigFiles: async (request) => {

@@ -19,27 +19,27 @@ export interface ConfigurationPostsComponents {
 }
 
 export interface ConfigurationPostsOptions {
-  /** from the first post in a row that failed to the next, doubled up to the last. ms */
+  /** from the first failed post in a row to the next, in ms; doubles up to the last */
   readonly retryMs?: readonly [first: number, last: number]
 }
 
 const defaultRetryMs = [10_000, 300_000] as const
-/** So many failures in a row pass the lead on to the next replica. */
+/** Failures in a row after which the lead passes to the next replica. */
 const failuresUntilPassedOn = 3
-/** A configuration that was read longer ago than this, at the end of its post, may be outdated: it is read again. ms */
+/** Age in ms beyond which a configuration is read again at the end of its post: it may be outdated. */
 const recentMs = 5000
 
 /**
- * Posts the configuration of each agent that is connected here to GitLab, after each change, if this replica leads for
- * it (doc/reference/gitlab-contract.md 9.1 no. 9): nothing after a read that failed, and in the end the newest, whoever
- * else posts.
+ * Posts the configuration of each agent that is connected here to GitLab, after each change, while this replica leads
+ * for it (doc/reference/gitlab-contract.md 9.1 no. 9). A failed read is followed by no post. The last post is the
+ * newest configuration, even if other replicas post too.
  */
 export class ConfigurationPosts implements Service {
   readonly #components: ConfigurationPostsComponents
   readonly #retryMs: readonly [first: number, last: number]
   readonly #stopped = new AbortController()
   readonly #agents = new Map<AgentId, { readonly posts: AgentPosts; followers: number }>()
-  /** of agents that have left */
+  /** posts of agents that have left */
   readonly #ending = new Set<Promise<void>>()
 
   constructor(components: ConfigurationPostsComponents, { retryMs }: ConfigurationPostsOptions = {}) {
@@ -56,7 +56,7 @@ export class ConfigurationPosts implements Service {
     await Promise.all(this.#ending)
   }
 
-  /** The agent is connected, until the returned function is called. */
+  /** Follows a connected agent, until the returned function is called. */
   follow(agent: Agent): () => void {
     const known = this.#agents.get(agent.id) ?? this.#begin(agent)
     known.followers++
@@ -90,7 +90,7 @@ class AgentPosts {
   readonly #retryMs: readonly [first: number, last: number]
   readonly #signal: AbortSignal
   readonly #detach: (() => void)[]
-  /** by this replica, since it took the lead */
+  /** the last post of this replica, since it took the lead */
   #posted: CommitId | undefined
   #running: Promise<void> | undefined
   #again = false
@@ -121,7 +121,7 @@ class AgentPosts {
     await this.#running
   }
 
-  /** While GitLab fails, changes of the table do not hurry the next post. */
+  /** Schedules a post. While GitLab fails, changes of the table do not hasten it. */
   #leadMayHaveChanged(): void {
     if (!this.#leads() || this.#cancelRetry === undefined) this.#schedule()
   }
@@ -136,7 +136,7 @@ class AgentPosts {
 
   #leads(): boolean {
     const leads = this.#components.leads.leads(this.#agent.id)
-    if (!leads) this.#posted = undefined // another may post meanwhile: so the first post of a new lead is never left out
+    if (!leads) this.#posted = undefined // another replica may post meanwhile: a new lead never skips its first post
     return leads
   }
 
@@ -154,7 +154,10 @@ class AgentPosts {
     this.#running = undefined
   }
 
-  /** Reads the branch again if time has passed: this replica may have been frozen, and another have led. */
+  /**
+   * Posts the newest configuration. It is read again if time has passed: while this replica was frozen, another may
+   * have led.
+   */
   async #postNewest(): Promise<void> {
     let unposted = await this.#unposted('newest')
     if (unposted && !this.#isRecent(unposted)) unposted = await this.#unposted('refreshed')
@@ -165,7 +168,7 @@ class AgentPosts {
       const outcome = await gitlab.takeConfiguration(id, next.configuration.raw, this.#signal)
       this.#posted = next.commit
       log.debug({ agent_id: String(id), commit_id: next.commit, outcome }, 'Configuration posted to GitLab')
-      // also if another leads by now: it may have posted something newer before this
+      // also if another replica leads by now: it may have posted a newer one before
       next = this.#isRecent(next) ? undefined : await this.#unposted('refreshed')
     }
   }
@@ -174,7 +177,7 @@ class AgentPosts {
     return this.#components.clock.now() - seenAt < recentMs
   }
 
-  /** Undefined: GitLab has the newest, or it cannot be read. */
+  /** Undefined: GitLab has the newest configuration, or it cannot be read. */
   async #unposted(how: 'newest' | 'refreshed'): Promise<AgentConfiguration | undefined> {
     try {
       const { agentConfig } = this.#components
@@ -184,13 +187,13 @@ class AgentPosts {
       return read && read.commit !== this.#posted ? read : undefined
     } catch (error) {
       if (this.#signal.aborted) throw error
-      return undefined // the read has logged it, and the next that succeeds is posted
+      return undefined // the read has logged it; the next successful one is posted
     }
   }
 
   #failed(error: KasError): void {
     if (this.#isStopped) return
-    this.#again = false // the next try posts what is newest then
+    this.#again = false // the next try posts the newest configuration
     const [first, last] = this.#retryMs
     const ms = Math.min(first * 2 ** this.#failures++, last)
     const fields = { error, agent_id: String(this.#agent.id) }

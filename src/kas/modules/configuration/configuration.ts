@@ -24,18 +24,18 @@ export const getConfigurationMethod = methodPath(AgentConfigurationService.metho
 
 export interface ConfigurationComponents {
   readonly agentConfig: Pick<KasHost['agentConfig'], 'newest' | 'onChange'>
-  /** An agent before 16.5 registers by this call alone: kept until the returned function is called. */
+  /** Registers an agent before 16.5, which registers by this call alone, until the returned function is called. */
   register(agent: Agent, meta: Uint8Array): () => void
   readonly log: Logger
   readonly clock: Clock
 }
 
 export interface ConfigurationOptions {
-  /** upstream's gitlab.external_url as it stands there; empty if there is none */
+  /** upstream's gitlab.external_url, unchanged; empty if there is none */
   readonly gitlabExternalUrl: string
-  /** upstream's agent.configuration.poll_period: a void token goes unnoticed no longer than this, in ms */
+  /** upstream's agent.configuration.poll_period: the longest that an invalid token goes unnoticed, in ms */
   readonly pollMs: number
-  /** our agentk sends PINGs this often, in ms */
+  /** period of agentk's PINGs, in ms */
   readonly pingIntervalMs?: number
 }
 
@@ -55,9 +55,9 @@ export function getConfiguration(
 }
 
 interface ConfigurationQuestion {
-  /** of the configuration that the agent has */
+  /** commit of the agent's current configuration */
   readonly commitId: string
-  /** of an agent that registers by it */
+  /** meta of an agent that registers by this request */
   readonly meta: Uint8Array | undefined
 }
 
@@ -125,7 +125,7 @@ class ConfigurationPush {
     this.#responses = responses
   }
 
-  /** Between two rounds one function waits for one promise: there is such a stream for each agent. */
+  /** Runs the stream. Between two rounds it waits for only one promise: there is one stream per agent. */
   async run(): Promise<void> {
     const { pingIntervalMs = defaultPingIntervalMs, pollMs } = this.#options
     this.#call.sendMetadata(writeHints({ pingIntervalMs }))
@@ -151,7 +151,7 @@ class ConfigurationPush {
     return this.#call.signal.aborted || this.#call.retired.aborted
   }
 
-  /** `#changed` is resolved once something may be new, until the returned function is called. */
+  /** Resolves `#changed` once there may be a change, until the returned function is called. */
   #follow({ commitId, meta }: ConfigurationQuestion): () => void {
     const { agent, signal, retired } = this.#call
     const { agentConfig, register } = this.#components
@@ -171,7 +171,7 @@ class ConfigurationPush {
     }
   }
 
-  /** As long as neither the call nor its connection ends. */
+  /** Sends a new configuration; a retired connection ends the wait. */
   async #sendNew(): Promise<void> {
     const { signal, retired } = this.#call
     const ended = linkedController(signal, retired)
@@ -188,7 +188,7 @@ class ConfigurationPush {
     }
   }
 
-  /** `undefined` while the repository is empty or cannot be read: the stream waits then. */
+  /** `undefined` while the repository is empty or cannot be read: then the stream waits. */
   async #newest(signal: AbortSignal): Promise<AgentConfiguration | undefined> {
     try {
       return await this.#components.agentConfig.newest(this.#call.agent, signal, this.#sent === '')

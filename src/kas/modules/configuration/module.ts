@@ -4,16 +4,19 @@ import type { KasHost, KasModule, StatusLine } from '../../module.ts'
 import { type ConfigurationOptions, getConfiguration, getConfigurationMethod } from './configuration.ts'
 import { ConfigurationPosts } from './configuration-posts.ts'
 
-/** What it needs of the agent tracker: an agent before 16.5 registers by its configuration stream alone. */
+/** The part of the agent tracker for agents before 16.5, which register by their configuration stream alone. */
 export interface AgentRegistry {
   keepRegistered(agent: AgentCall['agent'], meta: Uint8Array): () => void
 }
 
-/** A commit and the agent's meta. */
+/** room for a commit and the agent's meta */
 const maxMessageBytes = 16 * 1024
-/** A pod keeps one open, and two while it moves. Each asks about its token at every poll, and may not read its answers. */
+/**
+ * Streams of one agent: a pod keeps one open, and two while it moves. Each checks its token at every poll, and may not
+ * read its answers.
+ */
 const maxPerAgent = 250
-/** All of them at once, each with the agent's meta, and again 20 s later. */
+/** Rate for all of them at once, each with the agent's meta, and again 20 s later. */
 const rate = { perSecond: 100, burst: 2000, cost: { call: 1, message: 1, kib: 1 } }
 
 /** Sends agents their configuration, and posts it to GitLab. */
@@ -45,10 +48,10 @@ export function createConfiguration(host: KasHost, tracker: AgentRegistry, optio
   }
 }
 
-/** Agents that are named in `kas status`. */
+/** Agents that `kas status` names. */
 const maxLines = 20
 
-/** Of agents whose files are followed here: what GitLab will ask for in vain. */
+/** Lists keys of followed agents' files that have no effect: GitLab will ask for them in vain. */
 export function unservedKeys(followed: readonly FollowedConfig[]): StatusLine[] {
   const lines = followed.flatMap(({ agent, good }): StatusLine[] => {
     const warning = good?.configuration.warnings.find(({ kind }) => kind === 'unserved')

@@ -2,13 +2,16 @@ import { Counter } from 'prom-client'
 import type { Registry } from '../../../lib/metrics.ts'
 
 export interface FluxMetrics {
-  /** an agent was notified of a push */
+  /** Counts a push that an agent was notified of. */
   notified(): void
-  /** an agent was not notified of a push: a later one to the project took its place, or GitLab was away for too long */
+  /**
+   * Counts a push that an agent was not notified of: a later one to the project replaced it, or GitLab was unreachable
+   * too long.
+   */
   dropped(): void
 }
 
-/** Upstream's names (doc/reference/tunnel-protocol.md 8.1). */
+/** Creates metrics with upstream's names (doc/reference/tunnel-protocol.md 8.1). */
 export function createFluxMetrics(register: Registry): FluxMetrics {
   const registers = [register]
   const notified = new Counter({

@@ -7,11 +7,14 @@ import { createFluxMetrics } from './flux-metrics.ts'
 import { RecentPushes } from './recent-pushes.ts'
 import { reconcileProjects, reconcileProjectsMethod } from './reconcile-projects.ts'
 
-/** of 10,000 projects with paths of usual length */
+/** room for 10,000 projects with paths of usual length */
 const maxMessageBytes = 1024 * 1024
-/** The pod that leads keeps one open. Each is notified of every push, and of the recent ones at its start. */
+/** Streams of one agent: the leading pod keeps one open. Each gets every push, and the recent ones at its start. */
 const maxPerAgent = 20
-/** Four of the longest lists at once, and one each two seconds: a new one comes when Flux's objects change. */
+/**
+ * Rate for four of the longest lists at once, and one more each two seconds: a new list comes when Flux's objects
+ * change.
+ */
 const rate = { perSecond: 500, burst: 5000, cost: { call: 1, message: 1, kib: 1 } }
 /** pushes in one call */
 const maxPushesAtOnce = 1000
@@ -21,7 +24,7 @@ export function createFlux({ directory, pushes, peers, usage, clock, register, l
   const recent = new RecentPushes({ pushes, clock })
   const metrics = createFluxMetrics(register)
   const serve = reconcileProjects({ pushes: recent, directory, usage, metrics, log, clock })
-  /** A peer that comes into reach gets the recent pushes; later ones are broadcast to it as to all. */
+  /** Sends the recent pushes to a peer that comes into reach; later ones are broadcast. */
   const greet = async ({ instance }: Peer) => {
     const push = recent.known().map(({ id, ...each }) => ({ ...each, pushId: id }))
     for (let from = 0; from < push.length; from += maxPushesAtOnce) {

@@ -3,7 +3,7 @@ import type { Clock } from '../../../lib/clock.ts'
 import { KeyedListeners } from '../../../lib/listeners.ts'
 import type { PushEvent, Pushes } from '../../repositories/local-pushes.ts'
 
-/** A push as replicas pass it on. */
+/** A push as replicas exchange it. */
 export interface KnownPush {
   readonly projectId: bigint
   readonly projectPath: string
@@ -15,25 +15,28 @@ export interface KnownPush {
 /** The newest push to a project. */
 export interface RecentPush extends PushEvent {
   readonly id: bigint
-  /** milliseconds since 1970 */
+  /** in milliseconds since 1970 */
   readonly receivedAt: number
   /** agents that this replica has notified */
   readonly notified: Set<AgentId>
 }
 
 export interface RecentPushesOptions {
-  /** the longest that an agent stays away after an error (doc/reference/tunnel-protocol.md 2.5), in ms */
+  /**
+   * time that a push is remembered: the longest that an agent stays away after an error
+   * (doc/reference/tunnel-protocol.md 2.5), in ms
+   */
   readonly rememberMs: number
-  /** of which the newest push is remembered; the oldest pushes make room */
+  /** projects whose newest push is remembered; the oldest pushes make room */
   readonly maxProjects: number
 }
 
 const defaultRecentPushes: RecentPushesOptions = { rememberMs: 300_000, maxProjects: 10_000 }
 
-/** @param again - a notification may not have reached the agent: no other is notified */
+/** A push that listeners are notified of. */
 export interface NotifiedPush {
   readonly push: RecentPush
-  /** the agent was notified of it before */
+  /** true: an earlier notification may not have reached the agent; only its listeners are called */
   readonly again: boolean
 }
 
@@ -59,21 +62,21 @@ export class RecentPushes {
     return this.#listeners.add(agentId, listener)
   }
 
-  /** The newest push of each project, the oldest first. */
+  /** Lists the newest push of each project, the oldest first. */
   recent(): Iterable<RecentPush> {
     this.#forget()
     return this.#pushes.values()
   }
 
-  /** The same, for a peer. */
+  /** Lists the same pushes for a peer. */
   known(): KnownPush[] {
     const now = this.#clock.now()
     return Array.from(this.recent(), ({ projectId, projectPath, id, receivedAt }) => {
-      return { projectId, projectPath, id, ageMs: Math.max(0, now - receivedAt) } // clocks are set back
+      return { projectId, projectPath, id, ageMs: Math.max(0, now - receivedAt) } // the clock may have been set back
     })
   }
 
-  /** Takes the pushes of a peer that this replica has missed: it was not running, or not in reach. */
+  /** Adds pushes of a peer that this replica has missed: it was not running, or not in reach. */
   learn(pushes: readonly KnownPush[]): void {
     const now = this.#clock.now()
     const learnt: RecentPush[] = []
@@ -97,11 +100,11 @@ export class RecentPushes {
     }
   }
 
-  /** A notification may not have reached the agent: it is notified again. */
+  /** Notifies the agent again of a push whose notification may not have arrived. */
   resend(push: RecentPush, agentId: AgentId): void {
-    if (!push.notified.delete(agentId)) return // another stream of the agent has said so
+    if (!push.notified.delete(agentId)) return // another stream of the agent did so already
     this.#forget()
-    if (this.#pushes.get(push.projectPath) !== push) return // a newer one took its place
+    if (this.#pushes.get(push.projectPath) !== push) return // a newer push replaced it
     this.#listeners.notify(agentId, { push, again: true })
   }
 

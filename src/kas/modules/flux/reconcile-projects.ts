@@ -34,13 +34,13 @@ export interface ReconcileProjectsComponents {
 }
 
 export interface ReconcileProjectsOptions {
-  /** of one stream; a request for more is refused */
+  /** projects of one stream; a request for more is refused */
   readonly maxProjects?: number
-  /** paths of projects, over all streams of an agent, each with what it costs beside its text */
+  /** bytes of project paths over all streams of an agent, each with its overhead */
   readonly maxPathBytesOfAgent?: number
-  /** pushes of one stream that wait to be sent; beyond it the newest to a project takes the place of an older one */
+  /** pushes of one stream that wait; beyond it, the newest push to a project replaces an older one */
   readonly maxPending?: number
-  /** delays while the directory is out of reach. ms, doubled from the first to the last */
+  /** first and last pause while the directory is unreachable, in ms; doubled each time */
   readonly retryMs?: readonly [first: number, last: number]
 }
 
@@ -51,22 +51,24 @@ const defaults = {
   retryMs: [1000, 10_000] as readonly [number, number],
 }
 
-/** The longest list takes the event loop 10 ms and more: agents that send such take turns. */
+/** Long lists that are parsed at once: the longest takes the event loop 10 ms and more, so agents take turns. */
 const listsPerTurn = 1
-/** one of some hundred projects, which takes no turn */
+/** bytes of a list of some hundred projects, which needs no turn */
 const shortListBytes = 16 * 1024
-/** of 1 MiB at the most, and 20 of one agent */
+/** waiting lists, of at most 1 MiB each, and 20 of one agent */
 const maxWaitingLists = 200
 
-/** of a path, beside its text and four bytes or more that frame it: its place in the set */
+/** bytes of a path's place in the set, beside its text and at least four bytes of framing */
 const pathOverheadBytes = 60
 
-/** What was sent so shortly before the end may not have been read: an agent that leaves retires its connection. ms */
+/**
+ * Time in ms before the end in which a notification may have been lost: an agent that leaves retires its connection.
+ */
 const unsureMs = 5000
 
 /**
- * Notifies an agent of each push to the projects that it names, also of those while it was reconnecting, until the
- * connection retires.
+ * Notifies an agent of each push to the projects that it names, until the connection retires. It also gets pushes that
+ * came while it was reconnecting.
  *
  * @see doc/reference/tunnel-protocol.md 1.9
  */
@@ -103,7 +105,7 @@ export function reconcileProjects(
   }
 }
 
-/** @param charge - with the request, before anything is built of it; @returns what ends that */
+/** @param charge - called with the request before it is decoded; returns the function that ends the charge */
 async function readProjects(
   call: AgentCall,
   turns: LoopTurns,
@@ -163,7 +165,7 @@ function invalid(detail: string): KasError {
 }
 
 interface PushNotificationsComponents extends Omit<ReconcileProjectsComponents, 'usage'> {
-  /** a notification of a push to the project, for GitLab */
+  /** counts a notification of a push to the project, for GitLab */
   readonly count: (projectId: bigint) => void
 }
 
@@ -175,14 +177,14 @@ class PushNotifications {
   readonly #call: AgentCall
   /** full paths */
   readonly #projects: ReadonlySet<string>
-  /** what is to be sent, the oldest first: at most `maxPending`, and two more for each project */
+  /** pushes to send, the oldest first: at most `maxPending`, and two more per project */
   readonly #pending: RecentPush[] = []
-  /** the same: thousands may come at once, each searched for */
+  /** the same as a set: thousands may come at once, and each is searched for */
   readonly #isPending = new Set<RecentPush>()
-  /** what was sent last, by path */
+  /** the last push that was sent, by path */
   readonly #sent = new Map<string, { readonly push: RecentPush; readonly at: number }>()
   #changed = Promise.withResolvers<void>()
-  /** what the directory could not be asked about, by path: tried again later */
+  /** pushes for which the directory was unreachable, by path: tried again later */
   readonly #deferred = new Map<string, RecentPush>()
   #tries = 0
   #cancelRetry: (() => void) | undefined
@@ -207,7 +209,7 @@ class PushNotifications {
     const ended = linkedController(signal, retired)
     const knowsIds = hasFeature(metadata, 'push-id') // it handles each id once, and another pod may have got it
     for (const push of pushes.recent()) {
-      // one of each project: none takes the place of another, which is not searched for
+      // one push per project: none replaces another, so none is searched for
       if (this.#projects.has(push.projectPath) && (knowsIds || !push.notified.has(agent.id))) this.#append(push)
     }
     try {
@@ -242,7 +244,7 @@ class PushNotifications {
     this.#isPending.add(push)
   }
 
-  /** Whether this stream has to send a push that another stream of the agent may have lost. */
+  /** True if this stream has to send a push that another stream of the agent may have lost. */
   #isAgain(push: RecentPush): boolean {
     const isSent = this.#sent.get(push.projectPath)?.push === push
     if (isSent) push.notified.add(this.#call.agent.id)
@@ -273,14 +275,14 @@ class PushNotifications {
     }
   }
 
-  /** A newer push to the project may have taken its place. */
+  /** Removes the push, unless a newer push to the project has replaced it. */
   #take(push: RecentPush): void {
     this.#isPending.delete(push)
     const at = this.#pending.indexOf(push)
     if (at >= 0) this.#pending.splice(at, 1)
   }
 
-  /** The directory is out of reach: this is tried again later. */
+  /** Keeps a push for a later try: the directory is unreachable. */
   #defer(push: RecentPush): void {
     const isWaiting = this.#deferred.has(push.projectPath)
     const isRecent = this.#components.pushes.isRecent(push)
@@ -309,7 +311,7 @@ class PushNotifications {
     return room
   }
 
-  /** What may not have arrived is sent again: at once if the agent is back already, else on its next stream. */
+  /** Sends pushes again that may not have arrived: at once if the agent is back, else on its next stream. */
   #resendUnsure(): void {
     const { aborted, reason } = this.#call.signal
     const isLost = aborted && KasError.from(reason).code === 'TUNNEL_LOST'

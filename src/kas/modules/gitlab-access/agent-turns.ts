@@ -7,7 +7,7 @@ import { Turns } from '../../../lib/turns.ts'
 export interface AgentTurnsOptions {
   /** requests of one agent at once */
   readonly maxRunning?: number
-  /** of one agent; more are refused */
+  /** waiting requests of one agent; more are refused */
   readonly maxWaiting?: number
   readonly maxWaitMs?: number
 }
@@ -15,13 +15,13 @@ export interface AgentTurnsOptions {
 const defaults = { maxRunning: 5, maxWaiting: 100, maxWaitMs: 20_000 }
 
 /**
- * Resolves with what ends the turn.
+ * Resolves with the function that ends the turn.
  *
  * @throws KasError STATUS ResourceExhausted if too many wait, or for too long; or the signal's reason
  */
 export type TakeAgentTurn = (agentId: AgentId, signal: AbortSignal) => Promise<() => void>
 
-/** Lets each agent make a few requests at once, so that none takes up all turns at GitLab. */
+/** Lets each agent make a few requests at once, so that none takes all turns at GitLab. */
 export function agentTurns({ clock }: { clock: Clock }, options: AgentTurnsOptions = {}): TakeAgentTurn {
   const { maxRunning, maxWaiting, maxWaitMs } = { ...defaults, ...options }
   const turns = new Turns<AgentId>({

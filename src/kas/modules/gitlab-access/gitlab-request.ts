@@ -13,13 +13,13 @@ export interface GitlabRequestHead {
   readonly headers: string[]
 }
 
-/** Of a whole head; GitLab's own web servers take less. */
+/** Bytes of a whole head; GitLab's own web servers accept less. */
 const maxHeadBytes = 64 * 1024
 const maxHeaderLines = 500
 
 /**
- * Hop-by-hop headers, those by which GitLab knows the caller, and those that a proxy in front of GitLab would add: an
- * agent's must not pass for kas' own.
+ * Headers of an agent that are dropped: hop-by-hop headers, those that authenticate a caller to GitLab, and those of
+ * proxies in front of GitLab. An agent's header must not pass for one of kas.
  */
 const notPassed = new Set([
   ...hopByHopHeaders,
@@ -44,11 +44,13 @@ const notPassedPrefixes = /^(?:Gitlab-|X-Forwarded-|X-Accel-)/
 
 const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 const fieldValue = /^[\t\x20-\x7e\x80-\xff]*$/
-/** these ask for a tunnel and for an echo, not for anything of a module */
+/** these ask for a tunnel and for an echo, not for a module */
 const notServed = new Set(['CONNECT', 'TRACE'])
 
 /**
- * @throws KasError INVALID_MESSAGE: an upgrade, a path that would leave its module, or what HTTP forbids
+ * Returns the head of an agent's request for GitLab.
+ *
+ * @throws KasError INVALID_MESSAGE: an upgrade, a path that would leave its module, or a violation of HTTP
  * @see doc/reference/tunnel-protocol.md 1.8, 5.3
  */
 export function gitlabRequestHead(header: ModuleRequestHeader): GitlabRequestHead {
@@ -62,7 +64,7 @@ export function gitlabRequestHead(header: ModuleRequestHeader): GitlabRequestHea
   return { method, target, headers }
 }
 
-/** Before anything is built of it: the head may be as large as a message. */
+/** Checks the size before anything is built from the head, which may be as large as a message. */
 function checkSize({ method, moduleName, urlPath, query, header }: ModuleRequestHeader): void {
   let lines = 0
   let bytes = method.length + moduleName.length + urlPath.length
@@ -82,7 +84,7 @@ function checkSize({ method, moduleName, urlPath, query, header }: ModuleRequest
 function targetOf({ moduleName, urlPath, query }: ModuleRequestHeader): string {
   if (/[/\\]/.test(moduleName) || isDots(moduleName)) throw invalid('module_name is no name')
   if (!urlPath.startsWith('/')) throw invalid('url_path must begin with a slash')
-  // it would name another endpoint, which an agent must not reach with kas' credentials
+  // this path would name another endpoint, which an agent must not reach with the credentials of kas
   if (urlPath.split(/[/\\]/).some(isDots)) throw invalid('url_path must not hold . or .. as a segment')
   return `/${encodeURIComponent(moduleName.toWellFormed())}${requestUrl(urlPath, query)}`
 }
@@ -110,7 +112,7 @@ function passedHeaders(header: Headers): string[] {
   return passed
 }
 
-/** GitLab's web server takes `_` for `-`: as nginx does, such names are left out, for they could pass for any other. */
+/** True if GitLab's web server could mistake the name for another: it takes `_` for `-`. nginx drops such names too. */
 function isAmbiguous(name: string): boolean {
   return name.includes('_')
 }

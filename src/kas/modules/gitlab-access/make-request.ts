@@ -12,11 +12,11 @@ import type { Gitlab, GitlabAnswer, GitlabRequest } from '../../directory/gitlab
 import { type AgentTurnsOptions, agentTurns } from './agent-turns.ts'
 import { gitlabRequestHead } from './gitlab-request.ts'
 
-/** An agent that hangs must not hold one of the few turns forever. */
+/** A stalled agent must not occupy one of the few turns forever. */
 const defaultMaxSilenceMs = 60_000
 
 /**
- * Serves GitlabAccess.MakeRequest: an agent's HTTP request to a module of GitLab's, whose answer it gets as it comes.
+ * Serves GitlabAccess.MakeRequest: passes an agent's HTTP request to a module of GitLab, and streams the answer back.
  *
  * @see doc/reference/tunnel-protocol.md 1.3, 1.8, 5.3
  */
@@ -27,7 +27,7 @@ export function makeRequest(
     readonly clock: Clock
   },
   options: {
-    /** how long an agent may neither send the rest of its request nor read the answer, in ms */
+    /** the longest that an agent may pause its request or its reading of the answer, in ms */
     readonly maxSilenceMs?: number
     readonly turns?: AgentTurnsOptions
   } = {},
@@ -69,7 +69,7 @@ function decode(bytes: Uint8Array): HttpMessage<ModuleRequestHeader> {
   return message
 }
 
-/** @param onEnd - called when all of the body has been read, or there is none */
+/** @param onEnd - called when the whole body has been read, or there is none */
 async function bodyOf(
   messages: HttpRequestMessages<ModuleRequestHeader>,
   { contentLength = -1 }: ModuleRequestHeader,
@@ -83,7 +83,7 @@ async function bodyOf(
   return contentLength < 0 ? { body } : { body, contentLength }
 }
 
-/** @param contentLength - -1: any will do */
+/** @param contentLength - -1: any length */
 async function* wholeBody(
   chunks: AsyncIterable<Uint8Array>,
   contentLength: number,
@@ -113,7 +113,8 @@ async function sendAnswer(call: AgentCall, answer: GitlabAnswer, patience: Patie
 const notPassed = new Set(hopByHopHeaders)
 
 /**
- * The head of GitLab's answer as the agent gets it: canonical names, all values of a name in order, no hop-by-hop header.
+ * Returns the head of GitLab's answer for the agent: canonical names, the values of a name in order, no hop-by-hop
+ * header.
  *
  * @param rawHeaders - name, value, name, value
  */
@@ -135,7 +136,7 @@ interface Patience {
   readonly ms: number
 }
 
-/** Messages whose sender must not pause for too long before its request is whole. */
+/** Messages of an agent, whose pauses are bounded until the request is whole. */
 class PatientMessages implements AsyncIterableIterator<Uint8Array> {
   isWhole = false
   readonly #source: AsyncIterator<Uint8Array>
@@ -162,7 +163,7 @@ function patiently<T>(promise: Promise<T>, patience: Patience, what: string): Pr
   return within(promise, { ...patience, reason })
 }
 
-/** What fails between kas and GitLab in upstream's words; other errors are the agent's own, or it has left. */
+/** Words failures between kas and GitLab as upstream does; other errors are the agent's own, or the agent has left. */
 function accessError(error: unknown): KasError {
   const failure = KasError.from(error)
   if (failure.code !== 'GITLAB_UNREACHABLE' && failure.code !== 'GITLAB_BUSY') return failure

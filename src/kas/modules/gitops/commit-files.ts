@@ -5,10 +5,10 @@ import { chosenFiles, chosenLinks, type FileChoice, type Spend, tooManyFiles } f
 
 /** The longest path. */
 const maxPathBytes = 4096
-/** A link holds a path. */
+/** The content of a link is a path. */
 const linkLimits: BlobLimits = { maxFileBytes: maxPathBytes, maxTotalBytes: maxLinks * maxPathBytes }
 
-/** Files that are listed, for a unit of what is paid: 0.1 ms. */
+/** Listed files per unit of the agent's budget: 0.1 ms. */
 const filesOfUnit = 50
 
 export interface CommitOf {
@@ -24,13 +24,13 @@ export interface CommitOf {
 export interface CommitFiles {
   /** files of the listing */
   readonly visited: number
-  /** a link has its own path, and the file that it leads to */
+  /** chosen files; a link has its own path, and the file that it leads to */
   readonly files: readonly { readonly path: string; readonly file: TreeFile }[]
-  /** as `FollowedLinks` has it */
+  /** as in `FollowedLinks` */
   readonly leftOut: readonly string[]
 }
 
-/** Chooses files of a commit by the paths. Listings are not kept longer. @throws KasError as `chosenFiles` */
+/** Chooses files of a commit by the paths. Listings are dropped afterwards. @throws KasError as `chosenFiles` */
 export async function commitFiles(of: CommitOf): Promise<CommitFiles> {
   const { repositories, reading, commit, choice, maxFiles, pay, signal } = of
   const tree = await repositories.files(reading, commit, choice.folder, signal)
@@ -42,7 +42,7 @@ export async function commitFiles(of: CommitOf): Promise<CommitFiles> {
   return { visited: tree.length, files, leftOut: links.leftOut }
 }
 
-/** Links that the paths choose, and where they lead. */
+/** Returns the links that the paths choose, and their files. */
 async function linkedFiles(of: CommitOf, tree: TreeFiles): Promise<FollowedLinks> {
   const { repositories, reading, commit, choice, pay, signal } = of
   const links = await chosenLinks(choice, tree, pay)

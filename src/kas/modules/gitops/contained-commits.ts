@@ -15,38 +15,38 @@ export interface ContainedCommitsComponents {
 
 /** Questions to repositories at once: each is a call of Gitaly, or a fetch of Git. */
 const maxRunning = 20
-/** of one caller, over all agents: the others may be slow */
+/** questions of one caller at once, over all agents: they may be slow */
 const maxRunningOfCaller = 10
-/** Answers that are kept, as a history does not change, and questions that wait for their turn. */
+/** Answers that are kept, since a history does not change, and questions that wait for their turn. */
 const maxKnown = 1000
-/** A repository that could not be asked is asked again after this. ms */
+/** Time after which a repository that could not be asked is asked again, in ms. */
 const failedMs = 30_000
 
 interface Known {
   readonly key: string
-  /** who asked first, and makes room where this caller has most */
+  /** caller that asked first; an entry of the caller with the most makes room */
   readonly source: string
   /** ends the question */
   readonly asking: ReturnType<typeof linkedController>
-  /** undefined: it waits, or is being asked */
+  /** undefined: it waits for its turn, or for an answer */
   contains: boolean | undefined
   /** by the clock, in ms */
   until: number
 }
 
 /**
- * Whether heads contain the commits that gates ask for. Nobody waits for a repository: the next question gets what it has
- * answered. Callers take turns, and share what is kept.
+ * Answers if heads contain the commits of gates. No caller waits for a repository: the next question gets its answer.
+ * Callers take turns, and share the room.
  */
 export class ContainedCommits {
   readonly #components: ContainedCommitsComponents
-  /** by project, head and commit */
+  /** answers by project, head and commit */
   readonly #known = new Map<string, Known>()
   readonly #history = new SharedHistory<Known>({ maxWeight: maxKnown, lost: (known) => this.#lose(known) })
   readonly #turns = new GroupTurns<string, bigint>({
     maxRunning,
     maxRunningOfGroup: maxRunningOfCaller,
-    maxWaitingOfGroup: 2 * maxKnown, // those that were lost just now have not left yet
+    maxWaitingOfGroup: 2 * maxKnown, // dropped ones may not have left yet
     tooMany: () => new Error('the history has fewer places'),
   })
   readonly #stopped = new AbortController()
@@ -56,8 +56,10 @@ export class ContainedCommits {
   }
 
   /**
-   * @param callerKey - who asks, over all agents
-   * @returns undefined: it is not known yet. A repository that cannot be asked contains nothing
+   * True if `head` contains `commit`; false also if the repository cannot be asked.
+   *
+   * @param callerKey - the caller, over all agents
+   * @returns undefined: it is not known yet
    */
   find(reading: Reading, head: string, commit: string, callerKey: string): boolean | undefined {
     if (head === commit) return true

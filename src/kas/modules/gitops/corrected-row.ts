@@ -1,22 +1,22 @@
 import { type FollowedCommit, isLasting, patienceMs } from './followed-commits.ts'
 import type { NamedSources } from './named-sources.ts'
 
-/** What says of itself that all is well, or that nothing has come. */
+/** Phases that claim success, or that nothing has come yet; kas corrects only these. */
 const corrected: ReadonlySet<unknown> = new Set(['SYNCED', 'PAUSED', 'WAITING', 'KEPT'])
 
 const aliveNext = 'it goes on by itself; see whether the pod of agentk that leads is alive'
 
-/** What kas knows of a source, whatever its pod says. */
+/** Knowledge of kas about a source, independent of its pod's report. */
 export interface KnownOfSource {
-  /** of its project and ref, as streams of several sources may be; of several replicas while the agent moves */
+  /** commits of its project and ref, which several sources may share; from several replicas while the agent moves */
   readonly commits: readonly FollowedCommit[]
-  /** what the agent was sent; undefined: nobody follows its configuration */
+  /** the configuration that the agent was sent; undefined: no replica follows it */
   readonly configuration: NamedSources | undefined
-  /** of what that says of the source; undefined: it does not have it */
+  /** digest of the source in the configuration; undefined: the configuration does not have it; empty: unknown */
   readonly digest: string | undefined
 }
 
-/** What a row says in place of what its pod has reported. */
+/** Returns fields that replace those of the pod's report. */
 export function correctedRow(known: KnownOfSource, { phase, wanted, digest }: Record<string, unknown>): object {
   if (!corrected.has(phase)) return {}
   return notOfConfiguration(known, { phase, digest }) ?? (phase === 'KEPT' ? {} : notOfCommit(known.commits, wanted))
@@ -36,7 +36,7 @@ function notOfConfiguration(
 }
 
 function notOfCommit(all: readonly FollowedCommit[], wanted: unknown): object {
-  // an agent that was sent a commit here may follow the same files elsewhere since
+  // after this agent was sent a commit here, it may follow the same files at another replica
   const known = all.filter((one) => !one.ended || !all.some(({ ageMs }) => ageMs < one.ageMs))
   const lasting = known.filter(isLasting).toSorted((one, other) => one.ageMs - other.ageMs)
   const failing = lasting.find(({ problem }) => problem !== '')

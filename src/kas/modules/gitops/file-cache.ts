@@ -1,19 +1,19 @@
 import { type BlobLimits, checkSizes, type TreeFile } from '../../repositories/tree.ts'
 
-/** Of an entry beside its content, in bytes: its places in the tables, and the buffer of its own. */
+/** Bytes of an entry beside its content: its places in the tables, and its own buffer. */
 const overheadBytes = 512
 
 /** Reads files that are not cached, in their order, as `Tree.blobs`. */
 export type ReadFiles = (files: readonly TreeFile[], limits: BlobLimits) => Promise<readonly Uint8Array[]>
 
 export interface FileCacheOptions {
-  /** of all projects */
+  /** bound of all projects */
   readonly maxBytes: number
-  /** of one project: those of others stay */
+  /** bound of one project, which leaves room for others */
   readonly maxBytesOfProject: number
 }
 
-/** Of one project as much as one source may have, which is what its agents ask for after a push, and no more. */
+/** Bounds a project's files to as much as one source may have: its agents ask for these after a push. */
 export function cacheBounds({
   keptBytes: maxBytes,
   maxFiles,
@@ -26,26 +26,26 @@ export function cacheBounds({
   return { maxBytes, maxBytesOfProject: Math.min(maxBytes / 2, maxTotalBytes + maxFiles * overheadBytes) }
 }
 
-/** Whose files are read, and how. */
+/** Project of the files, and how to read them. */
 export interface FilesOf {
   readonly projectId: bigint
   readonly limits: BlobLimits
   readonly read: ReadFiles
 }
 
-/** used last is the last */
+/** least recently used first */
 interface CachedFiles {
   readonly contents: Map<string, Uint8Array>
   bytes: number
 }
 
 /**
- * Contents by project and object id, those used last. Agents of all projects share the room, but not the contents: how
- * fast a round comes would show what other projects have.
+ * Contents by project and object id, least recently used first out. Agents of all projects share the room, but not the
+ * contents: the speed of a round would show what other projects have.
  */
 export class FileCache {
   readonly #options: FileCacheOptions
-  /** used last is the last */
+  /** least recently used first */
   readonly #projects = new Map<bigint, CachedFiles>()
   #bytes = 0
 
@@ -58,9 +58,9 @@ export class FileCache {
   }
 
   /**
-   * The contents of these files; what is not cached is read, all of it at once.
+   * Returns the contents of these files; reads all missing ones at once.
    *
-   * @throws KasError MANIFESTS_REFUSED if one is larger than it may be, or all are; what `read` throws
+   * @throws KasError MANIFESTS_REFUSED if one file or all together exceed `limits`; errors of `read`
    */
   async contents(
     files: readonly TreeFile[],
@@ -128,7 +128,7 @@ function toEnd<Key, Value>(map: Map<Key, Value>, key: Key, value: Value): void {
   map.set(key, value)
 }
 
-/** Part of a larger buffer, such as one of node's pool, would keep all of that. */
+/** Copies a content that is part of a larger buffer, such as one of node's pool: it would keep the whole buffer. */
 function ownCopy(content: Uint8Array): Uint8Array {
   if (content.buffer.byteLength === content.byteLength) return content
   const copy = Buffer.allocUnsafeSlow(content.byteLength)

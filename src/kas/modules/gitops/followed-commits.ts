@@ -9,40 +9,46 @@ import type {
 import type { CommitId, Polled, Reading, Repositories } from '../../repositories/repositories.ts'
 import type { ObjectsRequest } from './objects-request.ts'
 
-/** What lasts no longer is not reported: a poll that failed once, a commit on its way. ms */
+/** Time in ms before a state is reported: a poll may fail once, and a commit may be on its way. */
 export const patienceMs = 8_000
-/** An agent that was sent a commit asks for the next one within so long, or is gone. ms */
+/** Time in which an agent asks again after it was sent a commit, in ms; later it counts as gone. */
 const maxSentMs = 120_000
-/** Of one agent, those that it has open included: more are forgotten as they end. */
+/** Remembered streams of one agent, open ones included: beyond that, streams are forgotten as they end. */
 const maxFollowed = 300
-/** A problem's text is cut behind so many characters. */
+/** Characters of a problem's text; the rest is cut. */
 const maxProblemLength = 500
 
 /** Files that an agent follows by one stream. */
 interface Followed {
   readonly agentId: AgentId
-  /** as the agent has asked */
+  /** as in the agent's request */
   readonly project: string
   /** `branch main`; empty: the default branch */
   readonly ref: string
   /** undefined: the project is not known yet, or may not be read */
   reading: Reading | undefined
-  /** what the agent has, or is to have: its row says the same soon */
+  /** the commit that the agent has or is to have; its row reports the same soon */
   newest: { readonly since: number; readonly commit: string; readonly problem: string }
 }
 
-/** What agents have, or are to have, of the files that they follow here: their rows may not say so, or they cannot know. */
+/**
+ * Commits that agents have, or are to have, of the files that they follow here. The agents' rows may not report them,
+ * or the agents cannot know them.
+ */
 export class FollowedCommits {
   readonly #clock: Clock
   readonly #agents = new Map<AgentId, Set<Followed>>()
-  /** whose streams have ended with all of a commit, and when, oldest first: the next stream shows that the agent has it */
+  /**
+   * streams that ended after a whole commit was sent, and when, oldest first: the next stream shows that the agent has
+   * it
+   */
   readonly #sent = new Map<Followed, number>()
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
-  /** A stream of the agent's, until `end`. @param question - its ref is in full: `refs/heads/main` */
+  /** Begins a stream of the agent, until `end`. @param question - its ref is in full: `refs/heads/main` */
   follow(agentId: AgentId, { project, ref, commit }: Pick<ObjectsRequest, 'project' | 'ref' | 'commit'>) {
     const newest = (commit: string, problem: string, since = this.#clock.now()) => ({ since, commit, problem })
     const followed: Followed = { agentId, project, ref: refText(ref), reading: undefined, newest: newest(commit, '') }
@@ -57,15 +63,15 @@ export class FollowedCommits {
       followed.newest = newest(commit, problem, isSame ? before.since : undefined)
     }
     return {
-      /** what is read is known */
+      /** the ref to read is known */
       reads: (reading: Reading) => {
         followed.reading = reading
       },
-      /** nothing newer is there */
+      /** no newer commit was found */
       taken: () => become(commit, ''),
       found: (commit: CommitId) => become(commit, ''),
       failed: (error: KasError) => become(followed.newest.commit, error.message.slice(0, maxProblemLength)),
-      /** @param isSent - with all of what was found */
+      /** @param isSent - the whole commit that was found was sent */
       end: (isSent: boolean) => {
         const isRoom = (this.#agents.get(agentId)?.size ?? 0) <= maxFollowed
         if (isSent && isRoom) this.#sent.set(followed, this.#clock.now())
@@ -88,15 +94,17 @@ export class FollowedCommits {
     if (all?.size === 0) this.#agents.delete(followed.agentId)
   }
 
-  /** What the agent's streams read here, or have read a moment ago. */
+  /** Lists the refs that the agent's streams read here, or read a moment ago. */
   readings(agentId: AgentId): Reading[] {
     this.#forgetOld()
     return Array.from(this.#agents.get(agentId) ?? []).flatMap(({ reading }) => reading ?? [])
   }
 
   /**
-   * @param repositories - which know what polls have found
-   * @param contains - whether a head contains the commit that is asked for; absent: none is
+   * Lists the commits of an agent's streams.
+   *
+   * @param repositories - give the results of polls
+   * @param contains - true if a head contains the requested commit; absent: none was requested
    */
   of(
     agentId: AgentId,
@@ -118,9 +126,9 @@ export class FollowedCommits {
   }
 }
 
-/** As it is said to peers. */
+/** Converts the result of a poll for peers. */
 export function polledOf(polled: Polled | undefined, now: number): PolledRef | undefined {
-  // a clock that was set back does not say how old it is
+  // after the clock was set back, the age is unknown
   if (!polled || polled.at > now) return undefined
   const { commit = '', at, readAt } = polled
   return { commit, ageMs: ageMs(at, now), ...(readAt !== undefined && { readMs: ageMs(readAt, now) }) }
@@ -140,7 +148,7 @@ export function isLasting({ ageMs }: Pick<FollowedCommit, 'ageMs'>): boolean {
   return ageMs >= patienceMs
 }
 
-/** As a row says it: `branch main`. */
+/** Returns the ref as a row writes it: `branch main`. */
 function refText(ref: string | undefined): string {
   if (ref === undefined) return ''
   const [, kind, name] = /^refs\/(heads|tags)\/(.*)$/.exec(ref) ?? []

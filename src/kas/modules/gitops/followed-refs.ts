@@ -2,16 +2,19 @@ import { Counter } from '../../../lib/counter.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Reading } from '../../repositories/repositories.ts'
 
-/** of one project, followed by one agent, or left by it while they are still kept */
+/** refs of one project that one agent follows, or has left while they are still kept */
 const maxRefs = 20
 
-/** Which refs agents follow beside default branches: each costs polls, and with a directory file a mirror on the disk. */
+/**
+ * Counts the refs that agents follow beside default branches. Each costs polls and, with a directory file, a mirror on
+ * the disk.
+ */
 export class FollowedRefs {
-  /** how many streams follow each ref, by agent and project */
+  /** streams per ref, by agent and project */
   readonly #refs = new Map<string, Counter<string>>()
 
   /**
-   * @returns what ends it; to be called once
+   * @returns the function that ends it; to be called once
    * @throws KasError TOO_MANY_STREAMS
    */
   follow({ id, project, ref }: Reading): () => void {

@@ -16,18 +16,18 @@ export interface FreshPollsComponents {
   readonly log: Logger
 }
 
-/** From one poll that callers have asked for to the next, of each agent at all replicas together. ms */
+/** From one poll for callers to the next, for each agent and over all replicas, in ms. */
 const pauseMs = 5000
-/** agents that were polled a moment ago: of others it is not time while there are more */
+/** agents that were polled a moment ago; while there are more, others are not polled */
 const maxAgents = 10_000
 
 /**
- * Polls that callers ask for: of the repositories of an agent's sources and of its configuration. One replica decides for
- * all, so that callers share a poll.
+ * Polls for callers: of the repositories of an agent's sources and of its configuration. One replica decides for all,
+ * so that callers share a poll.
  */
 export class FreshPolls {
   readonly #components: FreshPollsComponents
-  /** agents that were polled less than `pauseMs` ago, with what ends that */
+  /** agents that were polled less than `pauseMs` ago, with the function that cancels the timer */
   readonly #recent = new Map<AgentId, () => void>()
   #hasStopped = false
 
@@ -35,7 +35,7 @@ export class FreshPolls {
     this.#components = components
   }
 
-  /** A caller asks, at this replica. Nobody waits for what is found. */
+  /** Polls for a caller at this replica. The caller does not wait for the result. */
   ask(agentId: AgentId): void {
     const { peers, log } = this.#components
     const first = peers.first(`gitops polls of agent ${agentId}`)
@@ -48,7 +48,7 @@ export class FreshPolls {
     })
   }
 
-  /** Has all replicas poll what they follow for the agent, unless they were asked a moment ago. */
+  /** Makes all replicas poll the repositories that they follow for the agent, unless they did so a moment ago. */
   decide(agentId: AgentId): void {
     const { peers, clock } = this.#components
     if (this.#hasStopped || this.#recent.has(agentId) || this.#recent.size >= maxAgents) return
@@ -60,7 +60,7 @@ export class FreshPolls {
     void peers.broadcast(Gitops.method.poll, { agentId, decides: false })
   }
 
-  /** Polls what this replica follows for the agent: each project once. */
+  /** Polls the repositories that this replica follows for the agent, each project once. */
   pollOwn(agentId: AgentId): void {
     const { repositories, log } = this.#components
     const projects = new Set(this.#readings(agentId).map(({ project }) => project.id))
@@ -84,7 +84,7 @@ export class FreshPolls {
   }
 }
 
-/** The configuration of an agent is read on the default branch of its project. */
+/** Returns the ref of an agent's configuration: the default branch of its project. */
 export function configurationReading({ id, project }: Pick<Reading, 'id' | 'project'>): Reading {
   return { id, project }
 }

@@ -1,25 +1,27 @@
 import { KasError } from '../../../lib/errors.ts'
 
 /**
- * Globs as stock kas matches them (the second version of doublestar): `*` and `?` within one part of a path, `**` alone
- * in its place for any number of parts, `[a-z]`, `[^a]`, `{a,b}`, a backslash before what means itself. A leading dot is
- * a character like any other. Who writes the globs owns the files as well, so matching never goes back: its cost is at
- * most the length of the glob times that of the path, whatever either holds. It is counted, and has an end.
+ * A glob as stock kas matches it (the second version of doublestar). `*` and `?` match within one part of a path. `**`
+ * alone in a part matches any number of parts. `[a-z]`, `[^a]` and `{a,b}` are known; a backslash makes the next
+ * character literal. A leading dot is a character like any other.
+ *
+ * The author of the globs owns the files as well, so matching never backtracks. Its cost is at most the product of the
+ * lengths of glob and path; it is counted and bounded.
  */
 export interface Glob {
-  /** the folder, as a full path, below which all lies that can match; empty: the root */
+  /** full path of the folder above all possible matches; empty: the root */
   readonly folder: string
-  /** one for each of what it is written as when all `{a,b}` are written out */
+  /** one matcher per pattern after all `{a,b}` are expanded */
   readonly alternatives: readonly Matcher[]
 }
 
-/** Whether a path matches. @throws KasError MANIFESTS_REFUSED if that takes too long to find out */
+/** Returns true if a path matches. @throws KasError MANIFESTS_REFUSED if the comparison takes too long */
 export type Matcher = (path: ComparedPath, effort: Effort) => boolean
 
 /** The parts of a path, each as its characters. */
 type PathNames = readonly (readonly string[])[]
 
-/** A path that is compared with many globs: taken apart once, if at all. */
+/** A path to compare with many globs: split once, if at all. */
 export class ComparedPath {
   readonly text: string
   #names: PathNames | undefined
@@ -37,25 +39,25 @@ export class ComparedPath {
   }
 }
 
-/** What comparisons took, in comparisons of one character. */
+/** Cost of comparisons, in comparisons of one character. */
 export interface Effort {
   steps: number
 }
 
-/** A place in a glob, for one part of a path. */
+/** Steps for one place in a glob and one part of a path. */
 const stepsOfPlace = 10
-/** A path, taken apart. */
+/** Steps for one character of a path that is split. */
 const stepsOfCharacter = 4
-/** A glob that ends otherwise. */
+/** Steps for the end of a glob, which is compared first. */
 const stepsOfEnd = 4
 
-/** Of a path of 4,096 characters and a glob with some dozens of `*`: others wait for one comparison, some 5 ms. */
+/** Steps of one comparison, some 5 ms: enough for a path of 4,096 characters and a glob with some dozens of `*`. */
 const maxStepsOfComparison = 200_000
 
-/** of one glob, once all `{a,b}` are written out */
+/** patterns of one glob, after all `{a,b}` are expanded */
 const maxAlternatives = 100
 const maxGlobLength = 1024
-/** `{` in one glob, also those that stand for nothing: each is written out in all alternatives that it has so far */
+/** `{` in one glob, also literal ones: each is expanded in all patterns so far */
 const maxBraces = 20
 
 type Token =
@@ -67,7 +69,7 @@ type Token =
 type Part = '**' | readonly Token[]
 
 /**
- * Reads a glob; a slash at its beginning is left out.
+ * Parses a glob; a slash at its beginning is dropped.
  *
  * @throws KasError MANIFESTS_REFUSED
  */
@@ -102,7 +104,7 @@ export function readGlob(text: string): Glob {
   }
 }
 
-/** What all that match end with: most globs end with `.yaml`, and most that differ do so there. */
+/** Returns the literal end of all matches: most globs end with `.yaml`, and most mismatches show there. */
 function literalEnd(parts: readonly Part[]): string {
   const last = parts.at(-1)
   if (last === undefined || last === '**') return ''
@@ -113,7 +115,7 @@ function literalEnd(parts: readonly Part[]): string {
     .join('')
 }
 
-/** All that `{a,b}` stand for, nested ones too; in each the characters that are escaped stay so. */
+/** Expands each `{a,b}`, nested ones too; escaped characters stay escaped. */
 function alternatives(glob: readonly string[]): string[][] | 'malformed' | 'too many' {
   const open = indexOutside(glob, 0, ['{'])
   if (open === undefined) return 'malformed'
@@ -145,7 +147,10 @@ function alternatives(glob: readonly string[]): string[][] | 'malformed' | 'too 
   return found
 }
 
-/** Where one of these stands, not escaped and in no class; -1: nowhere; `undefined`: the glob ends in the middle. */
+/**
+ * Returns the index of one of `wanted`, unescaped and outside of classes; -1: there is none; `undefined`: a class does
+ * not end.
+ */
 function indexOutside(glob: readonly string[], from: number, wanted: readonly string[]): number | undefined {
   for (let at = from; at < glob.length; at += 1) {
     const character = glob[at] as string
@@ -160,7 +165,7 @@ function indexOutside(glob: readonly string[], from: number, wanted: readonly st
   return -1
 }
 
-/** Where the `]` of the class that begins here is. */
+/** Returns the index of the `]` that closes the class at `open`; undefined: there is none. */
 function endOfClass(glob: readonly string[], open: number): number | undefined {
   for (let at = open + 1; at < glob.length; at += 1) {
     if (glob[at] === '\\') at += 1
@@ -169,7 +174,7 @@ function endOfClass(glob: readonly string[], open: number): number | undefined {
   return undefined
 }
 
-/** @returns undefined if it is malformed */
+/** @returns undefined: the glob is malformed */
 function partsOf(glob: readonly string[]): Part[] | undefined {
   const parts: Part[] = []
   let tokens: Token[] = []
@@ -230,13 +235,13 @@ function classOf(characters: readonly string[]): Token | undefined {
   return ranges.length === 0 ? undefined : { kind: 'class', isNegated, ranges }
 }
 
-/** One comparison, which ends without an answer once there are more steps. */
+/** One comparison, which ends without an answer beyond `maxSteps`. */
 interface BoundedEffort {
   readonly effort: Effort
   readonly maxSteps: number
 }
 
-/** Follows all places of the glob at once that what was read of the path can stand for. */
+/** Compares with all places of the glob that the parts read so far can have reached. */
 function matchParts(parts: readonly Part[], names: PathNames, bounded: BoundedEffort): boolean {
   const { effort, maxSteps } = bounded
   let places = reached(parts, [0])
@@ -256,14 +261,14 @@ function matchParts(parts: readonly Part[], names: PathNames, bounded: BoundedEf
   return places.has(parts.length)
 }
 
-/** With the places behind each `**`, which may stand for nothing; for something, if it is the last. */
+/** Adds the places behind each `**`, which may match no part; the last `**` matches at least one. */
 function reached(parts: readonly Part[], places: Iterable<number>): Set<number> {
   const all = new Set(places)
   for (const place of all) if (parts[place] === '**' && place + 1 < parts.length) all.add(place + 1)
   return all
 }
 
-/** One part against one name: of all stars the last that was passed may take more, which is enough. */
+/** Compares one part with one name. Only the last `*` that was passed takes more characters, which is enough. */
 function matchName(tokens: readonly Token[], name: readonly string[], { effort, maxSteps }: BoundedEffort): boolean {
   let [at, token] = [0, 0]
   let star: { readonly token: number; at: number } | undefined

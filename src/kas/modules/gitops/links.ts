@@ -3,43 +3,43 @@ import { setImmediate } from 'node:timers/promises'
 import { printable } from '../../../lib/printable.ts'
 import type { TreeFile, TreeFiles, TreeLink } from '../../repositories/tree.ts'
 
-/** A link that is a file of the same commit in the end. */
+/** A link that leads to a file of the same commit. */
 export interface LinkedFile {
-  /** of the link */
+  /** path of the link */
   readonly path: string
-  /** where it leads */
+  /** the file that it leads to */
   readonly file: TreeFile
 }
 
 export interface FollowedLinks {
   readonly files: readonly LinkedFile[]
-  /** what was chosen and is not read: its path, and the reason. For people */
+  /** chosen paths that are not read, each with the reason; for people */
   readonly leftOut: readonly string[]
 }
 
 export interface LinksOf {
-  /** files of the folder that has been listed */
+  /** files of the listed folder */
   readonly tree: TreeFiles
   readonly folder: string
-  /** what links hold, in their order */
+  /** reads the contents of links, in their order */
   readonly read: (links: readonly TreeFile[]) => Promise<readonly Uint8Array[]>
-  /** files and links of another folder of the commit; one at a time is kept */
+  /** lists files and links of another folder of the commit; one listing at a time is kept */
   readonly list: (folder: string) => Promise<TreeFiles>
 }
 
-/** Links of one round: each is read, and searched in the commit. */
+/** Links of one round: each is read, and its target is searched in the commit. */
 export const maxLinks = 50
 /** links that lead to links */
 const maxHops = 5
-/** folders that are listed beside the one that all paths have in common */
+/** folders that are listed beside the common folder of all paths */
 const maxFolders = 10
-/** left out, that are named */
+/** links and submodules that are named as left out */
 const maxNamed = 20
 const maxShownTarget = 100
-/** of a listing, until others have their turn */
+/** files of a listing in one turn of the event loop */
 const filesAtOnce = 5000
 
-/** @param links - that the paths choose; submodules among them are left out */
+/** Follows links to their files. @param links - chosen by the paths; submodules among them are left out */
 export async function followLinks(links: readonly TreeLink[], of: LinksOf): Promise<FollowedLinks> {
   const leftOut: string[] = []
   const leave = ({ path }: Pick<TreeLink, 'path'>, reason: string) => leftOut.push(`${path} ${reason}`)
@@ -72,7 +72,7 @@ export async function followLinks(links: readonly TreeLink[], of: LinksOf): Prom
 
 type Entry = { readonly file: TreeFile } | { readonly link: TreeFile } | 'folder'
 
-/** @returns `target` undefined: it leads outside */
+/** @returns `target` undefined: the link leads outside */
 function targetOf({ path }: TreeFile, content: Uint8Array | undefined): { target: string | undefined; shown: string } {
   const text = Buffer.from(content ?? []).toString()
   const shown = printable(text.slice(0, maxShownTarget))
@@ -114,7 +114,7 @@ async function searchListing(listing: TreeFiles, paths: readonly string[], found
   for (const link of listing.links ?? []) if (paths.includes(link.path)) found.set(link.path, { link })
 }
 
-/** Empty: the root. */
+/** Returns the path's folder; empty: the root. */
 function folderOf(path: string): string {
   const folder = dirname(path)
   return folder === '.' ? '' : folder

@@ -13,33 +13,38 @@ import { stateEndpoint, statesOfPeer } from './state-endpoint.ts'
 import { pushMethod, pushStates } from './state-push.ts'
 import { States } from './states.ts'
 
-/** paths of usual length, and 1,000 known blobs */
+/** room for paths of usual length and 1,000 known blobs */
 const maxMessageBytes = 256 * 1024
-/** 100 sources, of two pods while they change */
+/** room for 100 sources of two pods, while the leader changes */
 const maxPerAgent = 250
-/** 100 sources at once, each with 1,000 known blobs, and a round of most of them; a tenth of the event loop. */
+/**
+ * Room for 100 sources at once, each with 1,000 known blobs, and a round of most of them: a tenth of the event loop.
+ */
 const rate = { perSecond: 1000, burst: 5000, cost: { call: 1, message: 1, kib: 1 } }
 
-/** The pod that leads keeps one open, and two while it moves. */
+/** Pushes of one agent: the leading pod keeps one open; two are open while the leader changes. */
 const maxPushesPerAgent = 20
-/** The states of 100 sources at once, some KiB each; agentk waits 250 ms before it pushes what has changed. */
+/** Room for the states of 100 sources at once, some KiB each; agentk waits 250 ms before it pushes changes. */
 const pushRate = { perSecond: 400, burst: 2500, cost: { call: 1, message: 1, kib: 1 } }
 
-/** A round holds listings first, then files, and never both: of its folder, and of one where a link leads, with the longest paths. */
+/**
+ * Bytes of the listings that a round keeps at once, with the longest paths: that of its folder, and that of a link's
+ * target. Files follow after the listings were dropped.
+ */
 const maxListingsBytes = 25 * 1024 * 1024
 const maxRoundsOfAgent = 2
-/** of the agents of one project */
+/** waiting rounds of the agents of one project */
 const maxWaitingRounds = 10_000
 
 export interface GitopsOptions
   extends Pick<ObjectsToSynchronizeOptions, 'pollMs' | 'maxPaths' | 'maxFiles' | 'maxFileBytes' | 'maxTotalBytes'> {
-  /** that rounds hold at once; one round runs always */
+  /** bytes of all running rounds; one round runs always */
   readonly roundsBytes: number
-  /** of files that are kept for the next rounds */
+  /** bytes of files that are kept for later rounds */
   readonly keptBytes: number
 }
 
-/** Brings agents the files of projects. */
+/** Sends agents the files of projects. */
 export function createGitops(host: KasHost, options: GitopsOptions): KasModule {
   const { directory, agentConfig, repositories, pushes, serves, away, usage, tracer, clock, peers } = host
   const log = host.log.child({ mod_name: 'gitops' })
@@ -81,7 +86,7 @@ export function createGitops(host: KasHost, options: GitopsOptions): KasModule {
   const push = pushStates({ states, clock }, options)
   return {
     name: 'gitops',
-    features: ['gitops'], // it sends files that an agent lacks alone, and takes states of sources
+    features: ['gitops'], // sends only files that an agent lacks, and accepts states of sources
     agentMethods: {
       [getObjectsMethod]: { type: 'server_stream', patient: true, maxMessageBytes, maxPerAgent, rate, serve },
       [pushMethod]: {

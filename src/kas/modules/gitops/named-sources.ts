@@ -10,13 +10,13 @@ import type { FollowedConfig } from '../../agent-config/agent-configs.ts'
 import { blockIn } from '../../agent-config/module-schema.ts'
 import { gitopsBlock } from './schema.ts'
 
-/** What the configuration of an agent names, beside what its pod reports. */
+/** Sources that an agent's configuration names, beside those that its pod reports. */
 export type NamedSources = MessageInitShape<typeof FollowedConfigurationSchema>
 
-/** `connected`: a pod of ours is; `stock`: GitLab's own agent; `absent`: none is known to be connected. */
+/** `connected`: a pod of agentk; `stock`: GitLab's own agent; `absent`: no agent is known to be connected. */
 export type AgentWord = 'connected' | 'stock' | 'absent'
 
-/** A problem's text is cut behind so many characters. */
+/** Characters of a problem's text; the rest is cut. */
 const maxProblemLength = 2000
 
 export function agentWord(isOurs: boolean | undefined): AgentWord {
@@ -41,13 +41,16 @@ export function followedConfiguration({ agent, good, error, readAt }: FollowedCo
   }
 }
 
-/** @returns of what the configuration says of each source, by its project and name; empty: not known */
+/**
+ * @returns the digest of each source, by project and name; empty: unknown; undefined: the configuration does not have
+ * it
+ */
 export function digestsOf({ source = [] }: NamedSources): (project: string, name: string) => string | undefined {
   const digests = new Map(source.map(({ project = '', name = '', digest = '' }) => [keyOf(project, name), digest]))
   return (project, name) => digests.get(keyOf(project, name))
 }
 
-/** The file as it stands in the answer. */
+/** Describes the agent's file for the answer. */
 export function configurationJson({ commit = '', problem = '', isUnread, ageMs = 0 }: NamedSources): object {
   const state = isUnread
     ? { phase: 'NOT_READY', problem, next: 'it is read again by itself: the last one that could be read holds' }
@@ -73,7 +76,7 @@ const reasons = {
   },
 } as const
 
-/** Rows of what the configuration names and no pod has reported. */
+/** Makes rows of the sources that the configuration names and no pod has reported. */
 export function unreportedSources(
   agentId: AgentId,
   known: {
@@ -92,7 +95,7 @@ export function unreportedSources(
   })
 }
 
-/** Without building the rest. @throws KasError INVALID_MESSAGE */
+/** Reads only the key of a state. @throws KasError INVALID_MESSAGE */
 function keyOfState(state: Uint8Array): string {
   let [project, name] = ['', '']
   const reader = new Reader(state)

@@ -6,26 +6,28 @@ import type { AgentCall } from '../../agent-method.ts'
 import { isCommitId } from '../../repositories/repositories.ts'
 import { checkPathCount, type FileChoice, readPaths } from './round-files.ts'
 
-/** More than a round of the highest limit has files; those beyond the limit are sent again. */
+/**
+ * Known blobs of one request: more than the highest limit of a round. Blobs beyond the round's limit are sent again.
+ */
 const maxKnownBlobs = 10_000
 
-/** The project, the ref, the commit, and what later versions of agents may add. */
+/** Fields for the project, the ref and the commit, and for those of later versions of agents. */
 const maxOtherFields = 100
 
 /** A project's full path, in characters. */
 const maxProjectLength = 1024
 
-/** What git takes for the name of a ref, without its first part. */
+/** Names of refs that git permits, without the first part. */
 const refName = /^(?![/.-])(?!.*(?:\.\.|\/\.|\/\/|@\{))[^\p{Cc} ~^:?*[\\]{1,250}(?<![/.])$/u
 
-/** What an agent asks for, as one stream does. */
+/** Request of one stream of an agent. */
 export interface ObjectsRequest {
   /** full path, or number */
   readonly project: string
   readonly ref: string | undefined
-  /** the agent has it */
+  /** commit that the agent has; empty: none */
   readonly commit: string
-  /** that the agent knows this commit to be of; empty: none */
+  /** branch of that commit, as the agent knows it; empty: none */
   readonly branch: string
   readonly choice: FileChoice
   /** object ids, in hex */
@@ -38,7 +40,7 @@ export async function readRequest(
   limits: { readonly maxPaths: number; readonly maxFiles: number },
 ): Promise<ObjectsRequest> {
   for await (const bytes of call.messages) {
-    checkCounts(bytes, limits.maxPaths) // before anything is built of them
+    checkCounts(bytes, limits.maxPaths) // before the message is decoded
     const request = decodeMessage(ObjectsToSynchronizeRequestSchema, bytes)
     if (request.projectId === '') throw invalid('project_id is required')
     if (request.projectId.length > maxProjectLength) throw invalid('project_id is too long')
@@ -48,14 +50,14 @@ export async function readRequest(
       commit: request.commitId,
       branch: request.knownBranch,
       choice: readPaths(request.paths),
-      // what is beyond, as of a limit that was higher, is sent again
+      // files of blobs beyond the limit, which was higher before, are sent again
       known: new Set(request.knownBlob.slice(0, limits.maxFiles).map((id) => Buffer.from(id).toString('hex'))),
     }
   }
   throw invalid('no request message')
 }
 
-/** Reads no further than to what is one too many. @throws KasError INVALID_MESSAGE */
+/** Counts fields, up to the first one too many. @throws KasError INVALID_MESSAGE */
 function checkCounts(bytes: Uint8Array, maxPaths: number): void {
   const { paths, knownBlob } = ObjectsToSynchronizeRequestSchema.field
   let [pathCount, blobCount, otherCount] = [0, 0, 0]
@@ -70,7 +72,7 @@ function checkCounts(bytes: Uint8Array, maxPaths: number): void {
   checkPathCount(pathCount, maxPaths)
 }
 
-/** @throws KasError REF_NOT_FOUND for what can be none */
+/** @throws KasError REF_NOT_FOUND for an invalid name */
 function refOf(given: GitRefCF | undefined): string | undefined {
   const { ref } = given ?? {}
   if (!ref?.case || ref.value === '') return undefined

@@ -13,7 +13,7 @@ import type { TreeFile } from '../../repositories/tree.ts'
 export interface ObjectsSenderComponents {
   readonly call: Pick<AgentCall, 'send'>
   readonly clock: Clock
-  /** whether others wait for the turn */
+  /** true if others wait for the turn */
   readonly isContended: () => boolean
   readonly signal: AbortSignal
 }
@@ -21,24 +21,24 @@ export interface ObjectsSenderComponents {
 export interface ObjectsSenderOptions {
   /** the longest that the agent may take nothing, in ms */
   readonly maxStallMs: number
-  /** what it has to take on an average; a pause is made up for by what it takes faster before or after */
+  /** the lowest average rate; a pause is offset by higher rates before or after it */
   readonly minBytesPerSecond: number
   /** the same while others wait for the turn */
   readonly minContendedBytesPerSecond: number
 }
 
-/** Of a file, in one message: upstream's. */
+/** Bytes of a file in one message, as in upstream. */
 const chunkBytes = 128 * 1024
 
 /**
- * Sends one round. An agent that takes it too slowly is cut, also if it takes a little from time to time.
+ * Sends one round. An agent that takes it too slowly is cut off, also if it takes a little from time to time.
  *
- * All throw KasError DEADLINE_EXCEEDED for that, and the signal's reason.
+ * All methods throw KasError DEADLINE_EXCEEDED in that case, and the signal's reason.
  */
 export class ObjectsSender {
   readonly #components: ObjectsSenderComponents
   readonly #options: ObjectsSenderOptions
-  /** what was sent is to be taken by then, by the clock */
+  /** time by which the sent bytes are to be taken, by the clock */
   #dueAt: number
   /** the same while others wait */
   #contendedDueAt: number
@@ -54,7 +54,7 @@ export class ObjectsSender {
     await this.#send({ case: 'header', value })
   }
 
-  /** One message at least. @param content - undefined: the agent has it */
+  /** Sends at least one message. @param content - undefined: the agent has the file */
   async file({ path, blob }: TreeFile, content: Uint8Array | undefined): Promise<void> {
     const first = { source: path, blob: Buffer.from(blob, 'hex') }
     if (!content) return await this.#send({ case: 'object', value: { ...first, known: true } })

@@ -32,10 +32,12 @@ export interface ObjectsToSynchronizeComponents {
   readonly pushes: Pick<Pushes, 'onPush'>
   readonly refs: Pick<FollowedRefs, 'follow'>
   readonly commits: Pick<FollowedCommits, 'follow'>
-  /** who may read a round's files now, and holds them until the agent has taken them: by configuration project and agent */
+  /**
+   * turns to read a round's files, by configuration project and agent; a turn lasts until the agent has taken the files
+   */
   readonly turns: Pick<GroupTurns<bigint, AgentId>, 'take' | 'isContended'>
   readonly cache: Pick<FileCache, 'contents'>
-  /** a round was sent */
+  /** called after a round was sent */
   readonly sent: () => void
   readonly tracer: Pick<Tracer, 'current'>
   readonly clock: Clock
@@ -43,18 +45,18 @@ export interface ObjectsToSynchronizeComponents {
 }
 
 export interface ObjectsToSynchronizeOptions extends BlobLimits {
-  /** upstream's agent.gitops.poll_period: a void token goes unnoticed no longer than this, in ms */
+  /** upstream's agent.gitops.poll_period: the longest that an invalid token goes unnoticed, in ms */
   readonly pollMs: number
   /** upstream's agent.gitops.max_number_of_paths and max_number_of_files */
   readonly maxPaths: number
   readonly maxFiles: number
-  /** from one poll that failed to the next, doubled up to the last, in ms */
+  /** from one failed poll to the next, in ms; doubles up to the last */
   readonly retryMs?: readonly [first: number, last: number]
   /** the longest that reading the files of a round may take, in ms */
   readonly maxReadMs?: number
-  /** the longest that an agent may take nothing of a round, in ms */
+  /** the longest that an agent may take no byte of a round, in ms */
   readonly maxStallMs?: number
-  /** what it takes of a round on an average, pauses aside */
+  /** the lowest average rate at which an agent takes a round, pauses aside */
   readonly minBytesPerSecond?: number
   /** the same while other rounds wait for a turn */
   readonly minContendedBytesPerSecond?: number
@@ -68,15 +70,15 @@ const defaults = {
   minContendedBytesPerSecond: 512 * 1024, // the same within 40 seconds
 }
 
-/** In a round of an agent that owes something, after each ms or so of work: others wait for its turn. ms */
+/** Pause in ms after each ms or so of work for an agent that has spent its budget; meanwhile other rounds wait. */
 const restMs = 10
 
-/** Bytes that are sent, for a unit of what is paid: 0.1 ms. */
+/** Bytes sent per unit of the agent's budget: 0.1 ms. */
 const bytesOfUnit = 16 * 1024
 
 /**
- * Sends an agent the files of a project at a commit that it does not have, once there is one, and ends: header, files,
- * trailer.
+ * Sends an agent the files of a project at a commit that it does not have: header, files, trailer. Waits until there is
+ * such a commit, and ends after it.
  *
  * @see doc/reference/tunnel-protocol.md 1.10
  */
@@ -102,7 +104,7 @@ class ObjectsStream {
   #unfollow = () => {}
   readonly #commits: ReturnType<FollowedCommits['follow']>
   readonly #beganAt: number
-  /** of the newest push that this stream has seen, by the clock */
+  /** time of the newest push that this stream has seen, by the clock */
   #pushedAt: number | undefined
   #failures = 0
 
@@ -154,7 +156,7 @@ class ObjectsStream {
     return this.#failures === 0 ? pollMs : Math.min(first * 2 ** Math.min(this.#failures - 1, 16), last)
   }
 
-  /** @returns whether a round was sent */
+  /** @returns true if a round was sent */
   async #poll(signal: AbortSignal): Promise<boolean> {
     await abortable(this.#call.stillValid(), signal)
     try {
@@ -165,7 +167,7 @@ class ObjectsStream {
         return false
       }
       this.#commits.found(found.commit)
-      return await this.#round(found, this.#call.signal) // also while the connection retires: half a round is none
+      return await this.#round(found, this.#call.signal) // also while the connection retires: half a round is useless
     } catch (error) {
       const { code } = KasError.from(error)
       if (isRefused(error) || (code !== 'DIRECTORY_UNAVAILABLE' && code !== 'REPOSITORY_FAILED')) throw error
@@ -176,7 +178,11 @@ class ObjectsStream {
     }
   }
 
-  /** `undefined`: the agent has it, or the repository has been empty so far. @throws KasError REF_NOT_FOUND */
+  /**
+   * Returns a commit that the agent lacks; `undefined`: there is none, or the repository has been empty so far.
+   *
+   * @throws KasError REF_NOT_FOUND
+   */
   async #newCommit(signal: AbortSignal): Promise<Found | undefined> {
     const { repositories } = this.#components
     const { commit: known } = this.#question
@@ -184,11 +190,11 @@ class ObjectsStream {
     const read = async () => foundAt(repositories, reading, await repositories.head(reading, signal))
     let found = await read()
     if (known !== '' && !isKnown(this.#question, found) && !this.#isSeenSince(reading)) {
-      // another replica may have sent what is newer than what was seen here: older files would undo it
+      // another replica may have sent a newer commit than this one has polled: older files would undo it
       await abortable(repositories.refresh(reading.project.id), signal)
       found = await read()
     }
-    // a repository that was emptied has lost the ref; one that never had any is waited for
+    // a repository that was emptied has lost the ref; a repository that never had one is waited for
     if (!found && known !== '') throw new KasError({ code: 'REF_NOT_FOUND', ref: reading.ref ?? 'HEAD' })
     return isKnown(this.#question, found) ? undefined : found
   }
@@ -229,7 +235,7 @@ class ObjectsStream {
     return reading
   }
 
-  /** @returns whether it was sent */
+  /** @returns true if the round was sent */
   async #round({ reading, commit, branch }: Found, signal: AbortSignal): Promise<boolean> {
     const { repositories, cache, turns, clock, log, sent } = this.#components
     const { choice, known } = this.#question
@@ -268,7 +274,11 @@ class ObjectsStream {
     }
   }
 
-  /** Once the agent has paid for its rounds before: who still owes has no turn, and keeps nothing. @returns what ends it */
+  /**
+   * Waits for a turn and until the agent has paid for earlier rounds; meanwhile the agent keeps no turn.
+   *
+   * @returns the function that ends the turn
+   */
   async #turn(signal: AbortSignal): Promise<() => void> {
     const { id, project } = this.#call.agent
     for (;;) {
@@ -280,15 +290,15 @@ class ObjectsStream {
     }
   }
 
-  /** A round that goes on for long leaves the event loop to others; the rest is paid before the next one. */
+  /** Charges the agent. A long round leaves the event loop to others; the rest is paid before the next round. */
   #pay(units: number): Promise<void> | undefined {
     return this.#call.spend(units, restMs)
   }
 
   /**
-   * Asked again when the turn has come: the wait may have been long.
+   * Checks the agent's permission again at its turn: the wait may have been long.
    *
-   * @returns false: the name is another project's by now
+   * @returns false: the name belongs to another project by now
    * @throws KasError as a poll does
    */
   async #mayStillRead({ project }: Reading, signal: AbortSignal): Promise<boolean> {

@@ -5,24 +5,24 @@ import type { PathCF } from '../../../proto/gen/gitops_pb.ts'
 import type { TreeFile, TreeFiles, TreeLink } from '../../repositories/tree.ts'
 import { ComparedPath, type Glob, type Matcher, readGlob } from './glob-match.ts'
 
-/** Which files an agent asks for. */
+/** Files that an agent asks for. */
 export interface FileChoice {
   readonly globs: readonly Glob[]
   /** full paths */
   readonly files: readonly string[]
-  /** full path of a folder that holds all of them; empty: the root */
+  /** full path of a folder above all of them; empty: the root */
   readonly folder: string
 }
 
-/** of all globs, once `{a,b}` are written out: each is compared with each file */
+/** patterns of all globs, after `{a,b}` are expanded: each is compared with each file */
 const maxAlternatives = 200
-/** of all comparisons, as `Effort` counts: one round takes no more than a second of the event loop */
+/** steps of all comparisons, as `Effort` counts: one round takes at most a second of the event loop */
 const maxSteps = 100_000_000
-/** until others get their turn of the event loop: about 1 ms, and one comparison more */
+/** steps in one turn of the event loop: about 1 ms, and one comparison more */
 const stepsAtOnce = 100_000
-/** of what is paid for a round: 0.1 ms */
+/** steps per unit of the agent's budget: 0.1 ms */
 const stepsOfUnit = 10_000
-/** a file of the listing, which is made of its bytes */
+/** steps for one file of the listing, which is built from its bytes */
 const stepsOfFile = 40
 
 /** @throws KasError INVALID_MESSAGE */
@@ -63,19 +63,20 @@ export function tooManyFiles(maxFiles: number): KasError {
   return refused(`maximum number of files limit reached: ${maxFiles}`)
 }
 
-/** Gitaly passes paths to git by the line, and people read them on terminals. */
+/** Gitaly passes paths to git as lines, and people read them on terminals. */
 const unreadable = 'the path has a control character, or is not UTF-8: rename the file, or choose other paths'
 
-/** Whoever asks for the files pays: undefined to go on, or a promise that it has. */
+/** Charges the agent that asked for the files. @returns undefined: go on; a promise: wait for it */
 export type Spend = (units: number) => Promise<void> | undefined
 
 /**
- * The chosen files, in the order in which stock kas sends them: glob by glob, then single files. What lies in a folder
- * that begins with a dot is left out.
+ * Returns the chosen files in the order in which stock kas sends them: glob by glob, then single files. Files in
+ * folders that begin with a dot are left out.
  *
- * @param spend - some 0.1 ms each
- * @throws KasError MANIFESTS_REFUSED if two globs match one file, a path has control characters, a single file is not
- * there, there are too many, or comparing takes too long; what `spend` rejects with
+ * @param spend - charges units of about 0.1 ms
+ * @throws KasError MANIFESTS_REFUSED if two globs match one file, a path has control characters, a single file is
+ * missing, or a bound is exceeded
+ * @throws errors of `spend`
  */
 export async function chosenFiles(
   { globs, files }: FileChoice,
@@ -103,7 +104,10 @@ export async function chosenFiles(
   return [...chosen.values()]
 }
 
-/** The chosen links and submodules, each once: globs that match one twice are refused by its files, if it has any. */
+/**
+ * Returns the chosen links and submodules, each once. Globs that match one twice are refused by its files, if it has
+ * any.
+ */
 export async function chosenLinks(
   { globs, files }: FileChoice,
   { links = [] }: Pick<TreeFiles, 'links'>,
@@ -116,17 +120,17 @@ export async function chosenLinks(
 }
 
 interface Found {
-  /** by each glob */
+  /** files per glob, in the order of the globs */
   readonly matching: readonly (readonly TreeFile[])[]
-  /** by its path */
+  /** files by path */
   readonly named: ReadonlyMap<string, TreeFile>
 }
 
 /**
- * What each glob matches, and the single files: file by file, so that each is made once of the listing, its path is taken
- * apart once, and nothing is kept of the others.
+ * Searches the files that each glob matches, and the single files. It goes file by file: each is built once from the
+ * listing, its path is split once, and nothing else is kept.
  *
- * @param atMost - of all globs together, the same file counted again: so many are refused, whatever else there is
+ * @param atMost - matches of all globs together, where a file may count twice: with so many, the round is refused
  */
 async function searchTree(
   { globs, files }: Pick<FileChoice, 'globs' | 'files'>,
@@ -162,7 +166,7 @@ async function searchTree(
   return { matching: compared.map(({ matching }) => matching), named }
 }
 
-/** Compares paths in turn with the rest of the program, paid by whoever asks, and not without end. */
+/** Compares paths in turn with other work, at the agent's expense, and with a bound. */
 class Comparing {
   readonly #effort = { steps: 0 }
   readonly #spend: Spend
@@ -176,7 +180,7 @@ class Comparing {
     return this.#effort.steps - this.#paidSteps >= stepsAtOnce
   }
 
-  /** With the next file. */
+  /** Begins with the next file. */
   begin(): void {
     this.#effort.steps += stepsOfFile
   }
@@ -190,7 +194,7 @@ class Comparing {
     return matcher(path, this.#effort)
   }
 
-  /** Others go on. @throws KasError MANIFESTS_REFUSED; what paying rejects with */
+  /** Charges the agent and lets others have their turn. @throws KasError MANIFESTS_REFUSED; errors of `spend` */
   async pause(): Promise<void> {
     const { steps } = this.#effort
     if (steps > maxSteps) throw refused('the globs take too long to compare with all files')

@@ -1,7 +1,7 @@
 import { type GitopsBlock, gitopsSchema } from '../../../proto/gitops/schema.ts'
 import type { BlockSchema } from '../../agent-config/module-schema.ts'
 
-/** `gitops` of an agent's configuration. A restriction that is misspelt would let agents do more than is meant. */
+/** `gitops` of an agent's configuration. Unknown keys are refused: a misspelt restriction would permit too much. */
 export const gitopsBlock: BlockSchema<typeof gitopsSchema> = {
   key: 'gitops',
   schema: gitopsSchema,
@@ -13,8 +13,8 @@ export const gitopsBlock: BlockSchema<typeof gitopsSchema> = {
 }
 
 /**
- * What stock agents are sent: they know neither all keys nor all kinds of paths. A source that they would take for
- * something else, as it is rendered or kept to namespaces or to an account, is left out.
+ * Returns the block for stock agents, which know neither all keys nor all kinds of paths. Sources that they would
+ * misunderstand are left out: rendered ones, and those restricted to namespaces or an account.
  */
 function forStock({ manifest_projects: sources = [] }: GitopsBlock): object {
   const known = sources.flatMap((each) => {

@@ -4,12 +4,12 @@ import { type SourceState, SourceStateSchema } from '../../../proto/gen/gitops_s
 import { approveAnnotation } from '../../../proto/gitops/annotations.ts'
 import { isSourceReason, phaseWord, type SourceReason } from '../../../proto/gitops/source-phase.ts'
 
-/** The facts of one source, as its agent has reported them last. */
+/** An agent's last report of one source. */
 export interface ReportedFacts {
   /** `kas.agent.v1.SourceState` */
   readonly state: Uint8Array
   readonly ageMs: number
-  /** the stream that reported them is open */
+  /** the stream that reported it is open */
   readonly live: boolean
 }
 
@@ -25,10 +25,10 @@ export type SourceRow = Readonly<Record<string, unknown>> & {
   readonly next: string
 }
 
-/** Facts of which a row has the phase, and what people can do. */
+/** Facts that a row shows by its phase and its next step. */
 const inOtherWords: ReadonlySet<string> = new Set(['removed', 'left', 'is_waiting_for_others', 'is_cut'])
 
-/** What people can do, by the reason. */
+/** Next steps for people, by reason. */
 const steps: Readonly<Record<SourceReason, string>> = {
   configuration_gone: 'bring the agent’s file back, with gitops',
   configuration_unread: 'mend the agent’s file',
@@ -44,7 +44,8 @@ const steps: Readonly<Record<SourceReason, string>> = {
 /**
  * Makes the row of a source.
  *
- * @param hint - what lets the agent read a project. @returns undefined: the configuration has the source no longer
+ * @param hint - returns how to let the agent read a project
+ * @returns undefined: the configuration no longer has the source
  * @throws KasError INVALID_MESSAGE
  */
 export function sourceRow(
@@ -63,11 +64,11 @@ export function sourceRow(
   return { ...Object.fromEntries(facts), ...names, phase, next, age_ms: ageMs, stale: !live, ...cut }
 }
 
-/** A row without the names of objects. @throws as `sourceRow` */
+/** Makes a row without the names of objects. @throws as `sourceRow` */
 export function shortRow(reported: ReportedFacts): object | undefined {
   const row = sourceRow(reported, () => undefined)
   const lists = { trouble: [], planned: [], environment: [], orphan: [], leaving: [], kept: [] }
-  // nobody approves what nobody is shown
+  // a plan that is not shown is not offered for approval
   return row && { ...row, ...lists, problem: '', ...(row.plan !== '' && { next: '' }), digest: undefined, cut: true }
 }
 
@@ -77,19 +78,24 @@ function nextStep(
   hint: (project: string) => string | undefined,
 ): string {
   if (isSourceReason(reason)) return (reason === 'project_not_readable' && hint(project)) || steps[reason]
-  if (plan !== '') return isCut ? '' : approveCommand(object, plan) // nobody approves what nobody is shown
+  if (plan !== '') return isCut ? '' : approveCommand(object, plan) // a plan that is not shown is not offered
   if (phase === 'KEPT') return idForm.test(source) ? `kas gitops forget ${source}` : ''
   return phase === 'REFUSED' ? 'mend it and push: the commit before holds' : ''
 }
 
-/** An agent may say anything, and people run what `next` says. */
+/** Forms of a source's id and a plan. An agent may report any text, and people run the command in `next`. */
 const idForm = /^\d{1,19}-\d{1,19}(?:-[a-z0-9-]{1,63})?$/
 const planForm = /^[a-z0-9]{1,128}$/
 
-/** `/apis/agent.gitlab.com/v1/namespaces/agentk/gitsyncs/42-7`, and of a ConfigMap where that kind is not installed */
+/**
+ * `/apis/agent.gitlab.com/v1/namespaces/agentk/gitsyncs/42-7`, or the path of a ConfigMap if that kind is not installed
+ */
 const objectForm = /\/namespaces\/(?<namespace>[a-z0-9-]+)\/(?<kind>gitsync|configmap)s\/(?<name>[a-z0-9.-]+)$/
 
-/** @param object - path of what people annotate. @returns empty: it is not there yet, or no word that a shell takes as it stands */
+/**
+ * @param object - path of the object to annotate.
+ * @returns empty: it does not exist yet, or a word is unsafe for a shell
+ */
 function approveCommand(object: string, plan: string): string {
   const { groups } = objectForm.exec(object) ?? {}
   if (!groups || !planForm.test(plan)) return ''

@@ -29,7 +29,7 @@ import { agentWord, configurationJson, digestsOf, followedConfiguration, unrepor
 import { shortRow, sourceRow } from './source-row.ts'
 import type { States } from './states.ts'
 
-/** Of every pod of ours, and of none of GitLab's own agent. */
+/** A method that each pod of agentk has, and GitLab's own agent lacks. */
 const leadMethod = methodPath(Views.method.lead)
 
 export interface StateComponents {
@@ -37,7 +37,7 @@ export interface StateComponents {
   readonly commits: Pick<FollowedCommits, 'of'>
   readonly repositories: Pick<KasHost['repositories']['trees'], 'lastPoll'>
   readonly contained: Pick<ContainedCommits, 'find'>
-  /** of callers that ask for what is so now */
+  /** polls for callers that ask for the current state */
   readonly polls: Pick<FreshPolls, 'ask' | 'decide' | 'pollOwn'>
   readonly agentConfig: Pick<KasHost['agentConfig'], 'followed'>
   readonly serves: KasHost['serves']
@@ -52,7 +52,7 @@ type OwnComponents = Pick<
   'states' | 'commits' | 'repositories' | 'contained' | 'agentConfig' | 'clock'
 >
 
-/** What peers ask this replica. */
+/** Methods that peers call at this replica. */
 export function statesOfPeer(components: OwnComponents & Pick<StateComponents, 'polls'>): UnaryMethods {
   const { polls } = components
   return unaryService(Gitops, {
@@ -69,8 +69,9 @@ export function statesOfPeer(components: OwnComponents & Pick<StateComponents, '
 }
 
 /**
- * `GET <prefix>gitops/state`: how the agent's sources fare, as its pod reported last to any replica, and what its
- * configuration names beside these (doc/gitops.md). Who asks while another is answered gets the same answer.
+ * Serves `GET <prefix>gitops/state`: the status of the agent's sources. It has the last report of its pod to any
+ * replica, and the sources that the configuration names beside those (doc/gitops.md). Concurrent requests get the same
+ * answer.
  */
 export function stateEndpoint(components: StateComponents): OwnEndpoint {
   const answers = new Map<string, Promise<Uint8Array>>()
@@ -84,7 +85,7 @@ export function stateEndpoint(components: StateComponents): OwnEndpoint {
     answers.set(key, begun)
     return begun
   }
-  /** One that begins from now on: ages in one that runs are of before. */
+  /** Begins an answer, or joins the next one: ages in a running one are older than the request. */
   const freshAnswer = (agentId: AgentId, asked: AskedCommit) => {
     components.polls.ask(agentId)
     const key = keyOf(agentId, asked)
@@ -116,9 +117,9 @@ export function stateEndpoint(components: StateComponents): OwnEndpoint {
 }
 
 interface AskedCommit {
-  /** whether heads contain it is asked; empty: nothing is */
+  /** the commit that heads are searched for; empty: none */
   readonly commit: string
-  /** whose turn the question takes */
+  /** caller that the question is charged to */
   readonly caller: string
 }
 
@@ -154,7 +155,7 @@ async function bodyFor(components: StateComponents, agentId: AgentId, asked: Ask
     const ofRef = commits.get(`${source.project} ${source.ref}`) ?? []
     const digest = digests?.(source.project, source.name)
     const corrected = correctedRow({ commits: ofRef, configuration, digest }, source)
-    // a source that has left has none
+    // a source that left the configuration has no digest
     const isCurrent = digests && (reported === '' ? undefined : reported === digest)
     return { ...row, ...corrected, ...polledJson(ofRef.map(({ polled }) => polled)), is_current: isCurrent }
   }
@@ -163,7 +164,7 @@ async function bodyFor(components: StateComponents, agentId: AgentId, asked: Ask
   return body
 }
 
-/** What the newest of these polls has found, and for how long at most it has been so; nothing: not known */
+/** Returns the commit and age of the newest of these polls; empty: not known. */
 function polledJson(all: readonly (MessageInitShape<typeof PolledSchema> | undefined)[]): object {
   const [newest] = all.flatMap((one) => one ?? []).toSorted((one, other) => (one.ageMs ?? 0) - (other.ageMs ?? 0))
   if (!newest) return {}
@@ -171,20 +172,20 @@ function polledJson(all: readonly (MessageInitShape<typeof PolledSchema> | undef
   return { polled: { commit, age_ms: ageMs, ...(contains !== undefined && { contains }) } }
 }
 
-/** As an error of a view has it. */
+/** Returns the agent's absence as an error of a view does. */
 function awayJson(away: ReturnType<KasHost['away']>): object {
   if (!away) return {}
   const { code, message: text } = new KasError({ code: 'AGENT_NOT_CONNECTED', waitedMs: 0, ...away })
   return { away: { code, text } }
 }
 
-/** Objects are named in a body of so many bytes; in a longer one there are their numbers alone. */
+/** Bytes of a body that names objects; if it would be longer, only their numbers are sent. */
 const maxBodyBytes = 3 * 1024 * 1024
 
 /**
- * Others have their turn after each source.
+ * Builds the body. Others have their turn after each source.
  *
- * @returns undefined: it is longer than a body may be
+ * @returns undefined: it would be too long
  */
 async function textOf(
   states: readonly State[],
@@ -239,12 +240,15 @@ function ownStates(components: OwnComponents, agentId: AgentId, { commit, caller
   return { state, configuration, commits: all.filter(isLasting), recent, isCut: states.isCut(agentId) }
 }
 
-/** As the agent moves, two replicas may follow it. */
+/** Returns the configuration that was read last: while the agent moves, two replicas may follow it. */
 function newestRead(all: readonly NonNullable<OwnStates['configuration']>[]): OwnStates['configuration'] {
   return all.toSorted((one, other) => (one.ageMs ?? 0) - (other.ageMs ?? 0))[0]
 }
 
-/** Of each source the newest state, and one of an open stream first: as the agent moves, two replicas may know it. */
+/**
+ * Returns one state per source: that of an open stream first, then the newest. While the agent moves, two replicas may
+ * know it.
+ */
 function newest(all: readonly State[]): State[] {
   const bySource = new Map<string, State>()
   for (const state of all) {
@@ -256,7 +260,7 @@ function newest(all: readonly State[]): State[] {
   return [...bySource.values()]
 }
 
-/** Without building the rest. @throws KasError INVALID_MESSAGE */
+/** Reads only the source's id. @throws KasError INVALID_MESSAGE */
 function sourceOf(state: Uint8Array): string {
   let source = ''
   const reader = new Reader(state)

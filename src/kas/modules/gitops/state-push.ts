@@ -19,32 +19,32 @@ import type { States } from './states.ts'
 /** `/package.Service/Method` that this module serves on 8150. */
 export const pushMethod = methodPath(GitopsStates.method.push)
 
-/** Objects, and environments, that one state names. */
+/** Objects, and environments, in one list of a state. */
 const maxListed = 100
 
-/** Of one field of a state, an object of a list among them. bytes */
+/** Bytes of one field of a state, or of one object in its lists. */
 const maxFieldBytes = 16 * 1024
 
-/** Of all lists, and some that a later version may add. */
+/** Fields of a state, lists included; some more for a later version. */
 const maxFields = 1000
 
-/** Of fields that a later version may add: all who read a state pass over them. bytes */
+/** Bytes of fields that a later version may add: all readers of a state skip them. */
 const maxUnknownBytes = 4096
 
-/** After a longer one others have their turn, also where the next one is there already. */
+/** Bytes of a message after which others have their turn, even if the next message is there already. */
 const turnBytes = 4096
 
 const { field } = SourceStateSchema
 
 const lists = [field.trouble, field.planned, field.environment, field.orphan, field.leaving, field.kept]
 
-/** Of the name of a source: an agent's, a project's number, a name of 32. */
+/** Characters of a source's id: the agent's number, the project's number and a name of 32. */
 const maxSourceLength = 128
 
 /**
- * The pod that leads reports how its sources fare, until its connection retires.
+ * Takes the states of sources that the leading pod reports, until its connection retires.
  *
- * @param options.pollMs - a void token goes unnoticed no longer than this
+ * @param options.pollMs - the longest that an invalid token goes unnoticed, in ms
  */
 export function pushStates(
   { states, clock }: { readonly states: Pick<States, 'open'>; readonly clock: Clock },
@@ -77,7 +77,7 @@ export function pushStates(
   }
 }
 
-/** Calls `lost` once the token is void. @returns ends that */
+/** Calls `lost` once the token is invalid. @returns the function that ends the watch */
 function watchToken(
   call: AgentCall,
   { clock, pollMs }: { clock: Clock; pollMs: number },
@@ -107,7 +107,7 @@ function readState(bytes: Uint8Array): SourceState {
   return state
 }
 
-/** Before anything is built of them. @throws KasError INVALID_MESSAGE */
+/** Counts fields before the message is decoded. @throws KasError INVALID_MESSAGE */
 function checkFields(bytes: Uint8Array): void {
   const counts = new Counter<number>()
   let fields = 0
@@ -125,13 +125,13 @@ function checkFields(bytes: Uint8Array): void {
   }
 }
 
-/** As it came, unless what this version does not know is much of it. */
+/** Returns the state as it came, without unknown fields if they are large. */
 function withoutUnknown(bytes: Uint8Array, state: SourceState): Uint8Array {
   const known = toBinary(SourceStateSchema, state)
   return bytes.length - known.length > maxUnknownBytes ? known : bytes
 }
 
-/** How many objects are not well, and not which. */
+/** Encodes the state without its lists of objects: numbers remain, names do not. */
 function cutDown(state: SourceState): Uint8Array {
   return toBinary(SourceStateSchema, {
     ...state,

@@ -1,7 +1,7 @@
 import type { AgentId } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
 
-/** What an agent has reported of one source, here or at another replica. */
+/** An agent's last report of one source, to this or another replica. */
 export interface KeptState {
   /** `kas.agent.v1.SourceState`, as the agent encoded it */
   readonly bytes: Uint8Array
@@ -19,15 +19,15 @@ interface Kept extends KeptState {
   endedAt: number
 }
 
-/** One state as it came, and as it is kept where there is little room. */
+/** One state as it came, with a shorter form for when there is little room. */
 export interface ReportedState {
   readonly whole: Uint8Array
   cut(): Uint8Array
-  /** the source is gone: what other replicas have of it is void */
+  /** the source was removed: states of it at other replicas are void */
   readonly isRemoved?: boolean
 }
 
-/** A stream of an agent's, until `end`. */
+/** A stream of an agent, until `end`. */
 export interface ReportedStates {
   /** @returns false: the agent reports too much */
   put(source: string, state: ReportedState): boolean
@@ -35,22 +35,22 @@ export interface ReportedStates {
 }
 
 interface OfAgent {
-  /** what was reported last is the last */
+  /** least recently reported first */
   readonly sources: Map<string, Kept>
   /** streams that are open */
   readonly streams: Set<object>
   bytes: number
-  /** one that is there has made room */
+  /** a source of an open stream was dropped to make room */
   isCut: boolean
   cancelEnd: () => void
 }
 
 export interface StatesOptions {
-  /** of all agents at this replica; who has not reported for the longest time makes room */
+  /** bytes of all agents at this replica; the agent without a report for the longest time makes room */
   readonly maxBytes?: number
-  /** of one agent; what it has not reported for the longest time makes room */
+  /** sources of one agent; the source without a report for the longest time makes room */
   readonly maxSources?: number
-  /** of one agent; half of it is for whole states, what is over is cut, then refused */
+  /** bytes of one agent: beyond half of it states are cut, beyond all of it they are refused */
   readonly maxAgentBytes?: number
   /** after the agent's last stream has ended, in ms */
   readonly keepMs?: number
@@ -58,14 +58,14 @@ export interface StatesOptions {
 
 const defaults = { maxBytes: 64 * 1024 * 1024, maxSources: 300, maxAgentBytes: 1024 * 1024, keepMs: 3_600_000 }
 
-/** of a source, beside its state: its place in the maps */
+/** bytes of a source beside its state: its place in the maps */
 const overheadBytes = 256
 
-/** The states of agents' sources that this replica has, until an hour after the agent has left it. */
+/** The states of agents' sources at this replica. They stay for an hour after the agent has left it. */
 export class States {
   readonly #clock: Clock
   readonly #options: Required<StatesOptions>
-  /** who reported last is the last */
+  /** least recently reported first */
   readonly #agents = new Map<AgentId, OfAgent>()
   #bytes = 0
 
@@ -82,7 +82,7 @@ export class States {
     return this.#agents.size
   }
 
-  /** A stream of the agent's, until `end`. What it reports of a source takes the place of what another one did. */
+  /** Begins a stream of the agent, until `end`. Its report of a source replaces that of another stream. */
   open(agentId: AgentId): ReportedStates {
     const stream = {}
     const own = this.#agents.get(agentId) ?? this.#begin(agentId)
@@ -101,7 +101,7 @@ export class States {
     return own.sources
   }
 
-  /** The agent has more sources than are kept. */
+  /** True if the agent has more sources than are kept. */
   isCut(agentId: AgentId): boolean {
     return this.#agents.get(agentId)?.isCut ?? false
   }
@@ -118,7 +118,7 @@ export class States {
 
   /** @returns false: the agent reports too much */
   #put(agentId: AgentId, stream: object, source: string, { whole, cut, isRemoved = false }: ReportedState): boolean {
-    const own = this.#agents.get(agentId) ?? this.#begin(agentId) // it may have made room
+    const own = this.#agents.get(agentId) ?? this.#begin(agentId) // it may have been dropped
     own.streams.add(stream)
     const { maxSources, maxAgentBytes } = this.#options
     const before = own.sources.get(source)
@@ -143,7 +143,7 @@ export class States {
     return true
   }
 
-  /** What no open stream has reported for so long goes, as all of an agent that has left. */
+  /** Drops states of ended streams after `keepMs`. */
   #expire(own: OfAgent): void {
     const before = this.#clock.now() - this.#options.keepMs
     for (const [source, { live, endedAt }] of own.sources) {
@@ -151,7 +151,10 @@ export class States {
     }
   }
 
-  /** Of those that no open stream has reported, if there is one, or that are removed: the configuration may have it no longer. */
+  /**
+   * Drops the oldest source: removed ones first, then those of ended streams, which the configuration may no longer
+   * have.
+   */
   #dropOldest(own: OfAgent): void {
     const all = [...own.sources]
     const oldest = all.find(([, { isRemoved }]) => isRemoved) ?? all.find(([, { live }]) => !live) ?? all[0]

@@ -21,7 +21,7 @@ import type { KasHost, KasModule } from '../../module.ts'
 import type { Peers } from '../../peers/peers.ts'
 import type { GitalyCoordinates } from '../../repositories/gitaly/gitaly-coordinates.ts'
 
-/** Replicas send one another what GitLab said of agents' tokens. @returns undefined: each knows it by itself */
+/** Shares GitLab's answers for agents' tokens between replicas. @returns undefined: there is no GitLab */
 export function createKnownTokens({ gitlab, peers, clock }: KasHost): KasModule | undefined {
   if (!gitlab) return undefined
   const knownTokens = new KnownTokens({ answers: gitlab.tokenAnswers, peers, clock })
@@ -36,19 +36,19 @@ export interface KnownTokensComponents {
 
 type Request = MessageInitShape<typeof KnownTokensRequestSchema>
 
-/** from the first answer that peers do not know to their message. ms */
+/** from the first answer that peers do not know to their message, in ms */
 const periodMs = 1000
-/** An answer is on its way for no longer: a peer keeps it for so much less. ms */
+/** Longest time that an answer is on its way, in ms: a peer keeps it that much shorter. */
 const lateMs = 3000
-/** of one message: each has some 400 bytes where each is of a project of its own */
+/** tokens of one message: each has some 400 bytes if each is of another project */
 const maxTokens = 500
-/** Tokens that peers are to get: those that came last. */
+/** Tokens that wait to be sent; older ones make room. */
 const maxChanged = 20_000
 
 /**
- * Sends peers what GitLab has said of agents' tokens, for as long as it is kept: when a replica dies its agents come to
- * the others, who need not ask, at a time at which GitLab may be slow or away; and an agent that is at two replicas is
- * asked about by one of them. A refusal is nobody else's: each replica finds out by itself, in the same time as without this.
+ * Sends peers GitLab's answers for agents' tokens, for as long as they are kept. When a replica dies, its agents come
+ * to the others, which need not ask GitLab: it may be slow or unreachable then. For an agent with connections to two
+ * replicas, only one of them asks. Refusals are not shared: each replica finds out by itself, as fast as without this.
  */
 export class KnownTokens implements Service {
   readonly #components: KnownTokensComponents
@@ -60,7 +60,7 @@ export class KnownTokens implements Service {
     this.#components = components
   }
 
-  /** What peers call. */
+  /** Methods that peers call. */
   get replicaMethods(): UnaryMethods {
     return unaryService(Tokens, {
       knownTokens: async (request) => {
@@ -112,7 +112,7 @@ export class KnownTokens implements Service {
     for (const hash of hashes) {
       const tokenHash = Buffer.from(hash, 'hex')
       const answer = answers.of(hash)
-      if (!answer) continue // it is over, or was refused
+      if (!answer) continue // it has expired, or was refused
       const { id: agentId, name: agentName, project } = answer.agent
       if (!projects.has(project.id)) projects.set(project.id, wireProject(project, answer.coordinates, gitaly))
       const askedAt = BigInt(Math.round(answer.askedAt))
@@ -128,7 +128,7 @@ export class KnownTokens implements Service {
     return { project: [...projects.values()], token, gitaly: gitaly.all }
   }
 
-  /** By the clock that says less: a message may have waited long for a replica that was frozen. */
+  /** Keeps a peer's answers, with the earlier of both clocks' times: a message may have waited for a frozen replica. */
   #learn({ project, token, gitaly }: KnownTokensRequest): void {
     const { answers, clock } = this.#components
     const projects = new Map(
@@ -155,7 +155,7 @@ function agentOf({ agentId, agentName }: KnownToken, project: Agent['project']):
   return { id: agentId as AgentId, name: agentName, project }
 }
 
-/** Those of one message, each once. */
+/** The infos of one message, each once. */
 class GitalyInfos {
   readonly all: MessageInitShape<typeof GitalyInfoSchema>[] = []
   readonly #indexes = new Map<string, number>()

@@ -11,16 +11,16 @@ import type { PushEvent } from '../../repositories/local-pushes.ts'
 import { notificationsService } from './rails-service.ts'
 
 /**
- * GitLab notifies one replica of a push, which broadcasts it to its peers; one that does not acknowledge it finds it by
+ * Broadcasts a push to peers, which GitLab announces to one replica. A peer that does not acknowledge it finds it by
  * its polls.
  */
 export function createNotifications({ pushes, repositories, peers, clock }: KasHost): KasModule {
   repositories.onFound((projectId) => void peers.broadcast(Notifications.method.branchMoved, { projectId }))
-  /** Resolves once each peer that can be reached has acknowledged it, or has not within 1 s. */
+  /** Resolves once each peer in reach has acknowledged the push, or after 1 s. */
   const publish = async (event: PushEvent) => {
     const { projectId, projectPath, id } = event
     const acknowledged = peers.broadcast(Notifications.method.pushEvent, { projectId, projectPath, pushId: id })
-    pushes.publish(event) // after: peers get it whatever becomes of it here
+    pushes.publish(event) // after the broadcast: peers get it even if this fails
     await acknowledged
   }
   return {
@@ -34,7 +34,7 @@ export function createNotifications({ pushes, repositories, peers, clock }: KasH
         return create(PushEventResponseSchema)
       },
       branchMoved: async ({ projectId }) => {
-        repositories.poke(projectId).catch(() => undefined) // it has been logged, and nobody waits for it
+        repositories.poke(projectId).catch(() => undefined) // the error was logged, and nobody waits for the poll
         return create(BranchMovedResponseSchema)
       },
     }),

@@ -13,12 +13,14 @@ import { type UnaryMethods, unaryService } from '../../../proto/unary.ts'
 import type { PushEvent } from '../../repositories/local-pushes.ts'
 
 export interface NotificationsComponents {
-  /** Here and to all peers; resolves once each in reach has acknowledged it. */
+  /** Publishes a push here and to all peers; resolves once each in reach has acknowledged it. */
   readonly publish: (event: PushEvent) => Promise<void>
   readonly clock: Clock
 }
 
-/** GitLab waits 5 s, for every push of every project: peers that are later find the push by their polls. ms */
+/**
+ * GitLab waits 5 s for each push of each project. Peers that are later than this find the push by their polls. In ms.
+ */
 const maxPublishMs = 1000
 
 /** Service Notifications (doc/reference/tunnel-protocol.md 1.11). */

@@ -10,9 +10,12 @@ import { hookSignature } from './hook-signature.ts'
 
 export interface HookEndpointComponents {
   readonly hookSecretFile: NonNullable<KasHost['repositories']['hookSecretFile']>
-  /** read for a project that has none: it takes as long; undefined: no project has any, and no body is read */
+  /**
+   * file to read for a project without a secret, so that both take equally long; undefined: no project has one, and
+   * bodies are not read
+   */
   readonly someHookSecretFile: () => string | undefined
-  /** Something may have moved in the repository of this project. */
+  /** Polls the repository of this project, which may have moved. */
   readonly poll: (projectId: bigint) => void
   readonly clock: Clock
   readonly log: Logger
@@ -25,15 +28,15 @@ const accepted: OwnAnswer = {
 }
 
 /**
- * `POST <prefix>hooks/git/<project id>`: a Git server announces a push. What it says is not read: it may be an old delivery
- * that somebody sends again, and says no more than that something may have moved.
+ * `POST <prefix>hooks/git/<project id>`: a Git server announces a push. Its content is not read: it may be an old
+ * delivery that is sent again. All it shows is that the repository may have moved.
  *
  * @see doc/directory.md "Hooks"
  */
 export function hookEndpoint(components: HookEndpointComponents): SignedEndpoint {
   const { hookSecretFile, someHookSecretFile, poll, clock, log } = components
   const unreadable = new HourlyLog({ clock, log })
-  /** in the place of one that there is not: a stranger learns no more by how a request is answered than by what */
+  /** replaces a missing secret: the time of an answer reveals no more to a stranger than its text */
   const nobodys = randomBytes(32).toString('hex')
   const readOwn = async (projectId: bigint, file: string) => {
     try {
@@ -47,7 +50,7 @@ export function hookEndpoint(components: HookEndpointComponents): SignedEndpoint
   const secretOf = async (projectId: bigint | undefined, some: string) => {
     const file = projectId === undefined ? undefined : hookSecretFile(projectId)
     if (projectId !== undefined && file !== undefined) return await readOwn(projectId, file)
-    await readHookSecret(some).catch(() => undefined) // the same work
+    await readHookSecret(some).catch(() => undefined) // takes the same time
     return nobodys
   }
   return {
@@ -75,7 +78,7 @@ function refusedSecret(): KasError {
   return refused('another secret, or no such hook', 'the secret in hook_secret_file of the project in the path')
 }
 
-/** A stranger does not learn which projects there are. */
+/** Makes an error that does not reveal which projects exist. */
 function refused(found: string, allowed: string): KasError {
   return new KasError({ code: 'CREDENTIALS_INVALID', detail: `hook: found ${found}, allowed: ${allowed}` })
 }

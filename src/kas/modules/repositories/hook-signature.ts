@@ -2,19 +2,19 @@ import { createHmac, timingSafeEqual } from 'node:crypto'
 import { sameHash, tokenHash } from '../../../lib/token-hash.ts'
 import type { SignedRequest } from '../../own-endpoint.ts'
 
-/** How a Git server shows that it knows the secret of a hook. */
+/** Proof of a Git server that it knows the secret of a hook. */
 export interface HookSignature {
-  /** Whether the head alone rules the secret out. */
+  /** True if the head alone rules the secret out. */
   isRefused(secret: string): boolean
-  /** Reads the body to its end and keeps none of it. @throws what the body throws */
+  /** Reads the body to its end and keeps none of it. @throws errors of the body */
   isOf(secret: string, body: AsyncIterable<Uint8Array>): Promise<boolean>
 }
 
 const hex64 = /^[0-9a-f]{64}$/i
 
 /**
- * By the headers of GitHub (`X-Hub-Signature-256`) and Gitea (`X-Gitea-Signature`), which sign the body, or of GitLab
- * (`X-Gitlab-Token`), which sends the secret itself. Undefined: it is not signed.
+ * Reads the signature from the headers of GitHub (`X-Hub-Signature-256`) and Gitea (`X-Gitea-Signature`), which sign
+ * the body, or of GitLab (`X-Gitlab-Token`), which sends the secret itself. Undefined: the request is not signed.
  *
  * @see https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
  * @see https://docs.gitea.com/usage/webhooks
@@ -48,7 +48,7 @@ function shown(token: string): HookSignature {
     async isOf(secret, body) {
       if (!isSame(secret)) return false
       for await (const _ of body) {
-        // its sender reads no answer before all is sent
+        // the sender reads no answer before the body is sent
       }
       return true
     },

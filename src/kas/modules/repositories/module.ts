@@ -2,7 +2,11 @@ import type { KasHost, KasModule } from '../../module.ts'
 import { hookEndpoint } from './hook-endpoint.ts'
 import { PollSharing } from './poll-sharing.ts'
 
-/** One replica polls each repository for all, and hooks of Git servers announce pushes. @returns undefined: with GitLab, the one that leads for an agent does */
+/**
+ * Lets one replica poll each repository for all, and hooks of Git servers announce pushes.
+ *
+ * @returns undefined: with GitLab, the replica that leads for an agent polls
+ */
 export function createRepositories({ repositories, peers, clock, ...host }: KasHost): KasModule | undefined {
   const { sharedPolls: polls, trees, poke, hookSecretFile, someHookSecretFile } = repositories
   if (!polls) return undefined

@@ -9,9 +9,9 @@ export interface PeerFollowsComponents {
   readonly clock: Clock
 }
 
-/** A peer says each minute what it follows: two words may be lost. ms */
+/** Time that an announcement of a peer counts, in ms. A peer repeats it each minute: two may be lost. */
 export const followedForMs = 150_000
-/** Of all peers: what is beyond they poll themselves. */
+/** Branches of all peers; the peers poll further ones themselves. */
 const maxBranches = 10_000
 
 interface Followed {
@@ -20,7 +20,7 @@ interface Followed {
   until: number
 }
 
-/** Branches that peers follow, and that are followed here for as long as they say so. */
+/** Branches that peers follow. They are followed here as long as the peers announce them. */
 export class PeerFollows {
   readonly #components: PeerFollowsComponents
   readonly #branches = new Map<string, Followed>()
@@ -35,7 +35,7 @@ export class PeerFollows {
     return this.#branches.size
   }
 
-  /** A peer follows it. @returns false: it is not followed here: there are too many, or all have ended */
+  /** Follows a branch for a peer. @returns false: it is not followed here: there are too many, or this replica stops */
   renew({ id, project, ref }: Reading): boolean {
     const key = `${project.id} ${ref ?? ''}`
     const until = this.#components.clock.now() + followedForMs
@@ -72,10 +72,10 @@ export class PeerFollows {
   }
 }
 
-/** What git takes for the full name of a branch or a tag. */
+/** Full names of branches and tags that git permits. */
 const refName = /^refs\/(?:heads|tags)\/[^\p{Cc} ~^:?*[\\]{1,250}$/u
 
-/** As a peer says it. @returns undefined: nothing that moves */
+/** Converts a peer's announcement. @returns undefined: the ref never moves, or is invalid */
 export function readingOf(branch: {
   readonly agentId: bigint
   readonly projectId: bigint
@@ -87,7 +87,7 @@ export function readingOf(branch: {
   return refName.test(branch.ref) ? { id, project, ref: branch.ref } : undefined
 }
 
-/** A commit stays where it is: nobody has to poll it. */
+/** True unless the ref is a commit, which needs no polls. */
 export function moves({ ref }: Pick<Reading, 'ref'>): boolean {
   return ref === undefined || !isCommitId(ref)
 }

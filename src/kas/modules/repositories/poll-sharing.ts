@@ -26,33 +26,34 @@ export interface PollSharingComponents {
   readonly log: Logger
 }
 
-/** from one word to the next of what is followed. ms */
+/** period of announcements of followed branches, in ms */
 const periodMs = 60_000
-/** after a peer came or went: others come and go with it. ms */
+/** pause after a peer came or left, since others do so together, in ms */
 const settleMs = 1000
-/** after something more is followed: agents come many at once. ms */
+/** pause after another branch is followed, since agents come in crowds, in ms */
 const gatherMs = 5000
-/** of one message: each has some 100 bytes, 400 with the longest ref */
+/** branches of one message: each has some 100 bytes, 400 with the longest ref */
 const maxBranches = 500
 
 /**
- * Of all replicas one polls a repository: the first in the ring's order for it. Those that follow it say so each minute,
- * learn of moves by `Notifications`, and poll themselves until the first has said that it does.
+ * Shares polls: the first replica in the ring's order for a repository polls it for all. Replicas that follow it
+ * announce so each minute, and learn of moves by `Notifications`. They poll themselves until the first replica has
+ * confirmed that it does.
  *
  * @see doc/directory.md "Who asks a repository"
  */
 export class PollSharing implements Service {
   readonly #components: PollSharingComponents
   readonly #follows: PeerFollows
-  /** at repositories that this replica polls */
+  /** polls of repositories at this replica */
   readonly #polls: SpacedPolls
-  /** at whichever replica polls */
+  /** polls that were asked for, at the replica that polls */
   readonly #asked: SpacedPolls
-  /** keys of branches that peers poll, and where they have found none yet */
+  /** keys of branches that peers poll and have not found yet */
   readonly #unseen = new Set<string>()
   readonly #announcing = new RepeatedRead(() => this.#announce())
   #cancel: (() => void) | undefined
-  /** when it is said next what is followed, by the clock */
+  /** time of the next announcement, by the clock */
   #dueAt = Number.POSITIVE_INFINITY
   #unsubscribe: readonly (() => void)[] = []
   #hasStopped = false
@@ -70,7 +71,7 @@ export class PollSharing implements Service {
     return this.#follows.size
   }
 
-  /** What peers call. */
+  /** Methods that peers call. */
   get replicaMethods(): UnaryMethods {
     return unaryService(Repositories, {
       followedBranches: async ({ branch }) => {
@@ -91,7 +92,7 @@ export class PollSharing implements Service {
   }
 
   async stop(): Promise<void> {
-    this.#hasStopped = true // what is answered meanwhile begins nothing
+    this.#hasStopped = true // later answers begin nothing
     for (const unsubscribe of this.#unsubscribe) unsubscribe()
     this.#cancel?.()
     this.#polls.stop()
@@ -100,7 +101,7 @@ export class PollSharing implements Service {
     await this.#announcing.stop()
   }
 
-  /** Something has moved in the repository of this project, somebody says who may: it is polled within a second. */
+  /** Polls the repository of this project within a second: an authorized sender announced a move. */
   poll(projectId: bigint): void {
     this.#asked.ask(projectId)
   }
@@ -117,7 +118,7 @@ export class PollSharing implements Service {
     })
   }
 
-  /** Says to each peer what it is to poll. */
+  /** Announces to each peer the branches that it is to poll. */
   async #announce(): Promise<void> {
     const { polls, peers } = this.#components
     const branches = polls.followed().filter(({ of }) => moves(of))
@@ -152,7 +153,7 @@ export class PollSharing implements Service {
         }
       } catch (error) {
         log.debug({ error, instance: peer.instance }, 'A replica does not say what it polls')
-        return // an older one; or it is asked again in a minute, and what it said before still holds
+        return // it is an older version; or it is asked again in a minute, and its last answer still counts
       }
     }
   }
@@ -170,11 +171,11 @@ export class PollSharing implements Service {
     if (known === undefined || commit === known) return
     if (commit === '') this.#unseen.add(branch.key)
     if (commit === '' && !wasUnseen)
-      this.#announceAfter(gatherMs) // what its first poll finds is no move: nobody is notified
-    else this.#run(this.#components.repositories.poke(branch.of.project.id)) // a notice was lost, or the branch has gone
+      this.#announceAfter(gatherMs) // its first find is no move: it notifies nobody
+    else this.#run(this.#components.repositories.poke(branch.of.project.id)) // a notice was lost, or the branch deleted
   }
 
-  /** What a peer is answered that follows it. */
+  /** Returns the answer for a peer that follows the branch. */
   #followed(followed: FollowedBranch): { isPolled: boolean; commit: string; readMs?: number } {
     const { polls, peers, clock } = this.#components
     const of = readingOf(followed)
@@ -190,7 +191,7 @@ export class PollSharing implements Service {
     return { isPolled, commit: isPolled ? (branch.commit ?? '') : '', ...readMs }
   }
 
-  /** @returns whether it is followed here */
+  /** @returns true if the repository is followed here */
   #pollHere(projectId: bigint, key: string): boolean {
     const { polls } = this.#components
     const of = readingOf({ agentId: 0n, projectId, ref: '' })
@@ -199,7 +200,7 @@ export class PollSharing implements Service {
     return true
   }
 
-  /** Has the replica poll that does so for all; without one, all that follow it. */
+  /** Requests a poll from the replica that polls for all; if there is none, all followers poll. */
   async #askFirst(projectId: bigint): Promise<void> {
     const { polls, peers, log } = this.#components
     const of = readingOf({ agentId: 0n, projectId, ref: '' })
@@ -222,7 +223,7 @@ export class PollSharing implements Service {
     await peers.broadcast(Notifications.method.branchMoved, { projectId })
   }
 
-  /** Nobody waits for it: git ends with the repositories. */
+  /** Runs work that nobody waits for: git ends with the repositories. */
   #run(work: Promise<void>): void {
     work.catch((error: unknown) => this.#components.log.warn({ error }, 'A repository could not be polled'))
   }

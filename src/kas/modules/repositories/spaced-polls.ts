@@ -6,13 +6,16 @@ export interface SpacedPollsComponents {
   readonly poll: (projectId: bigint) => void
 }
 
-/** From one poll of a repository to the next. ms */
+/** From one poll of a repository to the next, in ms. */
 const pauseMs = 1000
 
-/** One poll a second of each project's repository: the first at once, all that are asked for meanwhile as one after it. */
+/**
+ * Polls each project's repository at most once a second. The first request polls at once; requests meanwhile share one
+ * poll after it.
+ */
 export class SpacedPolls {
   readonly #components: SpacedPollsComponents
-  /** by project, of those polled a moment ago: whether it is asked for again, and what cancels its end */
+  /** projects that were polled a moment ago: `again`: another poll was requested; `cancel`: cancels the timer */
   readonly #recent = new Map<bigint, { again: boolean; cancel: () => void }>()
   #hasStopped = false
 

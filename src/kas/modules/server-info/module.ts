@@ -4,7 +4,7 @@ import { unaryService } from '../../../proto/unary.ts'
 import type { KasModule } from '../../module.ts'
 
 /**
- * Service ServerInfo. GitLab offers the version as image tag of agentk, so it is one of GitLab's, not ours.
+ * Service ServerInfo. GitLab offers this version as image tag of agentk, so it is a version of GitLab, not of kas.
  *
  * @param advertisedVersion - such as `v18.5.0`; a release of GitLab has its version as ref too
  * @see doc/reference/tunnel-protocol.md 1.13, doc/reference/gitlab-contract.md 1.2

@@ -6,14 +6,14 @@ import { graphEndpoint } from './graph/graph-endpoint.ts'
 import { ReportedFacts, type ReportsOptions, reportMethod, serveReports } from './reports.ts'
 import { createViewsMetrics } from './views-metrics.ts'
 
-/** of facts */
+/** bytes of a message with facts */
 const maxMessageBytes = 16 * 1024
-/** The pod that leads keeps one open, and two while it moves. */
+/** Reports of one agent: the leading pod keeps one open; two are open while the leader changes. */
 const maxPerAgent = 20
-/** agentk reports once a second at the most, some hundred bytes. */
+/** agentk reports at most once a second, some hundred bytes. */
 const rate = { perSecond: 50, burst: 500, cost: { call: 1, message: 1, kib: 1 } }
 
-/** What agents show of their clusters, to those who may see it (doc/views.md). */
+/** Views of agents' clusters, for callers with permission (doc/views.md). */
 export function createViews(host: KasHost, options: Pick<ReportsOptions, 'pollMs'>): KasModule {
   const { agentConfig, localDirectory, forward, serves, away, clock, register } = host
   const log = host.log.child({ mod_name: 'views' })

@@ -24,7 +24,7 @@ export const reportMethod = methodPath(Reports.method.report)
 
 export interface ReportsComponents {
   readonly agentConfig: Pick<KasHost['agentConfig'], 'newest' | 'onChange' | 'file'>
-  /** absent: labels alone say what is deployed to which environment */
+  /** absent: only labels assign objects to environments */
   readonly localDirectory: Pick<LocalDirectory, 'environmentsOf'> | undefined
   readonly facts: ReportedFacts
   readonly clock: Clock
@@ -32,17 +32,17 @@ export interface ReportsComponents {
 }
 
 export interface ReportsOptions {
-  /** upstream's agent.configuration.poll_period: a void token goes unnoticed no longer than this, in ms */
+  /** upstream's agent.configuration.poll_period: the longest that an invalid token goes unnoticed, in ms */
   readonly pollMs: number
-  /** until a file that could not be read is tried again. ms */
+  /** time until a file that could not be read is tried again, in ms */
   readonly retryMs?: number
 }
 
 const defaults = { retryMs: 10_000 }
 
 /**
- * The pod that leads says what its views are of, and gets what they are to show: at once, and after each commit that
- * changes it, until the connection retires (doc/views.md).
+ * Receives facts from the leading pod about its cluster, and sends it the configuration of its views. It sends at once
+ * and after each commit that changes the configuration, until the connection retires (doc/views.md).
  */
 export function serveReports(
   components: ReportsComponents,
@@ -58,13 +58,13 @@ class ReportStream {
   readonly #call: AgentCall
   #changed = Promise.withResolvers<void>()
   #hasLeft = false
-  /** whose `views.yaml` was read last */
+  /** commit whose `views.yaml` was read last */
   #commit: string | undefined
-  /** the last that could be used, as JSON; undefined: there is none, or views are off */
+  /** the last valid configuration, as JSON; undefined: there is none, or views are off */
   #good: string | undefined
-  /** of what was read last */
+  /** problem of the last read; undefined: none */
   #problem: string | undefined
-  /** what the agent has, as text */
+  /** content that was sent last, as text */
   #sent: string | undefined
 
   constructor(components: ReportsComponents, options: Required<ReportsOptions>, call: AgentCall) {
@@ -89,7 +89,7 @@ class ReportStream {
     reading.then(leave, leave)
     try {
       await this.#push()
-      if (this.#hasLeft) await reading // what it failed with is the end of the stream
+      if (this.#hasLeft) await reading // its error ends the stream
       signal.throwIfAborted()
     } finally {
       signal.removeEventListener('abort', wake)
@@ -104,7 +104,7 @@ class ReportStream {
     return this.#hasLeft || this.#call.signal.aborted || this.#call.retired.aborted
   }
 
-  /** Until the agent half-closes. @throws KasError INVALID_MESSAGE */
+  /** Reads facts until the agent half-closes. @throws KasError INVALID_MESSAGE */
   async #readFacts(): Promise<void> {
     const { facts } = this.#components
     for await (const bytes of this.#call.messages) {
@@ -135,7 +135,7 @@ class ReportStream {
     }
   }
 
-  /** @returns whether the agent has what is newest */
+  /** @returns true if the agent has the newest configuration */
   async #sendNew(signal: AbortSignal): Promise<boolean> {
     const { agentConfig } = this.#components
     const { agent } = this.#call
@@ -150,14 +150,14 @@ class ReportStream {
       return true
     } catch (error) {
       const { code } = KasError.from(error)
-      // of the other file: it is reported where that is read, and a commit that mends it is a change
+      // the error is of the other file, whose reader reports it; a commit that fixes it is a change
       if (code === 'CONFIGURATION_INVALID' || code === 'REF_NOT_FOUND') return true
       if (code === 'REPOSITORY_FAILED') return false
       throw error
     }
   }
 
-  /** @returns what is wrong with the file. @throws KasError REPOSITORY_FAILED, or the signal's reason */
+  /** @returns the problem of the file; undefined: none. @throws KasError REPOSITORY_FAILED, or the signal's reason */
   async #read(commit: Parameters<KasHost['agentConfig']['file']>[1], signal: AbortSignal): Promise<string | undefined> {
     const { agentConfig, log } = this.#components
     const { agent } = this.#call
@@ -196,28 +196,28 @@ interface Reported {
   readonly rulesAside: readonly string[]
 }
 
-/** Rules of health that one agent names, characters of each, and lines of `kas status` about them. */
+/** Health rules that one agent names, characters of each, and lines of `kas status` about them. */
 const maxRulesAside = 10
 const maxRuleText = 256
 const maxRuleLines = 20
 
-/** What the pods that lead say of their clusters, while they say it here. */
+/** Facts of leading pods about their clusters, while their streams to this replica are open. */
 export class ReportedFacts {
   readonly #byCall = new Map<AgentCall, Reported>()
 
-  /** The newest of a stream count. */
+  /** Replaces the facts of a stream. */
   learn(call: AgentCall, { kinds, objects, state, rulesAside: named }: Facts): void {
     const known = states.find((each) => each === state) ?? 'stale'
     const rulesAside = named.slice(0, maxRulesAside).map((text) => printable(text.slice(0, maxRuleText)))
     this.#byCall.set(call, { agentId: call.agent.id, kinds, objects, state: known, rulesAside })
   }
 
-  /** The stream has ended. */
+  /** Drops the facts of a stream that has ended. */
   forget(call: AgentCall): void {
     this.#byCall.delete(call)
   }
 
-  /** Lines of `kas status`. */
+  /** Returns lines of `kas status`. */
   lines(): StatusLine[] {
     const all = [...this.#byCall.values()]
     const sum = (of: (one: Reported) => number) => all.reduce((total, one) => total + of(one), 0)

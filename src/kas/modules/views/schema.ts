@@ -1,7 +1,7 @@
 import { viewsFileSchema } from '../../../proto/views/schema.ts'
 import type { FileSchema } from '../../agent-config/module-schema.ts'
 
-/** What an agent's views are to show; agentk gets it as JSON. */
+/** Contents of an agent's views; agentk gets them as JSON. */
 export const viewsFile: FileSchema = {
   name: 'views.yaml',
   schema: viewsFileSchema,

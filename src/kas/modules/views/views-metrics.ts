@@ -2,11 +2,11 @@ import { Counter, Gauge } from 'prom-client'
 import type { Registry } from '../../../lib/metrics.ts'
 
 export interface ViewsMetrics {
-  /** an agent has sent an update of a view */
+  /** Counts an update of a view from an agent. */
   updated(bytes: number): void
 }
 
-/** @param open - asked at each scrape: views that are open by way of this replica */
+/** @param open - returns the open views of this replica; called at each scrape */
 export function createViewsMetrics(register: Registry, open: () => number): ViewsMetrics {
   const registers = [register]
   new Gauge({

@@ -8,28 +8,28 @@ import { type GitalyCalls, isStatus } from './gitaly-calls.ts'
 
 export interface AgentsFolderComponents {
   readonly calls: Pick<GitalyCalls, 'repository' | 'call'>
-  /** bytes that all repositories keep of what they have read: where there is no room nothing more is kept */
+  /** bytes that all repositories keep of read files and listings; beyond its bound nothing more is kept */
   readonly kept: Counter<unknown>
-  /** @throws KasError REPOSITORY_FAILED if the commit is not there */
+  /** @throws KasError REPOSITORY_FAILED if the commit does not exist */
   assurePresent(commit: CommitId, signal?: AbortSignal): Promise<void>
 }
 
-/** What stands at a path: a regular file with that object id, or something else. */
+/** Entry at a path: a regular file with its object id, or another object, or none. */
 export type FolderEntry =
   | { readonly is: 'absent' }
   | { readonly is: 'file'; readonly blob: string }
   | { readonly is: 'other' }
 
 const folder = '.gitlab/agents'
-/** those that agents have there: of the rest of the folder nothing is kept */
+/** paths of agents' files in the folder; nothing else of it is kept */
 const agentsFile = /^\.gitlab\/agents\/[^/]+\/(?:config|gitops|views)\.yaml$/
-/** beyond that each file is asked for by itself */
+/** bound of a listing; beyond it each file is read on its own */
 const maxEntries = 50_000
-/** of files of one folder: those of most projects are smaller */
+/** bound of the kept files of one folder, in bytes; those of most projects are smaller */
 const maxContentBytes = 1 << 20
-/** of one that a listing has, beside its path */
+/** memory of an entry of a listing, beside its path, in bytes */
 const entryBytes = 160
-/** of a git tree's entry: type and permissions */
+/** file type in the mode of a git tree's entry */
 const fileTypeMask = 0o170000
 const regularFile = 0o100000
 
@@ -44,16 +44,16 @@ interface Newest {
 }
 
 /**
- * The folder in which the files of a project's agents stand: listed once a commit for all of them, and what has not
- * changed since is not read again. Gitaly takes 15 calls a second, and a project may have thousands of agents. Whatever
- * cannot be listed is asked for by itself.
+ * The folder of a project's agent files. It is listed once per commit for all agents, and unchanged files are not read
+ * again. Gitaly takes 15 calls a second, and a project may have thousands of agents. If the listing fails, each file is
+ * read on its own.
  */
 export class AgentsFolder {
   readonly #components: AgentsFolderComponents
   #newest: Newest | undefined
-  /** of the listing that is kept */
+  /** bytes of the kept listing */
   #listedBytes = 0
-  /** by object id, the one used last last */
+  /** contents by object id, least recently used first */
   readonly #contents = new Map<string, Uint8Array>()
   #contentBytes = 0
 
@@ -62,7 +62,7 @@ export class AgentsFolder {
   }
 
   /**
-   * `undefined`: it is to be asked for by itself.
+   * Returns the entry at `path`; `undefined`: the listing does not know, and the file is to be read on its own.
    *
    * @throws the signal's reason
    */
@@ -80,7 +80,7 @@ export class AgentsFolder {
     return content
   }
 
-  /** Unless there is no room. */
+  /** Keeps a file's content if there is room. */
   keep(blob: string, content: Uint8Array): void {
     this.#forget(blob)
     if (content.length > maxContentBytes || !this.#components.kept.enter(this, content.length)) return
@@ -92,7 +92,7 @@ export class AgentsFolder {
     }
   }
 
-  /** Nothing of it is kept any more. */
+  /** Drops everything that is kept. */
   clear(): void {
     for (const blob of [...this.#contents.keys()]) this.#forget(blob)
     this.#forgetListing()
@@ -120,7 +120,7 @@ export class AgentsFolder {
     return newest.listing
   }
 
-  /** What is newer by now has its place. */
+  /** Counts the bytes of a listing, unless a newer one has replaced it. @returns undefined: there is no room for it */
   #kept(listing: Listing | undefined, newest: Newest): Listing | undefined {
     if (!listing || this.#newest !== newest) return listing
     let bytes = 0
@@ -130,7 +130,7 @@ export class AgentsFolder {
     return listing
   }
 
-  /** For all who ask: nobody's signal ends it. */
+  /** Lists the folder for all callers: no caller's signal ends the listing. */
   async #list(commit: CommitId): Promise<Listing | undefined> {
     const { calls, assurePresent } = this.#components
     const request = create(GetTreeEntriesRequestSchema, {
@@ -154,12 +154,12 @@ export class AgentsFolder {
       }
     } catch (error) {
       const isAbsent = isStatus(error, Code.NOT_FOUND) || isStatus(error, Code.INVALID_ARGUMENT)
-      if (!isAbsent || count > 0) return undefined // half a listing says nothing of what is absent
+      if (!isAbsent || count > 0) return undefined // a partial listing does not prove that a file is absent
     }
     if (count > 0) return listing
     return await assurePresent(commit).then(
       () => listing,
-      () => undefined, // who asks for a file gets the reason
+      () => undefined, // the read of a file throws the reason
     )
   }
 }

@@ -9,10 +9,10 @@ import { ClientSession } from '../../../proto/grpc/client-session.ts'
 import { type GitalyAddress, parseGitalyAddress } from './gitaly-address.ts'
 
 export interface DialGitalyOptions {
-  /** until the connection stands, TLS included, in ms */
+  /** until the connection is established, TLS included, in ms */
   readonly connectTimeoutMs: number
   readonly userAgent: string
-  /** whom `tls://` trusts; asked when it is needed */
+  /** the authorities that `tls://` trusts; called when they are needed */
   readonly secureContext: () => Promise<SecureContext>
 }
 
@@ -30,7 +30,7 @@ export async function dialGitaly(
   const target = parseGitalyAddress(address)
   const socket = await openSocket(target, options)
   socket.setNoDelay(true)
-  socket.on('error', () => undefined) // thrown here, or reported by the session
+  socket.on('error', () => undefined) // errors are thrown here, or reported by the session
   const deadline = new Deadline({ ms: options.connectTimeoutMs, signals: [signal] })
   try {
     const event = target.kind === 'tls' ? 'secureConnect' : 'connect'
@@ -38,14 +38,14 @@ export async function dialGitaly(
   } catch (cause) {
     socket.destroy()
     signal.throwIfAborted()
-    const { message, code } = cause as NodeJS.ErrnoException // several addresses that fail have no message, but a code
+    const { message, code } = cause as NodeJS.ErrnoException // if several addresses fail, there is only a code
     const reason = deadline.isPast ? `no connection after ${options.connectTimeoutMs} ms` : message || code
     throw new KasError({ code: 'REPOSITORY_FAILED', detail: `Gitaly at ${address}: ${reason}` }, { cause })
   } finally {
     deadline.end()
   }
   return ClientSession.over(socket, {
-    authority: target.kind === 'unix' ? 'localhost' : formatHostPort(target), // as grpc-go names a Unix socket
+    authority: target.kind === 'unix' ? 'localhost' : formatHostPort(target), // grpc-go names a Unix socket so
     scheme: target.kind === 'tls' ? 'https' : 'http',
     userAgent: options.userAgent,
   })
@@ -69,7 +69,7 @@ async function openSocket(target: GitalyAddress, options: DialGitalyOptions): Pr
   })
 }
 
-/** Resolves names at one server, IPv4 and IPv6. */
+/** Resolves names at one DNS server, IPv4 and IPv6. */
 function lookupBy(server: string): LookupFunction {
   return (name, options, callback) => {
     const resolver = new Resolver({ timeout: 2000, tries: 2 })

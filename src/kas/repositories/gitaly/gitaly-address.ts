@@ -2,24 +2,24 @@ import { isIP } from 'node:net'
 import { KasError } from '../../../lib/errors.ts'
 import { formatHostPort, type HostPort, parseHostPort } from '../../../lib/host-port.ts'
 
-/** Where a Gitaly or a Praefect listens (doc/reference/tunnel-protocol.md 1.20). */
+/** Address of a Gitaly or a Praefect (doc/reference/tunnel-protocol.md 1.20). */
 export type GitalyAddress =
   | { readonly kind: 'unix'; readonly path: string }
   | ({ readonly kind: 'tcp' | 'tls' } & HostPort)
-  /** `server`: who is asked for the name's addresses; absent: the system */
+  /** `server`: the DNS server that resolves the name; absent: the system */
   | ({ readonly kind: 'dns'; readonly server?: string } & HostPort)
 
-/** as gRPC's clients have it, for `dns:` alone */
+/** as in gRPC's clients, for `dns:` alone */
 const defaultDnsTargetPort = 443
 const defaultDnsServerPort = 53
 
 const forms = 'unix:/path, tcp://host:port, tls://host:port or dns:[//server/]host[:port]'
 
 /**
- * An address as GitLab writes it: `unix:/path`, `unix:///path`, `tcp://host:port`, `tls://host:port`, `dns:host:port`,
- * `dns:///host:port`, `dns://server:port/host:port`.
+ * Parses an address as GitLab writes it: `unix:/path`, `unix:///path`, `tcp://host:port`, `tls://host:port`,
+ * `dns:host:port`, `dns:///host:port`, `dns://server:port/host:port`.
  *
- * @throws KasError REPOSITORY_FAILED if it is of no such form; the text holds none of it
+ * @throws KasError REPOSITORY_FAILED if it has no such form; the text contains nothing of it
  */
 export function parseGitalyAddress(text: string): GitalyAddress {
   const address = ofUnix(text) ?? ofHost(text) ?? ofDns(text)

@@ -4,19 +4,19 @@ import { RateLimit } from '../../../lib/rate-limit.ts'
 import { abortable } from '../../../lib/signals.ts'
 import { FairQueue } from '../../../lib/turns.ts'
 
-/** Why Gitaly is called: after a push; since somebody has nothing yet, as an agent that is new; by the clock. */
+/** Reason of a call of Gitaly: after a push; for an agent that has nothing yet, such as a new one; periodically. */
 const callQueues = ['pushes', 'arrivals', 'polls'] as const
 export type CallQueue = (typeof callQueues)[number]
 
-/** Whether who waits there waits for less. */
+/** True if calls of the one queue wait for less than those of the other. */
 export function isMoreUrgent(one: CallQueue, other: CallQueue): boolean {
   return callQueues.indexOf(one) < callQueues.indexOf(other)
 }
 
-/** One call's place in the queues of all limits that it meets; it may change while the call waits. */
+/** Place of one call in the queues of all limits that it passes; it may change while the call waits. */
 export interface CallTurn {
   queue: CallQueue
-  /** whose repository it is: of one queue, tenants take turns */
+  /** tenant of the repository; within a queue, tenants take turns */
   readonly source: string
 }
 
@@ -24,34 +24,35 @@ interface Waiting {
   readonly source: string
   readonly turn: CallTurn
   begin(): void
-  /** It has no place. */
+  /** Rejects the call: the queue has no place for it. */
   refuse(): void
 }
 
 export interface GitalyCallLimitComponents {
   readonly clock: Clock
-  /** a call got its turn, or left before, after so long */
+  /** called when a call got its turn, or left before it, after so many ms */
   waited(allowed: boolean, ms: number): void
 }
 
 export interface GitalyCallLimitOptions {
-  /** calls that may begin each second, and at once after a silence: upstream's gitaly.*_api_rate_limit */
+  /** calls that may begin each second, and at once after a pause: upstream's gitaly.*_api_rate_limit */
   readonly refillPerSecond: number
   readonly bucketSize: number
-  /** calls of one queue that wait for their turn; tenants share these places where they are scarce */
+  /** calls of one queue that wait for their turn; when places are scarce, tenants share them */
   readonly maxWaiting: number
 }
 
 /**
- * Lets calls begin at a bounded rate. The queues take turns, so that a crowd in one delays nobody in the others; so do the tenants of each queue, first in, first out of one: who has a thousand agents delays the others by
- * one call each.
+ * Lets calls begin at a bounded rate. The queues take turns, so a crowd in one does not delay the others. The tenants
+ * of a queue take turns too, so a tenant with a thousand agents delays the others by one call each. Calls of one tenant
+ * begin in the order in which they came.
  */
 export class GitalyCallLimit {
   readonly #components: GitalyCallLimitComponents
   readonly #options: GitalyCallLimitOptions
   readonly #waiting: Readonly<Record<CallQueue, FairQueue<Waiting>>>
   readonly #waitingOf = new Map<CallTurn, Waiting>()
-  /** index of the queue whose turn is next, if it has somebody who waits */
+  /** index of the queue whose turn is next, if it has waiting calls */
   #turn = 0
   readonly #rateLimit: RateLimit
   #cancelPump: (() => void) | undefined
@@ -72,7 +73,7 @@ export class GitalyCallLimit {
     return callQueues.some((queue) => this.#waiting[queue].size > 0)
   }
 
-  /** @throws KasError REPOSITORY_FAILED if too many wait; the signal's reason */
+  /** Waits for the turn of a call. @throws KasError REPOSITORY_FAILED if too many wait; the signal's reason */
   async enter(turn: CallTurn, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
     const { clock, waited } = this.#components
@@ -102,7 +103,7 @@ export class GitalyCallLimit {
     }
   }
 
-  /** A call that waits here goes to the queue that its turn names now, if there is room. */
+  /** Moves a waiting call to the queue that its turn names now, if there is room. */
   hurry(turn: CallTurn): void {
     const to = this.#waiting[turn.queue]
     const waiting = this.#waitingOf.get(turn)
@@ -127,7 +128,7 @@ export class GitalyCallLimit {
     return new KasError({ code: 'REPOSITORY_FAILED', detail })
   }
 
-  /** Its turn had come when it left. */
+  /** Returns the token of a call that left after its turn had come. */
   #giveBack(): void {
     this.#rateLimit.give(1)
     this.#pump()

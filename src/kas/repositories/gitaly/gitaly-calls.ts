@@ -22,42 +22,44 @@ import type { GitalyCoordinates } from './gitaly-coordinates.ts'
 import type { GitalyServer } from './gitaly-server.ts'
 
 export interface GitalyCallsComponents {
-  /** of the address that the coordinates name; asked for each call, for it may have been forgotten */
+  /**
+   * returns the server at the coordinates' address; called for each call, since an unused server may have been closed
+   */
   readonly server: () => GitalyServer
-  /** what GitLab wants sent along now */
+  /** returns the feature flags that GitLab sets now */
   readonly features: () => GitalyCoordinates['features']
   readonly clock: Clock
 }
 
-/** Of Gitaly's own message, what an error quotes. */
+/** Characters of Gitaly's message that an error quotes. */
 const maxMessageChars = 200
 
-/** Of one answer: Gitaly sends 100 entries of a tree in one, and each small file in one of its own. */
+/** Messages of one answer at most: Gitaly sends 100 tree entries in one message, and each small file in its own. */
 export const maxMessages = 110_000
-/** in one turn of the event loop: small ones come by the ten thousand */
+/** messages in one turn of the event loop: small ones come by the ten thousand */
 const messagesOfTurn = 100
-/** Fields of one message: entries of a tree, and Gitaly sends 100 of them. */
+/** Fields of one message at most: Gitaly sends 100 tree entries in one. */
 const maxFields = 1000
 
-/** What a name of gRPC metadata may hold; binary values (`-bin`) have no form here. */
+/** Names that gRPC metadata permits; binary values (`-bin`) are left out. */
 const featureName = /^(?!grpc-)[0-9a-z_.-]{1,200}(?<!-bin)$/
 const featureValue = /^[\x20-\x7e]{0,1000}$/
 
-/** On the wire, one answer is a stream of one. */
+/** A unary method counts too: on the wire, its answer is a stream of one message. */
 type GitalyMethod = DescMethodServerStreaming | DescMethodUnary
 
 /** Calls about one repository. */
 export class GitalyCalls {
-  /** for requests */
+  /** the repository, as requests name it */
   readonly repository: Repository
-  /** of the newest poll: what it found is read in the same */
+  /** queue of the newest poll; reads of what it found use the same */
   queue: CallQueue = 'pushes'
   readonly #token: string
-  /** whose repository it is */
+  /** tenant of the repository */
   readonly #source: string
   readonly #components: GitalyCallsComponents
   readonly #stopped = new AbortController()
-  /** of calls that run */
+  /** turns of the running calls */
   readonly #turns = new Set<CallTurn>()
 
   constructor({ repository, token }: GitalyCoordinates, components: GitalyCallsComponents) {
@@ -68,7 +70,7 @@ export class GitalyCalls {
     this.#components = components
   }
 
-  /** @throws KasError STATUS as Gitaly said, REPOSITORY_FAILED, SHUTTING_DOWN; the signal's reason */
+  /** Calls a method. @throws KasError STATUS from Gitaly, REPOSITORY_FAILED, SHUTTING_DOWN; the signal's reason */
   async *call<Method extends GitalyMethod>(
     method: Method,
     request: MessageShape<Method['input']>,
@@ -96,18 +98,18 @@ export class GitalyCalls {
     }
   }
 
-  /** Of a poll that begins: who waits already does not wait for longer. */
+  /** Sets the queue of a poll that begins. While calls run, only a more urgent queue replaces theirs. */
   begin(queue: CallQueue): void {
     if (this.#turns.size === 0 || isMoreUrgent(queue, this.queue)) this.queue = queue
   }
 
-  /** Somebody waits for what is asked now. */
+  /** Moves running and later calls to a more urgent queue: a caller waits for them. */
   hurry(queue: CallQueue): void {
     if (isMoreUrgent(queue, this.queue)) this.queue = queue
     for (const turn of this.#turns) this.#components.server().hurry(turn, queue)
   }
 
-  /** Ends the calls that run. */
+  /** Ends the running calls. */
   stop(): void {
     this.#stopped.abort(new KasError({ code: 'SHUTTING_DOWN' }))
   }
@@ -117,7 +119,7 @@ export function isStatus(error: unknown, grpc: number): error is KasError {
   return error instanceof KasError && error.spec.code === 'STATUS' && error.spec.grpc === grpc
 }
 
-/** Gitaly's status in words of ours; what is ours already stays. */
+/** Converts Gitaly's status to an error of kas; returns other errors as they are. */
 export function failed(method: string, error: unknown): unknown {
   if (!(error instanceof KasError) || error.spec.code !== 'STATUS') return error
   const { grpc, message } = error.spec
@@ -143,10 +145,10 @@ function faulty({ name }: GitalyMethod, what: string): KasError {
 }
 
 /**
- * The metadata of a call: token authentication v2 when there is a token, and features as they are, but for those that
- * metadata cannot carry (doc/reference/tunnel-protocol.md 1.20).
+ * Returns the metadata of a call. It contains token authentication v2 if there is a token, and the feature flags that
+ * metadata can carry (doc/reference/tunnel-protocol.md 1.20).
  *
- * @param nowMs - milliseconds since 1970: a Gitaly refuses what is older than a while
+ * @param nowMs - milliseconds since 1970: Gitaly refuses old timestamps
  */
 export function gitalyMetadata(
   { token, features }: Pick<GitalyCoordinates, 'token' | 'features'>,

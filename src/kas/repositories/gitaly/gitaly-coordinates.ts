@@ -1,6 +1,6 @@
 /**
- * Where GitLab keeps a project's repository, and how Gitaly is asked for it (doc/reference/tunnel-protocol.md 1.20,
- * 5.3).
+ * Location of a project's repository in Gitaly, and the credentials for it, as GitLab names them
+ * (doc/reference/tunnel-protocol.md 1.20, 5.3).
  */
 export interface GitalyCoordinates {
   readonly address: string
@@ -16,6 +16,6 @@ export interface GitalyCoordinates {
     readonly gitObjectDirectory: string
     readonly gitAlternateObjectDirectories: readonly string[]
   }
-  /** without `refs/heads/`; empty: GitLab named none */
+  /** without `refs/heads/`; empty: GitLab named no branch */
   readonly defaultBranch: string
 }

@@ -4,17 +4,20 @@ import type { Registry } from '../../../lib/metrics.ts'
 import { createLimiterMetrics } from '../../observability/limiter-metrics.ts'
 
 export interface GitalyMetrics {
-  /** a limit is in force: over all Gitalys, or that of one */
+  /** Sets the gauge of a limit: the limit over all Gitalys, or that of one. */
   limited(address: string | undefined, perSecond: number): void
-  /** a Gitaly is forgotten */
+  /** Removes the gauge of a Gitaly that is no longer used. */
   forgotten(address: string): void
-  /** a call got its turn, or did not, after so long */
+  /** Counts a call that got its turn, or left before it, after so many ms. */
   waited(address: string | undefined, allowed: boolean, ms: number): void
-  /** a call ended */
+  /** Counts a call that ended. */
   answered(method: string, error: KasError | undefined, seconds: number): void
 }
 
-/** Upstream's names of the limiters (doc/reference/tunnel-protocol.md 8.1), and ours of the calls. */
+/**
+ * Creates metrics with upstream's names for limiters (doc/reference/tunnel-protocol.md 8.1), and with own names for
+ * calls.
+ */
 export function createGitalyMetrics(register: Registry): GitalyMetrics {
   const limiters = createLimiterMetrics(register)
   const duration = new Histogram({

@@ -16,16 +16,16 @@ import { GitalyRepository, type GitalyRepositoryOptions } from './gitaly-reposit
 import type { GitalyServers } from './gitaly-servers.ts'
 
 export interface GitalyRepositoriesOptions extends GitalyRepositoryOptions {
-  /** from one poll of a repository to the next while followed: upstream's agent.configuration.poll_period, in ms */
+  /** from one poll of a followed repository to the next, in ms: upstream's agent.configuration.poll_period */
   readonly pollMs: number
-  /** between polls that fail, in ms */
+  /** from the first failed poll to the next, in ms */
   readonly minBackoffMs?: number
   readonly maxBackoffMs?: number
-  /** repositories at once; the longest unused one makes room */
+  /** open repositories; the longest unused one makes room */
   readonly maxRepositories?: number
 }
 
-/** of agents' files, and of what is in their folders */
+/** bound of agents' files and of listings of their folders, in bytes, over all repositories */
 const maxKeptBytes = 64 << 20
 
 const defaults = {
@@ -34,17 +34,17 @@ const defaults = {
   maxRepositories: 10_000,
 }
 
-/** Repositories read from Gitaly where GitLab says that they lie (doc/reference/tunnel-protocol.md 1.20, 2.9). */
+/** Repositories in Gitaly, at the location that GitLab names (doc/reference/tunnel-protocol.md 1.20, 2.9). */
 export function gitalyRepositories(
   components: {
-    /** what GitLab says with each agent's token */
+    /** the location that GitLab returns with each agent's token */
     readonly addresses: ProjectAddresses<GitalyCoordinates>
     readonly servers: GitalyServers
-    /** whether this replica polls for an agent; absent: each does */
+    /** true if this replica polls for an agent; absent: each does */
     readonly leads?: { leads(agentId: AgentId): boolean }
     readonly log: Logger
     readonly clock?: Clock
-    /** 0 up to 1 */
+    /** from 0 up to 1 */
     readonly random?: () => number
   },
   givenOptions: GitalyRepositoriesOptions,
@@ -85,19 +85,21 @@ export function gitalyRepositories(
 }
 
 /**
- * Lists full paths of the files below a folder of a repository, in git's order, where the caller says that it lies.
- * Throws KasError REPOSITORY_FAILED, or the signal's reason.
+ * Lists full paths of the files below a folder of the repository at the given coordinates, in git's order. Throws
+ * KasError REPOSITORY_FAILED, or the signal's reason.
  */
 export function gitalyFiles({ servers, clock }: { readonly servers: GitalyServers; readonly clock: Clock }) {
   return (coordinates: GitalyCoordinates, folder: string, signal: AbortSignal): Promise<readonly string[]> => {
     const server = () => servers.at(coordinates.address)
-    const kept = new Counter({ max: 0 }) // it is read once
+    const kept = new Counter({ max: 0 }) // nothing is read twice
     const repository = new GitalyRepository(coordinates, { server, features: () => coordinates.features, clock, kept })
     return repository.files(folder, signal)
   }
 }
 
-/** The features of today are sent with each call: they make no other repository. Names no secret: it is a hash. */
+/**
+ * Returns the key of a repository. Features do not count: each call sends the current ones. The hash reveals no secret.
+ */
 function keyOf({ features: _, ...coordinates }: GitalyCoordinates, ref?: string): string {
   return createHash('sha256')
     .update(JSON.stringify([coordinates, ref]))

@@ -21,30 +21,30 @@ import { ReferenceDiscovery } from './reference-discovery.ts'
 export interface GitalyRepositoryOptions {
   /** full name of a ref, or the id of a commit, that is read instead of the default branch */
   readonly ref?: string | undefined
-  /** an advertisement of more refs is not read further, in bytes */
+  /** bytes of the advertisement of refs; a longer one fails the poll */
   readonly maxRefsBytes?: number
-  /** past the branch the rest is read up to so many bytes: Gitaly keeps a whole answer for the next question */
+  /** bytes that are read on after the branch was found: Gitaly caches an answer that is read whole */
   readonly maxReadOnBytes?: number
-  /** below one path; more are refused */
+  /** files below one path; more are refused */
   readonly maxFiles?: number
-  /** of their paths; more are refused, in bytes */
+  /** bytes of the paths below one path; more are refused */
   readonly maxPathsBytes?: number
 }
 
 const defaults = { maxRefsBytes: 64 << 20, maxReadOnBytes: 4 << 20, maxFiles: 50_000, maxPathsBytes: 8 << 20 }
 
-/** of a git tree's entry: type and permissions */
+/** file type in the mode of a git tree's entry */
 const fileTypeMask = 0o170000
 const symbolicLink = 0o120000
 
-/** One repository, as Gitaly has it (doc/reference/tunnel-protocol.md 1.20). */
+/** One repository in Gitaly (doc/reference/tunnel-protocol.md 1.20). */
 export class GitalyRepository {
   readonly #coordinates: GitalyCoordinates
   readonly tree: GitalyTree
   readonly #calls: GitalyCalls
   readonly #agentsFolder: AgentsFolder
   readonly #options: GitalyRepositoryOptions & typeof defaults
-  /** that HEAD named at the last poll, where GitLab names none */
+  /** branch that HEAD named at the last poll, if GitLab names none */
   #headBranch: string | undefined
 
   constructor(
@@ -65,7 +65,7 @@ export class GitalyRepository {
   }
 
   /**
-   * Where the default branch, or the ref, stands now; `undefined`: the repository is empty.
+   * Polls the commit of the default branch, or of the ref; `undefined`: the repository is empty.
    *
    * @throws KasError REF_NOT_FOUND, REPOSITORY_FAILED, SHUTTING_DOWN
    */
@@ -84,7 +84,7 @@ export class GitalyRepository {
         if (discovery.isFound ? bytes > this.#options.maxReadOnBytes : bytes > this.#options.maxRefsBytes) break
       }
     } catch (error) {
-      if (!discovery.isFound) throw failed('InfoRefsUploadPack', error) // else the rest was for Gitaly's sake
+      if (!discovery.isFound) throw failed('InfoRefsUploadPack', error) // else the rest was for Gitaly's cache
     }
     if (bytes > this.#options.maxRefsBytes && !discovery.isFound) {
       const detail = `Gitaly sends more than ${this.#options.maxRefsBytes} bytes of refs`
@@ -101,9 +101,10 @@ export class GitalyRepository {
   }
 
   /**
-   * A file at a commit; `undefined` if it is absent there.
+   * Reads a file at a commit; `undefined` if it is absent there.
    *
-   * @throws KasError CONFIGURATION_INVALID if it is larger than `maxBytes` or no file, REPOSITORY_FAILED, SHUTTING_DOWN
+   * @throws KasError CONFIGURATION_INVALID if it is larger than `maxBytes` or not a file, REPOSITORY_FAILED,
+   * SHUTTING_DOWN
    */
   async file(commit: CommitId, path: string, maxBytes: number, signal: AbortSignal): Promise<Uint8Array | undefined> {
     const entry = await this.#agentsFolder.entry(commit, path, signal)
@@ -147,10 +148,10 @@ export class GitalyRepository {
   }
 
   /**
-   * The paths of all files below `path` at the head of the default branch, in git's order; none if it is not there, or
-   * the branch is not.
+   * Lists the paths of all files below `path` at the head of the default branch, in git's order. The list is empty if
+   * the path or the branch does not exist.
    *
-   * @throws KasError STATUS for what Gitaly calls an invalid argument, else REPOSITORY_FAILED
+   * @throws KasError STATUS if Gitaly reports an invalid argument, else REPOSITORY_FAILED
    */
   async files(path: string, signal: AbortSignal): Promise<string[]> {
     const { defaultBranch } = this.#coordinates
@@ -180,31 +181,31 @@ export class GitalyRepository {
     return files
   }
 
-  /** Somebody waits for what is asked now. */
+  /** Moves running and later calls to a more urgent queue: a caller waits for them. */
   hurry(queue: CallQueue): void {
     this.#calls.hurry(queue)
   }
 
-  /** Ends the calls that run. */
+  /** Ends the running calls and drops everything that is kept. */
   stop(): void {
     this.#calls.stop()
     this.#agentsFolder.clear()
   }
 
-  /** @throws KasError REF_NOT_FOUND */
+  /** @throws KasError REF_NOT_FOUND if the commit does not exist */
   async #present(commit: CommitId, signal: AbortSignal | undefined): Promise<CommitId> {
     if (await this.#hasEntries(commit, signal)) return commit
     throw new KasError({ code: 'REF_NOT_FOUND', ref: commit })
   }
 
   /**
-   * Gitaly finds no file at a commit that it lacks either: an absent file is believed only where the commit is there.
+   * Checks that a commit exists. Gitaly also reports an absent file at a commit that it lacks.
    *
-   * @throws KasError REPOSITORY_FAILED
+   * @throws KasError REPOSITORY_FAILED if it does not exist
    */
   async #assurePresent(commit: CommitId, signal: AbortSignal | undefined): Promise<void> {
     if (await this.#hasEntries(commit, signal)) return
-    // the tree may be empty
+    // a commit with an empty tree has no entries
     if ((await this.head(this.#calls.queue, signal)) === commit) return
     throw new KasError({ code: 'REPOSITORY_FAILED', detail: `Gitaly does not have commit ${commit}` })
   }

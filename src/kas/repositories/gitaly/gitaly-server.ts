@@ -8,20 +8,20 @@ import { dialGitaly } from './dial-gitaly.ts'
 import { type CallQueue, type CallTurn, type GitalyCallLimit, isMoreUrgent } from './gitaly-call-limit.ts'
 
 export interface GitalyServerComponents {
-  /** over all Gitalys */
+  /** limit over all Gitalys */
   readonly globalLimit: GitalyCallLimit
-  /** of this one */
+  /** limit of this Gitaly */
   readonly limit: GitalyCallLimit
   readonly clock: Clock
   readonly secureContext: () => Promise<SecureContext>
-  /** a call ended: well, or with an error */
+  /** called when a call ended, with its error if it failed */
   answered(method: string, error: KasError | undefined, seconds: number): void
 }
 
 export interface GitalyServerOptions {
   readonly userAgent: string
   readonly connectTimeoutMs: number
-  /** of a call, from its turn to the end of its answer, in ms */
+  /** the longest that a call may take, from its turn to the end of its answer, in ms */
   readonly callTimeoutMs: number
 }
 
@@ -29,16 +29,16 @@ export interface GitalyCall {
   /** `/package.Service/Method` */
   readonly method: string
   readonly request: Uint8Array
-  /** its own: no other call's */
+  /** not shared with another call */
   readonly turn: CallTurn
-  /** made anew for each attempt: it is good for a while only */
+  /** called for each attempt: the metadata's token expires */
   readonly metadata: () => Metadata
 }
 
-/** All calls are reads: a repeat does no harm. */
+/** Attempts of a call. All calls are reads: a repetition does no harm. */
 const maxAttempts = 2
 
-/** One Gitaly, by its address: calls share one connection, which is made when it is needed. */
+/** One Gitaly, by its address. Calls share one connection, which the first call opens. */
 export class GitalyServer {
   readonly #address: string
   readonly #components: GitalyServerComponents
@@ -58,10 +58,10 @@ export class GitalyServer {
   }
 
   /**
-   * The messages of an answer. A call whose connection was lost before the first of them is made once more.
+   * Yields the messages of an answer. A call whose connection was lost before the first message is repeated once.
    *
-   * @throws KasError REPOSITORY_FAILED if Gitaly was not reached, or not in time; STATUS as Gitaly said; else the
-   * signal's reason
+   * @throws KasError REPOSITORY_FAILED if Gitaly was not reached, or not in time; STATUS from Gitaly; else the signal's
+   * reason
    */
   async *call(call: GitalyCall, signal: AbortSignal): AsyncGenerator<Uint8Array, void, void> {
     const { limit, globalLimit } = this.#components
@@ -77,7 +77,7 @@ export class GitalyServer {
     }
   }
 
-  /** Lets a call that waits go with those of a more urgent queue. */
+  /** Moves a waiting call to a more urgent queue. */
   hurry(turn: CallTurn, queue: CallQueue): void {
     if (!isMoreUrgent(queue, turn.queue)) return
     turn.queue = queue
@@ -85,7 +85,7 @@ export class GitalyServer {
     this.#components.globalLimit.hurry(turn)
   }
 
-  /** Ends the connection and what runs on it; a later call throws SHUTTING_DOWN. */
+  /** Ends the connection and the calls on it; a later call throws SHUTTING_DOWN. */
   stop(): void {
     this.#stopped.abort(new KasError({ code: 'SHUTTING_DOWN' }))
     this.#session?.then(
@@ -126,10 +126,10 @@ export class GitalyServer {
       yield* stream.messages
       isRead = true
     } finally {
-      if (!isRead) stream.cancel() // its reader has all that it wants
+      if (!isRead) stream.cancel() // the reader needs no more of the answer
       const { error } = await stream.done
       answered(method, isRead ? error : undefined, (clock.now() - begin) / 1000)
-      if (error?.code === 'DEADLINE_EXCEEDED' && session.bytesRead === bytesBefore) session.destroy() // it may be dead
+      if (error?.code === 'DEADLINE_EXCEEDED' && session.bytesRead === bytesBefore) session.destroy() // may be dead
     }
     const { error } = await stream.done
     if (error) throw error
@@ -138,7 +138,7 @@ export class GitalyServer {
   async #connected(signal: AbortSignal): Promise<ClientSession> {
     const session = await abortable(this.#dialled(), signal)
     if (!session.draining) return session
-    this.#session = undefined // it has ended, and has not reported so yet
+    this.#session = undefined // the connection has ended, but `onDraining` has not run yet
     return await abortable(this.#dialled(), signal)
   }
 
@@ -154,7 +154,7 @@ export class GitalyServer {
     return session
   }
 
-  /** What Gitaly said stays as it is; the rest says which Gitaly. */
+  /** Adds Gitaly's address to an error, but not to a status of Gitaly. */
   #withAddress(error: KasError): KasError {
     const { code } = error
     if (code === 'STATUS' || code === 'REPOSITORY_FAILED' || code === 'SHUTTING_DOWN') return error

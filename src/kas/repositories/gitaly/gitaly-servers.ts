@@ -6,20 +6,20 @@ import { GitalyCallLimit } from './gitaly-call-limit.ts'
 import type { GitalyMetrics } from './gitaly-metrics.ts'
 import { GitalyServer, type GitalyServerOptions } from './gitaly-server.ts'
 
-/** Calls that may begin: upstream's gitaly.global_api_rate_limit and gitaly.per_server_api_rate_limit. */
+/** Rate at which calls may begin: upstream's gitaly.global_api_rate_limit and gitaly.per_server_api_rate_limit. */
 export interface GitalyRateLimit {
   readonly refillPerSecond: number
   readonly bucketSize: number
 }
 
 export interface GitalyServersOptions extends Partial<GitalyServerOptions> {
-  /** shows Gitaly who calls */
+  /** identifies kas to Gitaly */
   readonly userAgent: string
   readonly globalLimit: GitalyRateLimit
   readonly serverLimit: GitalyRateLimit
   /** calls of one queue that wait for their turn at each limit; more are refused */
   readonly maxWaitingCalls?: number
-  /** Gitalys, each with a connection; the longest unused one makes room */
+  /** Gitalys with an open connection; the longest unused one makes room */
   readonly maxServers?: number
 }
 
@@ -27,10 +27,10 @@ const defaults = {
   connectTimeoutMs: 10_000,
   callTimeoutMs: 30_000, // a cold repository on slow disks takes seconds
   maxWaitingCalls: 20_000, // all agents come at once after a restart
-  maxServers: 100, // GitLab has one a storage
+  maxServers: 100, // GitLab has one Gitaly per storage
 }
 
-/** The Gitalys that repositories lie on, by address. */
+/** The Gitalys that store the repositories, by address. */
 export class GitalyServers implements Service {
   readonly #clock: Clock
   readonly #metrics: GitalyMetrics
@@ -75,7 +75,7 @@ export class GitalyServers implements Service {
     return new GitalyServer(address, components, this.#options)
   }
 
-  /** It takes a while to make, and is the same for all. */
+  /** Returns the shared TLS context, which takes a while to make. */
   #keptContext(): Promise<SecureContext> {
     this.#context ??= this.#secureContext().catch((error: unknown) => {
       this.#context = undefined

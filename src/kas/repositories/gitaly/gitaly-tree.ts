@@ -20,11 +20,11 @@ import { failed, type GitalyCalls, isStatus } from './gitaly-calls.ts'
 export interface GitalyTreeComponents {
   readonly calls: Pick<GitalyCalls, 'repository' | 'call'>
   readonly agentsFolder: Pick<AgentsFolder, 'entry'>
-  /** @throws KasError REPOSITORY_FAILED if the commit is not there */
+  /** @throws KasError REPOSITORY_FAILED if the commit does not exist */
   assurePresent(commit: CommitId, signal: AbortSignal): Promise<void>
 }
 
-/** of a git tree's entry: type and permissions */
+/** file type in the mode of a git tree's entry */
 const fileTypeMask = 0o170000
 const regularFile = 0o100000
 /** entries of a folder in which one path is searched */
@@ -139,13 +139,15 @@ function isRegular({ type, mode }: Pick<GitalyTreeEntry, 'type' | 'mode'>): bool
   return type === TreeEntry_EntryType.BLOB && (mode & fileTypeMask) === regularFile
 }
 
-/** Contents of files out of Gitaly's messages: each file begins with one that names its object. */
+/** Assembles files from Gitaly's messages. The first message of each file names its object. */
 class BlobsReading {
   readonly #files: readonly TreeFile[]
   readonly #limits: BlobLimits
   readonly #blobs: Uint8Array[] = []
   #totalBytes = 0
-  /** the file that is read, in a buffer of its own, so that nobody has to copy it to keep it; at first there is none */
+  /**
+   * content of the current file, in a buffer of its own, which callers keep without a copy; undefined before the first
+   */
   #content: Buffer | undefined
   #missing = 0
 
@@ -163,7 +165,7 @@ class BlobsReading {
     this.#missing -= data.length
   }
 
-  /** @throws KasError REPOSITORY_FAILED if one is missing */
+  /** @throws KasError REPOSITORY_FAILED if a file is missing */
   end(): readonly Uint8Array[] {
     this.#finish()
     if (this.#blobs.length !== this.#files.length) throw malformed('GetBlobs', 'it ends in the middle')

@@ -4,14 +4,14 @@ import type { CommitId } from '../repositories.ts'
 
 const serviceLine = '# service=git-upload-pack'
 const masterRef = 'refs/heads/master'
-/** stands in for the refs that an empty repository lacks */
+/** name that an empty repository advertises instead of refs */
 const noRefs = 'capabilities^{}'
 const commitForm = /^([0-9a-f]{40}|[0-9a-f]{64})$/
 
-/** git's own: longer lines are malformed. Bytes, the length itself included. */
+/** Bound of git's own, in bytes, including the length; longer lines are malformed. */
 const maxLineBytes = 65_520
 
-/** Finds a branch or a tag in git's advertisement of refs (pkt-lines of git-upload-pack), however it is cut into pieces. */
+/** Finds a branch or a tag in git's advertisement of refs (pkt-lines of git-upload-pack), which comes in pieces. */
 export class ReferenceDiscovery {
   readonly #wanted: string | undefined
   #rest: Buffer = Buffer.alloc(0)
@@ -19,14 +19,14 @@ export class ReferenceDiscovery {
   #hasRefs = false
   readonly #branches = new Branches()
   #wantedAt: CommitId | undefined
-  /** a tag is followed by the commit that it means, if it is no commit itself */
+  /** the line after the wanted tag was read: it gives the commit of an annotated tag */
   #isPeeled = false
   #headAt: CommitId | undefined
   #masterAt: CommitId | undefined
-  /** by the capabilities of the first line */
+  /** branch that HEAD names, from the capabilities of the first line */
   #headNames: string | undefined
 
-  /** @param ref - absent: the branch that the repository's HEAD names, else `master`, else the only one */
+  /** @param ref - undefined: the branch that HEAD names, else `master`, else the only branch */
   constructor(ref: string | undefined) {
     this.#wanted = ref
   }
@@ -35,19 +35,19 @@ export class ReferenceDiscovery {
     return this.#wanted === undefined ? this.#headAt : this.#wantedAt
   }
 
-  /** Name of the branch whose commit `end` gives, where none was wanted; undefined: it is not known. */
+  /** Name of the branch whose commit `end` returns, if no ref was wanted; undefined: it is not known. */
   get branch(): string | undefined {
     const followed = this.#masterAt ? masterRef : this.#branches.only?.ref
     const ref = this.#headAt ? this.#headNames : followed
     return this.#wanted === undefined ? ref?.replace(/^refs\/heads\//, '') : undefined
   }
 
-  /** Whether the commit is known, also before the end. */
+  /** True if the commit is known, also before the end. */
   get isFound(): boolean {
     return this.#found !== undefined && (this.#isPeeled || !this.#wanted?.startsWith('refs/tags/'))
   }
 
-  /** @throws KasError REPOSITORY_FAILED if it is no such advertisement */
+  /** @throws KasError REPOSITORY_FAILED if the advertisement is malformed */
   take(bytes: Uint8Array): void {
     this.#rest = this.#rest.length === 0 ? Buffer.from(bytes) : Buffer.concat([this.#rest, bytes])
     let at = 0
@@ -64,7 +64,7 @@ export class ReferenceDiscovery {
   }
 
   /**
-   * Where the branch stands once all was taken; `undefined` if the repository is empty.
+   * Returns the branch's commit once everything was read; `undefined` if the repository is empty.
    *
    * @throws KasError REF_NOT_FOUND, REPOSITORY_FAILED if the end is missing
    */

@@ -45,7 +45,7 @@ ${outputHelp(outputs, 36)}  exit code: 0 done, 1 it failed, 2 the command line i
 /** `kas agents` */
 export const agents: Command = { usage, options, outputs, run }
 
-/** @throws UsageError, BadAnswer, Error with what kas answered */
+/** @throws UsageError, BadAnswer, Error with the answer of kas */
 async function run(args: readonly string[], context: CommandContext): Promise<number> {
   const { io } = context
   const { values } = parsedArgs({ args: [...args], options }, outputHints)

@@ -32,6 +32,6 @@ export interface ReachableAgent {
 export interface ConnectedReplica {
   /** name of the replica */
   readonly replica: string
-  /** begin of the connection that has lasted longest */
+  /** begin of the oldest connection */
   readonly since?: Time | undefined
 }

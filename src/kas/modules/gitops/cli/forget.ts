@@ -20,16 +20,19 @@ const options = {
   help: { type: 'boolean', short: 'h' },
 } as const
 
-/** From one question to the next whether agentk has done it, and how long it is asked. ms */
+/** From one question to the next, and the longest time until agentk has forgotten the source, in ms. */
 const pollMs = 500
 const maxWaitMs = 60_000
 
 const forgetAnnotation = 'agent.gitlab.com/forget'
 
-/** `kas gitops forget`: of a source that has left the configuration, what it has made stays, and no inventory of it. */
+/**
+ * `kas gitops forget`: drops the inventory of a source that has left the configuration. Its objects stay in the
+ * cluster.
+ */
 export const forget: Command = { usage, name: 'gitops', options, run }
 
-/** @throws UsageError, BadAnswer, Error with what kas or the API server answered */
+/** @throws UsageError, BadAnswer, Error with the answer of kas or the API server */
 async function run(args: readonly string[], context: CommandContext): Promise<number> {
   const { io, clock } = context
   const { values, positionals } = parsedArgs({ args: [...args], options, allowPositionals: true })
@@ -66,7 +69,7 @@ async function run(args: readonly string[], context: CommandContext): Promise<nu
   return 0
 }
 
-/** By its id, or as `kas gitops status` calls it. */
+/** Finds a source by its id, or by its name in `kas gitops status`. */
 function sourceCalled(sources: readonly ShownSource[], name: string): ShownSource | undefined {
   return sources.find(({ source }) => source === name) ?? sources.find((each) => nameOf(each) === name)
 }

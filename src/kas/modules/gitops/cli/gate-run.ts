@@ -6,30 +6,30 @@ import { lastingReason, noticeMs, Unreached } from '../../../command/reach/unrea
 import { Gate, type GateQuestion, type GateVerdict, gateCodes } from './gate.ts'
 import { askState, type FreshQuestion, type ShownState } from './state.ts'
 
-/** From one question to the next. kas polls for callers once in 5 s. ms */
+/** From one question to the next, in ms. kas polls for callers once in 5 s. */
 const againMs = 1000
-/** Without a time to wait, a poll after the question is waited for so long. ms */
+/** Time to wait for a poll that begins after the question, if no time was given, in ms. */
 const pollWaitMs = 20_000
-/** The time to wait may end so much later: a question that was asked shortly before gets its answer. ms */
+/** Time by which the given wait may be exceeded, so that the last question gets its answer, in ms. */
 const reserveMs = 2000
-/** A source that fails for so long ends the wait, as it does for `kas health`. ms */
+/** Time after which a failing source ends the wait, as in `kas health`, in ms. */
 const failingMs = 5000
 
 export interface GateRun {
   readonly verdict: GateVerdict
-  /** the last one; undefined: kas was not reached */
+  /** the last answer; undefined: kas was not reached */
   readonly state: ShownState | undefined
-  /** nothing is known, and the reason was said while it was waited for */
+  /** the verdict is unknown, and its reason was printed during the wait */
   readonly isReported: boolean
-  /** how long it has taken */
+  /** duration of the run */
   readonly ms: number
 }
 
 /**
- * Asks until the verdict is final, or the time is over, and 2 s longer at most.
+ * Asks until the verdict is final or the time is over, and at most 2 s longer.
  *
  * @param waitMs - undefined: until the repositories were polled
- * @throws Unreached: kas does not let the caller in; KasRefused
+ * @throws Unreached: kas rejects the caller; KasRefused
  */
 export async function runGate(
   endpoint: Endpoint,

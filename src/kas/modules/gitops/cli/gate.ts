@@ -6,7 +6,7 @@ import { nameOf } from './status-text.ts'
 export const gateCodes = { synced: 0, refused: 1, progressing: 3, failing: 4, unknown: 5, approval: 6 } as const
 
 export interface GateQuestion {
-  /** the id of a commit, or its beginning; undefined: whatever is at the heads */
+  /** the id of a commit, or its beginning; undefined: the commits at the heads */
   readonly commit: string | undefined
   /** name or id of a source; undefined: all */
   readonly source: string | undefined
@@ -14,23 +14,23 @@ export interface GateQuestion {
 
 export interface GateVerdict {
   readonly code: number
-  /** as a sentence; empty: all is as it should be */
+  /** as a sentence; empty: every source is as required */
   readonly reason: string
-  /** To wait changes nothing. */
+  /** A longer wait does not change the verdict. */
   readonly isFinal: boolean
   /** The repositories were polled after the question. */
   readonly isPolled: boolean
 }
 
-/** Reasons of NOT_READY that stay until somebody changes something. */
+/** Reasons of NOT_READY that stay until somebody makes a change. */
 const lasting: ReadonlySet<unknown> = new Set(['project_not_readable', 'ref_not_found', 'not_served'])
-/** The worst first. */
+/** Exit codes, the worst first. */
 const order = [1, 6, 4, 5, 3, 0]
 const shortLength = 8
-/** A repository is asked of a whole id alone: a shorter one may be the name of a branch. */
+/** A repository is searched for a whole id alone: a shorter one may be the name of a branch. */
 const fullId = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/
 
-/** Judges states one after another, and remembers which sources have had the commit at their head, or before it. */
+/** Judges states one after another. It remembers the sources that had the commit at their head, or before it. */
 export class Gate {
   readonly #question: GateQuestion
   /** ids of sources in which the commit was found */
@@ -41,12 +41,12 @@ export class Gate {
     this.#question = question
   }
 
-  /** The commit, once it was at no head: others may have overtaken it. Undefined: nobody need be asked. */
+  /** The commit, once it was at no head: newer commits may have followed it. Undefined: no search is needed. */
   get searched(): string | undefined {
     return this.#isSearched ? this.#question.commit : undefined
   }
 
-  /** @param youngMs - a poll that began so long ago at most began after the question */
+  /** @param youngMs - a poll of at most this age began after the question */
   judge(state: ShownState, youngMs: number): GateVerdict {
     if (state.agent === 'stock')
       return final(gateCodes.unknown, 'the agent is GitLab’s own: it reports no status of its sources')
@@ -115,7 +115,11 @@ const waits = (code: number, reason: string, isPolled = true): GateVerdict => ({
 const isLasting = ({ phase, reason }: ShownSource) => phase === 'NOT_READY' && lasting.has(reason)
 const short = (commit: string) => printable(commit.slice(0, shortLength))
 
-/** Of the agent's file: what it names may change with the commit. @returns undefined: it was read after the question */
+/**
+ * Judges the agent's file, whose sources may change with the commit.
+ *
+ * @returns undefined: it was read after the question
+ */
 function fileVerdict(
   { configuration, cut }: ShownState,
   isYoung: (polled: Polled | undefined) => boolean,
@@ -131,7 +135,7 @@ function fileVerdict(
   return cut ? waits(gateCodes.unknown, 'the agent has more sources than kas keeps: some are not shown') : undefined
 }
 
-/** @param isPolled - it is not asked whether heads contain it */
+/** @param isPolled - no search of the heads follows */
 function notAtHead(chosen: readonly ShownSource[], commit: string, isPolled: boolean): GateVerdict {
   const heads = chosen.map((source) => `${nameOf(source)}: ${short(source.polled?.commit ?? '') || 'nothing'}`)
   return waits(
@@ -141,7 +145,7 @@ function notAtHead(chosen: readonly ShownSource[], commit: string, isPolled: boo
   )
 }
 
-/** Judges one source at the head that a poll after the question has found. */
+/** Judges one source at the head that a poll after the question found. */
 function sourceVerdict(source: ShownSource): GateVerdict {
   const { polled, phase, commit, wanted, stale, plan, counts, problem } = source
   const name = nameOf(source)

@@ -1,20 +1,20 @@
 import type { Count, OutputKind, Time } from '../../../command/output.ts'
 
-/** What is known of an agent's GitOps sources as a whole, and what the command makes of it. */
+/** Knowledge about an agent's GitOps sources as a whole, and the result of the command. */
 export interface SourcesDescription {
   /** number of the agent */
   readonly agent: Count
-  /** `stock`: GitLab's own agent, which reports no status; `absent`: no pod of the agent is connected; absent: not known */
+  /** `stock`: GitLab's own agent, which reports no status; `absent`: no pod is connected; absent: not known */
   readonly agentState?: 'connected' | 'stock' | 'absent' | undefined
-  /** since when the agent is away, and what to do, a sentence */
+  /** time since which the agent is away, and the next step, as a sentence */
   readonly agentMessage?: string | undefined
   /** exit code of the command (doc/gitops.md, doc/gate.md) */
   readonly exitCode: Count
   /** the agent's file, which names the sources; absent: not known */
   readonly configuration?: ConfigurationStatus | undefined
-  /** commit for which the history of each head was searched; absent: none was */
+  /** commit that was searched in the history of each head; absent: none was */
   readonly searchedCommit?: string | undefined
-  /** whether the agent has more sources than kas keeps, and some are not listed */
+  /** true if the agent has more sources than kas keeps, and some are not listed */
   readonly incomplete: boolean
 }
 
@@ -24,9 +24,9 @@ export interface SourcesDescription {
  * @command kas gitops status
  */
 export interface SourceList extends OutputKind<'SourceList'>, SourcesDescription {
-  /** reason of the exit code with `--commit`, `--wait` or `--fresh`, a sentence; absent: all is as it should be */
+  /** reason of the exit code with `--commit`, `--wait` or `--fresh`, a sentence; absent: every source is as required */
   readonly message?: string | undefined
-  /** sources by name: those of the agent's file, and those that have left it and are not gone */
+  /** sources by name: those of the agent's file, and removed ones that still exist */
   readonly items: readonly SourceStatus[]
 }
 
@@ -36,14 +36,14 @@ export interface SourceList extends OutputKind<'SourceList'>, SourcesDescription
  * @command kas gitops status --watch
  */
 export interface SourceChange extends OutputKind<'SourceChange'> {
-  /** what has happened; `DELETED`: it is no longer listed */
+  /** kind of the change; `DELETED`: the source is no longer listed */
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'
-  /** the source; of a deleted one as it was last */
+  /** the source; for a deleted one, its last status */
   readonly source: SourceStatus
 }
 
 /**
- * A line of `--watch`: what is known of the whole. One follows the first sources, and each change of it.
+ * A line of `--watch` about the sources as a whole. One follows the first sources, and one each of its changes.
  *
  * @command kas gitops status --watch
  */
@@ -60,83 +60,83 @@ export interface ConfigurationStatus {
   readonly phase?: string | undefined
   /** reason of the phase, a sentence */
   readonly message?: string | undefined
-  /** what to do */
+  /** next step */
   readonly next?: string | undefined
-  /** newest poll of its repository; absent: not polled yet */
+  /** newest poll of the file's repository; absent: not polled yet */
   readonly polled?: PolledHead | undefined
 }
 
 /** Result of the newest poll of a ref. */
 export interface PolledHead {
-  /** commit at the head; absent: nothing is there, or it cannot be read */
+  /** commit at the head; absent: the ref does not exist, or cannot be read */
   readonly commit?: string | undefined
   /** time of the poll */
   readonly time?: Time | undefined
-  /** whether `searchedCommit` is in the history of the head; absent: not asked, or not answered yet */
+  /** true if `searchedCommit` is in the history of the head; absent: not asked, or not answered yet */
   readonly containsCommit?: boolean | undefined
 }
 
-/** A GitOps source, as agentk has reported it and as kas knows it. */
+/** Status of a GitOps source, from the reports of agentk and the knowledge of kas. */
 export interface SourceStatus {
-  /** names it for `kas gitops forget`: the number of the agent, the project and the name of the source */
+  /** id for `kas gitops forget`: the number of the agent, the project and the name of the source */
   readonly id: string
   /** path of the project */
   readonly project?: string | undefined
-  /** name, as the agent's file has it; absent: it is the only source of its project */
+  /** name in the agent's file; absent: it is the only source of its project */
   readonly name?: string | undefined
-  /** such as `branch main`; absent: the default branch */
+  /** followed ref, such as `branch main`; absent: the default branch */
   readonly ref?: string | undefined
-  /** such as `SYNCED` or `FAILING`: doc/gitops.md lists them */
+  /** phase, such as `SYNCED` or `FAILING`: doc/gitops.md lists them */
   readonly phase: string
   /** reason of the phase, one word for programs */
   readonly reason?: string | undefined
   /** the same in a sentence */
   readonly message?: string | undefined
-  /** what to do */
+  /** next step */
   readonly next?: string | undefined
-  /** whether the pod that reported it is gone, and all of this may be old */
+  /** true if the pod that reported the status has ended, and the status may be old */
   readonly stale: boolean
   /** commit that is in the cluster; absent: none */
   readonly commit?: string | undefined
-  /** commit that is to be in the cluster; absent: not known */
+  /** commit that the cluster is to have; absent: not known */
   readonly wanted?: string | undefined
-  /** whether agentk has taken what the agent's file says of it now; absent: not known */
+  /** true if agentk has read the source's current configuration; absent: not known */
   readonly configurationTaken?: boolean | undefined
-  /** its objects by what became of them */
+  /** objects of the source, by result */
   readonly counts?: SourceCounts | undefined
   /** time of the report */
   readonly reported?: Time | undefined
-  /** time at which all of `commit` was applied last */
+  /** time at which `commit` was last applied as a whole */
   readonly applied?: Time | undefined
-  /** time at which the cluster was compared with a commit last */
+  /** time at which the cluster was last compared with a commit */
   readonly compared?: Time | undefined
   /** newest poll of its ref; absent: not polled yet */
   readonly polled?: PolledHead | undefined
   /** digest of the plan that waits for approval; absent: none waits */
   readonly plan?: string | undefined
-  /** objects that are not as they should be, at most 100 */
+  /** objects that are not as required, at most 100 */
   readonly failures: readonly SourceFailure[]
   /** objects that the plan deletes, at most 100 */
   readonly leaving: readonly LeavingObject[]
   /** objects that have left the commit and stay, at most 100 */
   readonly kept: readonly LeavingObject[]
-  /** objects that bear its marks and are in no inventory, at most 100: they are never deleted */
+  /** objects that have the source's marks and are in no inventory, at most 100: they are never deleted */
   readonly orphans: readonly SourceObject[]
-  /** environments that it deploys to */
+  /** environments that the source deploys to */
   readonly environments: readonly string[]
-  /** path of the GitSync or ConfigMap that takes approvals; absent: there is none yet */
+  /** path of the GitSync or ConfigMap that takes approvals; absent: it does not exist yet */
   readonly statusObject?: string | undefined
-  /** whether not all of its objects are listed, because the answer would be too large; `counts` has all */
+  /** true if some objects are not listed, because the answer would be too large; `counts` counts all */
   readonly incomplete: boolean
 }
 
-/** Objects of a source by what became of them. */
+/** Objects of a source, by result. */
 export interface SourceCounts {
   /** objects of the commit */
   readonly objects: Count
   /** objects that were applied */
   readonly applied: Count
-  /** objects that were as they should be */
+  /** objects that already were as required */
   readonly unchanged: Count
   /** objects that could not be applied */
   readonly failed: Count
@@ -144,31 +144,31 @@ export interface SourceCounts {
   readonly waiting?: Count | undefined
   /** objects that were deleted, because they have left the commit */
   readonly pruned?: Count | undefined
-  /** objects that were to be deleted, and are still there */
+  /** objects that were to be deleted and still exist */
   readonly surviving?: Count | undefined
   /** objects that others have changed */
   readonly drifted?: Count | undefined
-  /** objects that bear its marks and are in no inventory */
+  /** objects that have the source's marks and are in no inventory */
   readonly orphans?: Count | undefined
 }
 
-/** An object of a source that is not as it should be. */
+/** An object of a source that is not as required. */
 export interface SourceFailure {
-  /** the object; absent: it is about a file */
+  /** the object; absent: the failure is about a file */
   readonly object?: SourceObject | undefined
-  /** what is wrong, a sentence */
+  /** failure, a sentence */
   readonly message: string
-  /** file that has it */
+  /** file that causes it */
   readonly file?: string | undefined
   /** line of the file */
   readonly line?: Count | undefined
 }
 
-/** An object that the commit does not have any more. */
+/** An object that the commit no longer has. */
 export interface LeavingObject {
   /** the object */
   readonly object?: SourceObject | undefined
-  /** reason why it is not simply deleted, one word */
+  /** reason for which it is not deleted at once, one word */
   readonly reason?: string | undefined
   /** the same in a sentence */
   readonly message: string
@@ -182,7 +182,7 @@ export interface SourceObject {
   readonly version?: string | undefined
   /** kind */
   readonly kind: string
-  /** namespace; absent: it is in none */
+  /** namespace; absent: the object is cluster-scoped */
   readonly namespace?: string | undefined
   /** name */
   readonly name: string

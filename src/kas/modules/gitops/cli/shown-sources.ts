@@ -8,6 +8,8 @@ import type { ShownSource, ShownState } from './state.ts'
 import { nameOf, statusText } from './status-text.ts'
 
 /**
+ * Returns the data of a command's answer.
+ *
  * @param state - undefined: kas was not reached
  * @param message - reason of the exit code; empty: none
  */
@@ -26,13 +28,13 @@ export function sourceListData(state: ShownState | undefined, shown: Shown, mess
   }
 }
 
-/** Prints each change of the sources: for people the whole table, for programs one object a line. */
+/** Prints each change of the sources: the whole table for people, one object per line for programs. */
 export class SourceWatch {
   readonly #stdout: PrintableOutput
   readonly #output: Printing['output']
   readonly #hasHeaders: boolean
   #text = ''
-  /** sources that were printed, by their ids; `key`: what a change is a change of */
+  /** printed sources, by id; a change of `key` is a change of the source */
   readonly #printed = new Map<string, { readonly key: string; readonly source: SourceStatus }>()
   #stateKey = ''
 
@@ -96,7 +98,7 @@ function byName(one: ShownSource, other: ShownSource): number {
   return nameOf(one).localeCompare(nameOf(other), 'en') || one.source.localeCompare(other.source, 'en')
 }
 
-/** Ages grow with each answer: that alone is no change. */
+/** Returns the JSON without ages: they grow with each answer, which is no change. */
 function textWithoutAges(value: object): string {
   return JSON.stringify(value, (key, one) => (key === 'age_ms' ? undefined : one))
 }

@@ -9,12 +9,12 @@ import type {
 } from './output-kinds.ts'
 import type { ShownSource, ShownState } from './state.ts'
 
-/** What kas answers about sources, as programs read it. */
+/** Converts kas' answer about sources to the data for programs. */
 
-/** What a command makes of an answer, beside what stands in it. */
+/** Values of the command beside those of the answer. */
 export interface Shown {
   readonly agentId: string
-  /** by the command's clock, when the answer came. ms since 1970 */
+  /** when the answer came, by the command's clock, in ms since 1970 */
   readonly at: number
   readonly exitCode: number
 }
@@ -49,12 +49,12 @@ function configurationStatus(
   }
 }
 
-/** @param at - by the command's clock, when the answer came. ms since 1970 */
+/** @param at - when the answer came, by the command's clock, in ms since 1970 */
 export function sourceStatus(source: ShownSource, at: number): SourceStatus {
   const { project, name, ref, phase, reason, problem, next, stale, commit, wanted, plan, object, cut = false } = source
   const { age_ms: age, at_ms: reported = '0', applied_at_ms: applied, compared_at_ms: compared } = source
   const { trouble, leaving = [], kept = [], orphan = [], environment = [] } = source
-  /** The agent's clock is not ours: what counts is how long before its report something was. */
+  /** Converts a time of the agent's clock, which may differ: only its distance to the report counts. */
   const timeOf = (ms = '0') =>
     ms === '0' || reported === '0' ? undefined : timeText(at - (age ?? 0) - (Number(reported) - Number(ms)))
   return {
@@ -124,11 +124,11 @@ function polledHead({ commit, age_ms: age, contains }: NonNullable<ShownSource['
 
 const filled = (text: string | undefined) => (text === '' ? undefined : text)
 
-/** First and last moment that RFC 3339 can write. ms since 1970 */
+/** First and last moment that RFC 3339 can write, in ms since 1970. */
 const firstMs = Date.parse('0000-01-01T00:00:00Z')
 const lastMs = Date.parse('9999-12-31T23:59:59.999Z')
 
-/** @returns undefined: it cannot be written */
+/** @returns undefined: RFC 3339 cannot write it */
 function timeText(ms: number): string | undefined {
   return ms >= firstMs && ms <= lastMs ? new Date(ms).toISOString() : undefined
 }

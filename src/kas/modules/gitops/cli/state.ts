@@ -4,9 +4,9 @@ import { askKas } from '../../../command/ask-kas.ts'
 import { BadAnswer, readAnswer } from '../../../command/bad-answer.ts'
 import type { Endpoint } from '../../../command/endpoint.ts'
 
-/** what a JSON of kas is nested */
+/** depth of a JSON document from kas */
 const maxDepth = 32
-/** characters of what stands in a column */
+/** characters of a table's cell */
 const maxCell = 2048
 const maxSources = 10_000
 
@@ -31,13 +31,13 @@ const counts = z.looseObject({
 })
 const trouble = z.looseObject({ key: key.optional(), text: z.string(), file: z.string(), line: z.int() })
 const leaving = z.looseObject({ key: key.optional(), code: cell.optional(), text: z.string() })
-/** of an int64, as JSON of protobuf has it */
+/** an int64 in protobuf's JSON */
 const ms = z.string().regex(/^\d{1,16}$/)
 
-/** what the newest poll of a ref has found */
+/** result of the newest poll of a ref */
 const polled = z.looseObject({ commit: cell, age_ms: z.number().min(0), contains: z.boolean().optional() })
 
-/** of `GET <prefix>gitops/state` (doc/gitops.md), with what else stands there */
+/** a source in `GET <prefix>gitops/state` (doc/gitops.md); unknown keys are kept */
 const source = z.looseObject({
   source: cell,
   commit: cell,
@@ -47,7 +47,7 @@ const source = z.looseObject({
   counts: counts.optional(),
   trouble: z.array(trouble),
   stale: z.boolean(),
-  // those that kas has had from the beginning end here
+  // every kas sends the keys above; older ones lack those below
   project: cell.optional(),
   name: cell.optional(),
   ref: cell.optional(),
@@ -67,7 +67,7 @@ const source = z.looseObject({
   polled: polled.optional(),
   is_current: z.boolean().optional(),
 })
-/** of the agent's file */
+/** the agent's file */
 const configuration = z.looseObject({
   commit: cell.optional(),
   phase: cell.optional(),
@@ -81,7 +81,7 @@ const state = z.object({
   away: z.looseObject({ text: cell.optional() }).optional(),
   configuration: configuration.optional(),
   cut: z.boolean().optional(),
-  // whether heads contain this one was asked
+  // the commit that heads were searched for
   commit: cell.optional(),
 })
 
@@ -89,14 +89,16 @@ export type ShownSource = z.output<typeof source>
 export type ShownState = z.output<typeof state>
 
 export interface FreshQuestion {
-  /** the repositories are asked whether their heads contain it */
+  /** commit that the repositories are searched for */
   readonly commit: string | undefined
-  /** how long the answer is waited for */
+  /** the longest time to wait for the answer, in ms */
   readonly timeoutMs: number
 }
 
 /**
- * @param fresh - the repositories are polled, which is not waited for
+ * Asks kas for the status of the sources.
+ *
+ * @param fresh - kas also polls the repositories, without a wait for the result
  * @throws Unreached, BadAnswer, KasRefused
  */
 export async function askState(endpoint: Endpoint, fresh?: FreshQuestion): Promise<ShownState> {
@@ -106,7 +108,7 @@ export async function askState(endpoint: Endpoint, fresh?: FreshQuestion): Promi
   return readState(await askKas(endpoint, { method: 'GET', path, timeoutMs }))
 }
 
-/** @throws BadAnswer that says which key is wrong, and no value */
+/** @throws BadAnswer that names the wrong key, and no value */
 export function readState(body: string): ShownState {
   if (jsonDepth(body) > maxDepth) throw new BadAnswer(`it is nested more than ${maxDepth} deep`)
   return readAnswer(state, body)

@@ -10,7 +10,7 @@ interface TableLayout {
   readonly hasHeaders?: boolean | undefined
 }
 
-/** What `kas gitops status` prints: a line for each source, then what is not as it should be, and what to do. */
+/** Returns the text of `kas gitops status`: a line for each source, then failures and next steps. */
 export function statusText(state: ShownState, agentId: string, layout: TableLayout): string {
   const { sources, agent, away, configuration, cut: isCut } = state
   const file = configuration?.problem
@@ -28,20 +28,20 @@ export function statusText(state: ShownState, agentId: string, layout: TableLayo
   return `${printable(nothingText(state, agentId))}\n${lines.join('')}`
 }
 
-/** How old the answer is: since the repository that was polled longest ago. */
+/** Returns the age of the answer, which is that of the oldest poll. */
 function polledLine(sources: readonly ShownSource[]): readonly string[] {
   const ages = sources.flatMap(({ polled }) => polled?.age_ms ?? [])
   if (ages.length === 0) return []
   return [`the repositories were polled ${secondsText(Math.max(...ages))} ago (--fresh polls them now)`]
 }
 
-/** As people call it: its project, and its name where it has one. */
+/** Returns a source's name for people: its project, and its name if it has one. */
 export function nameOf({ project, name, source }: ShownSource): string {
   if (!project) return source
   return name ? `${project} (${name})` : project
 }
 
-/** Of an answer without a source: a pod of ours is connected, and its file was read. */
+/** True if an answer without sources is complete: a pod of agentk is connected, and its file was read. */
 export function namesNone({ agent, configuration }: Pick<ShownState, 'agent' | 'configuration'>): boolean {
   return agent === 'connected' && Boolean(configuration?.commit)
 }
@@ -109,7 +109,7 @@ function placeText(file: string, line: number): string {
   return file ? ` (${file}${line ? `:${line}` : ''})` : ''
 }
 
-/** By the agent's clock alone: since it has reported, and before that. */
+/** Computes an age by the agent's clock alone, up to its report; kas measures the time since then. */
 function ageOf({ at_ms: at = '0', age_ms: age = 0 }: ShownSource, then = '0'): string {
   if (then === '0') return '-'
   return secondsText(Number(at) - Number(then) + age)

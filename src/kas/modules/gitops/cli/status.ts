@@ -55,22 +55,24 @@ ${outputHelp(outputs, 36)}  exit code: 0 each source is in the cluster as far as
              4 failing for 5 s; 5 not known; 6 waits for approval
 `
 
-/** From one question of `--watch` to the next. ms */
+/** From one question of `--watch` to the next, in ms. */
 const watchMs = 1000
 
-/** The longest time to wait. ms */
+/** The longest time to wait, in ms. */
 const maxWaitMs = 24 * 3_600_000
 
-/** Of an agent that reports no status, whatever its sources do. */
+/** Exit code for an agent that reports no status. */
 const noStatusCode = 3
 
 /** `kas gitops status`: the status of an agent's sources. */
 export const status: Command = { usage, name: 'gitops', options, outputs, run: gitopsStatus }
 
 /**
+ * Runs the command.
+ *
  * @param args - after `gitops`
- * @returns the exit code: 0 if all that is known of each source is in the cluster, 1 if not, 3 if the agent reports none
- * @throws UsageError, BadAnswer, Error with what kas answered
+ * @returns the exit code, that of `statusCode` or of a gate
+ * @throws UsageError, BadAnswer, Error with the answer of kas
  */
 export async function gitopsStatus(
   args: readonly string[],
@@ -107,11 +109,11 @@ export async function gitopsStatus(
 
 interface StatusGate extends GateQuestion {
   readonly waitMs: number | undefined
-  /** whether the exit codes are those of a gate */
+  /** true if the exit codes are those of a gate */
   readonly hasCodes: boolean
 }
 
-/** @returns undefined: what is known is shown as it is. @throws UsageError */
+/** @returns undefined: the status is printed without a gate. @throws UsageError */
 function gateOf(values: CliValues): StatusGate | undefined {
   refuseEmpty(values, ['source', 'commit', 'wait'])
   const [commit, wait, source] = ['commit', 'wait', 'source'].map((name) => textOption(values, name))
@@ -146,20 +148,20 @@ async function judged(
   return exitCode
 }
 
-/** With `--fresh` alone the codes are those of a question without a gate. */
+/** Returns the exit code of `--fresh` alone, which is that of a question without a gate. */
 function freshCode(code: number, state: ShownState | undefined): number {
   if (state?.agent === 'stock') return noStatusCode
   return code === 0 ? 0 : 1
 }
 
-/** 0: all that is known of each source is in the cluster; 1: not; 3: the agent reports none. */
+/** Returns 0 if each source is in the cluster as far as is known, 1 if not, 3 if the agent reports no status. */
 export function statusCode({ sources, agent, configuration, cut }: ShownState): number {
   if (agent === 'stock') return noStatusCode
   const isKnown = sources.length > 0 || namesNone({ agent, configuration })
   return isKnown && !cut && !configuration?.problem && sources.every(isInCluster) ? 0 : 1
 }
 
-/** Nothing of it is known to be otherwise. */
+/** True unless something is known to differ from the commit. */
 function isInCluster({ phase, commit, wanted, stale, counts, plan }: ShownSource): boolean {
   if (stale || commit !== wanted || plan) return false
   if (phase === 'PAUSED') return !counts?.failed && !counts?.waiting

@@ -1,6 +1,6 @@
-/** Objects, namespaces, kinds that are named in a line of the access log; of more their number. */
+/** Objects, namespaces and kinds that a line of the access log names; the rest is counted. */
 const maxNamed = 5
-/** characters */
+/** in characters */
 const maxText = 300
 
 interface QueryShape {
@@ -13,7 +13,7 @@ interface QueryShape {
 }
 
 /**
- * Says what a view shows, for the access log: `list pods, apps/Deployment in shop`.
+ * Describes a view for the access log: `list pods, apps/Deployment in shop`.
  *
  * @param query - JSON of a client, which the agent checks: nothing of it is trusted here
  */

@@ -9,18 +9,20 @@ import type { OpenView, Viewer } from '../feed/view.ts'
 import { queryText } from './query-text.ts'
 import { errorMessage, type Refused, readViewsMessage, updateMessage, type ViewsMessage } from './views-message.ts'
 
-/** Messages that wait for a client, whose own are not read then: an update of each view that it may have, and as many. */
+/**
+ * Messages that wait for a client before its own are no longer read: an update for each of its views, and as many more.
+ */
 const maxUnsent = 2 * viewsBounds.maxViewsPerSocket
 
-/** Several views of one agent over one WebSocket, each under the id that the client gave it (doc/views.md). */
+/** Several views of one agent over one WebSocket, each under the id that the client chose (doc/views.md). */
 export class ViewsConversation implements OwnConversation {
   readonly #feeds: Pick<Feeds, 'open'>
   readonly #opened: OpenedSocket
   #as: Impersonation | undefined
   readonly #views = new Map<number, OpenView>()
-  /** updates that wait for the client, of views that may be closed by now, and errors */
+  /** updates and errors that wait for the client, also of closed views */
   #unsent = 0
-  /** when the update before is taken: views take turns, so that a slow client has time for each */
+  /** resolves when the previous update is sent: views take turns, so that a slow client has time for each */
   #turn: Promise<void> | undefined
 
   constructor(feeds: Pick<Feeds, 'open'>, opened: OpenedSocket) {
@@ -29,13 +31,13 @@ export class ViewsConversation implements OwnConversation {
     this.#as = opened.impersonation
   }
 
-  /** The caller is somebody else in the cluster from now on: its views begin anew. */
+  /** Reopens the views for the caller's new identity in the cluster. */
   changed(as: Impersonation | undefined): void {
     this.#as = as
     for (const view of this.#views.values()) view.reopen(as)
   }
 
-  /** Its views end, each with the reason; the WebSocket is closed then. */
+  /** Ends the views, each with the reason; the WebSocket is closed afterwards. */
   withdraw(reason: KasError): void {
     const ids = [...this.#views.keys()]
     this.#closeAll()
@@ -63,7 +65,7 @@ export class ViewsConversation implements OwnConversation {
     }
   }
 
-  /** @throws KasError what the view fails with */
+  /** @throws KasError with which the view fails */
   #take(message: ViewsMessage | Refused): void {
     if (message.type === 'refused') throw message.error
     if (message.type === 'page') this.#views.get(message.id)?.page(message.node, message.limit, message.offset)
@@ -100,7 +102,7 @@ export class ViewsConversation implements OwnConversation {
     this.#views.set(id, view)
   }
 
-  /** @throws KasError INVALID_MESSAGE: the agent could speak for another view, or another agent */
+  /** @throws KasError INVALID_MESSAGE: the agent's text could pass for another view, or another agent */
   async #update(id: number, json: Uint8Array, isOpen: () => boolean): Promise<void> {
     if (!(await isOneObject(json))) {
       throw new KasError({ code: 'INVALID_MESSAGE', detail: 'an update of a view is not one JSON object' })
@@ -118,7 +120,7 @@ export class ViewsConversation implements OwnConversation {
     if (this.#turn === own) this.#turn = undefined
   }
 
-  /** A client that asks and does not read is not read from either. */
+  /** Stops reading from a client that does not read its own messages. */
   async #paced(sending: Promise<void>): Promise<void> {
     const { socket } = this.#opened
     if (++this.#unsent === maxUnsent) socket.pause()
@@ -136,7 +138,7 @@ export class ViewsConversation implements OwnConversation {
     this.#views.clear()
   }
 
-  /** Sends the client what its view ended with. */
+  /** Sends the client the error that ended its view. */
   #fail(id: number, error: KasError): void {
     const { failed, socket } = this.#opened
     failed(error, 'A view failed')

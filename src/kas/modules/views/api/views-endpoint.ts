@@ -8,11 +8,11 @@ import { viewSockets } from '../feed/view.ts'
 import { queryText } from './query-text.ts'
 import { ViewsConversation } from './views-conversation.ts'
 
-/** Parameters: those that stand once, and lists. */
+/** Parameters that may occur once, and parameters that may repeat. */
 const single = new Set(['view', 'environment', 'application', 'text', 'labels', 'sort', 'limit', 'agent'])
 const lists = new Set(['namespace', 'kind', 'verdict'])
 
-/** Views of one agent, over a WebSocket or one at a time, as it is now (doc/views.md). */
+/** Views of one agent: over a WebSocket, or one current view per request (doc/views.md). */
 export function viewsEndpoint(feeds: Pick<Feeds, 'open'>): OwnEndpoint {
   return {
     path: '/views',
@@ -29,9 +29,9 @@ export function viewsEndpoint(feeds: Pick<Feeds, 'open'>): OwnEndpoint {
 }
 
 /**
- * One view as it is now: its first update (doc/views.md).
+ * Answers with the first update of a view (doc/views.md).
  *
- * @throws KasError BAD_REQUEST, TOO_MANY_STREAMS, or what the view ended with
+ * @throws KasError BAD_REQUEST, TOO_MANY_STREAMS, or the error that ended the view
  */
 async function snapshot(feeds: Pick<Feeds, 'open'>, request: OwnRequest): Promise<OwnAnswer> {
   const { agentId, caller, impersonation: as, signal } = request

@@ -19,7 +19,7 @@ export type ViewsMessage =
     }
   | { readonly type: 'close'; readonly id: number }
 
-/** a uid, or the name of a group, of which there are longer ones than of objects */
+/** characters of a uid, or of the name of a group, which may be longer than an object's */
 const maxNodeCharacters = 1024
 
 type Fields = Readonly<Record<string, unknown>>
@@ -29,7 +29,7 @@ const readers: Readonly<Record<string, (fields: Fields, id: number) => ViewsMess
     if (typeof agent !== 'string') throw bad('agent: a text is needed')
     if (typeof view !== 'string') throw bad('view: a text is needed')
     if (typeof fresh !== 'boolean') throw bad('fresh: true or false is needed')
-    // what else there is the agent checks, whose version knows what it can show
+    // the agent checks all other keys: its version knows which views it supports
     return { type: 'open', id, agent, query: Buffer.from(JSON.stringify({ view, ...query })), fresh }
   },
   page({ node, limit, offset = 0, ...others }, id) {
@@ -48,7 +48,7 @@ const readers: Readonly<Record<string, (fields: Fields, id: number) => ViewsMess
   },
 }
 
-/** What a message that cannot be used was about. */
+/** A message that cannot be used, and the view that it is about. */
 export interface Refused {
   readonly type: 'refused'
   readonly id: number
@@ -56,8 +56,10 @@ export interface Refused {
 }
 
 /**
- * @param text - of at most `viewsBounds.maxQueryBytes`
- * @throws KasError INVALID_MESSAGE: there is no view to answer about
+ * Parses a client's message.
+ *
+ * @param text - at most `viewsBounds.maxQueryBytes`
+ * @throws KasError INVALID_MESSAGE: the message names no view to answer about
  */
 export function readViewsMessage(text: string): ViewsMessage | Refused {
   const { type, id, ...fields } = parse(text)

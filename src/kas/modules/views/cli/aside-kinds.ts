@@ -3,9 +3,9 @@ import { printable } from '../../../../lib/printable.ts'
 import type { Row, ViewState } from '../../../../proto/views-json.ts'
 import { clockText } from './verdict-text.ts'
 
-/** Kinds that the API server fails to list. They hold up no command that asks for others. */
+/** Kinds that the API server fails to list. They do not delay commands about other kinds. */
 
-/** Whether a row, what its verdict is made from, or its culprit, is of a kind that cannot be listed. */
+/** True if a row, its culprit, or an object that its verdict depends on is of a kind that cannot be listed. */
 export function isOfAside({ k, z, a = [] }: Row, { aside = [] }: ViewState): boolean {
   return aside.some(([kind]) => kind === k || kind === z?.kind || a.includes(kind) || countedKinds[k]?.includes(kind))
 }

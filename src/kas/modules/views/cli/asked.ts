@@ -12,22 +12,22 @@ import {
 import { type CliValues, textOption, UsageError } from '../../../command/command.ts'
 import { isWell } from './verdict-text.ts'
 
-/** What a command line names, as kubectl takes it: `KIND[,KIND…] [NAME…]`, or `KIND/NAME…`. */
+/** Objects that a command line names, in kubectl's form: `KIND[,KIND…] [NAME…]`, or `KIND/NAME…`. */
 export interface Asked {
   readonly query: Pick<Query, 'objects' | 'labels' | 'sort' | 'scope' | 'filter'>
-  /** words for kinds, as they stand there */
+  /** words for kinds, as they were given */
   readonly words: readonly string[]
-  /** with the word for its kind */
+  /** names with the word for their kind */
   readonly names: readonly { readonly kind: string; readonly name: string }[]
-  /** that the command line, or the context, names */
+  /** namespaces of the command line, or of the context */
   readonly namespaces?: readonly string[]
 }
 
-/** Verdicts of what `--problems` shows. */
+/** Verdicts that `--problems` shows. */
 export const problemWords = argoWords.filter((word) => !isWell(word))
 
 /**
- * Adds the namespace of the context, as kubectl does, where the command line names neither namespaces nor a group of
+ * Adds the namespace of the context, as kubectl does, if the command line names neither namespaces nor a group of
  * objects.
  */
 export function addContextNamespace(values: CliValues, namespace: string | undefined): CliValues {
@@ -45,7 +45,7 @@ export function readAsked(positionals: readonly string[], values: CliValues): As
   const { namespaces, ...rest } = scope ?? {}
   const filter = filterOf(values, named)
   const isElsewhere = ({ kind }: { kind: string }) => isClusterScoped(kind)
-  // as kubectl has it, a namespace says nothing of what is in none; whether a kind is in one the agent knows
+  // as in kubectl, a namespace does not restrict cluster-scoped kinds; the agent knows the scope of other kinds
   const areMixed = named.some((one) => isElsewhere(one) || kindWord(one.kind).builtIn.length === 0)
   const places = areMixed ? (namespaces ?? []) : []
   const objects = named.flatMap((one): readonly QueryObject[] =>
@@ -81,10 +81,10 @@ function readPositionals(positionals: readonly string[]): { kind: string; name?:
   return kinds.flatMap((kind) => names.map((name) => ({ kind, name })))
 }
 
-/** @returns undefined: it is a kind, such as `apps/Deployment`. @throws UsageError */
+/** @returns undefined: the text is a kind, such as `apps/Deployment`. @throws UsageError */
 function pairOf(text: string): { kind: string; name: string } | undefined {
   const slash = text.indexOf('/')
-  // names of objects are of small letters
+  // names of objects have no capital letters
   if (slash < 0 || /^[A-Z]/.test(text.slice(slash + 1)) || kindWord(text).builtIn.length > 0) return undefined
   const [kind, name] = [text.slice(0, slash), text.slice(slash + 1)]
   if (kind === '' || name === '') throw new UsageError(`${text}: allowed is KIND/NAME`)
@@ -96,7 +96,11 @@ export function isClusterScoped(word: string): boolean {
   return builtIn.length > 0 && builtIn.every(({ isNamespaced }) => !isNamespaced)
 }
 
-/** `--problems`: of what is named it would not be known whether it is well or not there. @throws UsageError */
+/**
+ * Returns the filter of `--problems`. Named objects are refused: without a row, one could be healthy or missing.
+ *
+ * @throws UsageError
+ */
 function filterOf(values: CliValues, named: readonly { name?: string }[]): Filter | undefined {
   if (values.problems !== true) return undefined
   if (named.every(({ name }) => name === undefined)) return { verdicts: problemWords }
@@ -110,7 +114,7 @@ function sortOf(values: CliValues): SortName | undefined {
   throw new UsageError(`--sort ${text}: allowed is ${sortNames.join(', ')}`)
 }
 
-/** `-n`, `-A`, `--environment`, `--application`. @throws UsageError */
+/** Reads `-n`, `-A`, `--environment` and `--application`. @throws UsageError */
 export function scopeOf(values: CliValues): Scope | undefined {
   const named = (values.namespace ?? []) as readonly string[]
   const namespaces = values['all-namespaces'] === true ? [] : named.flatMap((one) => one.split(',')).filter(Boolean)

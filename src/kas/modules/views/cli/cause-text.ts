@@ -7,8 +7,8 @@ import { verdictOf } from './shown-view.ts'
 import { kindText, type Layout } from './verdict-text.ts'
 
 /**
- * `2 Pods, e.g. web-x7k2p`; `Node worker-9 (2 Pods)`; nothing, if it is the row itself
- * and nothing else fails.
+ * Returns the culprit: `2 Pods, e.g. web-x7k2p`; `Node worker-9 (2 Pods)`; empty if it is the row itself and nothing
+ * else fails.
  */
 export function culpritText({ z, k, n, ns = '' }: Row): string {
   if (!z) return ''
@@ -21,7 +21,7 @@ export function culpritText({ z, k, n, ns = '' }: Row): string {
   return isSelf ? '' : named
 }
 
-/** Of these Pods fail, of those Pods are missing. */
+/** Kinds whose Pods fail, and kinds whose Pods are missing. */
 const failPods: ReadonlySet<string> = new Set(['Pod', 'Node', 'PersistentVolumeClaim'])
 const lackPods =
   /^(?:apps\/(?:ReplicaSet|StatefulSet|DaemonSet)|batch\/Job|admissionregistration\.k8s\.io\/\w+WebhookConfiguration)$/
@@ -31,18 +31,18 @@ function failingText({ kind, count = 1 }: Cause): string {
   return lackPods.test(kind) ? `${count} Pods missing` : `affects ${count}`
 }
 
-/** What is shown beside a cause. */
+/** Texts that are shown beside a cause. */
 export interface CauseBeside {
-  /** since when, where the row has no room for it */
+  /** begin of the cause, if the row has no room for it */
   readonly since?: string
-  /** the others, where rows below have them */
+  /** other causes in rows below */
   readonly others?: readonly Cause[]
-  /** a row above, that shows the same cause: `StatefulSet/db` */
+  /** a row above with the same cause: `StatefulSet/db` */
   readonly same?: { readonly name: string; readonly cause: Cause }
 }
 
 /**
- * Why it is not well, and what to read next:
+ * Returns lines with the cause and the next step:
  *
  * ```
  * 2 Pods, e.g. web-x7k2p: OOMKilled: container app: exit code 137, 4 restarts in all, last seen 40s ago
@@ -72,13 +72,13 @@ export function causeLines(
   return [...folded(text, columns, indent), ...ends.map((line) => paint.faint(line))]
 }
 
-/** Causes that read the same. */
+/** Returns a key that is equal for causes with the same text. */
 export function causeKey({ kind, namespace, name, reason, text, next }: Cause): string {
   if (reason === notReconciled) return reason
   return JSON.stringify([kind, namespace, name, reason, text, next])
 }
 
-/** Causes of one culprit: Pods that fail alike are one. */
+/** Returns a key that is equal for causes of one culprit: Pods that fail in the same way are one. */
 export function culpritKey({ kind, namespace, name, reason }: Cause): string {
   if (reason === notReconciled) return reason
   return JSON.stringify(kind === 'Pod' ? [kind, namespace, reason] : [kind, namespace, name])
@@ -90,7 +90,7 @@ function sameText(z: Cause, { name, cause }: NonNullable<CauseBeside['same']>): 
   return `same cause as ${name}${isAsMany ? '' : ` (${failingText(z)})`}`
 }
 
-/** What to read next, as a shell takes it: some take braces for signs of their own. Empty: there is nothing. */
+/** Returns the next command, quoted for shells that interpret braces. Empty: there is none. */
 export function nextText({ z }: Row): string {
   return z?.next.replace(/ jsonpath=(\{[^ ]*\})$/, " jsonpath='$1'") ?? ''
 }
@@ -102,10 +102,13 @@ const rolled: Readonly<Record<string, string>> = {
   'apps/DaemonSet': 'daemonset',
 }
 
-/** What may still get there has so long before it is offered to undo it. ms */
+/** Time before an undo is offered while the object may still become healthy, in ms. */
 const patienceMs = 60_000
 
-/** The one command that changes something is made here, of the row's own name: none is taken from an agent. */
+/**
+ * Returns the command that undoes a rollout. It is the only command that changes something, so it is made here from the
+ * row's own name, never taken from an agent.
+ */
 export function undoText(row: Row, now: number): string {
   const { z, k, n, ns = '' } = row
   const kind = rolled[k]
@@ -114,7 +117,7 @@ export function undoText(row: Row, now: number): string {
   return `kubectl -n ${ns} rollout undo ${kind}/${n}`
 }
 
-/** Without what stands beside it: the reason, the culprit's name, and the point at its end. */
+/** Returns the text without the parts that are shown beside it: the reason, the culprit's name, and the final point. */
 function textOf({ reason, text, kind, name }: Cause): string {
   const names = [`${kindText(kind).toLowerCase()} ${name}: `, `${name}: `]
   const begins = names.find((one) => text.startsWith(one)) ?? ''
@@ -122,7 +125,9 @@ function textOf({ reason, text, kind, name }: Cause): string {
   return bare === reason ? '' : bare
 }
 
-/** They are named where no more are known than there are: what is below and does not count is none. */
+/**
+ * Returns the number of other causes. They are named if no more are known than counted: a cause below may not count.
+ */
 function othersText({ z, ns = '' }: Row, causes: readonly Cause[]): string {
   const { others = 0 } = z ?? {}
   if (others === 0) return ''

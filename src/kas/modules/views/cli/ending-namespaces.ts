@@ -5,20 +5,20 @@ import { readUpdate } from './received.ts'
 import { isGroup, type ShownView, verdictOf } from './shown-view.ts'
 import { isWell } from './verdict-text.ts'
 
-/** They are asked about anew, while somebody watches. ms */
+/** Period in which namespaces are read again with `--watch`, in ms. */
 const againMs = 5000
-/** that are asked about */
+/** namespaces that are read */
 const maxNamespaces = 5
 
 export interface EndingComponents {
   readonly clock: Clock
-  /** as the caller */
+  /** asks kas as the caller */
   readonly ask: (request: KasRequest) => Promise<string>
 }
 
 /**
- * Rows of namespaces that are asked for and are being deleted: they are in no namespace, so a view of one has what is in
- * it alone. They are asked about where something in one is being deleted or is not well, or nothing is there.
+ * Rows of requested namespaces that are being deleted. Namespaces are cluster-scoped, so a view of one contains only
+ * the objects in it. A namespace is read if an object in it is being deleted or is unhealthy, or if it is empty.
  */
 export class EndingNamespaces {
   readonly #components: EndingComponents
@@ -36,7 +36,7 @@ export class EndingNamespaces {
     return this.#rows
   }
 
-  /** @param onAnswer - is called once it is there, and `rows` are new. @returns whether there is no answer yet, and one comes */
+  /** @param onAnswer - called after `rows` were updated. @returns true if there is no answer yet, and one will come */
   refresh(model: ShownView, onAnswer: () => void): boolean {
     const names = this.#names.filter((name) => mayEnd(model, name))
     if (names.length === 0) this.#rows = []
@@ -57,7 +57,7 @@ export class EndingNamespaces {
 
   async #ask(name: string): Promise<readonly Row[]> {
     const query = new URLSearchParams({ view: 'list', kind: 'Namespace', text: name })
-    // what the caller may not ask for: then what is in the namespace is shown alone
+    // a caller without permission sees only the objects in the namespace
     const answer = await this.#components
       .ask({ method: 'GET', path: `/views?${query}` })
       .then(readUpdate)
@@ -68,7 +68,10 @@ export class EndingNamespaces {
 
 const isEnding = ({ f = [] }: Row) => f.includes('Terminating')
 
-/** Where deletions are refused nothing is Terminating: its Deployment has gone, and what that made is there. */
+/**
+ * True for signs of a deletion that is refused. Nothing is Terminating then, but the owner is gone and its objects
+ * remain.
+ */
 function isOdd(row: Row): boolean {
   const word = verdictOf(row)
   return !isWell(word) || !isWell(row.w ?? '') || (word === '' && summaries.has(row.k))
@@ -81,7 +84,7 @@ const summaries: ReadonlySet<string> = new Set([
   'apps/DaemonSet',
 ])
 
-/** Roots are: what others own goes with every rollout. */
+/** True if the namespace may be ending. Only roots count: owned objects are deleted with every rollout. */
 function mayEnd(model: ShownView, namespace: string): boolean {
   if (model.state.refused) return false
   const roots = model.children('').flatMap((row) => (isGroup(row) ? model.children(row.u) : [row]))

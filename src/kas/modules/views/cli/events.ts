@@ -17,18 +17,18 @@ import type { Layout } from './verdict-text.ts'
 import { ViewClient } from './view-client.ts'
 import type { ViewsContext } from './views-command.ts'
 
-/** An agent answers so many questions of a view at a time. */
+/** Namespaces of one view: an agent answers so many of its questions at a time. */
 const maxNamespaces = 5
-/** Until all that is of an environment or an application is known. ms */
+/** Time until all objects of an environment or an application are known, in ms. */
 const answerMs = 30_000
 
-/** What kubectl takes for events. */
+/** Words for events, as in kubectl. */
 export const eventNames: ReadonlySet<string> = new Set(['events', 'event', 'ev'])
 
-/** They have no names. */
+/** Formats for events, which have no names. */
 const outputs = ['table', 'wide', 'json', 'yaml'] as const
 
-/** `kas get events`: of any type, asked of the API server as the caller, the latest first. */
+/** `kas get events`: events of any type, read from the API server as the caller, the latest first. */
 export async function printEvents(context: ViewsContext): Promise<number> {
   outputOf(context.values, outputs)
   const { namespaces: named, ...group } = scopeOf(context.values) ?? {}
@@ -58,7 +58,7 @@ function printEventsOf(
   const scope: Scope | undefined = namespaces.includes('') ? undefined : { namespaces }
   const shown = (model: ShownView) => latestFirst(model, nodes).filter(isShown)
   return printView(context, {
-    // of the root, Warnings alone are shown
+    // for the root itself, only Warnings are shown
     query: { view: 'events', ...(scope ? { scope } : {}), limit: 1 },
     asked: { query: scope ? { scope } : {}, words: [], names: [] },
     opens: () => false,
@@ -84,12 +84,12 @@ interface Shown {
   readonly events: readonly EventRow[]
 }
 
-/** Before a message that stands below the line of its event, because a terminal has no room for it behind. */
+/** Indent of a message that has its own lines, because the terminal has no room for it. */
 const messageIndent = '    '
-/** The message has so many columns beside the others, or its own lines. */
+/** Least columns for the message behind the others; with less, it has its own lines. */
 const leastMessage = 40
 
-/** One line each, or, on a terminal that is too narrow, what each is about and its message on lines of their own. */
+/** Returns one line per event. On a narrow terminal the object and the message of an event have lines of their own. */
 function eventsText(
   model: ShownView,
   { nodes, events }: Shown,
@@ -121,12 +121,12 @@ function cells({ ns, about: [kind, name], type, reason, text, count, at }: Event
   return [ns, ageText(at, now), type, reason, String(count), `${kind}/${name}`, text]
 }
 
-/** What is of an environment or an application, as it is once it is known whole. */
+/** Objects of an environment or an application, once all of them are known. */
 interface Members {
   readonly namespaces: ReadonlySet<string>
-  /** why there are none, or not all of them; sentences */
+  /** sentences: reasons for which there are none, or not all of them */
   readonly problems: readonly string[]
-  /** it is about one of them */
+  /** True if the event is about one of them. */
   has(event: EventRow): boolean
 }
 

@@ -1,15 +1,15 @@
 import { cut } from './lines.ts'
 
-/** Columns that may be cut so that those behind them have room, by their heads. */
+/** Columns that may be cut to make room for those behind them, by their heads. */
 const flexible: ReadonlySet<string> = new Set(['NAMESPACE', 'NAME', 'REASON'])
-/** A column keeps so much at least, and its head; between two of them are two spaces. */
+/** Least width of a column, beside that of its head; two spaces separate columns. */
 const leastWidth = 8
 const gap = 2
-/** All up to this one are to have room: they answer what was asked. */
+/** The last column that must have room: columns up to it answer the question. */
 const lastNeeded = 'SINCE'
 
 /**
- * Cuts long names and reasons so that a row as far as its last needed column fits, the widest column first.
+ * Cuts long names and reasons, the widest column first, until a row fits up to its last needed column.
  *
  * @param table - the first row has the heads
  * @param columns - of the terminal; infinite: there is none

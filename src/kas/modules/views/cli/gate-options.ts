@@ -11,19 +11,19 @@ const maxLogLines = 200
 
 export interface GateOptions {
   readonly asked: Asked
-  /** just those; undefined: the roots of what is asked for */
+  /** the objects to judge; undefined: the roots of the view */
   readonly targets: readonly Target[] | undefined
-  /** an environment of several namespaces is taken for one: `-A`, or `-n` */
+  /** true: an environment with several namespaces counts as one, because of `-A` or `-n` */
   readonly areNamespacesKnown: boolean
-  /** undefined: what is so now */
+  /** undefined: only the current state is judged */
   readonly waitMs: number | undefined
   readonly stableMs: number
   readonly failsFast: boolean
   /** kinds, reasons, `KIND/NAME` */
   readonly ignored: readonly string[]
-  /** an address that does not come is a reason to wait, too */
+  /** true: a missing address counts as progressing */
   readonly wantsAddresses: boolean
-  /** 0: none */
+  /** lines of a log; 0: none */
   readonly logLines: number
 }
 
@@ -74,7 +74,7 @@ export async function readGate(
     io.stderr.write(`kas: only namespace ${namespace} of the kubeconfig's context is judged: -A takes all\n`)
   if (asked.words.length > asked.names.length) throw new UsageError('what is judged is named as KIND/NAME')
   const nowhere = scopeOf(values) || values['all-namespaces'] === true ? undefined : asked.names.find(isInNamespace)
-  // of all namespaces it would be as good as what anybody else calls so
+  // in all namespaces, objects of other people with this name would count, too
   if (nowhere) throw new UsageError(`${nowhere.kind}/${nowhere.name}: which namespace? -n NAMESPACE, or -A for all`)
   if (files.length > 0 && positionals.length > 0) throw new UsageError('-f beside KIND/NAME: one of both')
   const namespaces = asked.query.scope?.namespaces ?? []
@@ -95,7 +95,7 @@ function isInNamespace({ kind }: { kind: string }): boolean {
   return kindWord(kind).builtIn.some(({ isNamespaced }) => isNamespaced)
 }
 
-/** In a job of GitLab that names its namespace, and no other scope than its environment, whose labels anyone may set. */
+/** Adds the namespace of a CI job of GitLab if the scope is at most its environment, whose labels anyone can set. */
 function withJobsNamespace(positionals: readonly string[], values: CliValues, env: CliIo['env']): CliValues {
   const named = ['namespace', 'all-namespaces', 'application'].some((name) => values[name] !== undefined)
   const isMeant = values.filename !== undefined || positionals.length > 0 || env.CI
@@ -112,7 +112,7 @@ function targetsOf({ query, names }: Asked): readonly Target[] | undefined {
   return [...new Map(targets.map((one) => [JSON.stringify(one), one])).values()]
 }
 
-/** Their namespaces are theirs: `-n` is for those that name none. */
+/** Replaces the scope by the targets' own namespaces: `-n` is for targets that name none. */
 function ofTargets({ query }: Asked, targets: readonly Target[]): Asked {
   const { scope: _, ...rest } = query
   const objects = targets.map(({ kind, namespace, name, generation }) => ({
@@ -124,7 +124,7 @@ function ofTargets({ query }: Asked, targets: readonly Target[]): Asked {
   return { query: { ...rest, objects }, words: [...new Set(targets.map(({ kind }) => kind))], names: [] }
 }
 
-/** `5m`, `90s`, `1h`. @throws UsageError */
+/** Parses `5m`, `90s`, `1h`. @throws UsageError */
 function timeOf(values: CliValues, name: string, usual: number): number {
   const text = textOption(values, name)
   if (text === undefined) return usual

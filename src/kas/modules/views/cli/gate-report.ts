@@ -10,30 +10,30 @@ import type { Judged } from './gate.ts'
 import { fits, folded } from './lines.ts'
 import { clockText, type Layout, rowText, sinceText } from './verdict-text.ts'
 
-/** Roots of one cause that have a line each; the others are named on one. */
+/** Roots of one cause that have a line each; the others share one line. */
 const maxRoots = 10
-/** Causes of which the events and log lines are read. */
+/** Causes whose events and log lines are read. */
 const maxCauses = 5
-/** Events of a cause that are shown, of those that are read. */
+/** Events of a cause that are shown. */
 const maxEvents = 5
-/** lines of a terminal that one takes; its middle is left out then */
+/** lines of the terminal for one event; the middle of a longer one is left out */
 const maxEventLines = 4
-/** A node's trouble is shown from so long before it is not ready; what is older is of other days. ms */
+/** Time before a node became unready from which its events are shown, in ms; older ones have other causes. */
 const beforeMs = 60_000
 const maxEventsRead = 500
-/** of a log; a line may be long */
+/** bytes of a log; a line may be long */
 const maxLogBytes = 64 * 1024
 const indent = '    '
-/** characters of a line that is shown */
+/** characters of a line */
 const maxLine = 500
 
 export interface ReportComponents {
-  /** as the caller */
+  /** asks kas as the caller */
   readonly ask: (request: KasRequest) => ReturnType<typeof askKas>
   readonly layout: Layout
 }
 
-/** Each cause once, with the roots that are not well by it, its last Warnings and the last lines of its log. */
+/** Returns each cause once, with its unhealthy roots, its last Warnings and the last lines of its log. */
 export async function reportText(
   judged: readonly Judged[],
   components: ReportComponents,
@@ -52,7 +52,7 @@ export async function reportText(
   return groups.flatMap((group, i) => [...headLines(group, components), ...(evidence[i] ?? []), '']).join('\n')
 }
 
-/** The roots, each with its sign and what its first fact says of it, as `kas tree` shows them; the first with its cause. */
+/** Returns the roots with their sign and first fact, as `kas tree` shows them; the first root with its cause. */
 function headLines(judged: readonly Judged[], { layout }: ReportComponents): string[] {
   const { paint, now, columns } = layout
   const lines = judged.slice(0, maxRoots).flatMap((one, i) => {
@@ -96,11 +96,11 @@ const eventList = z.object({
   ),
 })
 
-/** Of a namespace, or of a Pod: what else an agent says asks for nothing. */
+/** True for the name of a namespace or Pod: another text from an agent must not get into a request. */
 const isName = (text: string) => /^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/.test(text)
 
 interface EventText {
-  /** ms since 1970; NaN: it is not said */
+  /** in ms since 1970; NaN: not known */
   readonly at: number
   readonly reason: string
   readonly text: string
@@ -113,7 +113,7 @@ async function eventLines(cause: Cause, { ask, layout }: ReportComponents): Prom
   const { now, columns } = layout
   try {
     const warnings = await eventsOf(cause, 'Warning', ask)
-    // of a claim for which nobody answers that is all that there is
+    // a claim that no provisioner handles has only Normal events
     const isNormal = warnings.length === 0 && kind === 'PersistentVolumeClaim'
     const events = isNormal ? await eventsOf(cause, 'Normal', ask) : warnings
     return events.slice(-maxEvents).flatMap(({ at, reason, text, times }) => {
@@ -126,14 +126,14 @@ async function eventLines(cause: Cause, { ask, layout }: ReportComponents): Prom
   }
 }
 
-/** The latest last; those that say the same, of Pods with other names too, are one. */
+/** Returns events, the latest last. Events with the same text are one, also if only the names of their Pods differ. */
 async function eventsOf(
   { kind, namespace, name, since, atLeast }: Cause,
   type: 'Warning' | 'Normal',
   ask: ReportComponents['ask'],
 ): Promise<readonly EventText[]> {
   const fields = [`involvedObject.kind=${parseKindKey(kind).kind}`, `involvedObject.name=${name}`, `type=${type}`]
-  // events of what is in no namespace are in this one
+  // events of cluster-scoped objects are in this namespace
   const collection = collectionPath(builtIn.events, namespace || 'default')
   const path = withQuery(collection, { fieldSelector: fields.join(','), limit: maxEventsRead })
   const { items } = readAnswer(eventList, await ask({ method: 'GET', path }))
@@ -156,13 +156,16 @@ async function eventsOf(
   return [...byText.values()]
 }
 
-/** What the API server makes of `generateName`: five signs at the end, none of them a vowel. */
+/** The suffix that the API server makes for `generateName`: five characters, none of them a vowel. */
 const madeName = /-[bcdfghjklmnpqrstvwxz2456789]{5}(?![\w-])/g
 
-/** What a kubelet says, in place of a log, of a container that it has removed. */
+/** Text that a kubelet returns as the log of a container that it has removed. */
 const isRemoved = /^(?:unable to retrieve container logs for|failed to try resolving symlinks in path) [^\n]*$/
 
-/** Where what to read next is a log, its end is read: of the life before, or, while it is not kept, of the one that ended last. */
+/**
+ * Reads the end of a log if the cause's next step is to read one. It is the log of the previous container; if that is
+ * not kept, the log of the container that ended last.
+ */
 async function logOf(
   { kind, namespace, name: pod, next }: Cause,
   { ask }: ReportComponents,
@@ -180,7 +183,7 @@ async function logOf(
   }
   try {
     const asked = read(previous !== undefined)
-    // it has ended, and is not started again yet: what is kept is its own log
+    // the container has ended and is not restarted yet: the kept log is its own
     const { text, isPrevious } = await (previous
       ? asked.catch((error) => read(false).catch(() => Promise.reject(error)))
       : asked)
@@ -198,7 +201,7 @@ async function logOf(
   }
 }
 
-/** Its beginning and its end, where the reason stands. */
+/** Returns the beginning and the end, where the reason usually is. */
 function middleOut(text: string, most: number): string {
   if (text.length <= most) return text
   const half = Math.max(1, Math.floor((most - 3) / 2))

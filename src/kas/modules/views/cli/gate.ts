@@ -8,8 +8,8 @@ import { degraded, progressing, unknown } from './stable-code.ts'
 import { findTargets } from './targets.ts'
 
 /**
- * What a shell gets. Suspended is as somebody wanted it. Where nothing has a verdict nothing is known: each namespace
- * has a ConfigMap and a ServiceAccount before anything is deployed there.
+ * Exit codes by verdict. Suspended objects are as somebody wanted them. Without any verdict the state is unknown: each
+ * namespace has a ConfigMap and a ServiceAccount before anything is deployed there.
  */
 const exitCodes: Readonly<Record<ArgoWord, number>> = {
   '': unknown,
@@ -21,34 +21,34 @@ const exitCodes: Readonly<Record<ArgoWord, number>> = {
   Unknown: unknown,
 }
 
-/** Somebody else gives them, or nobody does. */
+/** Reasons of a missing address, which others assign, or nobody. */
 const addressReasons: ReadonlySet<string> = new Set(['LoadBalancerPending', 'AddressPending'])
 
 export interface Judged {
   readonly row: Row
-  /** what it counts as */
+  /** verdict that counts */
   readonly word: ArgoWord
-  /** for what stands below it: by itself it fares better */
+  /** true if the verdict is that of objects below the row, which is worse than its own */
   readonly isBelow: boolean
 }
 
 export interface Judgement {
   readonly code: number
-  /** of all that is judged, the worst; undefined: there is nothing */
+  /** the worst verdict of all judged rows; undefined: there are none */
   readonly word: ArgoWord | undefined
   readonly counts: Readonly<Partial<Record<ArgoWord, number>>>
   readonly judged: readonly Judged[]
-  /** that are not there, or not in the generation that is asked for */
+  /** targets that do not exist, or not in the requested generation */
   readonly absent: readonly Target[]
-  /** of kinds that are not followed: nothing can be said of them */
+  /** targets of kinds that the agent does not follow: their state is unknown */
   readonly notFollowed: readonly Target[]
-  /** kinds that cannot be listed now: of what is judged, or of what explains it */
+  /** kinds that cannot be listed now, of judged rows or of their causes */
   readonly aside: NonNullable<ViewState['aside']>
-  /** of containers, as rows say */
+  /** restarts of containers, from the rows */
   readonly restarts: number
 }
 
-/** What the whole is worth now: the worst of its roots, or of the objects that are named. */
+/** Judges a view: the worst verdict of its roots, or of the targets. */
 export function judge(
   model: ShownView,
   options: Pick<GateOptions, 'targets' | 'ignored' | 'wantsAddresses'>,
@@ -81,28 +81,34 @@ export function judge(
 interface Found {
   readonly word: ArgoWord | undefined
   readonly absent: readonly Target[]
-  /** nothing is named */
+  /** true: the command line names no objects */
   readonly isWhole: boolean
 }
 
-/** What is not live now is unknown. */
+/** Returns the exit code; a view that is not live is unknown. */
 function codeOf(model: ShownView, { word, absent, isWhole }: Found): number {
   if (model.state.is !== 'live') return unknown
   const code = word === undefined ? undefined : exitCodes[word]
   if (code === degraded) return degraded
   if (absent.length > 0) return unknown
-  // what is named and has no verdict, such as a role, is there: that is all that there is to it
+  // a named object without verdict, such as a role, exists: nothing else can be known of it
   if (!isWhole && word === '') return 0
   return code ?? unknown
 }
 
-/** What stands in a group, or below an owner that is not shown, is a root of its own: these have no more to say. */
+/**
+ * Returns the roots. Objects in a group, or below an owner that is not shown, are roots themselves, and the row above
+ * them is none.
+ */
 function rootsOf(model: ShownView): readonly Row[] {
   const open = (row: Row) => isOpened(row) && model.pages.has(row.u)
   return model.children('').flatMap((row) => (open(row) ? model.children(row.u) : [row]))
 }
 
-/** What has no row of its own, past the first of a page or in one row with others, is among them as the agent counts it. */
+/**
+ * Counts verdicts. Objects without a row of their own, beyond the page or in a bundle, have the verdicts of the agent's
+ * counts.
+ */
 function countsOf(model: ShownView, judged: readonly Judged[]) {
   const counts: Partial<Record<ArgoWord, number>> = {}
   const add = (word: ArgoWord, by: number) => {
@@ -114,7 +120,7 @@ function countsOf(model: ShownView, judged: readonly Judged[]) {
   for (const node of ['', ...groups.map(({ u }) => u)]) {
     const counted = node === '' ? model.counts : (model.pages.get(node)?.counts ?? {})
     const rows = model.children(node).filter((row) => !isBundle(row))
-    // the agent may count by other verdicts than rows are judged by
+    // the agent's verdicts for its counts may differ from those of the rows
     if (Object.values(counted).reduce((sum, count) => sum + count, 0) <= rows.length) continue
     const rest = { ...counted }
     for (const row of rows) rest[verdictOf(row)] = (rest[verdictOf(row)] ?? 0) - 1
@@ -126,17 +132,18 @@ function countsOf(model: ShownView, judged: readonly Judged[]) {
 
 const severityOf = (word: ArgoWord) => kasWords.indexOf(word)
 
-/** Kinds of Kubernetes' own groups, as agentk takes them to be, also those that a cluster adds: GatewayClass. */
+/** Kinds of Kubernetes' own groups, as agentk defines them, also if a cluster adds them: GatewayClass. */
 const ofKubernetes = /^(?:[^/]+|(?:[a-z]+|[a-z.]+\.k8s\.io)\/[^/]+)$/
 
 /**
- * To Kubernetes' own kinds that are in no namespace, such as a Node, anyone may hang what he has: it makes them no worse.
- * Of the whole it is judged beside them, as if it were a root. So is what is below an owner that is not shown.
+ * Returns the row's verdict, or a worse one below it. Anyone can name a cluster-scoped object such as a Node as owner,
+ * so objects below it do not change its own verdict. In a judgement of the whole they count beside it, as if they were
+ * roots. Objects below an owner that is not shown count, too.
  */
 function wordWithBelow(row: Row): ArgoWord {
   const { k, ns = '', w = '' } = row
   const word = verdictOf(row)
-  // a bundle names no namespace, whatever its kind is
+  // a bundle names no namespace, whatever its kind
   const isOfNone = isBundle(row) ? builtInKind(k)?.isNamespaced === false : ns === '' && ofKubernetes.test(k)
   const isHung = isPlaceholder(row) || (isOfNone && !isGroup(row))
   return isHung && severityOf(w) > severityOf(word) ? w : word
@@ -150,8 +157,9 @@ function judgedOf(row: Row, { wantsAddresses, targets }: Pick<GateOptions, 'want
 }
 
 /**
- * Namespaces of an environment that nobody has named: who may write to one of them may have labelled his own so, to end
- * the gate, or to be let through in the place of what bears no labels. None: there is one at most.
+ * Returns namespaces of an environment if there are several and the command line names none. Anyone who can write to a
+ * namespace can label objects in it so: to fail the gate, or to pass it instead of unlabelled ones. None: there is at
+ * most one.
  */
 export function unnamedNamespaces(
   model: ShownView,
@@ -160,7 +168,7 @@ export function unnamedNamespaces(
   if (asked.query.scope?.environment === undefined || areNamespacesKnown) return []
   const roots = rootsOf(model)
   const namespaces = new Set(roots.flatMap(({ ns = '' }) => (ns === '' ? [] : ns)))
-  // who labels many has them stand in one row, or on a page that is not asked for
+  // many labelled objects share one row, or are on a page that is not requested
   const isMore = roots.some(isBundle) || [...model.pages.values()].some(({ more }) => more > 0)
   if (namespaces.size <= 1 && !isMore) return []
   return [...[...namespaces].sort(), ...(isMore ? ['more than is shown'] : [])]
@@ -171,7 +179,7 @@ function isNotFollowed({ state }: ShownView, { kind }: Target): boolean {
   return notFollowed.some((key) => namesKey(kind, key) && !aside.some(([one]) => one === key))
 }
 
-/** Rows of such kinds may be old, and an object that is named and is not found may be there. */
+/** Returns kinds aside that matter: their rows may be old, and a target that was not found may exist. */
 function asideOf({ state }: ShownView, judged: readonly Judged[], absent: readonly Target[]) {
   const { aside = [] } = state
   return aside.filter((one) => {

@@ -23,11 +23,11 @@ import { clockText, isWell, kindText, type Layout, Paint, reasonOf, rowText } fr
 import { ViewClient } from './view-client.ts'
 import { isColoured, type ViewsContext, viewsCommand } from './views-command.ts'
 
-/** Without `--wait` so long for an agent that connects, or lists. ms */
+/** Time for an agent that connects or lists its cluster, without `--wait`, in ms. */
 const answerMs = 20_000
-/** The time to wait ends so much later if something fails: its events and logs are read. ms */
+/** Time in ms after the given wait in which events and logs of failures are read. */
 const evidenceMs = 5000
-/** of one question, whenever it is asked. ms */
+/** the least time for one question, in ms */
 const minEvidenceMs = 100
 
 const waitHint = 'kas health --wait 5m waits until it is healthy'
@@ -58,11 +58,11 @@ class Gate {
   #model: ShownView | undefined
   #judgement: Judgement | undefined
   #problems: readonly string[] = []
-  /** there is no answer */
+  /** reason for which there is no answer */
   #waitReason = 'the agent is still listing its cluster'
-  /** namespaces of the environment, more than one, that nobody has named */
+  /** namespaces of the environment, if there are several and the command line names none */
   #scattered: readonly string[] = []
-  /** the line that was last printed of each row */
+  /** the last printed line of each row */
   readonly #printed = new Map<string, string>()
 
   constructor(context: ViewsContext, options: GateOptions, endpoint: Endpoint) {
@@ -104,7 +104,7 @@ class Gate {
       onChange: (model, isWhole) => this.#changed(model, isWhole),
       onLost: (reason) => {
         this.#model = undefined
-        this.#code.now(unknown) // it is not known whether what it said is still so
+        this.#code.now(unknown) // the last answer may be outdated
         this.#waitReason = reason
       },
       onWait: (reason) => {
@@ -133,7 +133,10 @@ class Gate {
     return waitMs === undefined && judgement.code !== 0 && !isAwaited
   }
 
-  /** What will not come by itself. A kind of a file may come, and an environment get objects. */
+  /**
+   * Returns problems that waiting does not solve. A kind of a manifest may still appear, and an environment may still
+   * get objects.
+   */
   #problemsOf(model: ShownView): readonly string[] {
     const { asked } = this.#options
     const isOfFile = asked.query.objects !== undefined && asked.names.length === 0
@@ -223,7 +226,7 @@ class Gate {
     return healthReport({ agentId, exitCode: code, problems, now, reason: this.#waitReason, ...known })
   }
 
-  /** Why there is nothing. */
+  /** Returns a hint why nothing was judged. */
   #hint(model: ShownView | undefined): string {
     if (!model || this.#judgement?.word !== undefined || this.#options.targets) return ''
     return problemsOf(model, this.#options.asked)[0] ?? ''
@@ -234,14 +237,14 @@ class Gate {
     for (const line of folded(printable(`kas: ${text}`), columnsOf(stderr), '')) this.#write(line)
   }
 
-  /** One line, also on a terminal. */
+  /** Writes one line, cut to the terminal. */
   #write(line: string): void {
     const { stderr } = this.#context.io
     stderr.write(`${cut(printable(line), columnsOf(stderr))}\n`)
   }
 }
 
-/** namespaces that are named */
+/** namespaces that a text names */
 const maxNamespaces = 10
 
 function scatteredText(namespaces: readonly string[]): string {

@@ -1,15 +1,15 @@
 // biome-ignore lint/suspicious/noControlCharactersInRegex: of colours
 const parts = /\u001b\[\d+m|[ -~]+|./gsu
-/** The same, sign by sign. */
+/** Single characters and colours. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: of colours
 const signs = /\u001b\[\d+m|./gsu
 const wide =
   /\p{Emoji_Presentation}|[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{16fe0}-\u{18aff}\u{1b000}-\u{1b2ff}\u{1f100}-\u{1faff}\u{20000}-\u{3fffd}]/u
 const noColour = '\u001b[0m'
-/** Words that are wider than this are broken. */
+/** Wider words are broken. */
 const leastColumns = 20
 
-/** What of a line, colours left out, fits a terminal; with an ellipsis in place of the rest. */
+/** Cuts a line to the terminal's width, with an ellipsis for the rest. Colours have no width. */
 export function cut(line: string, columns: number): string {
   if (line.length * 2 <= columns) return line
   let width = 0
@@ -30,13 +30,16 @@ export function cut(line: string, columns: number): string {
   return line
 }
 
-/** Stands for a space at which no line is to be broken. */
+/** A space at which no line is broken. */
 const joint = '\u00a0'
 
-/** Words that are to stay on one line. */
+/** Keeps words on one line. */
 export const joined = (text: string) => text.replaceAll(' ', joint)
 
-/** Broken between words, so that no line is wider; each after `indent`, those after the first after two spaces more. */
+/**
+ * Breaks a text between words, so that no line is wider. Each line begins with `indent`, later ones with two spaces
+ * more.
+ */
 export function folded(text: string, columns: number, indent: string): string[] {
   if (text === '') return []
   const room = Math.max(leastColumns, columns - indent.length - 2)
@@ -52,14 +55,14 @@ export function folded(text: string, columns: number, indent: string): string[] 
   return [...lines, line].map((one, i) => `${indent}${i === 0 ? '' : '  '}${one.replaceAll(joint, ' ')}`)
 }
 
-/** Whether nothing of a line, colours left out, would be cut. */
+/** True if `cut` would leave the line as it is. */
 export function fits(line: string, columns: number): boolean {
   return cut(line, columns) === line
 }
 
 /**
- * A command as it can be copied: behind its label, or, where that is too wide, on lines of its own, each but the last
- * with the sign by which a shell reads on.
+ * Returns a command that can be copied: behind its label, or, if that is too wide, on lines of its own. Each line but
+ * the last ends with the shell's continuation character.
  */
 export function commandLines(label: string, command: string, columns: number, indent: string): string[] {
   if (command === '') return []
@@ -85,7 +88,7 @@ function widthOf(sign: string): number {
   return wide.test(sign) ? 2 : 1
 }
 
-/** A colour that comes last stays. */
+/** Removes the last character, but not a colour after it. */
 function withoutLast(text: string): string {
   const all = [...text.matchAll(signs)].map(([sign]) => sign)
   const last = all.findLastIndex((part) => !part.startsWith('\u001b['))

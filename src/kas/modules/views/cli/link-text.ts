@@ -5,16 +5,17 @@ import type { Asked } from './asked.ts'
 import { folded } from './lines.ts'
 import { kindText, type Layout } from './verdict-text.ts'
 
-/** Of one relation, that are named. */
+/** Objects of one relation that a line names. */
 const maxNamed = 5
 
-/** Whether a row is asked for by its name: of a word that the agent alone knows the name has to do. */
+/** True if the command line names the row. For a word that only the agent knows, the name alone counts. */
 export function isNamed({ names }: Pick<Asked, 'names'>, { k, n }: Row): boolean {
   return names.some(({ kind, name }) => name === n && (namesKey(kind, k) || kindWord(kind).builtIn.length === 0))
 }
 
 /**
- * What an object is linked with, beside its owners: `mounts Secret/sink (absent or hidden); runs on Node/worker-3`.
+ * Returns lines with an object's links beside its owners: `mounts Secret/sink (absent or hidden); runs on
+ * Node/worker-3`.
  *
  * @returns lines, none of which is wider than the terminal
  */

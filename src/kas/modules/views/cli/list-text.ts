@@ -17,11 +17,11 @@ export interface ListColumns {
   readonly wide: boolean
 }
 
-/** One column: its head, and its cell of each row. */
+/** A column: its head, and its cell for each row. */
 interface Column {
   readonly head: string
   readonly of: (row: Row) => string
-  /** left out where no row has a cell */
+  /** left out if no row has a cell */
   readonly isOptional?: true
 }
 
@@ -29,8 +29,8 @@ const readyFact = /^\d+\/\d+ ready$/
 const restartsFact = /^\d+ restarts?$/
 
 /**
- * As kubectl has it, with what is wrong: what matters most stands first, for a terminal cuts what has no room. The
- * sign before a row says the verdict; `-o wide` has it as a word, too.
+ * Returns a table like kubectl's, with problems. The most important columns come first, since a terminal cuts the last
+ * ones. The sign before a row shows the verdict; `-o wide` has it as a word, too.
  */
 export function listText(
   model: ShownView,
@@ -75,10 +75,10 @@ function columnsOf(now: number, { namespace, kind, wide }: ListColumns): readonl
   ]
 }
 
-/** Before each row. */
+/** Width of the sign before each row. */
 const signWidth = 2
 
-/** `pod/web-1`, `deployment.apps/web`: as kubectl takes them. */
+/** Returns names as kubectl accepts them: `pod/web-1`, `deployment.apps/web`. */
 export function namesOf(model: ShownView): string[] {
   const name = ({ k, n }: Row) => {
     const { group, kind } = parseKindKey(k)

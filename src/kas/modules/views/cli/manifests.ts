@@ -6,29 +6,29 @@ import { kindWord } from '../../../../kubernetes/kind-words.ts'
 import { viewsBounds } from '../../../../proto/views-json.ts'
 import { type CliIo, UsageError } from '../../../command/command.ts'
 
-/** of all files together */
+/** bytes of all files together */
 const maxBytes = 16 * 1024 * 1024
 const extensions: ReadonlySet<string> = new Set(['.yaml', '.yml', '.json'])
-/** Of what no one says where it is, as kubectl has it. */
+/** Namespace of an object that names none, as in kubectl. */
 const usualNamespace = 'default'
 
-/** An object that is to be judged. */
+/** An object to judge. */
 export interface Target {
-  /** a word for its kind; of a manifest `group/Kind` */
+  /** word for its kind; from a manifest `group/Kind` */
   readonly kind: string
-  /** absent: any, or none */
+  /** undefined: any namespace, or none */
   readonly namespace?: string
   readonly name: string
-  /** as `kubectl apply -o json` has it: older ones are not judged */
+  /** in the output of `kubectl apply -o json`: objects of older generations are not judged */
   readonly uid?: string
   readonly generation?: number
 }
 
 /**
- * The objects of files, of folders' files, and of what stands at stdin (`-`): YAML or JSON, lists too.
+ * Reads objects from files, from the files of folders, and from stdin (`-`): YAML or JSON, lists too.
  *
- * @param namespace - of those that name none
- * @throws UsageError that says which file is wrong
+ * @param namespace - for objects that name none
+ * @throws UsageError that names the wrong file
  */
 export async function readManifests(
   files: readonly string[],
@@ -85,13 +85,13 @@ type Block = Readonly<Record<string, unknown>>
 
 function* targetsIn(file: string, text: string, namespace: string): Iterable<Target> {
   const documents = parseAllDocuments(text, { logLevel: 'error' })
-  if (!Array.isArray(documents)) return // there is none
+  if (!Array.isArray(documents)) return // the text has no document
   for (const document of documents) {
     const [error] = document.errors
     if (error) throw wrong(file, error)
     let object: unknown
     try {
-      object = document.toJS() // aliases upon aliases are refused
+      object = document.toJS() // too many aliases are refused
     } catch (cause) {
       throw wrong(file, cause as Error)
     }
@@ -121,7 +121,7 @@ function targetOf(file: string, object: Block, namespace: string): Target {
   const key = kindKey(parseApiVersion(apiVersion).group, kind)
   const own = typeof metadata.namespace === 'string' ? metadata.namespace : ''
   const [builtIn] = kindWord(key).builtIn
-  const place = own || (builtIn?.isNamespaced ? namespace : '') // of others it is not known
+  const place = own || (builtIn?.isNamespaced ? namespace : '') // only the agent knows the scope of other kinds
   return {
     kind: key,
     name,

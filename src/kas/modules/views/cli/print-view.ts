@@ -17,37 +17,40 @@ import { type Layout, Paint } from './verdict-text.ts'
 import { ViewClient } from './view-client.ts'
 import { isColoured, type ViewsContext } from './views-command.ts'
 
-/** A cluster whose objects are still being listed says so; so does an agent that connects. ms */
+/**
+ * Time for a whole answer, in ms; a cluster that is still being listed, or an agent that connects, is reported
+ * meanwhile.
+ */
 const answerMs = 30_000
-/** Ages on a screen go on. ms */
+/** Period in which ages on a screen are updated, in ms. */
 const tickMs = 1000
-/** As a shell has it. */
+/** Exit code after SIGINT, as in a shell. */
 const interrupted = 130
 
 export interface PrintedView {
   readonly query: Query
   readonly asked: Asked
   readonly opens: (row: Row) => boolean
-  /** in place of children: pages that are asked for from the start, whole */
+  /** pages that are requested from the start, as a whole, instead of children */
   readonly nodes?: readonly string[]
-  /** lines, each with its end; empty: there is nothing. `ending`: of the namespaces below */
+  /** returns lines, each with its end; empty: there is nothing to show. `ending`: rows of the namespaces below */
   readonly text: (model: ShownView, layout: Layout, ending: readonly Row[]) => string
-  /** those of them that are being deleted are shown, too */
+  /** namespaces whose own row is shown, too, while they are being deleted */
   readonly namespaces?: readonly string[]
-  /** in place of the text */
+  /** output for programs, instead of the text */
   readonly program: ProgramView
-  /** of a whole view: what of it cannot be shown, beside what is refused */
+  /** returns parts of a whole view that cannot be shown, beside refused ones */
   readonly problems?: (model: ShownView) => readonly string[]
-  /** in place of rows */
+  /** text instead of rows */
   readonly nothing: string
-  /** what is for people goes through a pager, if there is one; default: not */
+  /** true: output for people goes through a pager, if there is one */
   readonly isPaged?: boolean
 }
 
 /**
  * Prints a view once it is whole, or with `--watch` each change of it.
  *
- * @returns the exit code: 1 with a problem, too. @throws ViewRefused
+ * @returns the exit code: 1 also with a problem. @throws ViewRefused
  */
 export async function printView(context: ViewsContext, printed: PrintedView): Promise<number> {
   const endpoint = await endpointOf(context.values, context)
@@ -71,7 +74,7 @@ class Printing {
   readonly #printed: PrintedView
   readonly #ending: EndingNamespaces
   readonly #agentId: string
-  /** absent: it is printed for people */
+  /** undefined: the output is for people */
   readonly #program: ProgramOutput | undefined
   readonly #pager: Pager | undefined
   readonly #screen: Screen
@@ -81,9 +84,9 @@ class Printing {
   #model: ShownView | undefined
   #isWhole = false
   #problems: readonly string[] = []
-  /** why there is no whole answer yet */
+  /** reason for which there is no whole answer yet */
   #waitReason = 'the cluster is still being listed'
-  /** why the connection was lost; absent: it is there */
+  /** reason for which the connection was lost; undefined: it is there */
   #lost: string | undefined
   #hasPrintedNothing = false
   #isDone = false
@@ -127,7 +130,7 @@ class Printing {
     try {
       await (this.#isWatching ? run(signal) : withDeadline({ ms: answerMs, clock, signals: [signal] }, run))
     } finally {
-      this.#ended.abort() // what is still being asked shows nothing any more
+      this.#ended.abort() // answers that are still to come are not shown
       this.#cancelTick()
       this.#screen.close()
       io.off?.('SIGINT', interrupt)
@@ -152,7 +155,7 @@ class Printing {
     return this.#isDone
   }
 
-  /** What is being deleted of the namespaces is known now. */
+  /** Shows the view again after the namespaces that are being deleted were read. */
   #answered(model: ShownView): void {
     if (this.#isDone || this.#ended.signal.aborted || this.#model !== model) return
     this.#show(model)
@@ -161,7 +164,7 @@ class Printing {
     this.#ended.abort()
   }
 
-  /** By the agent's clock. ms since 1970 */
+  /** Time by the agent's clock, in ms since 1970. */
   get #now(): number {
     return this.#context.clock.now() + (this.#model?.ahead ?? 0)
   }
@@ -221,7 +224,7 @@ class Printing {
   #waits(reason: string): void {
     this.#waitReason = reason
     const isOld = this.#model !== undefined && this.#isWatching
-    // a screen of its own that is shown already says it
+    // the reason is shown on the alternate screen already
     if (!this.#screen.isFull || !this.#model) this.#warn(isOld ? `${reason}; what is shown may be old` : reason)
   }
 

@@ -5,10 +5,13 @@ import type { Scope, ViewState } from '../../../../proto/views-json.ts'
 import type { Asked } from './asked.ts'
 import type { ShownView } from './shown-view.ts'
 
-/** Groups of the caller that are named; `kubectl auth whoami` lists all. */
+/** Groups of the caller that a text names; `kubectl auth whoami` lists all. */
 const maxGroups = 2
 
-/** Why what is asked for is not shown: a sentence each. An empty answer of somebody who may list it is no problem. */
+/**
+ * Returns sentences: reasons for which requested objects are not shown. An empty answer to a caller with permission is
+ * no problem.
+ */
 export function problemsOf(model: ShownView, asked: Asked): string[] {
   const { state } = model
   return [
@@ -24,7 +27,7 @@ function unknownText(word: string, nearest: string): string {
   return `no kind is called "${word}", or none that you may list${nearest ? `; did you mean ${nearest}?` : ''}`
 }
 
-/** Whom a refusal is about, in the words of Kubernetes. */
+/** Returns the subject of a refusal, in the words of Kubernetes. */
 export function youAre({ you }: ViewState): string {
   if (!you?.username) return 'you are let in as the agent itself, whose account'
   const more = you.groups.length - maxGroups
@@ -32,7 +35,7 @@ export function youAre({ you }: ViewState): string {
   return `you are ${you.username}${groups && ` (groups ${groups}${more > 0 ? ` and ${more} more` : ''})`} and`
 }
 
-/** Rights are the cluster's: kas gives none. */
+/** Permissions come from the cluster: kas grants none. */
 function whomToAsk({ you }: ViewState): string {
   const who = you?.username ? 'for you, or for a group of yours' : "for agentk's account"
   return `ask an administrator of the cluster for a role ${who}`
@@ -68,7 +71,7 @@ function notFollowed(state: ViewState, words: readonly string[]): string[] {
     })
 }
 
-/** In a tree they stand below others. */
+/** Lists named objects that no row shows; in a tree they may be below others. */
 function missing(model: ShownView, { names, namespaces }: Asked): string[] {
   if (model.state.refused || model.state.unknown) return []
   const rows = [...model.rows.values()]
@@ -80,7 +83,7 @@ function missing(model: ShownView, { names, namespaces }: Asked): string[] {
     .map(({ kind, name }) => `${kind}/${name} is not found${where && ` in ${where}`}`)
 }
 
-/** What is asked for, and how it comes to be there. */
+/** Describes an empty environment or application, and how objects become part of it. */
 function emptyGroup(model: ShownView, { environment, application, namespaces }: Scope): string[] {
   if (model.rows.size > 0 || model.state.refused) return []
   const where = namespaces ? ` in ${namespaces.join(', ')}` : ''

@@ -3,19 +3,19 @@ import { argoWords, type Update, type ViewsMessage, viewsBounds } from '../../..
 import { readAnswer } from '../../../command/bad-answer.ts'
 
 /**
- * What comes from an agent is an agent's word: it is checked before anything is kept of it. Keys that are not named here
- * are left out. Lengths are those of agentk with room to spare, and bound what one line can take.
+ * Checks messages from an agent before anything is kept: the agent may send anything. Unknown keys are dropped. Lengths
+ * are those of agentk with a margin, and bound the length of a line.
  */
 
 /** characters of a name, a kind or a namespace, and of a fact */
 const maxName = 1024
-/** characters of an id: it holds others */
+/** characters of an id, which contains other ids */
 const maxId = 4096
 /** characters of any other text */
 const maxText = 8192
 const maxFacts = 16
 const maxLinks = 100
-/** groups of the caller, and what a query names in vain */
+/** groups of the caller, and names of a query that match nothing */
 const maxNamed = 100
 const maxOrder = 2 * viewsBounds.maxLimit
 
@@ -28,7 +28,7 @@ const kstatus = z.enum(['Current', 'InProgress', 'Terminating', 'Failed', 'Unkno
 
 /** A word that needs no quotes, and is no option. */
 const bare = '[A-Za-z0-9][A-Za-z0-9./:_-]*'
-/** Commands that only read, of words that any shell takes as they stand: an agent may say anything. */
+/** Commands that only read, made of words that are safe in any shell: an agent may send any text. */
 const reading = new RegExp(
   `^kubectl(?: -n ${bare})? (?:${[
     `describe ${bare}(?: ${bare})?`,
@@ -42,7 +42,7 @@ const reading = new RegExp(
 )
 const bareWord = new RegExp(`^${bare}$`)
 
-/** It needs no quotes in a shell, and is no option. */
+/** True if the word needs no quotes in a shell, and is no option. */
 export const isBare = (text: string) => bareWord.test(text)
 
 const cause = z.object({
@@ -94,7 +94,7 @@ const event = z.object({
 })
 
 const page = z.object({
-  // a child is one child, however often it is said
+  // a child counts once, even if it is listed twice
   order: z
     .array(id)
     .max(maxOrder)
@@ -141,12 +141,12 @@ const message = z.discriminatedUnion('type', [
   z.object({ type: z.literal('error'), id: z.number(), code: name, text }),
 ])
 
-/** One view as `GET <prefix>views` has it. @throws BadAnswer */
+/** Parses one view of `GET <prefix>views`. @throws BadAnswer */
 export function readUpdate(json: string): Update {
   return readAnswer(update, json) as Update
 }
 
-/** @throws BadAnswer that says which key is wrong, and no value */
+/** @throws BadAnswer that names the wrong key, and no value */
 export function readMessage(json: string): ViewsMessage {
   return readAnswer(message, json) as ViewsMessage & { readonly update: Update }
 }

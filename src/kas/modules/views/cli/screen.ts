@@ -6,7 +6,7 @@ const leave = '\u001b[?25h\u001b[?1049l'
 const home = '\u001b[H'
 const toEndOfLine = '\u001b[K'
 const toEnd = '\u001b[J'
-/** Of a terminal that does not say its size. */
+/** Size of a terminal that reports none. */
 const usual = { columns: 80, rows: 24 }
 
 export interface Frame {
@@ -16,19 +16,19 @@ export interface Frame {
   readonly last: string
 }
 
-/** Infinite: it is no terminal. */
+/** Returns the width in columns; infinite: it is no terminal. */
 export function columnsOf({ isTTY, columns }: PrintableOutput): number {
   return isTTY ? columns || usual.columns : Number.POSITIVE_INFINITY
 }
 
-/** The same. */
+/** Returns the height in rows; infinite: it is no terminal. */
 export function rowsOf({ isTTY, rows }: PrintableOutput): number {
   return isTTY ? rows || usual.rows : Number.POSITIVE_INFINITY
 }
 
 /**
- * What is shown now. With `isFull`, on a terminal in place of what was, on a screen of its own that leaves what was
- * written before it untouched, cut to its size; elsewhere below it, and only if it differs.
+ * Shows the current frame. With `isFull`, on a terminal, it replaces the previous frame on an alternate screen, cut to
+ * its size. Otherwise it is written below earlier output, and only if it differs.
  */
 export class Screen {
   readonly #stdout: PrintableOutput
@@ -44,7 +44,7 @@ export class Screen {
     return this.#isFull
   }
 
-  /** Infinite: it is no terminal. */
+  /** Width; infinite: it is no terminal. */
   get columns(): number {
     return columnsOf(this.#stdout)
   }
@@ -58,14 +58,14 @@ export class Screen {
     else this.print((last === '' ? text : `${text}${last}\n`).replaceAll(/[^\n]+/g, (line) => cut(line, this.columns)))
   }
 
-  /** As it is. */
+  /** Prints the text without cutting it. */
   print(text: string): void {
     if (text === this.#shown) return
     this.#stdout.draw(`${this.#shown === undefined ? '' : '\n'}${text}`)
     this.#shown = text
   }
 
-  /** What was written before it is there again. */
+  /** Leaves the alternate screen, so that earlier output is visible again. */
   close(): void {
     if (this.#isFull && this.#shown !== undefined) this.#stdout.draw(leave)
     this.#shown = undefined

@@ -9,19 +9,19 @@ import {
 } from '../../../../proto/views-json.ts'
 import { BadAnswer } from '../../../command/bad-answer.ts'
 
-/** Children of a row that are asked for. */
+/** Children of a row that are requested. */
 export const childrenLimit = 50
 
-/** rows, events and nodes that are kept: what a view may have (doc/views.md), and as much again that is on its way */
+/** rows, events and nodes that are kept: the bound of a view (doc/views.md), and as many again that are on their way */
 const maxKept = 2 * viewsBounds.maxRows
 /** kinds of a cluster that are kept: agentk follows 300 */
 const maxKinds = 1000
-/** characters of all of it, as JSON */
+/** characters of all kept entries, as JSON */
 const maxCharacters = 32 * 1024 * 1024
 
 const unknownState: ViewState = { is: 'syncing', since: 0 }
 
-/** So many entries at most, and how many characters they are as JSON. */
+/** A bounded map that counts the characters of its entries as JSON. */
 class Kept<Value> extends Map<string, Value> {
   readonly #what: string
   readonly #most: number
@@ -33,7 +33,7 @@ class Kept<Value> extends Map<string, Value> {
     this.#most = most
   }
 
-  /** @throws BadAnswer when there are too many */
+  /** @throws BadAnswer when there are too many entries */
   override set(key: string, value: Value): this {
     this.delete(key)
     if (this.size === this.#most) throw new BadAnswer(`it has more than ${this.#most} ${this.#what}`)
@@ -57,37 +57,37 @@ function charactersOf(key: string, value: unknown): number {
   return key.length + JSON.stringify(value).length
 }
 
-/** The verdict of kas. */
+/** Returns kas' verdict of a row. */
 export function verdictOf({ h }: Row): ArgoWord {
   return h?.[2] ?? ''
 }
 
-/** Rows by when their causes began, the youngest first; rows without a cause last, in the order that they have. */
+/** Sorts rows by the begin of their causes, the youngest first; rows without a cause come last, in their order. */
 export function byOnset(rows: readonly Row[]): readonly Row[] {
   const onset = ({ z }: Row) => z?.since ?? Number.NEGATIVE_INFINITY
   return [...rows].sort((one, other) => onset(other) - onset(one) || 0)
 }
 
-/** What one view shows now: updates, put together. */
+/** Current content of one view, from all of its updates. */
 export class ShownView {
   readonly rows = new Kept<Row>('rows', maxKept)
   readonly pages = new Kept<PageState>('pages', maxKept)
   readonly kinds = new Kept<readonly [version: string, plural: string]>('kinds', maxKinds)
   readonly events = new Kept<EventRow>('events', maxKept)
-  /** nodes that have no page, or none for the caller */
+  /** nodes without a page, or without one for this caller */
   readonly refused = new Kept<true>('nodes', maxKept)
-  /** of the agent; `syncing` before its first word */
+  /** state that the agent reported last; `syncing` before the first report */
   state = unknownState
-  /** of the last update; 0: there was none */
+  /** number of the last update; 0: there was none */
   seq = 0
-  /** ms since 1970, of the agent's clock */
+  /** time of the last update by the agent's clock, in ms since 1970 */
   at = 0
-  /** of it, before our own clock. ms */
+  /** by how much the agent's clock is ahead of the local one, in ms */
   ahead = 0
-  /** how the root's rows are put in order here; undefined: as the agent has them */
+  /** sorts the root's rows; undefined: in the agent's order */
   arrange: ((rows: readonly Row[]) => readonly Row[]) | undefined
 
-  /** @throws BadAnswer when that is more than a view may have */
+  /** @throws BadAnswer when the view exceeds its bounds */
   apply({ seq, at, rows = [], gone = [], events = [], pages = {}, kinds = {}, state }: Update): void {
     if (seq === 1) this.#forget()
     this.seq = seq
@@ -117,7 +117,7 @@ export class ShownView {
     return [this.rows, this.pages, this.kinds, this.events, this.refused]
   }
 
-  /** Of the root, how many have which verdict: those that are not shown are among them. */
+  /** Children of the root by verdict, including those that are not shown. */
   get counts(): Readonly<Partial<Record<ArgoWord, number>>> {
     return this.pages.get('')?.counts ?? {}
   }
@@ -134,9 +134,9 @@ export class ShownView {
   }
 
   /**
-   * Rows whose children are to be asked for, from the root on, as many as a view may have.
+   * Lists rows whose children are to be requested, from the root on, up to the bounds of a view.
    *
-   * @param opens - whether the children of a row are shown, too
+   * @param opens - returns true if the children of a row are shown, too
    */
   pagesToAsk(opens: (row: Row) => boolean): string[] {
     const wanted: string[] = []
@@ -162,25 +162,25 @@ export class ShownView {
   }
 }
 
-/** What several objects stand in, as an application. */
+/** True for a group of objects, such as an application. */
 export const isGroup = ({ u }: Row) => u.startsWith('g:')
 
-/** An owner that is not shown: what is below it is a root of its own. */
+/** True for an owner that is not shown: objects below it are roots themselves. */
 export const isPlaceholder = ({ u }: Row) => u.startsWith('o:')
 
-/** What is in it is judged, and not it. */
+/** True for a row whose children are judged instead of it. */
 export const isOpened = (row: Row) => isGroup(row) || isPlaceholder(row)
 
-/** What stands for many alike. */
+/** True for a row that stands for many objects of one kind. */
 export const isBundle = ({ u }: Row) => u.startsWith('b:')
 
-/** One of many that one row stands for. */
+/** True for one of the objects of a bundle. */
 export const isInBundle = ({ p = '' }: Row) => p.startsWith('b:')
 
-/** From the root to a bundle in a group. An agent may say anything, circles too. */
+/** Levels from the root to a bundle in a group. An agent may send anything, also circles. */
 const maxRootDepth = 3
 
-/** Roots as people count them: those of groups that are opened, and of bundles, each by itself. */
+/** Lists roots as people count them: the members of open groups and bundles count one by one. */
 export function rootsOf(model: ShownView, node = '', depth = 1): readonly Row[] {
   return model.children(node).flatMap((row) => {
     const isOpen = (isOpened(row) || isBundle(row)) && model.pages.has(row.u) && depth < maxRootDepth
@@ -188,7 +188,7 @@ export function rootsOf(model: ShownView, node = '', depth = 1): readonly Row[] 
   })
 }
 
-/** Roots by verdict, those that are on no page among them. */
+/** Counts roots by verdict, including those that are on no page. */
 export function rootCounts(model: ShownView): Readonly<Partial<Record<ArgoWord, number>>> {
   const counts: Partial<Record<ArgoWord, number>> = { ...model.counts }
   const add = (word: ArgoWord, by: number) => {

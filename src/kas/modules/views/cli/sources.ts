@@ -5,19 +5,19 @@ import { readAnswer } from '../../../command/bad-answer.ts'
 import type { Endpoint } from '../../../command/endpoint.ts'
 import { Unreached } from '../../../command/reach/unreached.ts'
 
-/** From one question to the next while kas is not reached. ms */
+/** From one question to the next while kas is not reached, in ms. */
 const againMs = 1000
-/** of a question that begins when the time is nearly over. ms */
+/** least timeout of a question near the end of the time, in ms */
 const leastTimeoutMs = 100
 
 const states = z.object({ sources: z.array(z.object({ source: z.string(), name: z.string().optional() })) })
 
 /**
- * A scope in which a GitOps source that is named by its name is named by its id, which its objects bear. Applications of
- * others have their namespace before the name.
+ * Replaces the name of a GitOps source in a scope by its id, which its objects have as a mark. Other applications have
+ * their namespace before the name.
  *
- * @param waitMs - how long kas is asked while it does not answer
- * @returns as it is, where there is no such source, or kas says nothing of sources
+ * @param waitMs - the longest that kas is asked while it does not answer
+ * @returns the scope as it is, if there is no such source, or kas does not list sources
  * @throws Unreached: kas did not answer within the time
  */
 export async function withSource(
@@ -43,7 +43,7 @@ async function askSources(endpoint: Endpoint, waitMs: number) {
     try {
       return readAnswer(states, await askKas(endpoint, { method: 'GET', path: '/gitops/state', timeoutMs })).sources
     } catch (error) {
-      if (!(error instanceof Unreached && error.isPassing)) return [] // the caller may not ask for sources, or the view says why
+      if (!(error instanceof Unreached && error.isPassing)) return [] // no permission, or the view reports the reason
       if (until - clock.now() <= againMs) throw error.isReported ? timeOver(waitMs, error) : error
       if (!error.isReported) warn(error.message)
     }

@@ -5,17 +5,17 @@ export const progressing = 3
 export const degraded = 4
 export const unknown = 5
 
-/** A view may be older than the `kubectl apply` before it. ms */
+/** Time in ms by which a view may be older than the `kubectl apply` before it. */
 export const holdMs = 5000
 
 export interface StableCodeOptions {
-  /** healthy ends the wait after so long. ms */
+  /** time for which it has to stay healthy before the wait ends, in ms */
   readonly stableMs?: number
-  /** so does degraded, after `holdMs` */
+  /** true: degraded ends the wait, too, after `holdMs` */
   readonly failsFast?: boolean
 }
 
-/** A verdict that ends the wait has to hold: what is seen may be older than what was done just before. */
+/** A verdict that has to last before it ends the wait: the view may be older than the last change. */
 export class StableCode {
   readonly #clock: Clock
   readonly #onStable: () => void
@@ -36,12 +36,12 @@ export class StableCode {
     this.#failsFast = failsFast
   }
 
-  /** What to exit with: healthy is only what has been so for long enough. */
+  /** Exit code; healthy counts only after it has lasted long enough. */
   get code(): number {
     return this.#code === 0 && !this.#isStable ? progressing : this.#code
   }
 
-  /** @param restarts - of containers, so far: one more begins it anew */
+  /** @param restarts - of containers, so far: one more restarts the time */
   now(code: number, restarts = 0): void {
     if (code === this.#code && restarts === this.#restarts) return
     this.#cancel()

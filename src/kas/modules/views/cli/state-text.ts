@@ -2,7 +2,7 @@ import { printable } from '../../../../lib/printable.ts'
 import { asideText } from './aside-kinds.ts'
 import type { ShownView } from './shown-view.ts'
 
-/** What the whole says of itself: what is wrong with the agent's views.yaml, and where it is not live, why. */
+/** Returns problems of the agent's views.yaml, and the state of the view with its reason, unless it is live. */
 export function stateText({ state }: ShownView): string {
   const wrong = (state.problems ?? []).map((one) => `${printable(one)}\n`).join('')
   if (state.is === 'live') return wrong
@@ -11,7 +11,7 @@ export function stateText({ state }: ShownView): string {
   return `${wrong}${printable(state.is)}${since}${state.why ? `: ${printable(state.why)}` : ''}\n`
 }
 
-/** The last line: what is left out. */
+/** Returns the last line: the kinds that are left out. */
 export function notFollowedText({ state }: ShownView, isVerbose: boolean, now: number): string {
   const { aside = [], notFollowed = [] } = state
   const left = notFollowed.filter((kind) => !aside.some(([one]) => one === kind))

@@ -5,17 +5,18 @@ import type { Target } from './manifests.ts'
 import type { ShownView } from './shown-view.ts'
 
 export interface FoundTargets {
-  /** those that are one of the targets */
+  /** rows that match a target */
   readonly rows: ReadonlySet<Row>
-  /** targets that are not there, or not in the generation that is asked for */
+  /** targets that do not exist, or not in the requested generation */
   readonly missing: readonly Target[]
 }
 
 /**
- * Which rows are what is named.
+ * Finds the rows of the targets.
  *
- * A word that is neither kind nor plural of a row's kind may be its short name, which the agent knows and does not send.
- * It is there where a row of its name is left that no other word names: each of several such words needs one of its own.
+ * A word that is neither kind nor plural of a row's kind may be its short name, which the agent knows and does not
+ * send. The target exists then if a row with its name is left that no other target matches. Each of several such
+ * targets needs a row of its own.
  */
 export function findTargets(model: ShownView, targets: readonly Target[], rows: readonly Row[]): FoundTargets {
   const byName = Map.groupBy(rows, ({ n }) => n)
@@ -35,7 +36,7 @@ export function findTargets(model: ShownView, targets: readonly Target[], rows: 
     const left = (byName.get(target.name) ?? []).filter((row) => isThere(target, row) && !taken.has(row))
     const [first] = left
     if (first) for (const row of left) if (row.k === first.k) taken.add(row)
-    // which of them it is nobody knows: all count
+    // the agent alone knows which of them is meant: all count
     for (const row of left) found.add(row)
     if (!first) missing.push(target)
   }

@@ -5,15 +5,15 @@ import { cut } from './lines.ts'
 import { rootCounts, rootsOf, type ShownView, verdictOf } from './shown-view.ts'
 import { isWell, type Layout, rowText, shapeOf } from './verdict-text.ts'
 
-/** `30 degraded, 380 healthy`: the worst first, those that are on no page among them. */
+/** Returns `30 degraded, 380 healthy`: the worst first, including objects that are on no page. */
 export function countsText(counts: Readonly<Partial<Record<ArgoWord, number>>>): string {
   const counted = kasWords.toReversed().filter((word) => (counts[word] ?? 0) > 0)
   return counted.map((word) => `${counts[word]} ${word === '' ? 'without a verdict' : word.toLowerCase()}`).join(', ')
 }
 
 /**
- * Sums up a tree, for a screen on which not all of it has room: how many roots have which verdict, and each cause
- * on one line, the worst first.
+ * Sums up a tree for a screen that has no room for all of it. The text has the number of roots by verdict, and one line
+ * per cause, the worst first.
  *
  * ```
  * 424 roots: 30 degraded, 394 healthy
@@ -37,7 +37,7 @@ export function summaryText(model: ShownView, { paint, columns }: Layout, room: 
   return [head, ...lines, ...(rest && left > 0 ? [paint.faint(rest)] : [])].map((line) => `${line}\n`).join('')
 }
 
-/** @param areAll - else more roots that are not well are on no page */
+/** @param areAll - false: more unhealthy roots are on no page */
 function restText(count: number, areAll: boolean): string {
   if (areAll) return count === 0 ? '' : `… ${count} more ${count === 1 ? 'cause' : 'causes'}`
   const those = 'those of roots that are not shown'
@@ -50,14 +50,17 @@ function causeText(row: Row): string {
   return `${rowText(row)}  ${cause}`
 }
 
-/** Pods of several workloads are several causes, though they fail alike; Pods that nobody made are one. */
+/**
+ * Returns the key of a cause. Pods of several workloads are several causes, even if they fail alike; Pods without an
+ * owner are one.
+ */
 function keyOf(row: Row, z: Cause): string {
   const { kind, namespace, name, reason, text } = z
   if (kind !== 'Pod') return culpritKey(z)
   return JSON.stringify(culpritText(row) === '' ? [namespace, reason, text] : [namespace, name])
 }
 
-/** The first root of each cause. */
+/** Returns the first root of each cause. */
 function causesOf(
   model: ShownView,
   counts: ReturnType<typeof rootCounts>,

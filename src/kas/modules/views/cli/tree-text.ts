@@ -8,37 +8,40 @@ import { linkLines } from './link-text.ts'
 import { isBundle, isInBundle, type ShownView, verdictOf } from './shown-view.ts'
 import { isWell, isWholeWell, kindText, type Layout, reasonOf, rowText, sinceText } from './verdict-text.ts'
 
-/** As deep as lines are drawn: what is below is counted. */
+/** Levels that are drawn; deeper rows are counted. */
 const maxDepth = 16
-/** A Pod is not ready a moment after its ReplicaSet is made, and Pods of one fail one after the other. ms */
+/**
+ * Time within which two begins are shown as one, in ms. A Pod becomes unready a moment after its ReplicaSet is made,
+ * and Pods fail one after the other.
+ */
 const oneSinceMs = 30_000
-/** Kinds that are named on the line that counts what is folded. */
+/** Kinds that the line about folded objects names. */
 const maxNamedKinds = 8
 
 interface Place {
-  /** before the branch */
+  /** text before the branch */
   readonly prefix: string
   readonly depth: number
-  /** of the row above */
+  /** namespace of the row above */
   readonly namespace: string
-  /** a row above that is not well, and says why */
+  /** the unhealthy row above that shows its cause */
   readonly explained: Row | undefined
 }
 
 export interface TreeOptions {
-  /** roots without a verdict and without children, as roles are, are counted on one line */
+  /** true: roots without verdict and children, such as roles, are counted on one line */
   readonly folds?: boolean
-  /** it is asked for by its name: what it is linked with stands below it */
+  /** true if the command line names the row: its links are shown below it */
   readonly isAsked?: (row: Row) => boolean
-  /** the only one that is asked for: rows do not name it */
+  /** the only requested namespace: rows do not name it */
   readonly namespace?: string
-  /** rows that stand before the roots */
+  /** rows before the roots */
   readonly above?: readonly Row[]
 }
 
 /**
- * The tree as lines: shape, kind/name, facts, age, why. Below a root that is not well stands its cause; of roots that
- * are not well by the same cause the first says it.
+ * Returns the tree as lines: shape, kind/name, facts, age, reason. The cause of an unhealthy root is shown below it. If
+ * several roots have the same cause, the first one shows it.
  *
  * ```
  * ✗ degraded  Deployment/web  1 of 3 available: reduced  since 14:02 (4m)
@@ -56,9 +59,9 @@ class TreeText {
   readonly #layout: Layout
   readonly #options: TreeOptions
   readonly #lines: string[] = []
-  /** an agent may say anything, circles too */
+  /** ids of drawn rows: an agent may send anything, also circles */
   readonly #drawn = new Set<string>()
-  /** rows that say a cause, by its key */
+  /** rows that show a cause, by its key */
   readonly #rowsByCause = new Map<string, Row>()
   readonly #folded: Row[] = []
 
@@ -103,7 +106,7 @@ class TreeText {
     for (const line of rest) this.#lines.push(`${prefix}${depth === 0 ? '' : '└─ '}${this.#layout.paint.faint(line)}`)
   }
 
-  /** Each of what is in it says why. */
+  /** True for a group whose members show their own causes. */
   #isOpenGroup({ u }: Row): boolean {
     return u.startsWith('g:') && this.#model.pages.has(u)
   }
@@ -114,7 +117,11 @@ class TreeText {
     return isUsual(row) || (this.#options.folds === true && depth === 0 && isWithoutVerdict(row))
   }
 
-  /** Those above name the culprit, which says it itself too. @param since - where its own line has no room for it */
+  /**
+   * Returns the cause below a row. Rows above name the culprit, and the culprit shows its own cause, too.
+   *
+   * @param since - begin of the cause, if the row's line has no room for it
+   */
   #causeLines(row: Row, indent: string, since: string): string[] {
     const { z } = row
     if (!z) return []
@@ -127,7 +134,7 @@ class TreeText {
     return causeLines(row, this.#layout, indent, { since, others, ...(same ? { same } : {}) })
   }
 
-  /** Its own, and what is worse below: `✓ healthy, ✗ degraded below`. */
+  /** Returns the row's verdict, and a worse one below it: `✓ healthy, ✗ degraded below`. */
   #verdictParts(row: Row, name: string): string[] {
     const { paint } = this.#layout
     const word = verdictOf(row)
@@ -140,10 +147,10 @@ class TreeText {
   }
 
   /**
-   * Where not all of it fits the terminal, since when comes right behind the first fact, which says how it fares; what
-   * the row above says already is left out.
+   * Returns the line of a row. If it does not fit the terminal, the begin of the cause follows the first fact. Then the
+   * parts that the row above shows are left out.
    *
-   * @returns `since`: it does not fit
+   * @returns `since`: the begin, if it does not fit
    */
   #rowLine(row: Row, prefix: string, namespace: string, explained: Row | undefined): { line: string; since: string } {
     const { paint, now, columns } = this.#layout
@@ -166,17 +173,17 @@ class TreeText {
 
 const severityOf = (word: ArgoWord) => kasWords.indexOf(word)
 
-/** So near they are shown as one. */
+/** True if two causes begin so close together that they are shown as one. */
 function isSameSince(one: Cause | undefined, other: Cause | undefined): boolean {
   if (one?.since === undefined || other?.since === undefined) return false
   return one.atLeast === other.atLeast && Math.abs(one.since - other.since) < oneSinceMs
 }
 
-/** Of what is shown below a row: those that are not its own. */
+/** Returns causes that rows below a row show, without its own. */
 function otherCauses(model: ShownView, { u, k, n, z }: Row): readonly Cause[] {
   const causes = new Map<string, Cause>()
   const isNamespace = k === 'Namespace'
-  // what is in a namespace is not below it
+  // objects in a namespace are not below its row
   const nodes = new Set(isNamespace ? [u, ''] : [u])
   for (const node of nodes) {
     for (const row of model.children(node)) {
@@ -188,19 +195,19 @@ function otherCauses(model: ShownView, { u, k, n, z }: Row): readonly Cause[] {
   return [...causes.values()]
 }
 
-/** @param unshown - of the page */
+/** @param unshown - rows of the page that are not shown */
 function moreText({ pages }: ShownView, node: string, unshown: number): string {
   const more = (pages.get(node)?.more ?? 0) + unshown
   return more > 0 ? `… ${more} more` : ''
 }
 
-/** Without a verdict and without children; a bundle of such objects, too. */
+/** True for a row without verdict and children, or a bundle of such objects. */
 function isWithoutVerdict(row: Row): boolean {
   const { h, c, w } = row
   return !h?.[0] && !h?.[2] && !w && (!c || isBundle(row))
 }
 
-/** There is one in each namespace, or for each change: it says nothing, as long as it is well. */
+/** True for objects that exist in each namespace, or for each change: they are of no interest while healthy. */
 function isUsual(row: Row): boolean {
   const { k, n, w, z, f = [], c = 0 } = row
   if (z || !isWell(verdictOf(row)) || !isWell(w ?? '')) return false
@@ -210,13 +217,13 @@ function isUsual(row: Row): boolean {
   return k === 'apps/ControllerRevision' || (k === 'discovery.k8s.io/EndpointSlice' && !isBundle(row))
 }
 
-/** Pods that have failed for good by such a reason stay until somebody deletes them, hundreds of a loop. */
+/** Reasons with which Pods have failed for good. The Pods stay until somebody deletes them; a loop leaves hundreds. */
 const finalReason =
   /^(?:Evicted|OutOf[a-z-]{1,40}|UnexpectedAdmissionError|NodeAffinity|NodePorts|NodeShutdown|Shutdown|Terminated|Preempting|TopologyAffinityError)$/
-/** So many are shown. */
+/** Pods of one such reason that are shown. */
 const maxAlike = 2
 
-/** Returns, of siblings that have failed for good by the same reason, the first ones, and how many more there are. */
+/** Returns the first siblings of each final reason, and texts with the number of the others. */
 function foldedEnds(all: readonly Row[]): { readonly rows: readonly Row[]; readonly texts: readonly string[] } {
   const counts = new Map<string, number>()
   const rows = all.filter(({ k, f = [] }) => {

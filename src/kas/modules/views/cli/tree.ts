@@ -49,7 +49,7 @@ ${doneOrFailed}`,
   },
 })
 
-/** An agent without rights, and a namespace that is mistyped, leave a tree empty too. */
+/** Returns the text for an empty tree, which an agent without permissions or a misspelt namespace also causes. */
 function nothingText({ namespaces }: Asked): string {
   if (namespaces) return `nothing is found in ${namespaces.join(', ')}`
   return 'nothing is found that you may list and agentk follows: kas views role prints the role that agentk lacks'
@@ -59,7 +59,10 @@ export function treeQuery({ query }: Asked): Query {
   return { view: query.objects ? 'object' : 'tree', ...query, limit: rootLimit }
 }
 
-/** A bundle is one because there are many: one of roots is opened where some are not well, for the sake of these. */
+/**
+ * True if the row's children are shown. A bundle stands for many objects: among roots it is opened only if some are
+ * unhealthy.
+ */
 export function opens(row: Row): boolean {
   const { p = '', w = '' } = row
   if (isBundle(row)) return !isWell(w) && (p === '' || /^[go]:/.test(p))
@@ -70,7 +73,7 @@ export function treeOptions(asked: Asked): TreeOptions {
   const { scope, objects } = asked.query
   const [namespace, ...others] = asked.namespaces ?? []
   return {
-    // of all there is, what says nothing is counted
+    // in a view of the whole cluster, insignificant objects are only counted
     folds: !scope && !objects,
     isAsked: (row) => isNamed(asked, row),
     ...(namespace !== undefined && others.length === 0 ? { namespace } : {}),
@@ -78,8 +81,8 @@ export function treeOptions(asked: Asked): TreeOptions {
 }
 
 /**
- * Sums up the tree: where not all of it has room on the screen with its causes, some lines left for a pager's own,
- * or for the tree; of all that there is, always.
+ * Sums up the tree above it if the tree is longer than the screen, or if it shows the whole cluster. It leaves lines
+ * for the pager's prompt, or for the tree.
  */
 function aboveText(text: string, model: ShownView, layout: Layout, { isWatching, isWhole }: Above): string {
   const { rows = Number.POSITIVE_INFINITY } = layout
@@ -90,6 +93,6 @@ function aboveText(text: string, model: ShownView, layout: Layout, { isWatching,
 
 interface Above {
   readonly isWatching: boolean
-  /** all that there is is asked for */
+  /** the whole cluster is requested */
   readonly isWhole: boolean
 }

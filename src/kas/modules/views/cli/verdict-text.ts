@@ -6,12 +6,12 @@ import { verdictOf } from './shown-view.ts'
 
 interface Appearance {
   readonly shape: string
-  /** ANSI */
+  /** ANSI code */
   readonly colour: number
   readonly word: string
 }
 
-/** Shape and word beside the colour: not everybody sees that, and a log has none. */
+/** Each verdict has a shape and a word beside its colour: not everybody sees colours, and a log has none. */
 const appearances: Readonly<Record<ArgoWord, Appearance>> = {
   '': { shape: '·', colour: 90, word: '' },
   Healthy: { shape: '✓', colour: 32, word: 'healthy' },
@@ -22,7 +22,7 @@ const appearances: Readonly<Record<ArgoWord, Appearance>> = {
   Unknown: { shape: '?', colour: 35, word: 'unknown' },
 }
 
-/** Where words about verdicts go: a terminal takes colours. */
+/** Formats verdicts; only a terminal gets colours. */
 export class Paint {
   readonly #isColoured: boolean
 
@@ -50,60 +50,64 @@ export class Paint {
   }
 }
 
-/** For what, and when, texts are made. */
+/** Terminal and time for which texts are made. */
 export interface Layout {
   readonly paint: Paint
-  /** ms since 1970, by the agent's clock */
+  /** in ms since 1970, by the agent's clock */
   readonly now: number
-  /** of the terminal; infinite: there is none */
+  /** of the terminal; infinite: there is no terminal */
   readonly columns: number
-  /** the same; absent: all have room */
+  /** of the terminal; undefined: unbounded */
   readonly rows?: number
-  /** what is folded is shown, too */
+  /** true: folded objects are shown, too */
   readonly isVerbose: boolean
-  /** tables have heads; absent: they have */
+  /** undefined: tables have heads */
   readonly hasHeaders?: boolean
 }
 
-/** There is nothing to be done about it. */
+/** True if the verdict calls for no action. */
 export function isWell(word: ArgoWord): boolean {
   return word === '' || word === 'Healthy' || word === 'Suspended'
 }
 
-/** Nor is there about what is below it. */
+/** True if neither the row nor any object below it calls for action. */
 export function isWholeWell(row: Row): boolean {
   return isWell(verdictOf(row)) && isWell(row.w ?? '')
 }
 
-/** Why it is not healthy. */
+/** Returns the reason for which the object is not healthy; empty: it is healthy, or there is none. */
 export function reasonOf(row: Row): string {
   return verdictOf(row) === 'Healthy' ? '' : printable(row.why?.[2] ?? '')
 }
 
-/** `Deployment`; with its group, if that is none of Kubernetes: `example.com/Widget`. */
+/** Returns the kind: `Deployment`; with its group if that is not of Kubernetes: `example.com/Widget`. */
 export function kindText(key: string): string {
   return printable(/^(?:[a-z]+|[a-z.]+\.k8s\.io)\//.test(key) ? parseKindKey(key).kind : key)
 }
 
-/** Returns what a row is of: `shop/Deployment/web`; of many that are one row, how many: `450 Pod`. @param namespace - which goes without saying */
+/**
+ * Returns the name of a row: `shop/Deployment/web`; for a row of many objects their number: `450 Pod`.
+ *
+ * @param namespace - namespace that is left out
+ */
 export function rowText({ k, n, c = 0, ns = '' }: Row, namespace = ''): string {
   const name = n === '' ? `${c} ${kindText(k)}` : `${kindText(k)}/${n}`
   return printable(`${ns === '' || ns === namespace ? '' : `${ns}/`}${name}`)
 }
 
-/** Of a cause: `4m`; `≥4m` where it may have been so before it was seen first. */
+/** Returns the age of a cause: `4m`; `≥4m` if it may have begun before it was first seen. */
 export function sinceAge({ z }: Row, now: number): string {
   return z?.since === undefined ? '' : `${z.atLeast ? '≥' : ''}${ageText(z.since, now)}`
 }
 
-/** `since 14:02 (4m)`, `≥ 4m` */
+/** Returns `since 14:02 (4m)` or `≥ 4m`. */
 export function sinceText({ since, atLeast }: { since?: number; atLeast?: boolean }, now: number): string {
   if (since === undefined) return ''
   const age = ageText(since, now)
   return atLeast ? `≥ ${age}` : `since ${clockText(since, now)} (${age})`
 }
 
-/** Of our own time zone: `14:02`; with the day, if that is another one. */
+/** Returns the time in the local time zone: `14:02`; with the date if that is not today. */
 export function clockText(at: number, now: number): string {
   const [then, today] = [new Date(at), new Date(now)]
   if (Number.isNaN(then.getTime())) return ''

@@ -12,19 +12,19 @@ import { readMessage } from './received.ts'
 import { byOnset, childrenLimit, ShownView } from './shown-view.ts'
 import { ViewWait } from './view-wait.ts'
 
-/** kas answers a ping of a socket that is alive. ms */
+/** Period of pings in ms; kas answers each one while the socket is alive. */
 const pingMs = 15_000
-/** Time for TCP, TLS and the WebSocket. ms */
+/** Time for TCP, TLS and the WebSocket, in ms. */
 const dialMs = 15_000
-/** An update and its envelope. */
+/** Bytes of an update and its envelope. */
 const maxMessageBytes = 1024 * 1024
-/** RFC 6455, 7.4.1: kas takes no message of this size. */
+/** RFC 6455, 7.4.1: kas accepts no message of this size. */
 const messageTooBig = 1009
-/** Of one view at a time. */
+/** Id of the only view on the socket. */
 const viewId = 1
 const backoffOptions = { firstMs: 200, maxMs: 5000, factor: 2, jitter: 0.2, resetMs: 30_000 }
 
-/** The view is refused: to ask again is of no use. */
+/** The view is refused: a repetition has the same result. */
 export class ViewRefused extends Error {
   override readonly name = 'ViewRefused'
   readonly code: string
@@ -37,7 +37,7 @@ export class ViewRefused extends Error {
 
 const tooLargeText = `the query has more than ${viewsBounds.maxQueryBytes} bytes: ask for fewer objects at once`
 
-/** These pass by themselves: a replica ends, an agent connects again, another pod of it leads. */
+/** Codes that end by themselves: a replica stops, an agent reconnects, another pod of it leads. */
 const passing: ReadonlySet<string> = new Set([
   'AGENT_NOT_CONNECTED',
   'AGENT_SATURATED',
@@ -49,10 +49,10 @@ const passing: ReadonlySet<string> = new Set([
   'VIEWS_NOT_LED',
 ])
 
-/** Of the text with which agentk refuses while views are off. A version without views has another text. */
+/** Word in the text of agentk while views are off. A version without views has another text. */
 const viewsFile = 'views.yaml'
 
-/** @returns why the view has ended, where it is asked for again. @throws ViewRefused */
+/** @returns the reason for which the view has ended, if it is opened again. @throws ViewRefused */
 function passingText({ code, text }: { code: string; text: string }, { agentId }: Endpoint): string {
   if (passing.has(code)) return printable(text)
   if (code !== 'VIEWS_NOT_SERVED' || !text.includes(viewsFile)) throw new ViewRefused(code, text)
@@ -63,15 +63,15 @@ function passingText({ code, text }: { code: string; text: string }, { agentId }
 
 export interface ViewOptions {
   readonly query: Query
-  /** whether the children of a row are shown, too */
+  /** returns true if the children of a row are shown, too */
   readonly opens: (row: Row) => boolean
-  /** in place of children: pages that are asked for from the start, whole */
+  /** pages that are requested from the start, as a whole, instead of children */
   readonly nodes?: readonly string[] | undefined
-  /** @param isWhole - all that is asked for is there. @returns true: that is enough. What it throws ends the view */
+  /** @param isWhole - all requested rows are there. @returns true: enough. An error that it throws ends the view */
   readonly onChange: (shown: ShownView, isWhole: boolean) => boolean
-  /** the connection was lost, and is made again: what is shown may be old */
+  /** called when the connection was lost and is opened again: the shown view may be old */
   readonly onLost?: (reason: string) => void
-  /** why there is no whole answer yet, each reason once. Default: said on stderr */
+  /** called with each reason for which there is no whole answer yet, once. Default: written to stderr */
   readonly onWait?: (reason: string) => void
 }
 
@@ -80,7 +80,7 @@ export interface ViewClientComponents {
   readonly random: () => number
 }
 
-/** One view over a WebSocket of its own, opened again whenever that is lost, with the children of what it shows. */
+/** One view, with the children of its rows, over a WebSocket of its own that is opened again after each loss. */
 export class ViewClient {
   readonly #components: ViewClientComponents
   readonly #endpoint: Endpoint
@@ -88,9 +88,9 @@ export class ViewClient {
   readonly #shown = new ShownView()
   #socket: WebSocket | undefined
   readonly #wait: ViewWait
-  /** kas was there: from now on a lost connection is made again */
+  /** kas was reached: from now on a lost connection is opened again */
   #wasReached = false
-  /** nodes whose children are asked for, with how many */
+  /** nodes whose children are requested, with the limit of each */
   readonly #pages = new Map<string, number>()
 
   constructor(components: ViewClientComponents, endpoint: Endpoint, options: ViewOptions) {
@@ -98,15 +98,15 @@ export class ViewClient {
     this.#endpoint = endpoint
     this.#options = options
     this.#wait = new ViewWait(endpoint, options.onWait ?? endpoint.warn)
-    // the agent has the worst first then: causes are of what is not well
+    // the agent lists the worst first then: only unhealthy objects have a cause
     if (options.query.sort === 'since') this.#shown.arrange = byOnset
     this.#showChildren(options.nodes ?? [], viewsBounds.maxLimit)
   }
 
   /**
-   * Until it is enough, or the signal aborts.
+   * Follows the view until `onChange` returns true, or the signal aborts.
    *
-   * @throws Unreached, ViewRefused, BadAnswer, and what `onChange` throws
+   * @throws Unreached, ViewRefused, BadAnswer, and errors of `onChange`
    */
   async run(signal: AbortSignal): Promise<void> {
     this.#wait.start()
@@ -138,13 +138,13 @@ export class ViewClient {
     const wanted = nodes ?? shown.pagesToAsk(opens)
     if (!nodes) this.#showChildren(wanted, childrenLimit)
     const isThere = (node: string) => shown.pages.has(node) || (nodes !== undefined && shown.refused.has(node))
-    // rows come before their page, many in several updates
+    // rows come before their page, often in several updates
     const isWhole = shown.state.is !== 'syncing' && shown.pages.has('') && wanted.every(isThere)
     this.#wait.updated(shown, isWhole)
     if (onChange(shown, isWhole)) onEnough()
   }
 
-  /** Asks for the children of these nodes, and of no others: one that is gone may come back. */
+  /** Requests the children of exactly these nodes, also of one that is removed for now: it may come back. */
   #showChildren(wanted: readonly string[], limit: number): void {
     const nodes = new Set(wanted)
     const ask = (node: string, of: number) => this.#send({ type: 'page', id: viewId, node, limit: of })
@@ -158,14 +158,18 @@ export class ViewClient {
     }
   }
 
-  /** @returns why the socket has ended. @throws Unreached, ViewRefused, BadAnswer, and what `onChange` throws */
+  /**
+   * @returns the reason for which the socket has ended.
+   *
+   * @throws Unreached, ViewRefused, BadAnswer, and errors of `onChange`
+   */
   async #follow(onEnough: () => void, signal: AbortSignal): Promise<string> {
     const { promise, resolve, reject } = Promise.withResolvers<string>()
     let socket: WebSocket
     try {
       socket = this.#dial()
     } catch (error) {
-      return this.#lostBy(await connectionFault(error as Error, this.#endpoint)) // its authority cannot be read
+      return this.#lostBy(await connectionFault(error as Error, this.#endpoint)) // the CA file cannot be read
     }
     const stopPings = this.#pings(socket)
     const cancelDial = this.#components.clock.after(dialMs, () => {
@@ -189,7 +193,7 @@ export class ViewClient {
       } catch (error) {
         reject(error)
       }
-      socket.terminate() // and what it has sent beside
+      socket.terminate() // later messages are dropped
       socket.removeAllListeners('message')
     })
     socket.on('unexpected-response', (request, response) => {
@@ -210,7 +214,7 @@ export class ViewClient {
     })
     socket.on('close', (code, reason) => {
       if (code === messageTooBig) reject(new ViewRefused('MESSAGE_TOO_LARGE', tooLargeText))
-      if (this.#socket !== socket) return // it was never open, and its error says why
+      if (this.#socket !== socket) return // it was never open: its error has the reason
       resolve(reason.length > 0 ? String(reason) : `the WebSocket ended with ${code}`)
     })
     return promise.finally(() => {
@@ -232,13 +236,13 @@ export class ViewClient {
     })
   }
 
-  /** @returns its text, where the view is asked for again. @throws it, where that is of no use */
+  /** @returns the text of a fault after which the view is opened again. @throws the fault, if that is useless */
   #lostBy(fault: Unreached): string {
     if (fault.isPassing || (this.#wasReached && fault.kind !== 'caller')) return fault.message
     throw fault
   }
 
-  /** @returns why there is no WebSocket, where it is asked for again. @throws Unreached, ViewRefused */
+  /** @returns the reason for which there is no WebSocket, if it is opened again. @throws Unreached, ViewRefused */
   async #refusedBy(answer: FaultyAnswer): Promise<string> {
     const fault = answerFault(answer, this.#endpoint)
     if (fault) return this.#lostBy(await callerText(this.#endpoint, fault))
@@ -248,7 +252,7 @@ export class ViewClient {
     throw new ViewRefused(`HTTP ${status}`, text)
   }
 
-  /** One that does not answer is dead, whatever the network says. */
+  /** Ends a socket that does not answer a ping: it is dead, even if the network reports nothing. */
   #pings(socket: WebSocket): () => void {
     let isAlive = true
     let cancel = () => {}

@@ -3,18 +3,18 @@ import { lastingReason, noticeMs } from '../../../command/reach/unreached.ts'
 import { waitReason } from '../../../command/reach/wait-reason.ts'
 import type { ShownView } from './shown-view.ts'
 
-/** From one check of what a view waits for to the next. ms */
+/** From one check of the reason to the next, in ms. */
 const againMs = 5000
-/** reasons that are remembered as said */
+/** reported reasons that are remembered */
 const maxReasons = 100
 
-/** Says what a view waits for: after a second without a whole answer, and when that is something else. */
+/** Reports the reason for which there is no whole answer: after a second, and whenever it changes. */
 export class ViewWait {
   readonly #endpoint: Endpoint
   readonly #say: (text: string) => void
   readonly #reasons = new Set<string>()
   #shown: ShownView | undefined
-  /** why the view was lost */
+  /** reason for which the view was lost */
   #lostBy: string | undefined
   #isOpen = false
   #isWhole = false
@@ -22,7 +22,7 @@ export class ViewWait {
   /** a second has passed without a whole answer */
   #isLate = false
   #listingAt = Number.NEGATIVE_INFINITY
-  /** absent: there is nothing to wait for */
+  /** cancels the next check; undefined: there is nothing to wait for */
   #cancel: (() => void) | undefined
 
   constructor(endpoint: Endpoint, say: (text: string) => void) {
@@ -45,13 +45,13 @@ export class ViewWait {
     this.#lostBy = undefined
     this.#isWhole = isWhole
     if (isWhole) {
-      this.#reasons.clear() // a reason that comes again is said again
+      this.#reasons.clear() // a reason that comes again is reported again
       this.#rest()
     } else if (this.#isLate) this.#sayListing()
     else this.start()
   }
 
-  /** The view was lost, and is asked for again. */
+  /** Reports that the view was lost, and is opened again. */
   lost(reason: string): void {
     this.#isOpen = false
     this.#isWhole = false
@@ -79,7 +79,7 @@ export class ViewWait {
     this.#cancel = this.#after(againMs)
   }
 
-  /** How far it is changes often: said once in a while. */
+  /** Reports the progress of a listing, which changes often, at most once per `againMs`. */
   #sayListing(): void {
     const { is, why: progress } = this.#shown?.state ?? {}
     const now = this.#endpoint.clock.now()

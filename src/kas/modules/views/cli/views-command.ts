@@ -18,16 +18,16 @@ import {
 } from '../../../command/output.ts'
 
 export interface ViewsCommand {
-  /** after `kas`, with what it takes */
+  /** text after `kas`, with arguments */
   readonly usage: string
   readonly summary: string
-  /** beside those of each */
+  /** options beside those of every command of views */
   readonly options: CommandOptions
-  /** by options that it does not take: what to write here */
+  /** texts for options that the command does not have, by option: what to write instead */
   readonly hints?: Readonly<Record<string, string>>
-  /** lines of the help about its own options and exit codes, each with its end */
+  /** lines of the help about own options and exit codes, each with its end */
   readonly help: string
-  /** what `-o` may be */
+  /** values of `-o` */
   readonly outputs: readonly Output[]
   /** @returns the exit code. @throws UsageError, ViewRefused */
   run(context: ViewsContext): Promise<number>
@@ -36,7 +36,7 @@ export interface ViewsCommand {
 export interface ViewsContext extends Pick<CommandContext, 'clock' | 'random'>, Printing {
   readonly values: CliValues
   readonly positionals: readonly string[]
-  /** of the kubeconfig's context */
+  /** namespace of the kubeconfig's context */
   readonly namespace: string | undefined
 }
 
@@ -64,22 +64,22 @@ const viewsUsage = `  --kubeconfig FILE, --context NAME   of kas, as kubectl tak
 OUTPUTS  -v, --verbose                       also show what is hidden by default
 `
 
-/** A command goes on, and shows changes. */
+/** Option of a command that can go on and show changes. */
 export const watchOption = { watch: { type: 'boolean', short: 'w' } } as const
 export const watchHelp = `  -w, --watch                         go on, and show each change; for programs one object a line
 `
 
-/** A command shows all, or what is wrong alone. */
+/** Option of a command that can show problems only. */
 export const problemsOption = { problems: { type: 'boolean' } } as const
 export const problemsHelp =
   '  --problems                          only what is progressing, missing, degraded or unknown\n'
-/** Stands in place of rows where `--problems` finds none. */
+/** Text instead of rows if `--problems` finds none. */
 export const nothingWrong = 'nothing that you may list is progressing, missing, degraded or unknown'
 
 /** Exit codes of a command that judges nothing, for its help. */
 export const doneOrFailed = '  exit code: 0 done, 1 it failed, 2 the command line is wrong\n'
 
-/** A command that shows what is in an agent's cluster, as the user of a kubeconfig. */
+/** Makes a command that shows an agent's cluster, as the user of a kubeconfig. */
 export function viewsCommand({ summary, run, help, hints, ...command }: ViewsCommand): Command {
   const { usage, outputs } = command
   const options = { ...viewsOptions, ...command.options }
@@ -102,7 +102,7 @@ export function viewsCommand({ summary, run, help, hints, ...command }: ViewsCom
   }
 }
 
-/** `--environment` by itself is that of the job. @throws UsageError: it is in none */
+/** Completes a bare `--environment` with that of the CI job. @throws UsageError outside of such a job */
 function withJobsEnvironment(args: readonly string[], env: CliIo['env']): readonly string[] {
   return args.map((arg, i) => {
     const value = args[i + 1]
@@ -113,7 +113,7 @@ function withJobsEnvironment(args: readonly string[], env: CliIo['env']): readon
   })
 }
 
-/** Whether what is written there is coloured. */
+/** True if stdout gets colours. */
 export function isColoured({ stdout, env }: CliIo): boolean {
   return stdout.isTTY && !env.NO_COLOR && env.TERM !== 'dumb'
 }

@@ -23,9 +23,9 @@ const usage = `views role [--service-account NAMESPACE/NAME]
   --service-account NAMESPACE/NAME    whose rights these shall be (default: agentk/agentk)
   exit code: 0 done, 1 it failed, 2 the command line is wrong`
 
-/** kas waits for an agent for 20 s. ms */
+/** Time for an answer, in ms; kas waits 20 s for an agent. */
 const timeoutMs = 25_000
-/** What is read from an agent gives it rights once it is applied: names alone, of no Secrets. */
+/** Names from an agent become permissions of it once the role is applied: only names are accepted, and no Secrets. */
 const groupPattern = /^[a-z0-9.-]*$/
 const core = { group: '', version: 'v1' }
 const namePattern = /^[a-z0-9-]+$/
@@ -34,7 +34,7 @@ const neverNamed: ReadonlySet<string> = new Set(['Secret'])
 /** `kas views role` */
 export const viewsRole: Command = { usage, name: 'views', options, run }
 
-/** @throws UsageError, BadAnswer, Error with what kas answered */
+/** @throws UsageError, BadAnswer, Error with the answer of kas */
 async function run(args: readonly string[], context: CommandContext): Promise<number> {
   const { io } = context
   const { values, positionals } = parsedArgs({ args: [...args], options, allowPositionals: true })
@@ -58,7 +58,7 @@ async function run(args: readonly string[], context: CommandContext): Promise<nu
   return 0
 }
 
-/** @returns `group/Kind` of those that are followed nowhere, or not in some namespace */
+/** @returns `group/Kind` of kinds that are followed nowhere, or not in some namespace */
 async function notFollowed(endpoint: Endpoint): Promise<Set<string>> {
   const { state } = readUpdate(await askKas(endpoint, { method: 'GET', path: '/views?view=list&limit=1', timeoutMs }))
   if (!state || state.is === 'syncing') throw new Error('the cluster is still being listed: ask again in a minute')
@@ -66,7 +66,7 @@ async function notFollowed(endpoint: Endpoint): Promise<Set<string>> {
   return new Set(kinds.map((one) => one.split(' ')[0] ?? '').filter((kind) => !neverNamed.has(kind)))
 }
 
-/** @returns by group what its kinds are in paths; a kind that is served no more is left out */
+/** @returns plural names of kinds, by group; a kind that is no longer served is left out */
 async function namesIn(endpoint: Endpoint, kinds: ReadonlySet<string>): Promise<Map<string, string[]>> {
   const ask = async (path: string) => readAnswer(z.unknown(), await askKas(endpoint, { method: 'GET', path }))
   const groups = Map.groupBy(kinds, (kind) => parseKindKey(kind).group)
@@ -85,9 +85,9 @@ async function namesIn(endpoint: Endpoint, kinds: ReadonlySet<string>): Promise<
 }
 
 /**
- * The manifest of a ClusterRole that may get, list and watch, and of its binding.
+ * Returns the manifest of a ClusterRole with get, list and watch, and of its binding.
  *
- * @param groups - by API group: names in paths. They stand in the YAML as they are
+ * @param groups - plural names by API group. They are written to the YAML unquoted
  */
 function boundRole(
   name: string,
@@ -109,7 +109,7 @@ subjects:
 `
 }
 
-/** `rules` of such a role. */
+/** Returns the `rules` of such a role. */
 export function roleRules(groups: ReadonlyMap<string, readonly string[]>): string {
   const rules = [...groups].map(([group, names]) => {
     const resources = names.map((one) => `      - ${one}\n`).join('')

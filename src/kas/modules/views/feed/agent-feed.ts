@@ -30,17 +30,17 @@ export interface AgentFeedComponents {
 
 export interface AgentFeedOptions {
   readonly maxViews: number
-  /** a new view waits so long for its first update. ms */
+  /** the longest that a new view waits for its first update, in ms */
   readonly firstUpdateMs: number
-  /** and no longer than this if its agent has been away for long, which a newcomer may seem for a moment. ms */
+  /** the same if the agent is away; an agent that just connected may seem away for a moment. In ms */
   readonly newcomerMs: number
-  /** after the agent was lost: viewers that have nothing new by then get that it is old. ms */
+  /** time after the agent was lost until viewers without a new update learn that theirs is old, in ms */
   readonly staleMs: number
-  /** after the last view: the Follow ends. ms */
+  /** time after the last view until the Follow ends, in ms */
   readonly lingerMs: number
-  /** of updates that viewers have not taken: no more is read then */
+  /** bytes of updates that viewers have not taken; beyond that, no more is read */
   readonly maxUnsentBytes: number
-  /** those that take nothing for so long do not hold the others up any more. ms */
+  /** time after which viewers that take nothing no longer delay the others, in ms */
   readonly patienceMs: number
 }
 
@@ -55,27 +55,24 @@ export const defaultAgentFeed: AgentFeedOptions = {
 }
 
 const followMethod = methodPath(Views.method.follow)
-/** every pod serves it that has views at all, whoever leads */
+/** each pod that has views serves it, even if it does not lead */
 const leadMethod = methodPath(Views.method.lead)
 
-/** Until a Follow that was lost is opened again; the search for the agent waits by itself. */
+/** Pauses until a lost Follow is opened again; the search for the agent waits by itself. */
 const reopenBackoff = { firstMs: 50, maxMs: 2000, factor: 2, jitter: 0.5, resetMs: 30_000 }
-/** A Follow that has brought updates for so long was a good one: the next is opened without a longer pause. ms */
+/** Duration of a Follow with updates after which the next one opens without a longer pause, in ms. */
 const goodFollowMs = 1000
-/** Idle tunnels of a pod that has led: each takes a call, and says that it does not. In a row, without a pause. */
+/** Attempts in a row without a pause. Each idle tunnel of a former leading pod may take a call and refuse it. */
 const maxUnserved = 32
-/** a message's own, beside the update */
+/** bytes of a message beside the update */
 const messageOverheadBytes = 4096
-/** That may come of a view that was closed meanwhile: an update, and why it has ended. */
+/** Late responses per closed view: an update, and the fault that ended it. */
 const maxLatePerView = 2
-/** of what an agent says of a fault */
+/** characters of a fault's text */
 const maxFaultCharacters = 512
 const faultCode = /^[A-Z][A-Z_]{0,63}$/
 
-/**
- * All views of an agent that are open by way of this replica: one Follow, opened again whenever anything on its
- * way is lost (doc/views.md).
- */
+/** All views of an agent at this replica: one Follow, which is opened again after each loss (doc/views.md). */
 export class AgentFeed implements ViewOwner {
   readonly #agentId: AgentId
   readonly #components: AgentFeedComponents
@@ -83,7 +80,7 @@ export class AgentFeed implements ViewOwner {
   readonly #onEnd: () => void
   readonly #views = new Set<FeedView>()
   readonly #room: SharedRoom
-  /** on the present Follow */
+  /** views of the present Follow, by number */
   readonly #byNumber = new Map<number, FeedView>()
   readonly #unsent: UnsentBytes
   readonly #stopping = new AbortController()
@@ -94,7 +91,7 @@ export class AgentFeed implements ViewOwner {
   #cancelLinger: () => void = () => undefined
   #cancelStale: (() => void) | undefined
 
-  /** @param onEnd - it follows nothing any more, and takes no views */
+  /** @param onEnd - called when the feed ends: it follows no agent and takes no views */
   constructor(
     agentId: AgentId,
     components: AgentFeedComponents,
@@ -122,11 +119,11 @@ export class AgentFeed implements ViewOwner {
     this.#views.add(view)
     this.#waitFor(view)
     this.restarted(view)
-    this.#running ??= Promise.resolve().then(() => this.#run()) // no view ends before its viewer has it
+    this.#running ??= Promise.resolve().then(() => this.#run()) // asynchronous: no view ends before its viewer has it
     return view
   }
 
-  /** All views end. */
+  /** Ends all views. */
   async stop(): Promise<void> {
     this.#end()
     this.#failAll(new KasError({ code: 'SHUTTING_DOWN' }))
@@ -160,7 +157,7 @@ export class AgentFeed implements ViewOwner {
     let unserved = 0
     while (!signal.aborted) {
       if (serves(this.#agentId, leadMethod) === false) {
-        this.#end() // first: who opens another view now finds the next feed
+        this.#end() // first: a view that is opened now gets the next feed
         this.#failAll(noViews())
         return
       }
@@ -176,7 +173,7 @@ export class AgentFeed implements ViewOwner {
     this.#end()
   }
 
-  /** One Follow, to its end. */
+  /** Runs one Follow to its end. */
   async #follow(): Promise<{ error: KasError | undefined; updates: number }> {
     const ended = linkedController(this.#stopping.signal)
     const steps = new FollowSteps()
@@ -193,7 +190,7 @@ export class AgentFeed implements ViewOwner {
         safety: 'safe',
         caller: kasCaller,
         reopens: true,
-        waitsForAway: true, // new views of it are not kept waiting
+        waitsForAway: true, // new views of the agent do not wait longer for that
         signal: ended.signal,
       })
       for await (const bytes of reply.messages) {
@@ -212,7 +209,7 @@ export class AgentFeed implements ViewOwner {
     }
   }
 
-  /** @throws KasError INVALID_MESSAGE, MESSAGE_TOO_LARGE: nobody knows of which view */
+  /** @throws KasError INVALID_MESSAGE, MESSAGE_TOO_LARGE: the view is unknown */
   #accept(bytes: Uint8Array): void {
     const maxBytes = viewsBounds.maxUpdateBytes + messageOverheadBytes
     if (bytes.length > maxBytes) throw new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: bytes.length, maxBytes })
@@ -225,7 +222,11 @@ export class AgentFeed implements ViewOwner {
     } else this.#update(view, response)
   }
 
-  /** Of a view that was closed, or begun anew, meanwhile. @throws KasError INVALID_MESSAGE: more than there can be */
+  /**
+   * Accepts a response about a view that was closed or begun again.
+   *
+   * @throws KasError INVALID_MESSAGE: there are too many
+   */
   #acceptLate(): void {
     if (++this.#late <= maxLatePerView * (this.#steps?.opened ?? 0)) return
     throw new KasError({ code: 'INVALID_MESSAGE', detail: 'responses about views that there never were' })
@@ -269,7 +270,7 @@ export class AgentFeed implements ViewOwner {
     })
   }
 
-  /** Why a view has no update by now. */
+  /** Returns the reason for which a view has no update by now. */
   #tooLate(waitedMs: number): KasError {
     const serves = this.#components.serves(this.#agentId, leadMethod)
     if (serves === undefined) {
@@ -297,7 +298,7 @@ function noViews(): KasError {
 
 function errorOf({ code, text }: Fault): KasError {
   const detail = text.slice(0, maxFaultCharacters)
-  // the caller's mistake, and no failure of the agent
+  // a mistake of the caller is no failure of the agent
   if (code === 'BAD_REQUEST') return new KasError({ code, detail: detail.replace(/^Bad request: /, '') })
   return new KasError({ code: 'VIEW_ENDED', agentCode: faultCode.test(code) ? code : 'INTERNAL', detail })
 }

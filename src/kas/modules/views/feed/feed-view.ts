@@ -5,13 +5,13 @@ import type { OpenView, Viewer, WantedView } from './view.ts'
 
 /** The feed that a view is part of. */
 export interface ViewOwner {
-  /** nobody views it any more */
+  /** Called when the view has no viewer any more. */
   closed(view: FeedView): void
-  /** it is to be begun anew, if the agent is followed */
+  /** Begins the view again, if the agent is followed. */
   restarted(view: FeedView): void
-  /** nothing that comes under this number of the present Follow is wanted any more */
+  /** Ignores later responses under this number of the present Follow. */
   dropped(number: number): void
-  /** bytes that the viewer has not taken, more or fewer */
+  /** Changes the count of bytes that the viewer has not taken. */
   unsent(change: number): void
 }
 
@@ -21,16 +21,16 @@ interface Offered {
   readonly onTaken: () => void
 }
 
-/** Of the ids of open nodes together: as many as there may be of 320, where an uid has 36. */
+/** Characters of the ids of open nodes together: enough for the highest number of nodes, where a uid has 36. */
 const maxPageCharacters = 64 * 1024
 
-/** Memory of a view beside its query, and of an open node beside the characters of its id. bytes */
+/** Memory of a view beside its query, and of an open node beside its id, in bytes. */
 const viewBytes = 4096
 const nodeBytes = 256
 
-/** One view of one viewer, over all Follows of its life: what is wanted of the agent, and what the viewer has got. */
+/** One view of one viewer, over all Follows of its life: the viewer's requests, and the updates that the viewer got. */
 export class FeedView implements OpenView {
-  /** on the present Follow; undefined: there is none, or the view has ended on it */
+  /** steps on the present Follow; undefined: there is none, or the view has ended on it */
   steps: ViewSteps | undefined
   /** ends the wait for the first update */
   cancelWait: () => void = () => undefined
@@ -38,28 +38,28 @@ export class FeedView implements OpenView {
   readonly #viewer: Viewer
   readonly #onEnd: () => void
   #wanted: WantedView
-  /** what the viewer has got was for somebody else */
+  /** the last update was for another identity of the caller */
   #isForAnother = false
-  /** of what the viewer asks for, as its memory counts it */
+  /** bytes of the viewer's requests, as its memory counts them */
   #askedBytes = 0
-  /** nodes that are open, beside the root */
+  /** open nodes, beside the root */
   readonly #pages = new Map<string, PageWanted>()
-  /** the viewer has it, and has not taken it */
+  /** the update that the viewer is taking */
   #offered: Offered | undefined
-  /** what it gets next */
+  /** the next update for the viewer */
   #next: Offered | undefined
-  /** of what the viewer has got, or gets now */
+  /** number of the last update that the viewer got, or is taking */
   #lastSeq = 0
   /**
-   * - `waiting`: there was no update yet
-   * - `current`: there was one on the present Follow
-   * - `lost`: there was one on a Follow before
-   * - `stale`: so, and the viewer has it
+   * - `waiting`: no update has come yet
+   * - `current`: one has come on the present Follow
+   * - `lost`: one has come on an earlier Follow
+   * - `stale`: the same, and the viewer knows it
    * - `ended`
    */
   #state: 'waiting' | 'current' | 'lost' | 'stale' | 'ended' = 'waiting'
 
-  /** @param onEnd - it takes no room any more */
+  /** @param onEnd - called when the view takes no more room */
   constructor(owner: ViewOwner, wanted: WantedView, viewer: Viewer, onEnd: () => void) {
     this.#owner = owner
     this.#wanted = wanted
@@ -76,7 +76,7 @@ export class FeedView implements OpenView {
     return this.#pages
   }
 
-  /** The viewer has rows from before, by the same rights. */
+  /** True if the viewer has rows from before, with the same permissions. */
   get resumes(): boolean {
     return (this.#state === 'lost' || this.#state === 'stale') && !this.#isForAnother
   }
@@ -124,7 +124,11 @@ export class FeedView implements OpenView {
     this.#owner.closed(this)
   }
 
-  /** An update of the present Follow. Its bounds hold. @throws KasError INVALID_MESSAGE: one before it is not taken */
+  /**
+   * Offers an update of the present Follow, whose size was checked.
+   *
+   * @throws KasError INVALID_MESSAGE: the last is not taken yet
+   */
   update(seq: bigint, json: Uint8Array): void {
     const { steps } = this
     if (!steps) return
@@ -137,14 +141,14 @@ export class FeedView implements OpenView {
     this.#offer({ seq: Number(seq), json, onTaken: () => steps.taken(seq) })
   }
 
-  /** The Follow is lost: what came on it and was not sent is old. */
+  /** Drops an update of the lost Follow that was not sent: it is old. */
   lost(): void {
     this.steps = undefined
     if (this.#state === 'current') this.#state = 'lost'
     this.#dropNext()
   }
 
-  /** The viewer learns that what it has is old. */
+  /** Reports to the viewer that its last update is old. */
   markStale({ at, since, why }: { at: number; since: number; why: string }): void {
     if (this.#state !== 'lost') return
     this.#state = 'stale'
@@ -153,7 +157,7 @@ export class FeedView implements OpenView {
     this.#offer({ seq, json: Buffer.from(JSON.stringify(update)), onTaken: () => undefined })
   }
 
-  /** It ends by itself, and the viewer is notified. */
+  /** Ends the view and reports the error to the viewer. */
   fail(error: KasError): void {
     if (this.#state === 'ended') return
     this.#end()

@@ -4,7 +4,7 @@ import type { Service } from '../../../../lib/service.ts'
 import { AgentFeed, type AgentFeedComponents, type AgentFeedOptions, defaultAgentFeed } from './agent-feed.ts'
 import type { OpenView, Viewer, WantedView } from './view.ts'
 
-/** The feeds of agents that somebody views. */
+/** The feeds of agents with open views. */
 export class Feeds implements Service {
   readonly #components: AgentFeedComponents
   readonly #options: AgentFeedOptions

@@ -7,15 +7,15 @@ type Step = NonNullable<MessageInitShape<typeof FollowRequestSchema>['step']>
 export interface PageWanted {
   /** 0: closed */
   readonly limit: number
-  /** rows before the first that is wanted */
+  /** rows before the first row of the page */
   readonly offset: number
 }
 
 const end: IteratorResult<Uint8Array> = { value: undefined, done: true }
 
 /**
- * What is said to an agent on one Follow. Nothing is encoded before it is asked for, and views take turns: what waits
- * is what their viewers want now, not a queue.
+ * Requests to an agent on one Follow. A step is encoded when the stream asks for it, and views take turns. So a slow
+ * agent gets the latest requests of the viewers, not a queue.
  */
 export class FollowSteps implements AsyncIterable<Uint8Array> {
   readonly #turns = new Set<ViewSteps>()
@@ -23,21 +23,21 @@ export class FollowSteps implements AsyncIterable<Uint8Array> {
   #hasEnded = false
   #wake: (() => void) | undefined
 
-  /** @param resumes - the viewer has rows from before, by the same rights */
+  /** @param resumes - the viewer has rows from before, with the same permissions */
   open(
     wanted: WantedView,
     { pages, resumes }: { pages: ReadonlyMap<string, PageWanted>; resumes: boolean },
   ): ViewSteps {
     const changed = (own: ViewSteps) => {
       if (own.isDue) this.#due(own)
-      else this.#turns.delete(own) // else an agent that reads nothing would have all that ever was kept
+      else this.#turns.delete(own) // otherwise steps pile up for an agent that does not read
     }
     const steps = new ViewSteps(++this.#lastNumber, { ...wanted, resumes }, pages, changed)
     this.#due(steps)
     return steps
   }
 
-  /** Views that there were so far. */
+  /** Views that were opened so far. */
   get opened(): number {
     return this.#lastNumber
   }
@@ -47,7 +47,7 @@ export class FollowSteps implements AsyncIterable<Uint8Array> {
     return this.#turns.size
   }
 
-  /** Nothing is said any more. */
+  /** Ends the stream. */
   end(): void {
     this.#hasEnded = true
     this.#turns.clear()
@@ -90,16 +90,16 @@ export class FollowSteps implements AsyncIterable<Uint8Array> {
 
 type Opened = WantedView & { readonly resumes: boolean }
 
-/** What is to be said of one view. */
+/** Next steps of one view. */
 export class ViewSteps {
-  /** on this Follow */
+  /** number of the view on this Follow */
   readonly number: number
   #open: Opened | undefined
   readonly #pages: Map<string, PageWanted>
-  /** nodes that the agent has as open */
+  /** nodes that are open at the agent */
   readonly #known = new Set<string>()
   #taken: bigint | undefined
-  /** `due`: the agent knows of the view, and that was not sent yet */
+  /** `due`: the agent knows the view, and its close was not sent yet */
   #close: 'no' | 'due' | 'done' = 'no'
   readonly #onChange: (steps: ViewSteps) => void
 
@@ -120,7 +120,7 @@ export class ViewSteps {
     return this.#open !== undefined || this.#pages.size > 0 || this.#taken !== undefined
   }
 
-  /** The last that is asked of a node counts; that it is closed is not sent if the agent does not know of it. */
+  /** Replaces an earlier request for the node. A close is not sent if the agent does not know the node. */
   page(node: string, wanted: PageWanted): void {
     if (this.#close !== 'no') return
     this.#pages.delete(node)
@@ -134,20 +134,20 @@ export class ViewSteps {
     this.#onChange(this)
   }
 
-  /** Nothing else is sent any more; nothing at all, if the agent does not know of the view. */
+  /** Closes the view: no other step is sent, and none at all if the agent does not know the view. */
   close(): void {
     if (this.#close !== 'no') return
     this.#close = this.#open ? 'done' : 'due'
     this.#onChange(this)
   }
 
-  /** The view has ended at the agent: it needs no word of that. */
+  /** Sends no close: the view has ended at the agent. */
   drop(): void {
     this.#close = 'done'
     this.#onChange(this)
   }
 
-  /** @returns undefined: there is none */
+  /** @returns undefined: there is no step */
   take(): Step | undefined {
     if (this.#close !== 'no') {
       const isDue = this.#close === 'due'

@@ -2,19 +2,19 @@ import type { Clock } from '../../../../lib/clock.ts'
 
 export interface UnsentBytesOptions {
   readonly maxUnsentBytes: number
-  /** ms */
+  /** in ms */
   readonly patienceMs: number
 }
 
 /**
- * What viewers of an agent have not taken. Over the bound its reader waits, but not for ever: viewers that are slow
- * then hold those that are not up no longer. What each of them has is bounded by itself.
+ * Bytes that an agent's viewers have not taken. Beyond the bound, reading from the agent pauses, but only for
+ * `patienceMs`. After that, bytes of slow viewers no longer count. Each viewer's own bytes are bounded elsewhere.
  */
 export class UnsentBytes {
   readonly #clock: Clock
   readonly #options: UnsentBytesOptions
   #bytes = 0
-  /** of those that were not waited for: as many of `#bytes` do not count */
+  /** bytes of slow viewers, which do not count */
   #slow = 0
   #wake: (() => void) | undefined
 
@@ -29,7 +29,7 @@ export class UnsentBytes {
     if (!this.#isOver) this.#wake?.()
   }
 
-  /** Undefined: go on. @param signal - ends the wait */
+  /** Waits for room. @param signal - ends the wait. @returns undefined: there is room */
   room(signal: AbortSignal): Promise<void> | undefined {
     return this.#isOver ? this.#wait(signal) : undefined
   }

@@ -3,31 +3,31 @@ import type { ByteMeter } from '../../../../lib/byte-budget.ts'
 import type { KasError } from '../../../../lib/errors.ts'
 import type { Impersonation } from '../../../../proto/http/http-message.ts'
 
-/** One view that an agent shows of its cluster, to one viewer (doc/views.md). */
+/** One view of an agent's cluster for one viewer (doc/views.md). */
 
-/** what an agent has too many of: graphs are views, too */
+/** name of the limit on an agent's WebSockets: graphs are views, too */
 export const viewSockets = 'WebSockets for views of this agent'
 
 export interface WantedView {
-  /** whose share it counts in */
+  /** caller in whose share the view counts */
   readonly caller: Pick<Caller, 'key' | 'userKey'>
-  /** as whom the caller sees the cluster: of the directory, never of the caller's words; undefined: as the agent itself */
+  /** the caller's identity in the cluster, from the directory, never from the caller; undefined: the agent itself */
   readonly as: Impersonation | undefined
   /** JSON: a `Query` of proto/views-json.ts, which the agent checks */
   readonly query: Uint8Array
-  /** what the caller was denied a while ago is asked anew first */
+  /** true: permissions that the caller lacked a while ago are asked for again first */
   readonly fresh?: boolean
 }
 
 export interface Viewer {
-  /** counts what is kept of what the viewer asks for; absent: its request counts that */
+  /** counts the bytes of the viewer's requests; absent: the viewer's HTTP request counts them */
   readonly memory?: ByteMeter
   /**
-   * An update, as the agent wrote it: JSON, if it is one value. Resolves once the viewer has taken it; the next comes
-   * after that. What it rejects with ends the view.
+   * Passes an update on, as the agent wrote it: JSON, if it is one value. Resolves once the viewer has taken it; the
+   * next update follows after that. A rejection ends the view.
    */
   update(json: Uint8Array): Promise<void>
-  /** The view has ended by itself: nothing comes any more. */
+  /** Called when the view has ended by itself: no more updates follow. */
   ended(error: KasError): void
 }
 
@@ -38,7 +38,7 @@ export interface OpenView {
    * @throws KasError TOO_MANY_STREAMS
    */
   page(node: string, limit: number, offset?: number): void
-  /** The caller is somebody else in the cluster from now on: the view begins anew. */
+  /** Begins the view again for the caller's new identity in the cluster. */
   reopen(as: Impersonation | undefined): void
   close(): void
 }

@@ -5,8 +5,8 @@ import type { WantedView } from './view.ts'
 const keyChars = 22
 
 /**
- * Keys of viewers, by which the agent shares its room: the same at all replicas, and other keys at each
- * agent. They say nothing of the caller, since those that they are made of are hashed with the replicas' secret.
+ * Returns keys of a caller, by which the agent shares its room. They are equal at all replicas and differ at each
+ * agent. They reveal nothing of the caller: the original keys are hashed with the replicas' secret.
  */
 export function viewerOf(agentId: AgentId, { key, userKey }: WantedView['caller']): WantedView['caller'] {
   const keyAtAgent = (one: string) =>

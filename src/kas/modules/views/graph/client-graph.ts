@@ -5,7 +5,7 @@ import { arcNumber, bothArcNumbers, readArcNumber } from '../../../../proto/grap
 import { type GraphArc, viewsBounds } from '../../../../proto/views-json.ts'
 import { cutWarning, emptyMessage, type GraphUpdate, graphMessages, vertexJson, type Warning } from './graph-message.ts'
 
-/** Memory of an arc, with the counts of its vertices, and of a vertex beside its JSON. bytes */
+/** Memory of an arc, with the counts of its vertices, and of a vertex beside its JSON, in bytes. */
 const arcBytes = 80
 const vertexBytes = 96
 const { maxVertices, maxArcs } = viewsBounds
@@ -14,7 +14,7 @@ const { maxVertices, maxArcs } = viewsBounds
 class Graph {
   readonly vertices = new Map<number, string>()
   readonly arcs = new Set<number>()
-  /** arcs of each vertex: an update that takes one vertex away does not search all arcs */
+  /** arcs of each vertex: the removal of a vertex does not search all arcs */
   readonly #arcsOf = new Counter<number>()
   readonly #budget: ByteBudget
   #bytes = 0
@@ -23,14 +23,14 @@ class Graph {
     this.#budget = budget
   }
 
-  /** @param isWhole - with what is said of it */
+  /** @param isWhole - with its attributes */
   arcJson(arc: number, isWhole: boolean): string {
     const { from, to, type, isAbsent } = readArcNumber(arc)
     const ends = `"s":${this.vertices.get(from)},"d":${this.vertices.get(to)},"t":"${type}"`
     return isWhole && isAbsent ? `{${ends},"a":{"e":true}}` : `{${ends}}`
   }
 
-  /** Forgets all. */
+  /** Drops all vertices and arcs. */
   clear(): void {
     this.#count(-this.#bytes)
     this.vertices.clear()
@@ -39,9 +39,9 @@ class Graph {
   }
 
   /**
-   * Follows what the agent says, step by step, so that nothing is taken away that a client does not have.
+   * Applies an agent's update step by step, and refuses to remove an object that the client does not have.
    *
-   * @returns actions, as JSON; each must be taken
+   * @returns actions, as JSON; each must be read
    * @throws KasError INVALID_MESSAGE, MESSAGE_TOO_LARGE
    */
   *apply({ darc, dvx, svx, sarc }: GraphUpdate): Generator<string, void> {
@@ -79,7 +79,7 @@ class Graph {
     }
   }
 
-  /** @returns actions, as JSON, that make this one of `before` */
+  /** @returns actions, as JSON, that turn `before` into this graph */
   *since(before: Graph): Generator<string, void> {
     const ids = this.#idsIn(before)
     const stays = new Set(ids.values())
@@ -101,7 +101,10 @@ class Graph {
     for (const arc of newArcs) yield `{"sarc":${this.arcJson(arc, true)}}`
   }
 
-  /** Of vertices that stay: ids there, by ids here. Where a Namespace leaves, a client drops what stands in it. */
+  /**
+   * Maps ids of this graph to ids of `before`, for vertices in both. If a Namespace leaves, a client drops its objects:
+   * then none counts as kept.
+   */
   #idsIn(before: Graph): ReadonlyMap<number, number> {
     const known = new Map(Array.from(before.vertices, ([id, json]) => [json, id]))
     const here = new Set(this.vertices.values())
@@ -127,16 +130,15 @@ class Graph {
 }
 
 /**
- * The graph that a client has, over all views of its life: where the agent begins anew, what differs is all that the client
- * learns.
+ * The graph that a client has, over all of its views. If the agent begins again, the client gets only the differences.
  */
 export class ClientGraph {
   readonly #budget: ByteBudget
   #graph: Graph
-  /** of a view that has begun anew, until all of it has come */
+  /** graph of a view that has begun again, until all of it has come */
   #next: Graph | undefined
   #hasSent = false
-  /** that are in force */
+  /** current warnings */
   #warnings: readonly Warning[] = []
   #sentWarnings = new Set<string>()
 
@@ -146,7 +148,7 @@ export class ClientGraph {
   }
 
   /**
-   * @returns messages, one after the other; all of them must be taken
+   * @returns messages, in order; all of them must be read
    * @throws KasError INVALID_MESSAGE, MESSAGE_TOO_LARGE
    */
   *apply(update: GraphUpdate): Generator<string, void> {
@@ -163,7 +165,7 @@ export class ClientGraph {
     yield emptyMessage
   }
 
-  /** Nothing is kept any more. */
+  /** Drops both graphs. */
   end(): void {
     this.#graph.clear()
     this.#next?.clear()
@@ -175,7 +177,7 @@ export class ClientGraph {
       yield* this.#graph.apply(update)
       return
     }
-    for (const _action of next.apply(update)) void _action // it is sent as a whole
+    for (const _action of next.apply(update)) void _action // the next graph is sent as a whole
     if (update.hasMore) return
     yield* next.since(this.#graph)
     this.#graph.clear()
@@ -183,7 +185,7 @@ export class ClientGraph {
     this.#next = undefined
   }
 
-  /** Each once, until it does not apply any more. */
+  /** Returns warnings that are new. Each is sent once, until it no longer applies. */
   #newWarnings({ warnings = this.#warnings, isCut }: GraphUpdate): readonly Warning[] {
     this.#warnings = warnings
     const all = isCut ? [...warnings, cutWarning] : warnings

@@ -13,14 +13,14 @@ import { graphErrorMessage, readGraphUpdate } from './graph-message.ts'
 
 export interface GraphConversationComponents {
   readonly feeds: Pick<Feeds, 'open'>
-  /** of what is kept of its graph */
+  /** bytes that are kept of its graph */
   readonly budget: ByteBudget
   readonly clock: Clock
-  /** called once its WebSocket is closed, and nothing is kept any more */
+  /** called once the WebSocket is closed and nothing is kept */
   readonly onClosed: () => void
 }
 
-/** What passes by itself. */
+/** Codes of failures that end without a change by anybody. */
 const passing: ReadonlySet<string> = new Set([
   'AGENT_NOT_CONNECTED',
   'VIEWS_NOT_LED',
@@ -29,10 +29,12 @@ const passing: ReadonlySet<string> = new Set([
   'REPLICA_MEMORY_FULL',
   'MESSAGE_TOO_LARGE',
 ])
-/** Of an agent, or of kas itself. */
+/** Codes of failures of an agent, or of kas itself. */
 const internal: ReadonlySet<string> = new Set(['INTERNAL', 'INVALID_MESSAGE', 'VIEWS_NOT_SERVED'])
 
-/** One graph of one agent over one WebSocket, as clients of GitLab speak it: one request, then answers (doc/graph.md). */
+/**
+ * One graph of one agent over one WebSocket, as GitLab's clients request it: one request, then answers (doc/graph.md).
+ */
 export class GraphConversation implements OwnConversation {
   readonly #components: GraphConversationComponents
   readonly #opened: OpenedSocket
@@ -48,7 +50,7 @@ export class GraphConversation implements OwnConversation {
     components: GraphConversationComponents,
     opened: OpenedSocket,
     options: {
-      /** for its request to come. ms */
+      /** time for its request to come, in ms */
       readonly requestMs: number
     },
   ) {
@@ -64,13 +66,13 @@ export class GraphConversation implements OwnConversation {
     this.#components.onClosed()
   }
 
-  /** The caller is somebody else in the cluster from now on. */
+  /** Reopens the view for the caller's new identity in the cluster. */
   changed(as: Impersonation | undefined): void {
     this.#as = as
     this.#view?.reopen(as)
   }
 
-  /** The caller may no longer. */
+  /** Ends the conversation: the caller has lost access. */
   withdraw(reason: KasError): void {
     this.#fail(reason)
   }
@@ -112,11 +114,11 @@ export class GraphConversation implements OwnConversation {
     if (this.#hasEnded) return
     for (const message of this.#graph.apply(readGraphUpdate(json))) {
       await this.#opened.socket.sent(message)
-      if (this.#hasEnded) return // before more is kept, which nobody would give back
+      if (this.#hasEnded) return // nothing more is kept that `end` has not freed
     }
   }
 
-  /** The client learns why it has ended. */
+  /** Reports the error to the client and closes the WebSocket. */
   #fail(error: KasError, code = codeOf(error)): void {
     if (this.#hasEnded) return
     const { socket, failed } = this.#opened

@@ -8,11 +8,11 @@ import { viewSockets } from '../feed/view.ts'
 import { GraphConversation, type GraphConversationComponents } from './graph-conversation.ts'
 
 export interface GraphOptions {
-  /** for the request of a graph to come, once its WebSocket is open. ms */
+  /** time for the request of a graph to come, once its WebSocket is open, in ms */
   readonly requestMs: number
-  /** bytes that are kept of a graph: what its client has, and what it is to have */
+  /** bytes that are kept of a graph: the client's current one and the next one */
   readonly maxBytes: number
-  /** the same of all graphs of one agent */
+  /** the same for all graphs of one agent */
   readonly maxAgentBytes: number
 }
 
@@ -22,13 +22,13 @@ export const defaultGraph: GraphOptions = {
   maxAgentBytes: 32 * 1024 * 1024,
 }
 
-/** Of GitLab's clients (doc/reference/tunnel-protocol.md 6.8). */
+/** Subprotocol of GitLab's clients (doc/reference/tunnel-protocol.md 6.8). */
 const protocol = 'gitlab-agent-graph-api'
 
-/** What stands around a request in the query of its view. bytes */
+/** Bytes around a request in the query of its view. */
 const maxFrameBytes = 64
 
-/** Graphs of one agent's cluster, as GitLab's clients ask for them (doc/graph.md): over a WebSocket alone. */
+/** Graphs of one agent's cluster, as GitLab's clients request them (doc/graph.md): over a WebSocket only. */
 export function graphEndpoint(
   { feeds, clock }: Pick<GraphConversationComponents, 'feeds' | 'clock'>,
   options: GraphOptions = defaultGraph,

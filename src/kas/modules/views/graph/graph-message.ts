@@ -9,15 +9,15 @@ import {
   viewsBounds,
 } from '../../../../proto/views-json.ts'
 
-/** Messages of GitLab's `<prefix>graph` (doc/graph.md), and what they are made of. */
+/** Messages of GitLab's `<prefix>graph` (doc/graph.md), and their parts. */
 
-/** The client takes 4 MiB; so much is written at once. characters */
+/** Characters of one message; the client accepts 4 MiB. */
 const maxMessageLength = 64 * 1024
 /** warnings of a message, and characters of each */
 const maxWarnings = 100
 const maxWarning = 512
 
-/** What an agent says of a graph: its keys have their types, and its vertices and arcs those of `proto/views-json.ts`. */
+/** An agent's update of a graph. Its keys have checked types; vertices and arcs are those of `proto/views-json.ts`. */
 export interface GraphUpdate {
   readonly seq: number
   readonly darc: readonly GraphArc[]
@@ -25,7 +25,7 @@ export interface GraphUpdate {
   readonly svx: readonly GraphVertex[]
   readonly sarc: readonly GraphArc[]
   readonly hasMore: boolean
-  /** of the state, if it is said; undefined: as before */
+  /** warnings of the state, if the update has one; undefined: as before */
   readonly warnings: readonly Warning[] | undefined
   readonly isCut: boolean
 }
@@ -35,7 +35,7 @@ export interface Warning {
   readonly text: string
 }
 
-/** Stands in a graph that is too large. */
+/** Warning in a graph that is too large. */
 export const cutWarning: Warning = {
   type: 'limit',
   text: `there are more than ${viewsBounds.maxVertices} objects or ${viewsBounds.maxArcs} arcs, or than this user may still have: the first by name are shown`,
@@ -59,7 +59,7 @@ export function readGraphUpdate(json: Uint8Array): GraphUpdate {
   }
 }
 
-/** As JSON, several messages where they are long. */
+/** Builds messages as JSON; long ones are split. */
 export function* graphMessages(actions: Iterable<string>, warnings: readonly Warning[]): Generator<string, void> {
   let [parts, length] = [[] as string[], 0]
   let unsent = warnings
@@ -73,15 +73,15 @@ export function* graphMessages(actions: Iterable<string>, warnings: readonly War
   if (parts.length > 0 || unsent.length > 0) yield message(parts, unsent)
 }
 
-/** The first graph needs a message, be it empty. */
+/** The first graph needs a message, even an empty one. */
 export const emptyMessage = message([], [])
 
-/** The last. @param code - the WebSocket is closed with */
+/** Builds the last message. @param code - close code of the WebSocket */
 export function graphErrorMessage(code: number, reason: string): string {
   return JSON.stringify({ error: { code, code_string: closeNames[code] ?? '', reason } })
 }
 
-/** Names of codes as clients of GitLab have them (coder/websocket). */
+/** Names of close codes in GitLab's clients (coder/websocket). */
 const closeNames: Readonly<Record<number, string>> = {
   1001: 'StatusGoingAway',
   1003: 'StatusUnsupportedData',
@@ -122,7 +122,7 @@ function isArc(value: unknown): value is GraphArc {
   return isId(from) && isId(to) && graphArcTypes.includes(type) && (isAbsent === 0 || isAbsent === 1)
 }
 
-/** What of the state of a view a client is warned of. */
+/** Returns the warnings for a client in the state of a view. */
 function warningsOf(state: unknown): readonly Warning[] {
   const { is, why, notFollowed, refused, problems } = (state ?? {}) as Partial<Record<keyof ViewState, unknown>>
   const found: Warning[] = []

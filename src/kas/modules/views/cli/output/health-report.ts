@@ -9,11 +9,11 @@ import type { HealthReport, JudgedItem, ObjectReference } from './views-output-k
 export interface HealthReportParts {
   readonly agentId: string
   readonly exitCode: number
-  /** why what is judged is not all that was asked for */
+  /** reasons for which not all requested objects are judged */
   readonly problems: readonly string[]
-  /** ms since 1970, of the agent's clock */
+  /** in ms since 1970, by the agent's clock */
   readonly now: number
-  /** why there is no answer */
+  /** reason for which there is no answer */
   readonly reason: string
   /** undefined: there is no answer */
   readonly model: ShownView | undefined
@@ -21,7 +21,7 @@ export interface HealthReportParts {
   readonly judgement: Judgement | undefined
 }
 
-/** What `kas health` has found, for programs. */
+/** Makes the result of `kas health` for programs. */
 export function healthReport(parts: HealthReportParts): Data<HealthReport> {
   return { kind: 'HealthReport', fields: fieldsOf(parts), table: () => '' }
 }

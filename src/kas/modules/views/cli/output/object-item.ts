@@ -6,9 +6,9 @@ import { reasonOf } from '../verdict-text.ts'
 import { timeOf } from './time.ts'
 import type { Culprit, EventItem, ObjectItem, ObjectLink, Verdict, VerdictCounts } from './views-output-kinds.ts'
 
-/** How a row of the wire, and an event, are written for programs. */
+/** Converts rows and events of the wire to the output for programs. */
 
-/** @param now - ms since 1970, of the agent's clock */
+/** @param now - in ms since 1970, by the agent's clock */
 export function objectItem(row: Row, now: number): ObjectItem {
   const { u: id, ns, n, t, g, f = [], w, p, h, l, a, z } = row
   const type = typeOf(row)
@@ -49,7 +49,7 @@ export function eventItem({ u: id, ns, about, type, reason, text, count, at }: E
   return { id, namespace: ns, object, type, reason, message: text, count, lastSeen: timeOf(at) }
 }
 
-/** `group/Kind` in two; the core group is absent. */
+/** Splits `group/Kind`; the core group is absent. */
 export function kindOf(key: string): { readonly kind: string; readonly group?: string | undefined } {
   const { group, kind } = parseKindKey(key)
   return { kind, group: filled(group) }
@@ -86,5 +86,5 @@ function link([relation, id, kind, namespace, name]: NonNullable<Row['l']>[numbe
   return { relation, ...kindOf(kind), namespace: filled(namespace), name, uid: filled(id) }
 }
 
-/** On the wire an empty text stands for none. */
+/** The wire has an empty text for an absent one. */
 const filled = (text: string | undefined) => (text === '' ? undefined : text)

@@ -7,12 +7,15 @@ import type { ProgramView } from './program-view.ts'
 import { type ViewBeside, viewDescription } from './view-description.ts'
 
 export interface ProgramOutputOptions {
-  /** for programs */
+  /** a format for programs */
   readonly output: Output
   readonly isWatching: boolean
 }
 
-/** Prints a view for programs: once it is whole, or with `--watch` each change of an item and of the state, one a line. */
+/**
+ * Prints a view for programs: once it is whole, or with `--watch` each change of an item and of the state, one per
+ * line.
+ */
 export class ProgramOutput {
   readonly #stdout: PrintableOutput
   readonly #view: ProgramView
@@ -33,7 +36,7 @@ export class ProgramOutput {
     this.#stdout.write(await dataText(data, this.#options.output))
   }
 
-  /** @param isWhole - what is not listed now is deleted, and does not only lack */
+  /** @param isWhole - true: an item that is not listed now was deleted */
   printChanges(
     model: ShownView,
     now: number,
@@ -55,7 +58,7 @@ export class ProgramOutput {
       }
     }
     const state = this.#view.state(model, viewDescription(model, beside), isWhole)
-    // each update is of another time: that alone is no change
+    // each update has another time, which alone is no change
     const key = JSON.stringify({ ...state, asOf: undefined })
     if (key === this.#state) return
     this.#state = key

@@ -12,9 +12,9 @@ import type {
   ViewDescription,
 } from './views-output-kinds.ts'
 
-/** What a view is for programs: a list, or with `--watch` its changes. */
+/** Output of a view for programs: a list, or with `--watch` its changes. */
 export interface ProgramView<Item extends { readonly id: string } = ObjectItem | EventItem> {
-  /** @param now - ms since 1970, of the agent's clock */
+  /** @param now - in ms since 1970, by the agent's clock */
   items(model: ShownView, now: number): readonly Item[]
   list(model: ShownView, description: ViewDescription, items: readonly Item[]): Data
   change(type: ObjectChange['type'], item: Item): OutputKind
@@ -25,11 +25,11 @@ const apiVersion = 'kas/v1'
 
 export interface ObjectViewParts extends Pick<ProgramView<ObjectItem>, 'items'> {
   counts(model: ShownView): ShownView['counts']
-  /** one a line, as kubectl takes them; absent: they are not printed */
+  /** Returns one name per line, as kubectl accepts them; absent: names are not printed. */
   names?(model: ShownView): readonly string[]
 }
 
-/** Objects, the items of an `ObjectList`. */
+/** Makes output of objects, the items of an `ObjectList`. */
 export function objectView({ items, ...parts }: ObjectViewParts): ProgramView {
   const view: ProgramView<ObjectItem> = {
     items,
@@ -47,7 +47,7 @@ export function objectView({ items, ...parts }: ObjectViewParts): ProgramView {
   return view as ProgramView
 }
 
-/** Events, the items of an `EventList`. @param nodes - pages that they are on */
+/** Makes output of events, the items of an `EventList`. @param nodes - pages of the events */
 export function eventView(
   nodes: readonly string[],
   { events }: { events(model: ShownView): readonly Event[] },
@@ -82,10 +82,10 @@ export function listItems(model: ShownView, now: number): readonly ObjectItem[] 
   return model.children('').map((row) => objectItem(row, now))
 }
 
-/** As deep as any tree of owners. */
+/** Levels of the deepest tree of owners. */
 const maxDepth = 64
 
-/** The objects of `kas tree`, each after the one that it belongs to. An agent may say anything, circles too. */
+/** Lists the objects of `kas tree`, each after its parent. An agent may send anything, also circles. */
 export function treeItems(model: ShownView, now: number): readonly ObjectItem[] {
   const items: ObjectItem[] = []
   const seen = new Set<string>()

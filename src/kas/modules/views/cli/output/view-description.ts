@@ -6,13 +6,13 @@ import type { ViewDescription } from './views-output-kinds.ts'
 
 export interface ViewBeside {
   readonly agentId: string
-  /** why not all that was asked for is shown */
+  /** reasons for which not all requested objects are shown */
   readonly problems: readonly string[]
-  /** reason why the connection was lost, and not made again; absent: it is there */
+  /** reason for which the connection was lost; undefined: it is there */
   readonly lost?: string | undefined
 }
 
-/** What is known of the whole of a view, for programs. */
+/** Describes a view as a whole, for programs. */
 export function viewDescription({ state, at }: ShownView, beside: ViewBeside): ViewDescription {
   const { notFollowed, aside, you, refused, unknown } = state
   return {
@@ -33,17 +33,17 @@ export function viewDescription({ state, at }: ShownView, beside: ViewBeside): V
   }
 }
 
-/** The same where there was no answer. */
+/** Describes a view without an answer. */
 export function unreachedView(agentId: string, reason: string): ViewDescription {
   return { agent: Number(agentId), state: 'unreached', stateMessage: reason }
 }
 
 type Reliance = Pick<ViewDescription, 'state' | 'stateSince' | 'stateMessage' | 'asOf'>
 
-/** @param at - of the last update, ms since 1970 by the agent's clock */
+/** @param at - time of the last update, in ms since 1970 by the agent's clock */
 function reliance({ is, since, why }: ViewState, at: number, { lost }: ViewBeside): Reliance {
   if (lost !== undefined) {
-    // what was not live before is as old as it was then
+    // a view that was not live before is as old as it was then
     const asOf = is === 'live' ? at : is === 'stale' ? since : undefined
     return { state: 'stale', stateSince: timeOf(asOf), stateMessage: lost, asOf: timeOf(asOf) }
   }

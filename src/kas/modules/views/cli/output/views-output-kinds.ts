@@ -3,11 +3,11 @@ import type { Count, OutputKind, Time } from '../../../../command/output.ts'
 /** Health of an object, as kas judges it (doc/health.md). */
 export type Verdict = 'Healthy' | 'Suspended' | 'Progressing' | 'Missing' | 'Degraded' | 'Unknown'
 
-/** What the agent knows of its cluster, and how far it can be relied on. */
+/** Knowledge of the agent about its cluster, and its reliability. */
 export interface ViewDescription {
   /** number of the agent */
   readonly agent: Count
-  /** `live`: items are as in the cluster; `syncing`: items are missing; `stale`: items may be old; `unreached`: no answer */
+  /** `live`: as in the cluster; `syncing`: items are missing; `stale`: items may be old; `unreached`: no answer */
   readonly state: 'live' | 'syncing' | 'stale' | 'unreached'
   /** begin of that state */
   readonly stateSince?: Time | undefined
@@ -15,17 +15,17 @@ export interface ViewDescription {
   readonly stateMessage?: string | undefined
   /** time up to which the items are known to be true; absent: not all are known */
   readonly asOf?: Time | undefined
-  /** reasons why not all that was asked for is shown, a sentence each; absent: none */
+  /** reasons why not all requested objects are shown, a sentence each; absent: none */
   readonly problems?: readonly string[] | undefined
   /** faults in the agent's `views.yaml` and its rules, and what is used in their place; absent: none */
   readonly configurationProblems?: readonly string[] | undefined
-  /** what the agent does not follow, as `GROUP/KIND` or `GROUP/KIND NAMESPACE[/NAME]`; at most 100; absent: nothing */
+  /** kinds or objects that the agent does not follow: `GROUP/KIND` or `GROUP/KIND NAMESPACE[/NAME]`, at most 100 */
   readonly notFollowed?: readonly string[] | undefined
   /** kinds that the API server fails to list; their items may be old; absent: none */
   readonly aside?: readonly AsideKind[] | undefined
-  /** who you are in the cluster, where something is refused; absent: as the agent itself, or nothing is refused */
+  /** your identity in the cluster, if a resource is refused; absent: the agent's own, or nothing is refused */
   readonly you?: ClusterUser | undefined
-  /** resources that you asked for and may not list; absent: none */
+  /** requested resources that you may not list; absent: none */
   readonly refused?: readonly RefusedResource[] | undefined
   /** words that name no kind, or none that you may list; absent: none */
   readonly unknownKinds?: readonly UnknownKind[] | undefined
@@ -37,13 +37,13 @@ export interface AsideKind {
   readonly kind: string
   /** API group; absent: the core group */
   readonly group?: string | undefined
-  /** what the API server answers */
+  /** answer of the API server */
   readonly message: string
   /** begin of the failures */
   readonly since?: Time | undefined
 }
 
-/** User as whom a caller acts in the cluster. */
+/** User whose identity a caller has in the cluster. */
 export interface ClusterUser {
   /** user name */
   readonly username: string
@@ -55,13 +55,13 @@ export interface ClusterUser {
 export interface RefusedResource {
   /** resource, in the plural; absent: anything */
   readonly resource?: string | undefined
-  /** namespace; absent: all namespaces, or the resource is in none */
+  /** namespace; absent: all namespaces, or the resource is cluster-scoped */
   readonly namespace?: string | undefined
 }
 
 /** A word that names no kind. */
 export interface UnknownKind {
-  /** as it was written */
+  /** the word as you wrote it */
   readonly word: string
   /** nearest name of a kind */
   readonly nearest?: string | undefined
@@ -86,13 +86,13 @@ export interface VerdictCounts {
 }
 
 /**
- * Objects of a cluster. `kas get` lists what was asked for, the worst first; `kas tree` lists each object after the one
- * that it belongs to, which `parent` names.
+ * Objects of a cluster. `kas get` lists the requested objects, the worst first. `kas tree` lists each object after its
+ * parent, which `parent` names.
  *
  * @command kas get, kas tree
  */
 export interface ObjectList extends OutputKind<'ObjectList'>, ViewDescription {
-  /** what was asked for by verdict: objects of `kas get`, roots of `kas tree` */
+  /** requested objects by verdict; roots in the output of `kas tree` */
   readonly counts: VerdictCounts
   /** objects, or roots, that are not listed, because a list has at most 500 and a tree 100 roots */
   readonly unlisted: Count
@@ -100,11 +100,13 @@ export interface ObjectList extends OutputKind<'ObjectList'>, ViewDescription {
   readonly items: readonly ObjectItem[]
 }
 
-/** An object, or what stands for several of them. */
+/** An object, or an item that stands for several objects. */
 export interface ObjectItem {
-  /** names this item in the list; of an object its uid */
+  /** id of the item in the list; for an object, its uid */
   readonly id: string
-  /** `group`: an application or environment; `bundle`: many children of a kind; `owner`: one that you may not see */
+  /**
+   * `group`: an application or environment; `bundle`: many children of a kind; `owner`: an owner that you may not see
+   */
   readonly type: 'object' | 'group' | 'bundle' | 'owner'
   /** kind; of a group `Application` or `Environment` */
   readonly kind: string
@@ -122,7 +124,7 @@ export interface ObjectItem {
   readonly generation?: Count | undefined
   /** health; absent: kas has no rule for it */
   readonly verdict?: Verdict | undefined
-  /** reason why it is not well, one word */
+  /** reason why it is not healthy, one word */
   readonly reason?: string | undefined
   /** the same in a sentence */
   readonly message?: string | undefined
@@ -132,9 +134,9 @@ export interface ObjectItem {
   readonly otherCauses?: Count | undefined
   /** begin of the trouble */
   readonly since?: Time | undefined
-  /** whether the trouble may have begun before `since`, at which it was first seen */
+  /** true if the trouble may have begun before `since`, when it was first seen */
   readonly sinceAtLeast?: boolean | undefined
-  /** time at which the trouble happened last */
+  /** time at which the trouble last occurred */
   readonly lastSeen?: Time | undefined
   /** command that shows more; it only reads */
   readonly next?: string | undefined
@@ -146,17 +148,17 @@ export interface ObjectItem {
   readonly children?: Count | undefined
   /** children that are not items of this list; absent: none, or not counted */
   readonly unlisted?: Count | undefined
-  /** worst verdict of what is below it, where that is not well */
+  /** worst verdict of the objects below it; absent: they are healthy or suspended */
   readonly worstBelow?: Verdict | undefined
-  /** `id` of what it belongs to in `kas tree`; absent: it is a root */
+  /** `id` of its parent in `kas tree`; absent: it is a root */
   readonly parent?: string | undefined
   /** health by the rules of Argo CD */
   readonly argo?: Verdict | undefined
   /** status by the rules of kstatus */
   readonly kstatus?: 'Current' | 'InProgress' | 'Terminating' | 'Failed' | 'Unknown' | undefined
-  /** what it names or selects, and what names or selects it; absent: not read, or nothing */
+  /** objects that it names or selects, or that name or select it; absent: not read, or none */
   readonly links?: readonly ObjectLink[] | undefined
-  /** kinds that cannot be listed and from which its verdict is made, each as `GROUP/KIND`: it may be old */
+  /** kinds, as `GROUP/KIND`, that cannot be listed and that its verdict depends on: it may be old */
   readonly asideKinds?: readonly string[] | undefined
 }
 
@@ -166,25 +168,25 @@ export interface Culprit {
   readonly kind: string
   /** API group; absent: the core group */
   readonly group?: string | undefined
-  /** namespace; absent: it is in none */
+  /** namespace; absent: the object is cluster-scoped */
   readonly namespace?: string | undefined
   /** name */
   readonly name: string
   /** its uid; absent: it does not exist, or you may not see it */
   readonly uid?: string | undefined
-  /** objects that fail by the same cause, for which this one stands */
+  /** objects that fail for the same cause, which this one represents */
   readonly count: Count
 }
 
-/** How an object is connected with another one. */
+/** Link of an object to another one. */
 export interface ObjectLink {
-  /** what it does, such as `mounts`, `selects`, `runs on` */
+  /** relation, such as `mounts`, `selects`, `runs on` */
   readonly relation: string
   /** kind of the other object */
   readonly kind: string
   /** API group; absent: the core group */
   readonly group?: string | undefined
-  /** namespace; absent: it is in none */
+  /** namespace; absent: the object is cluster-scoped */
   readonly namespace?: string | undefined
   /** name */
   readonly name: string
@@ -194,15 +196,15 @@ export interface ObjectLink {
 
 /** An object by its name. */
 export interface ObjectReference {
-  /** kind, or the word that was written for it */
+  /** kind, or your word for it */
   readonly kind: string
-  /** API group; absent: the core group, or not written */
+  /** API group; absent: the core group, or not given */
   readonly group?: string | undefined
-  /** namespace; absent: it is in none, or not written */
+  /** namespace; absent: the object is cluster-scoped, or not given */
   readonly namespace?: string | undefined
   /** name */
   readonly name: string
-  /** uid, where one is known */
+  /** uid, if it is known */
   readonly uid?: string | undefined
 }
 
@@ -220,7 +222,7 @@ export interface EventList extends OutputKind<'EventList'>, ViewDescription {
 
 /** An event. */
 export interface EventItem {
-  /** names this item in the list */
+  /** id of the item in the list */
   readonly id: string
   /** namespace of the event */
   readonly namespace: string
@@ -232,27 +234,27 @@ export interface EventItem {
   readonly reason: string
   /** the same in a sentence; may be empty */
   readonly message: string
-  /** times that it happened */
+  /** number of occurrences */
   readonly count: Count
-  /** time at which it happened last */
+  /** time of the last occurrence */
   readonly lastSeen?: Time | undefined
 }
 
 /**
- * Health of what was asked for, with the causes.
+ * Health of the requested objects, with the causes.
  *
  * @command kas health
  */
 export interface HealthReport extends OutputKind<'HealthReport'>, ViewDescription {
-  /** exit code of the command: 0 healthy or suspended, 1 refused, 3 progressing, 4 degraded, 5 unknown or not there */
+  /** exit code of the command: 0 healthy or suspended, 1 refused, 3 progressing, 4 degraded, 5 unknown or missing */
   readonly exitCode: Count
-  /** worst verdict of what is judged; absent: there is none, or `problems`, `absent`, `undecidedBy` or a state other than `live` say why it is not known */
+  /** worst verdict of all judged objects; absent: not known, see `problems`, `absent`, `undecidedBy` and `state` */
   readonly verdict?: Verdict | undefined
-  /** what is judged, by verdict */
+  /** judged objects, by verdict */
   readonly counts: VerdictCounts
-  /** what is judged; roots past the first 500 are only counted */
+  /** judged objects; roots beyond the first 500 are only counted */
   readonly items: readonly JudgedItem[]
-  /** named objects that are not there, or not yet in the generation that is asked for */
+  /** named objects that do not exist, or not yet in the requested generation */
   readonly absent: readonly ObjectReference[]
   /** named objects that are not judged, because the agent does not follow their kind */
   readonly notJudged: readonly ObjectReference[]
@@ -262,7 +264,7 @@ export interface HealthReport extends OutputKind<'HealthReport'>, ViewDescriptio
 
 /** An object that is judged. */
 export interface JudgedItem extends ObjectItem {
-  /** verdict that it counts as, where that is another one: for what is below it, or with `--addresses` */
+  /** verdict that counts, if it differs: because of objects below it, or of `--addresses` */
   readonly judgedAs?: Verdict | undefined
 }
 
@@ -272,9 +274,9 @@ export interface JudgedItem extends ObjectItem {
  * @command kas get --watch, kas tree --watch
  */
 export interface ObjectChange extends OutputKind<'ObjectChange'> {
-  /** what has happened; `DELETED`: it is no longer listed */
+  /** kind of the change; `DELETED`: the object is no longer listed */
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'
-  /** the object; of a deleted one as it was last */
+  /** the object; for a deleted one, its last status */
   readonly object: ObjectItem
 }
 
@@ -284,24 +286,24 @@ export interface ObjectChange extends OutputKind<'ObjectChange'> {
  * @command kas get events --watch
  */
 export interface EventChange extends OutputKind<'EventChange'> {
-  /** what has happened; `DELETED`: it is no longer listed */
+  /** kind of the change; `DELETED`: the event is no longer listed */
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'
-  /** the event; of a deleted one as it was last */
+  /** the event; for a deleted one, its last status */
   readonly event: EventItem
 }
 
 /**
- * A line of `--watch`: what is known of the whole. One follows the first items, and each change of it.
+ * A line of `--watch` about the view as a whole. One follows the first items, and one each of its changes.
  *
  * @command kas get --watch, kas get events --watch, kas tree --watch
  */
 export interface StateChange extends OutputKind<'StateChange'>, ViewDescription {
   /** always `STATE` */
   readonly type: 'STATE'
-  /** whether all that was asked for is listed by the lines so far */
+  /** true if the lines so far list all requested items */
   readonly complete: boolean
-  /** what was asked for, by verdict; absent: of events */
+  /** requested objects, by verdict; absent: the items are events */
   readonly counts?: VerdictCounts | undefined
-  /** what is not listed, as in the list */
+  /** items that are not listed, as in the list */
   readonly unlisted: Count
 }
