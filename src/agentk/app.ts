@@ -37,7 +37,7 @@ export interface AppComponents {
   readonly access: ClusterAccess
   /** undefined: nothing is traced */
   readonly tracing?: (Tracer & Service) | undefined
-  /** beside agentk's own */
+  /** modules besides agentk's own */
   readonly modules?: readonly CreateModule[]
 }
 
@@ -59,7 +59,7 @@ const modulesOf = ({ viewsTokenFile, env }: Config): readonly CreateModule[] => 
 
 const time = { clock: systemClock, random: Math.random }
 
-/** All parts of agentk, built and staged. */
+/** All parts of agentk, which start and stop in stages. */
 export class App implements Service {
   readonly #config: Config
   readonly #loggers: Loggers
@@ -102,7 +102,7 @@ export class App implements Service {
     this.#loggers.root.info('agentk is up')
   }
 
-  /** New calls are not taken; running ones may end until `patience` aborts. */
+  /** Takes no new calls. Running calls may end until `patience` aborts. */
   async stop(patience?: AbortSignal): Promise<void> {
     await this.#stages.stop(patience)
   }
@@ -133,7 +133,7 @@ export class App implements Service {
     return new Map(all.map(([name, serve]) => [name, tracedServe(tracer, serve)]))
   }
 
-  /** The log follows each configuration before anything else does. */
+  /** Registers the log as the first listener: a configuration sets the log level before anything else reads it. */
   #createConfiguration(kas: KasConnections, { meta }: AgentkHost['self']): Configuration {
     const configuration = new Configuration({ kas, log: this.#loggers.of('agent_configuration'), ...time }, { meta })
     configuration.onChange((received) => this.#loggers.apply(received))
@@ -166,7 +166,7 @@ export class App implements Service {
   }
 }
 
-/** Turns an error of listening into a SETTINGS_INVALID that names the flag, where the next step is known. */
+/** Turns an error of listening into a SETTINGS_INVALID that names the flag, if the next step is known. */
 function listenFailure(error: unknown, at: ListenAttempt['at'], address: string): unknown {
   const problem = listenProblem(error, { at, address, program: 'agentk' })
   if (problem === undefined) return error

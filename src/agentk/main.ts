@@ -6,10 +6,10 @@ import { parseFlags, UsageError, usage } from './config/flags.ts'
 
 /** Running calls may take this long to end after the first signal: Kubernetes kills a pod after 30 s. */
 const stopPatienceMs = 25_000
-/** Also behind `doctor`, which has nothing to check then. */
+/** Flags that are answered at once, also after `doctor`, which then checks nothing. */
 const answeredAtOnce: readonly string[] = ['--help', '-h', '--version']
 
-/** @returns the exit code, once there is one; agentk runs until a signal stops it */
+/** @returns the exit code; without a command agentk runs until a signal stops it */
 async function main(argv: readonly string[]): Promise<number> {
   const version = readVersion()
   const [word, ...rest] = argv
@@ -54,7 +54,7 @@ function print(text: string): number {
   return 0
 }
 
-/** What the operator can put right is said without a stack. */
+/** Omits the stack of errors that the operator can fix. */
 function explain(error: unknown): string {
   if (error instanceof UsageError) return `${error.message}\nagentk --help shows all flags`
   if (!(error instanceof Error)) return String(error)

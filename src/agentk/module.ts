@@ -12,20 +12,20 @@ import type { Term } from './election/terms.ts'
 import type { KasConnections } from './tunnels/kas-connections.ts'
 import type { Serve } from './tunnels/serve.ts'
 
-/** A feature of agentk: a folder of `modules`, and a line in `app.ts`. */
+/** A feature of agentk: a folder in `modules`, and a line in `app.ts`. */
 export interface AgentkModule {
-  /** `/package.Service/Method` -> what serves it, through the tunnels of every pod; read again by `kas.announce` */
+  /** by `/package.Service/Method`: serve through the tunnels of every pod; `kas.announce` reads them again */
   readonly methods?: ReadonlyMap<string, Serve>
-  /** of every pod; started in order, after the connections to kas and before their tunnels */
+  /** started in every pod, in order, after the connections to kas and before their tunnels */
   readonly services?: readonly Service[]
-  /** Work that one pod does for all, after the agent's first configuration: ends soon after the term's signal aborts. */
+  /** Does work that one pod does for all, after the first configuration; ends soon after the term's signal aborts. */
   readonly lead?: (term: Term) => Promise<void>
 }
 
-/** What modules are built with. */
+/** Parts of agentk that modules are built with. */
 export interface AgentkHost {
   readonly api: ApiClient
-  /** decides whom requests act as that are not agentk's own */
+  /** decides who a request acts as, if not as agentk's own account */
   readonly identities: Identities
   readonly kas: Pick<
     KasConnections,
@@ -43,6 +43,6 @@ export interface AgentkHost {
   readonly clock: Clock
   readonly random: () => number
   readonly register: Registry
-  /** Of one part; its level follows the agent's configuration. */
+  /** Logger of one part; its level follows the agent's configuration. */
   log(part: string): Logger
 }

@@ -5,9 +5,9 @@ import { AgentMetaSchema } from '../proto/gen/entity_pb.ts'
 import type { Config } from './config/config.ts'
 import type { AgentkHost } from './module.ts'
 
-/** By what kas knows this agentk. */
+/** Identity of this agentk at kas. */
 
-/** `--kas-header` goes with each call where there is no upgrade to carry it (doc/reference/tunnel-protocol.md 2.3). */
+/** Includes the headers of `--kas-header`, unless an upgrade carries them (doc/reference/tunnel-protocol.md 2.3). */
 export function callMetadata({ kas, token }: Config): Metadata {
   const metadata: Record<string, string[]> = {}
   if (!kas.address.webSocket) {

@@ -8,15 +8,13 @@ export type AgentId = bigint & { readonly brand: 'AgentId' }
 /** GitLab keeps ids as signed 64-bit numbers. */
 export const maxAgentId = 2n ** 63n - 1n
 
-/** @returns undefined: the text is no id of an agent */
+/** @returns undefined: the text is no agent id */
 export function parseAgentId(text: string): AgentId | undefined {
   const id = /^\d{1,19}$/.test(text) ? BigInt(text) : 0n
   return id > 0n && id <= maxAgentId ? (id as AgentId) : undefined
 }
 
-/**
- * Metadata as on the wire: lower-case keys, values in order; the values of keys that end in `-bin` are base64.
- */
+/** Metadata as on the wire: lower-case keys, values in order; values of keys that end in `-bin` are base64. */
 export type Metadata = Readonly<Record<string, readonly string[]>>
 
 export const noMetadata: Metadata = Object.freeze({})
@@ -27,7 +25,7 @@ export interface Outcome {
   readonly trailers: Metadata
 }
 
-/** `safe`: a repeat can do no harm, also if the first one arrived. */
+/** `safe`: a repeat does no harm, even if the first request has arrived. */
 export type Safety = 'safe' | 'unsafe'
 
 /** One call for an agent. Messages stay bytes from the entry to agentk. */
@@ -37,49 +35,49 @@ export interface Call {
   readonly method: string
   readonly metadata: Metadata
   /**
-   * Read once, pulled as fast as the next hop takes them; its end is the caller's half-close. All known: they may be read
-   * again.
+   * Messages of the caller, read once, as fast as the next hop takes them. The end is the caller's half-close.
+   * `KnownMessages` can be read again.
    */
   readonly messages: KnownMessages | AsyncIterable<Uint8Array>
   readonly safety: Safety
-  /** whose share of the agent's tunnels it takes */
+  /** the call uses this caller's share of the agent's tunnels */
   readonly caller: Caller
-  /** of events, until its caller leaves */
+  /** the call watches events until its caller leaves */
   readonly isWatch?: boolean
-  /** that is followed: where it cannot go on its caller has to see that it is not whole */
+  /** the call follows a log: if it cannot go on, the caller must see that the log is incomplete */
   readonly isLog?: boolean
-  /** Its caller opens it again when it is lost: it is not kept where its replies are out of reach for a while. */
+  /** The caller opens the call again if it is lost, so a replica link ends it as soon as the peer is unreachable. */
   readonly reopens?: boolean
-  /** Its caller knows that the agent is away, or has an answer already, and wants the first tunnel that comes. */
+  /** The caller knows that the agent is away, or has an answer already, and takes the first tunnel that comes. */
   readonly waitsForAway?: boolean
-  /** whoever wants to know whose tunnel has it; absent: nobody */
+  /** learns which replica's tunnel has the call; absent: nothing records it */
   readonly record?: Taken | undefined
-  /** the caller left, or its deadline passed: the reason is a KasError */
+  /** aborts when the caller has left or the deadline has passed; the reason is a KasError */
   readonly signal: AbortSignal
 }
 
 export interface Taken {
   /**
-   * A tunnel has it, once more where it is repeated.
+   * Called when a tunnel has taken the call, and again when the call is repeated.
    *
-   * @param peer - name of the replica whose it is; undefined: this one's
+   * @param peer - name of the replica that has the tunnel; undefined: this replica
    */
   takenBy(peer: string | undefined): void
 }
 
-/** What comes back. None of its promises rejects; how the call ended, `done` alone says. */
+/** The reply to a call. None of its promises rejects; only `done` says how the call ended. */
 export interface Reply {
-  /** the callee's headers; undefined: the call ended before they came */
+  /** headers of the callee; undefined: the call ended before they came */
   readonly metadata: Promise<Metadata | undefined>
-  /** must be read to the end, or returned, for `done` to settle; returning early cancels the call */
+  /** must be read to the end, or returned, so that `done` settles; an early return cancels the call */
   readonly messages: AsyncIterable<Uint8Array>
   readonly done: Promise<Outcome>
 }
 
 /**
- * Every stage of a call has this shape: the router, a replica link, a tunnel, agentk's dispatch. It resolves once a tunnel
- * has the call.
+ * Every stage of a call has this shape: the router, a replica link, a tunnel, agentk's dispatch. It resolves once a
+ * tunnel has the call.
  *
- * @throws KasError when the call could not be handed on at all
+ * @throws KasError if the call could not be passed on at all
  */
 export type Forward = (call: Call) => Promise<Reply>

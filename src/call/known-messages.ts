@@ -1,6 +1,6 @@
 /**
- * Messages that are all known before the first is read, as those of a request without a body. They can be read again,
- * and be sent without waiting for one another.
+ * Messages that are all known before the first is read, such as those of a request without a body. They can be read
+ * again, and one can be sent before the next hop has taken the one before.
  */
 export class KnownMessages implements AsyncIterable<Uint8Array> {
   readonly all: readonly Uint8Array[]

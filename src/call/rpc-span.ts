@@ -10,24 +10,24 @@ import { withTraceHeaders } from '../lib/tracing/trace-context.ts'
 import { noSpan, noTracer, type Span, type SpanAttributes, type Tracer } from '../lib/tracing/tracer.ts'
 import type { Call, Metadata } from './call.ts'
 
-/** Spans of gRPC calls. A call's metadata says of which span it is part: each stage puts its own in that place. */
+/** Spans of gRPC calls. The metadata of a call names its parent span: each stage puts its own span in that place. */
 
 export interface RpcSpanInit {
   readonly kind: 'server' | 'client'
   /** `/package.Service/Method` */
   readonly method: string
-  /** false: it counts as one of those that nobody knows */
+  /** false: the method counts as an unknown one */
   readonly isKnown?: boolean
-  /** of the caller, or of the call on its way */
+  /** metadata of the caller, or of the call on its way */
   readonly parent?: Metadata
-  /** of a caller that nobody knows: named, but neither its trace nor its sampling is taken over */
+  /** metadata of an unknown caller: the span links to it, but takes over neither its trace nor its sampling */
   readonly link?: Metadata
   readonly attributes?: SpanAttributes
 }
 
 /** The span of one call. */
 export class RpcSpan {
-  /** nothing is traced */
+  /** no tracing */
   static readonly none = new RpcSpan(noSpan, 'server')
 
   readonly span: Span
@@ -53,15 +53,15 @@ export class RpcSpan {
     if (this !== RpcSpan.none) this.span.set(agentAttributes(agentId))
   }
 
-  /** `metadata` for whoever has the call next. */
+  /** `metadata` for the next stage of the call. */
   metadata(metadata: Metadata): Metadata {
     return this === RpcSpan.none ? metadata : withTraceHeaders(metadata, this.span.headers)
   }
 
-  /** `call` for whoever has it next. */
+  /** `call` for its next stage. */
   call(call: Call): Call {
     if (this === RpcSpan.none) return call
-    // by name: what some calls are made of is not theirs alone
+    // by name: a spread would miss the getters of a class that implements Call
     const next: { [Name in keyof Required<Call>]: Call[Name] } = {
       agentId: call.agentId,
       method: call.method,
@@ -88,14 +88,14 @@ export class RpcSpan {
   }
 }
 
-/** What of a call its span names. */
+/** Parts of a call that its span names. */
 interface ServedCall {
   /** `/package.Service/Method` */
   readonly method: string
   readonly metadata: Metadata
 }
 
-/** Serves it as a span of its own. */
+/** Runs `work` in a server span of its own. */
 export function traceHandler<T>(tracer: Tracer, stream: ServedCall, work: (span: RpcSpan) => Promise<T>): Promise<T> {
   return tracer === noTracer ? work(RpcSpan.none) : tracedHandler(tracer, stream, work)
 }
@@ -116,16 +116,16 @@ async function tracedHandler<T>(
   }
 }
 
-/** What came for one of our methods, and who made it. */
+/** Admits and serves a call of one of kas' or agentk's own methods. */
 export interface Admission<A, T> {
-  /** who calls, or throws */
+  /** returns the caller, or throws */
   readonly admit: () => Promise<A>
   readonly serve: (caller: A, span: RpcSpan) => Promise<T>
 }
 
 /**
- * As `traceHandler`, once it is known who calls; of a caller that is not let in the span begins a trace of its own.
- * Where nothing is traced nothing is kept for it: a call may be open for days.
+ * Does the same as `traceHandler`, once the caller is known. If the caller is not admitted, the span begins a trace of
+ * its own. Without tracing no state is kept for the call, which may be open for days.
  */
 export function traceAdmitted<A, T>(tracer: Tracer, stream: ServedCall, admission: Admission<A, T>): Promise<T> {
   if (tracer !== noTracer) return tracedAdmission(tracer, stream, admission)

@@ -1,7 +1,7 @@
 import { at, field, type KubernetesObject, listAt, listField, numberAt, textField } from './object.ts'
 import { timeOf } from './time.ts'
 
-/** What a controller says of an object: of each type there is one. What is not said is ''. */
+/** Condition that a controller has written about an object, one per type. A field that it has not set is ''. */
 export interface Condition {
   readonly type: string
   readonly status: string
@@ -9,11 +9,11 @@ export interface Condition {
   readonly message: string
 }
 
-/** A condition with the time since which it has its status. */
+/** A condition with the time at which its status began. */
 export interface TimedCondition extends Condition {
   /** ms since 1970 */
   readonly since: number | undefined
-  /** of the object's spec that it speaks of */
+  /** generation of the object's spec that the condition refers to; undefined: not stated */
   readonly generation: number | undefined
 }
 
@@ -30,12 +30,12 @@ export function toCondition(one: unknown): Condition {
   }
 }
 
-/** @param now - of the API server. ms since 1970 */
+/** @param now - time of the API server, in ms since 1970 */
 export function conditionsAt(object: KubernetesObject, now: number): readonly TimedCondition[] {
   return timedConditions(at(object, 'status.conditions'), now)
 }
 
-/** Of a list that stands elsewhere than in the status. */
+/** Reads the conditions of a list outside of the status. */
 export function timedConditions(list: unknown, now: number): readonly TimedCondition[] {
   return listField({ list }, 'list').map((one) => toTimed(one, now))
 }
@@ -45,18 +45,18 @@ function toTimed(one: KubernetesObject, now: number): TimedCondition {
   return { ...toCondition(one), since, generation: numberAt(one, 'observedGeneration') }
 }
 
-/** The first condition of a type. The others are not read. */
+/** Returns the first condition of a type. It does not read the others. */
 export function conditionAt(object: KubernetesObject, type: string, now: number): TimedCondition | undefined {
   const found = rawCondition(object, type)
   return found && toTimed(found, now)
 }
 
-/** '': there is none of the type. */
+/** @returns '': there is no condition of the type */
 export function conditionStatus(object: unknown, type: string): string {
   return textField(rawCondition(object, type), 'status')
 }
 
-/** '': there is none of the type, or it has none. */
+/** @returns '': there is no condition of the type, or it has no reason */
 export function conditionReason(object: unknown, type: string): string {
   return textField(rawCondition(object, type), 'reason')
 }
@@ -66,7 +66,7 @@ function rawCondition(object: unknown, type: string): KubernetesObject | undefin
   return Array.isArray(list) ? list.find((one) => field(one, 'type') === type) : undefined
 }
 
-/** Whether its controller has not seen the spec as it is. */
+/** True if the controller has not seen the current spec. */
 export function isUnobserved(object: KubernetesObject): boolean {
   const observed = numberAt(object, 'status.observedGeneration')
   return observed !== undefined && observed < (numberAt(object, 'metadata.generation') ?? 0)

@@ -1,4 +1,4 @@
-/** From what a verdict is made besides the object itself, by `group/Kind`. */
+/** Kinds of the other objects that a verdict reads, by `group/Kind` of the judged object. */
 export const countedKinds: Readonly<Record<string, readonly string[]>> = {
   'apps/Deployment': ['apps/ReplicaSet', 'Pod'],
   'apps/ReplicaSet': ['Pod'],

@@ -1,13 +1,13 @@
 import type { KindNames } from './kind.ts'
 import { at, type KubernetesObject, listAt, textAt } from './object.ts'
 
-/** What the API server answers for `/api` and `/apis`, below which groups and their versions stand. */
+/** Discovery: the API server's answers for `/api` and `/apis`, which list groups and their versions. */
 
-/** One version of a group that the API server serves, whoever described it. */
+/** One version of a group that the API server serves, from either form of discovery. */
 export interface GroupVersion {
   readonly group: string
   readonly version: string
-  /** not all of it is known now */
+  /** The API server does not know all of it now. */
   readonly isStale: boolean
   readonly resources: readonly Resource[]
 }
@@ -18,19 +18,19 @@ export interface Resource {
   readonly kind: string
   readonly isNamespaced: boolean
   readonly verbs: readonly unknown[]
-  /** it has a `status` of its own */
+  /** the resource has a `status` subresource */
   readonly hasStatus: boolean
   readonly names: KindNames
 }
 
-/** Servers from 1.30 and from 1.26 say all at once, older ones group by group. */
+/** Servers from 1.30 (v2) and 1.26 (v2beta1) on list everything in one answer, older servers list it group by group. */
 export const discoveryAccept = [
   'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList',
   'application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList',
   'application/json',
 ].join(',')
 
-/** The new form, in the server's order, each group's preferred version first. @returns undefined: it is another */
+/** Reads the new form: in the server's order, each group's preferred version first. @returns undefined: another form */
 export function aggregatedVersions(body: unknown): GroupVersion[] | undefined {
   if (textAt(body, 'kind') !== 'APIGroupDiscoveryList' || !Array.isArray(at(body, 'items'))) return undefined
   return listAt(body, 'items').flatMap((item) =>
@@ -55,14 +55,14 @@ export interface NamedVersion {
   readonly version: string
 }
 
-/** The old form; of each group the preferred version first. @returns undefined: it is neither that of `/api` nor of `/apis` */
+/** Reads the old form: each group's preferred version first. @returns undefined: no answer of `/api` or `/apis` */
 export function namedVersions(body: unknown): NamedVersion[] | undefined {
   const versions = at(body, 'versions')
   if (Array.isArray(versions)) return versions.map((version) => ({ group: '', version: String(version) }))
   return Array.isArray(at(body, 'groups')) ? listAt(body, 'groups').flatMap(versionsOfGroup) : undefined
 }
 
-/** @param group - as it stands in the list of groups, and below its own path. @returns the preferred version first */
+/** @param group - from the list of groups, or from the group's own path. @returns the preferred version first */
 export function versionsOfGroup(group: unknown): NamedVersion[] {
   const preferred = textAt(group, 'preferredVersion.version')
   const all = listAt(group, 'versions').map((version) => textAt(version, 'version'))
@@ -70,7 +70,7 @@ export function versionsOfGroup(group: unknown): NamedVersion[] {
   return sorted.map((version) => ({ group: textAt(group, 'name'), version }))
 }
 
-/** Of one version of a group. @returns undefined: it is no list of them */
+/** Reads the resources of one version of a group. @returns undefined: the body is no list of resources */
 export function resourcesOf(body: unknown): Resource[] | undefined {
   if (!Array.isArray(at(body, 'resources'))) return undefined
   const all = listAt(body, 'resources')
@@ -85,7 +85,7 @@ export function resourcesOf(body: unknown): Resource[] | undefined {
   }))
 }
 
-/** Short names and categories of a kind: more than people type. */
+/** Limit of short names, and of categories, of a kind. */
 const maxNames = 16
 
 function namesOf(resource: KubernetesObject, singular: string): KindNames {

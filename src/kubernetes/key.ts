@@ -1,4 +1,4 @@
-/** Which object: the version of its group is not part of it. */
+/** Identity of an object, without the version of its group. */
 export interface ObjectKey {
   /** empty: the core group */
   readonly group: string
@@ -8,17 +8,17 @@ export interface ObjectKey {
   readonly name: string
 }
 
-/** `group/Kind/namespace/name`: for maps, and for order. */
+/** Formats `group/Kind/namespace/name`, for maps and for sorting. */
 export function keyText({ group, kind, namespace, name }: ObjectKey): string {
   return `${group}/${kind}/${namespace}/${name}`
 }
 
-/** As people read it: `Deployment shop/web`, `Namespace shop`, `Certificate.cert-manager.io shop/tls`. */
+/** Formats the key for people: `Deployment shop/web`, `Namespace shop`, `Certificate.cert-manager.io shop/tls`. */
 export function keyName({ group, kind, namespace, name }: ObjectKey): string {
   return `${kind}${group && `.${group}`} ${namespace && `${namespace}/`}${name}`
 }
 
-/** For maps, of what is known by `kindKey`. */
+/** Key of an object in maps. @param kind - as `kindKey` writes it */
 export function placeKey(kind: string, namespace: string, name: string): string {
-  return [kind, namespace, name].join('\n') // it takes the room of one text: what a template makes stays beside its parts
+  return [kind, namespace, name].join('\n') // one flat string: a template literal would keep its parts in memory too
 }

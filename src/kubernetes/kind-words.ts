@@ -1,6 +1,6 @@
 import { type KindNames, kindKey, parseKindKey } from './kind.ts'
 
-/** Words for kinds, as kubectl takes them. */
+/** Words for kinds, in the forms that kubectl accepts. */
 
 export interface NamedKind {
   /** as `kindKey` writes it */
@@ -15,7 +15,7 @@ export interface BuiltInKind extends NamedKind {
   readonly isNamespaced: boolean
 }
 
-/** group, then of each kind: kind, plural, short names; `*`: without namespaces; `+`: of the category `all` */
+/** group, then for each kind: kind, plural, short names; `*`: without namespaces; `+`: in the category `all` */
 const table = `
 core
   +Pod pods po|+Service services svc|+ReplicationController replicationcontrollers rc|ConfigMap configmaps cm
@@ -60,7 +60,7 @@ flowcontrol.apiserver.k8s.io
   *FlowSchema flowschemas|*PriorityLevelConfiguration prioritylevelconfigurations
 `
 
-/** Kubernetes' own that there are in every cluster. */
+/** Kubernetes' own kinds that every cluster has. */
 export const builtInKinds: readonly BuiltInKind[] = readTable()
 
 const builtInByKey = new Map(builtInKinds.map((kind) => [kind.key, kind]))
@@ -69,7 +69,7 @@ export function builtInKind(key: string): BuiltInKind | undefined {
   return builtInByKey.get(key)
 }
 
-/** What one word names: of Kubernetes' own kinds by the table, of others by what the API server says of them. */
+/** Kinds that one word names: built-in kinds by the table, other kinds by their discovery names. */
 export interface KindWord {
   readonly word: string
   readonly builtIn: readonly BuiltInKind[]
@@ -77,8 +77,8 @@ export interface KindWord {
 }
 
 /**
- * @param word - kind, plural, singular or short name, of any case, with `.group` or `.version.group` behind it or
- * without; `group/Kind`; a category. A name that Kubernetes itself uses means its own kind, as kubectl has it.
+ * @param word - kind, plural, singular or short name, in any case, with or without `.group` or `.version.group`;
+ * `group/Kind`; a category. A name of a built-in kind names that kind alone, as in kubectl.
  */
 export function kindWord(word: string): KindWord {
   const wanted = word.toLowerCase()
@@ -93,7 +93,7 @@ export function kindWord(word: string): KindWord {
   return { word, builtIn, names }
 }
 
-/** Whether it names a kind of which the key alone is known: of those that are none of Kubernetes' own no plural is. */
+/** True if the word names the kind with this key. The plural of a kind that is not built in is not known here. */
 export function namesKey(word: string, key: string): boolean {
   return kindWord(word).names({ key, group: parseKindKey(key).group, plural: '' })
 }

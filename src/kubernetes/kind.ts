@@ -1,15 +1,15 @@
-/** A collection of objects in one version, as paths name it. */
+/** A collection of objects in one version, as in paths. */
 export interface GroupVersionResource {
   /** empty: the core group */
   readonly group: string
   readonly version: string
   /** `deployments` */
   readonly plural: string
-  /** false: its objects are in no namespace. Absent: not known here */
+  /** false: its objects are in no namespace; absent: not known here */
   readonly isNamespaced?: boolean
 }
 
-/** A kind in the version that is used. One object for all who ask. */
+/** A kind in the version that is used. All callers get the same object. */
 export interface ResourceKind extends GroupVersionResource {
   /** as `kindKey` writes it */
   readonly key: string
@@ -18,7 +18,7 @@ export interface ResourceKind extends GroupVersionResource {
   readonly names?: KindNames | undefined
 }
 
-/** What discovery says of a kind's names, beside kind and plural. */
+/** Further names of a kind from discovery, besides kind and plural. */
 export interface KindNames {
   readonly singular: string
   readonly short: readonly string[]
@@ -29,7 +29,7 @@ const core = { group: '', version: 'v1' }
 const discovery = { group: 'discovery.k8s.io', version: 'v1' }
 const authorization = { group: 'authorization.k8s.io', version: 'v1' }
 
-/** Kubernetes' own, those that are read or written by name. */
+/** Kubernetes' own resources that this project reads or writes by name. */
 export const builtIn = {
   namespaces: { ...core, plural: 'namespaces', isNamespaced: false },
   pods: { ...core, plural: 'pods' },
@@ -52,23 +52,23 @@ export const builtIn = {
   },
 } as const satisfies Readonly<Record<string, GroupVersionResource>>
 
-/** As objects name it: `apps/v1`; `v1` of the core group. */
+/** Formats `apiVersion` as in objects: `apps/v1`; `v1` for the core group. */
 export function apiVersionOf({ group, version }: Pick<GroupVersionResource, 'group' | 'version'>): string {
   return group === '' ? version : `${group}/${version}`
 }
 
-/** What `apiVersionOf` has written. */
+/** Parses the text that `apiVersionOf` writes. */
 export function parseApiVersion(apiVersion: string): { readonly group: string; readonly version: string } {
   const slash = apiVersion.indexOf('/')
   return { group: apiVersion.slice(0, Math.max(0, slash)), version: apiVersion.slice(slash + 1) }
 }
 
-/** `group/Kind`, of any version; `Kind` alone of the core group. */
+/** Formats `group/Kind`, for any version; only `Kind` for the core group. */
 export function kindKey(group: string, kind: string): string {
   return group === '' ? kind : `${group}/${kind}`
 }
 
-/** What `kindKey` has written. */
+/** Parses the text that `kindKey` writes. */
 export function parseKindKey(key: string): { readonly group: string; readonly kind: string } {
   const slash = key.indexOf('/')
   return { group: key.slice(0, Math.max(0, slash)), kind: key.slice(slash + 1) }

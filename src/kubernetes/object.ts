@@ -1,9 +1,9 @@
 import { kindKey, parseApiVersion } from './kind.ts'
 
-/** An object as the API server has it, read with care: nothing of it need be there, or be of the type that it should. */
+/** An object as the API server sends it. Any field may be absent or of another type than it should be. */
 export type KubernetesObject = Readonly<Record<string, unknown>>
 
-/** of the program's own paths, each once; past them paths are taken apart again */
+/** limit of cached paths, which are the program's own; further paths are split at each use */
 const maxPaths = 1000
 const namesByPath = new Map<string, readonly string[]>()
 
@@ -15,7 +15,7 @@ function namesOf(path: string): readonly string[] {
   return names
 }
 
-/** A field of what may be no object. @param name - may hold dots */
+/** Reads a field of a value that may be no object. @param name - may contain dots */
 export function field(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
     ? (value as Record<string, unknown>)[name]
@@ -27,12 +27,12 @@ export function textField(value: unknown, name: string): string {
   return typeof text === 'string' ? text : ''
 }
 
-/** @returns what of a field are objects; none where there is no list */
+/** @returns the objects in a list field; empty if the field is no list */
 export function listField(value: unknown, name: string): readonly KubernetesObject[] {
   return objectsIn(field(value, name))
 }
 
-/** @param path - names, joined by dots: no name in it holds one */
+/** @param path - names joined by dots; no name in it contains a dot */
 export function at(value: unknown, path: string): unknown {
   let found = value
   for (const name of namesOf(path)) {
@@ -47,18 +47,18 @@ export function textAt(value: unknown, path: string): string {
   return typeof text === 'string' ? text : ''
 }
 
-/** Of a table whose names may hold dots, as labels and annotations have them. */
+/** Reads an entry of a map whose keys may contain dots, such as labels and annotations. */
 export function entryAt(value: unknown, path: string, name: string): string {
   return textField(at(value, path), name)
 }
 
-/** @returns undefined where there is no number */
+/** @returns undefined if there is no number */
 export function numberAt(value: unknown, path: string): number | undefined {
   const number = at(value, path)
   return typeof number === 'number' ? number : undefined
 }
 
-/** As `listField`. */
+/** Does the same as `listField`, for a path. */
 export function listAt(value: unknown, path: string): readonly KubernetesObject[] {
   return objectsIn(at(value, path))
 }
@@ -67,7 +67,7 @@ function objectsIn(list: unknown): readonly KubernetesObject[] {
   return Array.isArray(list) ? list.filter((one) => typeof one === 'object' && one !== null) : []
 }
 
-/** Of an object, or of what names one by `apiVersion` and `kind`: as `kindKey` writes it; empty: it has none. */
+/** Reads the kind of an object, or of a reference to one, as `kindKey` writes it; '': it has none. */
 export function kindOf(object: unknown): string {
   const kind = textAt(object, 'kind')
   return kind === '' ? '' : kindKey(parseApiVersion(textAt(object, 'apiVersion')).group, kind)

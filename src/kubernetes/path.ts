@@ -1,24 +1,24 @@
 import type { GroupVersionResource } from './kind.ts'
 
 /**
- * Paths of the Kubernetes API: each segment is encoded, so that a name stays in its own. Encoding leaves `.` and `..`: who
- * takes names from others refuses them.
+ * Paths of the Kubernetes API. Each segment is encoded, so that a name stays in its own segment. Encoding leaves `.`
+ * and `..` as they are: callers that take names from others refuse these.
  */
 
-/** Lists the groups, and with the media type of discovery all that is in them. */
+/** Lists the groups; with the media type of discovery also all of their resources. */
 export const groupsPath = '/apis'
 
-/** `/apis/apps`; `/api` of the core group. */
+/** `/apis/apps`; `/api` for the core group. */
 export function groupPath(group: string): string {
   return group === '' ? '/api' : `/apis/${encodeURIComponent(group)}`
 }
 
-/** `/apis/apps/v1`; `/api/v1` of the core group. */
+/** `/apis/apps/v1`; `/api/v1` for the core group. */
 export function versionPath({ group, version }: Pick<GroupVersionResource, 'group' | 'version'>): string {
   return `${groupPath(group)}/${encodeURIComponent(version)}`
 }
 
-/** @param namespace - of no account to a resource that is in none; empty: all of them */
+/** @param namespace - ignored for a resource without namespaces; empty: all namespaces */
 export function collectionPath(resource: GroupVersionResource, namespace = ''): string {
   const { plural, isNamespaced = true } = resource
   const within = isNamespaced && namespace !== '' ? `/namespaces/${encodeURIComponent(namespace)}` : ''
@@ -32,10 +32,10 @@ export function objectPath(
     name,
     subresource,
   }: {
-    /** empty or absent: it is in none */
+    /** empty or absent: the object is in no namespace */
     readonly namespace?: string
     readonly name: string
-    /** such as `status` */
+    /** `status`, for example */
     readonly subresource?: string
   },
 ): string {
@@ -43,7 +43,7 @@ export function objectPath(
   return subresource === undefined ? path : `${path}/${encodeURIComponent(subresource)}`
 }
 
-/** @param query - in this order; what is empty or absent is left out */
+/** @param query - in this order; empty and absent values are left out */
 export function withQuery(
   path: string,
   query: Readonly<Record<string, string | number | boolean | undefined>>,

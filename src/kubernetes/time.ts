@@ -1,20 +1,20 @@
 import { type KubernetesObject, textAt } from './object.ts'
 
-/** Times before it are unknown ones: containerd writes 1970 for what did not start. ms */
+/** Earlier times count as unknown: containerd writes 1970 for a container that did not start. ms since 1970 */
 const firstKnown = Date.parse('2000-01-01T00:00:00Z')
-/** characters: RFC 3339 has fewer */
+/** in characters; a time of RFC 3339 is shorter */
 const maxTimeText = 64
 
 /**
- * @param now - of the API server. ms since 1970
- * @returns ms since 1970; a time to come is now; undefined: it is not known
+ * @param now - time of the API server, in ms since 1970
+ * @returns ms since 1970, at most `now`; undefined: the time is not known
  */
 export function timeOf(text: unknown, now: number): number | undefined {
   const time = exactTimeOf(text)
   return time === undefined ? undefined : Math.min(time, now)
 }
 
-/** As `timeOf`, for times that may well be to come. */
+/** Does the same as `timeOf`, for times that may be in the future. */
 export function exactTimeOf(text: unknown): number | undefined {
   if (typeof text !== 'string' || text.length > maxTimeText) return undefined
   const time = Date.parse(text)

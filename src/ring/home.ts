@@ -1,16 +1,16 @@
-/** Where one pod of an agent should connect. */
+/** Replicas that one pod of an agent should connect to. */
 export interface Home {
-  /** name of the replica that should have its tunnels */
+  /** name of the replica for the pod's tunnels */
   readonly home: string
-  /** name of the replica that should have one idle tunnel more; absent if there is no second replica */
+  /** name of the replica for one more idle tunnel; absent: there is no second replica */
   readonly standby?: string
 }
 
 /**
- * The home of `pod`, by its place among the pods of its agent: two pods of an agent live on two replicas, and every
- * replica says the same.
+ * Returns the home of `pod`, by its place among the pods of its agent. The pods of an agent are spread over the
+ * replicas, and every replica computes the same home.
  *
- * @param rank - of the agent, best first
+ * @param rank - replicas for the agent, best first
  * @param pods - of the agent, sorted, each once; `pod` counts as one of them
  * @returns undefined while no replica serves
  * @see doc/agentk-placement.md "Who decides"
@@ -23,7 +23,7 @@ export function homeOf(rank: readonly string[], pods: readonly string[], pod: st
   return standby === undefined || standby === home ? { home } : { home, standby }
 }
 
-/** Those of `pods`, which is sorted, that come before `pod`. */
+/** @param pods - sorted */
 function countBefore(pods: readonly string[], pod: string): number {
   let low = 0
   let high = pods.length

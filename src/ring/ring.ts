@@ -1,14 +1,14 @@
 import HashRing from 'hashring'
 
-/** points a name, times the library's four: the most loaded of five is within some 5 % of the mean */
+/** points per name, times the library's four; with five names the most loaded is within some 5 % of the mean */
 const virtualNodes = 160
 
-/** ranks remembered; all are dropped when there are more */
+/** limit of cached ranks; all are dropped when there are more */
 const maxCachedRanks = 10_000
 
 /**
- * Orders the names of the serving replicas for a key: the same at every replica that has the same names, whatever
- * its history, because it is built anew from the sorted names.
+ * Orders the names of the serving replicas for a key. The order is the same at every replica that has the same names:
+ * the ring is built from the sorted names, without any history.
  *
  * @see doc/membership.md "Names and instances"
  */
@@ -27,7 +27,7 @@ export class Ring {
     return new Ring([...new Set(names)].sort())
   }
 
-  /** All names, best first; none if there are none. */
+  /** All names, best first for the key. */
   rank(key: string): readonly string[] {
     if (!this.#ring) return this.names
     const known = this.#cache.get(key)

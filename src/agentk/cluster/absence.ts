@@ -2,7 +2,7 @@ import type { Clock } from '../../lib/clock.ts'
 import { errorText, KasError } from '../../lib/errors.ts'
 import { pause } from '../../lib/pause.ts'
 
-/** A dial that ends like this may succeed a moment later; a wrong certificate or name is not among these. */
+/** Dial errors that may pass in a moment; a wrong certificate or name is not one of them. */
 const passing: ReadonlySet<string> = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
@@ -13,26 +13,26 @@ const passing: ReadonlySet<string> = new Set([
   'EAI_AGAIN',
   'UND_ERR_SOCKET',
 ])
-/** A dead server that neither takes nor refuses a connection holds a call this long at the most. ms */
+/** Longest time that a call waits for a dead server that neither accepts nor refuses connections. ms */
 const probeTimeoutMs = 5000
 /** Pauses between attempts to reach a server that does not accept connections. ms */
 const pauseMs = { first: 50, max: 1000, factor: 2 }
 
 export interface AbsenceComponents {
   readonly clock: Clock
-  /** one connection to the server, closed as soon as it is there; `signal` ends it */
+  /** opens one connection to the server, and closes it as soon as it is open; `signal` ends it */
   readonly dial: (signal: AbortSignal) => Promise<void>
 }
 
 /**
- * How long the API server has not been there, as all calls together have found. One that restarts is waited for; one
- * that has been away for as long as a call waits is dead: then each call asks once, together with those that come at
- * the same time, and fails at once.
+ * Absence of the API server, as all calls together have found it. Calls wait for a server that restarts. A server that
+ * has been away for as long as a call waits is dead. Each call then asks it once, together with calls of the same
+ * moment, and fails at once.
  */
 export class Absence {
   readonly #components: AbsenceComponents
   readonly #patienceMs: number
-  /** of the first dial that failed after the last that did not */
+  /** time of the first failed dial after the last success; undefined: the server is there */
   #since: number | undefined
   #reason: unknown
   #probing: Promise<void> | undefined
@@ -43,18 +43,18 @@ export class Absence {
     this.#patienceMs = options.patienceMs
   }
 
-  /** The server is dead. */
+  /** True if the server is dead. */
   get isLong(): boolean {
     return this.#since !== undefined && this.#leftMs(this.#since) === 0
   }
 
-  /** The server has taken a connection, or answered on one. */
+  /** Ends the absence: the server has accepted a connection, or answered on one. */
   reached(): void {
     this.#since = undefined
     this.#reason = undefined
   }
 
-  /** A dial has failed. @returns for how long it may be tried again. ms; 0: another would not help, or it is too late */
+  /** Counts a failed dial. @returns ms left for further attempts; 0: another would not help, or it is too late */
   failed(error: unknown): number {
     if (!isPassing(error)) return 0
     this.#since ??= this.#components.clock.now()
@@ -63,9 +63,9 @@ export class Absence {
   }
 
   /**
-   * Asks the dead server, once for all who want to know now.
+   * Asks the dead server, once for all who ask at the same time.
    *
-   * @throws KasError UNREACHABLE: it is still not there
+   * @throws KasError UNREACHABLE: the server is still away
    */
   probe(): Promise<void> {
     this.#probing ??= this.#probe().finally(() => {
@@ -74,7 +74,7 @@ export class Absence {
     return this.#probing
   }
 
-  /** `error` of a call that is given up, with the time since when the server is away if that is why. */
+  /** Adds the time since when the server is away to `error` of a call, if that is the cause. */
   explain(error: unknown): unknown {
     if (this.#since === undefined || !isPassing(error)) return error
     const since = new Date(this.#since).toISOString()
@@ -92,7 +92,7 @@ export class Absence {
       await Promise.race([dial(ended.signal), late])
       this.reached()
     } catch (error) {
-      // not there: the call need not try. Anything else the call finds by itself
+      // an absent server fails the call; any other error the call meets by itself
       if (!isPassing(error)) this.reached()
       else throw this.explain(error)
     } finally {
@@ -106,7 +106,7 @@ export class Absence {
   }
 }
 
-/** How one call waits for a server that restarts: one for each time it is away. */
+/** Patience of one call with a server that restarts, for one absence. */
 export class DialPatience {
   readonly #absence: Pick<Absence, 'failed'>
   #pauseMs = pauseMs.first
@@ -115,7 +115,7 @@ export class DialPatience {
     this.#absence = absence
   }
 
-  /** A dial has failed. @returns ms to the next attempt; undefined: another would not help, or it is too late */
+  /** Counts a failed dial. @returns ms to the next attempt; undefined: another would not help, or it is too late */
   next(error: unknown): number | undefined {
     const leftMs = this.#absence.failed(error)
     if (leftMs === 0) return undefined

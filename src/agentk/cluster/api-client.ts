@@ -14,37 +14,37 @@ import type { ApiRequest, ApiResponseHandler } from './api-request.ts'
 import type { ClusterAccess, ClusterTls } from './cluster-access.ts'
 import { GuardedClient, maxAnswerHeadBytes } from './head-guard.ts'
 
-/** What the API server is; everybody may ask for it, and it costs next to nothing. */
+/** Path of the API server's version: everybody may read it, and it costs next to nothing. */
 export const serverVersionPath = '/version'
 
-/** Time for TCP and TLS to the API server (upstream's dialer has the same). */
+/** Limit for TCP and TLS to the API server, in ms, as in upstream's dialer. */
 export const dialTimeoutMs = 30_000
-/** Idle connections are kept this long: under the 90 s after which kube-apiserver closes them. */
+/** Time that idle connections are kept, in ms: less than the 90 s after which kube-apiserver closes them. */
 const keepAliveMs = 60_000
-/** More than the tunnels (500 at home, 80 at a standby), each of which carries one request, and the few of our own. */
+/** More than all tunnels (500 at home, 80 at a standby), with one request each, and agentk's own requests. */
 const maxConnections = 600
-/** Answers to our own requests about one thing (a lease, a version, what was made) are small; lists say their own. */
+/** Limit of answers about one thing (a lease, a version, a created object), which are small; lists set their own. */
 const maxJsonBytes = 1024 * 1024
 
 export interface JsonOptions {
   readonly contentType?: string
   /** media types of the answer, best first; default: JSON */
   readonly accept?: string
-  /** more headers, such as whom it acts as: name, value, name, value */
+  /** further headers, such as those of impersonation: name, value, name, value */
   readonly headers?: readonly string[]
-  /** of the answer; default: 1 MiB */
+  /** limit of the answer; default: 1 MiB */
   readonly maxBytes?: number
 }
 
 export interface JsonAnswer {
   readonly status: number
-  /** undefined: it is no JSON */
+  /** undefined: the answer is no JSON */
   readonly body: unknown
-  /** the answer asks for a pause before the next request */
+  /** pause that the answer asks for before the next request */
   readonly retryAfterMs?: number
 }
 
-/** @returns what was answered. @throws KasError UNREACHABLE with the server's status: it was not done */
+/** @returns the body of a success. @throws KasError UNREACHABLE with the server's status: the request failed */
 export function bodyOf({ status, body }: JsonAnswer): unknown {
   if (status >= 200 && status < 300 && body) return body
   const message = textAt(body, 'message')
@@ -52,37 +52,37 @@ export function bodyOf({ status, body }: JsonAnswer): unknown {
   throw new KasError({ code: 'UNREACHABLE', detail, httpStatus: status })
 }
 
-/** A request that could not be sent waits this long for a server that restarts: the longer ones take some 10 s. */
+/** Time that an unsent request waits for a server that restarts, in ms: the longer restarts take some 10 s. */
 const defaultDialPatienceMs = 15_000
 
 export interface ApiClientOptions {
-  /** how long requests that could not be sent wait for a server that does not listen */
+  /** time that unsent requests wait for a server that does not listen, in ms */
   readonly dialPatienceMs?: number
-  /** for a connection to come, TLS included; default: 30 s */
+  /** limit for a connection, TLS included, in ms; default: 30 s */
   readonly connectTimeoutMs?: number
   readonly clock?: Clock
-  /** The `Date` of an answer to a request of our own, and how long after the request it came. ms */
+  /** Called with the `Date` of an answer to agentk's own request, and with the time since the request. ms */
   readonly onDate?: (date: string, waitedMs: number) => void
 }
 
 /**
  * HTTP/1.1 to the cluster's API server, over kept connections, without time-outs on heads and bodies.
  *
- * undici's `dispatch`, because it was measured at 0.06 CPU seconds per 1,000 GETs of 1 KiB against 0.15 of
- * node:https (16 in flight). HTTP/1.1, because node's HTTP/2 client costs more, one connection for all readers would
- * let one that stops hold up the others, and a server that sends GOAWAY (`--goaway-chance`) is no concern.
+ * It uses undici's `dispatch`, measured at 0.06 CPU seconds per 1,000 GETs of 1 KiB against 0.15 of node:https (16 in
+ * flight). It uses HTTP/1.1, because node's HTTP/2 client costs more. With HTTP/2, one reader that stops could block
+ * all others on the connection, and a server may send GOAWAY (`--goaway-chance`).
  */
 export class ApiClient {
   readonly access: ClusterAccess
   readonly clock: Clock
-  /** of the server, as all requests together have found */
+  /** absence of the server, as all requests together have found it */
   readonly absence: Absence
   readonly #closing = new AbortController()
   readonly #basePath: string
   readonly #connectTimeoutMs: number
   readonly #onDate: ApiClientOptions['onDate']
   #current: { tls: ClusterTls; pool: Pool } | undefined
-  /** with older certificates: each ends with its last request */
+  /** pools with older certificates; each ends with its last request */
   readonly #leaving = new Set<Pool>()
   #unusable: ClusterTls | undefined
 
@@ -103,7 +103,7 @@ export class ApiClient {
     return exchange
   }
 
-  /** @internal one attempt; the exchange repeats */
+  /** @internal Makes one attempt; the exchange makes further ones. */
   dispatch(request: ApiRequest, handler: Dispatcher.DispatchHandler): void {
     const authorization = this.access.authorization()
     const headers = authorization ? ['Authorization', authorization, ...request.headers] : (request.headers as string[])
@@ -120,15 +120,15 @@ export class ApiClient {
     )
   }
 
-  /** The request target on the server: its base path, then `path`. */
+  /** Returns the request target on the server: its base path, then `path`. */
   fullPath(path: string): string {
     return this.#basePath + path
   }
 
   /**
-   * A request of our own, with JSON both ways.
+   * Sends a request of agentk itself, with JSON both ways.
    *
-   * @throws KasError MESSAGE_TOO_LARGE: the answer is; the connection's error, or the signal's reason
+   * @throws KasError MESSAGE_TOO_LARGE: the answer exceeds the limit; the connection's error; or the signal's reason
    */
   json(
     method: string,
@@ -174,16 +174,14 @@ export class ApiClient {
     })
   }
 
-  /** Cuts what is still running. */
+  /** Closes all connections, and cuts requests that still run. */
   async close(): Promise<void> {
     this.#closing.abort()
     const pools = [...this.#leaving, ...(this.#current ? [this.#current.pool] : [])]
     await Promise.all(pools.map((pool) => pool.destroy()))
   }
 
-  /**
-   * Its connections were made with the certificates that the files hold now: the server checks ours at each request.
-   */
+  /** A pool of connections with the files' present certificates: the server checks agentk's at each request. */
   #pool(): Pool {
     const tls = this.access.tls()
     if (this.#current?.tls === tls) return this.#current.pool
@@ -200,7 +198,7 @@ export class ApiClient {
       bodyTimeout: 0,
       keepAliveTimeout: keepAliveMs,
       keepAliveMaxTimeout: keepAliveMs,
-      maxHeaderSize: maxAnswerHeadBytes, // of trailers, too
+      maxHeaderSize: maxAnswerHeadBytes, // also of trailers
       factory: (origin, options) => new GuardedClient(origin, options as never),
     })
     this.#current = { tls, pool }
@@ -219,7 +217,7 @@ export class ApiClient {
       })
   }
 
-  /** Not while the key is of another certificate, in the middle of a rotation. */
+  /** False in the middle of a rotation, while key and certificate do not match. */
   #isUsable(tls: ClusterTls): boolean {
     if (tls === this.#unusable) return false
     try {
@@ -237,7 +235,7 @@ export class ApiClient {
   }
 }
 
-/** One connection to the API server, TLS included, closed as soon as it is there. @throws why it is not */
+/** Opens one connection to the API server, TLS included, and closes it again. @throws the error of the attempt */
 async function dialOnce(access: ClusterAccess, signal: AbortSignal): Promise<void> {
   const { server } = access
   const secured = server.protocol === 'https:'
@@ -253,13 +251,13 @@ async function dialOnce(access: ClusterAccess, signal: AbortSignal): Promise<voi
   }
 }
 
-/** In seconds, as API servers say it. */
+/** Reads Retry-After in seconds, the form that API servers use. */
 function retryAfter(rawHeaders: readonly Buffer[]): Pick<JsonAnswer, 'retryAfterMs'> {
   const seconds = Number(headerOf(rawHeaders, /^retry-after$/i) || Number.NaN)
   return seconds >= 0 ? { retryAfterMs: seconds * 1000 } : {}
 }
 
-/** @returns '': there is none */
+/** @returns '': there is no such header */
 function headerOf(rawHeaders: readonly Buffer[], called: RegExp): string {
   const at = rawHeaders.findIndex((name, index) => index % 2 === 0 && called.test(name.toString('latin1')))
   return at < 0 ? '' : (rawHeaders[at + 1]?.toString('latin1') ?? '')

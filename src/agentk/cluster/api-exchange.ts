@@ -6,7 +6,7 @@ import { type Absence, DialPatience } from './absence.ts'
 import type { ApiRequest, ApiResponseHandler } from './api-request.ts'
 import type { ClusterAccess } from './cluster-access.ts'
 
-/** The part of ApiClient that an exchange needs. */
+/** The part of ApiClient that an exchange uses. */
 interface Client {
   readonly access: Pick<ClusterAccess, 'version' | 'refresh'>
   readonly absence: Absence
@@ -14,14 +14,14 @@ interface Client {
   dispatch(request: ApiRequest, handler: Dispatcher.DispatchHandler): void
 }
 
-/** A safe request whose connection ended before an answer is sent again this often at the most. */
+/** Limit of repeats of a safe request whose connection ended before the answer. */
 const maxRepeats = 3
 
 /**
  * One request and its answer, over as many attempts as can do no harm:
- * - one that was never sent (the dial failed) waits for the server, whatever its method;
- * - a safe one without a body whose connection ended before the answer began is sent again, but not to a pod;
- * - one without a body that was refused with 401 is sent again, once, if the token file has changed since it was sent.
+ * - a request that was never sent (the dial failed) waits for the server, whatever its method;
+ * - a safe request without a body is sent again if its connection ended before the answer, but not one to a pod;
+ * - a request without a body that got 401 is sent again, once, if the token file has changed since it was sent.
  *
  * @see doc/kubernetes-api.md
  */
@@ -33,9 +33,9 @@ export class ApiExchange implements Dispatcher.DispatchHandler {
   #state: 'dialling' | 'sent' | 'discarding' | 'answered' | 'ended' = 'dialling'
   #repeats = 0
   #refused = false
-  /** of the credentials that were sent */
+  /** version of the credentials that were sent */
   #version = 0
-  /** while the server is not there */
+  /** set while the server is away */
   #patience: DialPatience | undefined
   #stopWaiting: (() => void) | undefined
   #abortReason: unknown
@@ -47,7 +47,7 @@ export class ApiExchange implements Dispatcher.DispatchHandler {
     this.#handler = handler
   }
 
-  /** @internal A server that is dead is asked first whether it is still. */
+  /** @internal Sends the request. If the server is dead, it is asked first. */
   start(): void {
     const { absence } = this.#client
     if (!absence.isLong) this.#dispatch()
@@ -66,7 +66,7 @@ export class ApiExchange implements Dispatcher.DispatchHandler {
     }
   }
 
-  /** Ends the request now, with `reason` for `onError`, unless it has ended. */
+  /** Ends the request now, unless it has ended, and passes `reason` to `onError`. */
   abort(reason: unknown): void {
     if (this.#state === 'ended' || this.#aborted) return
     this.#aborted = true
@@ -133,7 +133,7 @@ export class ApiExchange implements Dispatcher.DispatchHandler {
     return this.#repeats < maxRepeats && safety === 'safe'
   }
 
-  /** Another request may have read the file before us: what counts is what we sent. */
+  /** Compares with the version that this request has sent: another request may have read the changed file before. */
   #hasNewerCredentials(): boolean {
     const { access } = this.#client
     access.refresh()

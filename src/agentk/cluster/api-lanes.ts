@@ -4,7 +4,7 @@ import { KasError } from '../../lib/errors.ts'
 import { FairQueue } from '../../lib/turns.ts'
 import type { ApiClient, JsonAnswer, JsonOptions } from './api-client.ts'
 
-/** Best first: what waits in one goes before what waits in the next. */
+/** Lanes, best first: calls that wait in one go before those of the next. */
 export const laneNames = ['control', 'apply', 'preview', 'scan'] as const
 export type LaneName = (typeof laneNames)[number]
 
@@ -13,33 +13,33 @@ export type ApiLane = Pick<ApiClient, 'json'>
 
 export interface ApiLanesOptions {
   readonly callsPerSecond: number
-  /** calls in flight: as few as the API server makes us, and as many as it lets us */
+  /** bounds of the calls in flight; the API server's answers move the limit between them */
   readonly minWidth: number
   readonly maxWidth: number
 }
 
 const defaults: ApiLanesOptions = { callsPerSecond: 150, minWidth: 4, maxWidth: 32 }
-/** Control finds a place where slow applies hold all others. */
+/** Places for control alone, while slow applies take all others. */
 const controlPlaces = 2
-/** For an agent's 10,000 objects, and as many again. */
+/** Limit of calls that wait: an agent's 10,000 objects, and as many again. */
 const maxWaiting = 20_000
-/** An answer that asks for patience is no answer: the call is made again, so often. */
+/** Limit of repeats of a call after status 429. */
 const maxRepeats = 5
-/** A server that does not say how long to wait, and the longest that one may ask for. ms */
+/** Pause after a 429 without Retry-After, and the longest pause that a server may ask for. ms */
 const retryAfterMs = { default: 1000, max: 60_000 }
-/** An error that takes so long is one of a server that cannot keep up. ms */
+/** A server error that takes so long is a sign of overload. ms */
 const slowMs = 1000
-/** Calls that fail together are one reason to go slower. ms */
+/** Calls that fail within this time slow the lanes down once. ms */
 const halvingMs = 1000
-/** Above the API server's own minute: then its connection is dead. ms */
+/** Limit of one call, above the API server's own minute: after it the connection is dead. ms */
 const callTimeoutMs = 75_000
 
 export interface ApiLanesComponents {
   readonly client: ApiLane
   readonly clock: Clock
-  /** whether this pod may write now: asked right before each write is sent */
+  /** true if this pod may write now; asked right before each write is sent */
   readonly holds: () => boolean
-  /** a call is sent */
+  /** called when a call is sent */
   readonly onCall?: (lane: LaneName) => void
 }
 
@@ -51,14 +51,14 @@ interface Call {
   readonly send: (signal: AbortSignal) => Promise<JsonAnswer>
   readonly resolve: (answer: JsonAnswer) => void
   readonly reject: (error: unknown) => void
-  /** removes it when its signal aborts */
+  /** removes the listener on its signal */
   forget: () => void
   repeats: number
 }
 
 /**
- * What background work asks of the API server: so many calls a second, so many at once, what matters most first, and of
- * the same lane each user in turn. It goes slower when the server says so, all of it together.
+ * Requests of background work to the API server, limited per second and at once. The most important lane goes first,
+ * and users of the same lane take turns. All of them slow down when the server asks for it.
  */
 export class ApiLanes {
   readonly #components: ApiLanesComponents
@@ -66,9 +66,9 @@ export class ApiLanes {
   readonly #queues: Readonly<Record<LaneName, FairQueue<Call>>>
   #width: number
   #inFlight = 0
-  /** calls that have gone well since the width last grew */
+  /** successful calls since the width last grew */
   #good = 0
-  /** the moments from which the next call may be sent: by the rate, and by what the server asks for */
+  /** earliest times of the next call: by the rate, and by the pause that the server asked for */
   #nextAt = Number.NEGATIVE_INFINITY
   #restsUntil = Number.NEGATIVE_INFINITY
   #halvedAt = Number.NEGATIVE_INFINITY
@@ -82,15 +82,15 @@ export class ApiLanes {
     this.#queues = { control: queue(), apply: queue(), preview: queue(), scan: queue() }
   }
 
-  /** Calls in flight at the most, now. */
+  /** Present limit of calls in flight. */
   get width(): number {
     return this.#width
   }
 
   /**
-   * A lane of one user.
+   * Returns a lane for one user.
    *
-   * @param headers - of each of its requests, such as whom it acts as: name, value, name, value
+   * @param headers - added to each request, such as those of impersonation: name, value, name, value
    */
   lane(name: LaneName, headers: readonly string[] = []): ApiLane {
     const { client } = this.#components
@@ -136,7 +136,7 @@ export class ApiLanes {
     )
   }
 
-  /** Sends what may be sent now. */
+  /** Sends the calls that may be sent now. */
   #run(): void {
     const { clock } = this.#components
     this.#stopWaiting?.()
@@ -150,7 +150,7 @@ export class ApiLanes {
       const call = this.#take()
       if (!call) return
       const { callsPerSecond, maxWidth } = this.#options
-      // as many at once as are allowed in flight, in the long run no more than the rate
+      // bursts up to the limit of calls in flight, and the rate in the long run
       const earliest = clock.now() - (maxWidth * 1000) / callsPerSecond
       this.#nextAt = Math.max(this.#nextAt, earliest) + 1000 / callsPerSecond
       void this.#send(call)
@@ -214,7 +214,7 @@ export class ApiLanes {
     this.#width = Math.max(this.#options.minWidth, Math.floor(this.#width / 2))
   }
 
-  /** By one, each time that as many calls as are allowed at once have gone well. */
+  /** Widens by one after as many successful calls as the width. */
   #grow(): void {
     this.#good += 1
     if (this.#good < this.#width) return
@@ -223,7 +223,7 @@ export class ApiLanes {
   }
 }
 
-/** A webhook that somebody has installed for some objects cannot be called: the API server is well. */
+/** True if a webhook for some objects cannot be called: the API server itself is well. */
 function isWebhooks({ status, body }: JsonAnswer): boolean {
   const { message } = (body ?? {}) as { message?: unknown }
   return status === 500 && typeof message === 'string' && message.includes('failed calling webhook')

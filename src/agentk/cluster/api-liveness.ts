@@ -4,11 +4,11 @@ import { Listeners } from '../../lib/listeners.ts'
 import { pause } from '../../lib/pause.ts'
 import { type ApiClient, serverVersionPath } from './api-client.ts'
 
-/** From an answer to the next question, while somebody wants to know. ms */
+/** Pause between an answer and the next question, while there is a listener. ms */
 const restMs = 15_000
-/** Without an answer for so long it counts as dead. ms */
+/** Time without an answer after which the server counts as dead. ms */
 const deadMs = 15_000
-/** After a question that failed. ms */
+/** Pause after a question that failed. ms */
 const retryMs = 1000
 
 export interface ApiLivenessComponents {
@@ -16,7 +16,7 @@ export interface ApiLivenessComponents {
   readonly clock: Clock
 }
 
-/** Whether the API server answers anything at all: one that is frozen ends no watch, and says nothing on any. */
+/** Notices an API server that answers nothing. A frozen server ends no watch, and sends nothing on any. */
 export class ApiLiveness {
   readonly #components: ApiLivenessComponents
   readonly #listeners = new Listeners()
@@ -26,7 +26,7 @@ export class ApiLiveness {
     this.#components = components
   }
 
-  /** Calls `listener` each time that it has not answered, until the returned function is called. */
+  /** Calls `listener` each time that the server has not answered, until the returned function is called. */
   onUnanswered(listener: () => void): () => void {
     const remove = this.#listeners.add(listener)
     this.#stop ??= this.#start()
@@ -53,7 +53,7 @@ export class ApiLiveness {
     }
   }
 
-  /** Whatever the answer is. */
+  /** True on any answer, also on a refusal. */
   async #isAnswered(signal: AbortSignal): Promise<boolean> {
     const { client, clock } = this.#components
     return withDeadline({ ms: deadMs, clock, signals: [signal] }, async (timely) => {

@@ -1,14 +1,14 @@
 export interface ApiRequest {
   readonly method: string
-  /** encoded, with the query; the server's base path is put before it */
+  /** encoded, with the query; without the server's base path */
   readonly path: string
-  /** name, value, name, value; Authorization is ours to add */
+  /** name, value, name, value; ApiClient adds Authorization */
   readonly headers: readonly string[]
   /** undefined: no body */
   readonly body?: AsyncIterable<Uint8Array> | Buffer
 }
 
-/** Called as the answer comes; `onError` or `onEnd` is the last, once. */
+/** Callbacks for the answer; `onError` or `onEnd` is the last, once. */
 export interface ApiResponseHandler {
   /** @param rawHeaders - name, value, name, value */
   onHead(statusCode: number, statusText: string, rawHeaders: Buffer[]): void

@@ -18,7 +18,7 @@ import {
   tooManyLines,
 } from './head-guard.ts'
 
-/** As client-go has it. ms */
+/** As in client-go. ms */
 const keepAliveMs = 30_000
 
 type TlsRequestOptions = RequestOptions & { ALPNProtocols: string[] }
@@ -28,11 +28,11 @@ export type UpgradeAnswer =
   | { readonly kind: 'refused'; readonly response: IncomingMessage }
 
 /**
- * Asks the API server to change the protocol of a connection of its own, dialled by HTTP/1.1
+ * Asks the API server to change the protocol of a connection that is dialled by HTTP/1.1 for this request alone
  * (doc/reference/tunnel-protocol.md 6.5). A refusal is an ordinary answer. A request that could not be sent waits for
- * the server; one that was refused with 401 is sent again, once, if the token file has changed since it was sent.
+ * the server. A request that got 401 is sent again, once, if the token file has changed since it was sent.
  *
- * @param signal - ends the dial and the wait for the answer; what follows belongs to the caller
+ * @param signal - ends the dial and the wait for the answer; the caller ends the connection afterwards
  * @throws the connection's error, or the signal's reason
  */
 export async function upgradeToApi(
@@ -88,7 +88,7 @@ function attempt(
   return new Promise((resolve, reject) => {
     if (signal.aborted) return reject(signal.reason)
     const outgoing = dial(client, request)
-    outgoing.maxHeadersCount = maxAnswerLines + 1 // one more than we take: node drops the rest without a word
+    outgoing.maxHeadersCount = maxAnswerLines + 1 // one more than allowed: node drops further lines without an error
     const reason = () => new Error(`no connection to the API server in ${dialTimeoutMs / 1000} s`)
     const deadline = new Deadline({ ms: dialTimeoutMs, signals: [signal], reason })
     deadline.signal.addEventListener('abort', () => outgoing.destroy(deadline.signal.reason), { once: true })
@@ -106,7 +106,7 @@ function attempt(
       if (informational > maxInformationalAnswers) outgoing.destroy(tooManyInformational())
     })
     const answered = (answer: UpgradeAnswer) => {
-      if (outgoing.destroyed) return // and yet parsed on
+      if (outgoing.destroyed) return // node parses on after `destroy`
       if (answer.response.rawHeaders.length > 2 * maxAnswerLines) {
         outgoing.destroy(tooManyLines())
         return
@@ -128,11 +128,11 @@ function attempt(
   })
 }
 
-/** Methods whose requests have no length, as clients write them; any other says that it has no body. */
+/** Methods that clients send without a length; requests of others declare that they have no body. */
 const withoutLength = new Set(['GET', 'HEAD'])
 
 /**
- * Nothing follows the head, or the server reads it as bytes of the upgraded connection. Without a length, Node adds
+ * Sends the head alone: the server reads further bytes as those of the upgraded connection. Without a length, Node adds
  * `Transfer-Encoding: chunked` to most methods and writes the chunk that ends a body.
  */
 function dial(client: ApiClient, request: ApiRequest): ClientRequest {

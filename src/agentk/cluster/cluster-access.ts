@@ -10,7 +10,7 @@ export interface ClusterTls {
   readonly rejectUnauthorized?: boolean
 }
 
-/** Where the cluster's API server is and how to speak to it. Files are read again as they change. */
+/** Address, TLS and credentials of the cluster's API server. Files are read again when they change. */
 export class ClusterAccess {
   readonly server: URL
   readonly impersonation: Impersonation | undefined
@@ -32,12 +32,12 @@ export class ClusterAccess {
     this.#token = this.#reader(settings.token)
   }
 
-  /** Grows as files change: a request that was refused may be repeated if this has grown since it was sent. */
+  /** Number that grows as files change. If it has grown, a refused request may be repeated. */
   get version(): number {
     return this.#files.reduce((sum, { version }) => sum + version, 0)
   }
 
-  /** The same object as long as nothing has changed. */
+  /** Returns the same object as long as nothing has changed. */
   tls(): ClusterTls {
     const { serverName, skipVerify } = this.settings
     const ca = this.#ca?.()
@@ -55,14 +55,14 @@ export class ClusterAccess {
     return this.#tls
   }
 
-  /** The value of the Authorization header, undefined for none. */
+  /** Returns the value of the Authorization header; undefined: there is none. */
   authorization(): string | undefined {
     if (this.#token) return `Bearer ${this.#token().trim()}`
     const { basic } = this.settings
     return basic && `Basic ${Buffer.from(`${basic.username}:${basic.password}`).toString('base64')}`
   }
 
-  /** Reads all files again now. @returns whether one has changed */
+  /** Reads all files again now. @returns true if one has changed */
   refresh(): boolean {
     return this.#files.map((file) => file.refresh()).includes(true)
   }

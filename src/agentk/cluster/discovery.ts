@@ -9,12 +9,12 @@ import { groupPath, groupsPath, versionPath } from '../../kubernetes/path.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { ApiClient } from './api-client.ts'
 
-/** Some 3 KB a kind. */
+/** Limit of one answer; a kind takes some 3 KB. */
 const maxDiscoveryBytes = 16 * 1024 * 1024
 
 /**
- * All that the API server serves, by group in its order, each group's preferred version first. A group whose own server
- * does not answer is stale.
+ * Reads all that the API server serves: groups in its order, each group's preferred version first. A group whose own
+ * server does not answer is stale.
  *
  * @throws KasError UNREACHABLE, or the connection's error
  */

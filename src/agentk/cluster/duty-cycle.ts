@@ -1,19 +1,19 @@
 import type { Clock } from '../../lib/clock.ts'
 
-/** Work for so long without a rest. ms */
+/** Time of work without a rest. ms */
 const burstMs = 8
 
-/** Leaves a thread half of its time: after a burst of work, whoever did it, all rest as long as it took. */
+/** Leaves a thread half of its time: after a burst of work, all of its work rests as long as the burst took. */
 export class DutyCycle {
   readonly #clock: Clock
-  /** when the rest that the work so far asks for is over */
+  /** end of the rest that is due for the work so far */
   #restedAt = Number.NEGATIVE_INFINITY
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
-  /** A piece of work that began at `since` is done. @returns ms to rest before the next one; 0: go on */
+  /** Counts a piece of work that began at `since`. @returns ms to rest before the next one; 0: no rest */
   worked(since: number): number {
     const now = this.#clock.now()
     const tookMs = Math.max(0, now - since)

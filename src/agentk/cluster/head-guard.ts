@@ -3,11 +3,11 @@ import type { buildConnector, Dispatcher } from 'undici'
 import Client from 'undici/lib/dispatcher/client.js'
 import { KasError } from '../../lib/errors.ts'
 
-/** Bytes of an answer's head. */
+/** Limit of bytes in the head of an answer. */
 export const maxAnswerHeadBytes = 64 * 1024
-/** Header lines of it. */
+/** Limit of header lines in the head of an answer. */
 export const maxAnswerLines = 500
-/** Answers before the answer (1xx): Go's client long took 5. Each has a head of its own, and nothing holds them up. */
+/** Limit of informational answers (1xx): Go's client long took 5. Each has a head, and nothing slows them down. */
 export const maxInformationalAnswers = 20
 
 export function tooManyBytes(cause?: unknown): KasError {
@@ -29,32 +29,32 @@ function unreadable(reason: string, cause?: unknown): KasError {
 
 const lineFeed = 10
 const carriageReturn = 13
-/** in `HTTP/1.1 200 OK` */
+/** index in `HTTP/1.1 200 OK` */
 const statusAt = 9
 const one = 0x31
 
 /**
- * Counts the lines of heads as they come from a socket, before undici parses them: that costs it, and what is built of
- * them, up to 160 ms for a head that it refuses for its bytes, and it does not count lines. Bodies are not read.
+ * Counts the lines of heads as they come from a socket. The parser of undici counts none, and spends up to 160 ms on a
+ * head that it refuses for its bytes. Bodies are not read.
  */
 export class HeadGuard {
   #inHead = true
   #informational = 0
-  /** of this head */
+  /** lines of this head */
   #lines = 0
   #bytes = 0
   #isInformational = false
-  /** of this line: something other than its end has come */
+  /** this line has something other than its end */
   #hasText = false
 
-  /** The next that comes is the head of an answer. */
+  /** Expects the head of an answer next. */
   expect(): void {
     this.#inHead = true
     this.#informational = 0
     this.#begin()
   }
 
-  /** From now on what is read of `socket` is counted; beyond a limit it is destroyed, with a KasError UNREACHABLE. */
+  /** Counts what is read from `socket` from now on; beyond a limit destroys it with a KasError UNREACHABLE. */
   watch(socket: Pick<Duplex, 'read' | 'destroy'>): void {
     this.expect()
     const read = socket.read.bind(socket)
@@ -67,7 +67,7 @@ export class HeadGuard {
     }
   }
 
-  /** @internal @returns why no more is to be read */
+  /** @internal @returns the reason why no more may be read; undefined: within the limits */
   accept(chunk: Buffer): KasError | undefined {
     let at = 0
     while (this.#inHead && at < chunk.length) {
@@ -111,7 +111,7 @@ export class HeadGuard {
   }
 }
 
-/** One connection at a time, one request at a time: the heads of its answers are counted before they are parsed. */
+/** A client with one connection and one request at a time. It counts the heads of answers before they are parsed. */
 export class GuardedClient extends Client {
   readonly #guard: HeadGuard
 
@@ -127,7 +127,7 @@ export class GuardedClient extends Client {
     this.#guard = guard
   }
 
-  /** The pool hands over a request only when the answer before has been read to its end. */
+  /** Expects a new answer: the pool sends a request only after the answer before has been read to its end. */
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     this.#guard.expect()
     return super.dispatch(options, handler)

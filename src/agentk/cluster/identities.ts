@@ -5,14 +5,14 @@ import type { Headers, Impersonation } from '../../proto/http/http-message.ts'
 import { accountIdentity, impersonationHeaders, type ServiceAccountName } from './impersonation-headers.ts'
 import { isImpersonationHeader, type MayImpersonate, refusedHeaders, refusedIdentity } from './may-impersonate.ts'
 
-/** Entries that one message names, and characters of each. */
+/** Limits of the entries that one message names, and of the characters of each. */
 const maxNamed = { entries: 10, characters: 256 }
-/** Entries of each list that the log names, each once: callers choose the names, and take no place of the configuration. */
+/** Limit of logged entries for each list: callers choose names, and take no place of the configuration's. */
 export const maxLoggedEntries = 100
 
 interface List {
   readonly flag: string
-  /** values of the chart that fill it */
+  /** chart values that fill the list */
   readonly values: string
   readonly refusal: string
 }
@@ -31,14 +31,14 @@ const lists = {
 } as const satisfies Record<keyof MayImpersonate, List>
 
 export interface IdentitiesOptions {
-  /** of agentk itself, by `--as` or its kubeconfig */
+  /** identity of agentk itself, by `--as` or its kubeconfig */
   readonly own?: Impersonation | undefined
   readonly may: MayImpersonate
 }
 
 /**
- * Decides whom requests to the API server act as. Each identity that kas, the agent's configuration or a caller names
- * passes here: the operator's flags say which of them agentk accepts, whatever kas says.
+ * Decides which identity a request to the API server acts as. Each identity that kas, the agent's configuration or a
+ * caller names passes here. The operator's flags decide which of them agentk accepts, whatever kas sends.
  */
 export class Identities {
   readonly may: MayImpersonate
@@ -53,7 +53,7 @@ export class Identities {
   }
 
   /**
-   * @param sent - the identity that kas names; absent: agentk itself
+   * @param sent - identity that kas names; absent: agentk itself
    * @param request - all headers of the caller's request
    * @returns headers of the request to the API server: name, value, name, value
    * @throws KasError IDENTITY_REFUSED, or STATUS Unavailable: agentk itself acts as another identity already
@@ -69,7 +69,7 @@ export class Identities {
   }
 
   /**
-   * Headers of a request that acts as a service account; absent: as agentk.
+   * Returns headers of a request that acts as a service account; `account` absent: as agentk.
    *
    * @throws KasError as `headers`
    */
@@ -87,7 +87,7 @@ export class Identities {
     throw new KasError({ code: 'IDENTITY_REFUSED', detail })
   }
 
-  /** Each entry once, so that an operator reads what a list lacks, and callers cannot fill the log. */
+  /** Logs each entry once: an operator reads what a list lacks, and callers cannot fill the log. */
   #logOnce(name: keyof MayImpersonate, entries: readonly string[]): void {
     const { flag, values: chart } = lists[name]
     const logged = this.#logged[name]

@@ -6,16 +6,16 @@ import { isImpersonationHeader } from './may-impersonate.ts'
 const nestedText =
   'gRPC -> HTTP: nested impersonation is not supported - agent is already configured to impersonate an identity'
 
-/** What a token (RFC 9110) may hold; the percent sign is escaped too, as client-go does. */
+/** Characters of a token (RFC 9110), without the percent sign, which is escaped as in client-go. */
 const plainKeyByte = /[A-Za-z0-9!#$&'*+\-.^_`|~]/
 
 /**
- * The headers that say whom a request acts as, in canonical form, as name, value, name, value. They come from exactly
- * one of: the agent's own kubeconfig, the configuration that kas sent, the request's own headers.
+ * Returns the headers that name the identity a request acts as, in canonical form: name, value, name, value. They come
+ * from exactly one source: agentk's own kubeconfig, the configuration that kas sent, or the request's own headers.
  *
  * Names are compared without case: a lower-case `impersonate-user` must not slip past.
  *
- * @throws KasError STATUS Unavailable when two of them say something (doc/reference/tunnel-protocol.md 1.4)
+ * @throws KasError STATUS Unavailable if two sources name an identity (doc/reference/tunnel-protocol.md 1.4)
  */
 export function impersonationHeaders(
   own: Impersonation | undefined,
@@ -55,7 +55,7 @@ function headersOf(impersonation: Impersonation | undefined): string[] {
   return headers
 }
 
-/** Header values hold a byte in each character. */
+/** Encodes a header value, one byte per character. */
 function bytes(text: string): string {
   return Buffer.from(text).toString('latin1')
 }

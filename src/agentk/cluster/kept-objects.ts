@@ -3,18 +3,18 @@ import type { Refusal } from './object-list.ts'
 import type { WatchSink } from './watch-sink.ts'
 
 export interface KeptObjectsComponents<T> {
-  /** undefined: not to be kept */
+  /** returns the part of an object to keep; undefined: the object is not kept */
   readonly read: (object: unknown) => T | undefined
-  /** something has changed, or all has been listed */
+  /** called when something has changed, or all objects have been listed */
   readonly onChange: () => void
   readonly onEnded: (outcome: Refusal) => void
 }
 
-/** What is read of all objects of a collection. Until a list answers the last ones stay. */
+/** Keeps a part of each object of a collection. Until a new list is complete the last objects stay. */
 export class KeptObjects<T extends { readonly key: string }> implements WatchSink {
   readonly #components: KeptObjectsComponents<T>
   #objects = new Map<string, T>()
-  /** of the list that is being read */
+  /** objects of the list that is being read; undefined: there is none */
   #listed: Map<string, T> | undefined
   #isSynced = false
 
@@ -22,12 +22,12 @@ export class KeptObjects<T extends { readonly key: string }> implements WatchSin
     this.#components = components
   }
 
-  /** By key; those of the last answer while the API server is away. */
+  /** Objects by key. While the API server is away they are those of its last answer. */
   get objects(): ReadonlyMap<string, T> {
     return this.#objects
   }
 
-  /** All objects have been listed once. */
+  /** True once all objects have been listed. */
   get isSynced(): boolean {
     return this.#isSynced
   }
@@ -42,7 +42,7 @@ export class KeptObjects<T extends { readonly key: string }> implements WatchSin
     const objects = this.#listed ?? this.#objects
     const known = objects.get(found.key)
     objects.set(found.key, found)
-    // most changes are of what is not read
+    // most changes are in fields that are not read
     if (!this.#listed && !isDeepStrictEqual(known, found)) this.#components.onChange()
   }
 

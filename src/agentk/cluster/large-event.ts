@@ -1,4 +1,4 @@
-/** What is read of an event that is too large to be kept. */
+/** The fields that are read from an event that is too large to be kept. */
 export interface LargeEvent {
   /** `ADDED`, `MODIFIED`, `DELETED` */
   readonly type: string
@@ -13,23 +13,23 @@ const wanted: ReadonlySet<string> = new Set([
   'object.metadata.name',
   'object.metadata.uid',
 ])
-/** of the longest path */
+/** depth of the longest path */
 const maxDepth = 3
-/** Longer texts are none of those. */
+/** Limit of a text's bytes; the wanted fields are shorter. */
 const maxTextBytes = 1024
 const [quote, backslash, colon, comma] = [...Buffer.from('"\\:,')] as [number, number, number, number]
 const opening = new Set(Buffer.from('{['))
 const closing = new Set(Buffer.from('}]'))
 
-/** Reads which object the line of an event is about, as the line comes: nothing else of it is kept. */
+/** Reads the identity of an event's object as its line comes, and keeps nothing else of it. */
 export class LargeEventReader {
   #depth = 0
-  /** by depth: the member whose value is being read */
+  /** names of the members whose values are being read, by depth */
   readonly #members: string[] = []
   readonly #found = new Map<string, string>()
-  /** the next text is a value */
+  /** the next text is a value, not a name */
   #isValue = false
-  /** of the text that is being read; undefined: none is */
+  /** bytes of the text that is being read; undefined: there is none */
   #text: number[] | undefined
   #isEscaped = false
 
@@ -44,7 +44,7 @@ export class LargeEventReader {
     }
   }
 
-  /** Once the line has ended. */
+  /** Returns the fields, once the line has ended. */
   read(): LargeEvent {
     const of = (path: string) => this.#found.get(path) ?? ''
     const inMetadata = (member: string) => of(`object.metadata.${member}`)
@@ -67,7 +67,7 @@ export class LargeEventReader {
     if (this.#depth <= maxDepth && text.length <= maxTextBytes) text.push(byte)
   }
 
-  /** A text that has ended, of the event, its object, or its metadata. */
+  /** Takes a text that has ended, of the event, its object, or its metadata. */
   #take(bytes: number[]): void {
     const text = bytes.length > maxTextBytes ? '' : (JSON.parse(`"${Buffer.from(bytes).toString()}"`) as string)
     if (!this.#isValue) {

@@ -3,8 +3,8 @@ import type { ClusterSettings, KubeconfigFlags } from '../../lib/kubeconfig.ts'
 import { ClusterAccess } from './cluster-access.ts'
 
 /**
- * The cluster that was named: by flags, else by KUBECONFIG, else the one that this pod runs in. Never one from a
- * user's home, which nobody named.
+ * Finds the cluster that is named by flags, else by KUBECONFIG, else the one that this pod runs in. It never takes one
+ * from a user's home, which nobody has named.
  *
  * @throws Error that says what to set
  */
@@ -24,10 +24,10 @@ export async function loadCluster(flags: KubeconfigFlags, env: NodeJS.ProcessEnv
   return new ClusterAccess({ ...inCluster, impersonation })
 }
 
-/** Where Kubernetes mounts a pod's own identity. */
+/** Folder in which Kubernetes mounts a pod's own identity. */
 const folder = '/var/run/secrets/kubernetes.io/serviceaccount'
 
-/** Access by the pod's service account, or undefined outside a cluster. The token file is read again as it rotates. */
+/** Access by the pod's service account; undefined: outside a cluster. The token file is read again as it rotates. */
 function serviceAccount(env: NodeJS.ProcessEnv): ClusterSettings | undefined {
   const host = env.KUBERNETES_SERVICE_HOST
   const port = env.KUBERNETES_SERVICE_PORT

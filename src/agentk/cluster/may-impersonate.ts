@@ -7,15 +7,15 @@ import {
 } from '../../lib/impersonated-names.ts'
 import type { Headers } from '../../proto/http/http-message.ts'
 
-/** Identities that agentk lets a request act as. Entries as `userEntry` and its like write them. */
+/** Identities that agentk lets a request act as. Entries have the form that `userEntry` and its like write. */
 export interface MayImpersonate {
-  /** for the `Impersonate-*` headers of callers that act as the agent: `any`, or exact users and groups */
+  /** for `Impersonate-*` headers of callers that act as the agent: `any`, or exact users and groups */
   readonly callers: 'any' | ReadonlySet<string>
-  /** for identities that kas or the agent's configuration names, beside those that kas alone may say */
+  /** for identities that kas or the agent's configuration names, besides those that kas may always name */
   readonly kas: ReadonlySet<string>
 }
 
-/** The default: no caller names anybody, and kas names GitLab's users and jobs. */
+/** The default: callers name nobody, and kas names GitLab's users and jobs. */
 export const mayImpersonateNobody: MayImpersonate = { callers: new Set<string>(), kas: new Set<string>() }
 
 const callerKinds = 'user:NAME, group:NAME, serviceaccount:NAMESPACE:NAME or any'
@@ -33,14 +33,14 @@ export function parseMayImpersonate(entries: readonly string[]): ReadonlySet<str
   return new Set(entries.map((text) => readName(text) ?? readKey(text) ?? malformed(text, kasKinds)))
 }
 
-/** @returns entries that `--may-impersonate` lacks; none: the identity is accepted */
+/** @returns entries that `--may-impersonate` lacks; empty: the identity is accepted */
 export function refusedIdentity(identity: ImpersonatedNames, allowed: MayImpersonate['kas']): string[] {
   return entriesNeeded(identity).filter((entry) => !allowed.has(entry))
 }
 
 /**
- * @param request - of a caller, with names in any spelling; values hold a byte in each character
- * @returns entries that `--callers-may-impersonate` lacks: `any` for what no entry can name; none: the headers pass
+ * @param request - headers of a caller, with names in any spelling; values have one byte per character
+ * @returns entries that `--callers-may-impersonate` lacks: `any` if no entry can name it; empty: the headers pass
  */
 export function refusedHeaders(request: Headers, allowed: MayImpersonate['callers']): string[] {
   if (allowed === 'any') return []
@@ -56,12 +56,12 @@ export function refusedHeaders(request: Headers, allowed: MayImpersonate['caller
   return [...new Set(needed)].filter((entry) => !allowed.has(entry))
 }
 
-/** Whether the header may say whom a request acts as. Some servers and proxies read `_` as `-`. */
+/** True if the header can name whom a request acts as. Some servers and proxies read `_` as `-`. */
 export function isImpersonationHeader(name: string): boolean {
   return /^impersonate[-_]/i.test(name)
 }
 
-/** @returns undefined: it is no UTF-8, which no entry can name */
+/** @returns undefined: the bytes are no UTF-8, and no entry can name them */
 function textOf(bytes: string): string | undefined {
   const text = Buffer.from(bytes, 'latin1').toString()
   return Buffer.from(text).toString('latin1') === bytes ? text : undefined
@@ -81,7 +81,7 @@ function readKey(text: string): string | undefined {
   return kind === 'extra' ? extraEntry(name) : `uid:${name}`
 }
 
-/** A name as the API server reads it from a header, without white space around it. */
+/** True if the API server reads this name from a header as it is, without white space around it. */
 function isExact(name: string): boolean {
   return name.trim() === name && !/\p{Cc}/u.test(name)
 }

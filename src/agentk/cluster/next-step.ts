@@ -1,7 +1,7 @@
 import type { KasError } from '../../lib/errors.ts'
 import { tlsFault } from '../../lib/tls-fault.ts'
 
-/** What to do about an API server that cannot be used. Undefined: the error says all that is known. */
+/** Returns the next step for an API server that cannot be used; undefined: the error says all that is known. */
 export function nextStepToApiServer(error: unknown, server: URL): string | undefined {
   const { code, cause, path, spec } = error as NodeJS.ErrnoException & Partial<KasError> & { cause?: unknown }
   if (spec?.code === 'UNREACHABLE') {

@@ -5,65 +5,65 @@ import { KasError } from '../../lib/errors.ts'
 import type { ApiClient } from './api-client.ts'
 import { maxEventBytes } from './watch-request.ts'
 
-/** Characters of the API server's message that are kept. */
+/** Limit of the characters that are kept of the API server's message. */
 const maxMessage = 512
-/** Good pages after which the next one is twice as large, where a smaller one was needed. */
+/** Good pages after which the next one is twice as large, if a smaller one was needed before. */
 const goodPages = 2
 
 export interface ObjectListOptions {
-  /** of the collection, with or without a query */
+  /** path of the collection, with or without a query */
   readonly path: string
   /** media types of pages, best first; undefined: JSON */
   readonly accept: string | undefined
-  /** objects in a page at first: half as many whenever a page is larger than one object may be */
+  /** objects in the first page; halved whenever a page is larger than `maxEventBytes` */
   readonly pageSize: number
-  /** for one page. ms */
+  /** limit for one page, in ms */
   readonly timeoutMs: number
 }
 
-/** Why a list or a watch has ended. */
+/** End of a list or a watch, with its cause. */
 export interface Refusal {
-  /** of the answer; 0: there was none */
+  /** status of the answer; 0: there was none */
   readonly status: number
   readonly error?: unknown
-  /** of the Status that the API server answered */
+  /** message of the Status in the answer */
   readonly message?: string
-  /** place in the list of the one object that is too large to be read */
+  /** place in the list of an object that is too large to be read */
   readonly count?: number
-  /** the status came as an event of the watch, in the midst of it */
+  /** the status came as an event of the watch */
   readonly isFromEvent?: boolean
 }
 
 export interface Page {
   readonly status: 200
   readonly items: readonly unknown[]
-  /** of the list */
+  /** resourceVersion of the list */
   readonly version: string
   readonly isLast: boolean
 }
 
 interface ListBody {
   readonly metadata?: { readonly resourceVersion?: unknown; readonly continue?: unknown }
-  /** null: none, as Go writes it */
+  /** null: empty, as Go writes it */
   readonly items?: unknown
 }
 
-/** The media type of objects of which nothing but their metadata is sent, where the server can. */
+/** Media types that ask for the metadata of objects alone. Servers that cannot do so send whole objects. */
 export const metadataOnly = {
   object: 'application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json',
   list: 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json',
 }
 
-/** All objects of a collection, page by page. */
+/** Lists all objects of a collection, page by page. */
 export class ObjectList {
   readonly #client: Pick<ApiClient, 'json'>
   readonly #options: ObjectListOptions
-  /** objects so far */
+  /** objects read so far */
   #count = 0
-  /** of the next page */
+  /** objects in the next page */
   #limit: number
   #good = 0
-  /** the API server's token; empty: from the beginning */
+  /** the API server's continue token; empty: the list begins */
   #next = ''
 
   constructor(client: Pick<ApiClient, 'json'>, options: ObjectListOptions) {
@@ -73,10 +73,10 @@ export class ObjectList {
   }
 
   /**
-   * Halves `limit` until the page can be read.
+   * Reads the next page. It halves `limit` until the page can be read.
    *
-   * @returns a refusal with `count`: one object is too large, it is the next one. @throws the connection's error, or
-   * the signal's reason, or SyntaxError: what came is no list
+   * @returns a refusal with `count`: the next object is too large. @throws the connection's error, the signal's reason,
+   * or SyntaxError: the answer is no list
    */
   async page(signal: AbortSignal): Promise<Page | Refusal> {
     for (;;) {
@@ -94,7 +94,7 @@ export class ObjectList {
     }
   }
 
-  /** Goes on behind the next object, of which nothing but its metadata is read. */
+  /** Skips the next object, and reads only its metadata. */
   async skip(signal: AbortSignal): Promise<Page | Refusal> {
     const answer = await this.#ask(metadataOnly.list, 1, signal)
     return answer.status === 200 ? this.#read(answer.body) : refusalOf(answer)

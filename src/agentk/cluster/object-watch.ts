@@ -17,48 +17,48 @@ export interface ObjectWatchComponents {
   readonly sink: WatchSink
   readonly clock: Clock
   readonly random: () => number
-  /** absent: all is listed page by page */
+  /** absent: lists are read page by page */
   readonly watchLists?: WatchLists | undefined
-  /** resolves when a list may begin; the function that it gives is called when the list has ended */
+  /** resolves when a list may begin; its result is called when the list has ended */
   readonly turn?: ((signal: AbortSignal) => Promise<() => void>) | undefined
-  /** absent: it never rests */
+  /** absent: no rests */
   readonly dutyCycle?: DutyCycle | undefined
   /** cuts watches of a server that does not answer; absent: they are cut when they are overdue */
   readonly liveness?: Pick<ApiLiveness, 'onUnanswered'> | undefined
-  /** resolves when what was refused may be tried again, after so many ms at the latest; absent: then */
+  /** resolves when a refused request may be tried again, after `mostMs` at the latest; absent: after `mostMs` */
   readonly untilAllowed?: ((mostMs: number, signal: AbortSignal) => Promise<void>) | undefined
-  /** the longest wait after a failure, as of now; absent: `maxRetryMs` */
+  /** present limit of the wait after a failure; absent: `maxRetryMs` */
   readonly mostRetryMs?: (() => number) | undefined
 }
 
 export interface ObjectWatchOptions {
-  /** of the collection, such as `/apis/apps/v1/deployments`, with or without a query */
+  /** path of the collection, such as `/apis/apps/v1/deployments`, with or without a query */
   readonly path: string
   /** objects in a page */
   readonly pageSize: number
-  /** nothing but `metadata` of them is asked for */
+  /** asks for `metadata` of the objects only */
   readonly isMetadata?: boolean
-  /** an object that is too large is left out; else there is no list with it */
+  /** leaves an object out that is too large; else it fails the list */
   readonly leavesOut?: boolean
-  /** a watch that was cut goes on from its version; else all is listed again */
+  /** a watch that was cut continues from its version; else all objects are listed again */
   readonly resumes?: boolean
   readonly times?: Partial<WatchTimes>
 }
 
-/** Milliseconds. All but the first two are a fifth less or more. */
+/** Times in ms. All but the first two vary by a fifth. */
 export interface WatchTimes {
-  /** a watch or a list that ends later than this after its time is cut: its server is frozen, or its connection dead */
+  /** delay after which an overdue watch or list is cut: its server is frozen, or its connection dead */
   readonly graceMs: number
-  /** a watch that should list and sends nothing for so long: its server does not know how */
+  /** silence after which a watch that should list is given up: its server does not support that */
   readonly stalledMs: number
-  /** a watch lasts so long, then another goes on from there */
+  /** length of a watch, which another one continues */
   readonly watchMs: number
-  /** all is listed again, whatever watches have said */
+  /** time after which all objects are listed again, whatever the watches have sent */
   readonly relistMs: number
-  /** after a failure, doubled up to the second */
+  /** first pause after a failure, doubled up to `maxRetryMs` */
   readonly firstRetryMs: number
   readonly maxRetryMs: number
-  /** after a refusal, at the latest: somebody may have given the rights by then */
+  /** longest pause after a refusal, because the rights may be given by then */
   readonly deniedMs: number
 }
 
@@ -80,31 +80,31 @@ interface Following {
 }
 
 const noTurn = () => Promise.resolve(() => undefined)
-/** It may not be listed, it is not there, it cannot be listed. */
+/** Statuses that mean: the collection may not be listed, does not exist, or cannot be listed. */
 const refusals: ReadonlySet<number> = new Set([403, 404, 405])
 
 /**
- * All objects of one collection: listed, then watched, and passed to a sink as they come. Nothing of them is kept. Not
- * client-node's informer: doc/decisions/0005 and 0008.
+ * Lists and then watches all objects of one collection, and passes them to a sink. It keeps no objects. It replaces
+ * client-node's informer (doc/decisions/0005 and 0008).
  */
 export class ObjectWatch {
   readonly #components: ObjectWatchComponents
   readonly #options: ObjectWatchOptions
   readonly #times: WatchTimes
-  /** from which a watch goes on; empty: all must be listed */
+  /** resourceVersion from which a watch continues; empty: all objects must be listed */
   #version = ''
   #listedAt = 0
-  /** of the last watch */
+  /** time at which the last watch was opened */
   #openedAt = 0
   /** the last watch was cut because the server did not answer */
   #isUnanswered = false
-  /** the round has come to a watch that followed */
+  /** a watch has opened in this round */
   #hasFollowed = false
-  /** rounds that failed, one after another: those before a watch that followed count no longer */
+  /** failed rounds in a row, since a watch last opened */
   #failures = 0
-  /** watches that followed and were cut early, whatever failed between them */
+  /** watches that opened and were cut early, whatever failed between them */
   #cuts = 0
-  /** the next list: the last one, by a watch, has failed */
+  /** the next list goes page by page, because the last one, by a watch, has failed */
   #byPages = false
 
   constructor(components: ObjectWatchComponents, options: ObjectWatchOptions) {
@@ -122,7 +122,7 @@ export class ObjectWatch {
       const found = await this.#round(signal).catch((error: unknown): Refusal => ({ status: 0, error }))
       if (signal.aborted) return
       const lastedMs = clock.now() - this.#openedAt
-      // something on the way cuts what is long: no failure of the server
+      // a proxy on the way cuts long watches: no failure of the server
       const hasLasted =
         !this.#isUnanswered && lastedMs >= this.#times.maxRetryMs && (found.status === 0 || found.status === 410)
       const outcome = hasLasted ? { status: 410 } : found
@@ -146,14 +146,14 @@ export class ObjectWatch {
     return Math.min(firstRetryMs * 2 ** this.#failures++, mostMs)
   }
 
-  /** Whether the next watch may begin where this one has ended. */
+  /** True if the next watch may begin where this one has ended. */
   #goesOn({ status, error, isFromEvent }: Refusal): boolean {
     if (status === 200) return true
     if (!this.#options.resumes || isFromEvent || error instanceof SyntaxError) return false
     return status === 0 || status === 401 || status === 429 || status >= 500
   }
 
-  /** One watch, after a list where it is time for one. */
+  /** Runs one watch, after a list if one is due. */
   async #round(signal: AbortSignal): Promise<Refusal> {
     const { clock, turn = noTurn, watchLists } = this.#components
     if (this.#version && clock.now() - this.#listedAt < this.#times.relistMs) return await this.#watch(signal)
@@ -220,9 +220,9 @@ export class ObjectWatch {
   }
 
   /**
-   * A watch that begins with all that is there (WatchList).
+   * Runs a watch that begins with all objects that exist (WatchList).
    *
-   * @returns undefined: the server cannot, or did not come to the end of the list
+   * @returns undefined: the server does not support that, or did not reach the end of the list
    */
   async #watchFromList(watchLists: WatchLists, done: () => void, signal: AbortSignal): Promise<Refusal | undefined> {
     const { clock, sink } = this.#components
@@ -260,11 +260,11 @@ export class ObjectWatch {
       return undefined
     } finally {
       silence.end()
-      if (!isListed) this.#version = '' // what has come is in no order
+      if (!isListed) this.#version = '' // the events so far are in no order
     }
   }
 
-  /** @returns 200 when it has ended by itself, 410 when it cannot go on from there */
+  /** @returns 200: the watch has ended by itself; 410: it cannot continue from there */
   async #follow({ query, onOpen, onEvent, signal }: Following): Promise<Refusal> {
     const { client, sink, clock, random, dutyCycle, liveness } = this.#components
     const { path, isMetadata, leavesOut } = this.#options
@@ -317,7 +317,7 @@ export class ObjectWatch {
   }
 }
 
-/** A fifth less or more. */
+/** Varies a time by up to a fifth. */
 function jittered(ms: number, random: () => number): number {
   return ms * (0.8 + 0.4 * random())
 }

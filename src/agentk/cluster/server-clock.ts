@@ -1,17 +1,17 @@
 import type { Clock } from '../../lib/clock.ts'
 
-/** `Date` leaves out what is less than a second. ms */
+/** `Date` has whole seconds. ms */
 const dateStepMs = 1000
 
 /**
- * The API server's time, by the `Date` of its answers: times in objects are its own, and the machine of agentk may be
- * set otherwise. It moves no more than an answer asks for: a clock that is right to the second stays as it is.
+ * The API server's time, by the `Date` of its answers: times in objects are the server's, and agentk's machine may have
+ * another time. It moves no more than an answer requires: a clock that is right to the second stays as it is.
  */
 export class ServerClock implements Clock {
   readonly #clock: Clock
   #aheadMs = 0
 
-  /** @param clock - since 1970, of this machine */
+  /** @param clock - time of this machine since 1970 */
   constructor(clock: Clock) {
     this.#clock = clock
   }
@@ -25,10 +25,10 @@ export class ServerClock implements Clock {
   }
 
   /**
-   * An answer has come.
+   * Adjusts the clock to an answer.
    *
-   * @param date - its header; what is no time says nothing
-   * @param waitedMs - since its request was sent: its date is of some moment since then
+   * @param date - its Date header; an invalid one changes nothing
+   * @param waitedMs - time since its request was sent: `date` is of some moment since then
    */
   answered(date: string, waitedMs: number): void {
     const at = Date.parse(date)

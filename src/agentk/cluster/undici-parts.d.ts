@@ -1,4 +1,4 @@
-/** Parts of undici by themselves: the whole of it is five times as large, for a fetch, a cache and mocks of its own. */
+/** Parts of undici. The whole package is five times as large, with a fetch, a cache and mocks of its own. */
 declare module 'undici/lib/dispatcher/pool.js' {
   export { Pool as default } from 'undici'
 }

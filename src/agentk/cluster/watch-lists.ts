@@ -1,9 +1,9 @@
 import type { Clock } from '../../lib/clock.ts'
 
-/** It may be another version by then. ms */
+/** Time after which a server that refused is asked again, because its version may have changed. ms */
 const retryMs = 24 * 3600_000
 
-/** Whether the API server lists by a watch (WatchList), as all lists together have found. */
+/** Knows if the API server lists by a watch (WatchList), as all lists together have found. */
 export class WatchLists {
   readonly #clock: Clock
   #refusedAt = Number.NEGATIVE_INFINITY
@@ -16,7 +16,7 @@ export class WatchLists {
     return this.#clock.now() - this.#refusedAt >= retryMs
   }
 
-  /** It has refused, or kept silent. */
+  /** Called when the server has refused, or has sent nothing. */
   refused(): void {
     this.#refusedAt = this.#clock.now()
   }

@@ -15,26 +15,26 @@ export interface WatchRequest {
   /** media types, best first; default: JSON */
   readonly accept?: string | undefined
   readonly signal: AbortSignal
-  /** the watch is there */
+  /** called when the watch is open */
   readonly onOpen?: () => void
-  /** false: enough */
+  /** returns false to end the watch */
   readonly onEvent: (event: WatchEvent) => boolean
-  /** of an event that is larger than `maxEventBytes`; absent: that ends the watch */
+  /** called with an event larger than `maxEventBytes`; absent: such an event ends the watch */
   readonly onLarge?: ((event: LargeEvent) => void) | undefined
-  /** absent: it never rests */
+  /** absent: no rests */
   readonly rests?: { readonly dutyCycle: DutyCycle; readonly clock: Clock } | undefined
 }
 
-/** An object is at most 1.5 MiB in etcd, and JSON may say the same in more bytes. */
+/** Limit of one event. An object has at most 1.5 MiB in etcd, and its JSON may take more bytes. */
 export const maxEventBytes = 4 * 1024 * 1024
-/** what a piece of a line takes beside its bytes: it may have as few as one */
+/** memory of a piece of a line besides its bytes; a piece may have one byte */
 const pieceBytes = 128
 const newline = 0x0a
 
 /**
- * One watch of the Kubernetes API, event by event.
+ * Runs one watch of the Kubernetes API, event by event.
  *
- * @returns the status of the answer, once it has ended. @throws the connection's error, or the signal's reason
+ * @returns the status of the answer, once the watch has ended. @throws the connection's error, or the signal's reason
  */
 export function followWatch(client: Pick<ApiClient, 'send'>, request: WatchRequest): Promise<number> {
   const { promise, resolve, reject } = Promise.withResolvers<number>()
@@ -88,25 +88,25 @@ export function followWatch(client: Pick<ApiClient, 'send'>, request: WatchReque
   return promise
 }
 
-/** Of the Status in an ERROR event. */
+/** Reads the code of the Status in an ERROR event. */
 export function errorCode(object: unknown): number {
   const { code } = object as { code?: unknown }
   return typeof code === 'number' && code !== 200 ? code : 500
 }
 
-/** Whether all that was there has come (WatchList). */
+/** True at the end of the initial objects (WatchList). */
 export function isEndOfList(bookmark: unknown): boolean {
   const { metadata } = bookmark as { metadata?: { annotations?: Record<string, string> } }
   return metadata?.annotations?.['k8s.io/initial-events-end'] === 'true'
 }
 
-/** Lines of what comes in pieces. */
+/** Splits chunks into lines. */
 class Lines {
   readonly #onLine: (line: Buffer) => void
   readonly #onLarge: ((event: LargeEvent) => unknown) | undefined
   #parts: Buffer[] = []
   #bytes = 0
-  /** of the line that is too large to be kept; undefined: none is */
+  /** reader of a line that is too large to be kept; undefined: the line is kept */
   #large: LargeEventReader | undefined
 
   constructor(onLine: (line: Buffer) => void, onLarge?: (event: LargeEvent) => unknown) {
@@ -114,7 +114,7 @@ class Lines {
     this.#onLarge = onLarge
   }
 
-  /** @throws KasError MESSAGE_TOO_LARGE where nobody wants to know of such an event, or what the listeners throw */
+  /** @throws KasError MESSAGE_TOO_LARGE if no listener takes such an event, or the error of a listener */
   add(chunk: Buffer): void {
     let from = 0
     for (let end = chunk.indexOf(newline); end >= 0; end = chunk.indexOf(newline, from)) {
@@ -148,7 +148,7 @@ class Lines {
     if (line.length > 0) this.#onLine(line)
   }
 
-  /** What has come of this line, and the rest of it, is not kept. */
+  /** Drops the bytes of this line, and reads it on without keeping it. */
   #skip(): void {
     if (!this.#onLarge) {
       throw new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: this.#bytes, maxBytes: maxEventBytes })

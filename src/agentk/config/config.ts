@@ -15,7 +15,7 @@ export interface Config {
     readonly serverName: string | undefined
     readonly skipVerify: boolean
     readonly headers: readonly (readonly [name: string, value: string])[]
-    /** hosts at which replicas of kas may be, besides what is below that of the address */
+    /** hosts of kas' replicas that agentk accepts, besides hosts at or below that of `address` */
     readonly allowHome: readonly string[]
   }
   /** the agent's token as it is now */
@@ -23,7 +23,7 @@ export interface Config {
   readonly pod: { readonly namespace: string; readonly name: string }
   readonly observability: {
     readonly listen: ListenAddress
-    /** `--observability-listen-address`, as it was given */
+    /** text of `--observability-listen-address` */
     readonly address: string
     readonly certificate: { readonly certificateFile: string; readonly keyFile: string } | undefined
   }
@@ -31,14 +31,14 @@ export interface Config {
   readonly tracing: TracingSettings | undefined
   readonly cluster: KubeconfigFlags
   readonly mayImpersonate: MayImpersonate
-  /** of the account that views list and watch as; undefined: agentk's own */
+  /** token file of the account with which views list and watch; undefined: agentk's own account */
   readonly viewsTokenFile: string | undefined
   readonly log: { readonly level: LogLevel; readonly format: LogFormat }
-  /** for proxies, KUBECONFIG and the pod's service account */
+  /** environment for proxies, KUBECONFIG and the pod's service account */
   readonly env: NodeJS.ProcessEnv
 }
 
-/** As node:net's listen takes it. */
+/** Address in the form that `listen` of node:net takes. */
 type ListenAddress = { readonly host?: string; readonly port: number } | { readonly path: string }
 
 const defaultObservabilityAddress = ':8080'
@@ -87,7 +87,7 @@ function readKas(flags: Flags): Config['kas'] {
   }
 }
 
-/** The value may be a secret, so that it is not shown. */
+/** Reads `Name: value`. No error shows the value, which may be a secret. */
 function readHeader(text: string): readonly [string, string] {
   const [, name, value] = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+)\s*:\s*(.*?)\s*$/.exec(text) ?? []
   if (name === undefined || value === undefined || /[^\t\x20-\x7e\x80-\xff]/.test(value)) {
@@ -134,7 +134,7 @@ function readObservability(flags: Flags): Config['observability'] {
   return { listen: readListenAddress(network, address), address, certificate }
 }
 
-/** `:8080`, `127.0.0.1:8080`, `[::1]:8080`, or a path for `unix`. */
+/** @param address - `:8080`, `127.0.0.1:8080`, `[::1]:8080`, or a path for `unix` */
 export function readListenAddress(network: string, address: string): ListenAddress {
   if (network === 'unix') return { path: address }
   if (!['tcp', 'tcp4', 'tcp6'].includes(network)) {

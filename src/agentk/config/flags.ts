@@ -6,7 +6,7 @@ const list = { type: 'string', multiple: true } as const
 const flag = { type: 'boolean' } as const
 
 /**
- * Stock agentk's flags (doc/reference/tunnel-protocol.md 2.10), and of kubectl's those that name a cluster and an
+ * Flags of stock agentk (doc/reference/tunnel-protocol.md 2.10), and flags of kubectl that name a cluster and an
  * identity.
  */
 const options = {
@@ -93,7 +93,7 @@ export class UsageError extends Error {
   override name = 'UsageError'
 }
 
-/** @throws UsageError, naming the nearest flag for one that does not exist */
+/** @throws UsageError; for an unknown flag it names the nearest one */
 export function parseFlags(argv: readonly string[]): Flags {
   for (const arg of argv) {
     const [, name] = /^--([^=]+)/.exec(arg) ?? []

@@ -3,26 +3,26 @@ import type { Logger } from '../../lib/log.ts'
 import type { OtlpTracing } from '../../lib/tracing/otlp-tracing.ts'
 import { productName, type Version } from '../../lib/version.ts'
 
-/** Where traces go; `problem`: why they go nowhere though the environment asks for them. */
+/** Destination of traces; `problem`: reason why there are none although the environment asks for them. */
 export type TracingSettings =
   | {
       readonly url: string
       readonly serviceName: string
-      /** of one export. ms */
+      /** timeout of one export in ms; undefined: the default */
       readonly exportMs: number | undefined
     }
   | { readonly problem: string }
 
 const tracesPath = 'v1/traces'
 const defaultServiceName = 'gitlab-agent'
-/** ms, not 0, and no more than a timer takes */
+/** ms; not 0, and within the range of a timer */
 const timeoutForm = /^0*[1-9]\d{0,6}$/
 
 /**
- * What the standard variables of OpenTelemetry say. Of those not named here the library reads headers, certificates,
- * compression and OTEL_RESOURCE_ATTRIBUTES by itself; no others count, OTEL_TRACES_SAMPLER neither.
+ * Reads the standard variables of OpenTelemetry. The library itself reads headers, certificates, compression and
+ * OTEL_RESOURCE_ATTRIBUTES. Other variables have no effect, OTEL_TRACES_SAMPLER included.
  *
- * @returns undefined: traces are off
+ * @returns undefined: tracing is off
  */
 export function readTracing(env: NodeJS.ProcessEnv): TracingSettings | undefined {
   const of = (name: string) => env[`OTEL_EXPORTER_OTLP_TRACES_${name}`] || env[`OTEL_EXPORTER_OTLP_${name}`]
@@ -44,7 +44,7 @@ export function readTracing(env: NodeJS.ProcessEnv): TracingSettings | undefined
   }
 }
 
-/** @returns undefined: they are off, and nothing of OpenTelemetry is loaded */
+/** @returns undefined: tracing is off, and no code of OpenTelemetry is loaded */
 export async function createTracing(
   log: Logger,
   {

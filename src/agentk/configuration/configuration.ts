@@ -24,7 +24,7 @@ import { nextStepOfRefusal } from '../tunnels/next-step.ts'
 
 export const getConfigurationMethod = methodPath(AgentConfigurationService.method.getConfiguration)
 
-/** What our kas says of a configuration; it says fewer by itself. */
+/** Limit of logged warnings for one configuration; kas itself sends fewer. */
 const maxWarnings = 100
 
 export interface ConfigurationComponents {
@@ -35,8 +35,8 @@ export interface ConfigurationComponents {
 }
 
 /**
- * Keeps the configuration stream open and hands on what comes (doc/reference/tunnel-protocol.md 1.5 and 2.9). The
- * agent's id and GitLab's address keep their first values: a configuration in which they change is logged and dropped.
+ * Keeps the configuration stream open and passes each configuration on (doc/reference/tunnel-protocol.md 1.5 and 2.9).
+ * The agent's id and GitLab's address keep their first values: a configuration that changes them is logged and dropped.
  */
 export class Configuration implements Service {
   readonly #components: ConfigurationComponents
@@ -48,13 +48,13 @@ export class Configuration implements Service {
   #commitId = ''
   #running: Promise<void> | undefined
 
-  /** @param options.meta - without kubernetes_version, which is sent empty here */
+  /** @param options.meta - without kubernetes_version, which is sent empty */
   constructor(components: ConfigurationComponents, options: { meta: AgentMeta }) {
     this.#components = components
     this.#meta = create(AgentMetaSchema, { ...options.meta, kubernetesVersion: create(KubernetesVersionSchema) })
   }
 
-  /** The one that applies. @throws Error before the first */
+  /** The configuration that applies now. @throws Error before the first one */
   get current(): AgentConfiguration {
     if (!this.#current) throw new Error('no configuration has come yet')
     return this.#current
@@ -66,10 +66,10 @@ export class Configuration implements Service {
   }
 
   /**
-   * A reader of the block that a module owns in the agent's file, as it is now. undefined: there is none, or `read` does
-   * not take it, which stands in the log.
+   * Returns a reader for the block that a module owns in the agent's configuration file, as it is now. The reader
+   * returns undefined if there is no block, or if `read` rejects it; the log says why.
    *
-   * @param read - checks what JSON gives; throws what is wrong with it
+   * @param read - checks the JSON value; throws an error that says what is wrong
    */
   block<T>(key: string, read: (json: unknown) => T): () => T | undefined {
     let value: T | undefined

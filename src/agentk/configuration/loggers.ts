@@ -8,7 +8,7 @@ const levels: Record<number, LogLevel> = {
   [log_level_enum.error]: 'error',
 }
 
-/** The log of agentk and of each of its parts, whose level the agent's configuration sets while they run. */
+/** Loggers of agentk and of its parts. The agent's configuration changes their level at run time. */
 export class Loggers {
   readonly root: Logger
   readonly #all: Logger[]
@@ -24,7 +24,7 @@ export class Loggers {
     return logger
   }
 
-  /** A configuration that says nothing about the level leaves it. */
+  /** Sets the level of all loggers. A configuration without a level changes nothing. */
   apply({ observability }: AgentConfiguration): void {
     const { logging } = observability ?? {}
     const level = logging && levels[logging.level]

@@ -3,7 +3,7 @@ import { collectionPath } from '../../kubernetes/path.ts'
 import type { Finding } from '../../lib/findings.ts'
 import type { ApiClient } from '../cluster/api-client.ts'
 
-/** of each question. ms */
+/** timeout of each question, in ms */
 export const questionTimeoutMs = 10_000
 export const forbidden = 403
 const reviewPath = collectionPath(builtIn.accessReviews)
@@ -15,11 +15,11 @@ export interface Right {
   readonly resource: string
   readonly subresource?: string
   readonly namespace?: string
-  /** of the one object; without it the question is for all of them */
+  /** name of one object; absent: the question is for all objects */
   readonly name?: string
 }
 
-/** @returns whether agentk's account has the right, or a finding that says why the question has no answer */
+/** @returns true if agentk's account has the right; a finding if the question has no answer */
 export async function reviewAccess(api: ApiClient, attributes: Right): Promise<boolean | Finding> {
   const unanswered = { check: 'rights', state: 'skipped', subject: nameOfRight(attributes) } as const
   const review = {

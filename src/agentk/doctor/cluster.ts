@@ -12,12 +12,12 @@ import { askKubernetesVersion } from '../modules/registrar/module.ts'
 import { forbidden, nameOfRight, questionTimeoutMs, type Right, reviewAccess } from './access-review.ts'
 import { checkImpersonation } from './impersonation.ts'
 
-/** What does not connect is over before, and keeps no doctor from its end. ms */
+/** Timeout of connecting, in ms. It is shorter than a question's, so that no pending dial delays the end. */
 const connectTimeoutMs = 8000
 /**
- * The API server, and what agentk itself has to be allowed there; calls are by the rights that calls need.
+ * Checks the API server, and the rights that agentk itself needs there. The rights that calls need depend on the calls.
  *
- * @param agentId - as kas has sent it
+ * @param agentId - id that kas has sent
  */
 export async function checkCluster(config: Config, agentId: bigint | undefined): Promise<Finding[]> {
   let api: ApiClient
@@ -43,7 +43,7 @@ export async function checkCluster(config: Config, agentId: bigint | undefined):
   }
 }
 
-/** @returns whether more can be asked of it: an account that may not see the version may have the rights that it needs */
+/** @returns `isAnswering`: more can be asked. An account may lack the right to see the version, and have all others. */
 async function checkVersion(api: ApiClient): Promise<{ readonly finding: Finding; readonly isAnswering: boolean }> {
   const { server } = api.access
   try {
@@ -81,9 +81,9 @@ async function checkLease(api: ApiClient, namespace: string, agentId: bigint | u
 }
 
 /**
- * Creates a Lease without keeping it: reviews answer for a Namespace that is absent as for any other.
+ * Creates a Lease as a dry run. An access review does not show that a Namespace is absent.
  *
- * @returns nothing if the Namespace exists, or cannot be seen for want of a right, which has its own finding
+ * @returns no finding if the Namespace exists, or if a right is missing, which has its own finding
  */
 async function checkNamespace(api: ApiClient, namespace: string): Promise<Finding[]> {
   const path = `${collectionPath(builtIn.leases, namespace)}?dryRun=All`
@@ -94,7 +94,7 @@ async function checkNamespace(api: ApiClient, namespace: string): Promise<Findin
   return [failed('rights', `the cluster has no Namespace ${namespace}`, absentNamespaceStep(namespace))]
 }
 
-/** @param missing - what it is if the right is not there */
+/** @param missing - state of the finding if the right is missing */
 async function checkRight(
   api: ApiClient,
   attributes: Right,

@@ -14,7 +14,7 @@ import { checkCluster } from './cluster.ts'
 import { checkIdle, checkKas } from './kas.ts'
 import { mergeRunning, type RunningAgentk } from './running-agentk.ts'
 
-/** What `agentk doctor` checks, in the order of doc/doctor.md. */
+/** Checks of `agentk doctor`, in the order of doc/doctor.md. */
 export const checkNames = [
   'configuration',
   'token',
@@ -28,15 +28,15 @@ export const checkNames = [
 ] as const
 
 const fingerprintLength = 12
-/** What no token has; a line break at the end of the file is taken off by agentk. */
+/** Characters that no token has. agentk itself removes a line break at the end of the file. */
 const strange = /[^\x21-\x7e]/
 
 /**
- * `agentk doctor`: what is wrong between this pod, kas and the cluster. It registers nothing.
+ * Runs `agentk doctor`, which finds out what is wrong between this pod, kas and the cluster. It registers nothing.
  *
- * @param args - agentk's own, `-o json` and `--idle SECONDS`
+ * @param args - flags of agentk, `-o json` and `--idle SECONDS`
  * @returns the exit code: 1 if a check has failed
- * @throws UsageError for another `-o`, or an `--idle` that is no such number
+ * @throws UsageError for another `-o`, or an `--idle` out of range
  */
 export async function doctor(
   args: readonly string[],
@@ -48,7 +48,7 @@ export async function doctor(
   }: {
     readonly env: NodeJS.ProcessEnv
     readonly version: Version
-    /** agentk in the same container */
+    /** agentk in the same container; undefined: there is none */
     readonly running?: RunningAgentk | undefined
     readonly stdout: TextStream
   },
@@ -72,7 +72,7 @@ interface Taken {
   readonly rest: readonly string[]
 }
 
-/** Takes `--name value` or `--name=value` out of flags that are agentk's own. @param flags - of one option, with dashes */
+/** Takes `--name value` or `--name=value` out of agentk's own flags. @param flags - names of one option, with dashes */
 function taken(args: readonly string[], flags: readonly string[]): Taken {
   const at = args.findIndex((arg) => flags.includes(arg.replace(/=.*/s, '')))
   if (at < 0) return { value: undefined, rest: args }
@@ -121,7 +121,7 @@ async function findingsOf(args: readonly string[], { version, idleSeconds, ...as
     checkKas(config, version),
     checkIdle(config, version, idleSeconds),
   ])
-  const cluster = await checkCluster(config, agentId) // the name of the Lease is by the agent's id
+  const cluster = await checkCluster(config, agentId) // the Lease is named by the agent's id
   const from = taken.length > 0 ? `; as process 1, the agentk that runs here, has them: ${taken.join(', ')}` : ''
   const configured: Finding = { check: 'configuration', state: 'ok', text: `flags and environment can be used${from}` }
   return [configured, checkToken(config), ...authority, ...chain, ...proxies, kas, idle, ...cluster]
@@ -154,7 +154,7 @@ async function checkAuthority(file: string | undefined): Promise<Finding[]> {
 /** ms */
 const chainTimeoutMs = 10_000
 
-/** What the server at `--kas-address` sends. */
+/** Checks the certificate chain that the server at `--kas-address` sends. */
 async function checkChain({ kas, env }: Config): Promise<Finding[]> {
   const { address, caFile, serverName, skipVerify } = kas
   const at = { check: 'authority', subject: '--kas-address' }
@@ -181,6 +181,6 @@ async function checkChain({ kas, env }: Config): Promise<Finding[]> {
     const asked = { host, port, serverName, secureContext, ...protocols }
     return [{ ...at, ...(await checkServedChain(asked, { keep, now: Date.now(), timeoutMs: chainTimeoutMs })) }]
   } catch (error) {
-    return [{ ...at, state: 'skipped', text: (error as Error).message }] // the file's own finding, or that of `proxies`
+    return [{ ...at, state: 'skipped', text: (error as Error).message }] // the file or `proxies` has its own finding
   }
 }

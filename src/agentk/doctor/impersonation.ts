@@ -3,11 +3,11 @@ import type { ApiClient } from '../cluster/api-client.ts'
 import type { MayImpersonate } from '../cluster/may-impersonate.ts'
 import { nameOfRight, type Right, reviewAccess } from './access-review.ts'
 
-/** Entries that are asked for: each is a request to the API server. */
+/** Limit of checked entries: each one is a request to the API server. */
 const maxEntries = 100
 
 const authentication = 'authentication.k8s.io'
-/** One of the extra keys by which GitLab says who calls; a role for it has to name them all. */
+/** One of the extra keys with which GitLab describes the caller. A role has to name all of them. */
 const extraKey = 'agent.gitlab.com/id'
 const verb = 'impersonate'
 
@@ -47,10 +47,10 @@ async function checkKasName(api: ApiClient, right: Right): Promise<Finding> {
   return { ...one, state: 'note', text: 'not allowed', advice: kasNameAdvice }
 }
 
-/** A right that is more than agentk accepts by itself. */
+/** A right that allows more than agentk accepts by itself. */
 interface Width {
   readonly right: Right
-  /** what the account can do with it */
+  /** action that the right allows the account */
   readonly means: string
 }
 
@@ -61,7 +61,7 @@ const widths: readonly Width[] = [
   { right: { verb, group: authentication, resource: 'uids' }, means: 'act with any uid' },
 ]
 
-/** @param isForAll - callers who act as the agent may name anybody */
+/** @param isForAll - callers who act as the agent may name any user or group */
 async function checkWidth(api: ApiClient, { right, means }: Width, isForAll: boolean): Promise<Finding> {
   const isAllowed = await reviewAccess(api, right)
   if (typeof isAllowed !== 'boolean') return isAllowed
@@ -85,7 +85,7 @@ async function checkEntry(api: ApiClient, entry: string, flag: string): Promise<
   return { ...one, state: 'failed', text, advice: 'allow it in a role, or take the name from the list' }
 }
 
-/** @param entry - as `parseMayImpersonate` writes it */
+/** @param entry - in the form that `parseMayImpersonate` returns */
 function rightOf(entry: string): Right {
   const [kind = '', ...rest] = entry.split(':')
   const name = rest.join(':')

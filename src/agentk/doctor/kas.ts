@@ -17,13 +17,13 @@ import { dialKas, kindOfProxy } from '../tunnels/transport.ts'
 
 type Answer = CheckResult & { readonly agentId?: bigint }
 
-/** of the connection, and of the answer. ms */
+/** timeout of the connection, and of the answer, in ms */
 const timeoutMs = 10_000
 
 /**
- * Connects as agentk does, and asks for its configuration, without registering.
+ * Connects as agentk does, and asks for its configuration without registering.
  *
- * @returns `agentId` if kas has sent whose the token is
+ * @returns `agentId`: the agent that the token belongs to; undefined: kas has not sent it
  */
 export async function checkKas(
   config: Config,
@@ -50,11 +50,11 @@ function proxyOf({ kas: { address }, env }: Config): string | undefined {
   try {
     return proxyFromEnvironment(env, kindOfProxy(address), address)?.host
   } catch {
-    return undefined // the finding of `proxies`
+    return undefined // the check `proxies` reports it
   }
 }
 
-/** @throws what dialling threw */
+/** @throws the error of `dialKas` */
 async function connected<T>(
   config: Config,
   { version, connecting }: { version: Version; connecting: AbortSignal },
@@ -74,7 +74,7 @@ async function connected<T>(
   }
 }
 
-/** Asks for the configuration of the agent, whose answers go on until the stream ends. */
+/** Opens a stream of the agent's configuration. kas sends on it until the stream ends. */
 function openConfiguration(
   session: ClientSession,
   config: Config,
@@ -115,9 +115,9 @@ async function ask(session: ClientSession, config: Config, version: Version): Pr
 }
 
 /**
- * Whether what is in front of kas lets a stream live on which nothing passes, but the PINGs of a stock agent.
+ * Checks if the network in front of kas keeps a stream open that carries only the PINGs of a stock agent.
  *
- * @param seconds - undefined: nobody has asked for it
+ * @param seconds - undefined: the user does not ask for this check
  */
 export async function checkIdle(config: Config, version: Version, seconds: number | undefined): Promise<Finding> {
   const check = 'idle'
@@ -133,7 +133,7 @@ export async function checkIdle(config: Config, version: Version, seconds: numbe
     )
     return { check, subject, ...found }
   } catch {
-    return { check, state: 'skipped', subject, text: 'there is no connection to kas' } // the finding of `kas` says why
+    return { check, state: 'skipped', subject, text: 'there is no connection to kas' } // the check `kas` reports why
   }
 }
 
@@ -154,7 +154,7 @@ async function stayIdle(
     const end = AbortSignal.timeout(seconds * 1000)
     const lived = () => Math.round((performance.now() - begin) / 1000)
     try {
-      while (!(await abortable(messages.next(), end)).done); // it may change meanwhile
+      while (!(await abortable(messages.next(), end)).done); // the configuration may change meanwhile
     } catch (error) {
       if (end.aborted) return { state: 'ok', text: `an idle stream has lived for ${seconds} s` }
       return failed(`an idle stream was cut after ${lived()} s: ${KasError.from(error).message}`, idleAdvice)

@@ -10,11 +10,11 @@ export interface RunningAgentk {
 export interface Merged {
   readonly flags: Flags
   readonly env: NodeJS.ProcessEnv
-  /** names of flags and variables that are of the running agentk */
+  /** names of flags and variables that come from the running agentk */
   readonly taken: readonly string[]
 }
 
-/** agentk as it is started in an image, by its package and in a clone, behind what starts it. */
+/** Path of agentk's program in an image, in its package and in a clone. It may follow the program that starts it. */
 const program = /(?:^|\/)(?:dist\/agentk\/main\.js|src\/agentk\/main\.ts|agentk(?:\.mjs)?)$/
 
 /** Variables that agentk reads. */
@@ -30,14 +30,14 @@ const variables = [
   'KUBERNETES_SERVICE_PORT',
 ]
 
-/** Flags in whose place a given one counts. */
+/** Flags that a given flag replaces. */
 const replaced: Readonly<Partial<Record<keyof Flags, readonly (keyof Flags)[]>>> = {
   'ca-cert-file': ['kas-ca-cert-file'],
   kubeconfig: ['context', 'cluster', 'user'],
 }
 
 /**
- * Reads how process 1 was started: in a pod it is agentk, or starts agentk.
+ * Reads the command line of process 1: in a pod it is agentk, or starts agentk.
  *
  * @returns undefined if process 1 is another program, is this one, or may not be read
  */
@@ -52,12 +52,12 @@ export async function runningAgentk(folder = '/proc/1'): Promise<RunningAgentk |
     const pairs = environment.map((line) => [line.replace(/=.*$/s, ''), line.replace(/^[^=]*=/, '')] as const)
     return { args, env: Object.fromEntries(pairs) }
   } catch {
-    return undefined // no Linux, or a process of another user
+    return undefined // not Linux, or a process of another user
   }
 }
 
 /**
- * Adds what the running agentk was started with; what was given counts before that.
+ * Adds the flags and the environment of the running agentk. Given ones take precedence.
  *
  * @throws UsageError for flags that cannot be used
  */
@@ -66,7 +66,7 @@ export function mergeRunning(given: Flags, env: NodeJS.ProcessEnv, running: Runn
   const own = parseFlags(running.args)
   const isGiven = (name: string) => given[name as keyof Flags] !== undefined
   const hidden = new Set<string>(Object.entries(replaced).flatMap(([name, others]) => (isGiven(name) ? others : [])))
-  // of a file and the variable only one may be set
+  // only one of the token file and AGENTK_TOKEN may be set
   const isInherited = env.AGENTK_TOKEN === running.env.AGENTK_TOKEN
   if (isGiven('token-file')) hidden.add('AGENTK_TOKEN')
   else if (env.AGENTK_TOKEN && !isInherited) hidden.add('token-file')

@@ -8,7 +8,7 @@ import { pause } from '../../lib/pause.ts'
 import type { Service } from '../../lib/service.ts'
 import { LeaderRule, type LeaderTimes, type LeaseRecord, type Moment, stockTimes } from './leader-rule.ts'
 
-/** What the election needs of the cluster. */
+/** Access to Leases of the cluster. */
 export interface Leases {
   read(name: string, signal: AbortSignal): Promise<LeaseRecord | undefined>
   write(
@@ -17,7 +17,7 @@ export interface Leases {
     known: LeaseRecord | undefined,
     signal: AbortSignal,
   ): Promise<LeaseRecord | undefined>
-  /** The next step for an error of either. Undefined: the error says all that is known. */
+  /** Returns the next step for an error of `read` or `write`; undefined: the error says all that is known. */
   nextStep?(error: unknown, name: string): string | undefined
 }
 
@@ -43,7 +43,7 @@ export class Election implements Service {
   readonly #rule: LeaderRule
   readonly #stopping = new AbortController()
   readonly #listeners = new Listeners()
-  /** resolves with the lease if it is ours to give back */
+  /** resolves with the lease if this pod has it, and so can give it back */
   #running: Promise<OwnLease | undefined> | undefined
   #notified = ''
   #failed = false
@@ -52,7 +52,7 @@ export class Election implements Service {
   constructor(
     components: ElectionComponents,
     options: {
-      /** unique to this process: a pod that starts again is another candidate */
+      /** unique to this process: a pod that restarts is another candidate */
       readonly identity: string
       readonly times?: LeaderTimes
     },
@@ -64,12 +64,12 @@ export class Election implements Service {
     this.#rule = new LeaderRule(options.identity, this.#times, this.#now)
   }
 
-  /** Whether this pod may act. Ask before each action: a process that was frozen gets no notice. */
+  /** True if this pod may act. Ask before each action: a process that was frozen gets no notice. */
   holds(): boolean {
     return this.#rule.holds()
   }
 
-  /** The identity of the leader as far as we know, empty for none. */
+  /** Identity of the leader as far as this pod knows; empty: none. */
   get leader(): string {
     return this.#rule.holder
   }
@@ -79,7 +79,7 @@ export class Election implements Service {
     this.#listeners.add(listener)
   }
 
-  /** Begins to stand for election; the name is known with the first configuration. Later calls change nothing. */
+  /** Begins to stand for election. The first configuration gives the name; later calls change nothing. */
   begin(leaseName: string): void {
     if (!this.#stopping.signal.aborted) this.#running ??= this.#run(leaseName)
   }
@@ -116,12 +116,12 @@ export class Election implements Service {
       }
       this.#notify()
       await pause(this.#times.retryMs * (1 + 0.2 * random()), clock, signal)
-      this.#notify() // our term may have ended while we waited
+      this.#notify() // the term may have ended during the pause
     }
     return known?.holder === this.identity ? { name, record: known } : undefined
   }
 
-  /** One round. @returns the lease as it is now */
+  /** Does one round. @returns the lease as it is now */
   async #attempt(name: string, signal: AbortSignal): Promise<LeaseRecord | undefined> {
     const { leases } = this.#components
     const startedAt = this.#now()
@@ -160,7 +160,7 @@ export class Election implements Service {
   }
 }
 
-/** metav1.MicroTime */
+/** Formats a metav1.MicroTime. */
 function microTime(wall: number): string {
   return new Date(wall).toISOString().replace('Z', '000Z')
 }

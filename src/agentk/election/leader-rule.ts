@@ -1,4 +1,4 @@
-/** What a Lease says, as far as it matters here. */
+/** Fields of a Lease that the election uses. */
 export interface LeaseRecord {
   /** empty: released */
   readonly holder: string
@@ -6,25 +6,25 @@ export interface LeaseRecord {
   readonly acquireTime: string
   readonly renewTime: string
   readonly transitions: number
-  /** of the object, so that only the reader of this very version can write the next */
+  /** of the object: only a process that has read this version can write the next */
   readonly resourceVersion: string
 }
 
-/** Milliseconds. Together as Kubernetes' own leader election has them. */
+/** Times in ms, in the proportions of Kubernetes' own leader election. */
 export interface LeaderTimes {
   /** others wait this long after a renewal before they take over */
   readonly leaseMs: number
   /** a leader that could not renew for this long must not act */
   readonly renewDeadlineMs: number
-  /** between attempts */
+  /** pause between attempts */
   readonly retryMs: number
 }
 
 export const stockTimes: LeaderTimes = { leaseMs: 15_000, renewDeadlineMs: 10_000, retryMs: 2000 }
 
 /**
- * A moment on both clocks. Node has no clock that runs on while the machine sleeps and never jumps: `monotonic` stops
- * during sleep, `wall` can be set.
+ * A moment on both clocks: `monotonic` stops while the machine sleeps, `wall` can be set. Node has no clock that does
+ * neither.
  */
 export interface Moment {
   readonly monotonic: number
@@ -34,9 +34,9 @@ export interface Moment {
 export type Step = 'create' | 'renew' | 'take' | 'wait'
 
 /**
- * Who may lead, decided without sockets or timers of its own. Safe against a process that froze or slept: a leader
- * counts the longer of both clocks since the **beginning** of its last renewal and stops acting before the others may
- * begin; the others count the monotonic clock, which never runs ahead.
+ * Decides which process may lead, without sockets or timers of its own. A process that freezes or sleeps does no harm:
+ * it stops acting before another one may begin. The leader counts the longer of both clocks since the **beginning** of
+ * its last renewal. Others count the monotonic clock, which never runs ahead.
  */
 export class LeaderRule {
   readonly #identity: string
@@ -52,12 +52,12 @@ export class LeaderRule {
     this.#now = now
   }
 
-  /** Whose lease it is as far as we know, empty for nobody's. */
+  /** Holder of the lease as far as this process knows; empty: none. */
   get holder(): string {
     return this.#record?.holder ?? ''
   }
 
-  /** Whether this process may act now. Ask before each action. */
+  /** True if this process may act now. Ask before each action. */
   holds(): boolean {
     if (!this.#renewedAt) return false
     const { monotonic, wall } = this.#now()
@@ -65,7 +65,7 @@ export class LeaderRule {
     return elapsed < this.#times.renewDeadlineMs
   }
 
-  /** The lease was read (undefined: there is none). @returns what to do about it */
+  /** Takes a lease that was read; undefined: there is none. @returns the step that follows */
   observe(record: LeaseRecord | undefined): Step {
     const before = this.#record
     if (record?.resourceVersion !== before?.resourceVersion) this.#observedAt = this.#now()
@@ -79,19 +79,19 @@ export class LeaderRule {
     return this.#isFree(record) ? 'take' : 'wait'
   }
 
-  /** Our write was accepted. @param startedAt - when the attempt began, before the lease was read */
+  /** This process's write was accepted. @param startedAt - begin of the attempt, before the lease was read */
   granted(record: LeaseRecord, startedAt: Moment): void {
     this.#record = record
     this.#observedAt = startedAt
     this.#renewedAt = startedAt
   }
 
-  /** We gave it up. */
+  /** Ends the term: this process gives the lease up. */
   released(): void {
     this.#renewedAt = undefined
   }
 
-  /** The holder let go, or did not renew while we watched. */
+  /** True if the holder has released the lease, or did not renew it while this process watched. */
   #isFree({ holder, durationSeconds }: LeaseRecord): boolean {
     if (!holder) return true
     const waitMs = Math.max(this.#times.leaseMs, durationSeconds * 1000)

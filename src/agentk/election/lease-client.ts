@@ -15,11 +15,11 @@ interface Lease {
   }
 }
 
-/** The next step where agentk's Namespace is absent. */
+/** Next step if agentk's Namespace is absent. */
 export const absentNamespaceStep = (namespace: string) =>
   `set POD_NAMESPACE to one that it has, or make it: kubectl create namespace ${namespace}`
 
-/** Three calls of coordination.k8s.io/v1: not worth a client library (doc/decisions/0005). */
+/** Client for three calls of coordination.k8s.io/v1, which are not worth a client library (doc/decisions/0005). */
 export class LeaseClient {
   readonly #client: ApiClient
   readonly #namespace: string
@@ -29,7 +29,7 @@ export class LeaseClient {
     this.#namespace = options.namespace
   }
 
-  /** @returns undefined if there is none. @throws KasError UNREACHABLE with the server's status */
+  /** @returns undefined if there is no lease. @throws KasError UNREACHABLE with the server's status */
   async read(name: string, signal: AbortSignal): Promise<LeaseRecord | undefined> {
     const answer = await this.#client.json('GET', this.#pathOf(name), undefined, signal)
     if (answer.status === 404) return undefined
@@ -37,9 +37,9 @@ export class LeaseClient {
   }
 
   /**
-   * Creates the lease, or writes over the version that `known` was read from.
+   * Creates the lease, or overwrites the version that `known` was read from.
    *
-   * @returns undefined if somebody else was faster. @throws KasError UNREACHABLE with the server's status
+   * @returns undefined if another process was faster. @throws KasError UNREACHABLE with the server's status
    */
   async write(
     name: string,
@@ -69,7 +69,7 @@ export class LeaseClient {
     const { spec } = error as Partial<KasError>
     if (spec?.code !== 'UNREACHABLE') return undefined
     const namespace = this.#namespace
-    // a Lease that is absent is created: what else may be absent is its Namespace
+    // agentk creates an absent Lease, so 404 means an absent Namespace
     if (spec.httpStatus === 404) return `The cluster has no Namespace ${namespace}: ${absentNamespaceStep(namespace)}`
     if (spec.httpStatus === 403)
       return `Let the account of agentk get, create and update leases in the Namespace ${namespace}; a Role that names one names ${name}`

@@ -3,13 +3,13 @@ import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
 import type { Election } from './election.ts'
 
-/** The time from the moment at which this pod leads until another one does. */
+/** Time in which this pod leads, until another pod does. */
 export interface Term {
-  /** another pod leads, or agentk stops */
+  /** aborts when another pod leads, or agentk stops */
   readonly signal: AbortSignal
   /**
-   * Whether this pod may act now. Ask before each action: a pod that was frozen, or cannot renew its lease, leads again
-   * if nobody else has taken over meanwhile, and may do nothing until then.
+   * True if this pod may act now. Ask before each action. A pod that was frozen, or cannot renew its lease, must not
+   * act. It leads again in the same term if no other pod has taken over.
    */
   holds(): boolean
 }
@@ -19,7 +19,7 @@ export interface TermsComponents {
   readonly log: Logger
 }
 
-/** Runs `lead` once a term, the next one after the last has ended. */
+/** Runs `lead` once per term, after the run of the term before has ended. */
 export class Terms implements Service {
   readonly #components: TermsComponents
   readonly #lead: (term: Term) => Promise<void>

@@ -4,16 +4,16 @@ import type { ArgoHealth, ArgoStatus, OwnRules } from './argo/health.ts'
 import { kstatus } from './kstatus/kstatus.ts'
 import type { Kstatus, KstatusStatus } from './kstatus/status.ts'
 
-/** What both systems say of an object. */
+/** Verdicts of both systems on an object. */
 export interface Verdict {
-  /** absent: Argo CD has no rule for the kind */
+  /** undefined: Argo CD has no rule for the kind */
   readonly argo: ArgoHealth | undefined
   readonly kstatus: Kstatus
-  /** when time alone may change it. ms since 1970 */
+  /** time at which it may change by itself, in ms since 1970 */
   readonly dueAt: number | undefined
 }
 
-/** kstatus in the words of Argo CD. */
+/** kstatus' words in those of Argo CD. */
 export const inArgosWords: Readonly<Record<KstatusStatus, ArgoStatus>> = {
   Current: 'Healthy',
   InProgress: 'Progressing',

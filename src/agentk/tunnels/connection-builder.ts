@@ -9,7 +9,7 @@ import { TunnelPool } from './pool.ts'
 import type { Serve } from './serve.ts'
 import { dialKas, type TransportOptions } from './transport.ts'
 
-/** Of all connections: a long upload may fill a long way, in a small pod. */
+/** Bytes of wide windows for all connections together: a long upload may fill a long network path, in a small pod. */
 const maxWideBytes = 16 * 1024 * 1024
 
 /**
@@ -18,9 +18,9 @@ const maxWideBytes = 16 * 1024 * 1024
  */
 export function connectionBuilder(
   components: {
-    /** what is served: method name -> what serves it; asked as tunnels start, and when they announce others */
+    /** served methods, by name; read when tunnels start, and when they announce others */
     readonly methods: () => ReadonlyMap<string, Serve>
-    /** asked at each Connect */
+    /** read at each Connect */
     readonly metadata: () => Metadata
     readonly logs: { readonly sessions: Logger; readonly tunnels: Logger }
     readonly clock: Clock
@@ -30,7 +30,7 @@ export function connectionBuilder(
     transport,
     pod,
   }: {
-    /** to `--kas-address` */
+    /** for `--kas-address` */
     readonly transport: TransportOptions
     /** name of this pod */
     readonly pod: string
@@ -40,7 +40,7 @@ export function connectionBuilder(
   const windows = new WindowBudget(maxWideBytes)
   return ({ target, role, onMetadata, isReused, endsWhenLost, onLost }) => {
     const address = target?.address ?? transport.address
-    // at an address of its own there is nobody to ask
+    // a replica's own address needs no route through the front
     const route = target && !target.address ? target.name : undefined
     const headers = route === undefined ? transport.headers : [...transport.headers, [routeHeader, route] as const]
     const dial = (signal: AbortSignal) => dialKas({ ...transport, address, headers }, signal)

@@ -1,21 +1,21 @@
 import type { Clock } from '../../lib/clock.ts'
 
-/** Moves that are remembered; the oldest makes room. */
+/** Limit of remembered moves; the oldest makes room. */
 const maxMoves = 100
 
 export interface FailedMovesOptions {
-  /** a move that did not come out where it should is not tried again for this long. ms */
+  /** pause after a move that reached another replica, in ms */
   readonly retryMs: number
-  /** a home that did not answer is tried again after this long. ms */
+  /** pause after a move to a home that did not answer, in ms */
   readonly unansweredMs: number
   /**
-   * While there is no standby, or one at a replica that leaves: one that came out elsewhere is tried again after this long,
-   * then twice as long each time, up to `unansweredMs`. ms
+   * First pause, in ms, after a move that reached another replica, while no standby can stay. The pause doubles each
+   * time, up to `unansweredMs`.
    */
   readonly againMs: number
-  /** the same for one that did not answer, and that others dial too. ms */
+  /** the same, in ms, after a move to a replica that did not answer: other agents dial it too */
   readonly unansweredAgainMs: number
-  /** a replica whose connection was lost, or that was reached and leaves, is not gone back to before. ms */
+  /** pause before a replica is tried again whose connection was lost, or that leaves, in ms */
   readonly lostMs: number
 }
 
@@ -28,28 +28,28 @@ export const defaultFailedMoves: FailedMovesOptions = {
 }
 
 /**
- * home: to another home. standby: to a standby where there is none that can stay. better standby: to the one that kas has
- * named, in place of another.
+ * home: to another home. standby: to a standby, while none can stay. better standby: from a standby to the replica that
+ * kas has named.
  */
 export type Move = 'home' | 'standby' | 'better standby'
 
 export interface FailedMovesComponents {
   readonly clock: Clock
   readonly random: () => number
-  /** one of them may be tried again */
+  /** called when a move may be tried again */
   readonly onExpired: () => void
 }
 
 /**
- * Moves to replicas that were not reached, which are left alone for a while: a quarter shorter or longer each time, as all
- * pods of all agents may fail in the same moment.
+ * Moves to replicas that were not reached. Each waits before it is tried again. The pause varies by a quarter, because
+ * all pods of all agents may fail at the same moment.
  */
 export class FailedMoves {
   readonly #components: FailedMovesComponents
   readonly #options: FailedMovesOptions
-  /** what cancels the timer of each */
+  /** cancel functions of the timers, by move and name of the replica */
   readonly #moves = new Map<string, () => void>()
-  /** moves to a standby that have failed in a row */
+  /** failed moves to a standby in a row */
   #standbyFailures = 0
 
   constructor(components: FailedMovesComponents, options: FailedMovesOptions = defaultFailedMoves) {
@@ -61,27 +61,27 @@ export class FailedMoves {
     return this.#moves.has(`${move} ${name}`)
   }
 
-  /** It did not come out at the replica of this name, but elsewhere or, not `answered`, nowhere. */
+  /** Adds a move that reached another replica than the named one or, if not `answered`, none. */
   add(move: Move, name: string, { answered }: { answered: boolean }): void {
     this.#add(`${move} ${name}`, this.#waitMs(move, answered))
   }
 
-  /** It came out there, and the replica leaves. */
+  /** Adds a move that reached the replica, which leaves. */
   leaves(move: Move, name: string): void {
     this.#add(`${move} ${name}`, this.#options.lostMs)
   }
 
-  /** The connection to the replica was lost. */
+  /** Adds the moves to a replica whose connection was lost. */
   lost(name: string): void {
     for (const move of ['home', 'standby'] as const) this.#add(`${move} ${name}`, this.#options.lostMs)
   }
 
-  /** There is a standby that can stay. */
+  /** Resets the growing pause, because there is a standby that can stay. */
   found(): void {
     this.#standbyFailures = 0
   }
 
-  /** The standby that there was is gone: another is tried at once. */
+  /** Ends the pauses of moves to a standby, because the standby is lost and another is tried at once. */
   again(): void {
     this.#standbyFailures = 0
     for (const move of [...this.#moves.keys()]) if (move.startsWith('standby ')) this.#remove(move)
@@ -94,7 +94,7 @@ export class FailedMoves {
   #waitMs(move: Move, answered: boolean): number {
     const { againMs, unansweredAgainMs, retryMs, unansweredMs } = this.#options
     if (move === 'standby') {
-      // one that leads home leads elsewhere the next time, if it is no front that knows where to
+      // a front that knows no way to the named replica leads elsewhere the next time
       const firstMs = answered ? againMs : unansweredAgainMs
       return Math.min(firstMs * 2 ** this.#standbyFailures++, unansweredMs)
     }

@@ -2,12 +2,12 @@ import { isIP } from 'node:net'
 
 export type Scheme = 'grpc' | 'grpcs' | 'ws' | 'wss'
 
-/** Where kas is and how it is spoken to (doc/reference/tunnel-protocol.md 2.1). */
+/** Address of kas, with its protocol (doc/reference/tunnel-protocol.md 2.1). */
 export interface KasAddress {
   readonly scheme: Scheme
   readonly host: string
   readonly port: number
-  /** of the WebSocket upgrade; a query is dropped, as upstream does */
+  /** path of the WebSocket upgrade; a query is dropped, as upstream does */
   readonly path: string
   readonly tls: boolean
   readonly webSocket: boolean
@@ -17,7 +17,7 @@ export interface KasAddress {
 
 const defaultPorts: Record<Scheme, number> = { grpc: 80, grpcs: 443, ws: 80, wss: 443 }
 
-/** What is copied from a browser. */
+/** Schemes of addresses that are copied from a browser. */
 const webSocketSchemes: Readonly<Record<string, string>> = { http: 'ws', https: 'wss' }
 
 /** @throws Error that says what is allowed */
@@ -47,8 +47,9 @@ function withoutUser({ protocol, host, pathname }: URL): string {
 }
 
 /**
- * The address that kas has named, if agentk may take its token there: no weaker scheme, and a host that is that of
- * `--kas-address`, below it, or allowed by name. Authorities and the expected name stay those of the command line.
+ * Returns the address that kas has named, if agentk may send its token there. The scheme must not be weaker. The host
+ * must be that of `--kas-address`, below it, or allowed by name. Authorities and the expected name stay those of the
+ * command line.
  */
 export function allowedAddress(
   text: string,
@@ -58,7 +59,7 @@ export function allowedAddress(
   }: {
     /** `--kas-address` */
     readonly own: KasAddress
-    /** `--kas-allow-home`: host names, each with all that is below it */
+    /** `--kas-allow-home`: host names; each includes the hosts below it */
     readonly alsoAllowed: readonly string[]
   },
 ): KasAddress | undefined {

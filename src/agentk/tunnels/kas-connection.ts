@@ -8,25 +8,25 @@ import type { KasAddress } from './kas-address.ts'
 import type { KasSessions } from './kas-sessions.ts'
 import { type PoolSize, stockPool, type TunnelPool, type TunnelSession } from './pool.ts'
 
-/** The replica that a connection is to reach; without an address by the front, which is asked for it by header. */
+/** The replica that a connection is to reach. Without an address, a header asks the front for it. */
 export interface Target {
   readonly name: string
   readonly address?: KasAddress | undefined
 }
 
-/** Names of features that are kept of a session: kas says a handful. */
+/** Limit of the feature names that are kept of a session; kas sends a handful. */
 const maxFeatures = 100
 
-/** What a connection's parts are built with. */
+/** Parts that a connection is built with. */
 export interface ConnectionParts {
-  /** undefined: wherever the front leads */
+  /** undefined: any replica that the front leads to */
   readonly target: Target | undefined
-  /** asked at each Connect */
+  /** read at each Connect */
   readonly role: () => Role
   readonly onMetadata: (session: TunnelSession, metadata: Metadata) => void
-  /** kas goes on with a tunnel after its call */
+  /** kas reuses a tunnel after its call */
   readonly isReused: (session: TunnelSession) => boolean
-  /** asked at each failure, which is the end of it, or else kas is dialled again */
+  /** called at each failure; true: the connection ends; false: kas is dialled again */
   readonly endsWhenLost: () => boolean
   readonly onLost: () => void
 }
@@ -34,35 +34,35 @@ export interface ConnectionParts {
 export type BuildConnection = (parts: ConnectionParts) => { sessions: KasSessions; pool: TunnelPool }
 
 export interface ConnectionEvents {
-  /** it has a new session */
+  /** the connection has a new session */
   readonly connected: (connection: KasConnection, session: ClientSession) => void
-  /** kas has said something new */
+  /** kas has sent new hints */
   readonly hinted: (connection: KasConnection, hints: Hints) => void
-  /** kas has said on a session that it has a feature of which it had not said so */
+  /** kas has sent a feature that is new on its session */
   readonly featured: () => void
-  /** the replica is not reached any more; not of a home without a target, which is dialled again for ever */
+  /** the replica is lost; not called for a home without a target, which is dialled again for ever */
   readonly lost: (connection: KasConnection, place: string | undefined) => void
 }
 
 /**
- * By role: upstream's (doc/reference/tunnel-protocol.md 2.7), and few where none is expected to be used. Each call needs a
- * connection to the API server: `maxConnections` there is more than both.
+ * Sizes by role: upstream's (doc/reference/tunnel-protocol.md 2.7), and few where none is expected to be used. Each
+ * call needs a connection to the API server: `maxConnections` there is more than both.
  */
 const sizes: Record<Role, PoolSize> = { home: stockPool, standby: { minIdle: 1, max: 80 } }
 
-/** One connection to kas with its tunnels, dialled again when it is lost, and the replica at which it has come out. */
+/** One connection to kas with its tunnels, and the replica that it has reached. A lost connection is dialled again. */
 export class KasConnection {
   readonly sessions: KasSessions
   readonly pool: TunnelPool
   readonly target: Target | undefined
-  /** the last of the present session */
+  /** last hints of the present session */
   hints: Hints | undefined
   #role: Role
-  /** sessions on which kas has said that tunnels carry one call after another */
+  /** sessions on which kas has announced that it reuses tunnels */
   readonly #reused = new WeakSet<TunnelSession>()
-  /** of modules of kas, as it has said on a session */
+  /** features of kas' modules, as it has sent them on a session */
   readonly #features = new WeakMap<TunnelSession, Set<string>>()
-  /** aborts when it has landed, or never will */
+  /** aborts when the connection has reached a replica, or never will */
   readonly #landing = new AbortController()
 
   constructor(
@@ -87,12 +87,12 @@ export class KasConnection {
     })
   }
 
-  /** Name of the replica at the other end; undefined until it has said it. */
+  /** Name of the replica at the other end; undefined: kas has not sent it yet. */
   get place(): string | undefined {
     return this.hints?.replica
   }
 
-  /** It is at a replica that has not said that it leaves. */
+  /** True if the connection is at a replica that has not announced that it leaves. */
   get stays(): boolean {
     return this.hints !== undefined && !this.hints.leaving
   }
@@ -101,7 +101,7 @@ export class KasConnection {
     return this.#role
   }
 
-  /** kas learns of it with the next tunnel, which is opened for that. */
+  /** Changes the role, and opens a tunnel by which kas learns of it. */
   set role(role: Role) {
     if (role === this.#role) return
     this.#role = role
@@ -109,7 +109,7 @@ export class KasConnection {
     this.pool.openOne()
   }
 
-  /** kas has said on it that it has the feature. */
+  /** True if kas has sent the feature on this session. */
   hasFeature(session: TunnelSession, name: string): boolean {
     return this.#features.get(session)?.has(name) ?? false
   }
@@ -125,8 +125,8 @@ export class KasConnection {
   }
 
   /**
-   * Leaves the replica without a call being on its way to a tunnel that goes: GOAWAY makes our kas end idle tunnels.
-   * Running calls end by themselves. What still waits after `drainMs` is cancelled.
+   * Leaves the replica so that no call is on its way to a tunnel that ends: GOAWAY makes kas end idle tunnels. Running
+   * calls end by themselves. Tunnels that still wait after `drainMs` are cancelled.
    */
   async retire(drainMs: number, clock: Clock): Promise<void> {
     this.#landing.abort()
@@ -139,7 +139,7 @@ export class KasConnection {
     cut()
   }
 
-  /** The same for its tunnels alone, until `patience` aborts: what runs then is cut. Nothing new is opened on it any more. */
+  /** Does the same for the tunnels alone, and takes nothing new. Once `patience` aborts, running calls are cut. */
   async stopTunnels(drainMs: number, clock: Clock, patience?: AbortSignal): Promise<void> {
     const drained = this.#drain(drainMs, clock)
     this.sessions.goAway()
@@ -147,7 +147,7 @@ export class KasConnection {
     await this.pool.stop()
   }
 
-  /** Opens no more tunnels, and resolves once those that there are have ended. */
+  /** Opens no more tunnels, and resolves once all open ones have ended. */
   async #drain(drainMs: number, clock: Clock): Promise<void> {
     const tunnels = this.pool.retire()
     const cancel = clock.after(drainMs, () => void this.pool.leave())
@@ -167,7 +167,7 @@ export class KasConnection {
     events.hinted(this, hints)
   }
 
-  /** @returns whether one of them is new */
+  /** @returns true if a name is new */
   #addFeatures(session: TunnelSession, names: readonly string[]): boolean {
     const known = this.#features.get(session) ?? new Set()
     const before = known.size

@@ -13,9 +13,9 @@ import { type BuildConnection, KasConnection, type Target } from './kas-connecti
 
 export interface KasConnectionsComponents {
   readonly build: BuildConnection
-  /** of each call to kas, as it is now: the agent's token is in it */
+  /** metadata of a call to kas, with the present token of the agent */
   readonly metadata: () => Metadata
-  /** the address that kas has named, if agentk may go there */
+  /** returns the address that kas has named, if agentk may connect to it */
   readonly allowed: (address: string) => KasAddress | undefined
   readonly log: Logger
   readonly clock: Clock
@@ -23,9 +23,9 @@ export interface KasConnectionsComponents {
 }
 
 export interface KasConnectionsOptions extends FailedMovesOptions {
-  /** a replica that has not said its name by then was not reached. ms */
+  /** time in which a replica has to send its name, else it was not reached; in ms */
   readonly landMs: number
-  /** idle tunnels that kas has not ended by then are cancelled. ms */
+  /** time after which idle tunnels are cancelled that kas has not ended, in ms */
   readonly drainMs: number
 }
 
@@ -36,14 +36,15 @@ export const defaultKasConnections: KasConnectionsOptions = {
 }
 
 /**
- * The connections to kas: home, and a standby if kas names one. Without hints of kas there is home alone, wherever the
- * front leads, as a stock agent has it. Moves are made before the old place is left (doc/agentk-placement.md).
+ * The connections to kas: home, and a standby if kas names one. Without hints from kas there is home alone, wherever
+ * the front leads, as with a stock agent. A move opens the new connection before it leaves the old one
+ * (doc/agentk-placement.md).
  */
 export class KasConnections implements Service {
   readonly metadata: () => Metadata
   readonly #components: KasConnectionsComponents
   readonly #options: KasConnectionsOptions
-  /** all that have not ended, those that are being left included */
+  /** connections that have not ended, including those that are being left */
   readonly #all = new Set<KasConnection>()
   readonly #onSession = new Listeners<ClientSession>()
   readonly #onFeature = new Listeners()
@@ -57,12 +58,12 @@ export class KasConnections implements Service {
   #wanted: Hints | undefined
   #again = false
   #following: Promise<void> | undefined
-  /** by connections that have ended */
+  /** calls of connections that have ended */
   #servedBefore = 0
 
   /**
-   * The tunnels of all connections, a service of their own: what serves the calls starts after the connections, and
-   * before the tunnels.
+   * The tunnels of all connections, as a service of their own. The modules that serve their calls start after the
+   * connections and before the tunnels.
    */
   readonly tunnels: Service = {
     start: async () => {
@@ -70,7 +71,7 @@ export class KasConnections implements Service {
       await Promise.all([...this.#all].map((connection) => connection.startTunnels()))
     },
     leave: async () => this.#stop(),
-    // no sooner: that this pod leaves is reported to kas by home
+    // not in `leave`: home still reports to kas that this pod leaves
     stop: async (patience) => {
       this.#stop()
       this.#hasLeft = true
@@ -93,7 +94,7 @@ export class KasConnections implements Service {
     return this.#home.sessions.connected
   }
 
-  /** Names of the replicas, as far as they are known. */
+  /** Names of the replicas; undefined: not known, or no connection. */
   get places(): { home: string | undefined; standby: string | undefined } {
     return { home: this.#home.place, standby: this.#standby?.place }
   }
@@ -108,10 +109,10 @@ export class KasConnections implements Service {
     return sum
   }
 
-  /** Home's session, waiting for it; once this has stopped there is none. @throws the signal's reason, or that of stopping */
+  /** Waits for the session of home; never resolves after the stop. @throws the reason of the signal, or of the stop */
   async session(signal: AbortSignal): Promise<ClientSession> {
     for (;;) {
-      // who asks is stopped next: an error would have him ask again
+      // a caller is stopped next; an error would make it ask again
       if (this.#hasLeft) await abortable(new Promise<never>(() => undefined), signal)
       const home = this.#home
       try {
@@ -122,20 +123,20 @@ export class KasConnections implements Service {
     }
   }
 
-  /** Calls `listener` with each session that is home's from now on. */
+  /** Calls `listener` with each session that home gets from now on. */
   onSession(listener: (session: ClientSession) => void): void {
     this.#onSession.add(listener)
   }
 
   /**
-   * Whether kas has a feature (`KasModule.features`), as it says on a session of home's: a moment after the first tunnel
+   * True if kas has a feature (`KasModule.features`), as it sends on a session of home, a moment after the first tunnel
    * has opened. A stock kas has none.
    */
   hasFeature(session: ClientSession, name: string): boolean {
     return this.#home.hasFeature(session, name)
   }
 
-  /** Calls `listener` when kas has said so of any on a session, until the returned function is called. */
+  /** Calls `listener` when kas sends new features on any session, until the returned function is called. */
   onFeature(listener: () => void): () => void {
     return this.#onFeature.add(listener)
   }
@@ -144,7 +145,7 @@ export class KasConnections implements Service {
     for (const { sessions } of this.#all) sessions.pingEvery(session, intervalMs)
   }
 
-  /** What this pod serves has changed: kas learns of it. */
+  /** Announces to kas that the methods of this pod have changed. */
   announce(): void {
     for (const { pool } of this.#all) pool.announce()
   }
@@ -183,7 +184,7 @@ export class KasConnections implements Service {
 
   #hinted(connection: KasConnection, hints: Hints): void {
     if (connection !== this.#home && connection !== this.#standby) return
-    // one that leaves knows it before the others do, and where nothing serves that it knows of, what was wanted still is
+    // a replica that leaves knows it before the others do; if it names no home, the hints before stay in force
     const isNewest = connection === this.#home || !this.#home.sessions.connected || hints.leaving
     if (isNewest && (hints.home || !hints.leaving)) this.#wanted = hints
     this.#schedule()
@@ -217,7 +218,7 @@ export class KasConnections implements Service {
     })
   }
 
-  /** Goes where kas wants it, one step after another: again after the present one, if there is one. */
+  /** Follows the hints of kas, one step after another. A call during a step causes one more step. */
   #schedule(): void {
     this.#again = true
     if (this.#stopping.signal.aborted) return
@@ -235,7 +236,7 @@ export class KasConnections implements Service {
     }
   }
 
-  /** Where home could not be reached, and its standby is home meanwhile, the two are the other way round. */
+  /** Returns the wanted standby. If that replica is home meanwhile, it is the wanted home instead. */
   #secondPlace(): Place | undefined {
     const { home, standby } = this.#wanted ?? {}
     return standby && standby.name === this.#home.place ? home : standby
@@ -246,7 +247,7 @@ export class KasConnections implements Service {
     if (this.#standby?.place === place.name || !(await this.#moveHome(place))) this.#useStandby(place)
   }
 
-  /** @returns whether home is there now */
+  /** @returns true if home is there now */
   async #moveHome(place: Place): Promise<boolean> {
     if (this.#failed.has('home', place.name)) return false
     const connection = await this.#open('home', place)
@@ -259,15 +260,15 @@ export class KasConnections implements Service {
     return false
   }
 
-  /** A standby that can stay becomes home if it is where home should be, or if home cannot stay. */
+  /** Makes the standby home, if it can stay and is where home should be, or if home leaves. */
   #useStandby({ name }: Place): void {
     const standby = this.#standby
     if (standby?.stays && (standby.place === name || this.#home.hints?.leaving)) this.#settle(standby)
   }
 
   /**
-   * `connection`, which has landed, is home from now on. The old home may be just what the standby should be, and is it
-   * for as long as there is no other: two replicas have tunnels at all times.
+   * Makes `connection`, which has reached its replica, the home. The old home becomes the standby if kas wants it
+   * there, or while there is no other: two replicas have tunnels at all times.
    */
   #settle(connection: KasConnection): void {
     const old = this.#home
@@ -275,7 +276,7 @@ export class KasConnections implements Service {
     this.#home = connection
     connection.role = 'home'
     if (this.#standby === connection) this.#standby = undefined
-    else this.#wanted = connection.hints // the newest; those of a standby may be old
+    else this.#wanted = connection.hints // the newest hints; those of a standby may be old
     const isWanted = old.stays && old.place === this.#wanted?.standby?.name
     if (old.sessions.connected && old.place !== undefined && (isWanted || !this.#standby)) {
       if (this.#standby) this.#retire(this.#standby)
@@ -284,7 +285,7 @@ export class KasConnections implements Service {
     } else this.#retire(old)
     connection.sessions.session(this.#stopping.signal).then(
       (session) => this.#connected(connection, session),
-      () => undefined, // it was lost again: the next one is notified of
+      () => undefined, // the session is lost again; listeners get the next one
     )
   }
 
@@ -304,7 +305,7 @@ export class KasConnections implements Service {
     const isBetter = !old || (connection.stays && (landed === place.name || !old.stays))
     if (hints && landed !== this.#home.place && isBetter) {
       this.#standby = connection
-      this.#hinted(connection, hints) // it was neither home nor standby as it said so
+      this.#hinted(connection, hints) // as its hints came, it was neither home nor standby
       if (old) this.#retire(old)
     } else this.#retire(connection)
     if (this.#standby?.stays) this.#failed.found()
@@ -321,7 +322,7 @@ export class KasConnections implements Service {
     else this.#failed.add(move, name, { answered: place !== undefined })
   }
 
-  /** @returns a fresh connection once it has landed; its place is undefined if it has not */
+  /** @returns a new connection that has reached a replica; its place is undefined if it has not */
   async #open(role: Role, place: Place): Promise<KasConnection> {
     const { clock, log } = this.#components
     const connection = this.#create(role, this.#target(place))

@@ -14,7 +14,7 @@ import type { KasAddress } from './kas-address.ts'
 import { KeepAlive, stockTimes } from './keep-alive.ts'
 import { endedBeforeKasSpoke, nextStepToKas } from './next-step.ts'
 
-/** gRPC's connection back-off. */
+/** gRPC's connection back-off, in ms. */
 const reconnect = {
   firstMs: 1000,
   maxMs: 120_000,
@@ -23,34 +23,34 @@ const reconnect = {
   around: true,
   resetMs: Number.POSITIVE_INFINITY,
 }
-/** A connection that ends sooner than this counts as a failed attempt. */
+/** A connection that ends sooner than this counts as a failed attempt. ms */
 const shortLifeMs = 1000
-/** The head of an HTTP/2 frame: who ends a connection with less has not spoken HTTP/2. */
+/** Bytes of the head of an HTTP/2 frame: a peer that sends less has not spoken HTTP/2. */
 const frameHeadBytes = 9
-/** kas says its SETTINGS at once: without a byte by then it is frozen, though its machine took the connection. */
+/** kas sends SETTINGS at once: without a byte by then it is frozen, although its machine accepts connections. ms */
 const firstBytesMs = 10_000
 /**
- * nginx before 1.23 keeps the head of an answer to itself, by TLS, until more is said on the connection (its ticket 1743):
- * that is all that kas says on the one idle tunnel of a standby. nginx' answer to a PING brings it out. One alone is no
- * flood to any kas.
+ * Delay of the first PING, in ms. Over TLS, nginx before 1.23 keeps the head of an answer back until more is sent on
+ * the connection (its ticket 1743). The head is all that kas sends on the one idle tunnel of a standby. nginx' answer
+ * to a PING brings it out. A single PING is no flood for any kas.
  */
 const firstPingMs = 1000
 
 const endedInSilence = new KasError({ code: 'UNREACHABLE', detail: endedBeforeKasSpoke })
 
 export interface KasSessionsComponents {
-  /** a connected duplex that carries HTTP/2 */
+  /** returns a connected duplex that carries HTTP/2 */
   readonly dial: (signal: AbortSignal) => Promise<Duplex>
   readonly log: Logger
   readonly clock: Clock
   readonly random: () => number
   /**
-   * Asked when a dial has failed or a connection is lost; true: that is the end, which `onLost` reports once; where
-   * else to go is the owner's choice. Else, or absent: kas is dialled again for ever.
+   * Called when a dial has failed or a connection is lost. True: nothing more is dialled, `onLost` reports it once, and
+   * the owner chooses what follows. False or absent: kas is dialled again for ever.
    */
   readonly endsWhenLost?: () => boolean
   readonly onLost?: () => void
-  /** of all connections; absent: none has wide windows */
+  /** shared by all connections; absent: none has wide windows */
   readonly windows?: WindowBudget
 }
 
@@ -60,8 +60,8 @@ export interface KasSessionsOptions {
 }
 
 /**
- * Keeps one HTTP/2 session to kas open, which many calls share. Lost, it is dialled again with gRPC's back-off; when
- * GOAWAY asks for it, a fresh one is dialled while the calls on the old one end.
+ * Keeps one HTTP/2 session to kas open, which many calls share. A lost session is dialled again with gRPC's back-off.
+ * After GOAWAY a new one is dialled, while the calls on the old one end.
  */
 export class KasSessions implements Service {
   readonly #components: KasSessionsComponents
@@ -90,7 +90,7 @@ export class KasSessions implements Service {
     this.#onSession.add(listener)
   }
 
-  /** The session to open calls on, waiting for it. @throws the signal's reason */
+  /** Waits for the session to open calls on. @throws the reason of the signal, or of the stop */
   async session(signal: AbortSignal): Promise<ClientSession> {
     if (this.#current && !this.#current.draining) return this.#current
     try {
@@ -98,20 +98,20 @@ export class KasSessions implements Service {
     } catch (error) {
       if (signal.aborted || !this.#isLost) throw error
     }
-    // the owner knows, and stops this; without a wait callers would ask again and again meanwhile
+    // the owner stops this; without a wait callers would ask again and again meanwhile
     return abortable(new Promise<never>(() => undefined), AbortSignal.any([signal, this.#stopping.signal]))
   }
 
-  /** kas has announced that it answers PINGs this often (doc/decisions/0006). */
+  /** Starts PINGs as often as kas has announced that it answers them (doc/decisions/0006). */
   pingEvery(session: ClientSession, intervalMs: number): void {
     this.#sessions.get(session)?.start({ intervalMs, answerMs: intervalMs })
   }
 
   async start(): Promise<void> {
-    this.#connect().catch(() => undefined) // only stopping rejects it
+    this.#connect().catch(() => undefined) // it rejects at the end only: a stop, or a lost replica
   }
 
-  /** Dials no more, and says GOAWAY: our kas ends what waits for calls. */
+  /** Dials no more, and sends GOAWAY, so that kas ends idle tunnels. */
   goAway(): void {
     this.#stopping.abort(new KasError({ code: 'CANCELLED', detail: 'agentk is stopping' }))
     for (const session of this.#sessions.keys()) session.close()
@@ -135,7 +135,7 @@ export class KasSessions implements Service {
     return this.#connecting
   }
 
-  /** @throws the reason of stopping, only that */
+  /** @throws the reason of the stop; if `endsWhenLost`, the error of the dial */
   async #dialUntilConnected(firstWaitMs: number): Promise<ClientSession> {
     const { clock, log } = this.#components
     const { signal } = this.#stopping
@@ -176,7 +176,7 @@ export class KasSessions implements Service {
     const bornAt = clock.now()
     const session = ClientSession.over(duplex, {
       authority,
-      // inside a WebSocket HTTP/2 is in the clear, whatever is around it
+      // HTTP/2 inside a WebSocket is cleartext, even if TLS is around it
       scheme: address.scheme === 'grpcs' ? 'https' : 'http',
       userAgent,
       windows: this.#components.windows,
@@ -189,7 +189,7 @@ export class KasSessions implements Service {
     keepAlive.start()
     const cancelFirstBytes = clock.after(firstBytesMs, () => session.bytesRead === 0 && session.destroy())
     const cancelFirstPing = clock.after(firstPingMs, () => {
-      session.ping().catch(() => undefined) // it ended: `closed` says so
+      session.ping().catch(() => undefined) // it ended: `closed` reports it
     })
     session.onDraining(() => this.#leave(session, clock.now() - bornAt))
     void session.closed.then(() => {
@@ -203,7 +203,7 @@ export class KasSessions implements Service {
     return session
   }
 
-  /** GOAWAY came, or the connection ended. */
+  /** Leaves a session after GOAWAY, or after its connection has ended. */
   #leave(session: ClientSession, livedMs: number): void {
     if (this.#current !== session) return
     this.#current = undefined
@@ -224,14 +224,14 @@ export class KasSessions implements Service {
       this.#advice.forget()
     }
     const waitMs = !isShort ? 0 : Math.round(this.#backoff.next())
-    this.#connect(waitMs).catch(() => undefined) // only stopping rejects it
+    this.#connect(waitMs).catch(() => undefined) // it rejects at the end only: a stop, or a lost replica
   }
 
   #advise(error: unknown): { readonly next_step?: string } {
     return this.#advice.fields(nextStepToKas(error, this.#options.address))
   }
 
-  /** Nothing more is dialled. */
+  /** Ends all dialling, and reports the loss once. */
   #end(): void {
     if (this.#isLost) return
     this.#isLost = true

@@ -1,6 +1,6 @@
 import type { Clock } from '../../lib/clock.ts'
 
-/** What is watched: an HTTP/2 session. */
+/** An HTTP/2 session, as far as it is watched. */
 export interface WatchedSession {
   /** grows while the other side lives */
   readonly bytesRead: number
@@ -9,19 +9,19 @@ export interface WatchedSession {
 }
 
 export interface KeepAliveTimes {
-  /** between two PINGs, also while bytes come: kas may freeze right after some */
+  /** time between two PINGs, in ms, also while bytes arrive: kas may freeze right after some */
   readonly intervalMs: number
-  /** silence after it before the connection counts as dead */
+  /** silence after a PING before the connection counts as dead, in ms */
   readonly answerMs: number
 }
 
-/** As grpc-go agents do; a stock kas answers PINGs less than 20 s apart with GOAWAY. */
+/** Times of grpc-go agents. A stock kas answers PINGs less than 20 s apart with GOAWAY. */
 export const stockTimes: KeepAliveTimes = { intervalMs: 55_000, answerMs: 20_000 }
 
-/** Our own loop was late by more than this: what has come meanwhile is not read yet, so nothing is concluded. */
+/** If agentk's event loop was late by more than this, received bytes are still unread, and nothing is concluded. ms */
 const maxLateMs = 1000
 
-/** Ends a connection whose other side is lost without a sign (a frozen process, a dead node). */
+/** Ends a connection whose other side is lost without a sign, such as a frozen process or a dead node. */
 export class KeepAlive {
   readonly #session: WatchedSession
   readonly #clock: Clock
@@ -36,7 +36,7 @@ export class KeepAlive {
     this.#times = options.times
   }
 
-  /** (Re)starts, with other times if given. */
+  /** Starts or restarts, with other times if given. */
   start(times: KeepAliveTimes = this.#times): void {
     this.#times = times
     this.#running = true
@@ -67,7 +67,7 @@ export class KeepAlive {
     watch()
     this.#session.ping().then(
       () => this.#schedule(),
-      () => undefined, // it ended, and its owner knows
+      () => undefined, // the session ended, and its owner knows
     )
   }
 

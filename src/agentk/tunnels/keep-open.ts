@@ -6,11 +6,11 @@ import { pause } from '../../lib/pause.ts'
 import type { ClientSession, ClientStream } from '../../proto/grpc/client-session.ts'
 import type { KasConnections } from './kas-connections.ts'
 
-/** Upstream's (doc/reference/tunnel-protocol.md 2.5). */
+/** Upstream's back-off, in ms (doc/reference/tunnel-protocol.md 2.5). */
 const backoffOptions = { firstMs: 10_000, maxMs: 300_000, factor: 2, jitter: 1, resetMs: 600_000 }
-/** A stream that kas ends at once, without an error, is opened again after so long. ms */
+/** Pause, in ms, before a stream is opened again that kas has ended at once without an error. */
 const defaultRestMs = 1000
-/** A connection that stays, and refuses one stream after another: from then on it is a failure. */
+/** Streams that a connection which stays may refuse in a row. One more is a failure. */
 const maxRefusedInARow = 5
 
 export interface KeepOpenComponents {
@@ -20,31 +20,32 @@ export interface KeepOpenComponents {
 }
 
 /**
- * How `read` has ended. 'served': the stream has brought what it was opened for, the next one is opened at once;
- * 'ended': kas ends it, or has; an error: what was received is not usable, or why kas has ended it.
+ * End of `read`. 'served': the stream has brought what it was for; the next one opens at once. 'ended': kas ends the
+ * stream. An error: the received message is not usable, or kas has ended the stream with it.
  */
 export type StreamEnd = 'served' | 'ended' | KasError
 
 export interface KeptStream {
   readonly method: string
-  /** beside what goes with each call */
+  /** besides the metadata of each call */
   readonly metadata?: Metadata
-  /** stock kas does not serve the method; ours cancels such streams so that they are opened again */
+  /** A stock kas does not serve the method; this kas cancels such streams so that they are opened again. */
   readonly isOurs?: boolean
   readonly restMs?: number
-  /** One stream, from its opening to its end. What it throws is given to `failed`. */
+  /** Reads one stream, from its opening to its end. An error that it throws goes to `failed`. */
   read(stream: ClientStream, session: ClientSession): Promise<StreamEnd>
-  /** kas has ended a stream with this error, or `read` has */
+  /** called when kas or `read` has ended a stream with this error */
   refused(error: KasError): void
-  /** a stream could not be opened or read */
+  /** called when a stream could not be opened or read */
   failed(error: unknown): void
 }
 
 /**
- * Keeps a stream to kas open until the signal aborts: at once on the next connection when its own ends, after a rest when
- * kas ends it without an error, or the connection left at that moment, and after a growing pause when it fails, or when a
- * connection that stays refuses stream after stream. That kas cancels it, or finds it too long, is no failure to report.
- * Never rejects.
+ * Keeps a stream to kas open until the signal aborts. Never rejects.
+ *
+ * The next stream opens at once if the connection is being left. It opens after a rest if kas ends the stream without
+ * an error, or if the connection is lost. It opens after a growing pause if the stream fails, or if a connection that
+ * stays refuses stream after stream. The codes CANCELLED and DEADLINE_EXCEEDED are not reported as a failure.
  */
 export async function keepOpen(components: KeepOpenComponents, kept: KeptStream, signal: AbortSignal): Promise<void> {
   const { clock } = components
@@ -58,7 +59,7 @@ export async function keepOpen(components: KeepOpenComponents, kept: KeptStream,
     refusedInARow = isRefused ? refusedInARow + 1 : 0
     if (end === 'served') backoff.reset()
     else if (end !== 'ended' && end.code === 'TUNNEL_LOST' && refusedInARow <= maxRefusedInARow) {
-      if (!isLeaving || thrown) await pause(restMs, clock, signal) // the next connection is near
+      if (!isLeaving || thrown) await pause(restMs, clock, signal) // without a pause, as the next connection is near
     } else if (isLeaving && !thrown) continue
     else if (end === 'ended' || (isOurs && end.grpcCode === Code.CANCELLED && !thrown)) {
       const leftMs = restMs - (clock.now() - openedAt)
@@ -73,7 +74,7 @@ export async function keepOpen(components: KeepOpenComponents, kept: KeptStream,
 
 interface Opened {
   readonly end: StreamEnd
-  /** `end` is made of it */
+  /** the error that `end` was made from */
   readonly thrown?: { readonly error: unknown }
   readonly openedAt: number
   /** the connection takes no more streams */

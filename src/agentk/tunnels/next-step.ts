@@ -2,22 +2,22 @@ import { Code, KasError } from '../../lib/errors.ts'
 import { tlsFault } from '../../lib/tls-fault.ts'
 import type { KasAddress, Scheme } from './kas-address.ts'
 
-/** The same in TLS, and without. */
+/** Schemes with TLS for those without, and the reverse. */
 const counterparts: Record<Scheme, Scheme> = { grpc: 'grpcs', grpcs: 'grpc', ws: 'wss', wss: 'ws' }
 
-/** The connection ended before kas had said anything in HTTP/2. */
+/** Error text: the connection ended before kas sent anything in HTTP/2. */
 export const endedBeforeKasSpoke = 'the connection ended before kas said anything'
 
-/** kas answered by HTTP, which it does at each of its ports but that for agents. */
+/** Error text: kas answered by HTTP, as it does at each port except that for agents. */
 export const otherPortOfKas = ' is a port of kas, but not that for agents'
 
-/** What failed was the proxy that the environment names. */
+/** Prefix of errors of the proxy that the environment names. */
 export const proxyPrefix = 'proxy '
 
-/** What to do about a connection to kas that does not come about. Undefined: the error says all that is known. */
+/** Returns the next step after a failed connection to kas; undefined: the error says all that is known. */
 export function nextStepToKas(error: unknown, address: KasAddress): string | undefined {
   const { code: given, spec } = error as NodeJS.ErrnoException & Partial<KasError>
-  const code = typeof given === 'string' ? given : undefined // of a time-out it is a number
+  const code = typeof given === 'string' ? given : undefined // the code of a time-out is a number
   if (spec?.code === 'UNREACHABLE') return ofAnswer(spec.httpStatus, spec.detail, address)
   return ofTls(code, address) ?? ofNetwork(code, address) ?? ofPlain(code, address)
 }
@@ -56,7 +56,7 @@ function ofNetwork(code: string | undefined, { host, authority }: KasAddress): s
   }
 }
 
-/** Cleartext that the other side does not understand; a kas that has just crashed gives the same error. */
+/** Advice for cleartext that the other side does not understand. A kas that has just crashed gives the same error. */
 function ofPlain(code: string | undefined, { scheme, authority }: KasAddress): string | undefined {
   const isOdd = code === 'ECONNRESET' || code === 'ERR_HTTP2_ERROR' || code?.startsWith('HPE_')
   if (!isOdd || scheme === 'grpcs' || scheme === 'wss') return undefined
@@ -111,7 +111,7 @@ function ofAnswer(status: number | undefined, detail: string, address: KasAddres
   }
 }
 
-/** What to do about a call that kas refuses. Undefined: the error says all that is known. */
+/** Returns the next step for a call that kas refuses; undefined: the error says all that is known. */
 export function nextStepOfRefusal(error: unknown): string | undefined {
   const { grpcCode } = KasError.from(error)
   switch (grpcCode) {

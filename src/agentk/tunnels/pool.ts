@@ -12,12 +12,12 @@ import { connectMethod, encodeConnectRequest } from '../../proto/reverse-tunnel.
 import type { Serve } from './serve.ts'
 import { Tunnel, type TunnelEnd } from './tunnel.ts'
 
-/** Upstream's pause after a refused Connect (doc/reference/tunnel-protocol.md 2.5). */
+/** Upstream's pause after a refused Connect, in ms (doc/reference/tunnel-protocol.md 2.5). */
 const refusedBackoff = { firstMs: 1000, maxMs: 20_000, factor: 1.6, jitter: 0.2, resetMs: 25_000 }
-/** After these, and after OK, upstream opens the next at once. */
+/** Codes after which upstream opens the next tunnel at once, as after OK. */
 const immediate: ReadonlySet<number> = new Set([Code.CANCELLED, Code.DEADLINE_EXCEEDED])
 
-/** What the pool needs of a session. */
+/** A session, as far as the pool uses it. */
 export interface TunnelSession {
   readonly draining: boolean
   open(init: { method: string; metadata: Metadata }): ClientStream
@@ -25,18 +25,18 @@ export interface TunnelSession {
 }
 
 export interface TunnelPoolComponents {
-  /** the session to open on, waiting for it; throws the signal's reason */
+  /** `session` waits for the session to open tunnels on; it throws the signal's reason */
   readonly sessions: {
     session(signal: AbortSignal): Promise<TunnelSession>
     onSession(listener: (session: TunnelSession) => void): void
   }
-  /** what is served: method name -> what serves it; asked at the start, and by `announce` */
+  /** served methods, by name; read at the start, and by `announce` */
   readonly methods: () => ReadonlyMap<string, Serve>
-  /** asked at each Connect */
+  /** read at each Connect */
   readonly metadata: () => Metadata
-  /** called with what kas answers a Connect with, before its first message */
+  /** called with the metadata of kas' answer to a Connect, before its first message */
   readonly onMetadata?: (session: TunnelSession, metadata: Metadata) => void
-  /** kas goes on with a tunnel after its call; absent: it does not */
+  /** kas reuses a tunnel after its call; absent: it does not */
   readonly isReused?: (session: TunnelSession) => boolean
   readonly log: Logger
   readonly clock: Clock
@@ -45,34 +45,34 @@ export interface TunnelPoolComponents {
 
 export interface PoolSize {
   readonly minIdle: number
-  /** idle and active together */
+  /** limit of idle and active tunnels together */
   readonly max: number
 }
 
 export interface TunnelPoolOptions extends PoolSize {
-  /** opened when fewer than `minIdle` are idle */
+  /** tunnels opened at once when fewer than `minIdle` are idle */
   readonly step: number
-  /** an idle tunnel over the minimum that was not used for this long is not opened again */
+  /** time without a call after which an idle tunnel over the minimum is not opened again, in ms */
   readonly idleMs: number
 }
 
-/** Upstream's (doc/reference/tunnel-protocol.md 2.7). */
+/** Upstream's sizes (doc/reference/tunnel-protocol.md 2.7). */
 export const stockPool: TunnelPoolOptions = { minIdle: 2, max: 500, step: 10, idleMs: 60_000 }
 
-/** One slot: it opens a tunnel, and when that has ended, the next. */
+/** One slot opens a tunnel and, when that has ended, the next. */
 interface Slot {
   /**
-   * idle: waits for a call, for a connection or for its pause to end. active: has a call. leaving: idle on a
-   * connection that is going away, or with methods that are not those of now: replaced by another slot.
+   * Idle: waits for a call, for a connection or for its pause to end. Active: has a call. Leaving: idle on a connection
+   * that is going away, or with old methods. Another slot replaces it.
    */
   state: 'idle' | 'active' | 'leaving'
   session: TunnelSession | undefined
   tunnel: Tunnel | undefined
-  /** the descriptor that was sent to kas on the tunnel */
+  /** descriptor that was sent to kas on the tunnel */
   announced: Uint8Array | undefined
-  /** another slot announces what is served now: it opens no tunnel after this one, unless it is needed */
+  /** another slot announces the present methods, so this one opens no more tunnels unless it is needed */
   isReplaced: boolean
-  /** the end of its last call; before, its beginning */
+  /** time at which its last call ended; before the first call, the time of its creation */
   usedAt: number
 }
 
@@ -110,21 +110,22 @@ export class TunnelPool implements Service {
     this.#grow(this.#minIdle)
   }
 
-  /** Keeps so many from now on; those above them end as they are found to be spare, or with their calls. */
+  /** Changes the sizes. Surplus tunnels end when they are found to be spare, or with their calls. */
   resize({ minIdle, max }: PoolSize): void {
     this.#minIdle = minIdle
     this.#max = max
     if (this.#started && this.#idle < minIdle) this.#grow(minIdle - this.#idle)
   }
 
-  /** Opens one beyond those, so that kas gets the metadata of now. */
+  /** Opens one more tunnel, so that kas gets the present metadata. */
   openOne(): void {
     if (this.#started) this.#grow(1)
   }
 
   /**
-   * Other methods are served from now on. kas learns of them by new tunnels, which take the place of idle ones: what
-   * those have said stays so, and each takes one more call at most. None is cancelled, for a call may be on its way to it.
+   * Announces other methods. kas learns of them by new tunnels, which replace idle ones. Replaced tunnels still
+   * announce the old methods, and each takes one more call at most. None is cancelled, because a call may be on its way
+   * to it.
    */
   announce(): void {
     if (!this.#started) return
@@ -147,19 +148,19 @@ export class TunnelPool implements Service {
     if (this.#idle < this.#minIdle) this.#grow(this.#minIdle - this.#idle)
   }
 
-  /** Opens no more tunnels. Resolves when those that there are have ended: when kas ends them, or with their calls. */
+  /** Opens no more tunnels. Resolves when all have ended: idle ones when kas ends them, others with their calls. */
   async retire(): Promise<void> {
     this.#stopping.abort(new KasError({ code: 'CANCELLED', detail: 'agentk uses another connection' }))
     await Promise.all(this.#running)
   }
 
-  /** Idle tunnels end at once: no more calls come. */
+  /** Ends idle tunnels at once, because no more calls come. */
   async leave(): Promise<void> {
     this.#stopping.abort(new KasError({ code: 'CANCELLED', detail: 'agentk is stopping' }))
     for (const slot of this.#slots) if (slot.state !== 'active') slot.tunnel?.cancel()
   }
 
-  /** Active tunnels end with their call, or when `patience` aborts. */
+  /** Ends active tunnels with their calls, or when `patience` aborts. */
   async stop(patience?: AbortSignal): Promise<void> {
     await this.leave()
     const all = Promise.all(this.#running)
@@ -187,7 +188,7 @@ export class TunnelPool implements Service {
     }
   }
 
-  /** A connection is going away: other tunnels take the place of those that wait on it, which kas may still use. */
+  /** Replaces the idle tunnels of a connection that is going away. kas may still use these. */
   #replace(session: TunnelSession): void {
     for (const slot of this.#slots) {
       if (slot.session !== session || slot.state !== 'idle') continue
@@ -254,7 +255,7 @@ export class TunnelPool implements Service {
     if (this.#idle < this.#minIdle) this.#grow(this.#options.step)
   }
 
-  /** The slot's tunnel has carried a call. @returns whether it waits for another one, which kas has to know of */
+  /** @returns true if the tunnel, which has carried a call, waits for another one: kas must be informed */
   #goesOn(slot: Slot, session: TunnelSession): boolean {
     const { isReused } = this.#components
     if (slot.state !== 'active' || !isReused?.(session) || session.draining || this.#stopping.signal.aborted)
@@ -280,7 +281,7 @@ export class TunnelPool implements Service {
     return announced !== undefined && isSame(announced, this.#descriptor)
   }
 
-  /** More are idle than needed, and this one was not used for a while. */
+  /** True if more tunnels are idle than needed, and this one was not used for a while. */
   #isSpare({ usedAt }: Slot): boolean {
     return this.#idle > this.#minIdle && this.#components.clock.now() - usedAt >= this.#options.idleMs
   }
@@ -290,7 +291,7 @@ function isSame(one: Uint8Array, other: Uint8Array): boolean {
   return one === other || Buffer.compare(one, other) === 0
 }
 
-/** `/package.Service/Method` names as the services and methods that kas chooses a tunnel by. */
+/** Encodes names of the form `/package.Service/Method` as services and methods, by which kas chooses a tunnel. */
 function encodeDescriptor(methods: Iterable<string>): Uint8Array {
   const services = new Map<string, { name: string }[]>()
   for (const path of methods) {

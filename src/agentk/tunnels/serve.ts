@@ -3,12 +3,12 @@ import { RpcSpan } from '../../call/rpc-span.ts'
 import { KasError } from '../../lib/errors.ts'
 import { noTracer, type Tracer } from '../../lib/tracing/tracer.ts'
 
-/** A message in pieces: a large payload is sent from where it lies, not copied behind its head. */
+/** A message in pieces: a large payload is sent without a copy behind its head. */
 export class SplitMessage {
   readonly head: Uint8Array
-  /** at least one */
+  /** at least one piece */
   readonly payload: readonly Uint8Array[]
-  /** of head and payload together */
+  /** bytes of head and payload together */
   readonly length: number
 
   constructor(head: Uint8Array, payload: readonly Uint8Array[], payloadBytes: number) {
@@ -22,10 +22,10 @@ export interface ServeReply extends Omit<Reply, 'messages'> {
   readonly messages: AsyncIterable<Uint8Array | SplitMessage>
 }
 
-/** What serves a method here. Every Forward is one; a module that moves many bytes may split its messages. */
+/** Serves a method. Every Forward is one; a module that moves many bytes may split its messages. */
 export type Serve = (call: Call) => Promise<ServeReply>
 
-/** Serves each call as a span of its own, part of what its metadata says. */
+/** Serves each call in a span of its own. The call's metadata names the parent span. */
 export function tracedServe(tracer: Tracer, serve: Serve): Serve {
   if (tracer === noTracer) return serve
   return async (call) => {

@@ -21,28 +21,28 @@ import { MessageDuplex, webSocketProtocol } from '../../proto/grpc/message-duple
 import type { KasAddress } from './kas-address.ts'
 import { otherPortOfKas, proxyPrefix } from './next-step.ts'
 
-/** All of dial, TLS, proxy and upgrade (upstream: 30 s to dial, 20 s to connect for gRPC). */
+/** Limit, in ms, of dial, TLS, proxy and upgrade together (upstream: 30 s to dial, 20 s to connect for gRPC). */
 const connectTimeoutMs = 30_000
 
 export interface TransportOptions {
   readonly address: KasAddress
-  /** added to the system's authorities; read at each connection */
+  /** file with authorities to trust besides the system's; read at each connection */
   readonly caFile?: string | undefined
   readonly serverName?: string | undefined
   readonly skipVerify?: boolean
   /** `--kas-header`, for the upgrade of ws and wss */
   readonly headers: readonly (readonly [name: string, value: string])[]
   readonly userAgent: string
-  /** asked at each connection: the token is sent with the upgrade too, for proxies (agents since 17.2) */
+  /** read at each connection; the token is also sent with the upgrade, for proxies (agents since 17.2) */
   readonly authorization: () => string
-  /** where HTTPS_PROXY, HTTP_PROXY and NO_PROXY stand */
+  /** environment with HTTPS_PROXY, HTTP_PROXY and NO_PROXY */
   readonly env: NodeJS.ProcessEnv
 }
 
 /**
- * Connects to kas and hands out a duplex that carries HTTP/2: a TCP or TLS socket, or the inside of a WebSocket.
+ * Connects to kas and returns a duplex that carries HTTP/2: a TCP or TLS socket, or the inside of a WebSocket.
  *
- * @throws KasError UNREACHABLE or the system's error, that say which step failed, or the signal's reason
+ * @throws KasError UNREACHABLE or the system's error, which name the step that failed; or the signal's reason
  */
 export async function dialKas(options: TransportOptions, signal: AbortSignal): Promise<Duplex> {
   const deadline = new Deadline({ ms: connectTimeoutMs, signals: [signal] })
@@ -80,7 +80,7 @@ async function openSocket(options: TransportOptions, signal: AbortSignal, opened
   return socket
 }
 
-/** @throws KasError UNREACHABLE that says which variable cannot be read */
+/** @throws KasError UNREACHABLE that names the variable that cannot be read */
 function proxyTo({ address, env }: TransportOptions): URL | undefined {
   try {
     return proxyFromEnvironment(env, kindOfProxy(address), address)
@@ -116,7 +116,7 @@ async function throughProxy(proxy: URL, address: KasAddress, signal: AbortSignal
   return socket
 }
 
-/** @throws KasError UNREACHABLE that names the proxy, whose failure is none of kas */
+/** @throws KasError UNREACHABLE that names the proxy, because its failure is not one of kas */
 async function connectAnswer(request: ClientRequest, { host }: URL): Promise<[IncomingMessage, Socket, Buffer]> {
   try {
     return (await once(request, 'connect')) as [IncomingMessage, Socket, Buffer]
@@ -151,7 +151,7 @@ async function secure(
     ...(isIP(name) ? { host: name } : { servername: name }),
     secureContext,
     rejectUnauthorized: !options.skipVerify,
-    // the WebSocket client of stock agents sends none either
+    // the WebSocket client of stock agents sends no ALPN either
     ...(address.webSocket ? {} : { ALPNProtocols: ['h2'] }),
   })
   opened.push(tls)
@@ -163,8 +163,8 @@ async function secure(
 }
 
 /**
- * Masks are for those between who read the bytes: in TLS up to a certificate that was checked there are none. With zero
- * ws goes through the bytes at neither end (doc/decisions/0019).
+ * Masks with zero. A mask protects against a proxy on the way that reads the bytes. Inside TLS with a checked
+ * certificate there is none. With a mask of zero, ws processes the bytes at neither end (doc/decisions/0019).
  */
 function zeroMask(mask: Buffer): void {
   mask.fill(0)
@@ -211,15 +211,15 @@ function upgrade(socket: Socket, options: TransportOptions, signal: AbortSignal)
   })
 }
 
-/** How the Server header of kas begins, of GitLab's too. */
+/** Beginning of the Server header of kas, GitLab's kas included. */
 const kasProduct = 'gitlab-kas'
 
-/** for the contents of a file of authorities: parsing them takes longer than a handshake */
+/** for the content of an authorities file, because parsing it takes longer than a handshake */
 let kept: { readonly own: string | undefined; readonly few: SecureContext; all?: SecureContext } | undefined
 
 /**
- * Whom a connection to kas trusts: the authorities that the file holds now, without a file those that Node has. Once a
- * certificate was refused, `all` of them.
+ * Returns the authorities that a connection to kas trusts: those in the file now or, without a file, Node's. After a
+ * certificate was refused, they are `all`.
  */
 function trusted(caFile: string | undefined): SecureContext {
   const own = caFile ? readFileSync(caFile, 'utf8') : undefined
@@ -228,11 +228,11 @@ function trusted(caFile: string | undefined): SecureContext {
 }
 
 /**
- * After a connection that failed: as Go, the system's authorities (SSL_CERT_FILE and SSL_CERT_DIR included) and the
- * file's. They are hundreds, which take 5 MiB and 100 ms, so that they come last.
+ * Returns authorities for a second attempt, after one has failed. As in Go, they are the system's (SSL_CERT_FILE and
+ * SSL_CERT_DIR included) and the file's. These hundreds take 5 MiB and 100 ms, so agentk tries them last.
  *
- * @param refused - what the connection trusted
- * @returns undefined if it trusted all of them, or failed of something else
+ * @param refused - authorities that the failed connection trusted
+ * @returns undefined if it trusted all of them, or failed for another reason
  */
 function allTrusted(refused: SecureContext, error: unknown): SecureContext | undefined {
   const fault = tlsFault((error as NodeJS.ErrnoException).code)

@@ -2,7 +2,7 @@ import { Counter, Gauge } from 'prom-client'
 import type { Registry } from '../../lib/metrics.ts'
 import type { KasConnections } from './kas-connections.ts'
 
-/** Values are read at each scrape: nothing is counted twice, and calls pay nothing. */
+/** Creates metrics whose values are read at each scrape, so that they cost calls nothing. */
 export function createTunnelMetrics(register: Registry, kas: Pick<KasConnections, 'connected' | 'counts'>): void {
   const registers = [register]
   const gauge = (name: string, help: string, read: () => number) =>

@@ -16,32 +16,32 @@ import { type Serve, type ServeReply, SplitMessage } from './serve.ts'
 
 type Message = Uint8Array | SplitMessage
 
-/** agentk serves one agent, its own; nothing here needs the id. */
+/** agentk serves only its own agent, so nothing here needs the id. */
 const ownAgent = 0n as AgentId
 
 const emptyHeader = encodeConnectRequest.header(noMetadata)
 const emptyDescriptor = encodeConnectRequest.descriptor(create(AgentDescriptorSchema))
 const emptyTrailer = encodeConnectRequest.trailer(noMetadata)
 
-/** How a tunnel ended; `error` as kas sent it, absent for OK. */
+/** End of a tunnel; `error` as kas sent it, absent: OK. */
 export interface TunnelEnd {
-  /** with its call; else while it waited for one */
+  /** true: it ended with its call; false: while it waited for one */
   readonly used: boolean
   readonly error?: KasError | undefined
 }
 
 export interface TunnelComponents {
-  /** a fresh Connect stream */
+  /** a new Connect stream */
   readonly stream: ClientStream
-  /** what serves the method, found by TunnelPool; throws a KasError for a call that is refused before its first message */
+  /** serves a call; throws a KasError for a call that it refuses before the first message */
   readonly dispatch: Serve
-  /** an error that is no KasError: a fault of ours */
+  /** called with an error that is no KasError, which is a fault of agentk */
   readonly onFault: (error: unknown, method: string) => void
 }
 
 /**
- * The agent's side of one Connect stream, which carries one call (doc/reference/tunnel-protocol.md 3.2), or with a kas
- * that knows it one after another (doc/decisions/0011).
+ * The agent's side of one Connect stream. It carries one call (doc/reference/tunnel-protocol.md 3.2) or, if kas
+ * supports that, one call after another (doc/decisions/0011).
  *
  * idle: kas owns the next step, request_info. active: the call owns the stream. ended: the slot is free again, while
  * kas ends the stream.
@@ -64,13 +64,13 @@ export class Tunnel {
     })
   }
 
-  /** Announces what is served, waits for a call and serves it, and the next one if it may. Never rejects. */
+  /** Announces the methods, waits for a call and serves it, then further calls if the tunnel may. Never rejects. */
   async serve(
     descriptor: Uint8Array,
     events: {
-      /** kas has given the tunnel a call */
+      /** called when kas has given the tunnel a call */
       active(): void
-      /** The call has ended. @returns whether the tunnel waits for another one */
+      /** called when the call has ended. @returns true if the tunnel waits for another one */
       idle(): boolean
     },
   ): Promise<TunnelEnd> {
@@ -93,7 +93,7 @@ export class Tunnel {
     return { used: true }
   }
 
-  /** Both sides have said all of the call, and the stream goes on. */
+  /** True if both sides have sent all of the call, and the stream goes on. */
   #isWhole(): boolean {
     return this.#order.last === 'closeSend' && !this.#ended
   }
@@ -121,7 +121,7 @@ export class Tunnel {
     }
   }
 
-  /** The next message of the call, undefined at its half-close. @throws KasError */
+  /** Reads the next message of the call; undefined: the half-close. @throws KasError */
   async #next(): Promise<Uint8Array | undefined> {
     if (this.#order.last === 'closeSend') return undefined
     const { value, done } = await this.#messages.next()
@@ -155,8 +155,8 @@ export class Tunnel {
   }
 
   /**
-   * header, message*, trailer. A call that fails before its first message has neither: only its error is sent. So the
-   * header goes with the first message.
+   * Sends header, message*, trailer. A call that fails before its first message sends its error alone, so the header
+   * waits for the first message.
    *
    * @returns the error that is still to be sent
    */
@@ -174,7 +174,7 @@ export class Tunnel {
     return error
   }
 
-  /** @returns how the call ended if a message could not be sent, which is too large */
+  /** @returns the outcome if a message could not be sent because it is too large; undefined: all are sent */
   async #copy(first: IteratorResult<Message>, messages: AsyncIterator<Message>): Promise<Outcome | undefined> {
     let next = first
     try {
@@ -199,7 +199,7 @@ export class Tunnel {
     return this.#stream.send(first, head, rest)
   }
 
-  /** What kas still sends is read, so that its stream can end. */
+  /** Reads the rest that kas sends, so that its stream can end. */
   async #discard(): Promise<void> {
     while (!(await this.#messages.next()).done);
   }
@@ -212,7 +212,7 @@ class TunnelCall implements Call, AsyncIterableIterator<Uint8Array> {
   readonly method: string
   readonly metadata: Metadata
   readonly messages = this
-  /** the reply is complete: the end of the stream means nothing any more */
+  /** the reply is complete: the end of the stream changes nothing any more */
   finished = false
   readonly #controller = new AbortController()
   readonly #read: () => Promise<Uint8Array | undefined>
@@ -227,7 +227,7 @@ class TunnelCall implements Call, AsyncIterableIterator<Uint8Array> {
     return this.#controller.signal
   }
 
-  /** The stream has ended. If the call has not, its reply has no reader any more, whatever the status was. */
+  /** Aborts the call at the end of the stream, unless it has ended: its reply has no reader any more. */
   end(error: KasError | undefined): void {
     if (this.finished) return
     this.#controller.abort(error ?? new KasError({ code: 'CANCELLED', detail: 'kas ended the tunnel' }))

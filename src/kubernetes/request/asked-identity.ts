@@ -1,18 +1,18 @@
 import { extraEntry, groupEntry, userEntry } from '../../lib/impersonated-names.ts'
 
-/** Kept of one request: a caller chooses names and their number. Characters are of one name. */
+/** Limits of the names that are kept of one request, because callers choose them. Characters: per name. */
 export const askedNames = { count: 10, characters: 256 } as const
 
-/** Whether the header may say whom a request acts as, in any spelling. Some servers and proxies read `_` as `-`. */
+/** True if the header can name whom a request acts as, in any spelling. Some servers and proxies read `_` as `-`. */
 export function isImpersonationHeader(name: string): boolean {
   return /^impersonate[-_]/i.test(name)
 }
 
 /**
- * A name that a caller asks to act as: `user:NAME`, `group:NAME`, `serviceaccount:NAMESPACE:NAME`, `uid:UID`, `extra:KEY`,
- * else the header's name with its value.
+ * Reads a name that a caller asks to act as: `user:NAME`, `group:NAME`, `serviceaccount:NAMESPACE:NAME`, `uid:UID`,
+ * `extra:KEY`, else the header's name with its value.
  *
- * @param value - each character a byte
+ * @param value - one byte per character
  */
 export function askedName(header: string, value: string): string {
   const name = header.toLowerCase()

@@ -5,12 +5,12 @@ type Asked = Pick<Target, 'path' | 'query'>
 const resources = /^\/apis?\//
 const watchPath = /^\/(?:api\/[^/]+|apis\/[^/]+\/[^/]+)\/watch\//
 const logPath = /\/log$/
-/** What runs in the cluster answers there, as it likes. */
+/** Paths that the API server forwards into the cluster: the answer is a workload's own. */
 const proxied = /\/(?:nodes|pods|services)\/[^/]+\/proxy(?:\/|$)/
 
 /**
- * What an API server answers without an end: a watch, also by the old path, or with a body or an Upgrade header; or a log
- * that is followed.
+ * Recognizes requests whose answer has no end: a log that is followed, or a watch. A watch counts also by the old path,
+ * with a body or with an Upgrade header.
  */
 export function askedStream(method: string, { path, query }: Asked): 'watch' | 'log' | undefined {
   if (method !== 'GET' || !resources.test(path) || proxied.test(path)) return undefined
@@ -18,12 +18,12 @@ export function askedStream(method: string, { path, query }: Asked): 'watch' | '
   return logPath.test(path) && isTrue(query, 'follow') ? 'log' : undefined
 }
 
-/** The first counts, as in an API server. */
+/** Returns the first value, which counts in an API server too. */
 export function firstOf(query: Target['query'], name: string): string | undefined {
   return query.find(([other]) => other === name)?.[1][0]
 }
 
-/** As an API server reads it: what is there is true, but for these. */
+/** Reads a boolean as an API server does: any value is true, also an empty one, except `0` and `false`. */
 export function isTrue(query: Target['query'], name: string): boolean {
   const value = firstOf(query, name)
   return value !== undefined && value !== '0' && value.toLowerCase() !== 'false'

@@ -1,38 +1,38 @@
 import { KasError } from '../../lib/errors.ts'
 
-/** A query of very many parameters, such as the words of a long command: built once its caller is known. */
+/** A query of very many parameters, such as the words of a long command. It is built once the caller is known. */
 
 export type Query = [name: string, values: string[]][]
 
 export interface LongQuery {
-  /** the empty ones too */
+  /** number of parameters, including empty ones */
   readonly parameters: number
-  /** what kas asks for before it knows the caller, decoded */
+  /** decoded parameters that kas reads before it knows the caller */
   readonly query: Map<string, string[]>
-  /** Some are meant for kas. */
+  /** The query has parameters for kas itself. */
   readonly hasOwn: boolean
 }
 
-/** Parameters that are meant for kas, and stay with it. */
+/** Parameters for kas itself, which it does not pass on. */
 export const ownNames: ReadonlySet<string> = new Set([
   'gitlab-agent-id',
   'gitlab-csrf-token',
   'kas-websocket-token-request',
 ])
 
-/** What a line of the access log says, and whether the answer has an end. */
+/** Parameters that kas reads: its own, those in the access log, and those that ask for an answer without end. */
 const askedNames: ReadonlySet<string> = new Set([...ownNames, 'watch', 'follow', 'labelSelector', 'fieldSelector'])
 const longestName = Math.max(...[...askedNames].map((name) => name.length))
-/** Values of these names that are built. */
+/** Limit of values that are built, over all of these names. */
 const maxAskedValues = 100
-/** Names that are read though a letter of them is encoded, which no client does to those that kas reads. */
+/** Limit of names that are read although they have encoded letters. No client encodes the names that kas reads. */
 const maxEncodedNames = 1000
 
 /**
- * Reads a query, and builds what kas asks for alone.
+ * Reads a query, and builds only the parameters that kas reads.
  *
- * @param max - with so many parameters it is not long
- * @returns undefined: it is not
+ * @param max - a query with at most this many parameters is not long
+ * @returns undefined: the query is not long
  * @throws KasError BAD_REQUEST
  */
 export function readLongQuery(raw: string, max: number): LongQuery | undefined {
@@ -58,7 +58,7 @@ export function readLongQuery(raw: string, max: number): LongQuery | undefined {
   return { parameters, query, hasOwn }
 }
 
-/** Undefined: it is too long to be one of those that kas reads. */
+/** @returns undefined: the name is empty, or too long to be one that kas reads */
 function nameText(raw: string, from: number, end: number): string | undefined {
   const start = raw.slice(from, Math.min(end, from + longestName * 3 + 1))
   const mark = start.indexOf('=')

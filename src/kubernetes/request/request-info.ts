@@ -2,22 +2,22 @@ import { actingSubresources } from '../../call/safety.ts'
 import { firstOf, isTrue } from './asked-stream.ts'
 import type { Target } from './target.ts'
 
-/** What a request asks of an API server, as that resolves it for its rules and its own audit log. */
+/** Attributes of a request to an API server, as the API server resolves them for its rules and its audit log. */
 export interface RequestInfo {
-  /** of a resource: get, list, watch, create, update, patch, delete, deletecollection, proxy; else the method in lower case */
+  /** get, list, watch, create, update, patch, delete, deletecollection, proxy; for no resource the lower-case method */
   readonly verb: string
-  /** undefined: no resource is asked for, and of what follows there is nothing */
+  /** undefined: the request is for no resource, and the fields below are empty */
   readonly resource: string | undefined
   /** empty: the core group */
   readonly group: string
   readonly subresource: string
-  /** empty: none, or all */
+  /** empty: none, or all namespaces */
   readonly namespace: string
   /** empty: none */
   readonly name: string
 }
 
-/** By method; others have none. */
+/** Verbs by method; other methods have none. */
 const verbs: Readonly<Record<string, string>> = {
   POST: 'create',
   GET: 'get',
@@ -30,8 +30,8 @@ const namespaceSubresources: ReadonlySet<string | undefined> = new Set(['status'
 const edges = /^\/+|\/+$/g
 
 /**
- * `NewRequestInfo` of k8s.io/apiserver `pkg/endpoints/request/requestinfo.go`, which this follows branch by branch: what it
- * has authorized stands under these words in the cluster's audit log.
+ * Follows `NewRequestInfo` of k8s.io/apiserver `pkg/endpoints/request/requestinfo.go`, branch by branch. The cluster's
+ * audit log has the same words for the request.
  */
 export function requestInfo(method: string, { path, query }: Pick<Target, 'path' | 'query'>): RequestInfo {
   const parts = path.replaceAll(edges, '').split('/')
@@ -40,7 +40,7 @@ export function requestInfo(method: string, { path, query }: Pick<Target, 'path'
   const group = prefix === 'api' ? '' : (parts.shift() as string)
   parts.shift() // the version
   const special = parts[0] === 'watch' || parts[0] === 'proxy' ? parts.shift() : undefined
-  if (parts.length === 0) return other(method) // refused there
+  if (parts.length === 0) return other(method) // the API server refuses it
   const [, namespace = ''] = parts[0] === 'namespaces' ? parts : []
   const isOfNamespace = parts[0] === 'namespaces' && parts.length > 2 && !namespaceSubresources.has(parts[2])
   const [resource = '', named = '', below = ''] = isOfNamespace ? parts.slice(2) : parts
@@ -53,7 +53,7 @@ export function requestInfo(method: string, { path, query }: Pick<Target, 'path'
   return { verb, resource, group, subresource, namespace, name: nameSelected(query) }
 }
 
-/** It acts on a pod, or passes the request on to what runs there. */
+/** True if the request acts on a pod, or is passed on to a workload. */
 export function isActing({ subresource, verb }: Pick<RequestInfo, 'subresource' | 'verb'>): boolean {
   return verb === 'proxy' || actingSubresources.has(subresource)
 }
@@ -62,7 +62,7 @@ function other(method: string): RequestInfo {
   return { verb: method.toLowerCase(), resource: undefined, group: '', subresource: '', namespace: '', name: '' }
 }
 
-/** A list of what has this name, which counts as if it were asked for by it. */
+/** Returns the name that a list selects, which counts as a request for the object with that name. */
 function nameSelected(query: Target['query']): string {
   const terms = firstOf(query, 'fieldSelector')?.split(',') ?? []
   for (const term of terms) {

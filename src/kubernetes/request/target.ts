@@ -2,50 +2,49 @@ import { KasError } from '../../lib/errors.ts'
 import { type LongQuery, ownNames, type Query, readLongQuery } from './long-query.ts'
 
 /**
- * What a request line asks for, in the form in which it goes to the agent (doc/reference/tunnel-protocol.md 1.3 and
- * 6.4).
+ * Target of a request line, in the form in which it goes to the agent (doc/reference/tunnel-protocol.md 1.3 and 6.4).
  */
 export interface Target {
   /** decoded, without the prefix, begins with `/` */
   readonly path: string
-  /** the same as it came */
+  /** the same path, with its encoding as it came */
   readonly rawPath: string
-  /** The last segment of the prefix, of a request for its root without the slash behind it. */
+  /** the last segment of the prefix, if the request is for its root without the slash behind it */
   readonly root?: string
-  /** decoded, sorted by name, values in order, without what is meant for kas; of a long query the few that kas asks for */
+  /** decoded, sorted by name, values in order, without kas' own; for a long query only the parameters that kas reads */
   readonly query: Query
-  /** as it came, without what is meant for kas; of a long query with it */
+  /** as it came, without kas' own parameters; a long query still has them */
   readonly rawQuery: string
-  /** values of the parameters that stand for the headers Gitlab-Agent-Id and X-Csrf-Token */
+  /** values of the parameters that replace the headers Gitlab-Agent-Id and X-Csrf-Token */
   readonly agentIds: readonly string[]
   readonly csrfTokens: readonly string[]
-  /** a token is wanted with which a browser can open a WebSocket at this path */
+  /** the client asks for a token with which a browser can open a WebSocket at this path */
   readonly wantsToken: boolean
-  /** Absent: `query` is whole. */
+  /** absent: `query` is complete */
   readonly long?: LongQuery
 }
 
 const slash = 47
 const none: readonly string[] = []
-/** Parameters of a query, the empty ones too, that are built at once: nobody is known yet when they are read. */
+/** Limit of parameters, including empty ones, that are built at once, while the caller is still unknown. */
 export const maxStrangerParameters = 1000
 /**
- * API servers name these documents in `/openapi/v3` by their path alone: kubectl 1.26 to 1.27.1 and helm 3.12.0 leave the prefix out of it
- * (https://github.com/kubernetes/kubernetes/issues/117463).
+ * API servers name these documents in `/openapi/v3` by their path alone. kubectl 1.26 to 1.27.1 and helm 3.12.0 leave
+ * the prefix out of it (https://github.com/kubernetes/kubernetes/issues/117463).
  */
 const openapiDocument = /^\/openapi\/v3\/[^?]/
 const absoluteForm = /^https?:\/\/[^/?#]*/i
 
 /**
- * A segment `.` or `..` could leave the path of the cluster's API server (behind a front that serves several
- * clusters under one name) once a URL parser resolves it; some take `\` for `/`.
+ * Matches `.` and `..` segments. Resolved by a URL parser, one could leave the path of the cluster's API server, if a
+ * front serves several clusters under one name. Some parsers take `\` for `/`.
  */
 const dotSegment = /(?:^|[/\\])\.\.?(?:[/\\]|$)/
 
 /**
- * Reads the target of a request. `%2F` becomes `/`, as the wire has decoded paths only; `//` stays as it is.
+ * Reads the target of a request. `%2F` becomes `/`, because the wire has decoded paths only; `//` stays as it is.
  *
- * @param prefix - ends with `/`; its root is also reached without that
+ * @param prefix - ends with `/`; the root is also found without that slash
  * @param head - with an Authorization header a document of `/openapi/v3` is found without the prefix
  * @throws KasError PREFIX_MISSING, BAD_REQUEST
  */
@@ -79,7 +78,7 @@ export function parseTarget(
 }
 
 /**
- * The target with all of its query, once its caller is known and the memory is counted.
+ * Returns the target with its whole query, once the caller is known and the memory is counted.
  *
  * @throws KasError BAD_REQUEST
  */
@@ -98,7 +97,7 @@ function longTarget(rawQuery: string, long: LongQuery): Omit<Target, 'path' | 'r
   return { query: sorted(query), rawQuery, agentIds, csrfTokens, wantsToken, long }
 }
 
-/** Cut out, and each other byte as it came. */
+/** Cuts kas' own parameters out, and keeps each other byte as it came. */
 function withoutOwn(rawQuery: string): string {
   return rawQuery
     .split('&')
@@ -111,7 +110,7 @@ function nameOf(pair: string): string {
   return decodeForm(mark < 0 ? pair : pair.slice(0, mark))
 }
 
-/** By segments: those of the prefix may be encoded. */
+/** Removes the prefix by segments, because its characters may be encoded. */
 function rawPlace(raw: string, prefix: string): Pick<Target, 'rawPath' | 'root'> {
   const segments = prefix.split('/').length - 2
   const rest = raw.split('/').slice(1 + segments)
@@ -164,7 +163,7 @@ function take(query: Map<string, string[]>, name: string): readonly string[] {
   return values
 }
 
-/** As Go reads a boolean. */
+/** Reads a boolean as Go does. */
 function isTrue([value = '']: readonly string[]): boolean {
   return /^(?:1|t|T|TRUE|true|True)$/.test(value)
 }
@@ -173,7 +172,7 @@ function decodeForm(text: string): string {
   return decode(text.includes('+') ? text.replaceAll('+', ' ') : text, 'query')
 }
 
-/** A parameter that cannot be read is refused, not dropped: without its selector a request may mean far more. */
+/** A parameter that cannot be decoded is refused, not dropped: without its selector a request may affect far more. */
 function decode(text: string, part: 'path' | 'query'): string {
   if (!text.includes('%')) return text
   try {

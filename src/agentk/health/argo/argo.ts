@@ -55,7 +55,7 @@ const customResourceDefinition: ArgoRule = (object) => {
   return degraded('CRD is not established')
 }
 
-/** Kinds that Argo CD judges by itself, and of its overrides those of Kubernetes' own kinds. */
+/** Rules by kind: Argo CD's built-in ones, and its overrides for Kubernetes' own kinds. */
 const rules: Readonly<Record<string, ArgoRule>> = {
   'apps/Deployment': deployment,
   'apps/ReplicaSet': replicaSet,
@@ -76,7 +76,7 @@ const rules: Readonly<Record<string, ArgoRule>> = {
 }
 
 /**
- * What Argo CD says of an object, by rules written anew after those of argoproj/argo-cd.
+ * Judges an object as Argo CD does, by rules rewritten after those of argoproj/argo-cd.
  *
  * @returns undefined for a kind without a rule
  */

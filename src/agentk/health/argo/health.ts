@@ -1,6 +1,6 @@
 import type { KubernetesObject } from '../../../kubernetes/object.ts'
 
-/** From best to worst, as Argo CD orders them. */
+/** Statuses from best to worst, in the order of Argo CD. */
 export const argoStatuses = ['Healthy', 'Suspended', 'Progressing', 'Missing', 'Degraded', 'Unknown'] as const
 export type ArgoStatus = (typeof argoStatuses)[number]
 
@@ -9,10 +9,10 @@ export interface ArgoHealth {
   readonly text: string
 }
 
-/** What Argo CD says of an object of one kind. */
+/** Judges an object of one kind as Argo CD does. */
 export type ArgoRule = (object: KubernetesObject) => ArgoHealth
 
-/** Rules in place of Argo CD's: undefined for a kind without one; no health where there is one that says nothing. */
+/** Rules in place of Argo CD's. undefined: there is no rule for the kind; no health: its rule gives no verdict. */
 export type OwnRules = (object: KubernetesObject) => { readonly health: ArgoHealth | undefined } | undefined
 
 export const healthy = (text = ''): ArgoHealth => ({ status: 'Healthy', text })

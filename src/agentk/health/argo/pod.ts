@@ -2,11 +2,11 @@ import { conditionsOf } from '../../../kubernetes/conditions.ts'
 import { at, type KubernetesObject, listAt, numberAt, textAt } from '../../../kubernetes/object.ts'
 import { type ArgoRule, degraded, healthy, progressing, unknown } from './health.ts'
 
-/** On a Pod that is no hook: it is judged as one that always restarts. */
+/** Annotation of a Pod that is no hook: the Pod is judged as one that always restarts. */
 const ignoreRestartPolicy = 'argocd.argoproj.io/ignore-restart-policy'
 const hookAnnotations = ['argocd.argoproj.io/hook', 'helm.sh/hook']
 
-/** What a container waits with that will not start by itself. */
+/** True for a reason with which a container waits that will not start by itself. */
 const isFailing = (reason: string) => reason.startsWith('Err') || reason.endsWith('Error') || reason.endsWith('BackOff')
 
 export const pod: ArgoRule = (object) => {
@@ -25,7 +25,7 @@ export const pod: ArgoRule = (object) => {
     case 'Failed':
       return degraded(message || failureOf([...listAt(object, 'status.initContainerStatuses'), ...containers]))
     case 'Running':
-      if (!restarts) return progressing(message) // its life has an end, which is waited for
+      if (!restarts) return progressing(message) // a Pod that does not always restart progresses to its end
       if (isReady(object)) return healthy(message)
       return containers.some((container) => hasEndedBefore(container)) ? degraded(message) : progressing(message)
     default:
@@ -52,7 +52,7 @@ function hasEndedBefore(container: KubernetesObject): boolean {
   return at(container, 'lastState.terminated') !== undefined
 }
 
-/** Of the first container that says why. */
+/** Returns the failure of the first container that states one; '': none does. */
 function failureOf(containers: readonly KubernetesObject[]): string {
   for (const container of containers) {
     const message = textAt(container, 'state.terminated.message')

@@ -2,10 +2,10 @@ import { type Condition, conditionsOf, toCondition } from '../../../kubernetes/c
 import { entryAt, type KubernetesObject, textAt } from '../../../kubernetes/object.ts'
 import { type ArgoHealth, type ArgoRule, degraded, healthy, progressing } from './health.ts'
 
-/** Where version 1 keeps what later ones have in their status. */
+/** Annotation in which version 1 keeps the conditions that later versions have in the status. */
 const conditionsAnnotation = 'autoscaling.alpha.kubernetes.io/conditions'
 
-/** By the type of the condition, reasons that say that it does not scale, whatever the condition's status. */
+/** By condition type: reasons that mean that it does not scale, whatever the condition's status is. */
 const failures: Readonly<Record<string, readonly string[]>> = {
   AbleToScale: ['FailedGetScale', 'FailedUpdateScale'],
   ScalingActive: [
@@ -35,7 +35,7 @@ function autoscalerConditions(object: KubernetesObject): readonly Condition[] {
     const parsed: unknown = JSON.parse(text)
     return Array.isArray(parsed) ? parsed.map(toCondition) : []
   } catch {
-    return [] // anybody may write an annotation
+    return [] // anybody can write an annotation
   }
 }
 

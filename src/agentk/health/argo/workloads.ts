@@ -75,7 +75,7 @@ export const statefulSet: ArgoRule = (object) => {
         `Waiting for partitioned roll out to finish: ${updated} out of ${wanted - partition} new pods have been updated...`,
       )
     }
-    return healthy(`partitioned roll out complete: ${updated} new pods have been updated...`) // whatever the revision
+    return healthy(`partitioned roll out complete: ${updated} new pods have been updated...`) // at any revision
   }
   if (strategy === 'OnDelete') return healthy(`statefulset has ${ready} ready pods`)
   const [update, current] = [textAt(object, 'status.updateRevision'), textAt(object, 'status.currentRevision')]
@@ -91,7 +91,7 @@ function isUnobserved(object: Parameters<ArgoRule>[0]): boolean {
 
 const waiting = (reason: string) => progressing(`Waiting for rollout to finish: ${reason}`)
 
-/** That a condition is there counts, whatever its status: one that was resumed is Healthy. */
+/** A condition counts even if its status is False: a Job that was resumed is Healthy. */
 export const job: ArgoRule = (object) => {
   const conditions = conditionsOf(object)
   const failed = conditions.findLast(({ type }) => type === 'Failed')
@@ -112,12 +112,12 @@ export const cronJob: ArgoRule = (object) => {
   if (listAt(object, 'status.active').length > 0) {
     return healthy('The job is running. Its last execution may not have been successful')
   }
-  // both as the API server writes them: in UTC, to the second
+  // the API server writes both in UTC, in whole seconds
   if (succeeded < scheduled) return degraded('CronJob has not completed its last execution successfully')
   return healthy('CronJob has completed its last execution successfully')
 }
 
-/** Of Argo Workflows. */
+/** Judges a Workflow of Argo Workflows. */
 export const workflow: ArgoRule = (object) => {
   const message = textAt(object, 'status.message')
   switch (textAt(object, 'status.phase')) {

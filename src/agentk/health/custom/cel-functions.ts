@@ -17,24 +17,24 @@ import { strings } from '@bufbuild/cel/ext'
 import { patternSteps } from './pattern-cost.ts'
 import { stepsOfText, takeForAll, takeSteps } from './steps.ts'
 
-/** The functions of expressions. Each takes steps for what it reads or makes, before it does. */
+/** Functions of expressions. Each takes steps for the data that it reads or makes, before it does so. */
 
-/** characters of what `join` makes: past them it is cut */
+/** limit of the characters of a `join`; the rest is cut */
 export const maxJoinedLength = 4096
 
 /** Functions that count steps around operands. No expression can contain their names. */
 export const counting = {
-  /** the range of a macro; with the steps of one round */
+  /** the range of a macro, with the steps of one round */
   rounds: '@rounds',
-  /** an operand that is read as a text */
+  /** an operand that is read as text */
   text: '@text',
-  /** an operand of which all is read, however deep */
+  /** an operand that is read completely, at any depth */
   all: '@all',
   /** the name of a timezone */
   timezone: '@timezone',
 } as const
 
-/** The library makes a format for each time that is asked for in a timezone. */
+/** The library makes a format each time that a timezone is used. */
 const timezoneSteps = 100
 /** characters that `contains` compares in one step */
 const comparedOfStep = 8192
@@ -44,7 +44,7 @@ const text = CelScalar.STRING
 const list = listType(dyn)
 const plain = celEnv({}).funcs
 
-/** Calls the library's own method, once it has taken its steps. */
+/** Calls the library's own method, after it has taken the steps. */
 function counted(name: string, steps: (self: string, other: string) => number) {
   const own = plain.find(name)
   return celMethod(name, text, [text], CelScalar.BOOL, function (other) {
@@ -82,15 +82,15 @@ export const environment = celEnv({
       return join(this, separator)
     }),
     counted('matches', ({ length }, pattern) => patternSteps(pattern, length)),
-    // at the worst all of what is sought is compared at each place
+    // in the worst case the whole sought text is compared at each place
     counted('contains', ({ length }, sought) => Math.floor((length * sought.length) / comparedOfStep)),
-    // the library's own reads through as many lists as were ever added
+    // the library's own reads through each list that was ever added
     celFunc('_+_', [list, list], list, (left, right) => [...left, ...right]),
     ...strings.filter(({ name }) => name === 'substring'),
   ],
 })
 
-/** As the library's, which has no bound: a macro may join a long list again and again. Each item is a step. */
+/** Joins as the library does, but with a bound: a macro may join a long list again and again. Each item is a step. */
 function join(items: CelList, separator: string): string {
   let joined = ''
   let before = ''
@@ -104,7 +104,7 @@ function join(items: CelList, separator: string): string {
   return joined
 }
 
-/** Reads no more of the path than there are maps for. */
+/** Returns the value at a path. It stops reading the path where there is no further map. */
 function valueAt(value: CelValue, path: string): CelValue | undefined {
   takeSteps(1 + stepsOfText(path))
   let found: CelValue | undefined = value
@@ -118,7 +118,7 @@ function valueAt(value: CelValue, path: string): CelValue | undefined {
   return found ?? undefined // null counts as absent
 }
 
-/** Empty texts where there is none. Each condition that is read is a step. */
+/** Returns a condition, with empty texts if there is none. Each condition that is read is a step. */
 function conditionOf(object: CelValue, type: string): ReadonlyMap<string, CelInput> {
   const found = findCondition(valueAt(object, 'status.conditions'), type)
   const text = (name: string) => {

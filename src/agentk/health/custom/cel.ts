@@ -5,27 +5,27 @@ import { countSteps, type Node, partsOf } from './count-steps.ts'
 import { maxExpressionLength } from './expression-bounds.ts'
 import { CountedMap, type Steps, spending, stepsOfParts } from './steps.ts'
 
-/** Expressions of rules, with bounds that the library has not: what they cost is counted. */
+/** Expressions of rules, with bounds that the library lacks: their cost is counted. */
 
-/** of macros inside one another, as `all` in `exists` */
+/** limit of nested macros, such as `all` in `exists` */
 export const maxComprehensionDepth = 2
-/** elements that a macro is reckoned to walk over, where it is weighed: as many labels as are kept of an object */
+/** elements for which a macro counts in `weight`: as many as labels are kept of an object */
 const macroRange = 64
 export type Bindings = Record<string, CelInput>
 
 /** One expression, which may be evaluated for any number of objects. */
 export class Expression {
-  /** that it is about: those that no macro of its own makes */
+  /** free names: those that no macro of the expression binds */
   readonly names: ReadonlySet<string>
-  /** what it may cost: its parts, those of a macro once for each of `macroRange` elements */
+  /** estimated cost: the parts of the expression; those of a macro count once for each of `macroRange` elements */
   readonly weight: number
-  /** of `matches`; undefined: one that the expression makes */
+  /** patterns of `matches`; undefined: a pattern that the expression makes */
   readonly patterns: readonly (string | undefined)[]
-  /** of each evaluation, beside what macros and functions take */
+  /** steps of each evaluation, besides those of macros and functions */
   readonly #steps: number
   readonly #run: (bindings: Bindings) => ReturnType<ReturnType<typeof plan>>
 
-  /** @throws Error that says where it cannot be read, or which bound it does not keep */
+  /** @throws Error that says where the expression cannot be parsed, or which bound it exceeds */
   constructor(text: string, maxDepth = maxComprehensionDepth) {
     if (text.length > maxExpressionLength)
       throw new Error(`an expression of more than ${maxExpressionLength} characters`)
@@ -41,17 +41,17 @@ export class Expression {
     this.#run = plan(environment, parsed)
   }
 
-  /** @throws Error: it has no value for this object */
+  /** @throws Error: the expression has no value for this object */
   evaluate(bindings: Bindings, own: Steps): CelValue {
     own.take(this.#steps)
     const result = spending(own, () => this.#run(bindings))
-    if (own.areSpent) throw new Error(`more than ${own.max} steps`) // `||` takes an error for no answer
+    if (own.areSpent) throw new Error(`more than ${own.max} steps`) // `||` hides an error
     if (isCelError(result)) throw result
     return result
   }
 }
 
-/** @param patterns - of `matches` are added to it */
+/** @param patterns - receives the patterns of `matches` */
 function weightOf(value: unknown, patterns: (string | undefined)[]): number {
   if (typeof value !== 'object' || value === null) return 0
   const { case: kind, value: of } = ((value as Node).exprKind ?? {}) as { case?: string; value?: Node }
@@ -65,7 +65,7 @@ function weightOf(value: unknown, patterns: (string | undefined)[]): number {
   return kind === 'comprehensionExpr' ? weight * macroRange : weight
 }
 
-/** Names that are not bound by a macro around them. */
+/** Adds the names that no macro around them binds. */
 function addNames(value: unknown, bound: ReadonlySet<string>, names: Set<string>): void {
   if (typeof value !== 'object' || value === null) return
   const { case: kind, value: of } = ((value as Node).exprKind ?? {}) as { case?: string; value?: Node }
@@ -79,10 +79,10 @@ function addNames(value: unknown, bound: ReadonlySet<string>, names: Set<string>
 }
 
 const hidden = new Set(['managedFields'])
-/** It holds the object once more, of a Secret its data. */
+/** Annotation that has the whole object once more, for a Secret its data too. */
 const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration'
 
-/** As rules see it: whole numbers are ints. */
+/** Converts an object for rules: whole numbers become ints. */
 export function toCel(object: KubernetesObject): CelInput {
   const { metadata, ...rest } = object
   return convert({ ...rest, metadata: visible(metadata) })

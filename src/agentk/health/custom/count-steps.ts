@@ -1,17 +1,17 @@
 import { counting } from './cel-functions.ts'
 import { stepsOfParts } from './steps.ts'
 
-/** A node of a parsed expression, or what holds such nodes. */
+/** A node of a parsed expression, or an object that contains nodes. */
 export type Node = { [key: string]: unknown }
 
-/** They read all that is in their operands. */
+/** Functions that read all of their operands. */
 const readsAll: ReadonlySet<string> = new Set(['_+_', '_==_', '_!=_', '@in'])
-/** They read no operand, or count by themselves; some need not know all operands. */
+/** Functions that read no operand, or count by themselves. Some need not evaluate all operands. */
 const readsNone: ReadonlySet<string> = new Set(['_&&_', '_||_', '_?_:_', '!_', '@not_strictly_false', 'at', 'cond'])
-/** `timestamp.getHours('Europe/Berlin')`, and the like */
+/** Names of methods such as `timestamp.getHours('Europe/Berlin')`. */
 const timeGetter = /^get[A-Z]/
 
-/** @returns what is evaluated, were every part of it evaluated once */
+/** @returns number of evaluated parts, if each part is evaluated once */
 export function partsOf(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0
   let parts = (value as Node).exprKind === undefined ? 0 : 1
@@ -20,9 +20,10 @@ export function partsOf(value: unknown): number {
 }
 
 /**
- * Changes an expression so that it takes steps for the rounds of each macro, and for what operators and functions read.
+ * Changes an expression so that it takes steps for the rounds of macros, and for data that operators and functions
+ * read.
  *
- * @throws Error: macros are too deep, or it makes a message
+ * @throws Error if macros are nested too deep, or if the expression makes a message
  */
 export function countSteps(expression: Node, maxDepth: number): void {
   count(expression, 0, maxDepth)
@@ -47,7 +48,7 @@ function count(node: Node, depth: number, maxDepth: number): void {
   if (kind === 'structExpr') countKeys(value.entries as Node[])
 }
 
-/** Elements of lists and entries of maps among them. */
+/** Counts a value, also elements of lists and entries of maps. */
 function countIn(value: unknown, depth: number, maxDepth: number): void {
   if (typeof value !== 'object' || value === null) return
   if ('exprKind' in value) count(value as Node, depth, maxDepth)
@@ -59,7 +60,7 @@ function countOperands(called: Node): void {
   if (readsNone.has(name)) return
   const operands = called.args as Node[]
   if (name === '_[_]') {
-    // no constant, which the library reads as a name; nor what is read from, so that `has` can be asked of it
+    // not constants, which the library reads as names, and not the first operand, so that `has` works on it
     called.args = operands.map((operand, i) =>
       i === 0 || isConstant(operand) ? operand : around(counting.text, operand),
     )

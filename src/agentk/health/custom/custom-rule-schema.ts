@@ -7,10 +7,10 @@ const nameSchema = z
   .regex(/^[a-z][A-Za-z0-9]*$/)
   .refine((name) => !reservedNames.has(name), 'a name that expressions cannot use')
 
-/** Of a group, and of a kind. The name of a rule that is evaluated has room for it (`JudgedNow`) */
+/** Limit of `group/Kind`. The name of a rule that is evaluated has room for it (`JudgedNow`). */
 export const maxKindLength = 253 + 1 + 63
 
-/** Of one kind: names for expressions, and rules of which the first that is true decides. */
+/** Rules of one kind: names for expressions, and rules of which the first true one decides. */
 export const customRuleSchema = z.strictObject({
   kind: z
     .string()
@@ -22,7 +22,7 @@ export const customRuleSchema = z.strictObject({
       z.strictObject({
         when: z.string().max(maxExpressionLength),
         verdict: z.enum(argoStatuses),
-        /** an expression; absent: no text */
+        /** expression; absent: no text */
         text: z.string().max(maxExpressionLength).optional(),
       }),
     )
@@ -33,5 +33,5 @@ export const customRuleSchema = z.strictObject({
 })
 export type CustomRuleSource = z.infer<typeof customRuleSchema>
 
-/** kinds that users write rules for */
+/** limit of the kinds that users write rules for */
 export const maxRules = 64

@@ -4,7 +4,7 @@ import { type Bindings, Expression, toCel } from './cel.ts'
 import type { CustomRuleSource } from './custom-rule-schema.ts'
 import { Steps } from './steps.ts'
 
-/** characters of a text that is shown */
+/** limit of the characters of a text that is shown */
 const maxText = 512
 
 interface Rule {
@@ -13,9 +13,9 @@ interface Rule {
   readonly text: Expression | undefined
 }
 
-/** What is said of one object, and what was wrong with the rules on the way. */
+/** Verdict on one object, and the errors of rules on the way. */
 export interface CustomHealth {
-  /** absent: no rule is true */
+  /** undefined: no rule is true */
   readonly health: ArgoHealth | undefined
   readonly errors: readonly string[]
 }
@@ -37,7 +37,7 @@ export class CustomRule {
   }
 
   /**
-   * An expression that has no value is false, and reported.
+   * Judges an object. An expression without a value counts as false, and is reported.
    *
    * @param begun - called before each rule with its index
    */
@@ -54,7 +54,7 @@ export class CustomRule {
       try {
         bindings[name] = expression.evaluate(bindings, steps)
       } catch {
-        // reported by who uses it
+        // each rule that uses the name reports it
       }
     }
     for (const [i, { when, verdict, text }] of this.#rules.entries()) {

@@ -5,28 +5,28 @@ import type { CustomRuleSource } from './custom-rule-schema.ts'
 import type { JudgedNow } from './judged-now.ts'
 import { isLike } from './kind-pattern.ts'
 
-/** A rule that cannot be used as it stands now. */
+/** A rule that cannot be used at present. */
 export interface BrokenRule {
-  /** as the rule names it */
+  /** `group/Kind` as in the rule */
   readonly kind: string
   readonly problem: string
-  /** its last form that could be used is used */
+  /** its last usable form is in use */
   readonly isKept: boolean
-  /** it can be used, and kept the thread of views silent: it is not used until views.yaml changes */
+  /** the rule is usable, but blocked the thread of views: it is not used until views.yaml changes */
   readonly isAside?: boolean
 }
 
-/** Rules by kind. Each is compiled once it is known that there are objects of its kind, CEL itself with the first. */
+/** Rules by kind. Each is compiled once objects of its kind are known. CEL itself is loaded with the first rule. */
 export class CustomRules {
   #sources: readonly CustomRuleSource[]
-  /** undefined: it cannot be used */
+  /** undefined: the rule cannot be used */
   readonly #byKind = new Map<string, { readonly named: string; readonly rule: CustomRule } | undefined>()
   readonly #onBroken: (kind: string, error: unknown) => void
   readonly #now: JudgedNow | undefined
 
   /**
-   * @param onBroken - a rule that is not used, and why
-   * @param now - where it is written which rule is evaluated
+   * @param onBroken - receives a rule that is not used, and the reason
+   * @param now - records which rule is evaluated
    */
   constructor(sources: readonly CustomRuleSource[], onBroken: (kind: string, error: unknown) => void, now?: JudgedNow) {
     this.#sources = sources
@@ -34,15 +34,16 @@ export class CustomRules {
     this.#now = now
   }
 
-  /** Whether there is one for the kind, be it usable or not. */
+  /** True if there is a rule for the kind, usable or not. */
   has(kind: string): boolean {
     return this.#find(kind) !== undefined
   }
 
   /**
-   * Finds out what can be used. In the place of what cannot is its last form, or nothing: there is no rule for its kind.
+   * Finds out which rules can be used. A rule that cannot be used is replaced by its last usable form. Without one, its
+   * kind has no rule.
    *
-   * @param last - forms that could be used, of rules before
+   * @param last - usable forms of earlier rules
    */
   async check(last: readonly CustomRuleSource[] = []): Promise<CheckedRules> {
     if (this.#sources.length === 0) return { good: [], broken: [] }
@@ -69,7 +70,7 @@ export class CustomRules {
     return { good, broken }
   }
 
-  /** Objects of the kind can be judged from now on. */
+  /** Compiles the rule of a kind, so that its objects can be judged. */
   async ready(kind: string): Promise<void> {
     const source = this.#find(kind)
     if (!source || this.#byKind.has(kind)) return
@@ -78,7 +79,7 @@ export class CustomRules {
     this.#byKind.set(kind, rule && { named: source.kind, rule })
   }
 
-  /** @returns undefined: no rule is for its kind, or none that is ready */
+  /** @returns undefined: no rule is for its kind, or the rule is not ready */
   judge(object: KubernetesObject): CustomHealth | undefined {
     const found = this.#byKind.get(kindOf(object))
     if (!found) return undefined
@@ -100,7 +101,7 @@ export class CustomRules {
     }
   }
 
-  /** The exact one first. */
+  /** Finds the rule of a kind: the exact one before a pattern. */
   #find(kind: string): CustomRuleSource | undefined {
     return this.#sources.find((one) => one.kind === kind) ?? this.#sources.find((one) => isLike(one.kind, kind))
   }

@@ -1,8 +1,8 @@
-/** Beside the schema: the thread of views loads these with CEL, and no schema. */
+/** Bounds outside of the schema: the thread of views loads them with CEL, and loads no schema. */
 
-/** characters of an expression */
+/** limit of the characters of an expression */
 export const maxExpressionLength = 2048
-/** No name in an expression may be one of them: CEL's own, and what rules are about. */
+/** Names that an expression cannot define: CEL's own, and the object that rules judge. */
 export const reservedNames: ReadonlySet<string> = new Set(
   `true false null in as break const continue else for function if import let loop package namespace return var void while
   object`.split(/\s+/),

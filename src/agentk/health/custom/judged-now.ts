@@ -1,34 +1,34 @@
-/** Bytes of the names of a rule and an object; what is longer is cut. */
+/** Bytes for the names of a rule and an object; longer names are cut. */
 const maxNameBytes = 1024
-/** count, whether it goes on, part, bytes of the names */
+/** count, flag of a running evaluation, part, bytes of the names */
 const fields = 4
 
 export interface JudgedRule {
-  /** of evaluations: another one has another */
+  /** number of this evaluation */
   readonly count: number
-  /** as the rule names it */
+  /** `group/Kind` as in the rule */
   readonly kind: string
-  /** `rules[0]`; before the first of them its names, and while it is compiled: empty */
+  /** `rules[0]`; empty: its names are evaluated, or it is compiled */
   readonly part: string
-  /** `namespace/name`; empty: none, the rule is compiled */
+  /** `namespace/name`; empty: the rule is compiled */
   readonly object: string
 }
 
-/** The rule that a thread evaluates now, in memory that another thread reads, even while the first one does not answer. */
+/** The rule that a thread evaluates now, in memory that another thread reads, even while the first does not answer. */
 export class JudgedNow {
   readonly memory: SharedArrayBuffer
   readonly #fields: Int32Array
   readonly #names: Uint8Array
   readonly #encoder = new TextEncoder()
 
-  /** @param memory - of one that was made in another thread */
+  /** @param memory - of an instance in another thread */
   constructor(memory = new SharedArrayBuffer(fields * 4 + maxNameBytes)) {
     this.memory = memory
     this.#fields = new Int32Array(memory, 0, fields)
     this.#names = new Uint8Array(memory, fields * 4)
   }
 
-  /** Evaluates with this rule named meanwhile. */
+  /** Evaluates, and names this rule meanwhile. */
   during<T>(kind: string, object: string, evaluate: () => T): T {
     const { written } = this.#encoder.encodeInto(`${kind}\n${object}`, this.#names)
     Atomics.store(this.#fields, 3, written)
@@ -42,12 +42,12 @@ export class JudgedNow {
     }
   }
 
-  /** @param rule - its index, of those of the kind */
+  /** @param rule - index among the rules of the kind */
   at(rule: number): void {
     Atomics.store(this.#fields, 2, rule)
   }
 
-  /** Undefined: none is evaluated. */
+  /** @returns undefined: no rule is evaluated */
   read(): JudgedRule | undefined {
     const [count, goesOn, part, bytes] = Array.from({ length: fields }, (_, i) => Atomics.load(this.#fields, i))
     if (!goesOn) return undefined

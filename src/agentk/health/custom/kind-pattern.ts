@@ -1,6 +1,6 @@
 import { parseKindKey } from '../../../kubernetes/kind.ts'
 
-/** @param pattern - `group/Kind`, or `Kind` of the core group; `*` in it is any text */
+/** @param pattern - `group/Kind`, or `Kind` for the core group; `*` in it is any text */
 export function isLike(pattern: string, kind: string): boolean {
   const [wanted, own] = [parseKindKey(pattern), parseKindKey(kind)]
   return isLikeText(wanted.group, own.group) && isLikeText(wanted.kind, own.kind)

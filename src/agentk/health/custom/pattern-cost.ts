@@ -1,19 +1,19 @@
-/** Steps for a class of Unicode (`\pL`): the library merges all of a pattern with one another. */
+/** Steps for a class of Unicode (`\pL`): the library merges all classes of a pattern with one another. */
 const unicodeClassSteps = 100
-/** parts of a pattern times characters of a text that are one step */
+/** product of the parts of a pattern and the characters of a text that is one step */
 const matchedOfStep = 256
 
 const token = /\\[\s\S]|\[(?:\\.|[^\]\\])*\]|\{(\d+)(?:,(\d*))?\}|[\s\S]/gu
 const unicodeClass = /\\[pP]/g
 
-/** Steps for compiling a pattern of RE2 and trying it at each place of a text. */
+/** Returns the steps for compiling a pattern of RE2 and trying it at each place of a text. */
 export function patternSteps(pattern: string, textLength: number): number {
   const parts = patternParts(pattern)
   const classes = pattern.match(unicodeClass)?.length ?? 0
   return parts + classes ** 2 * unicodeClassSteps + Math.floor((parts * textLength) / matchedOfStep)
 }
 
-/** Parts of a pattern once it is compiled: what `{n}` repeats counts n times. Never fewer than there are. */
+/** Counts the parts of a compiled pattern: a part that `{n}` repeats counts n times. The count is never too low. */
 function patternParts(pattern: string): number {
   let group = { parts: 1, last: 0 }
   const around: (typeof group)[] = []

@@ -5,22 +5,23 @@ import { parse } from 'yaml'
 import * as z from 'zod'
 import { customRuleSchema } from './custom-rule-schema.ts'
 
-/** between documents of one file, whose anchors are their own */
+/** separates documents of one file, because anchors are valid within a document */
 export const vendorSeparator = '\n---\n'
 
 const folder = join(import.meta.dirname, '..', 'vendors')
 
 const vendorRuleSchema = customRuleSchema.extend({
-  /** of a rule for whatever kinds a group has: those that are known, for roles */
+  /** known kinds, for roles, of a rule that applies to any kind of a group */
   known: z.array(z.string()).default([]),
 })
 export type VendorRule = z.infer<typeof vendorRuleSchema>
 
 /**
- * Rules of kinds that vendors add to clusters: data, in the form in which users write their own. A file a project in the
- * tree, one file of many documents in the package. Read document by document, so that nothing else waits long.
+ * Reads rules of kinds that vendors add to clusters. They are data, in the form in which users write their own. The
+ * tree has one file per project, the package one file of many documents. It pauses after each document, so that nothing
+ * else waits long.
  *
- * @param from - a folder of such files
+ * @param from - folder of such files
  */
 export async function vendorRules(from = folder): Promise<readonly VendorRule[]> {
   const names = (await readdir(from)).filter((name) => name.endsWith('.yaml')).sort()

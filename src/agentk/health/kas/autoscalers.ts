@@ -13,16 +13,16 @@ import type { Around } from './around.ts'
 import { type Finding, finding, found, minute, type Need, ranks } from './finding.ts'
 import { searched } from './text.ts'
 
-/** Metrics of new Pods come late. ms */
+/** Time in which metrics of new Pods come. ms */
 const metricsMs = 2 * minute
 
-/** Of a HorizontalPodAutoscaler. */
+/** Judges a HorizontalPodAutoscaler. */
 export function horizontalPodAutoscaler(object: KubernetesObject, around: Around): Finding | undefined {
   const { now } = around
   const conditions = autoscalerConditions(object, now)
   const isNot = (name: string) => conditions.find(({ type, status }) => type === name && status === 'False')
   const failed = isNot('AbleToScale') ?? isNot('ScalingActive')
-  // of an old controller that waits after it has scaled
+  // an old controller writes it, and waits after it has scaled
   if (!failed || failed.reason.startsWith('Backoff')) return undefined
   const { type, reason, message, since } = failed
   const groups = metricGroupsOf(object, reason)
@@ -30,21 +30,21 @@ export function horizontalPodAutoscaler(object: KubernetesObject, around: Around
   const about = groups.length === 1 ? groups[0] : undefined
   const base = { reason: reason || type, text, rank: ranks.other, since, needs, ...(about ? { about } : {}) }
   if (reason === 'ScalingDisabled') return finding('Suspended', base)
-  // what does not run measures nothing: that is no fault of its autoscaler
+  // a target that does not run has no metrics: no fault of its autoscaler
   const target = targetOf(object, around)
   if (!target || around.wordOf(target.object) === 'Healthy') return found(object, now, { ...base, grace: metricsMs })
   const byOthers = around.findingsOf(target.object)[0]?.needs ?? []
   return found(object, now, { ...base, grace: undefined, needs: [target.need, ...byOthers, ...needs] })
 }
 
-/** Those that no autoscaler does without say so: what it wants, and how its controller prints a selector that is none. */
+/** Parts of messages that say nothing new: the aim of each autoscaler, and the printed form of a nil selector. */
 const noise = [
   /^the HPA was unable to compute the replica count: /,
   /(?<=unable to get external metric \S{1,512})\/nil(?=:)/,
 ]
 export const notServed = 'nothing serves '
 
-/** What its controller says, and whether the metrics that it does not find are served. */
+/** Returns the controller's message. If metrics are not found, the text also says if they are served. */
 function spokenOf(
   message: string,
   [group = '', ...others]: readonly string[],
@@ -66,10 +66,10 @@ function spokenOf(
 
 const apiServiceKind = 'apiregistration.k8s.io/APIService'
 const resourceGroup = 'metrics.k8s.io'
-/** of groups of metrics that are served anywhere */
+/** versions of groups of metrics, in any cluster */
 const versions = ['v1', 'v1beta2', 'v1beta1']
 
-/** By the type of a metric, the group that serves it. */
+/** Group that serves a metric, by the type of the metric. */
 const groupsByType: Readonly<Record<string, string>> = {
   Resource: resourceGroup,
   ContainerResource: resourceGroup,
@@ -80,7 +80,7 @@ const groupsByType: Readonly<Record<string, string>> = {
 
 export const metricGroups: ReadonlySet<string> = new Set(Object.values(groupsByType))
 
-/** Groups that an autoscaler lacks. */
+/** Returns the groups that an autoscaler lacks. */
 export function metricGroupsOf(autoscaler: KubernetesObject, reason: string): readonly string[] {
   const failed = /^FailedGet(\w+)Metric$/.exec(reason.slice(0, 64))?.[1]
   if (failed !== undefined) return Object.hasOwn(groupsByType, failed) ? [groupsByType[failed] as string] : []
@@ -92,14 +92,14 @@ export function metricGroupsOf(autoscaler: KubernetesObject, reason: string): re
 
 function targetOf(object: KubernetesObject, around: Around): { object: KubernetesObject; need: Need } | undefined {
   const key = kindOf((at(object, 'spec.scaleTargetRef') ?? {}) as KubernetesObject)
-  // one that scales another is no target, be it itself
+  // an autoscaler that scales another one, or itself, has no target
   if (key === kindOf(object)) return undefined
   const namespace = namespaceOf(object)
   const target = around.find(key, namespace, textAt(object, 'spec.scaleTargetRef.name'))
   return target && { object: target, need: [key, namespace] }
 }
 
-/** Version 1 keeps in an annotation what later ones have in their status. */
+/** Returns conditions, which version 1 keeps in an annotation and later versions in the status. */
 function autoscalerConditions(object: KubernetesObject, now: number): readonly TimedCondition[] {
   if (textAt(object, 'apiVersion') !== 'autoscaling/v1') return conditionsAt(object, now)
   const text = entryAt(object, 'metadata.annotations', 'autoscaling.alpha.kubernetes.io/conditions')
@@ -107,6 +107,6 @@ function autoscalerConditions(object: KubernetesObject, now: number): readonly T
   try {
     return timedConditions(JSON.parse(text), now)
   } catch {
-    return [] // anybody may write an annotation
+    return [] // anybody can write an annotation
   }
 }

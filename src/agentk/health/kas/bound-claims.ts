@@ -7,14 +7,14 @@ import { type Finding, type Found, finding, found, minute, ranks } from './findi
 import { quantityOf } from './quotas.ts'
 import { isEnding } from './read.ts'
 
-/** A driver tries again what has failed. ms */
+/** Time in which a driver tries again after a failure. ms */
 const retriedMs = 2 * minute
-/** Drivers and kubelets that are there have begun by then. ms */
+/** Time in which drivers and kubelets that run have begun. ms */
 const begunMs = 10 * minute
 
 const errors = ['ControllerResizeError', 'NodeResizeError', 'ModifyVolumeError'] as const
 
-/** A claim that has its volume: whether it gets the size and the class that it asks for. */
+/** Judges a claim that has its volume: it should get the size and the class that it asks for. */
 export function boundClaim(object: KubernetesObject, around: Around): Finding | undefined {
   const { now } = around
   const conditions = conditionsAt(object, now).filter(({ status }) => status === 'True')
@@ -79,7 +79,7 @@ function isGrowing(claim: KubernetesObject): boolean {
   return size !== undefined && capacity !== undefined && size > capacity
 }
 
-/** No time says since when: it is an event's, else when it was found first. */
+/** Judges a change that has not begun. No field has its time: an event has it, else the first sight counts. */
 function notBegun(object: KubernetesObject, around: Around, one: Omit<Found, 'grace'>): Finding {
   const { now } = around
   const before = around.before(object)
@@ -90,7 +90,7 @@ function notBegun(object: KubernetesObject, around: Around, one: Omit<Found, 'gr
   return found(object, now, { ...one, seen: begun, from: begun, grace: begunMs, needs })
 }
 
-/** The kubelet resizes the file system while a Pod uses it. */
+/** Judges a claim whose file system is to grow. The kubelet resizes it while a Pod uses it. */
 function waitsForPod(object: KubernetesObject, around: Around, one: Omit<Found, 'reason' | 'grace'>): Finding {
   const { now } = around
   const namespace = namespaceOf(object)

@@ -6,11 +6,14 @@ import { type Finding, found, minute, ranks } from './finding.ts'
 import { firstByName, hasEnded, type LabelTable, labelTableOf } from './read.ts'
 
 const kind = 'policy/PodDisruptionBudget'
-/** Pods may come a moment after their budget. ms */
+/** Time in which Pods may follow their budget. ms */
 const newMs = minute
 const makers = ['apps/Deployment', 'apps/StatefulSet', 'apps/DaemonSet', 'apps/ReplicaSet', 'batch/Job'] as const
 
-/** Judges a PodDisruptionBudget that cannot be computed, protects nothing, or shares a Pod with another one, so that the Pod can never be evicted. */
+/**
+ * Judges a PodDisruptionBudget. It fails if it cannot be computed or protects nothing. It also fails if it shares a Pod
+ * with another one, because that Pod can never be evicted.
+ */
 export function budget(object: KubernetesObject, around: Around): Finding | undefined {
   const { now } = around
   const namespace = namespaceOf(object)
@@ -24,7 +27,7 @@ export function budget(object: KubernetesObject, around: Around): Finding | unde
   const pods = around.podsOf(namespace, selector)
   const base = { rank: ranks.other, from: createdOf(object, now) }
   if (pods.length === 0) {
-    // of all Pods there may be none
+    // a namespace may have no Pods at all
     if (selector.length === 0) return undefined
     if (around.workloadsOf(namespace, selector).length > 0) return undefined
     if (!makers.every((one) => around.isLive(one, namespace))) return undefined
@@ -32,7 +35,7 @@ export function budget(object: KubernetesObject, around: Around): Finding | unde
     const needs = ['Pod', ...makers].map((one) => [one, namespace] as const)
     return found(object, now, { ...base, reason: 'SelectsNothing', text, grace: newMs, needs })
   }
-  // no budget is asked for those that have ended
+  // no budget applies to Pods that have ended
   const uids = new Set(pods.filter((pod) => !hasEnded(pod)).map(uidOf))
   const budgets = around.allOf(kind, namespace).toSorted((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1))
   for (const other of budgets) {
@@ -46,7 +49,7 @@ export function budget(object: KubernetesObject, around: Around): Finding | unde
   return undefined
 }
 
-/** @returns empty: it is of all Pods; undefined: it is of none, or asks for more than labels, of which nothing is said */
+/** @returns empty: all Pods; undefined: no Pods, or a selector with more than labels, which is not judged */
 function selectorOf(object: KubernetesObject): LabelTable | undefined {
   const selector = at(object, 'spec.selector')
   if (typeof selector !== 'object' || selector === null || Array.isArray(selector)) return undefined

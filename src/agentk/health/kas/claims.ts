@@ -12,7 +12,7 @@ const classMs = minute
 const provisioningMs = 2 * minute
 export const boundMs = 5 * minute
 
-/** Of a PersistentVolumeClaim. */
+/** Judges a PersistentVolumeClaim. */
 export function claim(object: KubernetesObject, around: Around): Finding | undefined {
   const { now } = around
   const phase = textAt(object, 'status.phase')
@@ -27,7 +27,7 @@ export function claim(object: KubernetesObject, around: Around): Finding | undef
   const volumeName = textAt(object, 'spec.volumeName')
   const taken = volumeName === '' ? undefined : takenVolume(object, volumeName, around)
   if (taken) return taken
-  // a class without an object is one of volumes that are made by hand
+  // a class without an object is for volumes that are made by hand
   if (volumeName === '' && isMissing(around, classKind, '', className)) {
     const text = `storage class ${className} does not exist`
     return found(object, now, {
@@ -52,7 +52,7 @@ export function claim(object: KubernetesObject, around: Around): Finding | undef
   return unbound(object, around, textAt(storageClass, 'volumeBindingMode'))
 }
 
-/** The volume that it names is not there, or is of another claim. */
+/** Finds that the named volume does not exist, or belongs to another claim. */
 function takenVolume(object: KubernetesObject, name: string, around: Around): Finding | undefined {
   const { now } = around
   const needs = [[volumeKind, '']] as const
@@ -67,7 +67,7 @@ function takenVolume(object: KubernetesObject, name: string, around: Around): Fi
   const claimed = textAt(volume, 'spec.claimRef.name')
   const place = `${textAt(volume, 'spec.claimRef.namespace')}/${claimed}`
   const isOwn = place === `${namespaceOf(object)}/${nameOf(object)}`
-  // without a uid it is reserved, for a claim of that name
+  // without a uid the volume is reserved for a claim of that name
   if (claimed === '' || (uid === '' && isOwn)) return undefined
   const other = isOwn ? `an earlier claim ${place}` : `claim ${place}`
   const text = `volume "${name}" already bound to a different claim: it is ${textAt(volume, 'status.phase')}, of ${other}`
@@ -77,10 +77,10 @@ function takenVolume(object: KubernetesObject, name: string, around: Around): Fi
 const annotationOf = (claim: KubernetesObject, name: string) =>
   entryAt(claim, 'metadata.annotations', `volume.kubernetes.io/${name}`)
 
-/** The node that the scheduler has chosen for its Pod; '': none yet. */
+/** Returns the node that the scheduler has chosen for the claim's Pod; '': none yet. */
 export const chosenNodeOf = (claim: KubernetesObject) => annotationOf(claim, 'selected-node')
 
-/** @param mode - when its class binds it; '': nobody knows */
+/** @param mode - binding mode of its class; '': not known */
 function unbound(object: KubernetesObject, around: Around, mode: string): Finding {
   const { now } = around
   const waits = mode === 'WaitForFirstConsumer'
@@ -103,7 +103,7 @@ function unbound(object: KubernetesObject, around: Around, mode: string): Findin
     const all = isBegun ? { grace: boundMs, needs: [[classKind, '']] as const } : { grace: undefined }
     return found(object, now, { ...base, reason: 'NotBound', text, ...all })
   }
-  // the scheduler chooses a node first: that it finds none is the Pod's own finding
+  // the scheduler chooses a node first; if it finds none, that is the Pod's own finding
   const isChosen = chosenNodeOf(object) !== ''
   const placed =
     waits && !isChosen ? firstByName(users.filter((pod) => textAt(pod, 'spec.nodeName') !== '')) : undefined

@@ -1,16 +1,16 @@
 import { type KubernetesObject, kindOf, numberAt, textAt } from '../../../kubernetes/object.ts'
 
-/** Pods, as a workload's status counts them. */
+/** Numbers of Pods in the status of a workload. */
 export interface Counts {
   readonly desired: number
   readonly all: number
-  /** of the template as it is now */
+  /** Pods of the present template */
   readonly updated: number
   readonly ready: number
   readonly available: number
 }
 
-/** Of a Deployment. */
+/** Reads the counts of a Deployment. */
 export function countsOf(object: KubernetesObject): Counts {
   const count = (name: string) => numberAt(object, `status.${name}`) ?? 0
   return {
@@ -22,10 +22,10 @@ export function countsOf(object: KubernetesObject): Counts {
   }
 }
 
-/** Of a StatefulSet. */
+/** Reads the counts of a StatefulSet. */
 export function setCountsOf(object: KubernetesObject): Counts {
   const counts = countsOf(object)
-  // without another revision there is nothing to update, whatever is counted
+  // without another revision there is nothing to update, whatever the counts are
   const isOne = textAt(object, 'status.currentRevision') === textAt(object, 'status.updateRevision')
   return isOne ? { ...counts, updated: counts.all } : counts
 }
@@ -41,7 +41,7 @@ export function daemonCountsOf(object: KubernetesObject): Counts {
   }
 }
 
-// without a number there is to be one, as their controllers have it
+// an absent number means 1, as for the controllers
 export const desiredOf = (object: KubernetesObject) => numberAt(object, 'spec.replicas') ?? 1
 
 const counting: Readonly<Record<string, (object: KubernetesObject) => Counts>> = {
@@ -50,7 +50,7 @@ const counting: Readonly<Record<string, (object: KubernetesObject) => Counts>> =
   'apps/DaemonSet': daemonCountsOf,
 }
 
-/** Whether Pods of the template before are there beside those of the one that it has now. */
+/** True if Pods of the former template still exist besides those of the present one. */
 export function isBetweenVersions(workload: KubernetesObject): boolean {
   const counts = counting[kindOf(workload)]?.(workload)
   return counts !== undefined && counts.updated < counts.all

@@ -15,9 +15,9 @@ import { type Finding, finding, found, minute, type Need, ranks, wellBy } from '
 import { failureOf, isComplete, lastRunFailed, newestFinished } from './jobs.ts'
 import { refusedByEvents } from './refused.ts'
 
-/** A run that was missed once is missed. */
+/** Missed runs from which they count: one alone does not. */
 const leastMissed = 2
-/** Events and objects have whole seconds. ms */
+/** Resolution of times in events and objects. ms */
 const secondMs = 1000
 
 export function cronJob(object: KubernetesObject, around: Around): Finding | undefined {
@@ -48,7 +48,7 @@ export function cronJob(object: KubernetesObject, around: Around): Finding | und
   return found(object, now, { ...base, text })
 }
 
-/** A schedule that its controller cannot read. The API server does not refuse all of them. */
+/** Finds a schedule that its controller cannot read. The API server does not refuse all of these. */
 function scheduleRefused(object: KubernetesObject, around: Around): Finding | undefined {
   const event = newest(
     around.eventsOf(object).filter(({ reason, message }) => {
@@ -62,11 +62,11 @@ function scheduleRefused(object: KubernetesObject, around: Around): Finding | un
   return found(object, around.now, { reason, text: message, rank: ranks.other, since: first, last, grace: 0, needs })
 }
 
-/** Else it has been mended since. */
+/** True if the message is about the present value. Else the value has been corrected since. */
 const isQuoted = (message: string, value: string) => value !== '' && message.includes(value)
 const eventNeeds = (object: KubernetesObject): readonly Need[] => [['Event', namespaceOf(object)]]
 
-/** Runs that should have begun and did not, though no other was in their way. */
+/** Finds runs that should have begun and did not, although no other run was in their way. */
 function runsMissed(object: KubernetesObject, around: Around): Finding | undefined {
   const { now } = around
   const all = around
@@ -92,7 +92,7 @@ function runsMissed(object: KubernetesObject, around: Around): Finding | undefin
   })
 }
 
-/** Reason of a CronJob whose runs do not begin while another one is active, as its `concurrencyPolicy` asks. */
+/** Reason of a CronJob whose runs do not begin while another one is active, by its `concurrencyPolicy`. */
 export const stillActive = 'JobAlreadyActive'
 
 function startsSkipped(object: KubernetesObject, around: Around): Finding | undefined {
@@ -111,7 +111,7 @@ function startsSkipped(object: KubernetesObject, around: Around): Finding | unde
   })
 }
 
-/** When a run has begun or ended last, as far as is known. ms since 1970 */
+/** Returns when a run last began or ended, as far as is known. ms since 1970 */
 function runsUntil(object: KubernetesObject, around: Around): number {
   const { now } = around
   const ends = around.childrenOf(object).flatMap((child) => {

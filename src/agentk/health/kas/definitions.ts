@@ -7,7 +7,7 @@ import { isWithoutEndpoints } from './services.ts'
 
 export const definitionKind = 'apiextensions.k8s.io/CustomResourceDefinition'
 
-/** The Service that converts objects may come a moment after the definition. ms */
+/** Time in which the Service that converts objects may follow the definition. ms */
 const newMs = minute
 
 /** Returns the kind (`group/Kind`) that a CustomResourceDefinition defines. */
@@ -29,7 +29,7 @@ export function customResourceDefinition(object: KubernetesObject, around: Aroun
   return unconverted(object, around) ?? unlisted(object, around)
 }
 
-/** Its objects are to go first, and the API server fails to read or delete them. */
+/** Finds that the API server cannot read or delete the objects, which have to be deleted before the definition. */
 export function endingDefinition(object: KubernetesObject, { now }: Around): Finding | undefined {
   const failed = conditionsAt(object, now).find(
     ({ type, status, reason }) => type === 'Terminating' && status === 'True' && reason === 'InstanceDeletionFailed',
@@ -39,7 +39,7 @@ export function endingDefinition(object: KubernetesObject, { now }: Around): Fin
   return found(object, now, { reason, text: message, rank: ranks.foundation, since, grace: newMs })
 }
 
-/** Nobody answers its conversion webhook. With one version alone there is nothing to convert. */
+/** Finds a conversion webhook that nobody answers. With a single version there is nothing to convert. */
 function unconverted(object: KubernetesObject, around: Around): Finding | undefined {
   const { now } = around
   const place = conversionService(object)
@@ -60,7 +60,7 @@ function unconverted(object: KubernetesObject, around: Around): Finding | undefi
   return found(object, now, { ...base, reason: 'NoReadyEndpoints', text, grace, needs })
 }
 
-/** @returns undefined: it has no webhook that converts, or one that is no Service */
+/** @returns undefined: it has no conversion webhook, or one without a Service */
 export function conversionService(object: KubernetesObject): { namespace: string; name: string } | undefined {
   if (textAt(object, 'spec.conversion.strategy') !== 'Webhook') return undefined
   const of = (field: string) => textAt(object, `spec.conversion.webhook.clientConfig.service.${field}`)
@@ -68,14 +68,14 @@ export function conversionService(object: KubernetesObject): { namespace: string
   return place.name === '' ? undefined : place
 }
 
-/** Served versions, and those in which objects are stored. */
+/** Returns the served versions, and those in which objects are stored. */
 function versionsOf(object: KubernetesObject): ReadonlySet<string> {
   const served = listAt(object, 'spec.versions').flatMap((one) => (one.served === true ? textAt(one, 'name') : []))
   const stored = at(object, 'status.storedVersions')
   return new Set([...served, ...(Array.isArray(stored) ? stored.filter((one) => typeof one === 'string') : [])])
 }
 
-/** The API server fails to list its objects, whatever the reason is. */
+/** Finds that the API server cannot list the objects, whatever the reason is. */
 function unlisted(object: KubernetesObject, around: Around): Finding | undefined {
   const trouble = around.listTroubleOf(definedKind(object))
   if (!trouble) return undefined

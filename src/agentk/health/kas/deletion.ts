@@ -17,11 +17,11 @@ import { lostWithNode } from './pods/readiness.ts'
 import { firstByName, hasEnded } from './read.ts'
 import { notReconciled } from './unreconciled.ts'
 
-/** Finalizers have so long. ms */
+/** Time for finalizers. ms */
 const finalizersMs = 5 * minute
-/** A Pod has so long once the time of its containers is over. ms */
+/** Time for a Pod after the grace period of its containers. ms */
 const pastEndMs = 60 * second
-/** finalizers that are named */
+/** limit of the finalizers that are named */
 const maxNamed = 10
 
 /** Judges an object that is being deleted. The metadata is enough for most kinds. */
@@ -43,7 +43,7 @@ export function deletionOf(object: KubernetesObject, around: Around): Finding | 
   }
   const terminating = { reason: 'Terminating', text: 'is being deleted', rank, since, grace: undefined }
   if (kind === 'Pod') {
-    // evicted, it stays until its kubelet says that its containers have ended
+    // an evicted Pod stays until its kubelet reports that its containers have ended
     const lost = lostWithNode(object, now)
     if (lost) return lost
     const grace = pastEndMs
@@ -62,7 +62,7 @@ export function deletionOf(object: KubernetesObject, around: Around): Finding | 
   return found(object, now, { ...blocked, text: `${blocked.text}${text}`, grace: finalizersMs, needs })
 }
 
-/** Why a finalizer stays, as far as others or its controller's events say it. @param since - when the deletion began */
+/** Explains why a finalizer stays, by other objects or its controller's events. @param since - begin of the deletion */
 function hindrance(object: KubernetesObject, around: Around, since = 0): Pick<Found, 'text' | 'needs'> | undefined {
   const namespace = namespaceOf(object)
   const kind = kindOf(object)
@@ -75,7 +75,7 @@ function hindrance(object: KubernetesObject, around: Around, since = 0): Pick<Fo
     return { text: `; it is bound to claim ${textAt(object, 'spec.claimRef.namespace')}/${claim}`, needs: [] }
   }
   const event = newest(around.eventsOf(object).filter(({ last }) => last >= since))
-  // events of what is in no namespace are in this one
+  // events of cluster-scoped objects are in `default`
   return event && { text: `; ${event.reason}: ${event.message}`, needs: [['Event', namespace || 'default']] }
 }
 
@@ -86,10 +86,10 @@ export function finalizersOf(object: KubernetesObject): readonly string[] {
 
 const nodeOf = (pod: KubernetesObject) => textAt(pod, 'spec.nodeName')
 
-/** What hinders a deletion may go. ms */
+/** Time in which a hindrance to a deletion may pass. ms */
 const hindranceMs = 2 * minute
 
-/** Conditions of a Namespace that is being deleted, and whether they pass by themselves. */
+/** Conditions of a Namespace that is being deleted, with their grace; undefined: they pass by themselves. */
 export const hindrances: readonly (readonly [type: string, grace: number | undefined])[] = [
   ['NamespaceDeletionDiscoveryFailure', hindranceMs],
   ['NamespaceDeletionGroupVersionParsingFailure', hindranceMs],
@@ -108,7 +108,7 @@ export function namespace(object: KubernetesObject, { now }: Around): Finding | 
     const { reason, message, since } = condition
     return found(object, now, { reason: reason || type, text: message, rank: ranks.other, since, grace })
   }
-  // it names finalizers of its own
+  // finalizers of the Namespace itself are the cause
   if (conditions.size > 0 || finalizersOf(object).length > 0) return undefined
   if (deleted === undefined || now < deleted + hindranceMs) return undefined
   const text = 'no controller has begun to delete its content: does kube-controller-manager run?'

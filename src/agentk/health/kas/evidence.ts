@@ -3,20 +3,20 @@ import { timeOf } from '../../../kubernetes/time.ts'
 import { minute } from './finding.ts'
 import { searched, withoutCombined } from './text.ts'
 
-/** An event that says why an object is not well. */
+/** An event that explains why an object is not well. */
 export interface Evidence {
   readonly reason: string
   readonly message: string
-  /** of the Pod; '': it names none */
+  /** container of the Pod; '': the event names none */
   readonly container: string
   /** ms since 1970 */
   readonly first: number
   readonly last: number
-  /** how often it happened, as far as the event says */
+  /** number of times that it happened, as far as the event says */
   readonly count: number
 }
 
-/** Warnings by which objects are judged; no other event judges. */
+/** Reasons of Warnings by which objects are judged. No other event counts. */
 const warnings: ReadonlySet<string> = new Set([
   'FailedCreate',
   'Failed',
@@ -38,7 +38,7 @@ const warnings: ReadonlySet<string> = new Set([
   'UnAvailableLoadBalancer',
   // of MetalLB
   'AllocationFailed',
-  // of the controller of ingresses on GKE
+  // of GKE's controller for ingresses
   'Translate',
   'Sync',
   'FailedToRetrieveImagePullSecret',
@@ -55,10 +55,10 @@ const warnings: ReadonlySet<string> = new Set([
   'FailedDaemonPod',
   'RecreatingFailedPod',
 ])
-/** Written as Normal ones, too. */
+/** Reasons that also come as Normal events. */
 const normal: ReadonlySet<string> = new Set(['FailedBinding', 'ExternalExpanding', 'JobAlreadyActive'])
 
-/** An event counts so long after it was seen last: the API server forgets it then. ms */
+/** Time for which an event counts after it was last seen: the API server forgets it then. ms */
 export const countsForMs = 60 * minute
 
 const killedByProbe = /failed (?:liveness|startup) probe/
@@ -66,7 +66,7 @@ const killedByProbe = /failed (?:liveness|startup) probe/
 /**
  * @param event - of core/v1
  * @param now - ms since 1970
- * @returns undefined: it does not count, or no more
+ * @returns undefined: it does not count, or does not count any more
  */
 export function evidenceOf(event: KubernetesObject, now: number): Evidence | undefined {
   const reason = textAt(event, 'reason')
@@ -82,9 +82,9 @@ export function evidenceOf(event: KubernetesObject, now: number): Evidence | und
 
 const countOf = (event: KubernetesObject) => numberAt(event, 'count') ?? numberAt(event, 'series.count') ?? 1
 
-/** Its Pods have the same names again: of these alone their events are read, for one by another kind is never seen again. */
+/** Matches Pods of a StatefulSet, whose names come back: only for these do events of failed Pods count. */
 const ofStatefulSet = /-\d{1,10}$/
-/** Why Pods fail for good that no container of theirs has ended. */
+/** Reasons why Pods fail for good, from outside of their containers. */
 export const isFromOutside =
   /^(?:Evicted|OutOf[a-z./-]{1,253}|UnexpectedAdmissionError|NodeName|NodeAffinity|NodePorts|TopologyAffinityError|Preempting|SysctlForbidden|AppArmor|PodOS(?:NotSupported|SelectorNodeLabelDoesNotMatch)|[A-Z][A-Za-z]{1,60}NotSupported)$/
 
@@ -100,7 +100,7 @@ function containerOf(event: KubernetesObject): string {
   return /^spec\.\w+\{([^}]*)\}$/.exec(path)?.[1] ?? ''
 }
 
-/** The one that was seen last; of several, the one whose text comes first. */
+/** Returns the event that was seen last; of several, the one whose text sorts first. */
 export function newest(evidence: Iterable<Evidence>): Evidence | undefined {
   let found: Evidence | undefined
   for (const one of evidence) {
@@ -115,7 +115,7 @@ export function firstOf(evidence: Iterable<Evidence>): number | undefined {
   return first
 }
 
-/** The object that an event is of. `uid` is '' where the event does not say it. */
+/** Returns the object that an event is about. `uid` is '' if the event has none. */
 export function subjectOf(event: KubernetesObject) {
   const about = (event.involvedObject ?? {}) as KubernetesObject
   return {

@@ -5,33 +5,33 @@ import { type Evidence, newest } from './evidence.ts'
 import { type Finding, found, minute, type Need, ranks, second } from './finding.ts'
 import type { PodEnd } from './pod-ends.ts'
 
-/** Pods that failed for good are a loop from so many on. */
+/** Failed Pods from which they count as a loop. */
 const leastFailed = 3
-/** Pods that are made sooner one after the other are made together. ms */
+/** Pods that are made within this time count as made together. ms */
 const togetherMs = 5 * second
 /** The loop has ended if no Pod has failed for so long. ms */
 const restedMs = 10 * minute
-/** A place rests for so long: a DaemonSet waits up to a quarter of an hour for its next Pod. ms */
+/** The same for a place: a DaemonSet waits up to a quarter of an hour for its next Pod. ms */
 const placeRestedMs = 20 * minute
-/** Older Pods are of another loop. ms */
+/** Pods older than this belong to another loop. ms */
 const windowMs = 60 * minute
-/** Its node is shut down: that passes, however many Pods are made for it until then. */
+/** Reasons of a node that shuts down. That passes, however many Pods are made for it until then. */
 const isOfNode = /^(?:Terminated|NodeShutdown|Shutdown)$/
 
 export interface FailingOptions {
-  /** Pods that are there at a time, as they should be */
+  /** number of Pods that should exist at a time */
   readonly desired: number
-  /** Pods that take each other's place have the same; absent: all */
+  /** Pods that replace each other have the same group; absent: all Pods do */
   readonly groupOf?: (pod: Pick<PodEnd, 'name' | 'node'>) => string
-  /** default: Degraded at once */
+  /** absent: Degraded at once */
   readonly grace?: number | undefined
 }
 
 type Failed = Pick<PodEnd, 'uid' | 'name' | 'node' | 'created' | 'reason' | 'text' | 'isByEvent'>
 
 /**
- * Finds Pods that fail again and again: they were evicted, or the kubelet refused them, and their maker makes others. No restart counts it,
- * and in between they may be ready.
+ * Finds Pods that fail again and again: they are evicted, or refused by the kubelet, and their maker makes others. No
+ * restart counts these failures, and in between the Pods may be ready.
  */
 export function failingAgain(object: KubernetesObject, around: Around, options: FailingOptions): Finding | undefined {
   const { desired, groupOf = () => '' } = options
@@ -73,11 +73,11 @@ export function failingAgain(object: KubernetesObject, around: Around, options: 
   return undefined
 }
 
-/** Pods that are ready, as its controller counts them. */
+/** Returns the number of ready Pods, as the controller counts them. */
 const readyOf = (object: KubernetesObject) =>
   numberAt(object, 'status.numberReady') ?? numberAt(object, 'status.readyReplicas') ?? 0
 
-/** Failed Pods that are there, and remembered ones, the last first. */
+/** Returns failed Pods that exist, and remembered ones, newest first. */
 function failedPods(object: KubernetesObject, around: Around): readonly Failed[] {
   const { now } = around
   const present = around.failedOf(object).map((pod) => ({
@@ -94,13 +94,13 @@ function failedPods(object: KubernetesObject, around: Around): readonly Failed[]
     .sort((one, other) => other.created - one.created || (one.name < other.name ? -1 : 1))
 }
 
-/** The node, or the Pod, of which a controller says that it deletes a failed one there; '': it says nothing of that. */
+/** Returns the node, or the Pod, at which a controller deletes a failed Pod; '': the event does not say so. */
 function subjectOf({ reason, message }: Evidence): string {
   if (reason === 'FailedDaemonPod') return /\bon node ([^\s,]{1,253})/.exec(message)?.[1] ?? ''
   return reason === 'RecreatingFailedPod' ? (/\bfailed Pod (\S{1,253})/.exec(message)?.[1] ?? '') : ''
 }
 
-/** Several deletions at one place, one after the other. */
+/** Finds several deletions at one place, one after the other. */
 function rowOf(events: readonly Evidence[]): Evidence | undefined {
   const last = newest(events)
   const count = events.reduce((sum, one) => sum + one.count, 0)
@@ -108,7 +108,7 @@ function rowOf(events: readonly Evidence[]): Evidence | undefined {
   return last && count >= leastFailed && last.last - first > 2 * togetherMs ? { ...last, count, first } : undefined
 }
 
-/** One eviction may end many Pods at once. They are a row if the Pods that took their places have failed too. */
+/** True if failed Pods replaced each other. One eviction may end many Pods at once: these are no row by themselves. */
 function areInRow(failed: readonly Failed[], desired: number): boolean {
   if (failed.length >= desired + 2) return true
   let rounds = 1

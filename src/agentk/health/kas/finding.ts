@@ -3,41 +3,41 @@ import { createdOf } from '../../../kubernetes/time.ts'
 import type { ArgoStatus } from '../argo/health.ts'
 import { bounded } from './text.ts'
 
-/** What a caller must be able to list for a finding to be shown: `group/Kind`, and a namespace or '' of none. */
+/** Objects that a caller must be able to list to see a finding: `group/Kind`, and a namespace or '' for none. */
 export type Need = readonly [kind: string, namespace: string]
 
-/** characters of a name */
+/** limit of the characters of a name */
 const maxAbout = 253
 
-/** What comes first of causes that are alike otherwise: the least. */
+/** Order of causes that are otherwise alike: the lowest comes first. */
 export const ranks = { foundation: 0, container: 1, pod: 2, other: 3, summary: 4 } as const
 export type Rank = (typeof ranks)[keyof typeof ranks]
 
-/** Why one object is not well, or, Healthy, that it is whatever other rules say. */
+/** Reason why one object is not well. Healthy: the object is well, whatever other rules say. */
 export interface Finding {
   readonly word: ArgoStatus
-  /** Kubernetes' word, or ours */
+  /** Kubernetes' word, or one of this project */
   readonly reason: string
-  /** without ages: who shows it counts them from `since` and `last` */
+  /** without ages: a reader counts them from `since` and `last` */
   readonly text: string
-  /** ms since 1970; undefined: no time says it */
+  /** ms since 1970; undefined: no time is known */
   readonly since: number | undefined
-  /** when it happened last. ms since 1970 */
+  /** time at which it happened last, in ms since 1970 */
   readonly last: number | undefined
   readonly rank: Rank
-  /** when time alone makes it Degraded. ms since 1970 */
+  /** time at which it becomes Degraded by itself, in ms since 1970 */
   readonly due: number | undefined
-  /** when the grace began that is over then. ms since 1970 */
+  /** begin of the grace that ends at `due`, in ms since 1970 */
   readonly from?: number
-  /** when time alone ends it. ms since 1970 */
+  /** time at which it ends by itself, in ms since 1970 */
   readonly until: number | undefined
-  /** the container, webhook, group or object that it speaks of */
+  /** container, webhook, group or object that it is about */
   readonly about: string
-  /** objects that fail by it */
+  /** number of objects that fail by it */
   readonly count: number
-  /** what was read for it besides the object; empty: nothing */
+  /** objects that were read for it besides its own; empty: none */
   readonly needs: readonly Need[]
-  /** where no time says since when: when it was seen first, or the cluster has it first. ms since 1970 */
+  /** if no begin is known: time at which it was first seen, or first known to the cluster. ms since 1970 */
   readonly seen?: number
 }
 
@@ -47,11 +47,11 @@ export interface Found {
   readonly text: string
   readonly rank: Rank
   readonly since?: number | undefined
-  /** where no time says since when: when the earliest was that the cluster still has. ms since 1970 */
+  /** if no begin is known: earliest time that the cluster still has. ms since 1970 */
   readonly seen?: number | undefined
-  /** Degraded so long after `from`: 0 at once, undefined never. ms */
+  /** time after `from` until it is Degraded, in ms; 0: at once; undefined: never */
   readonly grace: number | undefined
-  /** when the grace begins; absent: `since`, else when the object was created */
+  /** begin of the grace; absent: `since`, else the creation of the object */
   readonly from?: number | undefined
   readonly last?: number | undefined
   readonly until?: number | undefined
@@ -63,7 +63,7 @@ export interface Found {
 export const second = 1000
 export const minute = 60 * second
 
-/** Progressing for its grace, then Degraded. Without any time to count from it stays Progressing. */
+/** Returns a finding that is Progressing for its grace, then Degraded. Without a begin it stays Progressing. */
 export function found(object: KubernetesObject, now: number, one: Found): Finding {
   const { grace, since } = one
   if (grace === undefined) return finding('Progressing', one)
@@ -86,12 +86,12 @@ export function finding(word: ArgoStatus, one: Omit<Found, 'grace' | 'from'>): F
     until: one.until,
     about: (one.about ?? '').slice(0, maxAbout),
     count: one.count ?? 1,
-    needs: one.needs ?? [], // cut, more callers would get it
+    needs: one.needs ?? [], // never cut, else more callers would see it
     ...(one.seen === undefined ? {} : { seen: one.seen }),
   }
 }
 
-/** It is well, by what was read of others. */
+/** Returns a finding that the object is well, by other objects that were read. */
 export function wellBy(...needs: readonly Need[]): Finding {
   return finding('Healthy', { reason: '', text: '', rank: ranks.other, needs })
 }
@@ -105,12 +105,12 @@ const severities: Readonly<Record<ArgoStatus, number>> = {
   Degraded: 5,
 }
 
-/** The more, the worse. Unknown is no failure that anybody has seen. */
+/** Returns a number: the higher, the worse. Unknown is no failure that anybody has seen. */
 export const severityOf = (word: ArgoStatus) => severities[word]
 
 export const lesser = (one: ArgoStatus, other: ArgoStatus) => (severityOf(one) > severityOf(other) ? other : one)
 
-/** The worst, the first of those that are as bad: due when the first of them is. */
+/** Returns the first of the worst findings. It is due when the first of all findings is. */
 export function worstOf(findings: Iterable<Finding | undefined>): Finding | undefined {
   let worst: Finding | undefined
   let due = Number.POSITIVE_INFINITY

@@ -22,7 +22,7 @@ import { daemonSet, deployment, replicaSet, statefulSet } from './workloads.ts'
 
 type Rule = (object: KubernetesObject, around: Around) => Finding | undefined
 
-/** By `group/Kind`. */
+/** Rules by `group/Kind`. */
 const rules: ReadonlyMap<string, Rule> = new Map<string, Rule>([
   ['Pod', podFinding],
   ['apps/Deployment', deployment],
@@ -46,7 +46,7 @@ const rules: ReadonlyMap<string, Rule> = new Map<string, Rule>([
   ...webhookKinds.map((kind): [string, Rule] => [kind, webhookConfiguration]),
 ])
 
-/** Rules for objects that are being deleted, by `group/Kind`: they read conditions. */
+/** Rules for objects that are being deleted, by `group/Kind`. They read conditions. */
 const deletionRules: ReadonlyMap<string, Rule> = new Map<string, Rule>([
   ['Namespace', namespace],
   [definitionKind, endingDefinition],
@@ -57,12 +57,12 @@ function ruleOf(kind: string): Rule | undefined {
   return rules.get(kind) ?? (kind.startsWith(gatewayGroup) ? gateway : undefined)
 }
 
-/** more than most findings may need: after them it is as if nothing was found */
+/** limit of findings, more than most objects need; after it nothing more is found */
 const maxFindings = 16
 
 /**
- * What is wrong with an object, by its own rule or its deletion. A caller is shown the first whose needs all hold; the
- * last needs nothing but the object. Empty: nothing is wrong that this knows of.
+ * Finds out what is wrong with an object, by its own rule or its deletion. A caller sees the first finding whose needs
+ * the caller may all list. The last one needs only the object. Empty: nothing is known to be wrong.
  */
 export function findingsOf(object: KubernetesObject, around: Around): readonly Finding[] {
   const findings: Finding[] = []
@@ -84,7 +84,7 @@ function findingOf(object: KubernetesObject, around: Around): Finding | undefine
   return deletionRules.get(kind)?.(object, around) ?? deletionOf(object, around)
 }
 
-/** What answers for a group may restart. ms */
+/** Time in which the server of a group may restart. ms */
 const restartMs = minute
 
 function apiService(object: KubernetesObject, { now }: Around): Finding | undefined {

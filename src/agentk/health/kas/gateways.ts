@@ -14,7 +14,7 @@ import { type Finding, found, minute, type Need, ranks, worstOf } from './findin
 
 export const gatewayGroup = 'gateway.networking.k8s.io/'
 
-/** Conditions of the Gateway API that are False where all is well. */
+/** Conditions of the Gateway API that are False if all is well. */
 const isNoFailure: ReadonlySet<string> = new Set([
   'AttachedListenerSets',
   'Conflicted',
@@ -44,7 +44,7 @@ export function gateway(object: KubernetesObject, around: Around): Finding | und
           text: `${what}${message || `${type} is False`}`,
           rank: ranks.other,
           since,
-          // its controller has not come to it
+          // its controller has not handled it yet
           grace: reason === 'Pending' ? undefined : 0,
         }),
       )
@@ -60,7 +60,7 @@ export function gateway(object: KubernetesObject, around: Around): Finding | und
   ])
 }
 
-/** Finds a Gateway whose class does not exist, or a route whose Gateway does not: no controller says so. */
+/** Finds a Gateway whose class does not exist, or a route whose Gateway does not. No controller reports this. */
 function unnamed(object: KubernetesObject, around: Around): Finding | undefined {
   const absent = (reason: string, text: string, need: Need) =>
     found(object, around.now, {
@@ -77,7 +77,7 @@ function unnamed(object: KubernetesObject, around: Around): Finding | undefined 
     if (accepted === 'True' || accepted === 'False' || !isMissing(around, classKind, '', name)) return undefined
     return absent('GatewayClassMissing', `gateway class ${name} does not exist`, [classKind, ''])
   }
-  // a controller answers for the parents that it knows
+  // a controller reports on the parents that it knows
   if (listAt(object, 'status.parents').length > 0) return undefined
   for (const parent of listAt(object, 'spec.parentRefs')) {
     const kind = `${textField(parent, 'group') || gatewayGroup.slice(0, -1)}/${textField(parent, 'kind') || 'Gateway'}`

@@ -6,7 +6,7 @@ import type { Finding, Need } from './finding.ts'
 import type { PodEnd } from './pod-ends.ts'
 import type { LabelTable } from './read.ts'
 
-/** What rules read of others, without some of it. */
+/** Other objects and facts that rules read, without some of them. */
 export class Hidden implements Around {
   readonly #around: Around
   readonly #hidden: ReadonlySet<string>

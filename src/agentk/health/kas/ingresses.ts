@@ -16,7 +16,7 @@ import { type Finding, type Found, found, minute, ranks } from './finding.ts'
 import { balancerMs, isUnbalanced } from './services.ts'
 
 const classKind = 'networking.k8s.io/IngressClass'
-/** What an Ingress names may come a moment after it. ms */
+/** Time in which an object that an Ingress names may follow it. ms */
 const newMs = minute
 
 export function ingress(object: KubernetesObject, around: Around): Finding | undefined {
@@ -80,10 +80,10 @@ export function ingress(object: KubernetesObject, around: Around): Finding | und
   return found(object, now, { ...base, reason: 'AddressPending', text: 'no address yet', grace: undefined })
 }
 
-/** A controller that serves what names no class gives an address sooner. ms */
+/** Time in which a controller for Ingresses without a class gives an address. ms */
 const unclaimedMs = 5 * minute
 
-/** No controller is asked to serve it, but for those that serve what names no class. */
+/** True if no class selects the Ingress, so that only controllers for Ingresses without a class serve it. */
 function isUnclaimed(object: KubernetesObject, around: Around): boolean {
   const isNamed =
     textAt(object, 'spec.ingressClassName') !== '' ||
@@ -94,13 +94,13 @@ function isUnclaimed(object: KubernetesObject, around: Around): boolean {
   return !around.allOf(classKind, '').some(isDefault)
 }
 
-/** A port that it names and that its Service does not have. */
+/** Finds a port that the Ingress names and that its Service does not have. */
 function missingPort(object: KubernetesObject, around: Around): string | undefined {
   for (const service of backendServices(object)) {
     const name = textField(service, 'name')
     const found = around.find('Service', namespaceOf(object), name)
     const ports = listAt(found, 'spec.ports')
-    // one of another name in the DNS has ports of its own
+    // an ExternalName Service need not list ports
     if (!found || ports.length === 0) continue
     const [byName, byNumber] = [textAt(service, 'port.name'), numberAt(service, 'port.number')]
     const isIt = (port: KubernetesObject) =>
@@ -111,7 +111,7 @@ function missingPort(object: KubernetesObject, around: Around): string | undefin
   return undefined
 }
 
-/** Reason of one that sends to a Service which is Degraded: it is as it should be, and what is behind it is not. */
+/** Reason of an Ingress whose Service is Degraded: the Ingress itself is as it should be. */
 export const backendNotReady = 'BackendNotReady'
 
 function brokenBackend(object: KubernetesObject, around: Around): Finding | undefined {
@@ -132,7 +132,7 @@ function backendServices(ingress: KubernetesObject): readonly unknown[] {
   return [at(ingress, 'spec.defaultBackend.service'), ...paths.map((path) => at(path, 'backend.service'))]
 }
 
-/** Names of the Services that it sends requests to, each once. */
+/** Returns the names of the Services that it sends requests to, each once. */
 export function backendsOf(ingress: KubernetesObject): readonly string[] {
   const names = new Set(backendServices(ingress).map((service) => textField(service, 'name')))
   names.delete('')

@@ -15,7 +15,7 @@ export function job(object: KubernetesObject, around: Around): Finding | undefin
     const { reason, message, since } = failed
     const last = reason.startsWith('Backoff') ? lastEnd(object, around) : undefined
     if (last) return last
-    // the findings of its Pods are more exact
+    // findings on its Pods are more exact
     const rank = reason.startsWith('Backoff') ? ranks.summary : ranks.other
     const text = `${message}${detailOf(object, reason)}`
     return found(object, now, { reason: reason || 'Failed', text, rank, since, grace: 0 })
@@ -46,7 +46,7 @@ export function job(object: KubernetesObject, around: Around): Finding | undefin
   return found(object, now, { reason: 'Running', text, rank: ranks.summary, since, grace: undefined })
 }
 
-/** Its controller deletes the Pods of a Job that restarts containers, with their logs: how the last one ended is remembered. */
+/** Returns the remembered end of the last Pod. The controller deletes Pods of a Job that restarts containers. */
 function lastEnd(object: KubernetesObject, around: Around): Finding | undefined {
   if (around.childrenOf(object).some((child) => kindOf(child) === 'Pod')) return undefined
   const ends = around.endsOf(object)
@@ -63,10 +63,10 @@ function lastEnd(object: KubernetesObject, around: Around): Finding | undefined 
   })
 }
 
-/** Manages the Jobs that name no other controller. */
+/** Controller of the Jobs that name no other one. */
 const ownController = 'kubernetes.io/job-controller'
 
-/** Returns what its controller does not say with a reason. */
+/** Returns details that the controller does not add to its reason. */
 function detailOf(job: KubernetesObject, reason: string): string {
   const seconds = reason === 'DeadlineExceeded' ? numberAt(job, 'spec.activeDeadlineSeconds') : undefined
   if (seconds !== undefined) return `: activeDeadlineSeconds is ${seconds}`
@@ -76,7 +76,7 @@ function detailOf(job: KubernetesObject, reason: string): string {
 
 const holds = ({ status }: TimedCondition) => status === 'True'
 
-/** That it will not succeed: so soon as its controller knows it. */
+/** Returns the condition that it will not succeed, as soon as its controller knows it. */
 export function failureOf(job: KubernetesObject, now: number): TimedCondition | undefined {
   const conditions = conditionsAt(job, now).filter(holds)
   return conditions.find(({ type }) => type === 'Failed') ?? conditions.find(({ type }) => type === 'FailureTarget')
@@ -88,10 +88,10 @@ export function isComplete(job: KubernetesObject, now: number): boolean {
   )
 }
 
-/** Of a CronJob whose runs fail. */
+/** Reason of a CronJob whose runs fail. */
 export const lastRunFailed = 'LastRunFailed'
 
-/** Of the Jobs of a CronJob that have an end the one that was made last. */
+/** Returns the newest Job of a CronJob among those that have an end. */
 export function newestFinished(jobs: readonly KubernetesObject[], now: number): KubernetesObject | undefined {
   let found: KubernetesObject | undefined
   for (const one of jobs) {
@@ -106,7 +106,7 @@ function isNewer(one: KubernetesObject, other: KubernetesObject, now: number): b
   return created === before ? nameOf(one) > nameOf(other) : created > before
 }
 
-/** Pods that it lacks. */
+/** Returns the number of Pods that it lacks. */
 function missingOfJob(object: KubernetesObject): number {
   const count = (path: string) => numberAt(object, path) ?? 0
   const parallel = numberAt(object, 'spec.parallelism') ?? 1

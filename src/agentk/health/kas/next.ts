@@ -10,10 +10,10 @@ import { quotaNameOf } from './quotas.ts'
 import type { Cause } from './root-causes/choosing.ts'
 import { webhookKinds } from './webhooks.ts'
 
-/** characters of a command */
+/** limit of the characters of a command */
 const maxNext = 200
 
-/** Reasons of containers that have ended: what they said last stands in the log of the life before. */
+/** Reasons of containers that have ended: their last output is in the log of the container before (`--previous`). */
 const crashes: ReadonlySet<string> = new Set([
   'CrashLoopBackOff',
   'OOMKilled',
@@ -21,13 +21,13 @@ const crashes: ReadonlySet<string> = new Set([
   'LivenessProbeFailed',
   'StartupProbeFailed',
 ])
-/** Reasons of Pods whose end is the last. */
+/** Reasons of Pods that have ended for good. */
 const ends: ReadonlySet<string> = new Set(['NonZeroExit', 'Failed', 'Evicted'])
 const foundations: ReadonlySet<string> = new Set(['Node', 'apiregistration.k8s.io/APIService', ...webhookKinds])
 
 type Shown = Pick<Cause, 'kind' | 'namespace' | 'name' | 'reason' | 'about'> & Partial<Pick<Cause, 'text'>>
 
-/** What to read next of a cause, as a command that only reads. */
+/** Returns what to read next about a cause, as a command that only reads; '': there is none. */
 export function nextOf(cause: Shown): string {
   const { kind, namespace, name, reason } = cause
   const words = commandOf(cause)
@@ -38,7 +38,7 @@ export function nextOf(cause: Shown): string {
   return command.length <= maxNext && areNamed && reason !== '' ? command : ''
 }
 
-/** A route may name a gateway of another namespace. */
+/** Returns the gateway's namespace: a route may name a gateway of another namespace. */
 function gatewayNamespaceOf({ namespace, text = '' }: Shown): string {
   return /^gateway ([a-z0-9-]{1,63})\//.exec(text)?.[1] ?? namespace
 }
@@ -52,7 +52,7 @@ function commandOf({ kind, name, reason, about, text = '' }: Shown): readonly st
   return present.get(reason) ?? ofMetric(about, text) ?? othersOf(text) ?? ['describe', resourceOf(kind), name]
 }
 
-/** Of what is missing, or has another name: what there is. */
+/** Commands that list what exists, for objects that are missing or have another name. */
 const present: ReadonlyMap<string, readonly string[]> = new Map([
   ['StorageClassMissing', ['get', 'storageclasses']],
   ['IngressClassMissing', ['get', 'ingressclasses']],
@@ -62,7 +62,7 @@ const present: ReadonlyMap<string, readonly string[]> = new Map([
   ['SelectsNothing', ['get', 'pods', '--show-labels']],
   ['WebhookFailed', ['get', 'validatingwebhookconfigurations,mutatingwebhookconfigurations']],
 ])
-/** Of these there is one list, whatever the namespace. */
+/** Reasons with one list, whatever the namespace is. */
 const inNone: ReadonlySet<string> = new Set([
   'StorageClassMissing',
   'IngressClassMissing',
@@ -90,43 +90,43 @@ function ofPod(name: string, reason: string, container: string, text: string): r
 }
 
 const ofNodes: readonly string[] = ['describe', 'nodes']
-/** Nobody has named them. */
+/** Matches a message that does not name the taints. */
 const namelessTaints = /\buntolerated taint\(s\)(?! \()/
 
-/** What the kubelet, or the API server, says is not there: `secret "sink" not found`. */
+/** Reads which object is missing from words of the kubelet or the API server: `secret "sink" not found`. */
 function missingOf(text: string): readonly string[] | undefined {
   const [, kind = '', name = ''] = /\b(secret|configmap|serviceaccount) "([^"]*)" not found/.exec(text) ?? []
   return isNamed(name) ? ['get', kind, name] : undefined
 }
 
-/** What lacks a key: `couldn't find key password in Secret shop/db`. Of a Secret no value is shown. */
+/** Reads which object lacks a key: `couldn't find key password in Secret shop/db`. No value of a Secret is shown. */
 function withoutKeyOf(text: string): readonly string[] | undefined {
   const [, kind = '', name = ''] = /\bkey \S+ in (Secret|ConfigMap) [^\s/]+\/(\S+)/.exec(text) ?? []
   return isNamed(name) ? ['describe', kind.toLowerCase(), name] : undefined
 }
 
-/** Kubernetes' own finalizers of claims are for Pods, which a description names. */
+/** Kubernetes' own finalizers of claims wait for Pods, which a description names. */
 const protections = /^waits for finalizers: kubernetes\.io\/pvc?-protection(?:;|$)/
 
-/** Which controllers have written the object: one of them has set what it does not take away. */
+/** Lists the controllers that have written the object: one of them set the finalizer and does not remove it. */
 function ofDeletion(kind: string, name: string, text: string): readonly string[] {
   if (protections.test(text)) return ['describe', resourceOf(kind), name]
   return ['get', resourceOf(kind), name, '-o', 'jsonpath={.metadata.managedFields[*].manager}']
 }
 
-/** What the API server says is not there, as it names it: `clusterissuer.cert-manager.io "prd" not found`. */
+/** Matches a missing object in words of the API server: `clusterissuer.cert-manager.io "prd" not found`. */
 const absent = /\b([a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8}) "[^"]*" not found/
 
-/** Those that there are of a kind of which one is missing, or has another name. */
+/** Lists the existing objects of a kind, if one is missing or has another name. */
 function othersOf(text: string): readonly string[] | undefined {
   const resource = absent.exec(text)?.[1]
   return resource !== undefined && isNamed(resource) ? ['get', resource] : undefined
 }
 
-/** These have no namespace. */
+/** Words of commands without a namespace. */
 const ofServer: ReadonlySet<string> = new Set(['--raw', 'apiservices'])
 
-/** Of an autoscaler: whether its metrics are served, and which. */
+/** Checks for an autoscaler if its metrics are served, and which. */
 function ofMetric(group: string, text: string): readonly string[] | undefined {
   if (!metricGroups.has(group)) return undefined
   if (text.includes(notServed)) return ['get', 'apiservices']
@@ -136,7 +136,7 @@ function ofMetric(group: string, text: string): readonly string[] | undefined {
   return ['get', '--raw', versionPath({ group, version: 'v1beta1' })]
 }
 
-/** What the version before would not mend. */
+/** Reasons that the former version would not fix. */
 const elsewhere: ReadonlySet<string> = new Set([
   'NodeNotReady',
   'NodeUnreachable',
@@ -144,7 +144,7 @@ const elsewhere: ReadonlySet<string> = new Set([
   'RegistryUnavailable',
 ])
 
-/** What a workload's own template or deadline is the reason of, where no Pod is. */
+/** Reasons that a workload's own template or deadline causes, and no Pod. */
 const ofTemplate: ReadonlySet<string> = new Set([
   'ProgressDeadlineExceeded',
   'LimitsMissing',
@@ -153,12 +153,12 @@ const ofTemplate: ReadonlySet<string> = new Set([
   'ServiceAccountMissing',
 ])
 
-/** It may last long until nobody waits for it any more: who has waited long enough may go back. */
+/** Reasons that may last until nobody waits any longer: a user who has waited long enough may go back. */
 const slow: ReadonlySet<string> = new Set(['ReadinessProbeFailed'])
 
 /**
- * Whether a workload has stopped between two versions by Pods of its own, or by its template, so that its rollout may be undone. Of others than
- * Deployments Pods of the version before count too, and may be what fails.
+ * True if a rollout may be undone: a Deployment has stopped between two versions, by Pods of its own or by its
+ * template. For other kinds, Pods of the former version count too, and may be the ones that fail.
  */
 export function isUndoable(
   workload: KubernetesObject,
@@ -169,17 +169,17 @@ export function isUndoable(
   return kindOf(workload) === 'apps/Deployment' && isStuck && isOwn && isBetweenVersions(workload)
 }
 
-/** By the quota that the API server names. */
+/** Describes the quota that the API server names. */
 function ofQuota(text: string): readonly string[] {
   const quota = quotaNameOf(text)
   return quota === undefined ? ['describe', 'resourcequota'] : ['describe', 'resourcequota', quota]
 }
 
-/** As kubectl takes it: `deployment.apps`, `pod`. */
+/** Returns the kind as kubectl takes it: `deployment.apps`, `pod`. */
 function resourceOf(key: string): string {
   const { group, kind } = parseKindKey(key)
   return kind.toLowerCase() + (group && `.${group}`)
 }
 
-/** A word that needs no quotes. */
+/** True for a word that needs no quotes. */
 const isNamed = (text: string) => /^[A-Za-z0-9][A-Za-z0-9./:_-]*$/.test(text)

@@ -4,13 +4,13 @@ import { createdOf, timeOf } from '../../../kubernetes/time.ts'
 import type { Around } from './around.ts'
 import { type Finding, finding, found, minute, ranks } from './finding.ts'
 
-/** A new node gets its network, and its kubelet its leave. ms */
+/** Time in which a new node gets its network and becomes ready. ms */
 const newMs = 5 * minute
-/** A kubelet with an external cloud provider sets this taint; its cloud-controller-manager takes it away. */
+/** Taint that a kubelet with an external cloud provider sets. Its cloud-controller-manager removes the taint. */
 const uninitialized = 'node.cloudprovider.kubernetes.io/uninitialized'
 const pressures: ReadonlySet<string> = new Set(['MemoryPressure', 'DiskPressure', 'PIDPressure'])
 
-/** Conditions of node-problem-detector and its like that are bad where they are True. Of another type True may be good. */
+/** Conditions of node-problem-detector and the like that are bad if True. Other types may be good if True. */
 const problems: ReadonlySet<string> = new Set([
   'KernelDeadlock',
   'ReadonlyFilesystem',
@@ -29,7 +29,7 @@ const problems: ReadonlySet<string> = new Set([
   'FrequentUnregisterNetDevice',
   'GcpHealthCheckerKubelet',
 ])
-/** Conditions of node monitoring agents that are bad where they are False. */
+/** Conditions of node monitoring agents that are bad if False. */
 const readiness: ReadonlySet<string> = new Set([
   'KernelReady',
   'StorageReady',

@@ -1,9 +1,9 @@
 import { type Finding, minute } from './finding.ts'
 
-/** Well for less than that is not well: what was found before goes on. ms */
+/** An object that is well for less than this is not well: the last finding goes on. ms */
 export const goesOnMs = minute
 
-/** Findings that one fault shows by turns. */
+/** Families of reasons that one fault shows in turn. */
 const families: readonly (readonly string[])[] = [
   ['CrashLoopBackOff', 'OOMKilled', 'StartError', 'PostStartHookError', 'LivenessProbeFailed', 'StartupProbeFailed'],
   ['ImagePullDenied', 'ImageNotFound', 'RegistryUnavailable', 'ImagePullFailed'],
@@ -35,26 +35,26 @@ const familyByReason = new Map(families.flatMap((family) => family.map((reason) 
 
 export const familyOf = (reason: string) => familyByReason.get(reason) ?? reason
 
-/** What is remembered of one object's findings, to say since when. Times are ms since 1970. */
+/** Memory of one object's findings, for the time at which they began. Times are ms since 1970. */
 export interface Onset {
   readonly family: string
-  /** the container, webhook or group that it is about */
+  /** container, webhook or group that it is about */
   readonly about: string
-  /** when it was seen first */
+  /** time at which it was first seen */
   readonly first: number
-  /** whether it was seen to begin */
+  /** true if its begin was seen */
   readonly isBegin: boolean
   /** the earliest time that objects and events report */
   readonly reported: number | undefined
-  /** since when it is well; undefined: it is not */
+  /** time since which it is well; undefined: it is not well */
   readonly well: number | undefined
 }
 
 /**
- * What is to be remembered after a check of an object.
+ * Returns what to remember after a check of an object.
  *
- * @param before - after the check before; undefined: there was none, or nothing was found
- * @param isLive - the object was followed before this check: what begins now has begun now
+ * @param before - memory of the last check; undefined: there was none, or nothing was found
+ * @param isLive - the object was followed before this check, so that a new finding begins now
  */
 export function remember(
   before: Onset | undefined,
@@ -74,10 +74,10 @@ export function remember(
 }
 
 /**
- * The first that is known: the time that objects or events say, that at which it was seen to begin, that of what it
- * explains; else at least since it was seen first.
+ * Returns the first known begin: reported by objects or events, seen by agentk, or of the failure that it explains.
+ * Without one it is at least as old as the first sight.
  *
- * @param explained - since when that fails which it explains; undefined: nothing, or not known
+ * @param explained - begin of the failure that it explains; undefined: none, or not known
  */
 export function sinceBy(
   { reported, isBegin, first }: Onset,

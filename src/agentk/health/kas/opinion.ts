@@ -5,23 +5,23 @@ import { kstatus } from '../kstatus/kstatus.ts'
 import { inArgosWords } from '../verdict.ts'
 import { type Finding, finding, found, minute, ranks, worstOf } from './finding.ts'
 
-/** What rules outside of this folder say of an object; undefined: there is none for its kind. */
+/** Verdicts of rules outside of this folder; undefined: there is no rule for the kind. */
 export interface RuleVerdicts {
   readonly users?: ArgoHealth | undefined
-  /** vendors' rules, else Argo CD's */
+  /** of a vendor's rule, else of Argo CD's */
   readonly argo?: ArgoHealth | undefined
 }
 
-/** How one object is by itself, and why. */
+/** Verdict on one object by itself, with the reason. */
 export interface Opinion {
   readonly word: ArgoStatus
-  /** absent: it is well, or nobody says why not */
+  /** undefined: it is well, or no reason is known */
   readonly finding: Finding | undefined
-  /** `users`: their word stands whatever is below it; `nobody`: what is below it decides */
+  /** `users`: the verdict stands whatever is below the object; `nobody`: the objects below it decide */
   readonly by: 'users' | 'rules' | 'nobody'
 }
 
-/** Kinds whose word is a summary of the Pods below them. */
+/** Kinds whose verdict sums up the Pods below them. */
 const summaries: ReadonlySet<string> = new Set([
   'apps/Deployment',
   'apps/ReplicaSet',
@@ -35,9 +35,9 @@ const summaries: ReadonlySet<string> = new Set([
 export const isSummary = (kind: string) => summaries.has(kind)
 
 /**
- * A user's word, else that of the finding, else vendors' and Argo CD's, else kstatus'.
+ * Chooses the verdict of a user's rule, else the finding's, else that of vendors and Argo CD, else kstatus'.
  *
- * @param found - of the rules here, as one caller is shown it
+ * @param found - finding of the rules here, as one caller sees it
  */
 export function opinionOf(
   object: KubernetesObject,
@@ -55,7 +55,7 @@ export function opinionOf(
   return { word, finding: byKstatus(object, word, now), by: 'rules' }
 }
 
-/** Of one of which this was found here. */
+/** Returns the opinion on an object with this finding. */
 export function opinionWith(found: Finding): Opinion {
   return { word: found.word, finding: found.reason ? found : undefined, by: 'rules' }
 }
@@ -65,7 +65,7 @@ function byRule(object: KubernetesObject, { status, text }: ArgoHealth, now: num
   const condition = conditionOf(object, text, now)
   if (!condition) {
     const other = byKstatus(object, status, now)
-    // of a workload what is below it says more
+    // for a workload, the objects below say more
     const isSpoken = text !== '' && !isSummary(kindOf(object))
     const bare = finding(status, { reason: phaseOf(object) || status, text, rank: rankOf(object) })
     return {
@@ -79,7 +79,7 @@ function byRule(object: KubernetesObject, { status, text }: ArgoHealth, now: num
 
 function byKstatus(object: KubernetesObject, word: ArgoStatus, now: number): Finding | undefined {
   const { reason, text } = kstatus(object, now)
-  // of a ReplicaSet it repeats what its Deployment says
+  // for a ReplicaSet it repeats its Deployment
   return reason && kindOf(object) !== 'apps/ReplicaSet'
     ? finding(word, { reason, text, rank: rankOf(object) })
     : undefined
@@ -91,21 +91,21 @@ function rankOf(object: KubernetesObject) {
   return isSummary(kind) ? ranks.summary : ranks.other
 }
 
-/** The condition whose message a text is, or holds. */
+/** Returns the condition whose message the text is, or contains. */
 function conditionOf(object: KubernetesObject, text: string, now: number): TimedCondition | undefined {
   if (text === '') return undefined
   const spoken = conditionsAt(object, now).filter(({ message }) => message !== '')
   return spoken.find(({ message }) => message === text) ?? spoken.find(({ message }) => text.includes(message))
 }
 
-/** What is not yet may come. ms */
+/** Time in which a condition that is False may become True. ms */
 const notYetMs = 5 * minute
-/** Bad where they are True. */
+/** Condition types that are bad if True. */
 const bad = ['Stalled', 'Degraded', 'Failed', 'Dangling']
-/** Good where they are True. */
+/** Condition types that are good if True. */
 const good = ['Ready', 'Available', 'Healthy', 'Synced']
 
-/** Of a kind for which nobody has a rule, by conditions that many controllers write. */
+/** Judges a kind without a rule, by conditions that many controllers write. */
 function byConditions(object: KubernetesObject, now: number): Finding | undefined {
   const conditions = conditionsAt(object, now)
   if (conditions.length === 0) return undefined
@@ -129,16 +129,16 @@ function byConditions(object: KubernetesObject, now: number): Finding | undefine
   ])
 }
 
-/** A word of its controller's; '': it has none. */
+/** Returns a status word of the controller; '': there is none. */
 function phaseOf(object: KubernetesObject): string {
   const word = textAt(object, 'status.phase') || textAt(object, 'status.state')
   return /^[A-Za-z][\w-]{0,62}$/.test(word) ? word : ''
 }
 
-/** Groups of vendors. */
+/** True for the groups of vendors. */
 const isCustom = (kind: string) => /\.[^/]+\//.test(kind) && !/\.k8s\.io\//.test(kind)
 
-/** Judges one that has failed by a word of its controller's, where no condition says that it is well. */
+/** Judges an object whose controller writes a word for failure, unless a condition says that it is well. */
 function byPhase(object: KubernetesObject, now: number): Finding | undefined {
   const phase = phaseOf(object)
   if (!isCustom(kindOf(object)) || !/^(?:failed|failure|error)$/i.test(phase) || saysWell(object, now)) return undefined
@@ -147,7 +147,7 @@ function byPhase(object: KubernetesObject, now: number): Finding | undefined {
   return finding('Degraded', { reason: phase, text, rank: ranks.other })
 }
 
-/** Whether it says of itself that it is well. */
+/** True if a condition of the object says that it is well. */
 function saysWell(object: KubernetesObject, now: number): boolean {
   return conditionsAt(object, now).some(({ type, status }) => status === 'True' && good.includes(type))
 }

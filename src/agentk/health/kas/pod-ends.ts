@@ -14,7 +14,7 @@ import { second } from './finding.ts'
 import { containersOf, endedLife, endOf } from './pods/container.ts'
 import { failedPod, reasonOfEnd } from './pods/failed.ts'
 
-/** How a Pod failed for good, or its container did before somebody deleted it. Times are ms since 1970. */
+/** End of a Pod that failed for good, or of its container before somebody deleted the Pod. Times are ms since 1970. */
 export interface PodEnd {
   readonly uid: string
   readonly name: string
@@ -24,18 +24,18 @@ export interface PodEnd {
   readonly at: number
   readonly reason: string
   readonly text: string
-  /** its kubelet, or what deletes Pods, has ended it: no container did */
+  /** the kubelet, or a controller that deletes Pods, has ended it, and no container did */
   readonly isFromOutside: boolean
-  /** an event alone says so */
+  /** only an event reports it */
   readonly isByEvent?: true
 }
 
 type ByUid = readonly (readonly [uid: string, evidence: Evidence])[]
 
 /**
- * Events show how Pods failed for good whose place others of the same name have taken.
+ * Returns ends of failed Pods, by events, whose names other Pods have taken.
  *
- * @param ofName - all that is known of a Pod, and of those that had its name before
+ * @param ofName - all events about a Pod, and about earlier ones with its name
  */
 export function endsByEvents(
   set: KubernetesObject,
@@ -52,7 +52,7 @@ export function endsByEvents(
   })
 }
 
-/** @returns undefined: it has not ended so, as far as its status says */
+/** @returns undefined: it has not ended like that, as far as its status says */
 export function endOfPod(pod: KubernetesObject, now: number): PodEnd | undefined {
   const place = {
     uid: uidOf(pod),
@@ -65,7 +65,7 @@ export function endOfPod(pod: KubernetesObject, now: number): PodEnd | undefined
     return { ...place, at: last ?? since ?? now, reason, text, isFromOutside: textField(pod.status, 'reason') !== '' }
   }
   if (!isBeingDeleted(pod)) return undefined
-  // what ends once it is being deleted ends by that
+  // an end after the begin of the deletion is caused by it
   const graceMs = (numberAt(pod, 'metadata.deletionGracePeriodSeconds') ?? 0) * second
   const deleted = (exactTimeOf(textAt(pod, 'metadata.deletionTimestamp')) ?? now) - graceMs
   for (const container of containersOf(pod)) {

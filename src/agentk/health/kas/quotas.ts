@@ -8,19 +8,19 @@ import { searched } from './text.ts'
 const kind = 'ResourceQuota'
 const deploymentKind = 'apps/Deployment'
 const setKind = 'apps/ReplicaSet'
-/** resources that one refusal names */
+/** limit of the resources that are read from one refusal */
 const maxResources = 20
 
-/** The quota that the API server names in a refusal; undefined: none. */
+/** Returns the quota that the API server names in a refusal; undefined: none. */
 export function quotaNameOf(refusal: string): string | undefined {
   return /(?:exceeded|failed) quota: ([a-z0-9][a-z0-9.-]{0,252})/.exec(searched(refusal))?.[1]
 }
 
 /**
- * Whether what was refused would be taken now: whoever was refused waits before he tries again, up to a quarter of an hour.
+ * Finds out if a refused object would be accepted now. Its controller waits up to a quarter of an hour.
  *
  * @param object - which was refused
- * @returns what was read for it; undefined: there is no room, or nobody knows
+ * @returns needs of the answer; undefined: there is no room, or this is not known
  */
 export function roomSince(object: KubernetesObject, refusal: string, around: Around): readonly Need[] | undefined {
   const name = quotaNameOf(refusal)
@@ -35,11 +35,11 @@ export function roomSince(object: KubernetesObject, refusal: string, around: Aro
 }
 
 /**
- * When a quota that is full had room last. A rollout takes the room that its old Pods leave: room and none come by turns.
+ * Returns when a full quota last had room. A rollout takes the room of its old Pods, so that room comes and goes.
  *
- * @param reason - for which it is refused
- * @param since - when it was refused first. ms since 1970
- * @returns with what was read for it; undefined: not since it was refused, as far as is known
+ * @param reason - reason of the refusal
+ * @param since - time of the first refusal, in ms since 1970
+ * @returns the time, and the needs of the answer; undefined: no room since the refusal, as far as is known
  */
 export function roomLast(
   object: KubernetesObject,
@@ -61,15 +61,15 @@ export function roomLast(
 
 const isFirst = ([kind]: Need, i: number, all: readonly Need[]) => all.findIndex(([other]) => other === kind) === i
 
-/** The quota says that it is full before the Pod is there that has filled it: what was found before knows of the room. */
+/** Reads the room from the last finding: the quota is full before the Pod that has filled it is known. */
 function roomSeen(before: Finding | undefined, reason: string, now: number) {
   if (before?.reason !== reason || before.word !== 'Progressing') return undefined
-  // of one that begins just now it would be asked when it was refused first
+  // a grace that begins at `now` would count from when the refusal was first seen
   const from = before.due === undefined ? now - 1 : before.from
   return from === undefined ? undefined : { from, needs: before.needs }
 }
 
-/** When the last of its Pods was made, of a Deployment's newest revision. ms since 1970 */
+/** Returns when its newest Pod was made, for a Deployment that of its newest revision. ms since 1970 */
 function newestPod(object: KubernetesObject, around: Around): number | undefined {
   const children = around.childrenOf(object)
   const pods =
@@ -88,7 +88,7 @@ function newestSet(children: readonly KubernetesObject[]): readonly KubernetesOb
   return sets.filter((one) => revisionOf(one) === newest)
 }
 
-/** @param pair - `pods=1` */
+/** @param pair - `pods=1`, for example */
 function fits(quota: KubernetesObject, pair: string): boolean {
   const at = pair.lastIndexOf('=')
   const [resource, more] = [pair.slice(0, at), quantityOf(pair.slice(at + 1))]
@@ -116,7 +116,7 @@ const suffixes: Readonly<Record<string, number>> = {
   Ei: 2 ** 60,
 }
 
-/** As Kubernetes writes an amount: `3`, `500m`, `1Gi`, `1e3`. */
+/** Parses an amount in Kubernetes' form: `3`, `500m`, `1Gi`, `1e3`. @returns undefined: it is none */
 export function quantityOf(text: string): number | undefined {
   const [, number = '', suffix = ''] =
     /^(\d{1,30}(?:\.\d{1,30})?(?:e\d{1,2})?)([a-zA-Z]{0,2})$/.exec(text.slice(0, 80)) ?? []

@@ -8,7 +8,7 @@ import {
   textField,
 } from '../../../kubernetes/object.ts'
 
-/** Of a ReplicaSet, as its Deployment counts. */
+/** Returns the revision of a ReplicaSet, which its Deployment counts; 0: there is none. */
 export function revisionOf(object: KubernetesObject): number {
   const revision = Number(entryAt(object, 'metadata.annotations', 'deployment.kubernetes.io/revision'))
   return Number.isSafeInteger(revision) ? revision : 0
@@ -19,23 +19,23 @@ export function hasEnded(pod: KubernetesObject): boolean {
   return phase === 'Failed' || phase === 'Succeeded'
 }
 
-/** The claim that a volume of a Pod names, or that is made for it; '': none. */
+/** Returns the claim that a volume of a Pod names, or that is made for it; '': none. */
 export function claimNameOf(pod: KubernetesObject, volume: KubernetesObject): string {
   const { ephemeral } = volume
   if (typeof ephemeral === 'object' && ephemeral !== null) return `${nameOf(pod)}-${textField(volume, 'name')}`
   return textField(volume.persistentVolumeClaim, 'claimName')
 }
 
-/** Claims that a Pod names, and those that are made for it. */
+/** Returns the claims that a Pod names, and those that are made for it. */
 export function claimNamesOf(pod: KubernetesObject): readonly string[] {
   const names = listField(pod.spec, 'volumes').map((volume) => claimNameOf(pod, volume))
   return [...new Set(names)].filter((name) => name !== '')
 }
 
-/** A Pod whose life has an end: it has come, or is asked for. */
+/** True for a Pod that has ended or is being deleted. */
 export const isEnding = (pod: KubernetesObject) => hasEnded(pod) || isBeingDeleted(pod)
 
-/** Returns the one whose name is the least: the order in which objects come says nothing. */
+/** Returns the object whose name sorts first, because the order in which objects come has no meaning. */
 export function firstByName(objects: readonly KubernetesObject[]): KubernetesObject | undefined {
   return objects.reduce<KubernetesObject | undefined>(
     (first, one) => (first && nameOf(first) <= nameOf(one) ? first : one),
@@ -43,7 +43,7 @@ export function firstByName(objects: readonly KubernetesObject[]): KubernetesObj
   )
 }
 
-/** Labels of an object, of a template, or those that a selector asks for. */
+/** Labels of an object or a template, or the labels that a selector asks for. */
 export type LabelTable = readonly (readonly [name: string, value: string])[]
 
 export function labelTableOf(value: unknown): LabelTable {

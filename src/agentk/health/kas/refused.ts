@@ -7,10 +7,10 @@ import { type Finding, type Found, found, minute, type Rank, ranks } from './fin
 import { roomLast, roomSince } from './quotas.ts'
 import { searched } from './text.ts'
 
-/** What refuses a Pod may agree in a moment. ms */
+/** Time in which the cause of a refusal may pass. ms */
 const refusedMs = minute
 
-/** The first whose words stand in what was refused. */
+/** Reasons by the words of a refusal; the first match counts. */
 const reasons: readonly (readonly [reason: string, says: RegExp])[] = [
   ['WebhookFailed', /failed calling webhook/],
   ['AdmissionDenied', /denied (?:the )?request/],
@@ -21,16 +21,16 @@ const reasons: readonly (readonly [reason: string, says: RegExp])[] = [
   ['LimitRangeViolation', /(?:maximum|minimum) \S+ usage per |limit to request ratio per /],
 ]
 
-/** Of the API server's answer, to whom wanted to make a Pod. */
+/** Returns the reason of the API server's refusal to make a Pod. */
 function reasonOfRefusal(message: string): string {
   const text = searched(message)
   return reasons.find(([, says]) => says.test(text))?.[0] ?? 'FailedCreate'
 }
 
-/** It has been refused: that is so whatever is found of the Pods that are there. */
+/** True for a refusal, which stands whatever is found of the Pods that exist. */
 export const isRefusal = (reason: string) => reason === 'FailedCreate' || reasons.some(([one]) => one === reason)
 
-/** Of a ReplicaSet, or of its Deployment, which repeats it. */
+/** Judges a ReplicaSet by its condition, or its Deployment, which repeats it. */
 export function refusedByCondition(object: KubernetesObject, around: Around, missing: number, rank: Rank) {
   if (missing <= 0) return undefined
   const condition = conditionsAt(object, around.now).find(
@@ -40,7 +40,7 @@ export function refusedByCondition(object: KubernetesObject, around: Around, mis
   return refused(object, around, { message: condition.message, since: condition.since, missing, rank })
 }
 
-/** Finds a Deployment that may not make its next ReplicaSet: there is none below it that says so. */
+/** Finds a Deployment that may not make its next ReplicaSet: no ReplicaSet below it reports that. */
 export function setRefused(object: KubernetesObject, around: Around, missing: number): Finding | undefined {
   const condition = conditionsAt(object, around.now).find(
     ({ type, status, reason }) => type === 'Progressing' && status === 'False' && reason === 'ReplicaSetCreateError',
@@ -50,7 +50,7 @@ export function setRefused(object: KubernetesObject, around: Around, missing: nu
   return refused(object, around, { message, since, missing: Math.max(missing, 1), rank: ranks.other })
 }
 
-/** Of what says it in events alone: StatefulSets, DaemonSets, Jobs. */
+/** Judges workloads that report refusals only in events: StatefulSets, DaemonSets, Jobs. */
 export function refusedByEvents(object: KubernetesObject, around: Around, missing: number): Finding | undefined {
   if (missing <= 0) return undefined
   const all = around.eventsOf(object).filter(({ reason }) => reason === 'FailedCreate')
@@ -69,7 +69,7 @@ export function refusedByEvents(object: KubernetesObject, around: Around, missin
   })
 }
 
-/** A workload has more Pods than it should have, and may not delete them. @param extra - Pods */
+/** Finds a workload that has too many Pods, and may not delete them. @param extra - surplus Pods */
 export function deletionRefused(
   object: KubernetesObject,
   around: Around,
@@ -101,7 +101,7 @@ export function deletionRefused(
 /** Returns the webhook that could not be called; '': the message names none. */
 export const webhookOf = (message: string) => /webhook "([^"]{1,253})"/.exec(searched(message))?.[1] ?? ''
 
-/** A Pod, or a Job of a CronJob, that was made since then is newer evidence. */
+/** True if a Pod, or a Job of a CronJob, was made since then, which is newer evidence. */
 function hasMadeSince(object: KubernetesObject, around: Around, time: number): boolean {
   return around
     .childrenOf(object)
@@ -132,7 +132,7 @@ function refused(object: KubernetesObject, around: Around, { message, missing, .
   })
 }
 
-/** What controllers and the API server write before what matters: a row has no room for it. */
+/** Prefixes of controllers and the API server, for which a row has no room. */
 const before = [
   /^create (?:Pod|Claim) \S{1,253}(?: for Pod \S{1,253})? in StatefulSet \S{1,253} failed error: /i,
   /^failed to create PVC \S{1,253}: /,
@@ -140,14 +140,14 @@ const before = [
   /^Error (?:creating(?: job)?|deleting): /,
   /^Delete Pod \S{1,253} in StatefulSet \S{1,253} failed error: /i,
   /^Internal error occurred: /,
-  // that Pod was never there, and the next one has another name
+  // the Pod never existed, and the next one has another name
   /^(?:pods|jobs\.batch|persistentvolumeclaims|replicasets\.apps) "[^"]{1,253}" is forbidden: /,
 ]
-/** What stands between a webhook's name and why it was not asked. */
+/** Matches the words between a webhook's name and the reason why it was not asked. */
 const calling =
   /failed calling webhook "([^"]{1,253})": (?:failed to call webhook: )?(?:(?:Post|Get) "[^"]{0,2048}": )?/
 
-/** A refusal without what a row says already. */
+/** Returns a refusal without the words that a row has already. */
 function quoted(message: string): string {
   const bare = before.reduce((text, prefix) => text.replace(prefix, ''), searched(message))
   return bare.replace(calling, 'webhook $1: ')

@@ -18,19 +18,19 @@ import { hasEnded, isEnding, labelTableOf } from './read.ts'
 import { bounded } from './text.ts'
 
 const sliceKind = 'discovery.k8s.io/EndpointSlice'
-/** What a Service selects may come a moment after it. ms */
+/** Time in which objects that a Service selects may follow it. ms */
 const newMs = minute
 export const balancerMs = 2 * minute
-/** Slices come a moment after the Service has other ports. ms */
+/** Time in which slices follow a change of the Service's ports. ms */
 const portsMs = minute
-/** A busy controller makes the slices of a Service so long after it. ms */
+/** Time in which a busy controller makes the slices of a Service. ms */
 const slicesMs = minute
-/** ports that are searched; slices list them in the order of the Service */
+/** limit of the ports that are searched; slices list them in the order of the Service */
 const maxPorts = 64
-/** characters of a port's name, as the API server has it */
+/** limit of the characters of a port's name, as in the API server */
 const maxPortName = 63
 
-/** Reasons of a Service that nobody answers. */
+/** True for reasons of a Service that nobody answers. */
 export const isWithoutEndpoints = (reason: string) =>
   reason === 'NoReadyEndpoints' || reason === 'SelectsNothing' || reason === 'ScaledToZero'
 
@@ -38,7 +38,7 @@ export function service(object: KubernetesObject, around: Around): Finding | und
   return worstOf([unanswered(object, around), unbalanced(object, around)])
 }
 
-/** What a Service selects Pods by. Empty: it selects none itself. */
+/** Returns the labels by which a Service selects Pods. Empty: it selects none itself. */
 export function selectorOf(service: KubernetesObject) {
   return textAt(service, 'spec.type') === 'ExternalName' ? [] : labelTableOf(at(service, 'spec.selector'))
 }
@@ -59,7 +59,7 @@ function unanswered(object: KubernetesObject, around: Around): Finding | undefin
   const leaving = pods.filter((pod) => !hasEnded(pod))
   if (leaving.length > 0) return byPods(object, around, leaving, needs)
   const workloads = around.workloadsOf(namespace, selector)
-  // one that is not at zero says so, whatever the others are
+  // a workload that is not at zero decides, whatever the others are
   const workload = workloads.find((one) => !isAtZero(one)) ?? workloads[0]
   if (workload) return byWorkload(object, around, workload, needs)
   if (pods.length > 0) return byPods(object, around, pods, needs)
@@ -77,8 +77,8 @@ function unanswered(object: KubernetesObject, around: Around): Finding | undefin
 }
 
 /**
- * Of a Service that sends to a port by a name that no Pod has. Its controller lists endpoints without the port then; of a
- * headless one they are addresses all the same.
+ * Finds a Service that sends to a named port that no Pod has. Its controller then lists endpoints without the port. The
+ * endpoints of a headless Service are addresses all the same.
  */
 function unreached(object: KubernetesObject, around: Around, slices: readonly KubernetesObject[]): Finding | undefined {
   if (textAt(object, 'spec.clusterIP') === 'None' || slices.some((slice) => at(slice, 'ports') === undefined))
@@ -100,10 +100,10 @@ function unreached(object: KubernetesObject, around: Around, slices: readonly Ku
   })
 }
 
-/** Its endpoints take whatever port they are sent to. */
+/** True if the endpoints take any port. */
 const isAnyPort = (port: KubernetesObject) => at(port, 'port') === undefined
 
-/** What Services are judged by, of a slice. */
+/** Returns the fields of a slice by which Services are judged. */
 export function sliceTraits(slice: KubernetesObject): KubernetesObject {
   const known = at(slice, 'ports') === undefined ? {} : { ports: portsOf(slice) }
   return { endpoints: [{ conditions: { ready: hasReady(slice) } }], ...known }
@@ -127,7 +127,7 @@ function byWorkload(object: KubernetesObject, around: Around, workload: Kubernet
   })
 }
 
-/** Of what makes Pods those that a caller must be able to list to get that there is none. */
+/** Kinds that a caller must be able to list to see that no workload makes the Pods. */
 const makers = ['apps/Deployment', 'apps/StatefulSet']
 
 function byPods(object: KubernetesObject, around: Around, pods: readonly KubernetesObject[], needs: Need[]): Finding {
@@ -149,12 +149,12 @@ function byPods(object: KubernetesObject, around: Around, pods: readonly Kuberne
   })
 }
 
-/** Of findings that are as bad the one that most callers may get goes first, in whichever order Pods have come. */
+/** Orders equally bad findings: the one that most callers may see comes first, in whatever order Pods come. */
 function byNeeds({ needs: one }: Finding, { needs: other }: Finding): number {
   return one.length - other.length || (String(one) < String(other) ? -1 : 1)
 }
 
-/** Whether a slice has an endpoint that may be sent to. */
+/** True if a slice has an endpoint that may receive requests. */
 function hasReady(slice: KubernetesObject): boolean {
   return listAt(slice, 'endpoints').some((endpoint) => field(field(endpoint, 'conditions'), 'ready') !== false)
 }
@@ -164,13 +164,13 @@ function isAtZero(workload: KubernetesObject): boolean {
   return numberAt(workload, 'spec.replicas') === 0
 }
 
-/** A controller's word for a balancer that it cannot make. */
+/** True for a controller's reason for a balancer that it cannot make. */
 export const isUnbalanced = (reason: string) =>
   /^(?:SyncLoadBalancerFailed|UnAvailableLoadBalancer|AllocationFailed|Failed(?:Build|Deploy)Model|Translate|Sync)$/.test(
     reason,
   )
 
-/** Of a Service that waits for its address. */
+/** Judges a Service that waits for its address. */
 function unbalanced(object: KubernetesObject, around: Around): Finding | undefined {
   if (textAt(object, 'spec.type') !== 'LoadBalancer') return undefined
   if (listAt(object, 'status.loadBalancer.ingress').length > 0) return undefined

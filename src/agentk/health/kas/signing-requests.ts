@@ -4,10 +4,10 @@ import { createdOf } from '../../../kubernetes/time.ts'
 import type { Around } from './around.ts'
 import { type Finding, found, minute, ranks } from './finding.ts'
 
-/** A signer that runs signs sooner. ms */
+/** Time in which a signer that runs signs. ms */
 const signedMs = 5 * minute
 
-/** Judges a CertificateSigningRequest: somebody approves it, and then its signer signs. */
+/** Judges a CertificateSigningRequest: somebody has to approve it, and then its signer signs. */
 export function signingRequest(object: KubernetesObject, { now }: Around): Finding | undefined {
   if (textAt(object, 'status.certificate') !== '') return undefined
   const conditions = conditionsAt(object, now).filter(({ status }) => status === 'True')

@@ -4,16 +4,16 @@ import { createdOf } from '../../../kubernetes/time.ts'
 import type { Around } from './around.ts'
 import { type Finding, found, minute, ranks } from './finding.ts'
 
-/** Reason of a change that no controller has observed; `proto/views-json.ts` has it for who reads it. */
+/** Reason of a change that no controller has observed; `proto/views-json.ts` has it for readers of views. */
 export const notReconciled = 'NotReconciled'
 const rollingOut = 'RollingOut'
-/** A busy controller takes so long. ms */
+/** Time that a busy controller takes. ms */
 const busyMs = minute
 
-/** No controller has observed the workload's last change, or none has begun it. */
+/** Finds that no controller has observed the workload's last change, or that none has begun it. */
 export function unreconciled(object: KubernetesObject, around: Around): Finding | undefined {
   const { now } = around
-  // of itself alone: whether there is anything below it is for those who may list that
+  // by the object alone, because not each caller may list the objects below it
   const isNew = isUntouched(object, now)
   if (!isNew && !isUnobserved(object)) return undefined
   const before = around.before(object)
@@ -33,7 +33,7 @@ export function unreconciled(object: KubernetesObject, around: Around): Finding 
   })
 }
 
-/** As the API server makes it: no controller has written its status. Of one that wants no Pods nothing is waited for. */
+/** True if no controller has written its status. A workload that should have no Pods is never untouched. */
 function isUntouched(object: KubernetesObject, now: number): boolean {
   if (numberAt(object, 'spec.replicas') === 0) return false
   if (conditionsAt(object, now).length > 0 || numberAt(object, 'status.observedGeneration') !== undefined) return false

@@ -4,13 +4,13 @@ import type { Around } from './around.ts'
 import { newest } from './evidence.ts'
 import { type Finding, found, minute, ranks } from './finding.ts'
 
-/** A volume that is not deleted at once may be after so long. ms */
+/** Time in which a volume may be deleted after a first failure. ms */
 const deletingMs = 2 * minute
 
-/** A driver that is busy tries again. ms */
+/** Time in which a busy driver tries again. ms */
 const attachingMs = 2 * minute
 
-/** Judges a VolumeAttachment: its driver fails to attach the volume to a node, or to detach it. */
+/** Judges a VolumeAttachment: its driver may fail to attach the volume to a node, or to detach it. */
 export function attachment(object: KubernetesObject, { now }: Around): Finding | undefined {
   const isEnding = isBeingDeleted(object)
   const error = isEnding ? 'status.detachError' : 'status.attachError'
@@ -29,7 +29,7 @@ export function attachment(object: KubernetesObject, { now }: Around): Finding |
   })
 }
 
-/** A PersistentVolume should be deleted, or used again, and its driver fails to. */
+/** Judges a PersistentVolume that should be deleted, or used again, and whose driver fails to do so. */
 export function volume(object: KubernetesObject, around: Around): Finding | undefined {
   const { now } = around
   const phase = textAt(object, 'status.phase')
@@ -40,7 +40,7 @@ export function volume(object: KubernetesObject, around: Around): Finding | unde
     return found(object, now, { ...base, reason: textAt(object, 'status.reason') || 'VolumeFailed', text, grace: 0 })
   }
   if (phase !== 'Released') return undefined
-  // events of what is in no namespace are in this one
+  // events of cluster-scoped objects are in `default`
   const needs = [['Event', 'default']] as const
   const event = newest(around.eventsOf(object).filter(({ reason }) => reason === 'VolumeFailedDelete'))
   if (!event) return undefined

@@ -14,15 +14,15 @@ import { type Finding, found, minute, ranks, worstOf } from './finding.ts'
 import { labelTableOf } from './read.ts'
 import { isWithoutEndpoints } from './services.ts'
 
-/** Its Service may come a moment after it. ms */
+/** Time in which the Service may follow the configuration. ms */
 const newMs = minute
 
-/** Of the configuration of admission webhooks: those that must agree, and that nobody can ask. */
+/** Judges the configuration of admission webhooks: it fails if a webhook that must agree cannot be asked. */
 export function webhookConfiguration(object: KubernetesObject, around: Around): Finding | undefined {
   return worstOf(listAt(object, 'webhooks').map((webhook) => unasked(object, webhook, around)))
 }
 
-/** Kinds that configure webhooks. */
+/** Kinds of webhook configurations. */
 export const webhookKinds = ['Validating', 'Mutating'].map(
   (one) => `admissionregistration.k8s.io/${one}WebhookConfiguration`,
 )
@@ -57,7 +57,10 @@ function unasked(object: KubernetesObject, webhook: KubernetesObject, around: Ar
 const isAny = (list: unknown, ...wanted: readonly string[]) =>
   Array.isArray(list) && wanted.some((one) => list.includes(one))
 
-/** Whether a webhook that must agree is asked before a Pod is deleted. What its selectors do not say by the namespace's name is no yes. */
+/**
+ * True if a webhook that must agree is asked before a Pod is deleted. Selectors by other labels than the namespace's
+ * name count as no.
+ */
 export function isAskedForDeletion(webhook: KubernetesObject, pod: KubernetesObject): boolean {
   if (!mustAgree(webhook)) return false
   const isOf = listAt(webhook, 'rules').some(
@@ -87,5 +90,5 @@ function selectsByName(selector: unknown, namespace: string): boolean {
   return areLabels && areExpressions
 }
 
-/** What it does not agree to is not done. Only the first version of its API did not default to that. */
+/** True if requests fail without the webhook's answer. Only the first version of its API had another default. */
 const mustAgree = (webhook: KubernetesObject) => textField(webhook, 'failurePolicy') !== 'Ignore'

@@ -25,7 +25,7 @@ export function deployment(object: KubernetesObject, around: Around): Finding | 
     return finding('Suspended', { reason: 'Paused', text: 'the Deployment is paused', rank: ranks.other, since })
   }
   const missing = missingReplicas(object, 'updatedReplicas')
-  // its controller observes a change once the ReplicaSet of that is there
+  // the controller observes a change once its ReplicaSet exists
   const unread = setRefused(object, around, missing) ?? unreconciled(object, around)
   if (unread) return unread
   const overdue = conditions.find(({ type, reason }) => type === 'Progressing' && reason === 'ProgressDeadlineExceeded')
@@ -49,7 +49,7 @@ export function replicaSet(object: KubernetesObject, around: Around): Finding | 
   if (again) return again
   const missing = missingReplicas(object, 'replicas')
   const refused = refusedByCondition(object, around, Math.max(missing, 1), ranks.other)
-  // all were made since: its controller takes the condition back
+  // all Pods were made since: the controller removes the condition
   return refused && missing <= 0 ? { ...refused, word: 'Progressing', due: undefined } : refused
 }
 
@@ -59,13 +59,13 @@ export function statefulSet(object: KubernetesObject, around: Around): Finding |
     stuckRevision(object, around) ??
     deletionRefused(object, around, extraReplicas(object), ranks.other) ??
     refusedByEvents(object, around, missingReplicas(object, 'replicas')) ??
-    unreconciled(object, around) // whoever was refused has observed it
+    unreconciled(object, around) // a controller that was refused has observed the change
   )
 }
 
 /**
- * Its template was changed while a Pod of the revision before fails. The controller replaces a Pod only once all of them are ready,
- * so that the change does not reach it.
+ * Finds a changed template that does not reach a Pod of the former revision, which fails. The controller replaces a Pod
+ * only once all are ready.
  */
 function stuckRevision(object: KubernetesObject, around: Around): Finding | undefined {
   const { now } = around
@@ -84,7 +84,7 @@ function stuckRevision(object: KubernetesObject, around: Around): Finding | unde
   return found(object, now, {
     reason: 'OldRevisionFails',
     text,
-    // before the failure of the Pod, which is mended by then
+    // the cause precedes the Pod's own failure, which the new template may have fixed
     rank: ranks.foundation,
     since: first?.since,
     last: first?.last,
@@ -107,7 +107,7 @@ export function daemonSet(object: KubernetesObject, around: Around): Finding | u
 
 const extraReplicas = (object: KubernetesObject) => -missingReplicas(object, 'replicas')
 
-/** Pods that a ReplicaSet, StatefulSet or Deployment lacks. `has`: the field of its status that counts them. */
+/** Counts the Pods that a workload lacks. @param has - field of its status that counts them */
 function missingReplicas(object: KubernetesObject, has: string): number {
   return (numberAt(object, 'spec.replicas') ?? 1) - (numberAt(object, `status.${has}`) ?? 0)
 }

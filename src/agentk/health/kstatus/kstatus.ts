@@ -65,7 +65,7 @@ const rules: Readonly<Record<string, KstatusRule>> = {
 }
 
 /**
- * What kstatus says of an object, by rules written anew after those of kubernetes-sigs/cli-utils.
+ * Judges an object as kstatus does, by rules rewritten after those of kubernetes-sigs/cli-utils.
  *
  * @param now - ms since 1970
  */
@@ -84,7 +84,7 @@ function unobserved(object: KubernetesObject): Kstatus | undefined {
   return inProgress('LatestGenerationNotObserved', text)
 }
 
-/** kstatus' own conditions, which any controller may set. */
+/** Judges by kstatus' own conditions, which any controller may set. */
 function standard(object: KubernetesObject): Kstatus | undefined {
   for (const { type, status, reason, message } of conditionsOf(object)) {
     if (status !== 'True') continue
@@ -94,7 +94,7 @@ function standard(object: KubernetesObject): Kstatus | undefined {
   return undefined
 }
 
-/** Of a kind without a rule. */
+/** Judges an object of a kind without a rule. */
 function byReady(object: KubernetesObject): Kstatus {
   const ready = conditionsOf(object).find(({ type }) => type === 'Ready')
   if (ready?.status === 'False' || ready?.status === 'Unknown') return inProgress(ready.reason, ready.message)

@@ -1,15 +1,15 @@
 import type { KubernetesObject } from '../../../kubernetes/object.ts'
 
-/** Those of kstatus; NotFound is no verdict on an object that is there. */
+/** Statuses of kstatus, without NotFound, which is no verdict on an object that exists. */
 export const kstatuses = ['Current', 'InProgress', 'Terminating', 'Failed', 'Unknown'] as const
 export type KstatusStatus = (typeof kstatuses)[number]
 
 export interface Kstatus {
   readonly status: KstatusStatus
-  /** of the condition that kstatus adds: Reconciling while InProgress, Stalled once Failed */
+  /** reason of the condition that kstatus adds: Reconciling while InProgress, Stalled once Failed */
   readonly reason: string
   readonly text: string
-  /** when time alone may change it. ms since 1970 */
+  /** time at which it may change by itself, in ms since 1970 */
   readonly dueAt?: number
 }
 

@@ -2,7 +2,7 @@ import { conditionsOf } from '../../../kubernetes/conditions.ts'
 import { type KubernetesObject, listAt, numberAt, textAt } from '../../../kubernetes/object.ts'
 import { current, failed, inProgress, type Kstatus, type KstatusRule } from './status.ts'
 
-/** Kubernetes' own for "no deadline". */
+/** Kubernetes' value for "no deadline". */
 const noDeadline = 2 ** 31 - 1
 
 export const statefulSet: KstatusRule = (object) => {
@@ -94,7 +94,7 @@ export const daemonSet: KstatusRule = (object) => {
 function countsOf(object: KubernetesObject) {
   const count = (name: string) => numberAt(object, `status.${name}`) ?? 0
   return {
-    wanted: numberAt(object, 'spec.replicas') ?? 1, // as their controllers have it
+    wanted: numberAt(object, 'spec.replicas') ?? 1, // the default of their controllers
     replicas: count('replicas'),
     ready: count('readyReplicas'),
     updated: count('updatedReplicas'),
@@ -112,7 +112,7 @@ function firstShort(
 
 const surplus = (pods: number) => inProgress('ExtraPods', `Pending termination: ${pods}`)
 
-/** A Pod has so long to be scheduled before it is said that it cannot be. ms */
+/** Time for a Pod to be scheduled before it counts as unschedulable. ms */
 const scheduleWindowMs = 15_000
 
 export const pod: KstatusRule = (object, now) => {

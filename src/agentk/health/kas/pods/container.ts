@@ -11,7 +11,7 @@ import { timeOf } from '../../../../kubernetes/time.ts'
 import type { Evidence } from '../evidence.ts'
 import type { Finding } from '../finding.ts'
 
-/** A container of a Pod, as its spec and the kubelet have it. */
+/** A container of a Pod, by its spec and the kubelet's status. */
 export interface Container {
   readonly name: string
   readonly place: 'init' | 'sidecar' | 'main'
@@ -20,24 +20,24 @@ export interface Container {
   readonly restarts: number
 }
 
-/** What is known of the Pod around a container. Times are ms since 1970. */
+/** Facts about the Pod around a container. Times are ms since 1970. */
 export interface PodContext {
   readonly pod: KubernetesObject
   readonly now: number
-  /** since when the Pod is not ready, or is at all */
+  /** time since which the Pod is not ready, else since it began */
   readonly since: number | undefined
-  /** when its init containers had ended; undefined: it has none, or they have not */
+  /** time at which its init containers had ended; undefined: it has none, or they have not */
   readonly initialized: number | undefined
-  /** when Ready was lost or won last */
+  /** time at which Ready last changed */
   readonly readySince: number | undefined
   /** '': the Pod has no such condition */
   readonly ready: string
   readonly evidence: readonly Evidence[]
-  /** what was found of the Pod before */
+  /** last finding on the Pod */
   readonly before: Finding | undefined
 }
 
-/** A life of a container that has ended. Times are ms since 1970, undefined where the runtime does not know them. */
+/** A life of a container that has ended. Times are ms since 1970; undefined: the runtime does not know them. */
 export interface EndedLife {
   readonly reason: string
   /** undefined: unknown */
@@ -48,7 +48,7 @@ export interface EndedLife {
   readonly finished: number | undefined
 }
 
-/** In the order in which they start: init, sidecars, others. */
+/** Returns containers in the order in which they start: init, sidecars, others. */
 export function containersOf(pod: KubernetesObject): readonly Container[] {
   const init = pair(pod, 'initContainers', 'initContainerStatuses', (spec) =>
     textField(spec, 'restartPolicy') === 'Always' ? 'sidecar' : 'init',
@@ -80,14 +80,14 @@ export function waitingOf({ status }: Container) {
   return { reason: textField(waiting, 'reason'), message: textField(waiting, 'message') }
 }
 
-/** @returns when it started, 0 where that is not known; undefined: it does not run */
+/** @returns the time of its start, 0: not known; undefined: it does not run */
 export function runningSince({ status }: Container, now: number): number | undefined {
   const running = field(field(status, 'state'), 'running')
   if (typeof running !== 'object' || running === null) return undefined
   return timeOf(textField(running, 'startedAt'), now) ?? 0
 }
 
-/** @param of - the state that it is in, or the one before */
+/** @param of - the present state, or the one before */
 export function endedLife({ status }: Container, of: 'state' | 'lastState', now: number): EndedLife | undefined {
   const ended = field(field(status, of), 'terminated')
   if (typeof ended !== 'object' || ended === null) return undefined
@@ -101,7 +101,7 @@ export function endedLife({ status }: Container, of: 'state' | 'lastState', now:
   }
 }
 
-/** Whether the kubelet starts it again after it has ended so. */
+/** True if the kubelet starts it again after such an end. */
 export function restarts(pod: KubernetesObject, { place, spec }: Container, { exitCode }: EndedLife): boolean {
   const policy = textField(spec, 'restartPolicy') || textAt(pod, 'spec.restartPolicy') || 'Always'
   if (exitCode !== undefined && listField(spec, 'restartPolicyRules').some((rule) => restartsBy(rule, exitCode)))
@@ -110,7 +110,7 @@ export function restarts(pod: KubernetesObject, { place, spec }: Container, { ex
   return exitCode !== 0 || (policy === 'Always' && place !== 'init')
 }
 
-/** A rule of a container's own, from Kubernetes 1.34 on: it goes before the policy. */
+/** True if a rule of the container restarts it. These rules exist since Kubernetes 1.34, and precede the policy. */
 function restartsBy(rule: KubernetesObject, exitCode: number): boolean {
   if (textField(rule, 'action') !== 'Restart' && textField(rule, 'action') !== 'RestartAllContainers') return false
   const values = at(rule, 'exitCodes.values')
@@ -118,11 +118,11 @@ function restartsBy(rule: KubernetesObject, exitCode: number): boolean {
   return textAt(rule, 'exitCodes.operator') === 'NotIn' ? !isAmong : isAmong
 }
 
-/** exit codes by signals are this and the signal */
+/** a signal's exit code is this plus the signal */
 const signalBase = 128
 const lastSignal = 64
 
-/** How a life ended: `out of memory (memory limit 64Mi), exit code 137 (OOMKilled)`, with its last words. */
+/** Describes an end with the last words: `out of memory (memory limit 64Mi), exit code 137 (OOMKilled)`. */
 export function endOf({ exitCode, signal, reason, message }: EndedLife, { spec }: Container): string {
   const words = lastWords(message)
   if (exitCode === undefined) return [reason || 'has ended', words].filter((part) => part !== '').join(': ')
@@ -133,12 +133,12 @@ export function endOf({ exitCode, signal, reason, message }: EndedLife, { spec }
   return `${memory}exit code ${exitCode}${how && ` (${how})`}${words && `: ${words}`}`
 }
 
-/** What the kubelet writes itself is no last word of a container. */
+/** Returns the last words of a container, without those that the kubelet writes itself. */
 function lastWords(message: string): string {
   return message.startsWith('Error on reading termination message') ? '' : message
 }
 
-/** When a container's own time began: not before init containers had ended, nor before it runs. ms since 1970 */
+/** Returns when a container's own time began: after init containers had ended, and once it runs. ms since 1970 */
 export function fromOf(context: PodContext, container: Container): number | undefined {
   const initialized = container.place === 'main' ? context.initialized : undefined
   const times = [context.since, initialized, runningSince(container, context.now)].filter((time) => time !== undefined)

@@ -13,19 +13,19 @@ import {
 } from './container.ts'
 import { isCreating } from './creating.ts'
 
-/** restarts after which it does not get better by itself */
+/** restarts after which it does not recover by itself */
 const hopelessRestarts = 3
 /** The kubelet forgets its back-off after a life of so long. ms */
 const longLifeMs = 10 * minute
-/** A container that has crashed is watched for at least so long once it runs. ms */
+/** Least time for which a container that has crashed is watched once it runs. ms */
 const leastUpMs = 10 * second
-/** Events of one Pod share a budget of one in five minutes: what they say may be of a life before. ms */
+/** Delay of events: those of one Pod share a budget of one in five minutes, and may be about an earlier life. ms */
 const lateMs = 10 * minute
 
 export const isStartError = (reason: string) =>
   reason === 'StartError' || reason === 'ContainerCannotRun' || reason === 'RunContainerError'
 
-/** Of a container that ends again and again: it waits for its next start, has just ended, or runs between two ends. */
+/** Judges a container that ends again and again: it waits, has just ended, or runs between two ends. */
 export function crashOf(context: PodContext, container: Container): Finding | undefined {
   const { pod, now, evidence } = context
   const crash = crashedLife(context, container)
@@ -35,7 +35,7 @@ export function crashOf(context: PodContext, container: Container): Finding | un
   const { reason, proof, begun } = causeOf(life, of, waitingOf(container)?.reason ?? '')
   const backOff = firstOf(of.filter((one) => one.reason === 'BackOff' && /restarting failed/.test(one.message)))
   const unready = context.ready === 'False' ? context.readySince : undefined
-  // the status keeps the last end alone, and back-off begins with the second: the first may be forgotten
+  // the status has only the last end, and back-off begins with the second, so the first may be forgotten
   const isFirst = container.restarts === (runningSince(container, now) === undefined ? 0 : 1)
   const isSteady = isFirst || life.started === undefined || (unready ?? 0) <= life.started
   const exact = least(isSteady ? unready : undefined, isFirst ? life.finished : undefined, begun)
@@ -66,18 +66,18 @@ function least(...times: readonly (number | undefined)[]): number | undefined {
   return known.length > 0 ? Math.min(...known) : undefined
 }
 
-/** They are counted from the Pod's beginning on, not from when it began to fail. */
+/** Describes the restarts, which are counted since the Pod's begin, not since it began to fail. */
 function restartsText({ restarts }: Container): string {
   return restarts > 1 ? `${restarts} restarts in all` : `${restarts} ${restarts === 1 ? 'restart' : 'restarts'}`
 }
 
 interface Crash {
   readonly life: EndedLife
-  /** it is none of a row any more from then on, if nothing happens. ms since 1970 */
+  /** time from which it is no crash in a row any more, if nothing happens. ms since 1970 */
   readonly until?: number
 }
 
-/** The last of its lives, if it is one of a row of crashes. */
+/** Returns the last life, if it is one of a row of crashes. */
 function crashedLife({ pod, now }: PodContext, container: Container): Crash | undefined {
   const waiting = waitingOf(container)
   const last = endedLife(container, 'lastState', now)
@@ -96,7 +96,7 @@ function crashedLife({ pod, now }: PodContext, container: Container): Crash | un
 const until = (now: number, life: EndedLife, end: number): Crash | undefined =>
   now < end ? { life, until: end } : undefined
 
-/** The kubelet does not wait after a long life: it is no row of crashes, however many there were before. */
+/** True for a crash in a row. After a long life the kubelet does not wait, however many crashes came before. */
 function isOfRow(container: Container, life: EndedLife): boolean {
   return waitingOf(container)?.reason === 'CrashLoopBackOff' || lengthOf(life) < longLifeMs
 }
@@ -116,7 +116,7 @@ function unknownLife({ reason, message }: { reason: string; message: string }): 
   }
 }
 
-/** A check between two crashes does not find it well, until it has run for twice its last life. ms since 1970 */
+/** Returns until when a container between two crashes is not well: for twice its last life. ms since 1970 */
 function betweenCrashes(container: Container, started: number, last: EndedLife): number {
   const life = lengthOf(last)
   if (container.restarts < 2 || life >= longLifeMs) return Number.NEGATIVE_INFINITY
@@ -125,13 +125,13 @@ function betweenCrashes(container: Container, started: number, last: EndedLife):
 
 interface CrashCause {
   readonly reason: string
-  /** the event that says so */
+  /** event that shows it */
   readonly proof?: Evidence
-  /** when the first of a row of lives ended so, if an event says it. ms since 1970 */
+  /** time at which the first life of a row ended like that, by events, in ms since 1970 */
   readonly begun?: number | undefined
 }
 
-/** Why a life ended. */
+/** Returns the cause of a life's end. */
 function causeOf(life: EndedLife, evidence: readonly Evidence[], waiting: string): CrashCause {
   if (life.reason === 'OOMKilled') return { reason: 'OOMKilled' }
   if (isStartError(life.reason) || isStartError(waiting)) return { reason: 'StartError' }
@@ -153,7 +153,7 @@ function causeOf(life: EndedLife, evidence: readonly Evidence[], waiting: string
 
 const killerOf = ({ message }: Evidence) => (/failed startup probe/.test(message) ? 'Startup' : 'Liveness')
 
-/** The probe by whose failure a container is ended. */
+/** Returns the probe whose failure ends a container. */
 function probeOf({ message }: Evidence): 'Liveness' | 'Startup' | undefined {
   if (message.startsWith('Liveness probe ')) return 'Liveness'
   return message.startsWith('Startup probe ') ? 'Startup' : undefined
@@ -164,7 +164,7 @@ function isOf({ container, message }: Evidence, name: string): boolean {
   return named === undefined || named === name
 }
 
-/** Loosely: events come late, and one stands for several lives. */
+/** Compares loosely, because events come late, and one stands for several lives. */
 function isNear({ first, last }: Evidence, { started, finished }: EndedLife): boolean {
   const [from, to] = [started ?? finished, finished ?? started]
   return (from === undefined || last >= from - lateMs) && (to === undefined || first <= to + minute)

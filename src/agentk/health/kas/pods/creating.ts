@@ -4,7 +4,7 @@ import { newest } from '../evidence.ts'
 import { type Finding, found, minute, ranks, second } from '../finding.ts'
 import { type Container, fromOf, type PodContext, waitingOf } from './container.ts'
 
-/** What the kubelet says in events alone, of a Pod whose containers cannot be made. */
+/** Reasons of events, and only events, of a Pod whose containers cannot be made. */
 const creatingReasons: ReadonlySet<string> = new Set([
   'FailedMount',
   'FailedAttachVolume',
@@ -12,22 +12,22 @@ const creatingReasons: ReadonlySet<string> = new Set([
   'FailedCreatePodSandBox',
   'NetworkNotReady',
 ])
-/** A volume or a network may come. ms */
+/** Time in which a volume or a network may come. ms */
 const creatingMs = 2 * minute
-/** What a volume is made of is not there, as where a container's environment is. */
+/** Matches a missing source of a volume, which is also how a missing source of an environment reads. */
 const isAbsent = /\b(?:secret|configmap) "[^"]{1,253}" not found/
-/** The kubelet has waited in vain for volumes: why is in its other events. */
+/** Matches an event without a cause: the kubelet waited for volumes, and its other events have the reason. */
 const isVague =
   /^Unable to attach or mount volumes: .*(?:timed out waiting for the condition|context deadline exceeded)$/
-/** Images are pulled without a word. ms */
+/** Time without an event, in which images may be pulled. ms */
 const noEventMs = 10 * minute
 
 export const isCreating = (reason: string) => reason === 'ContainerCreating' || reason === 'PodInitializing'
 
-/** A reason of a Pod whose containers are being made. */
+/** True for a reason of a Pod whose containers are being made. */
 export const isOfCreation = (reason: string) => isCreating(reason) || creatingReasons.has(reason)
 
-/** Of a Pod with a node whose containers are not made yet. `container`: absent: there is no status of any. */
+/** Judges a Pod on a node whose containers are not made yet. `container` undefined: no container has a status. */
 export function creatingOf(context: PodContext, container: Container | undefined): Finding {
   const { pod, now, since, evidence } = context
   const from = container ? fromOf(context, container) : since
@@ -52,10 +52,10 @@ export function creatingOf(context: PodContext, container: Container | undefined
   return found(pod, now, { reason, text, rank: ranks.pod, since, grace: noEventMs, from })
 }
 
-/** A node comes before its Pods. ms */
+/** Time in which a node may follow its Pods. ms */
 const nodeMs = 10 * second
 
-/** Finds a Pod that names a node which does not exist: no kubelet has begun it, and Pods of such nodes are deleted each minute. */
+/** Finds a Pod on a node that does not exist. No kubelet has begun it, and such Pods are deleted each minute. */
 export function missingNodeOf({ pod, now, since }: PodContext, around: Around): Finding | undefined {
   const name = textAt(pod, 'spec.nodeName')
   const hasBegun = field(pod.status, 'startTime') !== undefined || field(pod.status, 'containerStatuses') !== undefined
@@ -73,7 +73,7 @@ export function missingNodeOf({ pod, now, since }: PodContext, around: Around): 
   })
 }
 
-/** What the Pod asks for does not exist, or the runtime refuses. ms */
+/** Grace where the Pod asks for an object that does not exist, or the runtime refuses. ms */
 const refusedMs = 60 * second
 const refusedReasons: ReadonlySet<string> = new Set([
   'CreateContainerConfigError',
@@ -82,13 +82,13 @@ const refusedReasons: ReadonlySet<string> = new Set([
   'PreStartHookError',
   'PostStartHookError',
 ])
-/** The kubelet does not know what was made a moment ago. */
+/** Matches a kubelet that does not know an object which was made a moment ago. */
 const notYetSynced = /failed to sync \w+ cache/
 
-/** any other. ms */
+/** grace of any other reason, in ms */
 const waitingMs = 2 * minute
 
-/** Of a container that waits, not for its image, nor after a crash. */
+/** Judges a container that waits, but not for its image, and not after a crash. */
 export function waitsOf(context: PodContext, container: Container): Finding | undefined {
   const waiting = waitingOf(container)
   if (!waiting) return undefined

@@ -5,7 +5,7 @@ import { type Finding, found, ranks } from '../finding.ts'
 import { containersOf, type EndedLife, endedLife, endOf } from './container.ts'
 import { isStartError } from './crashes.ts'
 
-/** Of a Pod that has ended for good, and not well. */
+/** Judges a Pod that has failed for good. */
 export function failedPod(pod: KubernetesObject, now: number): Finding {
   const ended = containersOf(pod).flatMap((container) => {
     const life = endedLife(container, 'state', now)

@@ -5,20 +5,20 @@ import { searched } from '../text.ts'
 import { type Container, fromOf, type PodContext, waitingOf } from './container.ts'
 
 const pullReasons: ReadonlySet<string> = new Set(['ErrImagePull', 'ImagePullBackOff', 'RegistryUnavailable'])
-/** What does not change unless somebody changes the Pod or the node. */
+/** Reasons that stay until somebody changes the Pod or the node. */
 const brokenReasons: ReadonlySet<string> = new Set([
   'InvalidImageName',
   'ErrImageNeverPull',
   'ImageInspectError',
   'SignatureValidationFailed',
 ])
-/** reasons that the answer of a registry gets */
+/** reasons that come from a registry's answer */
 const answeredReasons: ReadonlySet<string> = new Set(['ImagePullDenied', 'ImageNotFound', 'RegistryUnavailable'])
 
-/** A registry may come back. ms */
+/** Time in which a registry may come back. ms */
 const registryMs = 2 * minute
 
-/** Of a container that waits for its image. */
+/** Judges a container that waits for its image. */
 export function imageOf(context: PodContext, container: Container): Finding | undefined {
   const waiting = waitingOf(container)
   if (!waiting) return undefined
@@ -48,7 +48,7 @@ export function imageOf(context: PodContext, container: Container): Finding | un
   })
 }
 
-/** The image that the kubelet names: of a volume it is none of the container's own. */
+/** Returns the image that the kubelet names. For a volume it is none of the container's own. */
 function pulledImage(pod: KubernetesObject, own: string, message: string): { image: string; of: string } {
   const named = /(?:pulling|pull|unpack) image "([^"]{1,1024})"/.exec(searched(message))?.[1]
   if (named === undefined || named === own) return { image: own, of: '' }
@@ -56,29 +56,29 @@ function pulledImage(pod: KubernetesObject, own: string, message: string): { ima
   return volume ? { image: named, of: ` (of volume ${textField(volume, 'name')})` } : { image: own, of: '' }
 }
 
-/** The registry does not show the image to who comes without the right secret. */
+/** Reasons for which a registry shows no image without the right secret. */
 const refusedReasons: ReadonlySet<string> = new Set(['ImagePullDenied', 'ImageNotFound'])
 const unread = /^Unable to retrieve some image pull secrets \(([a-z0-9.-]{1,253})/
 
-/** The pull secret that the kubelet could not read, as it stands behind the registry's answer; '': it says of none. */
+/** Text about the pull secret that the kubelet could not read, behind the registry's answer; '': no event names one. */
 function unreadSecret(evidence: readonly Evidence[]): string {
   const event = newest(evidence.filter(({ reason }) => reason === 'FailedToRetrieveImagePullSecret'))
   const name = event && unread.exec(event.message)?.[1]
   return name ? `; pull secret ${name} cannot be read` : ''
 }
 
-/** @param text - of a finding */
+/** @param text - text of a finding */
 export const unreadSecretOf = (text: string) => /; pull secret ([a-z0-9.-]{1,253}) cannot be read$/.exec(text)?.[1]
 
 interface Answer {
-  /** '': nobody has kept it */
+  /** '': it is not known */
   readonly answer: string
   readonly isOfEvent?: boolean
-  /** what was found of the same pull before, and is so still */
+  /** earlier finding on the same pull, which is still true */
   readonly kept?: Finding
 }
 
-/** What stands before the registry's answer from Kubernetes 1.32 on. */
+/** Text before the registry's answer since Kubernetes 1.32. */
 const answered = /^Back-off pulling image "[^"]*": \w+: /
 const backOff = /^Back-off pulling image "[^"]*"$/
 const pulled = /^Failed to pull image "[^"]*": /
@@ -94,14 +94,14 @@ function answerOf(context: PodContext, container: Container, waiting: { reason: 
   return event ? { answer: event.message.replace(pulled, ''), isOfEvent: true } : { answer: '' }
 }
 
-/** What runtimes write before the registry's answer: each names the image again. */
+/** Texts that runtimes write before the registry's answer. Each repeats the image. */
 const parts = [
   /^rpc error: code = \w+ desc = /,
   /^failed to pull and unpack image "[^"]*": /,
   /^failed to resolve reference "[^"]*": /,
 ]
 
-/** Of the registry's answer what is not said already. */
+/** Removes the parts of the registry's answer that repeat the image. */
 function shortened(answer: string, image: string): string {
   const bare = parts.reduce((text, before) => text.replace(before, ''), answer)
   return image !== '' && bare.startsWith(`${image}: `) ? bare.slice(image.length + 2) : bare
@@ -118,7 +118,7 @@ const denied = /\b40[13]\b|(?<!permission )\bdenied\b|unauthorized|forbidden/i
 const notFound = /\b404\b|not ?found|(?:manifest|name)[ _]unknown/i
 const serverError = /\b5\d\d\b|service unavailable|bad gateway|internal server error/i
 
-/** By what the registry answered, not by numbers in names of images and addresses. */
+/** Returns a reason by the registry's answer, not by numbers in names of images and addresses. */
 function reasonOf(answer: string, image: string, waiting: string): string {
   const bare = withoutNames(answer, image)
   if (unreachable.test(bare) || tooMany.test(bare)) return 'RegistryUnavailable'

@@ -21,7 +21,7 @@ import { unreadyOf, unreadyPod } from './readiness.ts'
 import { resizeOf } from './resizing.ts'
 import { unscheduledPod } from './scheduling.ts'
 
-/** Of a Pod that is not being deleted: the worst of its containers, else the Pod as a whole. */
+/** Judges a Pod that is not being deleted: by its worst container, else the Pod as a whole. */
 export function podFinding(pod: KubernetesObject, around: Around): Finding | undefined {
   const { now } = around
   const phase = textField(pod.status, 'phase')
@@ -42,10 +42,10 @@ export function podFinding(pod: KubernetesObject, around: Around): Finding | und
   return worstOf(found) ?? unreadyPod(context) ?? resizeOf(pod, now)
 }
 
-/** A sidecar of the old kind has so long to see that it is alone. ms */
+/** Time for a sidecar of the old kind to notice that it is alone. ms */
 const aloneMs = 2 * minute
 
-/** A container of a Pod that is to end has ended for good, and another one runs on. */
+/** Finds a container that has ended for good, in a Pod that should end, while another one runs on. */
 function runsOn(context: PodContext, containers: readonly Container[]): Finding | undefined {
   const { pod, now } = context
   if (textField(pod.spec, 'restartPolicy') === 'Always' || textField(pod.spec, 'restartPolicy') === '') return undefined
@@ -67,13 +67,13 @@ function runsOn(context: PodContext, containers: readonly Container[]): Finding 
     text,
     rank: ranks.container,
     since: life.finished,
-    // it fails whatever the others do, and is not tried again before they end
+    // the Pod fails whatever the others do, and is not tried again before they end
     grace: failed ? aloneMs : undefined,
     about: container.name,
   })
 }
 
-/** @param isInitializing - others wait for an init container, which has its own finding */
+/** @param isInitializing - other containers wait for an init container, which has its own finding */
 function ofContainer(context: PodContext, container: Container, isInitializing: boolean): Finding | undefined {
   const crash = crashOf(context, container)
   if (crash) return crash
@@ -84,7 +84,7 @@ function ofContainer(context: PodContext, container: Container, isInitializing: 
   return imageOf(context, container) ?? waitsOf(context, container) ?? unreadyOf(context, container)
 }
 
-/** An init container or a sidecar that has begun, and lets others wait. */
+/** True for an init container or a sidecar that has begun, and for which others wait. */
 function isOnItsWay(container: Container): boolean {
   const { place, status } = container
   if (place === 'main') return false
@@ -95,7 +95,7 @@ function isOnItsWay(container: Container): boolean {
   return !(place === 'sidecar' && field(status, 'started') === true)
 }
 
-/** What most Pods are, found out without reading more of them: ready, and no container has crashed twice. */
+/** True for the usual Pod, without reading more of it: it is ready, and no container has crashed twice. */
 function isPlainlyWell(pod: KubernetesObject): boolean {
   if (conditionStatus(pod, 'Ready') !== 'True') return false
   const main = field(pod.status, 'containerStatuses')

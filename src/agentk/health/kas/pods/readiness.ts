@@ -11,20 +11,20 @@ import { type Evidence, newest } from '../evidence.ts'
 import { type Finding, found, minute, type Need, ranks, second } from '../finding.ts'
 import { type Container, fromOf, type PodContext, runningSince } from './container.ts'
 
-/** A start may take so long. ms */
+/** Time for a start. ms */
 const startMs = 10 * minute
-/** What was ready may be busy for so long. ms */
+/** Time for which a container that was ready may be busy. ms */
 const lostMs = 2 * minute
-/** Ready that came or went so soon after the start is of the start. ms */
+/** A change of Ready so soon after the start belongs to the start. ms */
 const ofStartMs = 5 * second
 
-/** How events of probes begin: of those that were asked, and of those that could not be. */
+/** Prefixes of probe events: of probes that were answered, and of those that could not be asked. */
 const answered = /^(?:Readiness|Startup) probe failed[: ]*/
 const unasked = /^(?:Readiness|Startup) probe errored(?: and resulted in \w{1,16} state)?[: ]*/
-/** The container came or went: that is no failure of the probe. */
+/** Matches a container that came or went, which is no failure of the probe. */
 const isPassing = /^$|\bcontext cancell?ed\b|container is stopping|container (?:is )?not (?:found|running|created)/i
 
-/** Returns what a probe of the container answered last, or why it cannot be asked. */
+/** Returns the last answer to a probe of the container, or the reason why it cannot be asked. */
 function newestOf({ evidence }: PodContext, container: Container, probe: string): Evidence | undefined {
   const of = evidence.filter(
     ({ reason, message, container: name }) =>
@@ -34,10 +34,10 @@ function newestOf({ evidence }: PodContext, container: Container, probe: string)
   return newest(of.filter(({ message }) => answered.test(message))) ?? newest(of.filter(isLasting))
 }
 
-/** The reason says so already. */
+/** Removes what the reason says already. */
 const messageOf = ({ message }: Evidence) => message.replace(answered, '').replace(unasked, '') || message
 
-/** Of a container that runs and is not ready. */
+/** Judges a container that runs and is not ready. */
 export function unreadyOf(context: PodContext, container: Container): Finding | undefined {
   const { pod, now, since, readySince, ready } = context
   const started = runningSince(container, now)
@@ -53,7 +53,7 @@ export function unreadyOf(context: PodContext, container: Container): Finding | 
         : `container ${container.name} has started, and is not ready yet`
     const text = failed ? `${begun}: ${failed.message}` : begun
     const needs: readonly Need[] = failed ? [['Event', namespaceOf(pod)]] : []
-    // the kubelet ends no container by that: it goes on for ever
+    // the kubelet ends no container for that, so it goes on for ever
     const isUnasked = failed !== undefined && unasked.test(failed.message)
     return found(pod, now, {
       ...base,
@@ -79,10 +79,10 @@ export function unreadyOf(context: PodContext, container: Container): Finding | 
 }
 
 const notEnded = (name: string) => `init container ${name} has not ended`
-/** It waits for something: its log says for what. */
+/** True if the Pod waits for an init container, whose log says for what. */
 export const isOfInit = (text: string) => /^init container \S{1,63} has not ended$/.test(text)
 
-/** Of a Pod that is not ready though its containers are. */
+/** Judges a Pod that is not ready although its containers are. */
 export function unreadyPod({ pod, now, ready, readySince }: PodContext): Finding | undefined {
   if (ready !== 'False' || !holds(pod, 'ContainersReady')) return undefined
   const lost = lostWithNode(pod, now)
@@ -94,7 +94,7 @@ export function unreadyPod({ pod, now, ready, readySince }: PodContext): Finding
   return found(pod, now, { ...base, reason: 'ReadinessGatesNotReady', text, grace: startMs })
 }
 
-/** Of a Pod whose node does not report. */
+/** Judges a Pod whose node does not report. */
 export function lostWithNode(pod: KubernetesObject, now: number): Finding | undefined {
   if (!isLostWithNode(pod)) return undefined
   const text = `node ${textAt(pod, 'spec.nodeName')} is not ready`
@@ -103,8 +103,8 @@ export function lostWithNode(pod: KubernetesObject, now: number): Finding | unde
 }
 
 /**
- * The node controller has taken Ready from it, since its node does not report: what else its status says was so
- * then. The kubelet itself does so for readiness gates alone.
+ * True if the node controller has taken Ready from the Pod, because its node does not report. Other fields of its
+ * status are from before. The kubelet itself takes Ready from a Pod with ready containers only for readiness gates.
  */
 export function isLostWithNode(pod: KubernetesObject): boolean {
   if (conditionStatus(pod, 'Ready') !== 'False' || !holds(pod, 'ContainersReady')) return false
@@ -113,7 +113,7 @@ export function isLostWithNode(pod: KubernetesObject): boolean {
 
 const holds = (pod: KubernetesObject, type: string) => conditionStatus(pod, type) === 'True'
 
-/** Readiness gates that are not there, or not True. */
+/** Returns the readiness gates that are absent, or not True. */
 function missingGates(pod: KubernetesObject): readonly string[] {
   const gates = listField(pod.spec, 'readinessGates').map((gate) => textField(gate, 'conditionType'))
   return gates.filter((gate) => !holds(pod, gate))

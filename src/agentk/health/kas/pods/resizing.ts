@@ -2,10 +2,10 @@ import { conditionAt } from '../../../../kubernetes/conditions.ts'
 import type { KubernetesObject } from '../../../../kubernetes/object.ts'
 import { type Finding, found, minute, ranks } from '../finding.ts'
 
-/** The kubelet tries what it has deferred, or failed at, again. ms */
+/** Grace by reason: the kubelet tries again what it has deferred, or failed at. ms */
 const graces: Readonly<Record<string, number | undefined>> = { Infeasible: minute, Error: 2 * minute }
 
-/** A running Pod whose resources are to change in place, and do not yet. */
+/** Judges a running Pod whose resources should change in place, and have not yet. */
 export function resizeOf(pod: KubernetesObject, now: number): Finding | undefined {
   const pending = conditionAt(pod, 'PodResizePending', now)
   const going = conditionAt(pod, 'PodResizeInProgress', now)

@@ -15,12 +15,12 @@ import { type Finding, found, minute, type Need, ranks } from '../finding.ts'
 import { claimNamesOf, type LabelTable } from '../read.ts'
 import { listed, withNodes } from './taints.ts'
 
-/** A node may come. ms */
+/** Time in which a node may come. ms */
 const schedulingMs = 2 * minute
-/** A claim may find its volume a moment after the Pod has come. ms */
+/** Time in which a claim of a device may follow the Pod. ms */
 const refusedMs = minute
 
-/** Of a Pod without a node. */
+/** Judges a Pod without a node. */
 export function unscheduledPod(pod: KubernetesObject, around: Around): Finding | undefined {
   const { now } = around
   const scheduled = conditionAt(pod, 'PodScheduled', now)
@@ -34,7 +34,7 @@ export function unscheduledPod(pod: KubernetesObject, around: Around): Finding |
     const text = gates.length > 0 ? `waits for scheduling gates: ${listed(gates)}` : message
     return found(pod, now, { ...base, reason, text, grace: undefined })
   }
-  // a node was chosen: those Pods are being ended that are in the way
+  // a node is chosen, and the Pods in the way are being ended
   const isChosen = textAt(pod, 'status.nominatedNodeName') !== ''
   return found(pod, now, {
     ...base,
@@ -44,10 +44,10 @@ export function unscheduledPod(pod: KubernetesObject, around: Around): Finding |
   })
 }
 
-/** In Kubernetes up to 1.34, and from then on. */
+/** Texts of Kubernetes up to 1.34, and from then on. */
 const affinity = /volume node affinity conflict|PersistentVolume's node affinity/
 
-/** A volume of the Pod that is for nodes which are not there. */
+/** Adds a volume of the Pod that is for nodes which do not exist. */
 function withVolumes(
   pod: KubernetesObject,
   unplaced: { readonly text: string; readonly needs: readonly Need[] },
@@ -73,10 +73,10 @@ function withVolumes(
   return unplaced
 }
 
-/** labels of nodes that are read for one volume */
+/** limit of node labels that are read for one volume */
 const maxPlaces = 16
 
-/** @returns where a volume is, if there is no such node; undefined: there is one, or nobody knows */
+/** @returns the place of a volume, if there is no such node; undefined: there is one, or nothing is known */
 function missingPlaceOf(volume: KubernetesObject | undefined, namespace: string, around: Around): string | undefined {
   const nodes = placesOf(volume).filter(([key]) => key === 'kubernetes.io/hostname')
   if (nodes.length > 0 && nodes.every(([, name]) => isMissing(around, 'Node', '', name))) {
@@ -91,7 +91,7 @@ function missingPlaceOf(volume: KubernetesObject | undefined, namespace: string,
   return `for nodes with ${listed(places.map(([key, value]) => `${key}=${value}`))}, and there is none`
 }
 
-/** Labels of the nodes that a volume can be used on: any of them will do. */
+/** Returns labels of the nodes on which a volume can be used: one of them is enough. */
 function placesOf(volume: KubernetesObject | undefined): LabelTable {
   const terms = listAt(volume, 'spec.nodeAffinity.required.nodeSelectorTerms')
   return terms.flatMap((term) =>
@@ -104,11 +104,11 @@ function placesOf(volume: KubernetesObject | undefined): LabelTable {
   )
 }
 
-/** The scheduler adds this where it can end nobody in the Pod's favour. */
+/** Text that the scheduler adds if preemption does not help the Pod. */
 const unhelpful =
   /\.? ?(?:(?:no new claims to deallocate|still not schedulable), ?)?preemption: (?:\d{1,6}\/\d{1,6} nodes are available: (?:\d{1,6} (?:Preemption is not helpful for scheduling|No preemption victims found for incoming pod)[,.]? ?){1,4}|not eligible due to [\w =]{1,80}\.?)$/
 
-/** The scheduler says nothing of it: neither where it has no node yet nor while its volumes are made for a node. */
+/** Judges a Pod of which the scheduler reports nothing: it has no node yet, or its volumes are being made. */
 function unconsideredPod(pod: KubernetesObject, around: Around): Finding {
   const { now } = around
   const base = { reason: 'NotScheduled', rank: ranks.pod, since: createdOf(pod, now) }
@@ -132,7 +132,7 @@ function unconsideredPod(pod: KubernetesObject, around: Around): Finding {
   return found(pod, now, { ...base, text, grace: schedulingMs, needs })
 }
 
-/** Its claim of a device is not made: nobody schedules it before. */
+/** Judges a Pod whose claim of a device is not made: it is not scheduled before. */
 function unclaimedPod(pod: KubernetesObject, around: Around): Finding | undefined {
   const event = newest(around.eventsOf(pod).filter(({ reason }) => reason === 'FailedResourceClaimCreation'))
   if (!event) return undefined

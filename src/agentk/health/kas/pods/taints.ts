@@ -3,25 +3,25 @@ import type { Around } from '../around.ts'
 import type { Need } from '../finding.ts'
 import { labelTableOf } from '../read.ts'
 
-/** labels that a Pod asks of its node: of more none is named */
+/** limit of the labels that a Pod asks of its node; if there are more, none is named */
 const maxLabels = 16
-/** taints, and labels, that are named */
+/** limit of the taints, and of the labels, that are named */
 const maxNamed = 5
-/** Of a node that takes no new Pods the scheduler says so in other words. */
+/** Taint of a node that takes no new Pods; the scheduler has other words for it. */
 const cordoned = 'node.kubernetes.io/unschedulable'
 const keepsAway: ReadonlySet<string> = new Set(['NoSchedule', 'NoExecute'])
-/** From Kubernetes 1.35 on the scheduler does not say which. */
+/** Words of the scheduler since Kubernetes 1.35, without the taints. */
 const nameless = 'untolerated taint(s)'
 
-/** Stands in the text of a Pod whose namespace asks by too many. */
+/** Text for a Pod whose namespace uses too many selectors. */
 const unread = 'no node is read for it: its namespace asks by too many node selectors'
 
-/** It does not say which, nor whether there are such nodes. */
+/** Words of the scheduler, which do not say which labels, nor if such nodes exist. */
 const unselected = "didn't match Pod's node affinity/selector"
 
 /**
- * What the scheduler says of a Pod, with the labels that the Pod asks of its node, and the taints that it does not tolerate
- * of the nodes that have them. `needs`: none: no node was read for it.
+ * Adds to the scheduler's message the labels that the Pod asks of its node, and the taints of such nodes that it does
+ * not tolerate. `needs` empty: no node was read.
  */
 export function withNodes(
   pod: KubernetesObject,
@@ -68,7 +68,7 @@ function tolerates(toleration: KubernetesObject, taint: KubernetesObject): boole
   return isAny || textField(toleration, 'value') === textField(taint, 'value')
 }
 
-/** As kubectl writes it: `dedicated=batch:NoSchedule`. */
+/** Writes a taint as kubectl does: `dedicated=batch:NoSchedule`. */
 function nameOfTaint(taint: KubernetesObject): string {
   const value = textAt(taint, 'value')
   return `${textAt(taint, 'key')}${value && `=${value}`}:${textAt(taint, 'effect')}`

@@ -9,17 +9,17 @@ import { explanationOf, maxSteps, type Surroundings } from './explaining.ts'
 export interface ChainEnd {
   readonly culprit: KubernetesObject
   readonly finding: Finding
-  /** its own, else of what it explains. ms since 1970 */
+  /** begin of the finding, else of what it explains; ms since 1970 */
   readonly since: number | undefined
   readonly count: number
   readonly steps: number
-  /** further causes among what explains it, each by its key */
+  /** further causes of what it explains, by their keys */
   readonly others: ReadonlySet<string>
 }
 
 const none: ReadonlySet<string> = new Set()
 
-/** Follows findings of one caller to what explains them. Each is followed once. */
+/** Follows findings of one caller to their causes. Each is followed once. */
 export class CauseChains {
   readonly #around: Surroundings
   readonly #shown: (object: KubernetesObject) => Finding | undefined
@@ -27,8 +27,8 @@ export class CauseChains {
   readonly #known = Array.from({ length: maxSteps + 1 }, () => new Map<KubernetesObject, ChainEnd>())
 
   /**
-   * @param sees - whether the caller may list an object
-   * @param shown - the finding that it is shown of one that it may list
+   * @param sees - true if the caller may list an object
+   * @param shown - returns the finding that the caller sees on an object that the caller may list
    */
   constructor(
     around: Surroundings,

@@ -3,29 +3,29 @@ import type { ArgoStatus } from '../../argo/health.ts'
 import { type Finding, severityOf } from '../finding.ts'
 import { isRefusal } from '../refused.ts'
 
-/** Why something fails, as far as it was traced. */
+/** A cause of a failure, as far as it was traced. */
 export interface Candidate {
   readonly culprit: KubernetesObject
-  /** of the culprit */
+  /** finding on the culprit */
   readonly finding: Finding
-  /** what fails by it: the culprit itself, or what it explains */
+  /** object that fails by it: the culprit itself, or one that it explains */
   readonly failing: KubernetesObject
-  /** of what fails */
+  /** verdict on the object that fails */
   readonly word: ArgoStatus
   /** ms since 1970 */
   readonly since: number | undefined
   readonly count: number
-  /** below the root, steps of explanation too */
+  /** depth below the root, including steps of explanation */
   readonly depth: number
-  /** what fails is only the sum of others */
+  /** the object that fails only sums up others */
   readonly isSummary: boolean
-  /** objects above what fails, up to the root */
+  /** objects above the one that fails, up to the root */
   readonly above: readonly KubernetesObject[]
-  /** further causes of the same, by their keys */
+  /** further causes of the same failure, by their keys */
   readonly others: ReadonlySet<string>
 }
 
-/** Why a root is not well. */
+/** Cause of a root that is not well. */
 export interface Cause {
   readonly kind: string
   readonly namespace: string
@@ -35,14 +35,14 @@ export interface Cause {
   readonly reason: string
   readonly text: string
   readonly about: string
-  /** ms since 1970; undefined: nobody knows */
+  /** ms since 1970; undefined: not known */
   readonly since: number | undefined
-  /** when one of them was seen first, of those that have no time. ms since 1970 */
+  /** first sight of those candidates that have no known begin. ms since 1970 */
   readonly seen: number | undefined
   readonly last: number | undefined
-  /** objects that fail by it */
+  /** number of objects that fail by it */
   readonly count: number
-  /** further causes */
+  /** number of further causes */
   readonly others: number
 }
 
@@ -54,7 +54,7 @@ interface Group {
   seen: number | undefined
   last: number | undefined
   depth: number
-  /** by itself; of what it explains */
+  /** failures of the culprit itself, and of objects that it explains */
   own: number
   explained: number
   readonly all: Candidate[]
@@ -62,12 +62,12 @@ interface Group {
 
 const failing = severityOf('Progressing')
 
-/** @returns the one that is shown, undefined: there is no candidate. Their order does not matter. */
+/** @returns the cause to show; undefined: there is no candidate. The order of candidates does not matter. */
 export function choose(candidates: readonly Candidate[]): Cause | undefined {
   return chooseOf(candidates)?.cause
 }
 
-/** @returns the further causes too, by their keys */
+/** @returns also the further causes, by their keys */
 export function chooseOf(
   candidates: readonly Candidate[],
 ): { readonly cause: Cause; readonly others: ReadonlySet<string> } | undefined {
@@ -92,12 +92,12 @@ export function chooseOf(
   return { cause: causeOf(chosen, others.size), others }
 }
 
-/** What stands above a culprit is no other cause: it only says that what is below it is not well. */
+/** True for objects above a culprit, which are no other cause: they only report that an object below is not well. */
 function isAbove({ all }: Group, above: ReadonlySet<KubernetesObject>): boolean {
   return all.every(({ failing, finding }) => above.has(failing) && !isRefusal(finding.reason))
 }
 
-/** Pods of one reason are one cause; of anything else each is its own. */
+/** Returns the key of a cause: Pods with one reason are one cause, any other object is its own. */
 function keyOf({ culprit, finding: { reason, about } }: Candidate): string {
   const kind = kindOf(culprit)
   const parts =
@@ -132,7 +132,7 @@ function count(group: Group, one: Candidate): void {
 
 const countOf = ({ own, explained }: Group) => explained || own
 
-/** Whether one stands for a group rather than another: the earliest, then the first by name. */
+/** True if one candidate represents a group better than another: the earliest, then the first by name. */
 function stands(one: Candidate, other: Candidate): boolean {
   const by =
     compareTimes(one.since, other.since) ||
@@ -156,7 +156,7 @@ function compare(one: Group, other: Group): number {
 
 const placeOf = (object: KubernetesObject) => `${nameOf(object)}\n${namespaceOf(object)}\n${kindOf(object)}`
 
-/** What is known to be earlier comes first. */
+/** Orders times: the earlier comes first, unknown ones last. */
 function compareTimes(one: number | undefined, other: number | undefined): number {
   if (one === other) return 0
   if (one === undefined) return 1

@@ -8,18 +8,18 @@ import { isEnding, revisionOf } from '../read.ts'
 /** A child that its parent counts. */
 export interface Counted {
   readonly child: KubernetesObject
-  /** it makes nothing worse than that */
+  /** its verdict counts as no worse than this */
   readonly atMost: ArgoStatus
 }
 
-/** Which of these counts depends on the others of their parent. */
+/** Kinds whose counting depends on the other children of their parent. */
 export const siblingKinds: ReadonlySet<string> = new Set(['apps/ReplicaSet', 'batch/Job'])
 
 const uncounted: ReadonlySet<string> = new Set(['discovery.k8s.io/EndpointSlice', 'apps/ControllerRevision'])
 
 /**
- * What of an object's children counts for it. To a Namespace, a role or another of Kubernetes' own kinds that are in no
- * namespace anyone may hang what he has in his.
+ * Returns the children of an object that count for it. Namespaced children do not count for a cluster-scoped object of
+ * a kind of Kubernetes' own, such as a Namespace: anyone can name it as owner.
  *
  * @param now - ms since 1970
  */
@@ -51,14 +51,14 @@ export const isKubernetesOwn = (kind: string) => !kind.includes('/') || /^(?:[a-
 const fully = (child: KubernetesObject): Counted => ({ child, atMost: 'Degraded' })
 const isReplicaSet = (child: KubernetesObject) => kindOf(child) === 'apps/ReplicaSet'
 
-/** Revisions before the last one are silent. */
+/** Drops the revisions before the last one. */
 function ofDeployment(children: readonly KubernetesObject[]): readonly KubernetesObject[] {
   let newest = Number.NEGATIVE_INFINITY
   for (const child of children) if (isReplicaSet(child)) newest = Math.max(newest, revisionOf(child))
   return children.filter((child) => !isReplicaSet(child) || revisionOf(child) === newest)
 }
 
-/** A try that failed is no failure while there are others. */
+/** Counts a failed attempt as no failure while there may be others. */
 function ofJob(job: KubernetesObject, children: readonly KubernetesObject[], now: number): readonly Counted[] {
   if (isComplete(job, now)) return []
   const hasFailed = failureOf(job, now) !== undefined
@@ -68,7 +68,7 @@ function ofJob(job: KubernetesObject, children: readonly KubernetesObject[], now
   })
 }
 
-/** Runs before the last one that has an end are silent. */
+/** Drops the runs before the last one that has an end. */
 function ofCronJob(children: readonly KubernetesObject[], now: number): readonly KubernetesObject[] {
   const jobs = children.filter((child) => kindOf(child) === 'batch/Job')
   const newest = newestFinished(jobs, now)
@@ -79,11 +79,11 @@ function ofCronJob(children: readonly KubernetesObject[], now: number): readonly
 }
 
 /**
- * The word of a parent: its own, unless what it counts is Degraded and it is the summary of that, or nobody says how that
- * is. Kinds of Kubernetes' own that sum nothing up do not: a Service is as well as its endpoints, and a Deployment that
- * names it as its owner is no root any more.
+ * Returns the verdict of a parent: its own, unless a worse one of its children counts. A summary takes Degraded. A
+ * parent that nobody judges takes Degraded and Progressing. So does a kind of Kubernetes' own that is no summary: a
+ * Deployment that names a Service as its owner is no root any more.
  *
- * @param worst - of what it counts
+ * @param worst - worst verdict of the counted children
  */
 export function wordAbove(parent: KubernetesObject, { word, by }: Opinion, worst: ArgoStatus): ArgoStatus {
   const isWorse = severityOf(worst) > severityOf(word)

@@ -21,33 +21,33 @@ import { webhookOf } from '../refused.ts'
 import { isWithoutEndpoints, selectorOf } from '../services.ts'
 import { isAskedForDeletion as isAsked, webhookKinds } from '../webhooks.ts'
 
-/** What explanations read of others. */
+/** Other objects that explanations read. */
 export interface Surroundings extends Around {
   apiServicesOf(group: string): readonly KubernetesObject[]
-  /** configurations that have a webhook of a name */
+  /** configurations that have a webhook of this name */
   webhooksNamed(name: string): readonly KubernetesObject[]
   /** configurations of admission webhooks */
   webhooksOf(): readonly KubernetesObject[]
-  /** of a custom kind, those that are being deleted */
+  /** objects of a custom kind that are being deleted */
   definedOf(kind: string): readonly KubernetesObject[]
-  /** nodes of which anything was found */
+  /** nodes with a finding */
   unwellNodes(): readonly KubernetesObject[]
-  /** what is being deleted in a namespace */
+  /** objects of a namespace that are being deleted */
   deletedIn(namespace: string): readonly KubernetesObject[]
 }
 
-/** Objects one of which may be why another is not well. */
+/** Objects that may be the cause of another object's failure. */
 export interface Explanation {
   readonly objects: readonly KubernetesObject[]
-  /** whether a finding of one of them is why */
+  /** true if a finding on one of them is the cause */
   readonly explains: (finding: Finding) => boolean
-  /** what fails are they, not what they explain */
+  /** they are what fails, not the object that they explain */
   readonly isTheirs: boolean
-  /** the only one of them is the culprit even if nothing is found of it */
+  /** a single object is the culprit even without a finding */
   readonly isNamed?: boolean
 }
 
-/** Steps from a finding to what explains it, at most. */
+/** Limit of steps from a finding to its cause. */
 export const maxSteps = 4
 
 const none: Explanation = { objects: [], explains: () => false, isTheirs: false }
@@ -56,9 +56,9 @@ const apiServiceKind = 'apiregistration.k8s.io/APIService'
 type Sees = (object: KubernetesObject) => boolean
 
 /**
- * What may explain a finding of an object.
+ * Returns objects that may explain a finding.
  *
- * @param sees - whether the caller may list an object: the way to what explains it leads through no other
+ * @param sees - true if the caller may list an object: explanations lead through no other
  */
 export function explanationOf(
   object: KubernetesObject,
@@ -112,19 +112,19 @@ function ofPod(pod: KubernetesObject, { reason, text }: Finding, around: Surroun
     return { objects: [...nodes, ...claims, ...webhooks], explains, isTheirs: false }
   }
   if (reason !== 'Unschedulable') return none
-  // a claim that waits for its Pod's node is no reason for there being none
+  // a claim that waits for its Pod's node does not cause that there is none
   const isByClaims = text.includes('unbound immediate PersistentVolumeClaims')
   const explains = (one: Finding) => isFailing(one) && (isByClaims || one.reason !== 'NotBound')
   const nodes = isForNodes(text) ? around.unwellNodes() : []
   return { objects: [...claimsOf(pod, around), ...nodes], explains, isTheirs: false }
 }
 
-/** Taints that controllers set on nodes that are not well. */
+/** Taints that controllers set on unhealthy nodes. */
 const ofUnwell =
   /\bnode\.(?:kubernetes\.io\/(?:unreachable|not-ready|(?:memory|disk|pid)-pressure|network-unavailable)|cloudprovider\.kubernetes\.io\/uninitialized)\b/
 const ofControlPlane = /\{node-role\.kubernetes\.io\//
 
-/** Whether the scheduler finds no node because those that there are, but for control planes, are not well. */
+/** True if the scheduler finds no node because all nodes, except control planes, are not well. */
 function isForNodes(text: string): boolean {
   const reasons = text.split(/[:,] (?=\d{1,6} )/).slice(1)
   return (
@@ -132,17 +132,17 @@ function isForNodes(text: string): boolean {
   )
 }
 
-/** Starts are skipped while it is active: by itself it may be as it should be. */
+/** Explains skipped starts by the active run, which may itself be as it should be. */
 function explainActiveRun(cronJob: KubernetesObject, around: Surroundings): Explanation {
   const names = new Set(listAt(cronJob, 'status.active').map((one) => textField(one, 'name')))
   const runs = around.childrenOf(cronJob).filter((one) => names.has(nameOf(one)))
   return { objects: runs, explains: () => false, isTheirs: false, isNamed: true }
 }
 
-/** Whether nobody can ask a webhook that must agree. */
+/** True if a webhook that must agree cannot be asked. */
 const isUnasked = (reason: string) => reason === 'WebhookServiceMissing' || reason === 'NoReadyEndpoints'
 
-/** Not well, and not for want of its Pod's node. */
+/** True for a claim that is not well, unless it only waits for its Pod's node. */
 const isUnbound = (claim: Finding) => isFailing(claim) && claim.rank === ranks.pod
 
 function claimsOf(pod: KubernetesObject, around: Surroundings): readonly KubernetesObject[] {
@@ -166,7 +166,7 @@ function ofApiService(apiService: KubernetesObject, around: Surroundings, sees: 
   return service && sees(service) ? byPodsOf(service, around) : none
 }
 
-/** Pods are not well, and with them the Service that they answer for. What has ended is silent beside what has not. */
+/** Explains a Service by its Pods, which fail with it. Ended Pods count only if there are no others. */
 function byPodsOf(service: KubernetesObject, around: Surroundings): Explanation {
   const selector = selectorOf(service)
   const pods = selector.length > 0 ? around.podsOf(namespaceOf(service), selector) : []
@@ -174,7 +174,7 @@ function byPodsOf(service: KubernetesObject, around: Surroundings): Explanation 
   return { objects: alive.length > 0 ? alive : pods, explains: isFailing, isTheirs: true }
 }
 
-/** By Services that nobody answers, and these by their Pods. */
+/** Explains by Services that nobody answers, and those by their Pods. */
 function byServicesOf(ingress: KubernetesObject, around: Surroundings): Explanation {
   const services = backendsOf(ingress).map((name) => around.find('Service', namespaceOf(ingress), name))
   return { objects: present(services), explains: ({ reason }) => reason === 'NoReadyEndpoints', isTheirs: true }
@@ -182,7 +182,7 @@ function byServicesOf(ingress: KubernetesObject, around: Surroundings): Explanat
 
 const isBlocked = ({ reason }: Finding) => reason === 'DeletionBlocked' || reason === 'TerminatingStuck'
 
-/** Kubernetes' own finalizers wait for others that are being deleted: these are why. */
+/** Explains a deletion that waits by Kubernetes' own finalizers for other objects that are being deleted. */
 function ofDeletion(object: KubernetesObject, { text }: Finding, around: Surroundings): Explanation {
   if (kindOf(object) === definitionKind) {
     return { objects: around.definedOf(definedKind(object)), explains: isBlocked, isTheirs: false }
@@ -191,7 +191,7 @@ function ofDeletion(object: KubernetesObject, { text }: Finding, around: Surroun
   return { objects: around.childrenOf(object).filter(isBeingDeleted), explains: isBlocked, isTheirs: false }
 }
 
-/** Webhooks that are asked before a Pod may be deleted. */
+/** Returns the webhooks that are asked before a Pod may be deleted. */
 function deletionWebhooks(pod: KubernetesObject, around: Surroundings): readonly KubernetesObject[] {
   return around.webhooksOf().filter((one) => listAt(one, 'webhooks').some((webhook) => isAsked(webhook, pod)))
 }

@@ -8,26 +8,26 @@ import { type Candidate, type Cause, choose } from './choosing.ts'
 import { type Counted, countedOf, wordAbove } from './counting.ts'
 import type { Surroundings } from './explaining.ts'
 
-/** children below a root, one below the other */
+/** limit of levels of children below a root */
 const maxDepth = 64
 
-/** How a root is for one caller, and why. */
+/** Verdict on a root for one caller, with its cause. */
 export interface Judged {
   readonly verdict: ArgoStatus
   readonly cause: Cause | undefined
-  /** where `since` is not known: when it was seen first. ms since 1970 */
+  /** time at which it was first seen, if `since` is not known. ms since 1970 */
   readonly atLeast: number | undefined
 }
 
-/** Whether a caller may list a kind (`group/Kind`, or `Event`) in a namespace, '' for one without. */
+/** True if a caller may list a kind (`group/Kind`, or `Event`) in a namespace, '' for cluster-scoped kinds. */
 export type MayList = (kind: string, namespace: string) => boolean
 
-/** Objects with what is found of each. */
+/** Objects, with the findings on each. */
 export interface World extends Surroundings {
   opinionOf(object: KubernetesObject, shown: Finding | undefined): Opinion
 }
 
-/** A run that failed goes with the next one that fails: the first of them says since when. @param begin - where they begin */
+/** Gives failed runs the begin of the CronJob's finding, the first of the row. @param begin - index of the first */
 function sinceFirstRun(candidates: Candidate[], begin: number, { since: first }: Finding): void {
   for (const [i, one] of candidates.entries()) {
     const { word, since } = one
@@ -50,7 +50,7 @@ export class Judge {
     this.#chains = new CauseChains(world, sees, (object) => this.#opinionOf(object).finding)
   }
 
-  /** Of one root, or of what is one to people. The caller may list them. @param roots - at least one */
+  /** Judges a root, or several that people see as one. The caller may list them. @param roots - at least one */
   judgeAll(roots: readonly KubernetesObject[]): Judged {
     const candidates: Candidate[] = []
     const met = new Set<KubernetesObject>()
@@ -66,7 +66,7 @@ export class Judge {
     return { verdict, cause, atLeast }
   }
 
-  /** @returns the word of an object and what it counts */
+  /** @returns the verdict on an object and what it counts */
   #walk(
     { child: object, atMost }: Counted,
     above: readonly KubernetesObject[],
@@ -102,7 +102,7 @@ export class Judge {
     return { ...end, failing: object, word, depth: above.length + steps, isSummary, above }
   }
 
-  /** By the first finding whose needs all hold. */
+  /** Forms the opinion by the first finding whose needs the caller may all list. */
   #opinionOf(object: KubernetesObject): Opinion {
     let opinion = this.#opinions.get(object)
     if (!opinion) {
