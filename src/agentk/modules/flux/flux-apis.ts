@@ -4,7 +4,7 @@ import { groupPath, versionPath } from '../../../kubernetes/path.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { ApiClient } from '../../cluster/api-client.ts'
 
-/** Newest first; those that are not here have no such object. */
+/** Kinds that agentk reads, and their API versions, newest first. No other version has these kinds. */
 const kinds = {
   repositories: { group: 'source.toolkit.fluxcd.io', resource: 'gitrepositories' },
   receivers: { group: 'notification.toolkit.fluxcd.io', resource: 'receivers' },
@@ -21,9 +21,9 @@ export interface Apis {
 }
 
 /**
- * The versions in which the API server has Flux's objects.
+ * Finds the newest API versions of GitRepositories and Receivers that the API server serves.
  *
- * @returns undefined: it has not both of them. @throws KasError UNREACHABLE, or the connection's error
+ * @returns undefined: one of the two is not served. @throws KasError UNREACHABLE, or the connection's error
  */
 export async function findFluxApis(client: Pick<ApiClient, 'json'>, signal: AbortSignal): Promise<Apis | undefined> {
   const repositories = await findApi(client, kinds.repositories, signal)
@@ -46,7 +46,7 @@ async function findApi(
   return undefined
 }
 
-/** @returns undefined: there is none */
+/** Reads a discovery document. @returns undefined: 404. @throws KasError UNREACHABLE for any other answer */
 async function read(client: Pick<ApiClient, 'json'>, path: string, signal: AbortSignal): Promise<unknown> {
   const { status, body } = await client.json('GET', path, undefined, signal)
   if (status === 404) return undefined

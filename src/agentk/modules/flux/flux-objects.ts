@@ -1,4 +1,4 @@
-/** What agentk reads of Flux's objects. Nothing else of them is kept. */
+/** Fields of Flux's objects that agentk reads. agentk keeps no other field. */
 
 export interface GitRepository {
   /** `namespace/name` */
@@ -14,18 +14,18 @@ export interface Receiver {
   readonly key: string
   readonly namespace: string
   readonly name: string
-  /** who sends to it: `generic`, `gitlab`, ... */
+  /** sender: `generic`, `gitlab`, ... */
   readonly type: string
   readonly isSuspended: boolean
-  /** a secret; empty: Flux has not given it one yet */
+  /** a secret; empty: Flux has not set it yet */
   readonly webhookPath: string
-  /** Flux says that it cannot be called, such as for want of its Secret */
+  /** Flux reports that the webhook cannot be called, for example because its Secret is missing */
   readonly isBroken: boolean
-  /** `app.kubernetes.io/managed-by: gitlab`: an agentk has made it */
+  /** `app.kubernetes.io/managed-by: gitlab`: an agentk made it */
   readonly isManaged: boolean
-  /** of its controller; empty: it has none */
+  /** uid of its controller; empty: no controller */
   readonly ownerUid: string
-  /** `agent.gitlab.com/project`: full path; empty: none */
+  /** `agent.gitlab.com/project`: full path; empty: not set */
   readonly project: string
   readonly secretName: string
   readonly interval: string
@@ -38,13 +38,13 @@ export const projectKey = 'agent.gitlab.com/project'
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** undefined: it is none */
+/** @returns undefined: the object has no name or no namespace */
 export function readGitRepository(object: unknown): GitRepository | undefined {
   const place = readPlace(object)
   return place && { ...place, uid: text(fields(object, 'metadata').uid), url: text(fields(object, 'spec').url) }
 }
 
-/** undefined: it is none */
+/** @returns undefined: the object has no name or no namespace */
 export function readReceiver(object: unknown): Receiver | undefined {
   const place = readPlace(object)
   if (!place) return undefined
@@ -56,7 +56,7 @@ export function readReceiver(object: unknown): Receiver | undefined {
     ...place,
     type: text(spec.type),
     isSuspended: spec.suspend === true,
-    webhookPath: text(status.webhookPath) || text(status.url), // as v1beta1 has it
+    webhookPath: text(status.webhookPath) || text(status.url), // `url` in v1beta1
     isBroken: list(status.conditions).some(({ type, status: is }) => type === 'Ready' && is === 'False'),
     isManaged: annotations[managedByKey] === managedByValue,
     ownerUid: text(list(metadata.ownerReferences).find(({ controller }) => controller === true)?.uid),

@@ -8,9 +8,9 @@ import { ObjectWatch, type WatchTimes } from '../../cluster/object-watch.ts'
 
 export interface FluxWatchComponents<T> {
   readonly client: Pick<ApiClient, 'json' | 'send'>
-  /** undefined: not to be kept */
+  /** reads one object; undefined: the object is not kept */
   readonly read: (object: unknown) => T | undefined
-  /** something has changed, or all has been listed */
+  /** called when an object has changed, and when all are listed */
   readonly onChange: () => void
   readonly log: Logger
   readonly clock: Clock
@@ -18,23 +18,23 @@ export interface FluxWatchComponents<T> {
 }
 
 export interface FluxWatchOptions {
-  /** of the collection, such as `/apis/source.toolkit.fluxcd.io/v1/gitrepositories` */
+  /** path of the collection, such as `/apis/source.toolkit.fluxcd.io/v1/gitrepositories` */
   readonly path: string
   /** for the log: `gitrepositories.source.toolkit.fluxcd.io` */
   readonly resource: string
   readonly times?: Partial<WatchTimes>
 }
 
-/** Upstream lists as often. */
+/** Upstream lists at the same interval. */
 const defaultTimes: Partial<WatchTimes> = { watchMs: 60_000, relistMs: 600_000 }
 const pageSize = 50
 
-/** All objects of one kind of Flux's, and what the log says of them. */
+/** Watches all objects of one kind of Flux, and logs each trouble once. */
 export class FluxWatch<T extends { readonly key: string }> {
   readonly #components: FluxWatchComponents<T>
   readonly #options: FluxWatchOptions
   readonly #kept: KeptObjects<T>
-  /** the trouble that stands in the log */
+  /** trouble that was logged last; empty: none since a watch ended well */
   #logged: '' | 'denied' | 'failed' | 'tooLarge' = ''
   #end: () => void = () => undefined
 
@@ -45,7 +45,7 @@ export class FluxWatch<T extends { readonly key: string }> {
     this.#kept = new KeptObjects({ read, onChange, onEnded: (outcome) => this.#ended(outcome) })
   }
 
-  /** By key; those of the last answer while the API server is away. */
+  /** Objects by key. While the API server is away, those of its last answer. */
   get objects(): ReadonlyMap<string, T> {
     return this.#kept.objects
   }
@@ -55,7 +55,7 @@ export class FluxWatch<T extends { readonly key: string }> {
     return this.#kept.isSynced
   }
 
-  /** Resolves when the API server has no such collection any more, or the signal aborts. */
+  /** Resolves when the API server no longer serves the collection, or the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     const { client, clock, random } = this.#components
     const { path } = this.#options
@@ -66,7 +66,7 @@ export class FluxWatch<T extends { readonly key: string }> {
     ending.dispose()
   }
 
-  /** Each trouble once, until a watch has lasted. */
+  /** Logs each trouble once, until a watch ends well. */
   #ended({ status, error, count }: Refusal): void {
     if (status === 200) this.#logged = ''
     else if (status === 404) this.#end()

@@ -16,7 +16,7 @@ import { Webhooks, type WebhooksOptions } from './webhooks.ts'
 
 export interface FluxWorkComponents {
   readonly api: Pick<ApiClient, 'json' | 'send'>
-  /** whether this pod may act now: while it may not, pushes wait */
+  /** true if this pod may act now; while false, pushes wait */
   readonly holds: () => boolean
   /** calls `onPush` with each push to the projects until the signal aborts */
   readonly follow: (
@@ -33,9 +33,9 @@ export interface FluxWorkComponents {
 }
 
 export interface FluxTimes {
-  /** changes within this time are one, and so are those of the set of projects. ms */
+  /** changes of Flux's objects within this time cause one reconciliation. ms */
   readonly settleMs: number
-  /** a pod that does not hold asks again after so long: it may get no notice. ms */
+  /** time until a pod that may not act checks again: it may get no notice of a change. ms */
   readonly holdMs: number
   readonly watch: NonNullable<FluxWatchOptions['times']>
   readonly webhooks: Partial<WebhooksOptions>
@@ -44,7 +44,7 @@ export interface FluxTimes {
 export interface FluxWorkOptions {
   readonly apis: Apis
   readonly agentId: bigint
-  /** of GitLab */
+  /** URL of GitLab */
   readonly externalUrl: string
   readonly times: FluxTimes
 }
@@ -53,10 +53,10 @@ interface NamedRepository extends NamedProject {
   readonly repository: GitRepository
 }
 
-/** After the API server has failed to make or repair a Receiver. */
+/** Backoff after the API server failed to make or repair a Receiver. */
 const keepBackoff = { firstMs: 5000, maxMs: 300_000, factor: 2, jitter: 1, resetMs: 600_000 }
 
-/** What the pod that leads does where Flux is installed. */
+/** Work of the leading pod while Flux is installed. */
 export class FluxWork {
   readonly #components: FluxWorkComponents
   readonly #options: FluxWorkOptions
@@ -70,10 +70,10 @@ export class FluxWork {
   #cancelSettling: (() => void) | undefined
   #cancelRetry: (() => void) | undefined
   #keeping: Promise<void> | undefined
-  /** something has changed meanwhile */
+  /** set when an object changes while `#keeping` runs */
   #keepAgain = false
   #following: { readonly projects: string; stop(): void } | undefined
-  /** the one that is followed, and those that are ending */
+  /** the current stream, and streams that are ending */
   readonly #streams = new Set<Promise<void>>()
 
   constructor(components: FluxWorkComponents, options: FluxWorkOptions) {
@@ -90,7 +90,7 @@ export class FluxWork {
     this.#webhooks = new Webhooks({ ...components, onAbandoned }, options.times.webhooks)
   }
 
-  /** Resolves when the signal aborts, or Flux is not there any more. Once. */
+  /** Resolves when the signal aborts, or Flux is removed. Called once. */
   async run(signal: AbortSignal): Promise<void> {
     const ending = linkedController(signal)
     this.#signal = ending.signal
@@ -129,7 +129,7 @@ export class FluxWork {
     })
   }
 
-  /** The GitRepositories of this GitLab. */
+  /** Returns the GitRepositories whose URL is on this GitLab. */
   #named(): NamedRepository[] {
     return [...this.#repositories.objects.values()].flatMap((repository) => {
       const project = projectPath(repository.url, this.#options.externalUrl)

@@ -1,25 +1,25 @@
 import type { Logger } from '../../../lib/log.ts'
 
-/** Which projects' pushes are followed. */
+/** Choice of the projects whose pushes are followed. */
 
-/** A group at least, and a project. */
+/** At least one group, and a project. */
 const fullPath = /^[^/]+(?:\/[^/]+)+$/
-/** GitLab's bound of one name. Characters */
+/** GitLab's limit for one name in a path. Characters */
 const maxSegment = 255
-/** More than its deepest groups have (20, and a project). Characters */
+/** Limit for a full path, above GitLab's deepest nesting (20 groups and a project). Characters */
 const maxPath = 1000
 
-/** Whether it is short enough to be a project's. */
+/** True if the path is short enough for a project. */
 export function isPathLength(path: string): boolean {
   return path.length <= maxPath && path.split('/').every(({ length }) => length <= maxSegment)
 }
 
 /**
- * The full path of the GitLab project that a GitRepository reads: its host is GitLab's, by whatever scheme and port.
- * GitLab's relative root stands before it over HTTP, and not over SSH. As Flux, no scp-like form.
+ * Returns the full path of the GitLab project that a GitRepository reads. The host must be GitLab's, with any port.
+ * GitLab's relative root precedes the path over HTTP, but not over SSH. As in Flux, there is no scp-like form.
  *
- * @param externalUrl - of GitLab, as kas says it
- * @returns undefined: not of this GitLab
+ * @param externalUrl - GitLab's URL, as kas reports it
+ * @returns undefined: the repository is not on this GitLab
  */
 export function projectPath(repositoryUrl: string, externalUrl: string): string | undefined {
   const repository = parse(repositoryUrl)
@@ -42,31 +42,31 @@ function parse(text: string): { scheme: string; host: string; path: string } | u
   }
 }
 
-/** An object's project. */
+/** Project that an object names. */
 export interface NamedProject {
-  /** its kind and key, for the log */
+  /** kind and key of the object, for the log */
   readonly object: string
   /** full path */
   readonly project: string
 }
 
 interface ProjectChoiceOptions {
-  /** kas refuses a stream with more */
+  /** limit of projects in one stream; kas refuses more */
   readonly maxProjects: number
-  /** of all paths as they are sent: below the 4 MiB that kas takes as one message */
+  /** limit of all encoded paths: below the 4 MiB that kas accepts as one message */
   readonly maxBytes: number
 }
 
 const defaults: ProjectChoiceOptions = { maxProjects: 10_000, maxBytes: 4_000_000 }
-/** Tags and lengths of a project in the message. */
+/** Bytes of the tags and lengths of one project in the message. */
 const overheadBytes = 8
 
-/** Which projects are followed, where there are too many for one stream, or names that no project has. */
+/** Chooses the projects to follow. It leaves out impossible paths, and projects beyond the limits of one stream. */
 export class ProjectChoice {
   readonly #log: Logger
   readonly #options: ProjectChoiceOptions
   #chosen: ReadonlySet<string> = new Set()
-  /** objects with a path that is too long, as they stand in the log */
+  /** objects with a path that is too long; each is logged once */
   #tooLong: ReadonlySet<string> = new Set()
   #isFull = false
 
@@ -75,7 +75,7 @@ export class ProjectChoice {
     this.#options = { ...defaults, ...options }
   }
 
-  /** What was chosen before comes first: names that are made up do not take its place. @returns sorted */
+  /** Prefers projects that were chosen before, so that invented names do not take their place. @returns sorted */
   choose(all: Iterable<NamedProject>): string[] {
     const named = this.#named(all)
     const known = [...named].filter((project) => this.#chosen.has(project))

@@ -14,19 +14,19 @@ import { callWebhook, defaultWebhookUrl, readWebhookAddress, type WebhookAddress
 type Host = Pick<AgentkHost, 'api' | 'kas' | 'configuration' | 'clock' | 'random' | 'register' | 'log'>
 
 export interface FluxOptions extends FluxTimes {
-  /** where Flux was not found the API server is asked again after so long, a fifth less or more. ms */
+  /** pause until the API server is asked again for a missing Flux, up to a fifth less or more. ms */
   readonly pollMs: number
 }
 
 const defaultFlux: FluxOptions = { pollMs: 60_000, settleMs: 500, holdMs: 2000, watch: {}, webhooks: {} }
 
-/** The API server is asked whether it has Flux; then it is asked again. ms */
+/** Timeout of one check for Flux; then the check is repeated. ms */
 const findTimeoutMs = 30_000
 const defaultAddress = readWebhookAddress(defaultWebhookUrl) as WebhookAddress
 
 /**
- * Has Flux fetch at once what was pushed to GitLab: follows Flux's GitRepositories of this GitLab, follows the pushes
- * to their projects, and calls the webhook of their Receivers. In the pod that leads.
+ * Makes Flux fetch a push to GitLab at once. It follows Flux's GitRepositories of this GitLab, and the pushes to their
+ * projects. For each push it calls the webhooks of their Receivers. It runs in the leading pod.
  *
  * @see doc/flux.md
  */
@@ -49,10 +49,10 @@ class Flux {
   readonly #log: Logger
   readonly #options: FluxOptions
   readonly #metrics: FluxMetrics
-  /** through all terms of leading */
+  /** kept across all terms of leading */
   readonly #handled = new HandledPushes()
   #address = defaultAddress
-  /** why there is nothing to follow, as it stands in the log */
+  /** reason, as logged last, that nothing is followed; undefined: none */
   #logged: 'absent' | 'failed' | undefined
 
   constructor(host: Host, log: Logger, options: FluxOptions) {
@@ -63,10 +63,10 @@ class Flux {
     host.configuration.onChange((configuration) => this.#configure(configuration))
   }
 
-  /** While `holds` says no, pushes that come wait: kas takes them as sent. */
+  /** Follows Flux for one term. While `holds` is false, pushes wait: for kas they are delivered. */
   async lead({ signal, holds }: Term): Promise<void> {
     const { api, clock, random, configuration } = this.#host
-    const { agentId, gitlabExternalUrl: externalUrl } = configuration.current // neither changes
+    const { agentId, gitlabExternalUrl: externalUrl } = configuration.current // both are constant
     const { pollMs } = this.#options
     const own = { api, clock, random, log: this.#log, holds, handled: this.#handled }
     const components = { ...own, ...this.#actions() }
@@ -75,7 +75,7 @@ class Flux {
       const apis = await this.#find(signal)
       if (apis) {
         await new FluxWork(components, { apis, agentId, externalUrl, times: this.#options }).run(signal)
-        if (clock.now() - beganAt >= pollMs) continue // it was there: it may be there again
+        if (clock.now() - beganAt >= pollMs) continue // Flux was installed until now, and may be again
       }
       await pause(pollMs * (0.8 + 0.4 * random()), clock, signal)
     }
@@ -84,7 +84,7 @@ class Flux {
   #configure({ flux }: AgentConfiguration): void {
     const address = readWebhookAddress(flux?.webhookReceiverUrl || defaultWebhookUrl)
     if (!address) {
-      // not what it is: it may hold a password
+      // the value itself is not logged: it may contain a password
       const allowed = 'http(s)://host[:port][/path] without a user, or the path of a service proxy'
       this.#log.error({ allowed }, 'flux.webhook_receiver_url cannot be used, the default is')
     }
@@ -101,7 +101,7 @@ class Flux {
     }
   }
 
-  /** @returns undefined: not there, or not now */
+  /** @returns undefined: Flux is not installed, or the API server cannot be asked now */
   async #find(signal: AbortSignal): Promise<Apis | undefined> {
     const { api } = this.#host
     const log = this.#log
@@ -122,7 +122,7 @@ class Flux {
 }
 
 export interface FluxMetrics {
-  /** A webhook was called, or given up. */
+  /** Counts a webhook that was called or given up. */
   outcome(outcome: 'called' | 'failed'): void
 }
 

@@ -3,15 +3,15 @@ import type { Apis } from './flux-apis.ts'
 import { type GitRepository, managedByKey, managedByValue, projectKey, type Receiver } from './flux-objects.ts'
 import { names } from './receiver-choice.ts'
 
-/** The Receiver and the Secret that agentk makes for a GitRepository: names and contents as a stock agentk's. */
+/** Receiver and Secret that agentk makes for a GitRepository. Only the token differs from the stock agentk's. */
 
 const agentIdKey = 'agent.gitlab.com/id'
 const namePrefix = 'gitlab-'
 const secretPrefix = 'gitlab-receiver-'
-/** A Receiver's name is a label of what Flux makes for it. */
+/** Limit of a Receiver's name: Flux uses it as a label value. */
 const maxReceiverName = 63
 const maxSecretName = 253
-/** How often Flux reads the Secret again, as Go writes it. */
+/** Interval at which Flux reads the Secret again, in Go's format. */
 const interval = '5m0s'
 const tokenBytes = 32
 
@@ -23,7 +23,7 @@ export interface Wanted {
   readonly apis: Apis
 }
 
-/** @param isTaken - a Receiver of somebody else's has the usual name */
+/** @param isTaken - another owner's Receiver has the usual name */
 export function receiverName({ name }: GitRepository, isTaken = false): string {
   return prefixed(namePrefix, name, maxReceiverName, isTaken)
 }
@@ -48,7 +48,7 @@ export function receiverManifest(wanted: Wanted, receiver = receiverName(wanted.
   }
 }
 
-/** Flux makes the webhook's path of the token, so that nobody can guess it. A stock agentk's is empty. */
+/** Flux derives the webhook's path from the token: a random one makes it secret. The stock agentk's token is empty. */
 export function secretManifest(wanted: Wanted): object {
   return {
     apiVersion: 'v1',
@@ -59,7 +59,7 @@ export function secretManifest(wanted: Wanted): object {
   }
 }
 
-/** Whether it is as agentk makes it, but for the agent's id: two agents of one cluster share it. */
+/** True if the Receiver is as agentk makes it. The agent's id may differ: two agents of one cluster share it. */
 export function isAsWanted(receiver: Receiver, { repository, project }: Wanted): boolean {
   return (
     receiver.type === 'generic' &&
@@ -70,7 +70,7 @@ export function isAsWanted(receiver: Receiver, { repository, project }: Wanted):
   )
 }
 
-/** No `blockOwnerDeletion`: some clusters allow it only to those who may change finalizers. */
+/** Sets no `blockOwnerDeletion`: some clusters allow it only to users who may change finalizers. */
 function metadata(name: string, { repository, agentId, apis }: Wanted, annotations = {}): object {
   const { namespace, name: ownerName, uid } = repository
   const owner = { apiVersion: apis.repositories, kind: 'GitRepository', name: ownerName, uid, controller: true }
@@ -82,7 +82,7 @@ function metadata(name: string, { repository, agentId, apis }: Wanted, annotatio
   }
 }
 
-/** One that would be too long ends with a digest, so that two do not become one. */
+/** Joins prefix and name. A name that is too long or taken ends with a digest, so that names stay distinct. */
 function prefixed(prefix: string, name: string, max: number, isTaken = false): string {
   const whole = prefix + name
   if (whole.length <= max && !isTaken) return whole

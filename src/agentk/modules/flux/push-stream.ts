@@ -15,8 +15,8 @@ import { type KeptStream, keepOpen } from '../../tunnels/keep-open.ts'
 export const reconcileProjectsMethod = methodPath(GitLabFlux.method.reconcileProjects)
 
 /**
- * Follows the pushes to the projects that it names, until it is aborted: the stream is opened again whenever it ends,
- * at once if its connection did (doc/reference/tunnel-protocol.md 1.9 and 2.5).
+ * Follows the pushes to the given projects until the signal aborts. The stream is opened again whenever it ends,
+ * at once if its connection ended (doc/reference/tunnel-protocol.md 1.9 and 2.5).
  *
  * @param projects - full paths, at least one
  */
@@ -36,7 +36,7 @@ export function followPushes(
   const request = create(ReconcileProjectsRequestSchema, { project: projects.map((id) => ({ id })) })
   const kept: KeptStream = {
     method: reconcileProjectsMethod,
-    // kas then sends again what it sent to another pod, which may have been lost with that
+    // kas then also sends pushes again that it sent to another pod, which may have lost them
     metadata: writeFeatures('push-id'),
     async read(stream) {
       void stream.send(toBinary(ReconcileProjectsRequestSchema, request))
@@ -53,10 +53,10 @@ export function followPushes(
   return keepOpen(components, kept, signal)
 }
 
-/** As many as kas remembers for agents that come back (src/kas/modules/flux/recent-pushes.ts). */
+/** Number of pushes that kas remembers for agents that reconnect (src/kas/modules/flux/recent-pushes.ts). */
 const maxHandledPushes = 10_000
 
-/** Ids of pushes that need no second call: kas sends one twice rather than not at all. The oldest are forgotten. */
+/** Ids of handled pushes, since kas may send a push twice. The oldest ids are dropped. */
 export class HandledPushes {
   readonly #max: number
   readonly #ids = new Set<bigint>()
@@ -65,7 +65,7 @@ export class HandledPushes {
     this.#max = max
   }
 
-  /** @param id - 0: of a kas that has no ids. @returns whether it is new */
+  /** @param id - 0: kas has no ids. @returns true if the push is new */
   add(id: bigint): boolean {
     if (id === 0n) return true
     if (this.#ids.has(id)) return false
@@ -74,7 +74,7 @@ export class HandledPushes {
     return true
   }
 
-  /** It was not handled after all. */
+  /** Removes a push that was not handled after all. */
   remove(id: bigint): void {
     this.#ids.delete(id)
   }

@@ -1,25 +1,25 @@
 import type { GitRepository, Receiver } from './flux-objects.ts'
 import type { Target } from './webhooks.ts'
 
-/** Which Receiver belongs to what: rules without state. */
+/** Rules, without state, that assign Receivers to GitRepositories and projects. */
 
-/** The only type that asks for no signature of its sender: agentk reads no Secrets, so it could not make one. */
+/** The only type without a signature of the sender. agentk reads no Secrets, so it cannot sign. */
 const callableType = 'generic'
 
-/** What Flux gives: `/hook/` and a digest. Nothing that would lead out of it, since agentk's own rights go along. */
+/** Path that Flux sets: `/hook/` and a digest. No part is `.` or `..`, since agentk's own rights go along. */
 const webhookPath = /^(?:\/(?!\.{1,2}(?:\/|$))[\w.-]+)+$/
 
 function isCallable({ type, isSuspended, webhookPath: path }: Receiver): boolean {
   return type === callableType && !isSuspended && webhookPath.test(path)
 }
 
-/** The one that an agentk has made for this GitRepository. */
+/** Finds the Receiver that an agentk made for this GitRepository. */
 export function ownReceiver(repository: GitRepository, receivers: Iterable<Receiver>): Receiver | undefined {
   for (const each of receivers) if (isOwn(each, repository)) return each
   return undefined
 }
 
-/** Those of the GitRepository's namespace that others have made, and that agentk may call for it. */
+/** Returns the Receivers of the GitRepository's namespace that others made and agentk may call for it. */
 export function othersReceivers(repository: GitRepository, receivers: Iterable<Receiver>): Receiver[] {
   return [...receivers]
     .filter((each) => each.namespace === repository.namespace && !each.isManaged)
@@ -27,7 +27,7 @@ export function othersReceivers(repository: GitRepository, receivers: Iterable<R
     .sort((a, b) => a.resources.length - b.resources.length || (a.name < b.name ? -1 : 1))
 }
 
-/** The one to call for it: its own before one that others have made, and that may name more. undefined: none yet */
+/** Returns the Receiver to call: agentk's own first, since others may trigger more. undefined: none yet */
 export function receiverOf(repository: GitRepository, receivers: Iterable<Receiver>): Receiver | undefined {
   const all = [...receivers]
   const own = ownReceiver(repository, all)
@@ -35,12 +35,12 @@ export function receiverOf(repository: GitRepository, receivers: Iterable<Receiv
   return othersReceivers(repository, all).find(isCallable)
 }
 
-/** Those that say themselves, by annotation, that they are for a project; those that agentk made are for its objects. */
+/** Returns others' Receivers that name a project by annotation. agentk's own are for their GitRepository alone. */
 function annotatedReceivers(receivers: Iterable<Receiver>): Receiver[] {
   return [...receivers].filter((each) => each.project !== '' && !each.isManaged && each.type === callableType)
 }
 
-/** Whether it triggers this GitRepository as itself, not by labels. */
+/** True if the Receiver names this GitRepository itself, not by labels. */
 export function names(receiver: Receiver, { namespace, name }: GitRepository): boolean {
   return receiver.resources.some(
     (each) => each.kind === 'GitRepository' && each.name === name && each.namespace === namespace,
@@ -51,7 +51,7 @@ function isOwn(receiver: Receiver, { namespace, uid }: GitRepository): boolean {
   return receiver.isManaged && receiver.namespace === namespace && receiver.ownerUid === uid && uid !== ''
 }
 
-/** Finds the Receivers that may be a GitRepository's without going through all others. As they are when it is made. */
+/** Index of Receivers by GitRepository, as of its construction; it replaces a search through all Receivers. */
 export class ReceiverIndex {
   readonly #found = new Map<string, Receiver[]>()
 
@@ -59,7 +59,7 @@ export class ReceiverIndex {
     for (const receiver of receivers) for (const key of keysOf(receiver)) this.#add(key, receiver)
   }
 
-  /** Those that it owns, and those of others that name it in its namespace. */
+  /** Returns the Receivers that the GitRepository owns, and others' in its namespace that name it. */
   of({ namespace, name, uid }: GitRepository): Receiver[] {
     const owned = this.#found.get(ownedKey(namespace, uid)) ?? []
     return [...owned, ...(this.#found.get(namedKey(namespace, name)) ?? [])]
@@ -86,19 +86,19 @@ function namedKey(namespace: string, name: string): string {
   return `named ${namespace} ${name}`
 }
 
-/** What is there by now. */
+/** Current objects of Flux. */
 interface FluxState {
   readonly repositories: () => ReadonlyMap<string, GitRepository>
   readonly receivers: () => ReadonlyMap<string, Receiver>
-  /** full path; undefined: of another host */
+  /** full path; undefined: on another host */
   readonly projectOf: (repository: GitRepository) => string | undefined
-  /** no Receivers can be made there */
+  /** true if agentk may not make Receivers in the namespace */
   readonly isDenied: (namespace: string) => boolean
 }
 
 /**
- * What a push to a project triggers: one Receiver for each GitRepository that reads it, and those that are annotated
- * with it. A Receiver that is there for several of them is one target.
+ * Returns the targets of a push to a project: one Receiver for each GitRepository that reads it, and the Receivers
+ * that are annotated with it. A Receiver that serves several GitRepositories is one target.
  */
 export function pushTargets(project: string, state: FluxState): Target[] {
   const targets = new Map<string, Target>()
@@ -115,7 +115,7 @@ export function pushTargets(project: string, state: FluxState): Target[] {
   return [...targets.values()]
 }
 
-/** '': none yet. undefined: there is, and will be, none */
+/** Returns the webhook's path. '': no Receiver can be called yet; undefined: there is none, and will be none */
 function pathFor({ key, uid }: GitRepository, { repositories, receivers, isDenied }: FluxState): string | undefined {
   const repository = repositories().get(key)
   if (repository?.uid !== uid) return undefined

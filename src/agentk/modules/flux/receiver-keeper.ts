@@ -11,20 +11,20 @@ import { othersReceivers, ownReceiver, ReceiverIndex } from './receiver-choice.t
 
 export interface ReceiverKeeperComponents {
   readonly client: Pick<ApiClient, 'json'>
-  /** whether this pod may act, asked before each change */
+  /** true if this pod may act; asked before each change */
   readonly holds: () => boolean
   readonly log: Logger
   readonly clock: Clock
 }
 
-/** Whoever else changes a Receiver of ours has the last word for so long, so that two do not write in a loop. ms */
+/** Least time between two repairs of one Receiver, so that agentk and another writer do not write in a loop. ms */
 const repairEveryMs = 60_000
-/** Somebody may have given the rights by then. ms */
+/** Time after a refusal until agentk tries that namespace again. ms */
 const deniedMs = 300_000
 const fieldManager = 'agentk'
 const needed = ['create secrets', 'create, patch receivers.notification.toolkit.fluxcd.io']
 
-/** `conflict`: it is there, or was changed meanwhile, by somebody else; `left`: not allowed, or not ours to do now */
+/** `conflict`: the object exists, or another client has changed it; `left`: not allowed, or this pod may not act */
 type Outcome = 'done' | 'conflict' | 'left'
 
 interface Known {
@@ -33,33 +33,33 @@ interface Known {
 }
 
 /**
- * Makes a Receiver, with its Secret, for each GitRepository that nobody has made one for, and keeps right those that
- * agentk made. They are owned by the GitRepository, and go with it: nothing is deleted here.
+ * Makes a Receiver and its Secret for each GitRepository that has no Receiver, and repairs the Receivers that agentk
+ * made. The GitRepository owns both, so the cluster deletes them with it. agentk deletes nothing.
  */
 export class ReceiverKeeper {
   readonly #components: ReceiverKeeperComponents
-  /** by the Receiver's key: when it was repaired last. ms since 1970 */
+  /** time of the last repair, by the Receiver's key. ms since 1970 */
   readonly #repairedAt = new Map<string, number>()
-  /** by namespace: when it was forbidden there. ms since 1970 */
+  /** time of the last refusal, by namespace. ms since 1970 */
   readonly #deniedAt = new Map<string, number>()
   #isDeniedLogged = false
-  /** of the round under way: nothing was left because this pod did not hold */
+  /** false: this round left out a change because this pod may not act */
   #isWhole = true
 
   constructor(components: ReceiverKeeperComponents) {
     this.#components = components
   }
 
-  /** No Receivers are to be made there, as far as is known. */
+  /** True if the API server recently refused to make Receivers in this namespace. */
   isDenied(namespace: string): boolean {
     return this.#deniedAt.has(namespace)
   }
 
   /**
-   * One round through all.
+   * Reconciles all GitRepositories once.
    *
-   * @returns false: it is not whole, since this pod did not hold
-   * @throws the connection's error; or, once all have had their turn, the first KasError UNREACHABLE, with a status
+   * @returns false: incomplete, since this pod may not act
+   * @throws the connection's error; or, after all were tried, the first KasError UNREACHABLE, with a status
    */
   async reconcile(
     all: readonly Wanted[],
@@ -114,7 +114,7 @@ export class ReceiverKeeper {
   async #make(wanted: Wanted, receivers: ReadonlyMap<string, Receiver>, signal: AbortSignal): Promise<void> {
     const { repository } = wanted
     const usual = receivers.get(`${repository.namespace}/${receiverName(repository)}`)
-    // of a GitRepository of that name that is being collected; one that has lost its owner stays, and is nobody's
+    // its owner, an earlier GitRepository of that name, is deleted: the cluster collects it; without an owner it stays
     if (usual?.isManaged && usual.ownerUid !== '') return
     const name = receiverName(repository, usual !== undefined)
     if ((await this.#makeSecret(wanted, signal)) === 'left') return
@@ -123,7 +123,7 @@ export class ReceiverKeeper {
     if (outcome === 'done') this.#say(wanted, name, 'Made a Receiver')
   }
 
-  /** One that is there stays: nobody may read it, agentk neither. */
+  /** Makes the Secret. An existing one stays as it is: agentk may not read it. */
   #makeSecret(wanted: Wanted, signal: AbortSignal): Promise<Outcome> {
     const { namespace } = wanted.repository
     const path = withQuery(collectionPath(builtIn.secrets, namespace), { fieldManager })
@@ -169,7 +169,7 @@ export class ReceiverKeeper {
   }
 }
 
-/** What the API server says of a refusal names objects and rights, no contents. */
+/** Returns the message of a refusal. It names objects and rights, no contents. */
 function messageOf(answer: unknown): string {
   const { message } = (answer ?? {}) as { message?: unknown }
   return typeof message === 'string' ? `: ${message}` : ''

@@ -2,31 +2,31 @@ import { Deadline } from '../../../lib/deadline.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { ApiClient } from '../../cluster/api-client.ts'
 
-/** As upstream (doc/reference/tunnel-protocol.md 7.2). */
+/** Default of upstream (doc/reference/tunnel-protocol.md 7.2). */
 export const defaultWebhookUrl = 'http://webhook-receiver.flux-system.svc.cluster.local'
 
-/** Where webhooks are: a server, or a Service by the API server's proxy, for an agentk outside of the cluster. */
+/** Address of webhooks: a server, or a Service behind the API server's proxy, for an agentk outside of the cluster. */
 export type WebhookAddress =
   | { readonly kind: 'server'; readonly url: string }
   | { readonly kind: 'apiServer'; readonly path: string }
 
-/** Without what the API server, or what is behind it, could read as another path: agentk's own rights go along. */
+/** Path of a Service's proxy. No server can read it as another path, since agentk's own rights go along. */
 const serviceProxy = /^\/api\/v1\/namespaces\/[a-z0-9.:-]+\/services\/[a-z0-9.:-]+\/proxy(?:\/[\w./-]*)?$/
 
-/** Flux answers when it has marked the objects: a second is much. */
+/** Timeout of one call. Flux marks the objects and answers, usually in less than a second. ms */
 const timeoutMs = 10_000
 
 export interface WebhookCall {
   readonly address: WebhookAddress
-  /** a secret: it must not get into an error or the log */
+  /** a secret: not for errors, not for the log */
   readonly webhookPath: string
   readonly signal: AbortSignal
 }
 
 /**
- * POSTs to a Receiver's webhook, without a body, as upstream does. Proxies of the environment do not count.
+ * POSTs to a Receiver's webhook without a body, as upstream does. Proxy settings of the environment are ignored.
  *
- * @throws KasError UNREACHABLE that says why, and not where; the signal's reason
+ * @throws KasError UNREACHABLE with the reason, without the address; the signal's reason
  */
 export async function callWebhook(client: Pick<ApiClient, 'json'>, call: WebhookCall): Promise<void> {
   const { signal } = call
@@ -55,14 +55,14 @@ async function post(client: Pick<ApiClient, 'json'>, { address, webhookPath, sig
   return response.status
 }
 
-/** The connection's error has a code; its text may name the URL. */
+/** Returns the code of a failed connection; its text may contain the URL. */
 function reasonOf(error: unknown): string {
   const { cause } = error as { cause?: unknown }
   const code = (cause as NodeJS.ErrnoException | undefined)?.code ?? (error as NodeJS.ErrnoException).code
   return typeof code === 'string' ? code : 'the connection failed'
 }
 
-/** Reads `flux.webhook_receiver_url`. @returns undefined: it is neither form */
+/** Reads `flux.webhook_receiver_url`. @returns undefined: the text has neither form */
 export function readWebhookAddress(text: string): WebhookAddress | undefined {
   if (serviceProxy.test(text) && !/\/\.{1,2}(?:\/|$)/.test(text)) {
     return { kind: 'apiServer', path: text.replace(/\/+$/, '') }

@@ -4,24 +4,24 @@ import type { Logger } from '../../../lib/log.ts'
 import { pause } from '../../../lib/pause.ts'
 import { Turns } from '../../../lib/turns.ts'
 
-/** What is to be triggered: a Receiver, for a project. */
+/** Receiver to trigger for a project. */
 export interface Target {
-  /** of the Receiver, or of the GitRepository that has none yet: pushes to one of them wait as one */
+  /** key of the Receiver, or of the GitRepository that has none yet; waiting pushes of one key share a call */
   readonly key: string
   /** full path, for the log */
   readonly project: string
-  /** The webhook's path as it is now. '': no Receiver can be called yet; undefined: nothing is left to be triggered */
+  /** The webhook's current path. '': no Receiver can be called yet; undefined: nothing is left to trigger */
   readonly path: () => string | undefined
 }
 
 export interface WebhooksComponents {
-  /** throws why it failed, without the path */
+  /** rejects with the reason, without the path */
   readonly call: (webhookPath: string, signal: AbortSignal) => Promise<void>
-  /** whether this pod may act, asked before each call; while it may not, pushes wait until they are stopped */
+  /** true if this pod may act, asked before each call; while false, pushes wait until `stop` */
   readonly holds: () => boolean
-  /** these were not handled after all */
+  /** called with pushes that were not handled */
   readonly onAbandoned: (ids: readonly bigint[]) => void
-  /** a webhook was called, or given up */
+  /** called after a webhook was called or given up */
   readonly onOutcome: (outcome: 'called' | 'failed') => void
   readonly log: Logger
   readonly clock: Clock
@@ -29,39 +29,39 @@ export interface WebhooksComponents {
 }
 
 export interface WebhooksOptions {
-  /** calls at once */
+  /** limit of concurrent calls */
   readonly maxParallel: number
-  /** then it is given up, with a warning */
+  /** attempts until a call is given up, with a warning */
   readonly maxAttempts: number
-  /** pause after the first failure, doubled up to the second, and up to as much again by chance. ms */
+  /** pause after the first failure, doubled up to the last; a random part of it is added. ms */
   readonly retryMs: readonly [first: number, last: number]
 }
 
-/** A minute and a half at least: Flux's controller restarts in less. */
+/** All attempts take at least a minute and a half: Flux's controller restarts in less. */
 const defaultWebhooks: WebhooksOptions = { maxParallel: 10, maxAttempts: 8, retryMs: [1000, 30_000] }
 
-/** Of pushes that wait as one; only those that are abandoned have to be known. */
+/** Limit of ids for one call; only abandoned pushes need theirs. */
 const maxIds = 1000
 
-/** Pushes to one target: `ids` are what the call under way or to come is for. */
+/** Pushes to one target; `ids` belong to the current or next call. */
 interface Line {
   target: Target
   ids: bigint[]
   attempts: number
-  /** of pushes that came while the webhook was being called: it is called once more */
+  /** pushes that came during the call: they cause one more call */
   next: { target: Target; ids: bigint[] } | undefined
   isCalling: boolean
 }
 
-/** Calls webhooks: pushes that wait for one are one call, and one that fails is tried again. */
+/** Calls webhooks. Waiting pushes to one webhook share a call, and a failed call is tried again. */
 export class Webhooks {
   readonly #components: WebhooksComponents
   readonly #options: WebhooksOptions
-  /** as many as there are Receivers and GitRepositories, at most */
+  /** at most one for each Receiver and GitRepository */
   readonly #lines = new Map<string, Line>()
   readonly #stopping = new AbortController()
   readonly #turns: Turns<undefined>
-  /** one for each line, and those whose last call is being cut */
+  /** one for each line, and lines whose last call is being cancelled */
   readonly #runs = new Set<Promise<void>>()
 
   constructor(components: WebhooksComponents, options: Partial<WebhooksOptions> = {}) {
@@ -86,7 +86,7 @@ export class Webhooks {
     }
   }
 
-  /** Nothing is called any more, at once; resolves when no call runs. */
+  /** Stops all calls at once; resolves when no call runs. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     for (const line of this.#lines.values()) this.#abandon(line)
@@ -98,12 +98,12 @@ export class Webhooks {
     const { signal } = this.#stopping
     for (;;) {
       const endTurn = await this.#turns.take(undefined, signal).catch(() => undefined)
-      if (!endTurn) return // it is being stopped
+      if (!endTurn) return // stopping
       let hasEnded = true
       try {
         hasEnded = signal.aborted || (await this.#attempt(line))
       } finally {
-        line.isCalling = false // not before it is decided, at once, what becomes of the line
+        line.isCalling = false // no await until `#again`, so that no push comes in between
         endTurn()
       }
       if (signal.aborted) return
@@ -112,10 +112,10 @@ export class Webhooks {
     }
   }
 
-  /** @returns whether it has ended: called, given up, or without a target */
+  /** @returns true if the call has ended: it was made, given up, or has no target */
   async #attempt(line: Line): Promise<boolean> {
     const { call, holds, log } = this.#components
-    if (!holds()) return false // asked again, since a pod that was frozen gets no notice; this was no attempt
+    if (!holds()) return false // not an attempt; asked again, since a pod that was frozen gets no notice
     line.isCalling = true
     const { project } = line.target
     const path = line.target.path()
@@ -135,7 +135,7 @@ export class Webhooks {
     }
   }
 
-  /** @returns whether it is given up */
+  /** @returns true if the call is given up */
   #failedOnce(line: Line, error: unknown): boolean {
     if (this.#stopping.signal.aborted) return true
     const { attempts } = line
@@ -146,7 +146,7 @@ export class Webhooks {
       this.#components.log.warn(fields, 'Flux could not be notified of a push, it finds it by its own interval')
     } else this.#components.log.debug(fields, 'Flux could not be notified of a push, trying again')
     if (isLast || !line.next) return isLast
-    // the later ones have to wait as long, and are one call with these
+    // later pushes have to wait as long, and share the call with these
     line.target = line.next.target
     line.ids = [...line.ids, ...line.next.ids].slice(-maxIds)
     line.attempts = 0
@@ -154,7 +154,7 @@ export class Webhooks {
     return false
   }
 
-  /** Goes on with the pushes that came meanwhile. @returns false: there are none */
+  /** Continues with the pushes that came during the call. @returns false: there are none */
   #again(line: Line): boolean {
     const { next } = line
     if (!next) {

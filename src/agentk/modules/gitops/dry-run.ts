@@ -13,7 +13,7 @@ import type { SourceOptions } from './source-options.ts'
 export interface DryRunComponents {
   /** acts as the source's account */
   readonly lane: ApiLane
-  /** of agentk itself */
+  /** acts as agentk itself */
   readonly ownLane: ApiLane
   readonly claims: SourceClaims
 }
@@ -26,8 +26,7 @@ export interface DryRunInput {
 }
 
 /**
- * Takes a commit through all that it would do, and writes nothing. With `server` the API server says of each object
- * whether it would take it.
+ * Computes what a commit would change, and writes nothing. With `server`, the API server checks each object.
  *
  * @throws the connection's error, or the signal's reason
  */
@@ -77,13 +76,13 @@ function applyComponents(
   }
 }
 
-/** Nothing that is written through it is kept. */
+/** Returns a lane that sends each write as a dry run. */
 function dryLane(lane: ApiLane): ApiLane {
   const dry = (path: string) => `${path}${path.includes('?') ? '&' : '?'}dryRun=All`
   return { json: (method, path, ...rest) => lane.json(method, method === 'GET' ? path : dry(path), ...rest) }
 }
 
-/** What the API server was not asked about. */
+/** Result for an object that the API server was not asked about. */
 const assumed: Applied = {
   live: {
     uid: '',
@@ -103,7 +102,7 @@ const assumed: Applied = {
   object: {},
 }
 
-/** Of what needs a namespace or a definition that the commit would bring: whether it would be applied is open until then. */
+/** Returns an object's result: open while its namespace or definition has to come with the commit. */
 function lateEnd(text: string, ends: ReadonlyMap<string, ApplyEnd>, before: readonly string[]): ApplyEnd {
   const end = ends.get(text) ?? { kind: 'left' as const }
   if (end.kind !== 'failed' || !['absent', 'unserved'].includes(end.problem.kind)) return end

@@ -18,24 +18,24 @@ import { StatusSink } from './state/status-sink.ts'
 type OfHost = 'kas' | 'configuration' | 'block' | 'metrics' | 'tracer' | 'log' | 'clock' | 'random'
 
 export interface GitopsComponents extends Pick<SourcesComponents, OfHost>, Pick<AgentkHost, 'api' | 'identities'> {
-  /** @returns ends the listening */
+  /** @returns function that removes the listener */
   readonly onBlock: (listener: () => void) => () => void
 }
 
 export interface GitopsOptions {
-  /** of agentk */
+  /** namespace of agentk */
   readonly namespace: string
-  /** folders of programs that render, as PATH has them */
+  /** folders of the rendering programs, in the format of PATH */
   readonly path: string
 }
 
-/** Holds the cluster to Git until the term ends: the composition of one term. */
+/** Keeps the cluster in the state of Git until the term ends. Composes the parts of one term. */
 export async function leadGitops(components: GitopsComponents, options: GitopsOptions, term: Term): Promise<void> {
   const folder = new TemporaryFolder({ log: components.log }, { program: 'agentk' })
   const sources = createSources(components, { ...options, folder: folder.path }, term)
   const unsubscribe = components.onBlock(() => sources.update())
   try {
-    // plain manifests need none; a rendering without it fails, and says so
+    // plain manifests need no folder; a rendering without it fails and reports that
     await folder.start().catch((error) => components.log.warn({ error }, 'There is no temporary folder to render in'))
     sources.update()
     await sources.run()

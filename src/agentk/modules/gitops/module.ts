@@ -9,11 +9,11 @@ type Host = Pick<
 >
 
 export interface GitopsModuleOptions {
-  /** folders of programs that render, as PATH has them */
+  /** folders of the rendering programs, in the format of PATH */
   readonly path: string
 }
 
-/** Brings the manifests of projects to the cluster (doc/gitops.md). What does that is loaded once a source is named. */
+/** Applies the manifests of projects to the cluster (doc/gitops.md). Its code is loaded once a source is configured. */
 export function createGitops(host: Host, { path }: GitopsModuleOptions): AgentkModule {
   const { api, identities, kas, configuration, self, tracer, clock, random, register } = host
   const metrics = createGitopsMetrics(register)
@@ -32,7 +32,7 @@ export function createGitops(host: Host, { path }: GitopsModuleOptions): AgentkM
   return { lead }
 }
 
-/** Resolves once there is a block, or the signal aborts. */
+/** Resolves once the configuration has a block, or the signal aborts. */
 function named(
   signal: AbortSignal,
   block: () => unknown,

@@ -16,17 +16,17 @@ export function isAllApplied(ends: readonly RoundEnd[]): boolean {
   return ends.every(({ end }) => end.kind === 'applied' || end.kind === 'unchanged')
 }
 
-/** Nothing of it is to be tried again: what waits for approval is reported when it comes. */
+/** True if nothing has to be tried again. An approval is reported when it comes, so nothing polls for it. */
 export function needsNoRetry({ entries, isWaitingForOthers }: RoundDone): boolean {
   return !isWaitingForOthers && [...entries.values()].every(({ state }) => state !== 'failed')
 }
 
-/** A ConfigMap or a Secret stays until a rollout is over, of which nobody says that: it is asked about again. */
+/** True if a ConfigMap or a Secret stays until a rollout is over. No event reports that, so the round is repeated. */
 export function waitsForRollout({ reasons }: RoundDone): boolean {
   return [...reasons.values()].some(({ code }) => code === 'rolloutRuns')
 }
 
-/** What a round has done, and what it leaves. */
+/** Summarizes a round: its results, and what it leaves. */
 export function roundDone(
   { commit, build, inventory: { entries }, live: { orphans }, ends, notes: noted }: AppliedCommit,
   { decisions, digest, isWaitingForOthers, dependents, notes: planned }: FullPlan,
@@ -37,7 +37,7 @@ export function roundDone(
   const awaitingApproval = [...entries].flatMap(([text, entry]) =>
     decisions.get(text)?.kind === 'confirm' && entry.state === 'waits' ? [entry] : [],
   )
-  const replaced = replacementPlan(ends, { id, commit }) // where something has failed, nothing is pruned: one plan at a time
+  const replaced = replacementPlan(ends, { id, commit }) // after a failure nothing is pruned: one plan at a time
   const planDigest = awaitingApproval.length > 0 ? digest : replaced.digest
   for (const { manifest } of replaced.ends) awaitingApproval.push(entries.get(keyText(manifest.key)) as InventoryEntry)
   const reasons = new Map(
@@ -51,7 +51,7 @@ export function roundDone(
   return { kind: 'done', ...made, planDigest, awaitingApproval, reasons, isWaitingForOthers, notes }
 }
 
-/** Objects that are named, of those that two sources want. */
+/** Limit of notes about objects that two sources want. */
 const maxTwice = 10
 
 function wantedTwice({ manifests }: Build, claims: SourceClaims): string[] {

@@ -18,11 +18,11 @@ import type { Build, DryRun, Outcome, Refusal, RoundDone, SourceClaims, Step } f
 import type { SourceOptions } from './source-options.ts'
 
 export interface SourceApi {
-  /** of agentk itself */
+  /** acts as agentk itself */
   readonly ownLane: ApiLane
   /** acts as the source's account */
   readonly accountLane: ApiLane
-  /** of agentk itself: what is asked for by the thousand, behind all else */
+  /** acts as agentk itself, for thousands of requests; all other requests go first */
   readonly scanLane: ApiLane
   readonly waits: ObjectWaits
   readonly kinds: SharedKinds
@@ -32,24 +32,24 @@ export interface ReconcileComponents {
   readonly build: (files: readonly RepositoryFile[], signal: AbortSignal) => Promise<Build | Refusal>
   readonly api: SourceApi
   readonly inventory: Omit<SourceInventoryComponents, 'lane'>
-  /** its own, and those of the agent's other sources */
+  /** claims of the source and of the agent's other sources */
   readonly claims: SourceClaims
   readonly clock: Clock
 }
 
-/** What a round is about, beside the source. */
+/** Input of a round, beside the source. */
 export interface RoundInput extends FoundInCommit {
   readonly commit: string
   readonly files: readonly RepositoryFile[]
-  /** digest of the plan that somebody has approved; empty: none */
+  /** digest of the approved plan; empty: none */
   readonly approved: string
-  /** takes that back, whether or not it is the plan's, before anything goes: it is good once. @throws: nothing goes */
+  /** removes the approval before a deletion, even if it is for another plan. @throws: nothing may be deleted */
   readonly useApproval: (signal: AbortSignal) => Promise<void>
-  /** nothing is to be written: the source claims what the commit wants, and that is all */
+  /** nothing is written: the source only claims the objects of the commit */
   readonly isSuspended: boolean
-  /** what the pod that led before has sent may not have landed yet: the round is to be made again once it has */
+  /** calls of the previous leader may still arrive: the round is repeated once they have */
   readonly mayHaveCallsInFlight: boolean
-  /** aborts once a newer commit has come: what has not begun is left */
+  /** aborts when a newer commit has come: no further step begins */
   readonly superseded: AbortSignal
   readonly onStep: (step: Step) => void
 }
@@ -57,8 +57,8 @@ export interface RoundInput extends FoundInCommit {
 export type RemovalInput = Pick<RoundInput, 'approved' | 'useApproval' | 'mayHaveCallsInFlight' | 'superseded'>
 
 /**
- * Brings one commit to the cluster. Killed anywhere, the next round finds in the inventory all that this one may have
- * made. The outcome goes to StatusSink, by FollowMode.
+ * Applies one commit to the cluster. If the process is killed at any point, the next round finds in the inventory all
+ * that this round may have made. FollowMode passes the outcome to StatusSink.
  *
  * @throws the connection's error, or the signal's reason: the commit is to be tried again
  */
@@ -70,7 +70,7 @@ export async function reconcile(
 ): Promise<Outcome> {
   const { claims, inventory } = components
   const standing = options.adopt.find((id) => claims.stands(id) === 'yes')
-  // what may be another one's, once its project is known, is adopted after that
+  // an id is adopted later if it may belong to a source whose project is not known yet
   const source = { ...options, adopt: options.adopt.filter((id) => claims.stands(id) === 'no') }
   const built = standing === undefined ? await components.build(input.files, signal) : adoptsStanding(standing)
   const build = built.kind === 'built' && !claims.hasRoom(keyed(built.manifests)) ? withoutRoom(built) : built
@@ -80,7 +80,7 @@ export async function reconcile(
     claims.claim({ commit: '', keys, isLastGood: keys.size > 0 })
     return { isWaitingForOthers: false, ...build, lastGood: lastGoodOf(inventory.own.commit, entries.values()) }
   }
-  claims.claim({ commit: input.commit, keys: keyed(build.manifests) }) // other sources may decide now
+  claims.claim({ commit: input.commit, keys: keyed(build.manifests) }) // other sources can decide now
   if (input.isSuspended) return { kind: 'suspended' }
   if (input.files.length === 0 && (await inventory.own.load(signal)).size === 0) return nothingChosen(source)
   if (source.dryRunStrategy !== 'none') return await runDry(components, input.commit, build, source, signal)
@@ -88,18 +88,25 @@ export async function reconcile(
 }
 
 interface RoundSteps extends Omit<RoundInput, 'files' | 'isSuspended'> {
-  /** the source has left the configuration: nothing is wanted */
+  /** the source has left the configuration, and wants nothing */
   readonly isRemoval: boolean
 }
 
 /**
- * One round: the inventory is read, and what it has is looked up in the cluster; it says what may be made before anything
- * is; the commit is applied; what has left it is planned for, and deleted; the inventory is saved.
+ * Runs one round:
  *
- * What is never deleted: what is not known to be the source's own (`read-live`, `known-entries`); what a blocker keeps
- * (`blockers`) or an approval is missing for (`prune-plan`); what has changed since it was looked up, or goes with others
- * that came since (`Deleter`, `checkParent`). A round that was superseded begins nothing more (`prune`, `Deleter`), and
- * `ApiLanes` sends nothing for a pod that leads no longer.
+ * - It loads the inventory, and reads the objects of its entries from the cluster.
+ * - It saves in the inventory what it may make, and applies the commit.
+ * - It plans and runs the deletion of objects that have left the commit, and saves the inventory.
+ *
+ * These objects are never deleted:
+ *
+ * - objects that are not known to be the source's own (`read-live`, `known-entries`)
+ * - objects that a blocker keeps (`blockers`), or whose approval is missing (`prune-plan`)
+ * - objects that have changed since they were read, and parents of newer objects (`Deleter`, `checkParent`)
+ *
+ * A superseded round begins no further step (`prune`, `Deleter`). `ApiLanes` sends nothing for a pod that no longer
+ * leads.
  */
 async function runRound(
   { api, claims, clock, inventory: inventories }: Omit<ReconcileComponents, 'build'>,
@@ -136,7 +143,7 @@ async function runRound(
   }
 }
 
-/** What is there of all that the source may have made. */
+/** Reads from the cluster the objects that the source may have made. */
 async function readLiveOf(
   { accountLane, kinds: shared }: SourceApi,
   inventory: SourceInventory,
@@ -145,13 +152,13 @@ async function readLiveOf(
   signal: AbortSignal,
 ): Promise<LiveObjects> {
   const entries = [...inventory.entries.values()]
-  // a kind that is not known is not taken for one that is gone, before somebody was asked
+  // an unknown kind counts as removed only after a new discovery
   const isKnown = entries.every(({ key }) => build.kinds.find(key))
   const kinds = isKnown ? build.kinds : await shared.read(signal)
   return await readLiveObjects(entries, { lane: accountLane, kinds }, source, signal)
 }
 
-/** Nothing is written: what would be, and what would be deleted. */
+/** Returns what would be applied and deleted; writes nothing. */
 async function runDry(
   { api, claims, inventory: inventories }: Omit<ReconcileComponents, 'build'>,
   commit: string,
@@ -166,13 +173,13 @@ async function runDry(
   return await dryRun({ lane, ownLane: api.ownLane, claims }, { commit, build, inventory, live }, source, signal)
 }
 
-/** What a source has made is taken over once it has left the configuration: two would apply against one another. */
+/** Refuses to adopt from a source that is still configured: two sources would apply against each other. */
 function adoptsStanding(id: string): Extract<Outcome, { kind: 'refused' }> {
   const text = `adopt: ${id} is a source of this configuration still: take it out there, or out of adopt`
   return { kind: 'refused', problems: [{ file: '', line: 0, text }], isWaitingForOthers: true }
 }
 
-/** What a source has made waits for approval to go; one that has made nothing has a path that is misspelt. */
+/** Refuses a commit without files: the source has made nothing yet, so its path is probably misspelt. */
 function nothingChosen({ paths }: SourceOptions): Extract<Outcome, { kind: 'refused' }> {
   const chosen = paths.map(({ glob, file }) => glob ?? file).join(', ')
   const text = `no file of the repository is chosen by paths: ${chosen}`
@@ -189,10 +196,10 @@ function keyed(all: Iterable<{ readonly key: ObjectKey }>): ReadonlyMap<string, 
 }
 
 /**
- * Decides upon all that a source has made which the configuration has no longer: as a commit would that wants nothing. Its
- * inventory goes with the last of it: without it nobody would know of the rest.
+ * Decides on all objects of a source that has left the configuration, as for a commit that wants nothing.
+ * The inventory is the only record of these objects, so it is removed after the last of them.
  *
- * @param forget - deletes what reports the source. @throws as `reconcile`
+ * @param forget - deletes the objects that report the source. @throws as `reconcile`
  */
 export async function reconcileRemoval(
   components: Omit<ReconcileComponents, 'build'> & { readonly forget: (signal: AbortSignal) => Promise<void> },
@@ -209,7 +216,7 @@ export async function reconcileRemoval(
   return done
 }
 
-/** Of a source that has left the configuration: what it has made stays, and nobody knows of it any more. @throws as `reconcile` */
+/** Removes the records of a source that has left the configuration; its objects stay. @throws as `reconcile` */
 export async function forgetSource(
   { inventory, forget }: Pick<ReconcileComponents, 'inventory'> & { forget: (signal: AbortSignal) => Promise<void> },
   signal: AbortSignal,

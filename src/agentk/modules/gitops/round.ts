@@ -4,122 +4,126 @@ import type { LiveObject } from './live/live-object.ts'
 import type { ApplyProblem } from './live/refusal.ts'
 import type { Manifest, ManifestProblem } from './manifests/manifest.ts'
 
-/** The vocabulary of a round, in the order in which a round comes to it: types alone. */
+/** Types of a round, in the order in which a round uses them. */
 
-/** Which objects wait for which, by `keyText`. */
+/** Dependencies between objects, by `keyText`. */
 export interface WaveGraph {
-  /** each after what it waits for; the same for the same manifests, whatever their order */
+  /** each object after those that it waits for; the order of the manifests does not matter */
   readonly order: readonly string[]
-  /** what has to be there and healthy first: by name, or by what it is */
+  /** objects that must exist and be healthy first: named by depends-on, its namespace, its definition */
   named(key: string): readonly string[]
-  /** and by sync-wave; the same array for all of a wave */
+  /** objects of the sync-wave before, for which it waits too; the same array for all of a wave */
   stepBefore(key: string): readonly string[]
-  /** what waits for it */
+  /** objects that wait for it */
   dependents(key: string): readonly string[]
-  /** how many objects stand behind one another before it: those of one wave do not wait for each other */
+  /** length of the longest chain of objects before it; objects of one wave do not wait for each other */
   wave(key: string): number
 }
 
-/** What a commit wants of the cluster, in order. */
+/** Objects that a commit wants, in order. */
 export interface Build {
   readonly kind: 'built'
   readonly manifests: readonly Manifest[]
   readonly graph: WaveGraph
   readonly kinds: ClusterKinds
-  /** by `keyText`: what stands in it as hooks that are not run here */
+  /** by `keyText`: hooks that agentk does not run */
   readonly hooks: ReadonlySet<string>
-  /** what users are to know of how it was rendered, and of what is not made of it */
+  /** notes for users: how the commit was rendered, and which parts are not applied */
   readonly notes: readonly string[]
-  /** of a chart, which may leave out what needs a kind that is not known now */
+  /** a chart was rendered while some kinds were unknown, and may lack objects of these */
   readonly isPartial: boolean
 }
 
-/** Why nothing of a commit can be applied. */
+/** Reasons for which nothing of a commit can be applied. */
 export interface Refusal {
   readonly kind: 'refused'
   readonly problems: readonly ManifestProblem[]
 }
 
-/** What a source wants. */
+/** Objects that a source wants. */
 export interface Claim {
-  /** empty: of none, it is what the source has made so far */
+  /** empty: no commit, the keys are what the source has made so far */
   readonly commit: string
   /** by `keyText` */
   readonly keys: ReadonlyMap<string, ObjectKey>
-  /** its newest commit is refused: it wants what it has made of the last good one */
+  /** the newest commit is refused: the source wants the objects of its last good one */
   readonly isLastGood?: boolean
 }
 
-/** What one source claims, and what it needs to know of the claims of this agent's others. */
+/** Claims of one source, with the claims of the agent's other sources as far as it needs them. */
 export interface SourceClaims {
-  /** In place of what it claimed before. */
+  /** Replaces the source's earlier claim. */
   claim(claim: Claim): void
-  /** whether another source goes by `owner`, and does not want the object any more */
+  /** True if another source has the id `owner` and no longer wants the object. */
   isHandedOver(owner: string, key: ObjectKey): boolean
-  /** id of another source that wants it */
+  /** Returns the id of another source that wants the object. */
   newOwner(key: ObjectKey): string | undefined
   /**
-   * Why nobody can say yet whether another source wants the object: it has claimed nothing, or, where it follows the same
-   * ref of the same project, nothing of this commit.
+   * Returns the reason for which it is unknown if another source wants the object. That source has claimed nothing
+   * yet; or it follows the same ref of the same project, and has not claimed this commit.
    */
   unknownClaim(key: ObjectKey, commit: string): string | undefined
-  /** what all others want */
+  /** Returns the objects that all other sources want. */
   wanted(): Iterable<ObjectKey>
-  /** whether another source of the configuration goes by this id; `perhaps`: its project is not known yet */
+  /** Returns `yes` if another source of the configuration has this id; `perhaps`: its project is not known yet. */
   stands(id: string): 'yes' | 'no' | 'perhaps'
-  /** for what the source would want: the agent's objects are scarce for those above their share alone */
+  /** True if the agent's limit of objects leaves room for these keys. It limits only sources above their share. */
   hasRoom(keys: ReadonlyMap<string, ObjectKey>): boolean
 }
 
 /**
- * `planned`: an apply may have been sent; `applied`; `failed`: the last apply, or its prune, was refused; `waits`: it
- * has left the commit and stays for now, for an approval or for what its reason says; `detached`: never pruned, it left with a change of the configuration.
+ * State of an entry.
+ *
+ * - `planned`: an apply may have been sent
+ * - `failed`: the last apply, or the prune, was refused
+ * - `waits`: the object has left the commit, and stays until an approval or for its `reason`
+ * - `detached`: a change of the configuration has released the object; it is never pruned
  */
 export type EntryState = 'planned' | 'applied' | 'failed' | 'waits' | 'detached'
 
-/** An object that a source has made, or is about to make. */
+/** Object that a source has made, or is about to make. */
 export interface InventoryEntry {
   readonly key: ObjectKey
   readonly version: string
   /** empty: not known yet */
   readonly uid: string
   readonly wave: number
-  /** of what was applied last; empty: nothing yet */
+  /** of the manifest applied last; empty: none yet */
   readonly digest: string
-  /** hash of our manager's FieldsV1 after that; empty: not known */
+  /** hash of the source's FieldsV1 after that apply; empty: not known */
   readonly fields: string
   readonly state: EntryState
-  /** why it is in that state; empty: nothing to say */
+  /** reason for the state; empty: none */
   readonly reason: string
 }
 
-/** Changes made in place that an apply has brought back to Git's. */
+/** Changes made in the cluster that an apply has reverted to Git's state. */
 export interface Undone {
-  /** managers */
+  /** managers that made them */
   readonly by: readonly string[]
   /** `spec.ports` */
   readonly fields: readonly string[]
 }
 
-/** A field that an apply without force would have changed, and who owns it. */
+/** Field of another manager: an apply changes it only with force. */
 export interface FieldConflict {
   /** `.spec.replicas` */
   readonly field: string
   readonly manager: string
-  /** through which it was written; empty: the object itself */
+  /** subresource through which it was written; empty: the object itself */
   readonly subresource: string
 }
 
 /**
- * How it ended for one object. `unchanged`: it is as it was applied, nothing was sent; `waits`: what it depends on is not
- * there, or not healthy; `left`: a newer commit has come before it began.
+ * Result of an apply for one object. `unchanged`: the object is as it was applied, and nothing was sent.
+ * `waits`: a dependency is missing, or not healthy. `left`: a newer commit came before the apply began.
  */
 export type ApplyEnd =
   | {
       readonly kind: 'applied'
       readonly live: LiveObject
       readonly undone?: Undone
-      /** what others had written, and the apply has taken back */
+      /** fields of others that the apply has taken back */
       readonly overwritten?: readonly FieldConflict[]
     }
   | { readonly kind: 'unchanged'; readonly live: LiveObject | undefined }
@@ -132,60 +136,60 @@ export interface RoundEnd {
   readonly end: ApplyEnd
 }
 
-/** What a round reports while it runs. */
+/** Progress that a round reports while it runs. */
 export type Step =
   | { readonly kind: 'began'; readonly objects: number }
   | { readonly kind: 'ended'; readonly key: ObjectKey; readonly end: ApplyEnd }
   | { readonly kind: 'pruned'; readonly key: ObjectKey }
 
-/** Why an object stays, or needs approval. */
+/** Reason for which an object stays, or needs approval. */
 export interface Reason {
-  /** of a blocker, or an approval */
+  /** code of a blocker, or of an approval */
   readonly code: string
   /** for people */
   readonly text: string
 }
 
-/** What a commit would do. */
+/** Changes that a commit would make. */
 export interface DryRun {
   readonly kind: 'dryRun'
-  /** `applied`: it would be */
+  /** `applied`: it would be applied */
   readonly ends: readonly RoundEnd[]
-  /** what would go, now or once somebody approves */
+  /** objects that would be deleted, now or after an approval */
   readonly leaving: readonly InventoryEntry[]
 }
 
 export interface RoundDone {
   readonly kind: 'done'
   readonly ends: readonly RoundEnd[]
-  /** all that the source has made, and what is left of it. By `keyText` */
+  /** entries that the round leaves in the inventory, by `keyText` */
   readonly entries: ReadonlyMap<string, InventoryEntry>
   readonly pruned: readonly ObjectKey[]
-  /** digest of what waits for approval; empty: nothing */
+  /** digest of the plan that waits for approval; empty: none */
   readonly planDigest: string
   readonly awaitingApproval: readonly InventoryEntry[]
-  /** of what has left the commit, by `keyText` */
+  /** by `keyText`: reasons of the objects that have left the commit */
   readonly reasons: ReadonlyMap<string, Reason>
   readonly orphans: readonly ObjectKey[]
-  /** something may have to go, and it is not known yet whether another source wants it */
+  /** a deletion is not decided, since claims of other sources are missing */
   readonly isWaitingForOthers: boolean
-  /** what users are to know of how the commit was rendered */
+  /** notes for users about rendering, apply and prune */
   readonly notes: readonly string[]
 }
 
-/** The objects of a source that are in the cluster while its commit is refused, as its inventory says. */
+/** Objects of a source in the cluster while its commit is refused, by its inventory. */
 export interface LastGood {
-  /** the last of which all was applied; empty: none is known */
+  /** last commit that was applied completely; empty: not known */
   readonly commit: string
   readonly objects: number
-  /** of these, as they were applied last */
+  /** objects whose last apply succeeded */
   readonly applied: number
 }
 
-/** `refused`: nothing was done, the last commit holds. */
+/** `refused`: nothing was done, and the last commit stays in effect. */
 export type Outcome =
   | (Refusal & {
-      /** of all of the agent's objects, others have claimed too many: until they want less */
+      /** the refusal can end when other sources want less, or leave the configuration */
       readonly isWaitingForOthers: boolean
       readonly lastGood?: LastGood
     })
@@ -193,22 +197,22 @@ export type Outcome =
   | DryRun
   | RoundDone
 
-/** What people ask of a source, by annotations of its GitSync. */
+/** Directives for a source, from annotations of its GitSync. */
 export interface Directives {
-  /** digest of the plan that may go; empty: none */
+  /** digest of the approved plan; empty: none */
   readonly approved: string
-  /** nothing is to be written */
+  /** nothing is written */
   readonly isSuspended: boolean
-  /** of one that has left the configuration: what it has made stays for good, and nothing of it is reported any more */
+  /** for a source that has left the configuration: its objects stay for good, and nothing reports them */
   readonly isForgotten: boolean
 }
 
-/** Reads them, and says when they change: GitSyncs. */
+/** Reads directives, and reports their changes: GitSyncs. */
 export interface DirectivesReader {
-  /** as they are now. @throws: it is tried again */
+  /** Returns the current directives. @throws: the caller tries again */
   directives(id: string, signal: AbortSignal): Promise<Directives>
-  /** what was approved is not approved any more. @throws: it still is */
+  /** Removes an approval. @throws: the approval stays */
   useApproval(id: string, approved: string, signal: AbortSignal): Promise<void>
-  /** @returns ends the listening */
+  /** @returns function that removes the listener */
   onDirectives(id: string, listener: () => void): () => void
 }

@@ -12,9 +12,9 @@ import {
 } from '../../../proto/gitops/schema.ts'
 import { sourceDigest } from '../../../proto/gitops/source-digest.ts'
 
-/** A source as its block says it, with every default. JSON can carry it. */
+/** Options of a source, with every default. They can be written as JSON. */
 export interface SourceOptions {
-  /** `<agent>-<project's number>[-<name>]`: names all that the source leaves in the cluster */
+  /** `<agent>-<project's number>[-<name>]`: marks all objects of the source in the cluster */
   readonly id: string
   /** field manager of its applies */
   readonly manager: string
@@ -35,70 +35,70 @@ export interface SourceOptions {
   readonly resourceExclusions: readonly ResourceRule[]
   readonly name?: string
   readonly adopt: readonly string[]
-  /** absent: all, and cluster-wide objects */
+  /** absent: all namespaces, and cluster-scoped objects */
   readonly namespaces?: readonly string[]
   /** absent: agentk's own account */
   readonly accessAs?: { readonly serviceAccount: { readonly namespace: string; readonly name: string } }
-  /** neither this nor `helm`: the files are manifests */
+  /** neither `kustomize` nor `helm`: the files are manifests */
   readonly kustomize?: { readonly path: string }
   readonly helm?: {
     readonly chart: string
     readonly values: readonly string[]
     readonly release: string
-    /** hooks are not run, and what relies on them is applied all the same */
+    /** hooks are not run, and objects that rely on them are applied all the same */
     readonly hooks?: 'skip'
   }
-  /** kinds whose objects are pruned with approval alone */
+  /** kinds whose objects are pruned only with approval */
   readonly pruneConfirm: readonly string[]
-  /** that many at once, of an inventory of more than `pruneLimitFrom` */
+  /** most deletions at once without approval, for an inventory of more than `pruneLimitFrom` objects */
   readonly pruneLimit: { readonly percent: number } | { readonly objects: number }
   readonly onRemoval: 'keep' | 'prune'
   readonly conflicts: 'force' | 'fail'
   readonly environments: readonly string[]
-  /** as they are kept beside an inventory: links of the commit that were not read when the source was last pruned */
+  /** kept beside an inventory: links of the commit that were not read at the last prune */
   readonly leftOut?: readonly string[]
-  /** as it is kept beside an inventory: the project's default branch when the source was last pruned; absent: not known */
+  /** kept beside an inventory: the project's default branch at the last prune; absent: not known */
   readonly defaultBranch?: string
 }
 
 export const pruneLimitFrom = 5
-/** Of a source's id: it is a label's value. */
+/** Limit of a source's id: it is a label value. Characters */
 const maxIdLength = 63
-/** Ids of sources, also those of the stock agent; a source whose project is not known has none, what else is adopted are managers. */
+/** Form of a source's id, also of the stock agent's. Other texts in `adopt` are managers. */
 const idForm = /^\d+-\d+(?:-[a-z0-9-]+)?$/
 
 export function hasIdForm(text: string): boolean {
   return idForm.test(text)
 }
 
-/** One that a source can have. */
+/** True if a source can have this id. */
 export function isSourceId(text: string): boolean {
   return text.length <= maxIdLength && hasIdForm(text)
 }
 
-/** As the stock agent has it. */
+/** Defaults of the stock agent. */
 const stockNamespace = 'default'
 const stockTimeoutMs = 60 * 60 * 1000
 const defaultPruneConfirm = ['CustomResourceDefinition', 'Namespace', 'PersistentVolume', 'PersistentVolumeClaim']
 
-/** One that can be used. */
+/** Source that can be used. */
 export interface ReadSource {
   readonly block: SourceBlock
-  /** `sourceDigest`: what the same source says in other words has another one */
+  /** `sourceDigest`; it changes with the wording of the block */
   readonly digest: string
 }
 
-/** One that the configuration has and this agentk cannot read: another version of kas has checked it. */
+/** Source that this agentk cannot read: a kas of another version has checked it. */
 export interface UnreadableSource {
-  /** full path; absent: the agent's own */
+  /** full path; absent: the agent's own project */
   readonly project?: string
   readonly name?: string
-  /** key, what was found and what is allowed */
+  /** key, value found and values allowed */
   readonly problem: string
 }
 
 /**
- * The sources of a GitopsBlock that can be used, and the others. Keys that a newer kas adds are left out.
+ * Reads a GitopsBlock: the sources that can be used, and the others. Keys that a newer kas adds are left out.
  *
  * @throws Error: it is no such block
  */
@@ -120,7 +120,7 @@ export function readBlock(json: unknown): {
   return { sources, unreadable }
 }
 
-/** @throws Error with key, what was found and what is allowed */
+/** @throws Error with key, value found and values allowed */
 function checked<S extends z.ZodType>(key: string, json: unknown, schema: S): z.output<S> {
   try {
     return checkTree('', key, structuredClone(json), schema).value
@@ -135,7 +135,7 @@ function namesOf(tree: unknown): Pick<UnreadableSource, 'project' | 'name'> {
   return { ...(typeof id === 'string' && { project: id }), ...(typeof name === 'string' && { name }) }
 }
 
-/** @param of.projectId - of the project that the block names. @throws Error what is wrong */
+/** @param of.projectId - number of the project that the block names. @throws Error with the problem */
 export function sourceOptions(
   block: SourceBlock,
   of: { readonly agentId: bigint; readonly projectId: bigint; readonly ownProject: string },
@@ -173,13 +173,13 @@ export function sourceOptions(
   }
 }
 
-/** What distinguishes sources in a configuration: a project's full path, by default the agent's own, and a name. */
+/** Fields that distinguish sources: a project's full path, by default the agent's own, and a name. */
 export interface SourceNaming {
   readonly id?: string | undefined
   readonly name?: string | undefined
 }
 
-/** `42-7-web`: as the cluster knows a source. */
+/** Returns the id that a source has in the cluster: `42-7-web`. */
 export function sourceId(
   name: string | undefined,
   { agentId, projectId }: { readonly agentId: bigint; readonly projectId: bigint },
@@ -187,10 +187,10 @@ export function sourceId(
   return `${agentId}-${projectId}${name === undefined ? '' : `-${name}`}`
 }
 
-/** Of a status; what is longer is cut. */
+/** Limit of an id in a status; a longer one is cut. Characters */
 const maxUnresolvedLength = 128
 
-/** Of a source whose project's number is not known yet: `42-platform/shop`. No label, and no name of an object. */
+/** Returns the id while the project's number is unknown: `42-platform/shop`. It is no label, and no object's name. */
 export function unresolvedId(of: {
   readonly block: SourceBlock
   readonly agentId: bigint

@@ -12,15 +12,15 @@ import type { HttpRequestHeader } from '../../../proto/http/http-message.ts'
 import { requestUrl } from '../../../proto/http/request-url.ts'
 import type { ServeReply } from '../../tunnels/serve.ts'
 
-/** It may hold what nobody else should read. */
+/** Query in a span: always empty, since the query may contain secrets. */
 const noQuery: HttpRequestHeader['query'] = []
 
 /**
- * The span of one request to the cluster's API server, to the end of its answer. Its headers do not go to the server,
- * which gets those of the caller, as with upstream's agent.
+ * Span of one request to the cluster's API server, up to the end of its answer. The API server does not get the span's
+ * headers; it gets the caller's, as with upstream's agent.
  */
 export class ApiSpan {
-  /** nothing is traced */
+  /** span for when nothing is traced */
   static readonly none = new ApiSpan(noSpan)
   readonly #span: Span
   #statusCode = 0
@@ -54,7 +54,7 @@ export class ApiSpan {
     this.#span.set(httpStatusAttributes(statusCode))
   }
 
-  /** Ends with `reply`; a caller that left is no failure. */
+  /** Ends the span with `reply`. A caller that leaves is not a failure. */
   async follow(reply: Promise<ServeReply>): Promise<ServeReply> {
     if (this === ApiSpan.none) return reply
     try {

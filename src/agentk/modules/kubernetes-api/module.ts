@@ -18,13 +18,13 @@ const metadata = Promise.resolve(noMetadata)
 
 type ApiHost = Pick<AgentkHost, 'api' | 'identities' | 'tracer'>
 
-/** Requests of kas to the cluster's API server. */
+/** Serves kas's requests to the cluster's API server. */
 export function createKubernetesApi({ self, ...host }: ApiHost & Pick<AgentkHost, 'self'>): AgentkModule {
   return { methods: new Map([[kubernetesApiMethod, serveKubernetesApi(host, { product: self.product })]]) }
 }
 
 /**
- * Serves KubernetesApi.MakeRequest: an HTTP request of kas, made at the cluster's API server, answered as it comes.
+ * Serves KubernetesApi.MakeRequest: sends kas's HTTP request to the cluster's API server, and streams the answer.
  *
  * @param options.product - `gitlab-agent/<version>/<commit>`, for Via
  * @see doc/reference/tunnel-protocol.md 1.3 and 1.4
@@ -56,7 +56,7 @@ async function makeRequest(asked: Asked): Promise<ServeReply> {
   const plan = planOrRefuse(asked)
   if (plan instanceof KasError) return refuse(asked, plan)
   const path = requestUrl(header.urlPath, header.query, header.rawQuery)
-  header.query.length = 0 // a long one need not stay as long as the call
+  header.query.length = 0 // frees a long query before the call ends
   const request = { method: header.method, path, headers: plan.headers }
   if (plan.upgrade) return forwardUpgrade(api, call, messages, request, { via: via.response, span })
   if (plan.contentLength === 0) return send(asked, request)
@@ -64,7 +64,7 @@ async function makeRequest(asked: Asked): Promise<ServeReply> {
   return send(asked, { ...request, body: messages.body() })
 }
 
-/** @returns IDENTITY_REFUSED: the caller is answered. @throws KasError of `planRequest`, of a configuration that cannot work */
+/** Plans the request. @returns IDENTITY_REFUSED, to answer the caller with. @throws other errors of `planRequest` */
 function planOrRefuse({ header, identities, via }: Asked): PlannedRequest | KasError {
   try {
     return planRequest(header, { identities, via: via.request })
@@ -74,7 +74,7 @@ function planOrRefuse({ header, identities, via }: Asked): PlannedRequest | KasE
   }
 }
 
-/** Answers in place of the API server, so that each kas passes it on. */
+/** Answers in place of the API server, so that every kas passes the refusal on. */
 function refuse({ messages, header, span, via }: Asked, { message, httpStatus }: KasError): ServeReply {
   const status = { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', message, reason: 'Forbidden' }
   const body = Buffer.from(`${JSON.stringify({ ...status, code: httpStatus })}\n`)
@@ -100,7 +100,7 @@ function send({ api, call, messages, span, via }: Asked, request: ApiRequest): S
   const onAbort = () => exchange.abort(signal.reason)
   const settled = () => {
     signal.removeEventListener('abort', onAbort)
-    // a body that the server did not wait for
+    // the server may have answered before the body ended
     if (request.body) void messages.discard({ bodyAllowed: true }).catch(() => undefined)
   }
   const exchange: ApiExchange = api.send(request, {

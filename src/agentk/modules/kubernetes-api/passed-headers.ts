@@ -4,7 +4,7 @@ import { canonicalHeaderName } from '../../../proto/http/http-over-grpc.ts'
 import type { Identities } from '../../cluster/identities.ts'
 import { isImpersonationHeader } from '../../cluster/may-impersonate.ts'
 
-/** To the API server: headers of one hop, and those that are ours alone to say. */
+/** Request headers that are not passed on: those of one hop, and those that agentk sets itself. */
 const notSent = new Set([
   ...hopByHopHeaders.map((name) => name.toLowerCase()),
   'authorization',
@@ -17,14 +17,14 @@ const notSent = new Set([
 export interface PlannedRequest {
   /** name, value, name, value */
   readonly headers: string[]
-  /** the protocol to change to, undefined for a plain request */
+  /** protocol to change to; undefined: a plain request */
   readonly upgrade: string | undefined
-  /** bytes of the body, -1 for a body of unknown length, undefined when not even its presence is known */
+  /** bytes of the body; -1: length unknown; undefined: not known if there is a body */
   readonly contentLength: number | undefined
 }
 
 /**
- * What the API server is sent for a request from kas. The agent's own credentials are added by the client.
+ * Plans the request to the API server for a request from kas. The client adds the agent's own credentials.
  *
  * @throws KasError IDENTITY_REFUSED, or STATUS Unavailable for nested impersonation
  */
@@ -44,7 +44,7 @@ export function planRequest(
     const lower = name.toLowerCase()
     if (lower === 'upgrade') upgrade = values[0] || undefined
     else if (lower === 'via') for (const value of values) headers.push('Via', value)
-    // kas before 16.0 says the length in this header alone
+    // kas before 16.0 sends the length in this header alone
     else if (lower === 'content-length') contentLength ??= wholeNumber(values[0])
     else if (notSent.has(lower) || isImpersonationHeader(lower) || named?.has(canonicalHeaderName(name))) continue
     else for (const value of values) headers.push(name, value)
@@ -63,16 +63,16 @@ function wholeNumber(text: string | undefined): number | undefined {
   return text && /^\d{1,15}$/.test(text) ? Number(text) : undefined
 }
 
-/** to kas */
+/** Response headers that are not passed to kas. */
 const notReturned = new Set(hopByHopHeaders)
 const none: ReadonlySet<string> = new Set()
 
-/** A header as it came: name, value, name, value. */
+/** Headers as received: name, value, name, value. */
 type RawHeaders = readonly (Buffer | string)[]
 
 /**
- * The head of an answer as kas is sent it: canonical names, all values of a name in order, nothing of one hop, and our
- * own entry at the end of Via. An upgrade (101) keeps `Upgrade`, with `Connection` exactly `upgrade`.
+ * Returns the head of an answer for kas: canonical names, all values of a name in order, no headers of one hop. The
+ * agent's own entry is the last of Via. An upgrade (101) keeps `Upgrade`, with `Connection` exactly `upgrade`.
  *
  * @param via - `1.1 gitlab-agent/<version>/<commit>`
  */

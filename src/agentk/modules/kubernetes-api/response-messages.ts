@@ -5,17 +5,17 @@ import { encodeHttpResponse } from '../../../proto/http/http-over-grpc.ts'
 import { payloadHead } from '../../../proto/wire/wire.ts'
 import { SplitMessage } from '../../tunnels/serve.ts'
 
-/** Bytes that wait for their reader: from here on the API server's connection is not read. */
+/** Unread bytes from which agentk stops reading the API server's connection. */
 const maxWaitingBytes = 64 * 1024
-/** What a piece counts for beside its bytes: a server may write one byte at a time. */
+/** Bytes that each piece counts in addition, since a server may write one byte at a time. */
 const pieceBytes = 128
-/** Up to this size what waits is copied into one message; so are pieces that are smaller on average. */
+/** Pieces are copied into one message if their average size is at most this. Bytes */
 const copiedBytes = 4096
-/** From here on more is likely to follow at once: it leaves together at the end of this turn of the event loop. */
+/** Unread bytes from which more is likely to follow: they are sent together, at the end of the event loop's turn. */
 const gatheredBytes = 16 * 1024
 /**
- * Of the payload of one message: with its heads (gRPC 5 bytes, ConnectRequest 6, HttpResponse 6) it fills one DATA
- * frame of HTTP/2, of which Node makes 16 KiB whatever the setting, and its reader need not put it together.
+ * Limit of one message's payload. With its heads (gRPC 5 bytes, ConnectRequest 6, HttpResponse 6), the message fills
+ * one DATA frame of HTTP/2, and its reader need not join frames. Node makes frames of 16 KiB whatever the setting.
  */
 const maxPayloadBytes = 16 * 1024 - 17
 
@@ -27,17 +27,17 @@ type Message = Uint8Array | SplitMessage
 
 const end: IteratorResult<Message> = { value: undefined, done: true }
 
-/** Where the bytes come from. */
+/** Source of the bytes. */
 export interface ResponseSource {
   pause(): void
   resume(): void
-  /** the reader left */
+  /** called when the reader leaves */
   cancel(): void
 }
 
 /**
- * The messages of one answer, in the order of doc/reference/tunnel-protocol.md 1.3, written as the API server
- * answers and read by the tunnel. They end where the answer ends or breaks; `done` says which.
+ * Messages of one answer, in the order of doc/reference/tunnel-protocol.md 1.3. The API server's answer writes them,
+ * the tunnel reads them. They end when the answer ends or breaks; `done` says which.
  */
 export class ResponseMessages implements AsyncIterableIterator<Message> {
   readonly done: Promise<Outcome>
@@ -67,7 +67,7 @@ export class ResponseMessages implements AsyncIterableIterator<Message> {
     this.#wake()
   }
 
-  /** A piece of the body, or of the upgraded connection. */
+  /** Adds a piece of the body, or of the upgraded connection. */
   data(chunk: Uint8Array): void {
     if (this.#outcome || chunk.length === 0) return
     this.#chunks.push(chunk)
@@ -95,7 +95,7 @@ export class ResponseMessages implements AsyncIterableIterator<Message> {
     this.#settle({ trailers: noMetadata })
   }
 
-  /** What came before is still read; no trailer follows, so that the truncation shows. */
+  /** Ends the messages with an error. Earlier ones are still read; no trailer follows, so that the truncation shows. */
   fail(error: unknown): void {
     if (!this.#outcome) this.#settle({ error: apiError(error), trailers: noMetadata })
   }
@@ -139,7 +139,7 @@ export class ResponseMessages implements AsyncIterableIterator<Message> {
     return this.#ready.shift()
   }
 
-  /** Encodes what waits, up to `maxPayloadBytes`. */
+  /** Encodes waiting bytes, up to `maxPayloadBytes`. */
   #take(): void {
     const pieces: Uint8Array[] = []
     let size = 0
@@ -170,8 +170,8 @@ export class ResponseMessages implements AsyncIterableIterator<Message> {
 }
 
 /**
- * A failure between agentk and the API server as the status that upstream gives it: the call's own end keeps its code,
- * all else is Unavailable with the prefix that says which hop broke (doc/reference/tunnel-protocol.md 1.4).
+ * Converts a failure between agentk and the API server to upstream's status. The call's own errors keep their code.
+ * All others are Unavailable, with a prefix that names the failed hop (doc/reference/tunnel-protocol.md 1.4).
  */
 export function apiError(error: unknown): KasError {
   if (error instanceof KasError && error.code !== 'UNREACHABLE') return error

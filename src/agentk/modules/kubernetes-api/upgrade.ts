@@ -15,9 +15,9 @@ import { apiError, ResponseMessages } from './response-messages.ts'
 const metadata = Promise.resolve(noMetadata)
 
 /**
- * A request that changes the protocol: SPDY or WebSocket, opaque bytes both ways after 101. The caller's half-close
- * half-closes the connection to the server, whose bytes still pass; the server's end is the end
- * (doc/reference/tunnel-protocol.md 6.5).
+ * Forwards a request that changes the protocol: SPDY or WebSocket, opaque bytes both ways after 101.
+ * The caller's half-close half-closes the connection to the server, whose bytes still pass.
+ * When the server ends the connection, the call ends (doc/reference/tunnel-protocol.md 6.5).
  *
  * @throws KasError when the server cannot be reached
  */
@@ -54,7 +54,7 @@ export async function forwardUpgrade(
   return { metadata, messages: reply, done: reply.done }
 }
 
-/** Bytes of the server to the reply. A stream that closes before its end has broken. */
+/** Passes the server's bytes to the reply. A stream that closes before its end is an error. */
 function pipe(stream: Readable, reply: ResponseMessages, signal: AbortSignal): void {
   const onAbort = () => stream.destroy(signal.reason)
   signal.addEventListener('abort', onAbort, { once: true })
@@ -71,7 +71,7 @@ function pipe(stream: Readable, reply: ResponseMessages, signal: AbortSignal): v
   if (signal.aborted) onAbort()
 }
 
-/** Bytes of the caller to the server, as fast as it takes them. */
+/** Passes the caller's bytes to the server, as fast as the server accepts them. */
 async function send(messages: HttpRequestMessages<HttpRequestHeader>, socket: Duplex): Promise<void> {
   try {
     for (let message = await messages.next(); message; message = await messages.next()) {
@@ -84,7 +84,7 @@ async function send(messages: HttpRequestMessages<HttpRequestHeader>, socket: Du
   }
 }
 
-/** Resolves when the socket takes more, or is gone. */
+/** Resolves when the socket accepts more data, or is closed. */
 function room(socket: Duplex): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {

@@ -7,7 +7,7 @@ import type { Election } from '../../election/election.ts'
 import type { Term } from '../../election/terms.ts'
 import type { AgentkHost, AgentkModule } from '../../module.ts'
 
-/** Says who leads, in the log and in the metrics. Its work, while this pod leads, is one line a second in the debug log. */
+/** Reports the leader in the log and in a metric. While this pod leads, it writes one debug line a second. */
 export function createLeader(host: Pick<AgentkHost, 'election' | 'register' | 'clock' | 'log'>): AgentkModule {
   const { election, register, clock } = host
   new Gauge({
@@ -28,7 +28,7 @@ interface LeaderComponents {
   readonly clock: Clock
 }
 
-/** Work that one pod does is done this often. */
+/** Interval of the debug line while this pod leads. ms */
 const workMs = 1000
 
 class Leader implements Service {
@@ -51,7 +51,7 @@ class Leader implements Service {
     const { election, log, clock } = this.#components
     while (!signal.aborted) {
       if (holds()) log.debug({ identity: election.identity }, 'Working as leader')
-      else if (this.#led) this.#say() // it was frozen: the election has not noticed yet
+      else if (this.#led) this.#say() // the pod was frozen, and the election has not noticed yet
       await pause(workMs, clock, signal)
     }
   }

@@ -25,7 +25,7 @@ import type { KasConnections } from '../../tunnels/kas-connections.ts'
 
 type Host = Pick<AgentkHost, 'api' | 'kas' | 'self' | 'clock' | 'random' | 'log'>
 
-/** kas knows of each pod. */
+/** Creates the module that registers this pod at kas. */
 export function createRegistrar({ api, kas, self, clock, random, log }: Host): AgentkModule {
   const kubernetesVersion = (signal: AbortSignal) => askKubernetesVersion(api, signal)
   const components = { kas, kubernetesVersion, clock, random, log: log('agent_registrar') }
@@ -35,11 +35,11 @@ export function createRegistrar({ api, kas, self, clock, random, log }: Host): A
 export const registerMethod = methodPath(AgentRegistrar.method.register)
 export const unregisterMethod = methodPath(AgentRegistrar.method.unregister)
 
-/** Upstream's (doc/reference/tunnel-protocol.md 1.6 and 2.5). */
+/** Values of upstream's agent (doc/reference/tunnel-protocol.md 1.6 and 2.5). */
 const intervalMs = 300_000
 const backoffOptions = { firstMs: 10_000, maxMs: 300_000, factor: 2, jitter: 1, resetMs: 600_000 }
 const callTimeoutMs = 20_000
-/** Leaving waits this long for kas at the most. ms */
+/** Longest wait for kas while agentk stops. ms */
 const unregisterTimeoutMs = 2000
 
 interface KubernetesVersionInfo {
@@ -51,7 +51,7 @@ interface KubernetesVersionInfo {
 
 interface RegistrarComponents {
   readonly kas: Pick<KasConnections, 'connected' | 'session' | 'onSession' | 'metadata'>
-  /** throws if the cluster cannot be asked */
+  /** version of the cluster. @throws if the API server does not answer with one */
   readonly kubernetesVersion: (signal: AbortSignal) => Promise<KubernetesVersionInfo>
   readonly log: Logger
   readonly clock: Clock
@@ -59,8 +59,8 @@ interface RegistrarComponents {
 }
 
 /**
- * Registers this pod at kas: every five minutes, and on each new connection, since another replica may have
- * answered it; and when it leaves.
+ * Registers this pod at kas every five minutes, and on each new connection, since it may reach another replica.
+ * Unregisters the pod when agentk stops.
  */
 export class Registrar implements Service {
   readonly #components: RegistrarComponents
@@ -71,11 +71,11 @@ export class Registrar implements Service {
   readonly #advice = new Advice()
   #wake: (() => void) | undefined
   #running: Promise<void> | undefined
-  /** kas knows of this pod */
+  /** kas has this pod in its list */
   #registered = false
 
   /**
-   * @param options.meta - without kubernetes_version, which is asked for here
+   * @param options.meta - without kubernetes_version, which the registrar reads
    * @param options.server - the cluster's API server
    */
   constructor(components: RegistrarComponents, options: { meta: AgentMeta; server: URL }) {
@@ -89,7 +89,7 @@ export class Registrar implements Service {
     this.#running = this.#run()
   }
 
-  /** Unregisters, if there is a connection. */
+  /** Stops registering, and unregisters the pod if kas is connected. */
   async leave(patience?: AbortSignal): Promise<void> {
     this.#stopping.abort(new KasError({ code: 'CANCELLED', detail: 'agentk is stopping' }))
     await this.#running
@@ -146,7 +146,7 @@ export class Registrar implements Service {
     }
   }
 
-  /** A cluster that cannot say its version does not keep the pod from being seen. */
+  /** Returns the agent's data with the cluster's version; without it if the API server does not answer. */
   async #fullMeta(): Promise<AgentMeta> {
     const { kubernetesVersion, log } = this.#components
     try {
@@ -161,7 +161,7 @@ export class Registrar implements Service {
     }
   }
 
-  /** Until the time has passed, a new connection is there, or we stop. */
+  /** Waits until the time has passed, a new connection exists, or agentk stops. */
   async #sleep(ms: number): Promise<void> {
     const woken = linkedController(this.#stopping.signal)
     this.#wake = () => woken.abort()
@@ -171,7 +171,7 @@ export class Registrar implements Service {
   }
 }
 
-/** What the cluster runs. @throws KasError UNREACHABLE when the API server does not answer with a version */
+/** Reads the version of the cluster. @throws KasError UNREACHABLE when the API server does not answer with a version */
 export async function askKubernetesVersion(client: ApiClient, signal: AbortSignal): Promise<KubernetesVersionInfo> {
   const { status, body } = await client.json('GET', serverVersionPath, undefined, signal)
   if (status !== 200 || typeof body !== 'object' || !body) {
@@ -181,7 +181,7 @@ export async function askKubernetesVersion(client: ApiClient, signal: AbortSigna
   return { major, minor, gitVersion, platform }
 }
 
-/** The version is to blame for some of it only; `GetConfiguration failed` says what to do about a token. */
+/** Names the version only if it can be the cause. The line `GetConfiguration failed` has the advice for a token. */
 function failedText(error: unknown): string {
   const { grpcCode } = KasError.from(error)
   const isRefused = grpcCode === Code.UNAUTHENTICATED || grpcCode === Code.PERMISSION_DENIED

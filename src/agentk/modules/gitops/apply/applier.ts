@@ -15,22 +15,22 @@ import { areReplicas, conflictsIn, withoutField } from './conflicts.ts'
 import type { Scalers } from './scalers.ts'
 import { type Freed, TakeOver } from './take-over.ts'
 
-/** Older than any object: one that is not there is made, one that somebody has made meanwhile is not touched. */
+/** Older than any object: a missing object is made, and one that somebody has made meanwhile is not touched. */
 const absentVersion = '1'
 
 export interface ApplierComponents {
   /** acts as the source's account */
   readonly lane: ApiLane
-  /** another source of this agent has let go of it */
+  /** another source of this agent has released the object */
   readonly isHandedOver: (owner: string, key: ObjectKey) => boolean
   readonly scalers: Pick<Scalers, 'of' | 'pathOf'>
 }
 
 export interface ApplierOptions {
-  /** of the source: also its owner annotation's value */
+  /** id of the source, and value of its owner annotation */
   readonly id: string
   readonly manager: string
-  /** inventories and managers */
+  /** ids of inventories, and managers */
   readonly adopt: readonly string[]
   readonly inventoryPolicy: 'must_match' | 'adopt_if_no_inventory' | 'adopt_all'
   readonly conflicts: 'force' | 'fail'
@@ -39,17 +39,17 @@ export interface ApplierOptions {
 export interface ApplyRequest {
   readonly key: ObjectKey
   readonly kind: ClusterKind
-  /** with our marks */
+  /** with the source's marks */
   readonly object: ObjectTree
-  /** undefined: it was not there */
+  /** undefined: it did not exist */
   readonly live: LiveObject | undefined
-  /** of the object that this source is known to have made; empty: none is known */
+  /** uid of the object that this source has made; empty: not known */
   readonly uid: string
 }
 
 export interface Applied {
   readonly undone?: Undone | undefined
-  /** what others had written, and the apply has taken back */
+  /** fields of others that the apply has taken back */
   readonly overwritten?: readonly FieldConflict[]
   readonly live: LiveObject
   readonly object: KubernetesObject
@@ -57,7 +57,7 @@ export interface Applied {
 
 export type ApplyOutcome = Applied | { readonly problem: ApplyProblem }
 
-/** Brings one object after another to the cluster, each by server-side apply as the source's manager. */
+/** Applies one object after another, by server-side apply as the source's manager. */
 export class Applier {
   readonly #components: ApplierComponents
   readonly #options: ApplierOptions
@@ -107,7 +107,7 @@ export class Applier {
     return { problem: { kind: 'busy', text: `others have changed it ${maxAttempts} times while it was to be applied` } }
   }
 
-  /** Removes, with the next apply, fields that are in the way of a manifest. @returns the problem: nothing is, or it is to stay */
+  /** Frees fields that prevent an apply: the next one removes them. @returns the problem: none can be freed */
   async #free(path: string, problem: ApplyProblem, signal: AbortSignal): Promise<Freed | { problem: ApplyProblem }> {
     const { conflicts } = this.#options
     const found = await this.#takeOver.inTheWay(path, { places: problem.places ?? [], conflicts }, signal)
@@ -116,8 +116,8 @@ export class Applier {
   }
 
   /**
-   * Where the number of replicas stands, of a manifest without one whose object is scaled: an apply would set it to the
-   * default if it was the source's own before.
+   * Returns the path of the replicas if the object is scaled and its manifest has none. An apply would reset
+   * replicas that the source owned before to the default.
    */
   async #leftReplicas(live: LiveObject, request: ApplyRequest, signal: AbortSignal): Promise<string | undefined> {
     const { key, kind, object } = request
@@ -176,7 +176,7 @@ export class Applier {
     return { live: liveObjectOf(answer.body as KubernetesObject, this.#options.manager) }
   }
 
-  /** Why it is not ours to apply. */
+  /** Returns the reason for which the source may not apply the object. */
   #problemOf(live: LiveObject, { key, uid }: ApplyRequest): ApplyProblem | undefined {
     const { id, manager: own, adopt, inventoryPolicy } = this.#options
     if (live.isBeingDeleted) return { kind: 'busy', text: beingDeleted(live.holds) }
@@ -185,7 +185,7 @@ export class Applier {
     if (owner === '') {
       const isKnown = uid !== '' && uid === live.uid
       if (isKnown || inventoryPolicy === 'adopt_if_no_inventory') return undefined
-      // our own: it was taken over, and not applied yet
+      // the source's own: it was taken over, and not applied yet
       if (live.managers.some((manager) => manager === own || adopt.includes(manager))) return undefined
       return { kind: 'foreign', text: 'it is there already, and no source has made it: inventory_policy, adopt' }
     }
@@ -197,7 +197,7 @@ export class Applier {
   }
 }
 
-/** It may be refused for what nobody has applied, and not for what the manifest has. */
+/** True if fields beside the manifest may have caused the refusal. */
 function isBesideOthers({ kind, places = [] }: ApplyProblem): boolean {
   return kind === 'invalid' && places.length > 0
 }

@@ -19,7 +19,7 @@ import { replaceObject, wouldMake } from './replacement.ts'
 import { Scalers } from './scalers.ts'
 
 export interface ApplyComponents {
-  /** of agentk itself */
+  /** acts as agentk itself */
   readonly ownLane: ApiLane
   /** acts as the source's account */
   readonly accountLane: ApiLane
@@ -34,16 +34,16 @@ export interface ApplyInput {
   readonly build: Build
   readonly inventory: SourceInventory
   readonly approval: ApprovedPlan
-  /** what of it is in the cluster now */
+  /** reads the objects of the commit from the cluster */
   readonly readLive: () => Promise<LiveObjects>
   readonly superseded: AbortSignal
   readonly onStep: (step: { kind: 'ended'; key: ObjectKey; end: ApplyEnd }) => void
 }
 
 /**
- * Applies what a commit wants; once more, with what may be made again, if somebody has approved just that.
+ * Applies a commit. If its replacements are approved, it applies the commit once more, with these replacements.
  *
- * @param live - as it was read before. @throws the connection's error, or the signal's reason
+ * @param live - as read before. @throws the connection's error, or the signal's reason
  */
 export async function applyCommit(
   components: ApplyComponents,
@@ -62,7 +62,7 @@ export async function applyCommit(
   return await applyOnce(components, input, options, second, signal)
 }
 
-/** How it has ended for each, and what users are to know of it. */
+/** Results by object, and notes for users. */
 export interface AppliedEnds {
   readonly ends: readonly RoundEnd[]
   readonly notes: readonly string[]
@@ -71,7 +71,7 @@ export interface AppliedEnds {
 interface Found {
   readonly entries: ReadonlyMap<string, InventoryEntry>
   readonly live: LiveObjects
-  /** by uid: what may go though it asks for approval */
+  /** uids of objects whose deletion is approved */
   readonly approved: ReadonlySet<string>
 }
 
@@ -114,10 +114,10 @@ async function applyOnce(
   return { ends: found, notes: [...scalers.notes, ...leftAloneNotes(manifests, live.objects), ...undoneNotes(found)] }
 }
 
-/** Objects that the notes name. */
+/** Limit of notes about undone changes. */
 const maxUndone = 10
 
-/** Where changes by hand were undone, since they were in the way of a manifest. */
+/** Returns notes about changes by hand that were undone, since they prevented an apply. */
 function undoneNotes(ends: readonly RoundEnd[]): string[] {
   const notes = ends.flatMap(({ manifest, end }) => {
     const { by, fields } = (end.kind === 'applied' && end.undone) || { by: [], fields: [] }
@@ -130,7 +130,7 @@ function undoneNotes(ends: readonly RoundEnd[]): string[] {
   return more > 0 ? [...notes.slice(0, maxUndone), `and ${more} more that were changed by hand`] : notes
 }
 
-/** @returns by `keyText`, the objects whose autoscaler has gone: the number of the manifest holds again */
+/** @returns by `keyText`: objects whose autoscaler is removed, so that the manifest's replicas count again */
 async function unscaledOf(
   manifests: readonly Manifest[],
   live: LiveObjects,
@@ -149,9 +149,9 @@ async function unscaledOf(
   return unscaled
 }
 
-/** What waits for approval to be made again. */
+/** Objects that wait for approval to be made again. */
 interface ReplacementPlan {
-  /** what an approval names; empty: nothing waits for one */
+  /** digest that an approval names; empty: nothing waits for one */
   readonly digest: string
   readonly ends: readonly RoundEnd[]
   readonly uids: ReadonlySet<string>

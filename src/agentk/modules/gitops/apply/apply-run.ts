@@ -35,10 +35,10 @@ export interface ApplyRunComponents {
   ) => Promise<string | undefined>
   /** acts as the source's account */
   readonly lane: ApiLane
-  /** with the kind, if it is there by now. @param isDefined - this run has brought its definition */
+  /** returns the kinds, with this one if it is served. @param isDefined - this run has applied its definition */
   readonly kindsWith: (key: ObjectKey, version: string, isDefined: boolean) => Promise<ClusterKinds>
   readonly onEnd: (key: ObjectKey, end: ApplyEnd) => void
-  /** what runs once was applied: the inventory is to know that at once */
+  /** saves in the inventory, at once, that a run-once object was applied */
   readonly remember: (manifest: Manifest, end: ApplyEnd) => Promise<void>
 }
 
@@ -47,20 +47,20 @@ export interface ApplyRunInput {
   readonly manifests: readonly Manifest[]
   readonly graph: WaveGraph
   readonly kinds: ClusterKinds
-  /** by `keyText`: as the inventory has them */
+  /** by `keyText`: entries of the inventory */
   readonly entries: ReadonlyMap<string, InventoryEntry>
   /** by `keyText`; null: it cannot be read */
   readonly live: ReadonlyMap<string, LiveObject | null>
-  /** by `keyText`: what is not as it is to be, though nothing that we have applied has changed */
+  /** by `keyText`: objects whose replicas differ, though the applied fields have not changed */
   readonly unscaled?: ReadonlySet<string>
-  /** a newer commit has come */
+  /** aborts when a newer commit has come */
   readonly superseded: AbortSignal
 }
 
-/** The API server's words on an object of a namespace that is being deleted. */
+/** Message of the API server about an object in a namespace that is being deleted. */
 const isOfEnding = /because it is being terminated/
 
-/** Brings the objects of one commit to the cluster: each as soon as what it depends on is there and healthy. */
+/** Applies the objects of one commit, each as soon as its dependencies exist and are healthy. */
 export class ApplyRun {
   readonly #components: ApplyRunComponents
   readonly #input: ApplyRunInput
@@ -68,13 +68,13 @@ export class ApplyRun {
   readonly #manifests: ReadonlyMap<string, Manifest>
   readonly #kindsBefore: (text: string) => readonly string[]
   readonly #ends = new Map<string, Promise<ApplyEnd>>()
-  /** by `keyText`: as they are to be, though what they depend on is not, perhaps */
+  /** by `keyText`: unchanged objects with a dependency that is missing or not healthy, and the reason */
   readonly #waitingUnchanged = new Map<string, string>()
-  /** what is to be applied, or depends on such */
+  /** objects that are to be applied, or depend on such an object */
   readonly #moving = new Set<string>()
   readonly #gates = new Map<string, Promise<string | undefined>>()
   readonly #applied = new Map<string, KubernetesObject>()
-  /** by namespace that is being deleted */
+  /** by namespace that is being deleted: what blocks its deletion */
   readonly #holds = new Map<string, Promise<string>>()
 
   constructor(components: ApplyRunComponents, input: ApplyRunInput, signal: AbortSignal) {
@@ -85,7 +85,7 @@ export class ApplyRun {
     this.#kindsBefore = kindOrder(input.manifests, input.graph)
   }
 
-  /** @returns by `keyText`. @throws the connection's error, or the signal's reason, once nothing of it runs any more */
+  /** @returns by `keyText`. @throws the connection's error, or the signal's reason, once no part runs any more */
   async run(): Promise<ReadonlyMap<string, ApplyEnd>> {
     const { graph } = this.#input
     const isMoving = oncePerList((texts) => texts.some((text) => this.#moving.has(text)))
@@ -121,13 +121,13 @@ export class ApplyRun {
     return await this.#apply(manifest, text)
   }
 
-  /** However it has ended for them. */
+  /** Waits until the objects were tried, whatever the result. */
   readonly #tried = oncePerList(async (texts): Promise<void> => {
-    await undefined // all have begun by then
+    await undefined // all have begun after this
     for (const text of texts) await this.#ends.get(text)
   })
 
-  /** What it depends on that is not there, or not healthy. */
+  /** Returns the first dependency that is missing or not healthy. */
   async #blockedBy(text: string): Promise<string | undefined> {
     const { graph } = this.#input
     const [named, step] = [graph.named(text), graph.stepBefore(text)]
@@ -137,7 +137,7 @@ export class ApplyRun {
     return gates.find((reason) => reason !== undefined)
   }
 
-  /** What of them has not come; in turn, but each of them is under way. */
+  /** Returns the first object that was not applied, and the reason. Waits for one after another, while all run. */
   readonly #missing = oncePerList(async (texts): Promise<string | undefined> => {
     for (const text of texts) {
       const end = await this.#ends.get(text)
@@ -179,7 +179,7 @@ export class ApplyRun {
     }
   }
 
-  /** A dry run shows whether the API server would take the object as a new one, though not as a change. */
+  /** True if a dry run takes the object as a new one, though the API server refuses it as a change. */
   async #wouldMake({ places = [], refuser }: ApplyProblem, request: ApplyRequest): Promise<boolean> {
     if (places.length === 0 || refuser !== undefined) return false
     return await this.#components.wouldMake(request, this.#signal)
@@ -214,7 +214,7 @@ export class ApplyRun {
     return answer.body as KubernetesObject
   }
 
-  /** The digest and our part of it are as they were after our last apply. */
+  /** True if nothing is to be sent: digest and own fields are as after the last apply, or the object is left alone. */
   #isUnchanged(manifest: Manifest, text: string): boolean {
     const { digest, version } = manifest
     const entry = this.#input.entries.get(text)
@@ -233,7 +233,7 @@ export class ApplyRun {
     return kinds.includes('CustomResourceDefinition')
   }
 
-  /** Reads from a namespace that is being deleted why it is still there; empty: nobody knows. */
+  /** Reads why a namespace that is being deleted still exists; empty: not known. */
   #namespaceHolds({ namespace }: ObjectKey): Promise<string> {
     const read = async () => {
       const path = objectPath(builtIn.namespaces, { name: namespace })
@@ -296,7 +296,7 @@ export class ApplyRun {
   }
 }
 
-/** All objects of a wave wait for one list: it is gone through once. */
+/** Runs `work` once for each list, since all objects of a wave wait for one list. */
 function oncePerList<T>(work: (texts: readonly string[]) => T): (texts: readonly string[]) => T {
   const known = new Map<readonly string[], T>()
   return (texts) => {
@@ -306,12 +306,12 @@ function oncePerList<T>(work: (texts: readonly string[]) => T): (texts: readonly
   }
 }
 
-/** By SOPS, for others than its operator, which has a kind of its own. */
+/** True if SOPS has encrypted the object; the kind of the SOPS operator is applied as it is. */
 function isEncrypted(object: KubernetesObject): boolean {
   return textAt(object, 'sops.mac') !== '' && object.kind !== 'SopsSecret'
 }
 
-/** A Job that is cleaned up runs once. */
+/** True for a Job that the cluster deletes after its end: it runs once. */
 function runsOnce(manifest: Manifest): boolean {
   const { group, kind } = manifest.key
   if (group !== 'batch' || kind !== 'Job') return false

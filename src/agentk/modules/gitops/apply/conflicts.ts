@@ -5,7 +5,7 @@ import type { FieldConflict } from '../round.ts'
 /** `conflict with "kube-controller-manager" with subresource "scale" using apps/v1` */
 const owner = /^conflict with "((?:[^"\\]|\\.)*)"(?: with subresource "([^"]*)")?/
 
-/** Of a Status 409; none: it is refused for another reason. */
+/** Returns the conflicts in a Status 409; none: it is refused for another reason. */
 export function conflictsIn(body: unknown): readonly FieldConflict[] {
   return listAt(body, 'details.causes')
     .filter((cause) => cause.reason === 'FieldManagerConflict')
@@ -15,12 +15,12 @@ export function conflictsIn(body: unknown): readonly FieldConflict[] {
     })
 }
 
-/** A number of replicas, whoever has set it: an autoscaler's, where there is one. @param path - where it stands */
+/** True for a conflict about the number of replicas. @param path - of that number in the object */
 export function areReplicas({ field, subresource }: FieldConflict, path: string): boolean {
   return (subresource === 'scale' && pathOf(field) !== undefined) || field === `.${path}`
 }
 
-/** The object without the field of a conflict. */
+/** Returns the object without the field of a conflict. */
 export function withoutField(object: ObjectTree, { field }: FieldConflict): ObjectTree {
   return removed(object, pathOf(field) ?? [])
 }
@@ -33,7 +33,7 @@ function removed(object: ObjectTree, [name, ...inner]: readonly string[]): Objec
   return isTree ? { ...others, [name]: removed(value as ObjectTree, inner) } : object
 }
 
-/** @returns undefined: it leads into a list */
+/** @returns undefined: the field is in a list */
 function pathOf(field: string): string[] | undefined {
   return /^(\.[A-Za-z0-9_-]+)+$/.test(field) ? field.slice(1).split('.') : undefined
 }

@@ -10,17 +10,17 @@ import { kstatus } from '../../../health/kstatus/kstatus.ts'
 import type { ClusterKind } from '../live/cluster-kinds.ts'
 import type { ObjectWaits } from '../live/object-waits.ts'
 
-/** What depends on the object may go on; or not yet, and why; or never, and why. */
+/** Verdict for dependents of an object: go on; wait, for a reason; or never, for a reason. */
 export type GateVerdict = { readonly kind: 'open' } | { readonly kind: 'waits' | 'fails'; readonly text: string }
 
 export interface HealthGateComponents {
   readonly waits: ObjectWaits
-  /** of agentk itself: the classes of volumes are nobody's */
+  /** acts as agentk itself, which may read StorageClasses */
   readonly lane: ApiLane
   readonly clock: Clock
 }
 
-/** They are healthy as soon as they are there. */
+/** Kinds whose objects are healthy as soon as they exist. */
 const stateless: ReadonlySet<string> = new Set([
   'ConfigMap',
   'LimitRange',
@@ -40,15 +40,15 @@ const stateless: ReadonlySet<string> = new Set([
 const open: GateVerdict = { kind: 'open' }
 
 /**
- * Holds what depends on an object until it is healthy.
+ * Waits until an object is healthy, for the objects that depend on it.
  *
  * @param applied - as the API server has answered
- * @returns why its dependents are left; undefined: they may go on. @throws the signal's reason
+ * @returns the reason to leave its dependents; undefined: they may go on. @throws the signal's reason
  */
 export async function passGate(
   { waits, lane, clock }: HealthGateComponents,
   { kind, key, applied }: { readonly kind: ClusterKind; readonly key: ObjectKey; readonly applied: KubernetesObject },
-  /** of one object */
+  /** limit for one object. ms */
   { timeoutMs }: { readonly timeoutMs: number },
   signal: AbortSignal,
 ): Promise<string | undefined> {
@@ -73,7 +73,7 @@ export async function passGate(
   }
 }
 
-/** It is bound once a Pod mounts it: one that comes later, perhaps. A class that cannot be read holds nobody. */
+/** True for a claim that is bound only when a Pod mounts it. A class that cannot be read blocks nothing. */
 async function waitsForConsumer(object: KubernetesObject, lane: ApiLane, signal: AbortSignal): Promise<boolean> {
   const name = kindOf(object) === 'PersistentVolumeClaim' ? textAt(object, 'spec.storageClassName') : ''
   if (name === '') return false
@@ -81,12 +81,12 @@ async function waitsForConsumer(object: KubernetesObject, lane: ApiLane, signal:
   return status !== 200 || textAt(body, 'volumeBindingMode') === 'WaitForFirstConsumer'
 }
 
-/** There is nothing to wait for, once it is there. */
+/** True if objects of the kind are healthy as soon as they exist. */
 export function isStateless({ group, kind }: Pick<ObjectKey, 'group' | 'kind'>): boolean {
   return stateless.has(kindKey(group, kind))
 }
 
-/** kstatus, but a Job is waited for to its end. @param now - ms since 1970 */
+/** Judges an object by kstatus; a Job has to end. @param now - ms since 1970 */
 export function gateVerdict(object: KubernetesObject, now: number): GateVerdict {
   const { status, text } = kstatus(object, now)
   if (kindOf(object) === 'batch/Job') {

@@ -4,17 +4,17 @@ import type { WaveGraph } from '../round.ts'
 
 interface Ranked {
   readonly rank: number
-  /** the same array for all of a wave */
+  /** the same array for all objects of a wave */
   readonly step: readonly string[]
-  /** nothing of its wave that it waits for has a higher rank: the others may wait for it */
+  /** no dependency in its wave has a higher rank: others may wait for it */
   readonly isInOrder: boolean
 }
 
 /**
- * By kind, within each sync-wave: which objects are to have been tried before an object is. An object that waits, by
- * depends-on, for one of a higher rank is waited for by none, so there is no cycle.
+ * Orders the objects of each sync-wave by the rank of their kinds. An object that depends on one of a higher rank, in
+ * its wave, blocks no other object, so there is no cycle.
  *
- * @returns for `keyText` of one of them: the same array for all of a wave and a rank
+ * @returns for `keyText`: the objects to try before; the same array for all of a wave and a rank
  */
 export function kindOrder(
   manifests: readonly { readonly key: ObjectKey }[],

@@ -9,16 +9,16 @@ import type { ClusterKinds } from '../live/cluster-kinds.ts'
 import type { ApplyProblem } from '../live/refusal.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
 
-/** Owners of one object that are read. */
+/** Limit of owners that are read for one object. */
 const maxOwners = 10
 
 const whatFollows = 'the garbage collector would delete it: correct metadata.ownerReferences, or take them out'
 
 /**
- * An object whose owner is not there is deleted as soon as it is made.
+ * Checks the owners of an object: the cluster deletes an object with a missing owner as soon as it is made.
  *
- * @param object - a manifest. @returns undefined: its owners are there, or nobody may read them. @throws the connection's
- *   error, or the signal's reason
+ * @param object - a manifest. @returns undefined: its owners exist, or may not be read. @throws the connection's error,
+ * or the signal's reason
  */
 export async function ownerProblem(
   { lane, kinds }: { /** acts as the source's account */ readonly lane: ApiLane; readonly kinds: ClusterKinds },
@@ -29,7 +29,7 @@ export async function ownerProblem(
     const [kindName, name, uid] = [textField(owner, 'kind'), textField(owner, 'name'), textField(owner, 'uid')]
     const { group } = parseApiVersion(textField(owner, 'apiVersion'))
     const kind = kinds.find({ group, kind: kindName })
-    if (!kind || name === '') continue // the garbage collector waits for the kind, and the API server refuses the rest
+    if (!kind || name === '') continue // the garbage collector waits for the kind; the API server refuses an empty name
     const what = `its owner ${kindName} ${name}`
     const wrong = (text: string): ApplyProblem => ({ kind: 'invalid', text: `${what} ${text}: ${whatFollows}` })
     if (kind.isNamespaced && namespace === '') return wrong('is in a namespace, and it is in none')

@@ -14,9 +14,9 @@ import { isParent } from '../manifests/parents.ts'
 import type { SourceOptions } from '../source-options.ts'
 import type { Applier, ApplyOutcome, ApplyRequest } from './applier.ts'
 
-/** Of the object that is made as a trial, and not kept. */
+/** Name prefix of the trial object, which the API server does not store. */
 const trialName = 'agentk-trial-'
-/** What the old object uses: the new one gets it once that is deleted. */
+/** Problems that end when the old object is deleted: it uses what the new one needs. */
 const usedByOld: ReadonlySet<ApplyProblemKind> = new Set(['taken', 'quota'])
 
 export interface ReplacementComponents {
@@ -24,26 +24,26 @@ export interface ReplacementComponents {
   readonly lane: ApiLane
   readonly applier: Pick<Applier, 'apply'>
   readonly deleter: Pick<Deleter, 'remove'>
-  /** by uid: what may go though it asks for approval */
+  /** uids of objects whose deletion is approved */
   readonly approved: ReadonlySet<string>
 }
 
 export type ReplacementOptions = Pick<SourceOptions, 'id' | 'manager' | 'pruneConfirm'>
 
-/** The way out where a namespace or a definition cannot be changed. */
+/** Advice for a namespace or a definition that cannot be changed. */
 export const bringAgain =
   'take it out of the source, approve the plan, which lists all that goes with it, and bring it back'
 
-/** The manifest says that its object may be deleted and made again. */
+/** True if the manifest allows its object to be deleted and made again. */
 export function isReplaceable(object: ObjectTree): boolean {
   return entryAt(object, 'metadata.annotations', replaceAnnotation) === 'allow'
 }
 
 /**
- * Where only a new object can have what a manifest wants: the old one goes, once the API server has said that it would
- * take the new one, and that is made.
+ * Deletes an object that cannot become what a manifest wants, and makes it again. Before, it checks that the API server
+ * would take the new object.
  *
- * @param superseded - ends the wait for the old object to go. @throws the connection's error, or the signal's reason
+ * @param superseded - ends the wait for the deletion. @throws the connection's error, or the signal's reason
  */
 export async function replaceObject(
   { lane, applier, deleter, approved }: ReplacementComponents,
@@ -74,7 +74,7 @@ export async function replaceObject(
   return { problem: { ...made.problem, text: `it was deleted to be made again: ${made.problem.text}` } }
 }
 
-/** Why it may not be deleted, whoever approves. What has left its source: prune/blockers.ts. */
+/** Returns the reason to keep the object even with an approval. prune/blockers.ts has the rules for pruned objects. */
 function keptBecause(live: LiveObject, { key, object }: ApplyRequest, { id }: ReplacementOptions): string | undefined {
   if (live.owner !== id) return 'this source has not made it'
   if (live.isControlled) return 'a controller keeps it'
@@ -91,11 +91,11 @@ function asksBecause(
 ): string | undefined {
   const prunes = [live.prune, pruneOf(object)]
   if (prunes.includes('confirm')) return 'its annotation asks for it'
-  const isOfKind = pruneConfirm.includes(key.kind) && live.prune !== 'allow' // a commit does not release itself
+  const isOfKind = pruneConfirm.includes(key.kind) && live.prune !== 'allow' // not the commit's annotation
   return isOfKind ? `prune_confirm: ${key.kind}` : undefined
 }
 
-/** Returns whether the API server would take the object if it were new. @throws as `replaceObject` */
+/** True if the API server would take the object as a new one. @throws as `replaceObject` */
 export async function wouldMake(
   request: ApplyRequest,
   lane: ApiLane,
@@ -105,7 +105,7 @@ export async function wouldMake(
   return (await refusedBecause(request, lane, options, signal)) === undefined
 }
 
-/** Why the API server would not take the new object, under a name of its own. */
+/** Returns why the API server would not take the new object, tried under a generated name. */
 async function refusedBecause(
   { key, kind, object }: ApplyRequest,
   lane: ApiLane,

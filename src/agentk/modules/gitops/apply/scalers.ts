@@ -11,40 +11,40 @@ import { type Manifest, mayHaveField } from '../manifests/manifest.ts'
 export interface ScalersComponents {
   /** acts as the source's account */
   readonly lane: ApiLane
-  /** of agentk itself: it reads definitions */
+  /** acts as agentk itself, to read definitions */
   readonly ownLane: ApiLane
   readonly kinds: ClusterKinds
-  /** of the commit: scalers among them count before they are made */
+  /** manifests of the commit: scalers among them count before they are made */
   readonly manifests: readonly Manifest[]
 }
 
 /** `unknown`: the account may not list autoscalers, or there are too many. */
 export type Scaled = 'yes' | 'no' | 'unknown'
 
-/** Autoscalers of one kind in one namespace that are read at most: some 4 KiB each. */
+/** Limit of autoscalers read, of one kind in one namespace: some 4 KiB each. */
 const maxAutoscalers = 500
-/** Namespaces that the notes name. */
+/** Limit of namespaces in notes. */
 const maxNotes = 10
 
-/** A path into maps: `.spec.workers.size`. */
+/** Path through maps alone: `.spec.workers.size`. */
 const simplePath = /^(?:\.[A-Za-z0-9_-]+){2,20}$/
 
-/** Kinds whose objects scale others: HorizontalPodAutoscaler, ScaledObject of KEDA, and others by their names. */
+/** Kinds that scale other objects: HorizontalPodAutoscaler, ScaledObject of KEDA, and others by their names. */
 const scalerKind = /Autoscaler$|^ScaledObject$|HPA$/
-/** sets requests, and no replicas */
+/** kinds that set requests, not replicas */
 const verticalKind = /^Vertical/
 
 export function isScalerKind({ kind }: Pick<ObjectKey, 'kind'>): boolean {
   return scalerKind.test(kind) && !verticalKind.test(kind)
 }
 
-/** Which objects an autoscaler names as its target: the number of their replicas is its own. */
+/** Finds the objects that an autoscaler names as its target: it owns their number of replicas. */
 export class Scalers {
   readonly #components: ScalersComponents
-  /** by namespace: targets of what is in the cluster */
+  /** by namespace: targets of autoscalers in the cluster */
   readonly #listed = new Map<string, Promise<Listed>>()
   readonly #unread = new Map<string, string>()
-  /** by path of the definition and version */
+  /** by path and version of the definition */
   readonly #paths = new Map<string, Promise<string | undefined>>()
   #wanted: ReadonlySet<string> | undefined
 
@@ -55,7 +55,7 @@ export class Scalers {
   /** @throws the connection's error, or the signal's reason */
   async of(key: ObjectKey, signal: AbortSignal): Promise<Scaled> {
     const { namespace } = key
-    if (namespace === '') return 'no' // an autoscaler stands beside its target
+    if (namespace === '') return 'no' // an autoscaler is in the namespace of its target
     const text = keyText(key)
     this.#wanted ??= new Set(this.#components.manifests.flatMap((manifest) => wantedTarget(manifest) ?? []))
     if (this.#wanted.has(text)) return 'yes'
@@ -69,9 +69,9 @@ export class Scalers {
   }
 
   /**
-   * Where the number of a kind's replicas stands: of a custom kind as its definition says.
+   * Returns the path of the replicas of a kind; the definition of a custom kind names it.
    *
-   * @returns undefined: it has none, or nobody can say. @throws the connection's error, or the signal's reason
+   * @returns undefined: the definition names no simple path. @throws the connection's error, or the signal's reason
    */
   async pathOf({ group, plural, version }: ClusterKind, signal: AbortSignal): Promise<string | undefined> {
     if (!group.includes('.') || group.endsWith('.k8s.io')) return usualReplicasPath
@@ -91,7 +91,7 @@ export class Scalers {
     return simplePath.test(said) ? said.slice(1) : undefined
   }
 
-  /** Where replicas were left because nobody could say whether there is an autoscaler. */
+  /** Notes about namespaces whose replicas were left, since it is unknown if they have autoscalers. */
   get notes(): readonly string[] {
     const all = Array.from(
       this.#unread,
@@ -133,7 +133,7 @@ function nameOf({ plural, group }: ClusterKind): string {
   return `${plural}.${group}`
 }
 
-/** `keyText` of what an object names as the target that it scales. KEDA takes a Deployment where no kind is named. */
+/** Returns the `keyText` of the object that an autoscaler scales. As in KEDA, the default kind is Deployment. */
 function targetOf(object: KubernetesObject): string | undefined {
   const reference = at(object, 'spec.scaleTargetRef')
   const name = textAt(reference, 'name')

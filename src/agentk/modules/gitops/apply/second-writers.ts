@@ -2,15 +2,15 @@ import { keyName, keyText } from '../../../../kubernetes/key.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import type { FieldConflict, RoundEnd } from '../round.ts'
 
-/** Fields that others have changed, of one source: the one that was changed last stays. */
+/** Limit of fields kept for one source; the fields that changed last stay. */
 const maxRemembered = 200
-/** The fields of one object that a round counts. */
+/** Limit of fields counted for one object in a round. */
 const maxFieldsOfObject = 20
-/** A field is forgotten that nobody else has changed for so long. ms */
+/** Time without a change by others until a field is forgotten. ms */
 const forgetAfterMs = 24 * 60 * 60 * 1000
-/** Once may be a change by hand. */
+/** A single change may be by hand. */
 const minTimes = 2
-/** Writers that notes name, and fields of each. */
+/** Limits of notes: writers, and fields of each. */
 const maxNamed = 5
 const maxFieldsNamed = 3
 const maxFieldLength = 100
@@ -19,27 +19,27 @@ interface Taken {
   /** `keyText` */
   readonly object: string
   readonly name: string
-  /** of the manifest that wanted the field */
+  /** of the manifest with the field */
   readonly digest: string
   readonly manager: string
-  /** empty: the object as a whole */
+  /** empty: the whole object */
   readonly field: string
   readonly times: number
   readonly firstAt: number
   readonly lastAt: number
 }
 
-/** Counts which fields of one source's objects other managers write, though Git has them: who does so again and again is named. */
+/** Counts the fields of one source's objects that others write although Git has them. Notes name repeated writers. */
 export class SecondWriters {
   readonly #clock: Pick<Clock, 'now'>
-  /** by object, manager and field; the one that was changed last is the last */
+  /** by object, manager and field, in the order of their last change */
   readonly #taken = new Map<string, Taken>()
 
   constructor(clock: Pick<Clock, 'now'>) {
     this.#clock = clock
   }
 
-  /** After a round. @returns what users are to know */
+  /** Counts the changes of a round. @returns notes for users */
   observe(ends: readonly RoundEnd[]): string[] {
     const now = this.#clock.now()
     const wanted = new Set(ends.map(({ manifest }) => keyText(manifest.key)))
@@ -57,7 +57,7 @@ export class SecondWriters {
     const conflicts = (end.overwritten ?? []).slice(0, maxFieldsOfObject)
     const ids = new Map(conflicts.map((conflict) => [idOf(object, conflict), conflict]))
     for (const [id, known] of this.#taken) {
-      // another manifest was applied without a conflict: it leaves the field to others, perhaps
+      // a new manifest without a conflict may leave the field to others
       if (known.object === object && known.digest !== manifest.digest && !ids.has(id)) this.#taken.delete(id)
     }
     for (const [id, { manager, field }] of ids) {

@@ -16,33 +16,33 @@ import {
 import { type ApplyProblem, isStale, maxAttempts, refusal } from '../live/refusal.ts'
 import type { Undone } from '../round.ts'
 
-/** Managers of what wrote manifests before us: the stock agent, `kubectl apply`. */
+/** Managers that applied manifests before agentk: the stock agent, `kubectl apply`. */
 const predecessors = ['agentk', 'kubectl-client-side-apply']
 
 export interface TakeOverOptions {
-  /** of the source: also its owner annotation's value */
+  /** id of the source, and value of its owner annotation */
   readonly id: string
   readonly manager: string
-  /** inventories and managers */
+  /** ids of inventories, and managers */
   readonly adopt: readonly string[]
 }
 
 export interface TakeOverBefore {
   readonly problemOf: (live: LiveObject) => ApplyProblem | undefined
-  /** where the number of replicas stands that is to stay; undefined: it is Git's */
+  /** path of the replicas that have to stay; undefined: Git sets them */
   readonly leftReplicas: string | undefined
 }
 
 export interface Freed {
   readonly live: LiveObject
-  /** for an apply that is refused all the same */
+  /** reverts the change of owners if the apply is refused all the same */
   readonly undo: () => Promise<unknown>
   readonly undone: Undone
-  /** for an apply that is refused all the same: what people can do */
+  /** advice for people if the apply is refused all the same */
   readonly wayOut?: string
 }
 
-/** What others have applied becomes ours, so that what leaves the manifest leaves the object. */
+/** Takes over fields that others have applied, so that fields that leave the manifest leave the object too. */
 export class TakeOver {
   readonly #lane: ApiLane
   readonly #options: TakeOverOptions
@@ -58,13 +58,13 @@ export class TakeOver {
     return this.predecessorsOf(live).length > 0
   }
 
-  /** Managers whose fields are to become ours. */
+  /** Returns the managers whose fields are taken over. */
   predecessorsOf(live: Pick<LiveObject, 'managers' | 'owner'>): readonly string[] {
     const from = this.#from(live)
     return live.managers.filter((manager) => from.has(manager))
   }
 
-  /** Managers of predecessors, of what is adopted, and of the source whose object it was. */
+  /** Returns the managers of predecessors, of adopted inventories, and of the source that owned the object. */
   #from({ owner }: Pick<LiveObject, 'owner'>): ReadonlySet<string> {
     const { id, adopt } = this.#options
     const inventories = owner === '' || owner === id ? adopt : [...adopt, owner]
@@ -75,11 +75,11 @@ export class TakeOver {
   }
 
   /**
-   * Before an apply. Nothing of the object changes but who owns it.
+   * Takes over fields before an apply. It changes nothing of the object but the owners of its fields.
    *
-   * @param options.problemOf - why what it is by now is not ours
-   * @param options.leftReplicas - the manifest has no number there, and an autoscaler has: it stays
-   * @returns `isDone` false: others have changed it, `live` is what it was
+   * @param options.problemOf - returns the reason for which the source may not apply the current object
+   * @param options.leftReplicas - path of replicas that the manifest does not set and an autoscaler does: they stay
+   * @returns `isDone` false: others have changed the object; `live` is its earlier state
    */
   async before(
     path: string,
@@ -103,12 +103,12 @@ export class TakeOver {
   }
 
   /**
-   * After an apply that was refused for what stands beside it: defaults that nobody owns, and what people have changed in
-   * place, become ours, so that they go with the next apply.
+   * Takes over fields for which the API server has refused an apply: defaults that nobody owns, and changes in place.
+   * The next apply then removes them.
    *
-   * @param options.places - that the API server names
-   * @returns undefined: nothing is in the way. `undo`: the apply is refused all the same. `wayOut`: it is to stay, and what
-   * people can do
+   * @param options.places - fields that the API server names
+   * @returns undefined: no field is in the way. `undo`: for an apply that is refused all the same. `wayOut`: the fields
+   * stay, with advice for people
    */
   async inTheWay(
     path: string,
@@ -140,7 +140,7 @@ export class TakeOver {
     }
   }
 
-  /** After an apply: what the API server has made of an object whose owners were not known. */
+  /** Removes the applied fields from `before-first-apply`, which owns them too if the owners were unknown. */
   async after(
     path: string,
     applied: KubernetesObject,

@@ -16,17 +16,17 @@ import { waveGraph } from './wave-graph.ts'
 
 export interface BuildComponents {
   readonly kinds: Pick<SharedKinds, 'current'>
-  /** manifests of what the repository holds */
+  /** renders manifests from the files of the repository */
   readonly render: (
     files: readonly RepositoryFile[],
     kinds: ClusterKinds,
     signal: AbortSignal,
   ) => Promise<Pick<Rendered, 'files' | 'problems' | 'chart' | 'budget'> & Partial<Pick<Rendered, 'notes' | 'hooks'>>>
-  /** what these want */
+  /** reads the objects of manifests */
   readonly read: (job: ReadJob, signal: AbortSignal) => Promise<ManifestsAnswer>
 }
 
-/** Makes manifests of files: renders, reads and orders them. @throws as `render` and `read`, and why kinds cannot be read */
+/** Builds a commit: renders, reads and orders its objects. @throws as `render`, `read` and `SharedKinds.current` */
 export async function buildCommit(
   { kinds: shared, render, read }: BuildComponents,
   files: readonly RepositoryFile[],
@@ -61,10 +61,10 @@ export async function buildCommit(
   }
 }
 
-/** Kustomizations that are named one by one. */
+/** Limit of kustomizations in notes. */
 const maxKustomizations = 5
 
-/** A plain source takes each file for itself: what a kustomization says of them has no effect. */
+/** Returns notes about kustomizations: a plain source reads each file by itself, so they have no effect. */
 function notRendered(files: readonly RepositoryFile[]): string[] {
   const found = files.flatMap(({ path }) => (kustomizationFile.test(path) ? [path] : []))
   const more = found.length - maxKustomizations
@@ -76,10 +76,10 @@ function notRendered(files: readonly RepositoryFile[]): string[] {
   return more > 0 ? [...notes, `and ${more} more kustomizations`] : notes
 }
 
-/** Hooks that are named one by one. */
+/** Limit of hooks in notes. */
 const maxHooksNamed = 20
 
-/** Hooks of other tools that are never run here are left out; the others are objects like all. */
+/** Leaves out hooks of other tools that agentk never runs; other hooks are ordinary objects. */
 function withoutHooks(all: readonly Manifest[]) {
   const manifests: Manifest[] = []
   const hooks = new Set<string>()
@@ -99,7 +99,7 @@ function withoutHooks(all: readonly Manifest[]) {
   }
 }
 
-/** Of a source that has left the configuration: it wants nothing. */
+/** Returns the build of a source that has left the configuration: it wants nothing. */
 export function emptyBuild(kinds: ClusterKinds): Build {
   return {
     kind: 'built',

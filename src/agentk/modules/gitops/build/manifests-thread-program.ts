@@ -10,7 +10,7 @@ import type { ReadJob, ThreadAnswer, ThreadJob, ThreadRequest } from './manifest
 
 type Chart = NonNullable<ReadJob['chart']>
 
-/** What `ManifestsThread` runs: it is asked for each part, as those that come together are read together. */
+/** Program of `ManifestsThread`. It sends a part only on request: parts sent together are read together. */
 let parts: Iterator<ManifestsPart> = [][Symbol.iterator]()
 let result: unknown
 
@@ -43,7 +43,7 @@ function done(job: ThreadJob): unknown {
   return { problems: read.problems }
 }
 
-/** Of what helm has printed. @returns undefined: there are too many */
+/** Splits the output of helm into files. @returns undefined: there are too many */
 function templatesOf(files: readonly RepositoryFile[], chart: Chart): RepositoryFile[] | undefined {
   const templates = files.map(({ data }) => templateFiles(data, chart))
   return templates.every((some) => some !== undefined) ? templates.flat() : undefined

@@ -16,9 +16,9 @@ import type { Checked, CheckJob, HooksJob, PlaceJob } from '../render/check-comm
 import { unlistedHooks } from '../render/helm.ts'
 import type { SourceOptions } from '../source-options.ts'
 
-/** Manifests of a commit's files, or of what helm has printed. */
+/** Manifests of a commit's files, or of helm's output. */
 export interface ReadJob extends ManifestsJob {
-  /** the files are what it has printed of this chart */
+  /** the files are helm's output for this chart */
   readonly chart?: NonNullable<SourceOptions['helm']>
 }
 
@@ -36,45 +36,45 @@ export type ThreadAnswer =
   | { readonly kind: 'done'; readonly result: unknown; readonly heapBytes: number }
 
 export interface ManifestsThreadOptions {
-  /** for one job. ms */
+  /** limit for one job. ms */
   readonly timeLimitMs: number
-  /** of the heap. MiB */
+  /** limit of the heap. MiB */
   readonly memoryLimitMb: number
-  /** a thread that has nothing to do ends after this time. ms */
+  /** an idle thread ends after this time. ms */
   readonly idleMs: number
 }
 
 export interface ManifestsThreadComponents {
   readonly clock: Clock
-  /** by project: a job has one, as programs that render have */
+  /** turns by project; each job takes one, as rendering programs do */
   readonly turns: Pick<Turns<string>, 'take'>
   readonly log: Logger
 }
 
-/** A thread whose heap has grown beyond ends with its job: what is at work next has the memory. */
+/** Heap with which a thread ends after its job, so that the next work has the memory. Bytes */
 const maxIdleHeapBytes = 32 * 1024 * 1024
 const youngGenerationMb = 16
 
-/** Each source reads one commit at a time: those that leave the configuration may still be there. */
+/** Each source reads one commit at a time; sources that have left the configuration may still be there. */
 const maxWaiting = 2 * maxSources
 const tooMany = () => new Error(`more than ${maxWaiting} commits wait to be read`)
 
-/** 10,000 Deployments take some seconds; other load may leave the thread little of a processor. */
+/** 10,000 Deployments take some seconds; other load may leave the thread little CPU. */
 const defaults = { timeLimitMs: 120_000, idleMs: 30_000 }
 
 interface JobHandler {
-  /** the result where the job takes too much memory */
+  /** returns the result of a job that takes too much memory */
   readonly refused: (text: string) => unknown
-  /** @throws: the job ends, and the thread */
+  /** @throws: the job and the thread end */
   readonly onPart?: (part: ManifestsPart) => void
 }
 
-/** Whether there is room for so many bytes of objects of a round, with those before. */
+/** True if there is room for so many bytes of a round's objects in all. */
 export type ObjectRoom = (bytes: number) => boolean
 
 /**
- * Checks and reads commits, one after another, in a thread of its own, which exists while there is work: tunnels go on
- * meanwhile. Projects take turns. A commit that takes too much, or too long, ends that thread and nothing else.
+ * Checks and reads commits one after another, in a thread of its own, so that tunnels go on. The thread exists while
+ * there is work, and projects take turns. A commit that takes too much memory or time ends only that thread.
  */
 export class ManifestsThread {
   readonly #options: ManifestsThreadOptions
@@ -125,7 +125,7 @@ export class ManifestsThread {
     return (await this.#run(project, { kind: 'hooks', ...job }, { refused }, signal)) as readonly string[]
   }
 
-  /** @throws Error that too many wait, that there is no room or no time, what ended the thread, or the signal's reason */
+  /** @throws Error: too many jobs wait, no room, no time, or the thread's own error; or the signal's reason */
   async read(
     project: string,
     job: ReadJob,
@@ -153,7 +153,7 @@ export class ManifestsThread {
       try {
         return await this.#runNow(job, handler, signal)
       } finally {
-        await this.#thread.ended() // threads that end have given back their memory
+        await this.#thread.ended() // ended threads have given back their memory
         endShared()
       }
     } finally {
@@ -161,7 +161,7 @@ export class ManifestsThread {
     }
   }
 
-  /** Once nothing is read any more. */
+  /** Ends the thread. Only once nothing is read any more. */
   async stop(): Promise<void> {
     await this.#thread.end()
     await this.#thread.ended()
@@ -183,7 +183,7 @@ export class ManifestsThread {
           resolve(answer.result)
         },
         tooLate: () => {
-          // either: the commit is not refused for it
+          // the cause is unknown, so the commit is not refused
           const limit = `not read in ${timeLimitMs / 1000} s`
           throw new Error(`${limit}: the commit has too much, or agentk too little CPU; it is tried again`)
         },
@@ -194,7 +194,7 @@ export class ManifestsThread {
   }
 }
 
-/** Of a commit that would take as much when it is tried again. */
+/** Returns the problem of a commit that would fail in the same way if tried again. */
 function problem(text: string): ManifestProblem {
   return { file: '', line: 0, text }
 }

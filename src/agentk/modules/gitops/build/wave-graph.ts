@@ -5,15 +5,15 @@ import type { WaveGraph } from '../round.ts'
 
 const dependsOn = 'config.kubernetes.io/depends-on'
 const syncWave = 'argocd.argoproj.io/sync-wave'
-/** Of one object, by its annotation. */
+/** Limit of objects that one annotation names. */
 export const maxDependsOn = 100
-/** Of a problem's text. */
+/** Limit of names in the text of a problem. */
 const maxCycleNames = 10
 
 /**
- * Objects wait for what they name by depends-on, for all of a lower sync-wave, for their namespace and the definition
- * of their kind. Cycles, names that are no object of the set and waves that are no number are problems; with one the
- * graph is not to be used.
+ * Builds the graph of dependencies. An object waits for all objects of a lower sync-wave, and for those that its
+ * depends-on names. It also waits for its namespace and the definition of its kind. Problems are cycles, names of no
+ * object in the set, and waves that are no number. A graph with problems is not to be used.
  */
 export function waveGraph(manifests: readonly Manifest[]): { problems: ManifestProblem[]; graph: WaveGraph } {
   const problems: ManifestProblem[] = []
@@ -36,11 +36,11 @@ export function waveGraph(manifests: readonly Manifest[]): { problems: ManifestP
 
 interface Node {
   readonly manifest: Manifest
-  /** keys that it waits for, but those of waves */
+  /** keys that it waits for, without those of lower waves */
   readonly after: Set<string>
 }
 
-/** Objects of equal sync-wave; those of each step wait for all of the step before. */
+/** Objects by sync-wave; the objects of each step wait for the whole step before. */
 interface Steps {
   readonly steps: readonly (readonly string[])[]
   readonly stepOf: ReadonlyMap<string, number>
@@ -72,7 +72,7 @@ function addNamed(nodes: ReadonlyMap<string, Node>, problems: ManifestProblem[])
   }
 }
 
-/** The forms of cli-utils; the core group is empty. */
+/** Reads the forms of cli-utils; the core group is empty. */
 function namedKey(text: string): ObjectKey | undefined {
   const parts = text.split('/')
   const [group = '', second = '', third = '', fourth = '', fifth = ''] = parts
@@ -114,7 +114,10 @@ function wavesOf(manifests: readonly Manifest[], problems: ManifestProblem[]): S
   return { steps, stepOf: new Map(steps.flatMap((keys, step) => keys.map((key) => [key, step] as const))) }
 }
 
-/** In rounds: each has what waits for nothing but those before. What is in a cycle, or waits for one, is in none. */
+/**
+ * Sorts the objects into rounds: each has the objects that wait only for earlier rounds. Objects in a cycle, or behind
+ * one, are in none.
+ */
 function sorted(
   nodes: ReadonlyMap<string, Node>,
   { steps, stepOf }: Steps,
@@ -157,7 +160,7 @@ function dependentsOf(nodes: ReadonlyMap<string, Node>): Map<string, string[]> {
   return dependents
 }
 
-/** One cycle of those that could not be placed: each of them waits for another of them. */
+/** Returns one cycle among the objects without a round: each of them waits for another of them. */
 function cycleOf(nodes: ReadonlyMap<string, Node>, { steps, stepOf }: Steps, placed: ReadonlySet<string>): Manifest[] {
   const path = new Set<string>()
   let at = [...nodes.keys()].sort().find((key) => !placed.has(key))
@@ -214,7 +217,7 @@ class Graph implements WaveGraph {
   }
 }
 
-/** Large steps are not copied. */
+/** Joins two lists; a large step alone is not copied. */
 function together(own: readonly string[], step: readonly string[]): readonly string[] {
   return own.length === 0 ? step : step.length === 0 ? own : [...new Set([...own, ...step])]
 }

@@ -1,27 +1,27 @@
 import { createHash } from 'node:crypto'
 import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
 
-/** The plan that somebody has approved of a source, as its round found it: good once. */
+/** Approved plan of a source, as its round found it. It can be used once. */
 export class ApprovedPlan {
-  /** of a plan; empty: nothing is approved */
+  /** of the plan; empty: nothing is approved */
   readonly digest: string
   readonly #use: (signal: AbortSignal) => Promise<void>
   #used: Promise<void> | undefined
 
-  /** @param use - takes it back. @throws: it still is approved, or something else is by now */
+  /** @param use - removes the approval. @throws: it stays, or another plan is approved by now */
   constructor(digest: string, use: (signal: AbortSignal) => Promise<void>) {
     this.digest = digest
     this.#use = use
   }
 
-  /** Before anything goes by it, and where no plan can be meant. @throws: nothing may go */
+  /** Uses up the approval: before a deletion by it, and when it can match no plan. @throws: nothing may be deleted */
   use(signal: AbortSignal): Promise<void> {
     this.#used ??= this.#use(signal)
     return this.#used
   }
 }
 
-/** Of what a source deletes for a commit, once somebody approves that and nothing else. Nothing: empty. */
+/** Returns the digest of a source's deletions for one commit, which an approval names. Empty: no deletions. */
 export function planDigest(
   { id, commit }: { readonly id: string; readonly commit: string },
   deletes: readonly { readonly key: ObjectKey; readonly uid: string; readonly dependents?: string }[],

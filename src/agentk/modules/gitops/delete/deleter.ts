@@ -19,7 +19,7 @@ import { isParent } from '../manifests/parents.ts'
 import type { InventoryEntry } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
 
-/** At once, as many as a lane sends: what waits for its turn can still be left. */
+/** Limit of concurrent deletions, as many as a lane sends: a waiting deletion can still be dropped. */
 const maxDeleting = 32
 
 export interface DeleterComponents {
@@ -31,9 +31,9 @@ export interface DeleterComponents {
 }
 
 export interface DeletionListener {
-  /** of each that was to go: gone, or why it is still there */
+  /** called for each object, with the reason for which it still exists; undefined: it is deleted */
   readonly onEnd: (entry: InventoryEntry, survives: string | undefined) => void
-  /** right before a namespace, or the definition of a kind, goes. @returns why it is not to; undefined: it is */
+  /** called right before a namespace or a definition is deleted. @returns the reason to keep it; undefined: none */
   readonly checkParent: (key: ObjectKey, signal: AbortSignal) => Promise<string | undefined>
 }
 
@@ -41,14 +41,14 @@ export type DeleterOptions = Pick<SourceOptions, 'manager' | 'prunePropagationPo
 
 export interface Deletable {
   readonly entry: InventoryEntry
-  /** what was decided upon */
+  /** object for which the deletion was decided */
   readonly live: LiveObject
 }
 
 const left = 'it stays: a newer commit has come, or somebody asks otherwise'
 const policies = { orphan: 'Orphan', background: 'Background', foreground: 'Foreground' } as const
 
-/** Deletes what has been decided to go, and waits until it is gone. */
+/** Deletes objects after the decision, and waits until they no longer exist. */
 export class Deleter {
   readonly #components: DeleterComponents
   readonly #options: DeleterOptions
@@ -70,8 +70,8 @@ export class Deleter {
   }
 
   /**
-   * What was applied last goes first: higher waves, and what is in a namespace or of a kind before these. What does not
-   * go holds those after it.
+   * Deletes in the reverse order of apply: higher waves first, and objects before their namespace or definition.
+   * An object that stays blocks the deletion of those after it.
    *
    * @param superseded - ends the waits, nothing more begins. @throws the connection's error, or the signal's reason
    */
@@ -94,14 +94,14 @@ export class Deleter {
         onEnd(entry, survives)
         return survives === undefined ? undefined : `${entry.key.kind} ${entry.key.name}`
       })
-      // all of them have ended before an error is thrown: none goes on behind it
+      // all deletions have ended before an error is thrown: none goes on in the background
       const settled = await Promise.allSettled(ends)
       for (const end of settled) if (end.status === 'rejected') throw end.reason
       holder = settled.map((end) => (end.status === 'fulfilled' ? end.value : undefined)).find(Boolean)
     }
   }
 
-  /** @returns why it is still there; undefined: it is gone */
+  /** @returns the reason for which it still exists; undefined: it does not */
   async remove(
     entry: Pick<InventoryEntry, 'key' | 'version'>,
     decided: LiveObject,
@@ -131,7 +131,7 @@ export class Deleter {
     return `others have changed it ${maxAttempts} times while it was to be deleted`
   }
 
-  /** @returns undefined: it was not sent, it is not to go any more */
+  /** @returns undefined: nothing was sent, since the round is superseded */
   async #delete(path: string, { uid, resourceVersion }: LiveObject, superseded: AbortSignal, signal: AbortSignal) {
     const propagationPolicy = policies[this.#options.prunePropagationPolicy]
     const body = { kind: 'DeleteOptions', apiVersion: 'v1', preconditions: { uid, resourceVersion }, propagationPolicy }
@@ -152,7 +152,7 @@ export class Deleter {
     return liveObjectOf(answer.body as KubernetesObject, this.#options.manager)
   }
 
-  /** What was decided does not hold for what it has become. */
+  /** Returns a reason if the object has changed so that the decision no longer applies. */
   #isOther(live: LiveObject, decided: LiveObject): string | undefined {
     if (live.owner !== decided.owner) return 'its owner annotation has changed meanwhile'
     if (live.isControlled) return 'a controller keeps it'
@@ -188,7 +188,7 @@ export class Deleter {
   }
 }
 
-/** In the order in which they go. */
+/** Groups the objects in the order of their deletion. */
 function stages(deletables: readonly Deletable[]): readonly (readonly Deletable[])[] {
   const placed = deletables.toSorted((one, other) => compare(placeOf(one.entry), placeOf(other.entry)))
   const found: Deletable[][] = []
@@ -202,7 +202,7 @@ function stages(deletables: readonly Deletable[]): readonly (readonly Deletable[
   return found
 }
 
-/** Objects that refuse others go first, and kinds that others are in, or of, go last, whatever their wave. */
+/** Returns the place in that order: objects that can refuse others go first, namespaces and definitions last. */
 function placeOf({ key, wave }: InventoryEntry): readonly [number, number] {
   if (refuserOf(key) !== undefined) return [-1, -wave]
   return [isParent(key) ? 1 : 0, -wave]

@@ -2,27 +2,27 @@ import { Counter } from '../../../../lib/counter.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import type { RepositoryFile } from '../manifests/manifest.ts'
 
-/** A file with what names its content; empty: kas has not sent it. */
+/** File with the id of its content; empty: kas has not sent it. */
 export interface NamedFile extends RepositoryFile {
   readonly blob: string
 }
 
-/** Content that several files, or sources of a project, have, or will have once what comes is kept. */
+/** Content of one or more files, which sources of a project share. Arriving files count. */
 interface Kept {
   readonly data: Uint8Array
-  /** files that have it */
+  /** number of files with this content */
   files: number
 }
 
 /**
- * The files of all sources, in memory that threads share: what sources of one project have alike is kept once, from
- * when the first of them gets it. Each source has its share of the bytes in any case, and more while there is room.
+ * Files of all sources, in memory that threads share. Sources of one project share equal contents from the first on.
+ * Each source may always use its share of the bytes, and more while there is room.
  */
 export class KeptFiles {
   readonly #maxBytes: number
   readonly #sources: () => number
   readonly #contents = new Map<string, Kept>()
-  /** of each source's files */
+  /** by source: keys of its files */
   readonly #rows = new Map<object, readonly string[]>()
   #bytes = 0
   #unnamed = 0
@@ -32,7 +32,7 @@ export class KeptFiles {
     this.#sources = sources
   }
 
-  /** What comes of a source, in place of what it has. */
+  /** Begins a set of files that is to replace the source's current one. */
   arrival(source: object, projectId: bigint): Arrival {
     const goes = this.#ownOf(this.#rows.get(source) ?? [])
     let goingBytes = [...goes.values()].reduce((all, bytes) => all + bytes, 0)
@@ -43,7 +43,7 @@ export class KeptFiles {
         const key = blob === '' ? `unnamed ${this.#unnamed++}` : `${projectId} ${blob}`
         const known = this.#contents.get(key)
         if (known) {
-          goingBytes -= goes.get(key) ?? 0 // it stays
+          goingBytes -= goes.get(key) ?? 0 // this content stays
           goes.delete(key)
           known.files++
         } else {
@@ -68,7 +68,7 @@ export class KeptFiles {
     }
   }
 
-  /** It has none any more. */
+  /** Removes the source's files. */
   release(source: object): void {
     this.#drop(this.#rows.get(source) ?? [])
     this.#rows.delete(source)
@@ -84,10 +84,10 @@ export class KeptFiles {
   }
 
   /**
-   * Before anything is copied.
+   * Checks the limits before anything is copied.
    *
-   * @param newBytes - that nobody had before this source gets them
-   * @param allBytes - of all sources, once what this one keeps no longer is gone
+   * @param newBytes - bytes of the arriving set that no source had before
+   * @param allBytes - bytes of all sources, without those that this one gives up
    */
   #checkRoom(newBytes: number, allBytes: number): void {
     const share = this.#maxBytes / Math.max(1, this.#sources())
@@ -96,7 +96,7 @@ export class KeptFiles {
     throw new KasError({ code: 'INVALID_MESSAGE', detail: `the files of all sources take ${all}` })
   }
 
-  /** Bytes of the contents that nobody else has, by key. */
+  /** Returns, by key, the bytes of contents that no other source has. */
   #ownOf(keys: readonly string[]): Map<string, number> {
     const files = new Counter<string>()
     for (const key of keys) files.add(key)
@@ -109,13 +109,13 @@ export class KeptFiles {
   }
 }
 
-/** Of one set of files. */
+/** Arrival of one set of files. */
 export interface Arrival {
-  /** The content of the next file, as it is kept from now on. @throws KasError that there is no room */
+  /** Adds the next file. @returns its content, as kept from now on. @throws KasError: there is no room */
   add(blob: string, pieces: readonly Uint8Array[]): Uint8Array
-  /** The set has come to its end: what the source had before goes. */
+  /** Completes the set: it replaces the source's earlier files. */
   keep(): void
-  /** Nothing more comes: what is not kept goes. */
+  /** Ends the arrival: files that are not kept are removed. */
   leave(): void
 }
 
@@ -129,19 +129,19 @@ function shared(pieces: readonly Uint8Array[], bytes: number): Uint8Array {
   return data
 }
 
-/** Bytes that are kept for many: each has its share of them in any case, and more while there is room. */
+/** Budget of bytes for several owners. Each may always use its share, and more while there is room. */
 export class SharedBytes {
   readonly maxBytes: number
   readonly #owners: () => number
   readonly #taken = new Counter<object>()
 
-  /** @param owners - how many share them */
+  /** @param owners - returns their number */
   constructor(maxBytes: number, owners: () => number) {
     this.maxBytes = maxBytes
     this.#owners = owners
   }
 
-  /** In place of what `owner` has had. @returns whether it has it now; else it has what it had */
+  /** Replaces the bytes of `owner`. @returns false: there is no room, and its bytes stay as they were */
   set(owner: object, bytes: number): boolean {
     const before = this.#taken.of(owner)
     const isShare = bytes <= this.maxBytes / Math.max(1, this.#owners())

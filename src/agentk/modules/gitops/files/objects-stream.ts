@@ -18,37 +18,37 @@ import type { Arrival, KeptFiles, NamedFile } from './kept-files.ts'
 
 export const objectsMethod = methodPath(Gitops.method.getObjectsToSynchronize)
 
-/** What kas refuses it refuses sooner. ms */
+/** Time after which the request counts as accepted: kas refuses sooner. ms */
 const acceptedMs = 10_000
 
-/** Links that kas names, and of the text of each. */
+/** Limits of links that kas names: their number, and the characters of each text. */
 const maxLeftOut = 21
 const maxLeftOutLength = 500
 
-/** All files of a source at a commit. */
+/** All files of a source at one commit. */
 export interface ObjectSet {
   readonly commit: string
-  /** of the project */
+  /** number of the project */
   readonly projectId: bigint
   readonly files: readonly NamedFile[]
-  /** when kas was notified of the push that it answers, by our clock; undefined: it answers none. ms */
+  /** time of the push that the set answers, by agentk's clock; undefined: no push. ms */
   readonly pushedAt: number | undefined
-  /** of kas' span that sent it; empty: nothing is traced there */
+  /** of the span with which kas sent it; empty: kas traces nothing */
   readonly traceparent: string
-  /** links and submodules that are chosen, and not among `files`: each with the reason */
+  /** chosen links and submodules that are not among `files`, each with the reason */
   readonly leftOut: readonly string[]
-  /** name of the project's default branch, where that is followed; empty: not known */
+  /** project's default branch, if the source follows it; empty: not known */
   readonly branch: string
 }
 
 export interface ObjectsStreamComponents {
   readonly kas: Pick<KasConnections, 'session' | 'metadata'>
-  /** of all sources */
+  /** files of all sources */
   readonly files: Pick<KeptFiles, 'arrival' | 'release'>
   readonly onSet: (set: ObjectSet) => void
-  /** kas has refused, or what came was no set: it is asked again */
+  /** kas has refused, or has sent an invalid set: agentk asks again */
   readonly onProblem: (error: KasError) => void
-  /** kas has not refused: what comes is reported */
+  /** kas has accepted the request: sets will be reported */
   readonly onFollowing: () => void
   readonly clock: Clock
   readonly random: () => number
@@ -57,8 +57,8 @@ export interface ObjectsStreamComponents {
 export type ObjectsRequest = Pick<SourceOptions, 'project' | 'paths' | 'ref'>
 
 /**
- * Follows a source's files until the signal aborts: each commit as a whole set, and no set but a whole one. The stream
- * is opened again whenever it ends, with the last commit that came whole.
+ * Follows a source's files until the signal aborts, and reports complete sets alone. The stream is opened again
+ * whenever it ends, with the commit of the last complete set.
  */
 export async function followObjects(
   components: ObjectsStreamComponents,
@@ -90,11 +90,11 @@ export async function followObjects(
 interface Following {
   readonly request: ObjectsRequest
   readonly last: ObjectSet | undefined
-  /** whose files they are */
+  /** identity of the source in `KeptFiles` */
   readonly source: object
 }
 
-/** @returns undefined: the stream has ended without a set. @throws KasError: what was received is no set */
+/** @returns undefined: the stream ended without a set. @throws KasError: the set is invalid */
 async function readSet(
   { clock, files, onFollowing }: ObjectsStreamComponents,
   stream: ClientStream,
@@ -155,7 +155,7 @@ interface FileBeingRead {
   bytes: number
 }
 
-/** One set, in the order in which it must come: header, pieces of files, trailer. */
+/** Reads one set. Its messages have to come in order: header, pieces of files, trailer. */
 class SetReader {
   readonly #known: ReadonlyMap<string, Uint8Array>
   readonly #begin: (projectId: bigint) => Arrival
@@ -173,12 +173,12 @@ class SetReader {
     this.#known = new Map((last?.files ?? []).map(({ blob, data }) => [blob, data]))
   }
 
-  /** undefined: it has not come to its end. */
+  /** undefined: the set is not complete. */
   get set(): ObjectSet | undefined {
     return this.#isWhole && this.#header ? { ...this.#header, files: this.#files } : undefined
   }
 
-  /** Nothing more comes. */
+  /** Ends the set: files that are not kept are removed. */
   end(): void {
     this.#arrival?.leave()
   }
@@ -220,7 +220,7 @@ class SetReader {
     this.#last = { path, blob, pieces: [], bytes: 0 }
   }
 
-  /** Before the next one: its pieces are kept no longer. */
+  /** Completes the current file before the next one, and removes its pieces. */
   #finishFile(): void {
     if (!this.#last || !this.#arrival) return
     const { path, blob, pieces } = this.#last

@@ -20,13 +20,13 @@ interface Page {
   readonly metadata?: { readonly continue?: string }
 }
 
-/** Of a page: a ConfigMap holds 1 MiB, which JSON writes somewhat longer. */
+/** Limits of a page: a ConfigMap has up to 1 MiB, and somewhat more as JSON. */
 const pageSize = 8
 const maxPageBytes = 16 * 1024 * 1024
-/** A ConfigMap comes back as it was written. */
+/** Limit of an answer to a write, which repeats the ConfigMap. */
 const maxObjectBytes = 3 * 1024 * 1024
 
-/** ConfigMaps of one namespace, each write on the condition that nobody else has written since. */
+/** ConfigMaps of one namespace. A write fails if somebody else has written since. */
 export class ConfigMaps {
   readonly #api: JsonApi
   readonly #collection: string
@@ -38,7 +38,7 @@ export class ConfigMaps {
     this.#collection = collectionPath(builtIn.configMaps, namespace)
   }
 
-  /** @param selector - of labels. @throws KasError UNREACHABLE with the server's status */
+  /** @param selector - label selector. @throws KasError UNREACHABLE with the server's status */
   async list(selector: string, signal: AbortSignal): Promise<ConfigMap[]> {
     const found: ConfigMap[] = []
     let next = ''
@@ -51,16 +51,17 @@ export class ConfigMaps {
     return found
   }
 
-  /** One that the selector takes. @throws as `list` */
+  /** Returns one ConfigMap that the selector matches. @throws as `list` */
   async first(selector: string, signal: AbortSignal): Promise<ConfigMap | undefined> {
     const { items = [] } = await this.#page({ labelSelector: selector, limit: '1' }, maxObjectBytes, signal)
     return items[0]
   }
 
   /**
-   * Creates it, or writes over the version that it names.
+   * Creates the ConfigMap, or replaces the version that it names.
    *
-   * @returns as it is now. @throws KasError UNREACHABLE with the server's status: 409, or 404, if it is no longer so
+   * @returns the new version. @throws KasError UNREACHABLE with the server's status: 409 or 404 if somebody else has
+   * written
    */
   write(map: ConfigMap, signal: AbortSignal): Promise<ConfigMap> {
     const body = { apiVersion: 'v1', kind: 'ConfigMap', ...map }
@@ -69,7 +70,7 @@ export class ConfigMaps {
     return this.#ask([isNew ? 'POST' : 'PUT', path, body, signal, { maxBytes: maxObjectBytes }])
   }
 
-  /** Deletes the version that it names; one that is gone is fine. @throws as `write` */
+  /** Deletes the version that it names; a missing ConfigMap is no error. @throws as `write` */
   async delete(map: ConfigMap, signal: AbortSignal): Promise<void> {
     const { resourceVersion, uid } = map.metadata
     const body = { apiVersion: 'v1', kind: 'DeleteOptions', preconditions: { resourceVersion, uid } }
@@ -90,7 +91,7 @@ export class ConfigMaps {
   }
 }
 
-/** What was thrown says that its account may not do that. */
+/** True if the error says that the account may not do this. */
 export function isForbidden(error: unknown): boolean {
   return error instanceof KasError && error.spec.code === 'UNREACHABLE' && error.spec.httpStatus === 403
 }

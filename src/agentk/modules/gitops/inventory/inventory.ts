@@ -4,14 +4,14 @@ import type { SourceOptions } from '../source-options.ts'
 import { type ConfigMap, ConfigMaps, isForbidden, type JsonApi } from './config-maps.ts'
 import { shardsOf, undivided, union } from './shards.ts'
 
-/** Of the ConfigMap with a source's options: no shard has that name. */
+/** Suffix of the ConfigMap with a source's options; no shard has that name. */
 const optionsName = 'source'
 
 export interface InventoryOptions {
-  /** of agentk */
+  /** namespace of agentk */
   readonly namespace: string
   readonly agentId: bigint
-  /** of the source */
+  /** id of the source */
   readonly id: string
 }
 
@@ -23,8 +23,8 @@ interface Kept {
 }
 
 /**
- * The objects that a source has made, in ConfigMaps `gitops-<id>-<shard>`. Every write is refused if somebody else has
- * written since `load`. Not for two tasks at a time.
+ * Objects that a source has made, in ConfigMaps `gitops-<id>-<shard>`. Every write fails if somebody else has
+ * written since `load`. Only one task at a time may use it.
  */
 export class Inventory {
   readonly #maps: ConfigMaps
@@ -37,11 +37,11 @@ export class Inventory {
     this.#of = of
   }
 
-  /** Entries by `keyText`: what all shards hold. @throws KasError UNREACHABLE; Error if a shard cannot be read */
+  /** Loads the entries of all shards, by `keyText`. @throws KasError UNREACHABLE; Error if a shard cannot be read */
   async load(signal: AbortSignal): Promise<ReadonlyMap<string, InventoryEntry>> {
     this.#shards = undefined
     const labelled = await this.#maps.list(`${sourceLabel}=${this.#of.id}`, signal)
-    // others may write labels: names are agentk's alone
+    // others may write labels, but only agentk uses these names
     const maps = labelled.filter(({ metadata }) => metadata.name.startsWith(this.#nameOf('')))
     this.#source = maps.find(({ metadata }) => metadata.name === this.#nameOf(optionsName))
     const shards = new Map<string, Kept>()
@@ -52,8 +52,8 @@ export class Inventory {
   }
 
   /**
-   * Writes the shards that differ. Killed at any moment, `load` finds every entry that was there before or is there
-   * after.
+   * Writes the shards that differ. A kill at any moment loses no entry that stays: `load` finds it in its old or new
+   * state.
    *
    * @throws KasError UNREACHABLE: with `httpStatus` 409 or 404 somebody else wrote. After any error: `load` first
    */
@@ -78,26 +78,26 @@ export class Inventory {
     this.#shards = shards
   }
 
-  /** As kept beside the entries; undefined: none are. After `load`. */
+  /** Options kept beside the entries; undefined: none. After `load`. */
   get options(): SourceOptions | undefined {
     const text = this.#source?.data?.options
     return text === undefined ? undefined : (JSON.parse(text) as SourceOptions)
   }
 
-  /** The last commit of which all was applied; empty: none is known. After `load`. */
+  /** Last commit that was applied completely; empty: not known. After `load`. */
   get commit(): string {
     return this.#source?.data?.commit ?? ''
   }
 
-  /** Inventories whose entries it has taken in. After `load`. */
+  /** Ids of inventories whose entries were taken over. After `load`. */
   get adopted(): readonly string[] {
     const text = this.#source?.data?.adopted
     return text === undefined ? [] : (JSON.parse(text) as string[])
   }
 
   /**
-   * Keeps the options beside the entries, for when the configuration has them no longer, and whose entries these are.
-   * After `load`. @throws as `save`
+   * Keeps, beside the entries, the options for when the configuration no longer has the source, and the ids of adopted
+   * inventories. After `load`. @throws as `save`
    */
   async saveOptions(
     options: SourceOptions,
@@ -116,7 +116,7 @@ export class Inventory {
     this.#source = await this.#maps.write({ metadata: this.#metadata(optionsName, this.#source), data }, signal)
   }
 
-  /** Removes the ConfigMaps of a source that is gone, the options last. After `load`. @throws as `save` */
+  /** Removes the ConfigMaps of a removed source, the options last. After `load`. @throws as `save` */
   async remove(signal: AbortSignal): Promise<void> {
     const shards = this.#shards
     if (!shards) throw new Error('an inventory is removed after it has been loaded')
@@ -155,10 +155,10 @@ function keptOf(map: ConfigMap): Kept {
 }
 
 /**
- * The sources of which this agent keeps an inventory, also those that its configuration names no longer. Without the right
- * to list them there are none.
+ * Returns the sources with an inventory of this agent, also those that have left the configuration. Without the right
+ * to list ConfigMaps it returns none.
  *
- * @param onUnreadable - of one that cannot be read: the others are returned all the same
+ * @param onUnreadable - called for an inventory that cannot be read: the others are returned all the same
  */
 export async function storedSources(
   api: JsonApi,

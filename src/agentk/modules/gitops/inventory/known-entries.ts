@@ -5,28 +5,29 @@ import { isSourceId, type SourceOptions } from '../source-options.ts'
 import { ConfigMaps, isForbidden, type JsonApi } from './config-maps.ts'
 import type { Inventory } from './inventory.ts'
 
-/** All that a source is known to have made, and what it has taken over. */
+/** Entries that a source has made, as far as known, and those that it has taken over. */
 export interface KnownEntries {
   /** by `keyText` */
   readonly entries: ReadonlyMap<string, InventoryEntry>
-  /** inventories whose entries are among them */
+  /** ids of inventories whose entries are included */
   readonly adopted: readonly string[]
 }
 
 /**
- * A source's own entries, with those of the inventories that it adopts. Each of these is taken in once: what it holds is
- * the source's own from then on. A project that the stock agent has synced goes on with that agent's inventory.
+ * Returns a source's own entries, with those of the inventories that it adopts. Each inventory is taken over once: its
+ * objects are the source's own from then on. A project that the stock agent has synced continues that agent's
+ * inventory.
  *
  * @throws KasError UNREACHABLE; Error if a shard cannot be read
  */
 export async function knownEntries(
   own: ReadonlyMap<string, InventoryEntry>,
   components: {
-    /** acts as the source's account: stock inventories stand where tenants write */
+    /** acts as the source's account: stock inventories are in namespaces where tenants write */
     readonly lane: JsonApi
-    /** undefined: not now */
+    /** undefined: it cannot be adopted now */
     readonly inventoryOf: (id: string) => Pick<Inventory, 'load'> | undefined
-    /** inventories that were taken in before */
+    /** ids of inventories that were taken over before */
     readonly adopted: readonly string[]
   },
   options: Pick<SourceOptions, 'id' | 'name' | 'adopt' | 'defaultNamespace'>,
@@ -38,7 +39,7 @@ export async function knownEntries(
   const take = (others: Iterable<InventoryEntry>) => {
     for (const entry of others) {
       const text = keyText(entry.key)
-      if (!entries.get(text)?.uid) entries.set(text, entry) // what was only planned here was made there
+      if (!entries.get(text)?.uid) entries.set(text, entry) // an entry that is only planned here was made there
     }
   }
   if (own.size === 0 && name === undefined) {
@@ -58,7 +59,7 @@ export async function knownEntries(
   return { entries, adopted: [...adopted] }
 }
 
-/** @returns undefined: it may not be read. Nothing that it holds is known then, nor pruned */
+/** @returns undefined: the inventory may not be read, so that none of its objects is known or pruned */
 async function ofStock(
   lane: JsonApi,
   of: { readonly namespace: string; readonly id: string },
@@ -76,12 +77,12 @@ function unverifiedEntry(key: ObjectKey): InventoryEntry {
   return { key, version: '', uid: '', wave: 0, digest: '', fields: '', state: 'planned', reason: '' }
 }
 
-/** Of cli-utils: names the inventory's id. */
+/** Label of cli-utils with the id of the inventory. */
 const inventoryIdLabel = 'cli-utils.sigs.k8s.io/inventory-id'
 
 /**
- * What the stock agent (13.8 to 17) has made of a project: to be read once, when its objects are taken over. It keeps
- * one ConfigMap; others with its label are not read, nor more than an agent's objects of it.
+ * Reads what the stock agent (13.8 to 17) has made of a project, to take over its objects once. That agent keeps one
+ * ConfigMap: others with its label are not read, nor more than an agent's limit of objects.
  *
  * @param of.namespace - the source's `default_namespace`
  * @param of.id - `<agent id>-<project id>`, also the value of its objects' owner annotation
@@ -98,9 +99,9 @@ export async function stockInventory(
 }
 
 /**
- * `<namespace>_<name>_<group>_<kind>`, a `:` of the name written `__`.
+ * Reads `<namespace>_<name>_<group>_<kind>`; a `:` of the name is written `__`.
  *
- * @returns undefined: it is none
+ * @returns undefined: the text has another form
  */
 export function stockKey(text: string): ObjectKey | undefined {
   const [, namespace = '', escaped = '', group = '', kind = ''] = /^([^_]*)_(.+)_([^_]*)_([^_]+)$/.exec(text) ?? []

@@ -4,14 +4,14 @@ import type { JsonApi } from './config-maps.ts'
 import { Inventory, storedSources } from './inventory.ts'
 
 export interface LastGoodComponents {
-  /** of agentk itself */
+  /** acts as agentk itself */
   readonly lane: JsonApi
-  /** of agentk */
+  /** namespace of agentk */
   readonly namespace: string
   readonly agentId: bigint
 }
 
-/** The objects that a source has made of its last commit that was not refused. */
+/** Objects that a source has made of its last commit that was not refused. */
 export interface LastGood {
   readonly id: string
   /** by `keyText` */
@@ -19,10 +19,10 @@ export interface LastGood {
 }
 
 /**
- * Reads the inventory of a source, also of one whose project's number is not known in this process.
+ * Reads the inventory of a source, even if its project's number is not known in this process.
  *
- * @param of.id - absent: not known. @returns undefined: it has made nothing. @throws KasError UNREACHABLE; Error if a shard
- *   cannot be read
+ * @param of.id - absent: not known. @returns undefined: it has made nothing. @throws KasError UNREACHABLE; Error if a
+ * shard cannot be read
  */
 export async function lastGoodOf(
   { lane, namespace, agentId }: LastGoodComponents,
@@ -30,7 +30,7 @@ export async function lastGoodOf(
   signal: AbortSignal,
 ): Promise<LastGood | undefined> {
   const isThis = ({ project, name }: SourceOptions) => project === of.project && name === of.name
-  const ignore = () => undefined // of another source, which says so itself
+  const ignore = () => undefined // another source's inventory, which that source reports itself
   const stored = of.id === undefined ? await storedSources(lane, { namespace, agentId }, ignore, signal) : []
   const id = of.id ?? stored.find(isThis)?.id
   if (id === undefined) return undefined

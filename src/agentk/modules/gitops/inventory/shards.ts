@@ -10,20 +10,20 @@ const entryStates: Readonly<Record<EntryState, true>> = {
   detached: true,
 }
 
-/** More are divided by the next digit of their keys' hashes, and put together again at less than half of that. */
+/** Limit of entries in a shard. A larger one is divided by the keys' hashes, and merged again below half of it. */
 export const maxShardEntries = 1500
-/** A ConfigMap holds 1 MiB. */
+/** Limit of a shard's text: a ConfigMap has up to 1 MiB. */
 export const maxShardBytes = 900 * 1024
-/** Of an entry's `reason`; what is longer is cut. */
+/** Limit of an entry's `reason`; a longer one is cut. Characters */
 export const maxReasonLength = 300
 
-/** The shard that is not divided; the others are named by the first digits of hashes: `a`, `a0`. */
+/** Name of the undivided shard; the others are named by the first digits of hashes: `a`, `a0`. */
 export const undivided = 'all'
 
 /**
- * Divides entries among shards, each as the text that is kept of it.
+ * Divides entries among shards, each as the text to keep.
  *
- * @param known - the shards that are there: what is divided stays so until it is small
+ * @param known - existing shards: a divided one stays divided until it is small
  */
 export function shardsOf(entries: Iterable<InventoryEntry>, known: Iterable<string> = []): Map<string, string> {
   const lines = Array.from(entries, (entry) => ({ hash: hashOf(keyText(entry.key)), line: lineOf(entry) }))
@@ -72,7 +72,7 @@ function lineOf({ key, version, uid, wave, digest, fields, state, reason }: Inve
   return JSON.stringify({ ...kept, reason: reason.slice(0, maxReasonLength) })
 }
 
-/** @throws Error that says what the text is not: an entry that is left out would be an object forgotten */
+/** @throws Error with the line that is no entry: without its entry an object would be forgotten */
 export function shardEntries(text: string): InventoryEntry[] {
   if (text === '') return []
   return text.split('\n').map((line) => {
@@ -86,7 +86,7 @@ export function shardEntries(text: string): InventoryEntry[] {
   })
 }
 
-/** What shards hold together; where two have an entry of one key, the later revision's: a division was interrupted. */
+/** Joins the entries of shards. If two shards have one key, the later revision counts: a division was interrupted. */
 export function union(
   shards: Iterable<{ readonly revision: number; readonly text: string }>,
 ): Map<string, InventoryEntry> {

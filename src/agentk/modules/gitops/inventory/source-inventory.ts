@@ -8,34 +8,34 @@ import { knownEntries } from './known-entries.ts'
 
 export interface SourceInventoryComponents {
   readonly own: Pick<Inventory, 'load' | 'save' | 'options' | 'commit' | 'adopted' | 'saveOptions' | 'remove'>
-  /** one that is adopted; undefined: a source of this agent goes by that id, and lets go by itself */
+  /** inventory to adopt; undefined: a source of this agent has that id, and releases its objects itself */
   readonly of: (id: string) => Pick<Inventory, 'load'> | undefined
   /** acts as the source's account */
   readonly lane: JsonApi
 }
 
-/** A round finds this in its commit beside files. */
+/** Facts of a commit beside its files. */
 export interface FoundInCommit {
   /** links that are not read, each with the reason */
   readonly leftOut: readonly string[]
-  /** the default branch of the project, where the source follows that; absent, or empty: not known */
+  /** project's default branch, if the source follows it; absent, or empty: not known */
   readonly branch?: string
 }
 
 /**
- * All that a source may have made, as a round finds it and is to leave it: saved before anything is made, so that a round
- * which is killed anywhere forgets nothing.
+ * Objects that a source may have made, as a round finds and leaves them. They are saved before anything is made, so
+ * that a round that is killed at any point forgets nothing.
  */
 export class SourceInventory {
-  /** by `keyText`, as it was found */
+  /** by `keyText`, as loaded */
   readonly known: ReadonlyMap<string, InventoryEntry>
-  /** what chooses other manifests than when the source was last pruned; undefined: nothing does */
+  /** reason why other manifests are chosen than at the last prune; undefined: none */
   readonly chosenAnew: string | undefined
   readonly #own: SourceInventoryComponents['own']
   readonly #options: SourceOptions
-  /** as they are kept beside the entries; undefined: none are */
+  /** options kept beside the entries; undefined: none */
   readonly #before: SourceOptions | undefined
-  /** inventories whose entries are among its own */
+  /** ids of inventories whose entries are included */
   readonly #adopted: readonly string[]
   /** by `keyText` */
   readonly #entries: Map<string, InventoryEntry>
@@ -76,7 +76,7 @@ export class SourceInventory {
     return this.#entries
   }
 
-  /** With what a commit wants: it may be made once `begin` has saved that. */
+  /** Adds the objects that a commit wants. They may be made once `begin` has saved them. */
   addWanted({ manifests, graph }: Build): void {
     this.#graph = graph
     for (const { key, version } of manifests) {
@@ -87,26 +87,28 @@ export class SourceInventory {
     }
   }
 
-  /** Before anything is made. @throws as `Inventory.save` */
+  /** Saves entries and options before anything is made. @throws as `Inventory.save` */
   async begin(signal: AbortSignal): Promise<void> {
     await this.save(signal)
     await this.#own.saveOptions(this.#kept, this.#adopted, signal)
   }
 
-  /** Until what was chosen before is decided upon, that is kept. */
+  /** Options to keep: the earlier choice, until its objects are decided upon. */
   get #kept(): SourceOptions {
     return this.chosenAnew && this.#before ? withChoiceOf(this.#before, this.#options) : this.#options
   }
 
-  /** One after another: an inventory has one writer. @throws as `Inventory.save` */
+  /** Saves one after another: an inventory has one writer. @throws as `Inventory.save` */
   save(signal: AbortSignal): Promise<void> {
     this.#saved = this.#saved.then(() => this.#own.save(this.#entries.values(), signal))
     return this.#saved
   }
 
   /**
-   * @param of.applied - the commit of which all was applied; undefined: part of one is missing
-   * @param of.isDecided - what the configuration chose before has left the cluster, or was decided upon
+   * Keeps the options after a round.
+   *
+   * @param of.applied - commit that was applied completely; undefined: part of it is missing
+   * @param of.isDecided - the objects of the earlier choice have left the cluster, or were decided upon
    * @throws as `Inventory.save`
    */
   async ended(of: { applied: string | undefined; isDecided: boolean }, signal: AbortSignal): Promise<void> {
@@ -129,17 +131,17 @@ export class SourceInventory {
     }
   }
 
-  /** It is gone, or another's. */
+  /** Removes the entry of an object that is deleted, or another's. */
   forget({ key }: InventoryEntry): void {
     this.#entries.delete(keyText(key))
   }
 
-  /** It has left the commit and stays. */
+  /** Records an object that has left the commit and stays. */
   stays(entry: InventoryEntry, state: EntryState, reason: string): void {
     this.#entries.set(keyText(entry.key), { ...entry, state, reason })
   }
 
-  /** @param survives - why it is there still; undefined: it is gone */
+  /** @param survives - reason for which it still exists; undefined: it is deleted */
   pruned(entry: InventoryEntry, survives: string | undefined): void {
     const text = keyText(entry.key)
     if (survives === undefined) this.#entries.delete(text)
@@ -147,7 +149,10 @@ export class SourceInventory {
   }
 }
 
-/** Links that are not read any more may have been files before: what stood there has not left Git, perhaps. */
+/**
+ * Returns why other manifests are chosen. Links that are no longer read may have been files, so that their objects may
+ * still be in Git.
+ */
 function choiceAnew(before: SourceOptions, options: SourceOptions): string | undefined {
   const branches = [branchOf(before), branchOf(options)]
   if (!before.ref && !options.ref && before.defaultBranch && branches[0] !== branches[1]) {
@@ -159,17 +164,17 @@ function choiceAnew(before: SourceOptions, options: SourceOptions): string | und
   return 'the configuration chooses other manifests than before, or links are not read any more'
 }
 
-/** Null: none. Another tag is a deployment. */
+/** Returns the branch that is followed; null: none. Another tag is a deployment. */
 function branchOf({ ref, defaultBranch }: SourceOptions): string | null {
   return ref?.tag || ref?.commit ? null : (ref?.branch ?? defaultBranch ?? '')
 }
 
-/** The options that choose what of a branch becomes manifests, and where; and whether what leaves goes. */
+/** Returns, as text, the options that choose manifests of a branch and their namespace, and that prune. */
 function chosenBy({ paths, kustomize, helm, defaultNamespace, prune }: SourceOptions): string {
   return JSON.stringify([paths, kustomize, helm, defaultNamespace, prune])
 }
 
-/** `options`, but for what `choiceAnew` compares. */
+/** Returns `options` with the earlier values of the fields that `choiceAnew` compares. */
 function withChoiceOf(before: SourceOptions, options: SourceOptions): SourceOptions {
   const {
     ref: _ref,

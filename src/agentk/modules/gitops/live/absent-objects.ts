@@ -3,31 +3,31 @@ import type { Clock } from '../../../../lib/clock.ts'
 import { pause } from '../../../../lib/pause.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 
-/** Something that an object needs, and that was not there when the object was refused. */
+/** Object that another one needs, and that did not exist when the API server refused that one. */
 export interface AbsentObject {
-  /** of the API server: 404 until it is there */
+  /** path in the API: 404 until the object exists */
   readonly path: string
-  /** at `path` are the resources of a version, or slices of endpoints: it is there once they have this */
+  /** set if `path` is a list of resources, or of endpoint slices: the object exists once the list has this */
   readonly holds?: { readonly kind: string } | 'endpoints'
 }
 
-/** So often each is asked about. ms */
+/** Interval in which each object is checked. ms */
 const pollMs = 2000
-/** Absent objects of one source that are asked about at once. */
+/** Limit of absent objects that are checked for one source. */
 const maxAbsent = 10
 
 export interface AbsentObjectsComponents {
-  /** of agentk itself, and of the source's account: each is asked where the one before may not read. Other work goes first */
+  /** agentk's own, then the source account's: each is asked where the one before may not read. Other work goes first */
   readonly lanes: readonly ApiLane[]
   readonly clock: Clock
 }
 
 /**
- * Waits until one of the objects that are not there is: what lacks it is tried again then, and not only after its pause.
+ * Waits until an absent object exists, so that the objects that need it are tried again before their pause ends.
  *
- * @param known - paths of what was there at the first check already. Such an object counts once: it may have come between
- *   the refusal and the check, or something else is wrong
- * @returns whether one has come; false: none is missing, the signal has aborted, or nobody may read them
+ * @param known - paths that existed at the first check. Each of these counts once: it may have come between the
+ * refusal and the check, or something else is wrong
+ * @returns true if one has come; false: none is missing, the signal has aborted, or nobody may read them
  */
 export async function absentCame(
   { lanes, clock }: AbsentObjectsComponents,
@@ -56,7 +56,7 @@ export async function absentCame(
   return false
 }
 
-/** `unknown`: it is asked again. */
+/** `unknown`: it is checked again. */
 async function check(
   { path, holds }: AbsentObject,
   lanes: readonly ApiLane[],

@@ -11,12 +11,12 @@ export interface ClusterKind {
   readonly kind: string
   readonly plural: string
   readonly isNamespaced: boolean
-  /** it can be applied and deleted by name */
+  /** its objects can be applied and deleted by name */
   readonly isWritable: boolean
   readonly isListable: boolean
 }
 
-/** What the API server serves, as it was last asked. */
+/** Kinds that the API server served at the last read. */
 export class ClusterKinds {
   /** by `kindKey`: preferred version first */
   readonly #kinds = new Map<string, ClusterKind[]>()
@@ -42,23 +42,23 @@ export class ClusterKinds {
     return new ClusterKinds(await discoverVersions(lane, signal))
   }
 
-  /** @param version - absent: the preferred one. @returns undefined: nobody serves it now */
+  /** @param version - absent: the preferred one. @returns undefined: it is not served now */
   find({ group, kind }: Pick<ObjectKey, 'group' | 'kind'>, version?: string): ClusterKind | undefined {
     const all = this.#kinds.get(kindKey(group, kind))
     return version === undefined ? all?.[0] : all?.find((one) => one.version === version)
   }
 
-  /** Each in the version that is preferred. */
+  /** Listable kinds, each in its preferred version. */
   get listable(): readonly ClusterKind[] {
     return [...this.#kinds.values()].flatMap(([kind]) => (kind?.isListable ? [kind] : []))
   }
 
-  /** By `kindKey`: whether it has namespaces. */
+  /** Scopes by `kindKey`: true for a namespaced kind. */
   get scopes(): ReadonlyMap<string, boolean> {
     return new Map([...this.#kinds].map(([text, [kind]]) => [text, kind?.isNamespaced === true]))
   }
 
-  /** Part of the group is served by somebody who does not answer now: its kinds may be there. */
+  /** True if a server of the group does not answer now: the group may have more kinds. */
   isStale(group: string): boolean {
     return this.#stale.has(group)
   }
@@ -68,7 +68,7 @@ export class ClusterKinds {
     return this.#stale.size === 0
   }
 
-  /** As helm's `--api-versions` has them: `apps/v1`, `apps/v1/Deployment`. */
+  /** Versions and kinds in the form of helm's `--api-versions`: `apps/v1`, `apps/v1/Deployment`. */
   get apiVersions(): readonly string[] {
     const all = new Set<string>()
     for (const kinds of this.#kinds.values()) {

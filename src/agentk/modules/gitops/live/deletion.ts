@@ -2,16 +2,16 @@ import { conditionsOf } from '../../../../kubernetes/conditions.ts'
 import { isBeingDeleted, type KubernetesObject } from '../../../../kubernetes/object.ts'
 import { finalizersOf, hindrances } from '../../../health/kas/deletion.ts'
 
-/** Finalizers that a text names. */
+/** Limit of finalizers in a text. */
 const maxFinalizers = 10
-/** Of a text. */
+/** Limit of a text. Characters */
 const maxLength = 500
 
 /**
- * Says why an object that is being deleted is still there: by its own conditions if it is a namespace or a definition, else by
+ * Returns why an object that is being deleted still exists: the conditions of a namespace or a definition, otherwise
  * its finalizers.
  *
- * @param object - conditions are read where it is whole. @returns empty: nothing is known to hold it
+ * @param object - conditions count where it is whole. @returns empty: not known
  */
 export function holdsOf(object: KubernetesObject): string {
   if (!isBeingDeleted(object)) return ''
@@ -24,10 +24,10 @@ export function holdsOf(object: KubernetesObject): string {
   return (said || (named.length > 0 ? `it has finalizers: ${named.join(', ')}` : '')).slice(0, maxLength)
 }
 
-/** Conditions of a Namespace, and of a CustomResourceDefinition. */
+/** Conditions, of a Namespace and of a CustomResourceDefinition, that give the reason. */
 const reasonTypes: ReadonlySet<string> = new Set([...hindrances.map(([type]) => type), 'Terminating'])
 
-/** @param holds - of `holdsOf` */
+/** @param holds - from `holdsOf` */
 export function beingDeleted(holds: string, after = ''): string {
   return `it is being deleted${after}${holds && `: ${holds}`}`
 }

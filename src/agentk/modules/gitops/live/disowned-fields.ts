@@ -3,16 +3,16 @@ import { textAt } from '../../../../kubernetes/object.ts'
 import { type FieldSet, type ManagedEntry, ownEntry, ownsField, union, without } from './managed-fields.ts'
 
 /**
- * Fields of a live object that nobody has applied: the API server's defaults, and what people have changed in place. Where
- * the API server refuses a manifest for what stands beside it, these are in the way.
+ * Fields of a live object that nobody has applied: the API server's defaults, and changes that people made in place.
+ * They are in the way if the API server refuses a manifest because of them.
  */
 
-/** Managers of people who change objects in place: by kubectl, k9s, Headlamp, Lens or a browser. */
+/** Managers of tools with which people change objects in place: kubectl, k9s, Headlamp, Lens or a browser. */
 const byHand = /^(?:kubectl|k9s|headlamp|lens|Mozilla|dashboard|node-fetch|curl|okhttp)/i
 
 interface Disowned {
   readonly entries: readonly ManagedEntry[]
-  /** nothing is taken */
+  /** no field is taken over */
   readonly isEmpty: boolean
   readonly from: readonly string[]
   readonly others: readonly string[]
@@ -20,12 +20,12 @@ interface Disowned {
 }
 
 /**
- * `manager`'s entry with all that is in the way below some places.
+ * Adds the fields in the way, below some places, to `manager`'s entry.
  *
  * @param object - whole
- * @param places - such as `spec.strategy.rollingUpdate`, `spec.ports[1].name`: as the API server names what it refuses
- * @returns undefined: nothing is in the way. `from`: who has set it by hand; `others`: managers that have set fields there,
- * which are left to them; `fields`: where
+ * @param places - fields as the API server names them, such as `spec.strategy.rollingUpdate`, `spec.ports[1].name`
+ * @returns undefined: nothing is in the way. `from`: managers that set fields by hand; `others`: managers that keep
+ * their fields there; `fields`: their paths
  */
 export function withDisowned(
   object: KubernetesObject,
@@ -46,7 +46,7 @@ export function withDisowned(
       const below = without(fieldsAt(entry.fieldsV1, path), fieldsAt(own.fieldsV1, path))
       if (Object.keys(below).length === 0) continue
       const isHand = hands.includes(entry)
-      if (!isHand && !place.includes('[') && !ownsField(entry, place)) continue // of a map others may own much else
+      if (!isHand && !place.includes('[') && !ownsField(entry, place)) continue // others may own other fields of a map
       const managers = isHand ? from : others
       managers.add(textAt(entry, 'manager'))
       fields.add(path.join('.'))
@@ -71,7 +71,7 @@ function isByHand(entry: ManagedEntry): boolean {
   return textAt(entry, 'subresource') === '' && entry.operation === 'Update' && byHand.test(textAt(entry, 'manager'))
 }
 
-/** Names down to the list that a place is in, or to the map around it. */
+/** Returns the path of the list that contains the place, or of the map around it. */
 function listOrParent(place: string): readonly string[] {
   const inList = place.indexOf('[')
   return inList >= 0 ? place.slice(0, inList).split('.') : place.split('.').slice(0, -1)
@@ -86,7 +86,7 @@ function inPath(fields: FieldSet, path: readonly string[]): FieldSet {
   return path.reduceRight<FieldSet>((inner, name) => ({ [`f:${name}`]: inner }), fields)
 }
 
-/** @param owned - by anybody. @returns the fields of a value that nobody owns */
+/** @param owned - fields that anybody owns. @returns the fields of a value that nobody owns */
 function unowned(value: unknown, owned: FieldSet): FieldSet {
   const found: Record<string, FieldSet> = {}
   const add = (name: string, item: unknown) => {
@@ -106,7 +106,7 @@ function unowned(value: unknown, owned: FieldSet): FieldSet {
   return found
 }
 
-/** A map with all of its fields; anything else as one. */
+/** Returns all fields of a map; any other value is one field. */
 function whole(value: unknown): FieldSet {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return {}
   const inner = Object.entries(value).map(([name, item]) => [`f:${name}`, whole(item)] as const)

@@ -4,26 +4,26 @@ import { collectionPath, objectPath, versionPath, withQuery } from '../../../../
 import type { AbsentObject } from './absent-objects.ts'
 import type { ClusterKind, ClusterKinds } from './cluster-kinds.ts'
 
-/** A refusal names an object that is not there: `serviceaccount "x" not found`, `clusterroles.rbac.authorization.k8s.io "x" not found`. */
+/** Missing object that a refusal names: `serviceaccount "x" not found`. */
 export interface Lacked {
   /** plural or singular, in lower case */
   readonly resource: string
-  /** empty: it is not said */
+  /** empty: not named */
   readonly group: string
   readonly name: string
-  /** empty: as the object that lacks it */
+  /** empty: the namespace of the object that needs it */
   readonly namespace: string
-  /** it is there, and nothing serves it */
+  /** it exists, and nothing serves it */
   readonly isUnserved: boolean
 }
 
 const notFound = /([A-Za-z]+)(?:\.([a-z0-9.-]+))? "([^"/]{1,253})" not found/
 const noPriorityClass = /no PriorityClass with name (\S{1,253}) was found/
 const noEndpoints = /no endpoints available for (service) "([^"/]{1,253})"/
-/** the service of a webhook, in its address */
+/** service of a webhook, in its address */
 const webhookHost = /Post "https:\/\/[^./"]+\.([^./"]+)\.svc[:/]/
 
-/** @param message - the API server's own */
+/** @param message - of the API server */
 export function lackedIn(message: string): Lacked | undefined {
   const namespace = webhookHost.exec(message)?.[1] ?? ''
   const priorityClass = noPriorityClass.exec(message)?.[1]
@@ -37,7 +37,7 @@ export function lackedIn(message: string): Lacked | undefined {
   return name === undefined ? undefined : { ...of, resource: resource.toLowerCase(), group, name }
 }
 
-/** Where an object that a refusal names will be. @returns undefined: the problem names none, or one of no known kind */
+/** Returns the place of an object that a refusal names as missing. @returns undefined: none, or of an unknown kind */
 export function absentOf(
   { kind, lacks }: { readonly kind: string; readonly lacks?: Lacked },
   { key, version }: { readonly key: ObjectKey; readonly version: string },

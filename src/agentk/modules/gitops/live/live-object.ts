@@ -12,34 +12,34 @@ import {
   usualReplicasPath,
 } from './managed-fields.ts'
 
-/** What the metadata of an object in the cluster says, as far as a source needs it. */
+/** Metadata of an object in the cluster, as far as a source needs it. */
 export interface LiveObject {
   readonly uid: string
   readonly resourceVersion: string
-  /** id of the source that has made it; empty: it says nothing */
+  /** id of the source that has made it; empty: not set */
   readonly owner: string
-  /** of the manifest that was applied last; empty: none was */
+  /** of the manifest that was applied last; empty: none */
   readonly digest: string
-  /** hash of what our manager has applied; empty: nothing */
+  /** hash of the fields that the source's manager has applied; empty: none */
   readonly fields: string
-  /** where its number of replicas stands, as those say who have scaled it; `spec.replicas` if nobody has */
+  /** path of its number of replicas, from the manager that scaled it; `spec.replicas` if none did */
   readonly replicasPath: string
-  /** our manager has applied that number */
+  /** the source's manager owns that number */
   readonly ownsReplicas: boolean
-  /** who owns fields of it */
+  /** managers of its fields */
   readonly managers: readonly string[]
-  /** a controller keeps it */
+  /** it has a controller */
   readonly isControlled: boolean
   readonly isBeingDeleted: boolean
-  /** what holds it then, as `holdsOf` */
+  /** text of `holdsOf`: reason for which it still exists */
   readonly holds: string
-  /** an annotation of Flux on it keeps it from being applied */
+  /** an annotation of Flux on it prevents applies */
   readonly isLeftAlone: boolean
   /** as `pruneOf` */
   readonly prune: string
 }
 
-/** @param manager - ours */
+/** @param manager - the source's */
 export function liveObjectOf(object: KubernetesObject, manager: string): LiveObject {
   const entries = entriesOf(object)
   const own = ownEntry(entries, manager)

@@ -1,40 +1,40 @@
 import { createHash } from 'node:crypto'
 import { at, type KubernetesObject, listAt, textAt } from '../../../../kubernetes/object.ts'
 
-/** FieldsV1: names of fields, items and keys to what of them is owned. `{}` and `.`: the thing itself. */
+/** FieldsV1: the owned parts of fields, items and keys, by name. `{}` and `.`: the field itself. */
 export interface FieldSet {
   readonly [name: string]: FieldSet
 }
 
-/** Of `metadata.managedFields`, with whatever else stands there. */
+/** Entry of `metadata.managedFields`, with its other fields. */
 export interface ManagedEntry extends KubernetesObject {
   readonly fieldsV1: FieldSet
 }
 
-/** The API server's name for whoever wrote an object before its first apply, or before its owners were forgotten. */
+/** Manager that the API server names for writes before the first apply, or before the owners were removed. */
 export const beforeFirstApply = 'before-first-apply'
 
 export function entriesOf(object: unknown): readonly ManagedEntry[] {
   return listAt(object, 'metadata.managedFields').map((entry) => ({ ...entry, fieldsV1: fieldsOf(entry) }))
 }
 
-/** What it has applied to the object itself. */
+/** Returns the fields that the manager has applied to the object itself. */
 export function ownEntry(entries: readonly ManagedEntry[], manager: string): ManagedEntry | undefined {
   return entries.find((entry) => isOf(entry, manager) && entry.operation === 'Apply')
 }
 
-/** Who owns fields of the object itself, in whatever way. */
+/** Returns all managers that own fields of the object itself. */
 export function managersOf(entries: readonly ManagedEntry[]): readonly string[] {
   return [...new Set(entries.filter(isOfObject).map((entry) => textAt(entry, 'manager')))]
 }
 
-/** Of a set of fields, whatever their order: hex. */
+/** Returns the hash of a set of fields in any order: hex. */
 export function fieldsHash(fields: FieldSet): string {
   return createHash('sha256').update(sortedJson(fields)).digest('hex').slice(0, 32)
 }
 
 /**
- * All that `from` own of the object itself becomes `manager`'s: what its next apply leaves out goes.
+ * Gives all fields of the object itself that `from` own to `manager`: its next apply removes those that it leaves out.
  *
  * @returns undefined: they own nothing
  */
@@ -53,9 +53,9 @@ export function takenOver(
 }
 
 /**
- * `before-first-apply` owns all that was there: it loses what is `manager`'s by now, and keeps what others have set.
+ * Removes the fields of `manager` from `before-first-apply`, which owns all earlier fields. It keeps the others.
  *
- * @returns undefined: it owns nothing of it
+ * @returns undefined: there is nothing to remove
  */
 export function relieved(entries: readonly ManagedEntry[], manager: string): readonly ManagedEntry[] | undefined {
   const own = ownEntry(entries, manager)
@@ -69,7 +69,7 @@ export function relieved(entries: readonly ManagedEntry[], manager: string): rea
 
 export const usualReplicasPath = 'spec.replicas'
 
-/** Where a number was set through the subresource `scale`: `spec.replicas`. @returns undefined: nobody has */
+/** Returns the path of the number that the subresource `scale` has set: `spec.replicas`. @returns undefined: none */
 export function scaledPath(entries: readonly ManagedEntry[]): string | undefined {
   const scaled = entries.find((entry) => textAt(entry, 'subresource') === 'scale')
   const names: string[] = []
@@ -95,9 +95,9 @@ function fieldPath(path: string): string {
 }
 
 /**
- * `manager`'s entry without the number of replicas: it stays when its next apply leaves it out.
+ * Removes the number of replicas from `manager`'s entry, so that an apply without it leaves it as it is.
  *
- * @param path - where the number stands. @returns undefined: it does not own it
+ * @param path - of the number. @returns undefined: `manager` does not own it
  */
 export function withoutReplicas(
   entries: readonly ManagedEntry[],
@@ -106,7 +106,7 @@ export function withoutReplicas(
 ): readonly ManagedEntry[] | undefined {
   const own = ownEntry(entries, manager)
   if (!own || !ownsField(own, path)) return undefined
-  // nor the maps around it, which would go with all that is in them
+  // without the maps around it too: an apply would remove them with all their fields
   const number = path.split('.').reduceRight<FieldSet>((inner, name) => ({ '.': {}, [`f:${name}`]: inner }), {})
   const fieldsV1 = without(own.fieldsV1, number)
   return [...entries.filter((entry) => entry !== own), { ...own, fieldsV1 }]

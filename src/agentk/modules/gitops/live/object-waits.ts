@@ -11,11 +11,11 @@ import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import type { WatchSink } from '../../../cluster/watch-sink.ts'
 import type { ClusterKind } from './cluster-kinds.ts'
 
-/** Collections that all sources watch at once: beside them other watches and calls need connections. */
+/** Limit of collections that all sources watch at once: other watches and calls need connections too. */
 const maxWatches = 50
-/** Objects that may not be watched, or are one collection too many, are read as often as this. ms */
+/** Interval of reads for objects without a watch: it is not allowed, or beyond the limit. ms */
 const pollMs = 5000
-/** objects */
+/** objects in a page */
 const pageSize = 100
 
 export interface ObjectWaitsComponents {
@@ -23,28 +23,28 @@ export interface ObjectWaitsComponents {
   readonly client: Pick<ApiClient, 'json' | 'send'>
   readonly clock: Clock
   readonly random: () => number
-  /** of all sources, by path */
+  /** open watches of all sources, by path */
   readonly watches: Counter<string>
 }
 
 export const openWatches = () => new Counter<string>({ max: maxWatches })
 
-/** What a wait is for: undefined goes on. @param object - undefined: it is not there */
+/** Condition of a wait; undefined: it goes on. @param object - undefined: it does not exist */
 export type ReadObject<T> = (object: KubernetesObject | undefined) => T | undefined
 
-/** Waits for objects of one source to come, to go or to change: one watch a collection, while somebody waits. */
+/** Waits for objects of one source to come, to go or to change. Each collection has one watch while somebody waits. */
 export class ObjectWaits {
   readonly #components: ObjectWaitsComponents
   readonly #selector: string
   readonly #collections = new Map<string, Collection>()
 
-  /** @param options.selector - of all objects that may be waited for */
+  /** @param options.selector - matches all objects that may be waited for */
   constructor(components: ObjectWaitsComponents, options: { selector: string }) {
     this.#components = components
     this.#selector = options.selector
   }
 
-  /** @returns the first that `read` gives. @throws the signal's reason, or what `read` throws */
+  /** @returns the first value of `read`. @throws the signal's reason, or the error of `read` */
   until<T>(kind: ClusterKind, key: ObjectKey, read: ReadObject<T>, signal: AbortSignal): Promise<T> {
     const path = collectionPath(kind, key.namespace)
     const known = this.#collections.get(path)
@@ -77,7 +77,7 @@ export class ObjectWaits {
 }
 
 interface Waiter {
-  /** of the object */
+  /** path of the object */
   readonly path: string
   readonly name: string
   take(object: KubernetesObject | undefined): void
@@ -85,21 +85,21 @@ interface Waiter {
 
 class Collection implements WatchSink {
   readonly #components: ObjectWaitsComponents
-  /** of its objects: lists leave it out */
+  /** type of its objects: lists leave it out */
   readonly #type: { readonly apiVersion: string; readonly kind: string }
   readonly #waiters = new Set<Waiter>()
   readonly #ended = new AbortController()
   readonly #watch: ObjectWatch
   readonly #path: string
   #hasBegun = false
-  /** undefined: it is polled */
+  /** undefined: no watch, the collection is polled */
   #endWatch: (() => void) | undefined
-  /** whose objects are being read */
+  /** waiters whose objects are being read */
   readonly #asking = new Set<Waiter>()
-  /** names in the list that is being read */
+  /** names in the current list */
   #listed: Set<string> | undefined
   #stopPolling: (() => void) | undefined
-  /** the watch reports what changes */
+  /** the watch reports changes */
   #isFollowing = false
 
   constructor(
@@ -119,7 +119,7 @@ class Collection implements WatchSink {
     void this.#ask(waiter)
   }
 
-  /** @returns whether nobody waits any more: it is over */
+  /** @returns true if nobody waits any more: the collection has ended */
   remove(waiter: Waiter): boolean {
     this.#waiters.delete(waiter)
     if (this.#waiters.size > 0) return false
@@ -147,7 +147,7 @@ class Collection implements WatchSink {
       if (waiter.name === name) waiter.take({ ...(object as object), ...this.#type })
   }
 
-  /** Perhaps it has lost its label alone. */
+  /** Reads the object: it may have lost its label alone. */
   deleted(object: unknown): void {
     const name = textAt(object, 'metadata.name')
     for (const waiter of this.#waiters) if (waiter.name === name) void this.#ask(waiter)
@@ -171,7 +171,7 @@ class Collection implements WatchSink {
     this.#poll()
   }
 
-  /** Once at least, and until the watch follows. */
+  /** Polls once at least, and until the watch follows. */
   #poll(): void {
     if (this.#stopPolling || this.#ended.signal.aborted) return
     this.#stopPolling = this.#components.clock.after(pollMs, () => {
@@ -181,7 +181,7 @@ class Collection implements WatchSink {
     })
   }
 
-  /** An answer that says nothing of the object is none: a later one will. */
+  /** Reads the object. An answer without its state does not count: a later one will. */
   async #ask(waiter: Waiter): Promise<void> {
     const options = { maxBytes: maxEventBytes }
     this.#asking.add(waiter)

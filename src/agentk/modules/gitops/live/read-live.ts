@@ -13,17 +13,17 @@ import { type LiveObject, liveObjectOf } from './live-object.ts'
 
 /** objects, or definitions, in a page: some 4 KiB of metadata each */
 const pageSize = 500
-/** for one page, with the time in which it waits for its turn. ms */
+/** limit for one page, with its wait for a turn. ms */
 const pageTimeoutMs = 120_000
-/** So few objects of a kind are read one by one. */
+/** Up to so many objects of a kind are read one by one. */
 const maxGets = 10
-/** Namespaces and definitions that are being deleted, and are asked what holds them. */
+/** Limit of namespaces and definitions that are read for what blocks their deletion. */
 const maxEnding = 20
-/** Of so many namespaces each is listed; of more, all. */
+/** Up to so many namespaces are listed one by one; above, the whole cluster is. */
 const maxLists = 5
-/** Of one kind: anybody who may write an object can mark it. */
+/** Limit of orphans of one kind: anybody who may write an object can mark it. */
 const maxOrphans = 100
-/** It may not be listed, it is not there, it cannot be listed: its objects are read one by one. */
+/** Statuses of a list that is not allowed, not there, or not offered: objects of the kind are read one by one. */
 const refusals: ReadonlySet<number> = new Set([403, 404, 405])
 
 export interface ReadLiveComponents {
@@ -34,11 +34,11 @@ export interface ReadLiveComponents {
 
 export type ReadLiveOptions = Pick<SourceOptions, 'id' | 'manager' | 'namespaces'>
 
-/** What is there of the objects that a source wants, or has made. */
+/** State in the cluster of the objects that a source wants, or has made. */
 export interface LiveObjects {
-  /** by `keyText`; not there: it is not in the cluster; null: it cannot be read */
+  /** by `keyText`; absent: it does not exist; null: it cannot be read */
   readonly objects: ReadonlyMap<string, LiveObject | null>
-  /** they bear the source's marks, and nobody knows them: so many of each kind */
+  /** objects with the source's marks that its inventory does not have, up to a limit by kind */
   readonly orphans: readonly ObjectKey[]
 }
 
@@ -50,7 +50,7 @@ interface Wanted {
 }
 
 /**
- * One list a kind by the source's label; then what it did not show, by lists or one by one.
+ * Reads one list for each kind by the source's label, then the missing objects, by further lists or one by one.
  *
  * @throws the connection's error, or the signal's reason
  */
@@ -81,7 +81,7 @@ export async function readLiveObjects(
   return { objects, orphans: found.flatMap(({ orphans }) => orphans) }
 }
 
-/** Namespaces and definitions that are being deleted say in their status what holds them. */
+/** Reads namespaces and definitions that are being deleted: their status has the reason. */
 async function readEnding(
   byKind: readonly (readonly [ClusterKind, readonly ObjectKey[]])[],
   objects: Map<string, LiveObject | null>,
@@ -100,7 +100,7 @@ async function readEnding(
   }
 }
 
-/** Those that are in the cluster, perhaps, though nobody serves their kind: it is still defined. */
+/** Returns the objects that may exist although their kind is not served: it is still defined. */
 async function hidden(
   unserved: readonly ObjectKey[],
   lane: ApiLane,
@@ -113,9 +113,9 @@ async function hidden(
 
 const definitions = builtIn.customResourceDefinitions
 /**
- * Kinds of some groups that the cluster defines, whether or not anybody serves them now, as `kindKey` writes them.
+ * Returns the kinds of some groups that the cluster defines, served or not, by `kindKey`.
  *
- * @returns undefined: that cannot be read. @throws the connection's error, or the signal's reason
+ * @returns undefined: they cannot be read. @throws the connection's error, or the signal's reason
  */
 async function definedKinds(
   groups: ReadonlySet<string>,
@@ -131,7 +131,7 @@ async function definedKinds(
     names.push(...page.items.map((item) => textAt(item, 'metadata.name')))
     isLast = page.isLast
   }
-  // `widgets.example.com`: the group is what follows the first dot
+  // `widgets.example.com`: the group follows the first dot
   const some = names.filter((name) => groups.has(name.slice(name.indexOf('.') + 1)))
   const read = async (name: string) =>
     lane.json('GET', objectPath(definitions, { name }), undefined, signal, {
@@ -172,7 +172,7 @@ class KindReader {
     return { objects, orphans }
   }
 
-  /** They are not there, or not marked. */
+  /** Reads objects that the list by label did not have: they do not exist, or are not marked. */
   async #readMissing(
     keys: readonly ObjectKey[],
     mayList: boolean,
@@ -198,7 +198,7 @@ class KindReader {
     else if (status !== 404) objects.set(keyText(key), null)
   }
 
-  /** @param where - namespaces; empty: all, or none */
+  /** @param where - namespaces; `''`: all of them, or the cluster's scope */
   async #list(
     where: readonly string[],
     selector: string | undefined,

@@ -5,11 +5,19 @@ import type { AbsentObject } from './absent-objects.ts'
 import { type Lacked, lackedIn } from './lacked.ts'
 
 /**
- * `foreign`: another's object; `conflict`: another's fields; `busy`: others write it, or delete it; `denied`: the account
- * may not; `invalid`: the API server, or a policy, does not take it; `immutable`: only a new object could have it;
- * `taken`: what it wants is another object's, such as a port; `quota`: its namespace has no more of it; `absent`: its
- * kind or its namespace is not there; `webhook`: one that is asked does not answer; `unavailable`: the API server, or who
- * serves the kind, cannot now.
+ * Kind of a refusal.
+ *
+ * - `foreign`: the object is another's
+ * - `conflict`: the field is another's
+ * - `busy`: others write the object, or delete it
+ * - `denied`: the account may not do this
+ * - `invalid`: the API server, or a policy, does not take the object
+ * - `immutable`: only a new object could have the value
+ * - `taken`: another object has the value, such as a port
+ * - `quota`: the namespace has no more of it
+ * - `absent`: the kind or the namespace does not exist
+ * - `webhook`: a webhook does not answer
+ * - `unavailable`: the API server, or the server of the kind, cannot answer now
  */
 export type ApplyProblemKind =
   | 'foreign'
@@ -21,40 +29,40 @@ export type ApplyProblemKind =
   | 'taken'
   | 'quota'
   | 'absent'
-  /** nobody serves its kind */
+  /** its kind is not served */
   | 'unserved'
   | 'webhook'
   | 'unavailable'
 
 export interface ApplyProblem {
   readonly kind: ApplyProblemKind
-  /** as people read it */
+  /** for people */
   readonly text: string
-  /** of `immutable`: uid of the object that goes once somebody approves */
+  /** for `immutable`: uid of the object that is deleted after an approval */
   readonly replaces?: string
-  /** of `invalid`: places of the object that the API server names, such as `spec.ports[1].name` */
+  /** for `invalid`: fields that the API server names, such as `spec.ports[1].name` */
   readonly places?: readonly string[]
-  /** what people can do, if the object would be taken were it new */
+  /** advice for people, if the API server would take the object as a new one */
   readonly wayOut?: string
-  /** what has refused it, as the API server says */
+  /** webhook or policy that has refused it, as the API server reports */
   readonly refuser?: Extract<Refuser, 'webhook' | 'policy'>
-  /** what the API server names as not there */
+  /** missing object that the API server names */
   readonly lacks?: Lacked
-  /** the same, where it will be: once it comes, the object is tried again */
+  /** place of that object: once it exists, the refused object is tried again */
   readonly absent?: AbsentObject
 }
 
-/** Where values stand before it, it may be far behind. */
+/** Searched anywhere: long values may precede it. */
 const immutable =
   /field is immutable|Forbidden: (?:updates to|(?:pod updates )?may not change|spec is immutable)|is immutable after creation|may not change once set|primary clusterIP can not be unset|cannot change roleRef/
-/** Of the API server, and of the webhook of ingress-nginx. */
+/** Messages of the API server, and of the webhook of ingress-nginx. */
 const taken = /provided (?:port|IP) is already allocated|is already defined in ingress/
 const quota = /exceeded quota: /
 
-/** What others write at the same time is read and sent again, so often. */
+/** Attempts for an object that others write at the same time: it is read and sent again. */
 export const maxAttempts = 5
 
-/** The resourceVersion, or the `test` of a patch, does not hold any more. */
+/** True if the resourceVersion, or the `test` of a patch, no longer matches. */
 export function isStale({ status, body }: JsonAnswer): boolean {
   if (status === 409) return textAt(body, 'reason') === 'Conflict' && listAt(body, 'details.causes').length === 0
   return (
@@ -62,7 +70,7 @@ export function isStale({ status, body }: JsonAnswer): boolean {
   )
 }
 
-/** What an answer that is no success means for the object; its text shows no values. */
+/** Converts an answer without success to a problem; its text shows no values. */
 export function refusal(answer: JsonAnswer): ApplyProblem {
   const { status, body } = answer
   const message = textAt(body, 'message')
@@ -79,7 +87,7 @@ export function refusal(answer: JsonAnswer): ApplyProblem {
   }
 }
 
-/** Places that are read, of one answer. */
+/** Limit of places that are read from one answer. */
 const maxPlaces = 20
 
 function placesIn(body: unknown): readonly string[] {
@@ -100,26 +108,26 @@ function kindOf(status: number, message: string): ApplyProblemKind {
   if (status === 409) return 'busy'
   if (status === 422 && immutable.test(message)) return 'immutable'
   if (status === 500 && message.includes('failed calling webhook')) return 'webhook'
-  // an apply with an unknown field, or one of another type, is a 500 too
+  // an apply with an unknown field, or with a field of another type, is answered with 500 too
   if (status === 500 && /^failed to create (?:manager|typed)|field not declared in schema/.test(message))
     return 'invalid'
   if (status === 429 || status >= 500) return 'unavailable'
   return 'invalid'
 }
 
-/** Of the API server's own words: what is read, and what of it is shown. */
+/** Limits of the API server's message: the part that is read, and the part that is shown. Characters */
 const maxMessageLength = 16 * 1024
 const maxTextLength = 1000
 
 const missing = /^secrets "[^"]*" is forbidden: (?:User "|exceeded quota: )/
 const quotedValue = /Invalid value: "(?:[^"\\]|\\.)*"/g
-/** What stands behind may be the object, or part of it. */
+/** Beginning of a value: the object, or part of it, may follow. */
 const valueBegin =
   /Invalid value: (?!…|-?[\d.]+: |true: |false: |null: )|valueUnstructured\{|error found in #\d+ byte of /
-/** what the API server says behind a value, without one */
+/** reasons that follow a value, and contain none */
 const reasons = /field is immutable|may not change once set|primary clusterIP can not be unset/
 
-/** The API server's words without values; of a Secret none, but for a right or a quota that is missing. */
+/** Returns the message without values; for a Secret only fields and reasons, except for a missing right or quota. */
 function refusalText({ body }: Pick<JsonAnswer, 'body'>): string {
   const message = textAt(body, 'message').slice(0, maxMessageLength)
   if (isOfSecret(body, message) && !missing.test(message)) return secretText(body)
@@ -129,7 +137,7 @@ function refusalText({ body }: Pick<JsonAnswer, 'body'>): string {
     .slice(0, maxTextLength)
 }
 
-/** Words of the API server for the reasons of its causes. */
+/** Texts of the API server for the reasons of its causes. */
 const causeReasons: Readonly<Record<string, string>> = {
   FieldValueRequired: 'Required value',
   FieldValueInvalid: 'Invalid value',
@@ -139,7 +147,7 @@ const causeReasons: Readonly<Record<string, string>> = {
   FieldValueDuplicate: 'Duplicate value',
 }
 
-/** Fields and reasons, which hold no values. */
+/** Returns fields and reasons, which contain no values. */
 function secretText(body: unknown): string {
   const all = listAt(body, 'details.causes').flatMap((cause) => {
     const [field, reason] = [textAt(cause, 'field'), causeReasons[textAt(cause, 'reason')]]
@@ -153,14 +161,14 @@ function isOfSecret(body: unknown, message: string): boolean {
   return isNamed || /^Secret |Kind=Secret\b/.test(message)
 }
 
-/** Lines of a comparison of Git's spec and the cluster's, behind why a field cannot change. */
+/** Lines that compare Git's spec with the cluster's, after the reason for which a field cannot change. */
 const diff = /(Forbidden: [^\n]*)(?:\n[ \u00a0@+-][^\n]*)+\n?/g
 
 function withoutDiffs(message: string): string {
   return message.replaceAll(diff, '$1')
 }
 
-/** What is in quotes is left out; behind what is not, all is, but why a field cannot change. */
+/** Removes quoted values. After an unquoted value it removes all but the reason for which a field cannot change. */
 function withoutValues(message: string): string {
   const text = message.replaceAll(quotedValue, 'Invalid value: …')
   const found = valueBegin.exec(text)

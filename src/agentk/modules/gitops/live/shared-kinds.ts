@@ -5,19 +5,19 @@ import { abortable } from '../../../../lib/signals.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { ClusterKinds } from './cluster-kinds.ts'
 
-/** What was read so long ago is read again. ms */
+/** Age at which kinds are read again. ms */
 const maxAgeMs = 60_000
-/** A definition that was accepted is served a moment later: discovery is read so often, with such pauses. */
+/** A new definition is served a moment later: attempts of discovery, and the pause between them. */
 const discovery = { attempts: 20, pauseMs: 250 }
 
 export interface SharedKindsComponents {
   readonly lane: ApiLane
   readonly clock: Clock
-  /** ends what is asked: who waits has a signal of his own */
+  /** ends a shared read; each caller has its own signal */
   readonly signal: AbortSignal
 }
 
-/** What the API server serves, for all sources: asked once for all that want to know at the same time. */
+/** Kinds that the API server serves, for all sources. Concurrent callers share one read. */
 export class SharedKinds {
   readonly #components: SharedKindsComponents
   #current: ClusterKinds | undefined
@@ -34,7 +34,7 @@ export class SharedKinds {
     return this.#current && isFresh ? this.#current : await this.read(signal)
   }
 
-  /** As it is now. @throws as `current` */
+  /** Reads the current kinds. @throws as `current` */
   read(signal: AbortSignal): Promise<ClusterKinds> {
     const { lane, clock, signal: ended } = this.#components
     this.#reading ??= ClusterKinds.read(lane, ended)
@@ -50,9 +50,9 @@ export class SharedKinds {
   }
 
   /**
-   * With the kind, if it is there.
+   * Returns the kinds, with this one if it is served.
    *
-   * @param isDefined - its definition has just been taken: it is waited for. @throws as `current`
+   * @param isDefined - its definition was just applied: the call waits for the kind. @throws as `current`
    */
   async with(key: ObjectKey, version: string, isDefined: boolean, signal: AbortSignal): Promise<ClusterKinds> {
     if (this.#current?.find(key, version)) return this.#current

@@ -4,15 +4,15 @@ import type { Manifest, ObjectTree } from './manifest.ts'
 
 export { inventoryLabel } from '../../../../proto/marks.ts'
 
-/** Labels of an inventory's ConfigMaps, and of nothing else: of which source, of which agent. */
+/** Labels of an inventory's ConfigMaps, and of nothing else: id of the source, number of the agent. */
 export const sourceLabel = 'agent.gitlab.com/gitops-source'
 export const agentLabel = 'agent.gitlab.com/gitops-agent'
-/** Annotation, the stock agent's own: whose object it is. */
+/** Annotation, also the stock agent's: id of the source that owns the object. */
 export const ownerAnnotation = 'config.k8s.io/owning-inventory'
-/** Annotation: of the manifest that was applied last. */
+/** Annotation: digest of the manifest that was applied last. */
 export const digestAnnotation = 'agent.gitlab.com/digest'
 
-/** The manifest's object with our marks, which no manifest brings of its own. */
+/** Returns the manifest's object with agentk's marks, which no manifest may contain. */
 export function marked({ object, digest }: Manifest, of: { inventory: string; owner: string }): ObjectTree {
   const metadata = object.metadata as ObjectTree
   const labels = { ...(metadata.labels as ObjectTree | undefined), [inventoryLabel]: of.inventory }
@@ -21,16 +21,16 @@ export function marked({ object, digest }: Manifest, of: { inventory: string; ow
   return { ...object, metadata: { ...metadata, labels, annotations } }
 }
 
-/** What people write on an object to say what may happen to it (doc/gitops.md). */
+/** Annotations with which people say what may happen to an object (doc/gitops.md). */
 
-/** `confirm`: it is pruned with approval alone; `never`; `allow`: without, whatever its kind */
+/** `confirm`: pruned only with approval; `never`: never pruned; `allow`: pruned without approval, whatever its kind */
 export const pruneAnnotation = 'agent.gitlab.com/prune'
-/** `allow`: where only a new object could have what the manifest wants, it is deleted and made again */
+/** `allow`: deleted and made again if only a new object can have what the manifest wants */
 export const replaceAnnotation = 'agent.gitlab.com/replace'
 /** a list: `Prune=false,Delete=confirm` */
 const argoSyncOptions = 'argocd.argoproj.io/sync-options'
 
-/** What other tools take for: never delete it. Each reads the value as that tool does. */
+/** Marks of other tools for an object that is never to be deleted. Each is read as that tool reads it. */
 const protections: readonly ((object: KubernetesObject) => boolean)[] = [
   (object) => annotation(object, 'client.lifecycle.config.k8s.io/deletion') === 'detach',
   (object) => annotation(object, 'cli-utils.sigs.k8s.io/on-remove') === 'keep',
@@ -41,8 +41,8 @@ const protections: readonly ((object: KubernetesObject) => boolean)[] = [
 ]
 
 /**
- * What the metadata of an object says of its deletion: `never`, with approval alone (`confirm`), or without, whatever its
- * kind (`allow`); the strictest of what it says. Empty: nothing. What people have written else counts as `confirm`.
+ * Returns what the metadata of an object says about its deletion: `never`, only with approval (`confirm`), or without
+ * approval, whatever its kind (`allow`). The strictest mark counts. Any other text counts as `confirm`; empty: no mark.
  */
 export function pruneOf(object: KubernetesObject): string {
   if (protections.some((isProtected) => isProtected(object))) return 'never'

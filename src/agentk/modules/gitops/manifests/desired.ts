@@ -20,21 +20,21 @@ import { outsideReach, type Reach, reserved, type Scopes } from './scope.ts'
 
 export interface Desired {
   readonly manifests: readonly KeptManifest[]
-  /** of kinds that nobody serves yet; their namespace is a guess, unless a definition among the documents says it */
+  /** manifests of unserved kinds; their namespace is a guess, unless a definition among the documents has the scope */
   readonly unknown: readonly KeptManifest[]
-  /** what the configuration keeps the source off; each is a problem, too */
+  /** objects that the configuration excludes from the source; each is a problem, too */
   readonly detached: readonly ObjectKey[]
   readonly problems: readonly ManifestProblem[]
 }
 
 interface DesiredOptions extends Reach, Pick<SourceOptions, 'defaultNamespace'> {
-  /** of all manifests, as JSON; default: no more than documents may have */
+  /** limit of all manifests, as JSON; default: the limits of documents */
   readonly maxBytes?: number
 }
 
 /**
- * What documents want of the cluster. With a problem, nothing of it is to be applied, and nothing pruned. Of a document
- * that was taken its JSON alone is kept.
+ * Returns the objects that documents want in the cluster. With a problem, nothing may be applied or pruned. Only the
+ * JSON of each document's object is kept.
  */
 export function desired(documents: Iterable<Document>, scopes: Scopes, options: DesiredOptions): Desired {
   const problems = new Problems()
@@ -60,7 +60,7 @@ interface Placeable extends Omit<Document, 'object'> {
   readonly declared: readonly [string, boolean] | undefined
 }
 
-/** Each in its namespace, no two the same, none outside of what the source may. */
+/** Puts each object in its namespace. Duplicates, and objects out of the source's reach, are problems. */
 function placed(objects: Placeable[], problems: Problems, scopes: Scopes, options: DesiredOptions): Desired {
   const [manifests, unknown, detached]: [KeptManifest[], KeptManifest[], ObjectKey[]] = [[], [], []]
   const declared = new Map(objects.flatMap(({ declared }) => (declared ? [declared] : [])))
@@ -93,7 +93,7 @@ function placed(objects: Placeable[], problems: Problems, scopes: Scopes, option
   return { manifests, unknown, detached, problems: problems.list() }
 }
 
-/** From the first to the last, each of which the list lets go of. */
+/** Yields the items in their order, and removes each from the list. */
 function* drained<T>(items: T[]): Generator<T> {
   items.reverse()
   for (let item = items.pop(); item !== undefined; item = items.pop()) yield item
@@ -104,7 +104,7 @@ function inNamespace(object: ObjectTree, namespace: string): ObjectTree {
   return { ...object, metadata: namespace ? { ...metadata, namespace } : metadata }
 }
 
-/** What a definition of a kind says of it. */
+/** Returns the scope that a definition declares for its kind. */
 function declaredScope({ group, kind, json }: NormalObject): readonly [string, boolean] | undefined {
   if (group !== 'apiextensions.k8s.io' || kind !== 'CustomResourceDefinition') return undefined
   const { group: of, scope, names } = (treeOf(json).spec ?? {}) as Record<string, unknown>

@@ -2,19 +2,19 @@ import { keyName } from '../../../../kubernetes/key.ts'
 import { entryAt, type KubernetesObject } from '../../../../kubernetes/object.ts'
 import { type Manifest, mayHaveText } from './manifest.ts'
 
-/** `${name}`, `${name:=default}` and others, as `postBuild` of Flux has them. */
+/** Variables of Flux's `postBuild`: `${name}`, `${name:=default}` and others. */
 const variable = /\$\{[A-Za-z_][A-Za-z0-9_]{0,62}(?:[-:=?+#%/,^][^}]{0,200})?\}/
-/** Flux leaves the object alone. */
+/** Label or annotation with which Flux leaves the variables of an object alone. */
 const substitute = 'kustomize.toolkit.fluxcd.io/substitute'
-/** What a shell reads, not Flux. */
+/** Fields in which a shell replaces variables, not Flux. */
 const shellFields: ReadonlySet<string> = new Set(['command', 'args'])
-/** A longer value, or one with several lines, is a script or a file with variables of its own. */
+/** Longest value that is read. A longer one, or one with several lines, is a script or a file. Characters */
 const maxValueLength = 500
-/** Objects that are read, and those that are named. */
+/** Limits of objects that are read, and of objects in a note. */
 const maxRead = 500
 const maxNamed = 5
 
-/** @returns a note, or none: objects of a commit with variables that Flux would replace */
+/** @returns a note about objects of the commit with variables that Flux would replace; empty: there are none */
 export function variableNotes(manifests: readonly Manifest[]): string[] {
   const candidates = manifests.filter((manifest) => mayHaveVariable(manifest)).slice(0, maxRead)
   const found = candidates.flatMap((manifest) => {
@@ -28,7 +28,7 @@ export function variableNotes(manifests: readonly Manifest[]): string[] {
   return [`variables as of Flux's postBuild are not replaced in ${named}: ${advice}`]
 }
 
-/** A Secret's data are bytes, and may hide one. */
+/** A Secret's data is encoded, and may contain one. */
 function mayHaveVariable(manifest: Manifest): boolean {
   return isSecret(manifest) || mayHaveText(manifest, '${')
 }
@@ -37,7 +37,7 @@ function isSecret({ key }: Manifest): boolean {
   return key.group === '' && key.kind === 'Secret'
 }
 
-/** @returns empty: of a Secret, whose values are not shown */
+/** @returns the variable; empty: it is in a Secret, whose values are not shown; undefined: none */
 function variableIn(manifest: Manifest): string | undefined {
   const { object } = manifest
   if (isDisabled(object)) return undefined
@@ -52,7 +52,7 @@ function isDisabled(object: KubernetesObject): boolean {
   return ['annotations', 'labels'].some((place) => entryAt(object, `metadata.${place}`, substitute) === 'disabled')
 }
 
-/** The first one in the values of a tree. */
+/** Returns the first variable in the values of a tree. */
 function variableOf(tree: unknown): string | undefined {
   const left: unknown[] = [tree]
   for (let value = left.pop(); left.length > 0 || value !== undefined; value = left.pop()) {

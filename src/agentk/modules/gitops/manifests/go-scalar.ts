@@ -1,17 +1,17 @@
 import { isUtf8 } from 'node:buffer'
 
 /**
- * A plain scalar as Go's YAML 1.1 reads it, and so kubectl: `y` and `on` are true, `0644` is 420, dates and `12:30:45`
- * are text.
+ * Reads a plain scalar by the rules of Go's YAML 1.1, as kubectl does. `y` and `on` are true, `0644` is 420. Dates and
+ * `12:30:45` are text.
  *
- * @returns a bigint for a whole number that a JavaScript number cannot hold and the API server would
+ * @returns a bigint for a whole number that the API server can keep and a JavaScript number cannot
  */
 export function goScalar(text: string): string | number | bigint | boolean | null {
   const named = names.get(text)
   if (named !== undefined) return named
   if (!/^[-+.\d]/.test(text)) return text
   if (/^(?:0|[1-9]\d{0,14})$/.test(text)) return Number(text)
-  if (text.startsWith('.') && /\D_|_\D|_$/.test(text)) return text // only here Go minds where underscores stand
+  if (text.startsWith('.') && /\D_|_\D|_$/.test(text)) return text // only here Go checks the places of underscores
   const plain = text.replaceAll('_', '')
   const whole = wholeNumber(plain)
   if (whole !== undefined) return inNumber(whole)
@@ -21,10 +21,10 @@ export function goScalar(text: string): string | number | bigint | boolean | nul
 }
 
 /**
- * A scalar with a tag: one that Go does not know leaves the text as it is.
+ * Reads a scalar with a tag. A tag that Go does not know leaves the text as it is.
  *
- * @param tag - as it is written: `!!int`
- * @returns undefined: it is none of the tag
+ * @param tag - as written: `!!int`
+ * @returns undefined: the text is no value of the tag
  */
 export function goTaggedScalar(tag: string, text: string): ReturnType<typeof goScalar> | undefined {
   const name = tag.replace(/^!!|^!<tag:yaml\.org,2002:(.*)>$/, '$1')
@@ -60,10 +60,10 @@ const wholeForms: readonly (readonly [RegExp, string])[] = [
   [/^[-+]?(0|[1-9]\d*)$/, ''],
 ]
 
-/** Of 64 bits, written in bits. */
+/** Binary digits of 64 bits. */
 const maxDigits = 64
 
-/** @returns undefined for what has no place in 64 bits */
+/** @returns undefined for a number that needs more than 64 bits */
 function wholeNumber(plain: string): bigint | undefined {
   for (const [form, prefix] of wholeForms) {
     const [, digits] = form.exec(plain) ?? []
@@ -74,7 +74,7 @@ function wholeNumber(plain: string): bigint | undefined {
   return undefined
 }
 
-/** Past 63 bits it is a float for the API server as well. */
+/** Returns a float for a number of more than 63 bits, as the API server does. */
 function inNumber(whole: bigint): number | bigint {
   const isExact = whole >= BigInt(Number.MIN_SAFE_INTEGER) && whole <= BigInt(Number.MAX_SAFE_INTEGER)
   return isExact || whole >= 2n ** 63n ? Number(whole) : whole

@@ -3,7 +3,7 @@ import { at, entryAt, type KubernetesObject, listAt, textAt } from '../../../../
 import { certificateInjectors } from './injected-fields.ts'
 import type { Hook, Manifest, ManifestProblem } from './manifest.ts'
 
-/** When other tools run a hook that is never run here: on failure, deletion, rollback or test; `Skip`: never. */
+/** Events of hooks for which agentk makes no object: failure, deletion, rollback, test; `Skip`: no tool runs it. */
 const neverRun: Readonly<Record<string, ReadonlySet<string>>> = {
   'argocd.argoproj.io/hook': new Set(['SyncFail', 'PreDelete', 'PostDelete', 'Skip']),
   'helm.sh/hook': new Set([
@@ -17,7 +17,7 @@ const neverRun: Readonly<Record<string, ReadonlySet<string>>> = {
   ]),
 }
 
-/** @returns undefined: it is none */
+/** @returns undefined: it is no hook */
 export function hookOf(object: KubernetesObject): Hook | undefined {
   for (const [annotation, never] of Object.entries(neverRun)) {
     const value = entryAt(object, 'metadata.annotations', annotation)
@@ -34,14 +34,14 @@ export function hookOf(object: KubernetesObject): Hook | undefined {
 
 const group = 'admissionregistration.k8s.io'
 const kinds: ReadonlySet<string> = new Set(['ValidatingWebhookConfiguration', 'MutatingWebhookConfiguration'])
-/** Hooks that a problem names. */
+/** Limit of hooks in a problem. */
 const maxHooks = 10
 
 /**
- * Webhooks of a chart whose certificate only the chart's hooks would bring, and which refuse what they cannot be asked
- * about: where hooks are not run, all that they are asked about would be refused.
+ * Returns the webhooks whose certificate only hooks of the chart would bring, and that refuse requests without it.
+ * While these hooks are not run, the webhooks would refuse all requests that they are asked about.
  *
- * @param hooks - of the chart, that are not run
+ * @param hooks - hooks of the chart that agentk does not run
  */
 export function webhooksOfHooks(manifests: readonly Manifest[], hooks: readonly string[]): ManifestProblem[] {
   if (hooks.length === 0) return []

@@ -8,7 +8,7 @@ export const certificateInjectors: readonly string[] = [
   'cert-manager.io/inject-apiserver-ca',
   'service.beta.openshift.io/inject-cabundle',
 ]
-/** Label: OpenShift writes the certificates that the cluster trusts into a ConfigMap. */
+/** Label with which OpenShift writes the certificates that the cluster trusts into a ConfigMap. */
 const trustedBundle = 'config.openshift.io/inject-trusted-cabundle'
 
 /** Places of `caBundle`: of webhooks, of a definition's conversion, of an APIService. */
@@ -18,7 +18,7 @@ const certificatePlaces: readonly (readonly string[])[] = [
   ['spec', 'caBundle'],
 ]
 
-/** Without the fields that a controller writes because the manifest says so: what stands there is a placeholder. */
+/** Removes the fields that a controller writes at the request of the manifest: their values are placeholders. */
 export function withoutInjected(object: ObjectTree): ObjectTree {
   return placesOf(object).reduce<ObjectTree>((rest, place) => removed(rest, place) as ObjectTree, object)
 }

@@ -1,7 +1,7 @@
 import type { ObjectKey } from '../../../../kubernetes/key.ts'
 import { kindKey } from '../../../../kubernetes/kind.ts'
 
-/** Kinds in the order of helm and Flux: within a wave those of one rank come after those of all ranks before. */
+/** Kinds in the order of helm and Flux. Within a wave, the objects of a rank come after those of all lower ranks. */
 const ranks: readonly (readonly string[])[] = [
   [
     'Namespace',
@@ -34,10 +34,10 @@ const policyKinds: ReadonlySet<string> = new Set([
   'MutatingAdmissionPolicyBinding',
 ])
 const webhookKinds: ReadonlySet<string> = new Set(['ValidatingWebhookConfiguration', 'MutatingWebhookConfiguration'])
-/** whose objects refuse others, by webhooks of their own */
+/** groups whose objects refuse others, by webhooks of their own */
 const policyGroups: ReadonlySet<string> = new Set(['kyverno.io', 'policies.kyverno.io', 'constraints.gatekeeper.sh'])
 
-/** Objects can refuse others, by a webhook or a policy, or serve their kind. */
+/** Means with which an object can refuse others: a webhook, a policy, or the server of their kind. */
 export type Refuser = 'webhook' | 'policy' | 'apiService'
 
 /** @returns undefined: objects of the kind refuse nothing */
@@ -47,7 +47,7 @@ export function refuserOf({ group, kind }: Pick<ObjectKey, 'group' | 'kind'>): R
   return group === 'apiregistration.k8s.io' && kind === 'APIService' ? 'apiService' : undefined
 }
 
-/** From 0: what others need comes first, and what refuses others last. */
+/** Returns the rank, from 0: kinds that others need come first, kinds that refuse others last. */
 export function kindRank(key: Pick<ObjectKey, 'group' | 'kind'>): number {
   if (refuserOf(key) !== undefined) return ranks.length + 1
   return rankOf.get(kindKey(key.group, key.kind)) ?? ranks.length

@@ -7,7 +7,7 @@ const reconcile = 'kustomize.toolkit.fluxcd.io/reconcile'
 const fluxForce = 'kustomize.toolkit.fluxcd.io/force'
 const syncOptions = 'argocd.argoproj.io/sync-options'
 
-/** Options of Argo CD that have no effect here, and what to write. */
+/** Options of Argo CD without effect here, and the advice for each. */
 const argoOptions: Readonly<Record<string, string>> = {
   'Replace=true': 'agent.gitlab.com/replace: allow makes it again where only a new object can have it',
   'Force=true': 'agent.gitlab.com/replace: allow makes it again where only a new object can have it',
@@ -15,11 +15,11 @@ const argoOptions: Readonly<Record<string, string>> = {
   'CreateNamespace=true': 'a Namespace is a manifest of the source',
 }
 
-/** Notes of one source. */
+/** Limit of notes for one source. */
 const maxNotes = 20
 
 /**
- * Annotations of Flux keep an object from being applied: `always`, also while it is not there; `present`, once it is.
+ * Returns when annotations of Flux keep an object from being applied: `always`, or `present`: while it exists.
  *
  * @returns undefined: it is applied like others
  */
@@ -30,7 +30,7 @@ export function leftAlone(manifest: Manifest): 'always' | 'present' | undefined 
   return has(object, ssa, 'ifnotpresent') ? 'present' : undefined
 }
 
-/** Returns whether an annotation or a label of Flux keeps the object from being applied: of a manifest, or in the cluster. */
+/** True if an annotation or a label of Flux keeps the object from being applied, in its manifest or in the cluster. */
 export function isLeftAlone(object: KubernetesObject): boolean {
   return has(object, ssa, 'ignore') || has(object, reconcile, 'disabled')
 }
@@ -40,7 +40,7 @@ function has(object: KubernetesObject, name: string, value: string): boolean {
   return ['annotations', 'labels'].some((place) => entryAt(object, `metadata.${place}`, name).toLowerCase() === value)
 }
 
-/** Names for users the objects whose annotation of Flux stands in the cluster alone. */
+/** Returns notes about objects that only an annotation in the cluster keeps from being applied. */
 export function leftAloneNotes(
   manifests: readonly Manifest[],
   live: ReadonlyMap<string, { readonly isLeftAlone: boolean } | null>,
@@ -51,7 +51,7 @@ export function leftAloneNotes(
   return more > 0 ? [...notes.slice(0, maxNotes), `and ${more} more that Flux's annotation keeps`] : notes
 }
 
-/** Names for users the annotations of other tools that have no effect here, or another one. */
+/** Returns notes about annotations of other tools that have no effect here, or another one. */
 export function annotationNotes(manifests: readonly Manifest[]): string[] {
   const notes = manifests.flatMap((manifest) => {
     const left = leftAlone(manifest)

@@ -18,17 +18,17 @@ const lossesOfReplaced: Readonly<Record<string, string>> = {
   'batch/Job': pods,
 }
 
-/** Returns what is lost with a deleted object, as far as its kind says; empty: nothing else. */
+/** Returns what is lost with a deleted object, by its kind; empty: nothing else. */
 export function lossOf({ group, kind }: Pick<ObjectKey, 'group' | 'kind'>): string {
   return losses[kindKey(group, kind)] ?? ''
 }
 
-/** Returns the same of an object that is made again at once. */
+/** Returns the same for an object that is made again at once. */
 export function lossOfReplaced({ group, kind }: Pick<ObjectKey, 'group' | 'kind'>): string {
   return lossesOfReplaced[kindKey(group, kind)] ?? ''
 }
 
-/** `text`, with what is lost. */
+/** Returns `text`, with what is lost. */
 export function withLoss(text: string, loss: string): string {
   return loss === '' ? text : `${text}; ${loss}`
 }

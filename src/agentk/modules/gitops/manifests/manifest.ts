@@ -1,21 +1,21 @@
 import type { ObjectKey } from '../../../../kubernetes/key.ts'
 
-/** A file of the project at the commit. */
+/** File of the project at the commit. */
 export interface RepositoryFile {
-  /** in the repository */
+  /** path in the repository */
   readonly path: string
   readonly data: Uint8Array
 }
 
-/** What is wrong with a commit, or with an object that cannot be applied. */
+/** Problem of a commit, or of an object that cannot be applied. */
 export interface ManifestProblem {
   readonly file: string
-  /** from 1; 0: the file as a whole */
+  /** from 1; 0: the whole file */
   readonly line: number
   readonly text: string
 }
 
-/** As people read it. */
+/** Returns the problem as text for people. */
 export function problemText({ file, line, text }: ManifestProblem): string {
   return file === '' ? text : `${file}:${line}: ${text}`
 }
@@ -23,30 +23,30 @@ export function problemText({ file, line, text }: ManifestProblem): string {
 /** JSON as an API server reads it. */
 export type ObjectTree = Readonly<Record<string, unknown>>
 
-/** An object that other tools take for a hook. */
+/** Object that other tools treat as a hook. */
 export interface Hook {
   /** `helm.sh/hook: test` */
   readonly text: string
-  /** it is an object like others here; else it is not made */
+  /** true: it is applied like other objects; false: it is not applied */
   readonly isMade: boolean
 }
 
-/** An object that a commit wants, without our marks. */
+/** Object that a commit wants, without agentk's marks. */
 export interface Manifest {
   readonly key: ObjectKey
-  /** of its group */
+  /** version of its API group */
   readonly version: string
-  /** normalised: what of it the API server is to keep */
+  /** in the form that the API server has to keep */
   readonly object: ObjectTree
   readonly file: string
   readonly line: number
-  /** of `object`, whatever the order of its keys: hex */
+  /** digest of `object` with its keys in any order: hex */
   readonly digest: string
-  /** other tools take it for a hook */
+  /** set if other tools treat it as a hook */
   readonly hook?: Hook
 }
 
-/** A manifest as it is kept: its bytes alone. `object` is made of them each time that it is asked for. */
+/** Manifest that keeps its bytes alone. Each access to `object` parses them. */
 export interface KeptManifest extends Manifest {
   readonly json: Uint8Array
 }
@@ -61,33 +61,33 @@ export function keptManifest(about: Omit<Manifest, 'object'>, json: Uint8Array):
   }
 }
 
-/** A cheap check, without its tree: whether the manifest may have a field by this name. */
+/** True if the manifest may have a field of this name: a cheap check, without its tree. */
 export function mayHaveField(manifest: Manifest, name: string): boolean {
   return mayHaveText(manifest, `"${name}"`)
 }
 
-/** The same of a text of its JSON. */
+/** True if the manifest's JSON may contain this text: as cheap. */
 export function mayHaveText(manifest: Manifest, text: string): boolean {
   if (!('json' in manifest)) return true
   const { buffer, byteOffset, byteLength } = (manifest as KeptManifest).json
   return Buffer.from(buffer, byteOffset, byteLength).includes(text)
 }
 
-/** What JSON says, in UTF-8. */
+/** Parses JSON in UTF-8. */
 export function treeOf(json: Uint8Array): ObjectTree {
   return JSON.parse(Buffer.from(json.buffer, json.byteOffset, json.byteLength).toString())
 }
 
-/** Of a commit, those that are named. */
+/** Limit of problems that are named for one commit. */
 export const maxProblems = 100
 
-/** What is wrong with a commit, as far as it is named: who finds more may stop. */
+/** Problems of a commit, up to the limit. A check may stop once that is reached. */
 export class Problems {
   readonly #named: ManifestProblem[] = []
-  /** of all, also of those that are not named */
+  /** number of all problems, also of those that are not named */
   count = 0
 
-  /** Nothing is named any more. */
+  /** No more problems are named. */
   get isFull(): boolean {
     return this.count > maxProblems
   }
@@ -97,7 +97,7 @@ export class Problems {
     this.count += problems.length
   }
 
-  /** At most `maxProblems`; the last one says that there are more. */
+  /** Returns at most `maxProblems`; if there are more, the last one says so. */
   list(): ManifestProblem[] {
     if (!this.isFull) return [...this.#named]
     const text = `and more: the first ${maxProblems - 1} are named`

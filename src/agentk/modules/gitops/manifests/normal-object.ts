@@ -4,19 +4,19 @@ import { withoutInjected } from './injected-fields.ts'
 import type { ObjectTree } from './manifest.ts'
 import type { Document } from './read-yaml.ts'
 
-/** What of a document the API server is to keep; what names it is checked, its scope is not. */
+/** Object of a document in the form that the API server has to keep. Its names are checked, its scope is not. */
 export interface NormalObject {
   readonly group: string
   readonly version: string
   readonly kind: string
-  /** as the document has it; empty: none */
+  /** as in the document; empty: none */
   readonly namespace: string
   readonly name: string
   /** the object, as JSON */
   readonly json: Uint8Array
 }
 
-/** The server's alone, or of a client that was not us. */
+/** Metadata that only the server sets, or that another client has set. */
 const serverMetadata = [
   'creationTimestamp',
   'deletionGracePeriodSeconds',
@@ -31,14 +31,14 @@ const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration'
 const localConfig = 'config.kubernetes.io/local-config'
 const kustomizeGroup = 'kustomize.config.k8s.io'
 export const kustomizationFile = /(?:^|\/)(?:kustomization\.ya?ml|Kustomization)$/
-/** The stock agent's inventory, which a repository may bring: not one of its objects. */
+/** Label of the stock agent's inventory. A repository may contain it; it is no object of the source. */
 const stockInventoryLabel = 'cli-utils.sigs.k8s.io/inventory-id'
 
 /**
- * Takes what is the server's from the metadata of an object, and puts `stringData` of a Secret into `data`: a key that
- * is left out later would stay otherwise. Nulls stay, as `kubectl apply --server-side` sends them.
+ * Removes the server's fields from an object's metadata, and moves `stringData` of a Secret to `data`. Otherwise a key
+ * that is left out later would stay. Nulls stay, as `kubectl apply --server-side` sends them.
  *
- * @returns a text: why it is bad; undefined: it is no object of the cluster
+ * @returns a text: the problem; undefined: it is no object of the cluster
  */
 export function normalObject({ object, file }: Document): NormalObject | string | undefined {
   const { apiVersion, kind, metadata } = object
@@ -69,7 +69,7 @@ export function normalObject({ object, file }: Document): NormalObject | string 
   return { group, version, kind, namespace: namespace ?? '', name, json }
 }
 
-// what of them stands in a path or between the slashes of a key
+// forms of texts that become part of a path, or of a key with slashes
 const kindForm = /^[A-Za-z][A-Za-z0-9]{0,62}$/
 const apiVersionForm = /^(?:[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?\/)?[a-z0-9][-a-z0-9]{0,62}$/
 const nameForm = /^[^/%\s]{1,253}$/
@@ -87,7 +87,7 @@ function isMap(value: unknown): value is Record<string, unknown> {
 
 /** characters of a value that are shown */
 const maxShown = 100
-/** YAML 1.1 reads these as a boolean, though their writer may have meant a word. */
+/** Words that YAML 1.1 reads as a boolean, though the writer may mean text. */
 const booleanWords = { true: 'y, yes and on', false: 'n, no and off' } as const
 
 function fieldProblem(field: string, value: unknown): string {
@@ -120,7 +120,7 @@ function encoded({ stringData, ...secret }: ObjectTree): ObjectTree | string {
   if (bad && secret.sops === undefined) return `data: ${bad[0]} is no base64: write it so, or as stringData`
   if (stringData === undefined || stringData === null) return secret
   if (!isMap(stringData)) return 'stringData is no map'
-  if (Object.keys(stringData).length === 0) return secret // of `data` it says nothing, not that it is empty
+  if (Object.keys(stringData).length === 0) return secret // an empty map does not mean that `data` is empty
   const data: Record<string, unknown> = { ...(isMap(secret.data) ? secret.data : {}) }
   for (const [key, value] of Object.entries(stringData)) {
     if (value !== null && typeof value !== 'string') return `stringData: ${key} is no text: write it in quotes`

@@ -12,40 +12,40 @@ import { type Document, YamlReading } from './read-yaml.ts'
 import type { RoundBudget } from './round-budget.ts'
 import type { Reach } from './scope.ts'
 
-/** What is to be read, and by which rules. It can be sent to a thread. */
+/** Files to read, with the rules for it. It can be sent to a thread. */
 export interface ManifestsJob {
   readonly files: readonly RepositoryFile[]
-  /** by `group/Kind`: whether the kind has namespaces */
+  /** by `group/Kind`: true for a namespaced kind */
   readonly scopes: ReadonlyMap<string, boolean>
   readonly options: Reach & { readonly defaultNamespace: string }
-  /** what the commit's checks have left; default: all */
+  /** budget that the commit's checks have left; default: a new one */
   readonly budget?: RoundBudget
-  /** of the objects, as JSON */
+  /** limit of the objects, as JSON */
   readonly maxBytes?: number
 }
 
 export interface ManifestsAnswer {
-  /** those of kinds that nobody serves yet are last */
+  /** manifests of unserved kinds are last */
   readonly manifests: readonly Manifest[]
-  /** for which the commit is refused */
+  /** problems for which the commit is refused */
   readonly problems: readonly ManifestProblem[]
 }
 
-/** Manifests on their way from one thread to another. */
+/** Manifests in transfer from one thread to another. */
 export interface ManifestsPart {
-  /** and the bytes of each */
+  /** manifests without their objects, with the bytes of each */
   readonly about: readonly (Omit<Manifest, 'object'> & { readonly bytes: number })[]
-  /** of all, one behind another: JSON */
+  /** JSON of all manifests, one after another */
   readonly json: Uint8Array<ArrayBuffer>
 }
 
-/** What files want of the cluster. */
+/** Returns the objects that files want in the cluster. */
 export function readManifests(job: ManifestsJob): ManifestsAnswer {
   const { problems, parts } = manifestParts(job)
   return { manifests: [...parts].flatMap(manifestsOf), problems }
 }
 
-/** The same, part by part. With a problem there is none. */
+/** Returns the same in parts. With a problem there are no parts. */
 export function manifestParts({ files, scopes, options, budget, maxBytes }: ManifestsJob): {
   problems: readonly ManifestProblem[]
   parts: Generator<ManifestsPart>
@@ -61,10 +61,10 @@ export function manifestParts({ files, scopes, options, budget, maxBytes }: Mani
   return { problems: problems.list(), parts: partsOf(problems.count > 0 ? [] : [...found.manifests, ...found.unknown]) }
 }
 
-/** Of manifests that are handed on at once: objects, and bytes of their JSON. */
+/** Limits of a part: objects, and bytes of their JSON. */
 const maxPart = { manifests: 64, bytes: 256 * 1024 }
 
-/** In parts, each of which takes its reader a moment alone. */
+/** Yields the manifests in parts; each takes its reader a moment. */
 function* partsOf(manifests: readonly KeptManifest[]): Generator<ManifestsPart> {
   let part: KeptManifest[] = []
   let bytes = 0
@@ -90,7 +90,7 @@ function partOf(manifests: readonly KeptManifest[], bytes: number): ManifestsPar
   return { about, json: all }
 }
 
-/** As they are kept: no more than the bytes of the part. */
+/** Returns the manifests of a part; they share its bytes. */
 export function manifestsOf({ about, json }: ManifestsPart): Manifest[] {
   let at = 0
   return about.map(({ bytes, ...rest }) => {

@@ -6,30 +6,30 @@ import { YamlFault } from './yaml-events.ts'
 import { bracketEnd, hasFormOfJson } from './yaml-text.ts'
 import { isObject, type Tree, YamlTrees, type YamlTreesOptions } from './yaml-trees.ts'
 
-/** A YAML or JSON document that is an object, or an item of one that is a list. */
+/** Object that a YAML or JSON document has, or an item of a document that is a list. */
 export interface Document {
   readonly object: ObjectTree
   readonly file: string
-  /** from 1: where it begins */
+  /** line at which it begins, from 1 */
   readonly line: number
 }
 
-/** Of one object: at most twice its JSON, and what is left out of it. */
+/** Limit of one object: its characters are up to twice its JSON, and include parts that are left out. */
 export const maxObjectCharacters = 4 * maxObjectBytes
 
-/** Of a document: more than the largest file of a repository has. */
+/** Limit of a document, above the largest file of a repository. Bytes */
 const maxTextBytes = 6 * 1024 * 1024
 
 export interface ReadingOptions extends Pick<YamlTreesOptions, 'asPrograms'> {
-  /** of the commit: it is taken from; default: one of its own */
+  /** budget of the commit, from which reading takes; default: a new one */
   readonly budget?: RoundBudget
-  /** the documents of a file have the values of one together: they are kept */
+  /** the documents of a file are kept, so that the limit of one document is for all of them together */
   readonly asOne?: boolean
 }
 
 /**
- * Reads manifests as kubectl does, by the rules of Go's YAML 1.1. A file with a problem has no documents; the first
- * problem of a file ends it. Keys that a map has twice are a problem, of which Go keeps the last.
+ * Reads manifests as kubectl does, by the rules of Go's YAML 1.1. The first problem of a file ends it, and leaves it
+ * without documents. A key that a map has twice is a problem, though Go keeps the last one.
  */
 export function readFiles(
   files: readonly RepositoryFile[],
@@ -46,7 +46,7 @@ export function readFiles(
   return { documents, problems: problems.list() }
 }
 
-/** Of one commit, a document after another, so that not all of them have to be kept. */
+/** Reads the documents of one commit one after another, so that not all of them have to be kept. */
 export class YamlReading {
   readonly #problems: Problems
   readonly #budget: RoundBudget
@@ -61,7 +61,10 @@ export class YamlReading {
     this.#rules = rules
   }
 
-  /** Those before the first problem, which is pushed: with one the file is not to be used. None if no more are named. */
+  /**
+   * Yields the documents before the first problem, which is added to the problems. With a problem the file is not to be
+   * used. Yields nothing once no more problems are named.
+   */
   *documents(file: RepositoryFile): Generator<Document> {
     if (this.#problems.isFull) return
     try {
@@ -96,11 +99,11 @@ export class YamlReading {
 
 interface Text {
   readonly text: string
-  /** where it begins in its file */
+  /** line in its file at which it begins */
   readonly line: number
 }
 
-/** Each alone, so that no text is as long as a file that a program has printed. */
+/** Splits a file into documents, so that no text is as long as a whole output of a program. */
 function* texts(data: Uint8Array): Generator<Text> {
   if (!isUtf8(data)) throw new YamlFault('the file is no UTF-8 text')
   for (const { bytes, line: first } of pieces(data)) {
@@ -115,7 +118,7 @@ function* texts(data: Uint8Array): Generator<Text> {
   }
 }
 
-/** From one `---` to the next, if no line is a directive: those are of the whole file. */
+/** Splits at each `---`, unless a line is a directive, which would be for the whole file. */
 function* pieces(data: Uint8Array): Generator<{ readonly bytes: Uint8Array; readonly line: number }> {
   const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength)
   const isDirected = bytes[0] === percent || ['\n%', '\r%', '\u2028%', '\u2029%'].some((text) => bytes.includes(text))
@@ -132,7 +135,7 @@ function* pieces(data: Uint8Array): Generator<{ readonly bytes: Uint8Array; read
 
 const percent = '%'.charCodeAt(0)
 
-/** One after another from `---` to `---`, as each costs its parser; from the first with a directive on they are one. */
+/** Splits a text at each `---`, since each part costs a parser. From the first directive on, the rest is one part. */
 function* parts(text: string): Generator<Text> {
   const directive = text.search(/^%/m)
   let [start, line] = [0, 1]
@@ -147,7 +150,7 @@ function* parts(text: string): Generator<Text> {
   yield { text: text.slice(start), line }
 }
 
-/** JSON may follow JSON without a line between them. */
+/** Splits JSON values that follow each other without a line between them. */
 function* values({ text, line: first }: Text): Generator<Text> {
   let [start, line] = [0, first]
   for (let next = /^\s*\{/.exec(text); next; ) {
@@ -162,7 +165,7 @@ function* values({ text, line: first }: Text): Generator<Text> {
   yield { text: text.slice(start), line }
 }
 
-/** Ends of lines by YAML 1.1 alone: kubectl sees keys in what others take for a comment. */
+/** Refuses line ends of YAML 1.1 alone: kubectl reads keys in what other readers take for a comment. */
 function refuseOtherBreaks({ text, line }: Text, before: number): void {
   const at = text.search(/[\u0085\u2028\u2029]/)
   if (at < 0 || hasFormOfJson(text)) return
@@ -171,7 +174,7 @@ function refuseOtherBreaks({ text, line }: Text, before: number): void {
   throw new YamlFault(fault, before + line + text.slice(0, at).split('\n').length - 1)
 }
 
-/** Whatever its kind, what has `items` stands for these: those that say neither version nor kind have the list's. */
+/** Yields the `items` of an object of any kind. An item without version and kind has the list's. */
 function* objectsOf({ value, line, characters }: Tree, trees: YamlTrees): Generator<ObjectAt> {
   if (value === null) return
   if (!isObject(value)) throw new YamlFault('the document is no object', line)

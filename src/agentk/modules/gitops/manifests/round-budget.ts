@@ -1,25 +1,24 @@
 import { maxObjects } from '../../../../proto/gitops/limits.ts'
 
-/** Of one document: the characters of which each value needs one. */
+/** Limit of marks in one document. A mark is one of the characters of which each value needs one. */
 export const maxMarks = 1_000_000
-/** Of all texts of a commit, those included that its checks read. */
+/** Limit of marks in all texts of a commit, also in those that its checks read. */
 export const maxRoundMarks = 2 * maxMarks
-/** Of all documents of a commit, in characters of JSON, what aliases stand for each time. */
+/** Limit of all documents of a commit, in characters of JSON. The value of an alias counts each time. */
 export const maxTreeCharacters = 64 * 1024 * 1024
-/** Of a commit, empty ones included: each costs its parser. */
+/** Limit of documents of a commit, also of empty ones: each costs a parser. */
 export const maxDocuments = 2 * maxObjects
 /**
- * Of the thread's heap for each mark of a document: bytes, twice what the worst of them take (a map with as many keys).
- * A thread may pass the limit of its heap by no more than 16 MiB at once, or the whole process ends: it must not come
- * near.
+ * Bytes of the thread's heap for each mark of a document: twice the worst case, a map with as many keys. A heap may
+ * pass its limit by at most 16 MiB at once, or the whole process ends: it must not come near.
  */
 const bytesOfMark = 500
-/** Of its heap, before it reads anything. MiB */
+/** Heap of the thread before it reads anything. MiB */
 const baseHeapMb = 16
 
 /**
- * What may yet be read of a commit, by its checks and of its manifests together: who reads takes from it. Plain data,
- * as a thread hands it on.
+ * Rest of a commit's budget, for its checks and its manifests together. Each reader takes from it. Threads exchange it
+ * as plain data.
  */
 export interface RoundBudget {
   readonly maxMarks: number
@@ -28,7 +27,7 @@ export interface RoundBudget {
   documents: number
 }
 
-/** @param heapMb - of the thread that reads. MiB */
+/** @param heapMb - heap of the thread that reads. MiB */
 export function roundBudget(heapMb: number = Number.POSITIVE_INFINITY): RoundBudget {
   const free = Math.max(heapMb - baseHeapMb, heapMb / 4) * 1024 * 1024
   const most = Math.floor(free / bytesOfMark)
@@ -36,7 +35,7 @@ export function roundBudget(heapMb: number = Number.POSITIVE_INFINITY): RoundBud
   return { maxMarks: Math.min(maxMarks, most), ...left }
 }
 
-/** At least one for each value but the first of its document. */
+/** Counts the marks of a text: at least one for each value but the first of its document. */
 export function marksOf(text: string): number {
   let marks = 0
   for (let at = 0; at < text.length; at++) {
@@ -46,7 +45,7 @@ export function marksOf(text: string): number {
   return marks
 }
 
-/** Takes a document's marks, before it is parsed. @returns why it may not be */
+/** Takes a document's marks from the budget, before it is parsed. @returns the reason for which it may not be */
 export function takeMarks(budget: RoundBudget, marks: number): string | undefined {
   const isTooMuch = marks > Math.min(budget.maxMarks, budget.marks)
   budget.marks = Math.max(0, budget.marks - marks)

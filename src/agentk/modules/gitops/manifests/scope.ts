@@ -4,17 +4,17 @@ import type { SourceOptions } from '../source-options.ts'
 import { agentLabel, digestAnnotation, inventoryLabel, ownerAnnotation, sourceLabel } from './annotations.ts'
 import type { ObjectTree } from './manifest.ts'
 
-/** Which kinds have namespaces. */
+/** Scopes of kinds. */
 export interface Scopes {
-  /** undefined: nobody serves the kind */
+  /** undefined: the kind is not served */
   isNamespaced(group: string, kind: string): boolean | undefined
 }
 
 export type Reach = Pick<SourceOptions, 'namespaces' | 'resourceInclusions' | 'resourceExclusions'>
 
 /**
- * Why the configuration keeps its source off an object; undefined: it does not. What a source has made and a later
- * configuration keeps it off is detached, never pruned.
+ * Returns the reason for which the configuration excludes an object from its source; undefined: none. If a source has
+ * made an object and a later configuration excludes it, the object is detached, and never pruned.
  */
 export function outsideReach(key: ObjectKey, reach: Reach): string | undefined {
   const { namespaces, resourceInclusions, resourceExclusions } = reach
@@ -37,7 +37,7 @@ const ownGroup = 'agent.gitlab.com'
 const inventoryName = /^gitops-\d+-\d+(?:-|$)/
 const leaseName = /^agent-\d+-lock$/
 
-/** Why no repository may bring such an object: it would decide over others', or over what agentk may do. */
+/** Returns why no repository may contain the object: it would control objects of others, or what agentk may do. */
 export function reserved({ group, kind, name }: ObjectKey, object: ObjectTree): string | undefined {
   if (group === ownGroup && kind === 'GitSync') return 'a GitSync is made by agentk alone'
   if (group === '' && kind === 'ConfigMap' && inventoryName.test(name)) return `${name} is the name of an inventory`

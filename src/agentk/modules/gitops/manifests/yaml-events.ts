@@ -2,9 +2,9 @@ import { type Event, parseEvents, YAMLException } from 'js-yaml'
 import { marksOf, type RoundBudget, takeMarks } from './round-budget.ts'
 import { bracketEnd } from './yaml-text.ts'
 
-/** What is wrong with a file. */
+/** Fault in a file. */
 export class YamlFault extends Error {
-  /** from 1; 0: the file as a whole */
+  /** from 1; 0: the whole file */
   readonly line: number
 
   constructor(text: string, line = 0) {
@@ -14,28 +14,28 @@ export class YamlFault extends Error {
 }
 
 export interface YamlEvents {
-  /** what offsets of events stand for: the lines are those of the file, some with more spaces before them */
+  /** text for the offsets of events: it has the lines of the file, some with more spaces before them */
   readonly text: string
   readonly events: readonly Event[]
 }
 
 export interface YamlEventsOptions {
-  /** where the text begins in its file */
+  /** line in its file at which the text begins */
   readonly line: number
-  /** of maps and lists inside one another */
+  /** limit of nested maps and lists */
   readonly maxDepth: number
-  /** what other texts have left: it is taken from, once more for each time that the text is read */
+  /** budget that other texts have left; each reading of the text takes from it */
   readonly budget: RoundBudget
 }
 
-/** What the parser says of a line in brackets or quotes that is not deeper than the map or list around them. */
+/** Reason that the parser gives for a line in brackets or quotes that is not deeper than the map or list around it. */
 const shallow = 'deficient indentation'
-/** Spaces that lines of one text may get in all, each time that they do. */
+/** Limit of spaces that the lines of one text get in all. */
 const maxAddedSpaces = 8 * 1024 * 1024
 
 /**
- * The events of a text. Lines in brackets and in quotes may stand anywhere, as in Go's YAML: spaces before them mean
- * nothing there, so those that are not deep enough get some.
+ * Returns the events of a text. As in Go's YAML, lines in brackets and in quotes may have any indentation. Lines that
+ * are not deep enough for the parser get more spaces.
  *
  * @throws YamlFault if it is no YAML, or too much of it
  */
@@ -58,7 +58,7 @@ export function yamlEvents(text: string, options: YamlEventsOptions): YamlEvents
     const all = add(end)
     const further = tryRead(all, options)
     if ('events' in further) return further
-    // what seems to be brackets may be text: then one line after another
+    // brackets may be part of a text: then one line after another
     const isFurther = further.reason === shallow && further.line > line
     current = isFurther ? all : add(start)
   }
@@ -87,21 +87,21 @@ function lineStart(text: string, offset: number): number {
   return Math.max(text.lastIndexOf('\n', offset - 1), text.lastIndexOf('\r', offset - 1)) + 1
 }
 
-/** With so many spaces more before each line that begins from `start` to `end`. */
+/** Adds so many spaces before each line that begins from `start` to `end`. */
 function padded(text: string, start: number, end: number, spaces: number): string {
   const pad = ' '.repeat(spaces)
   const lines = text.slice(start, end).replaceAll(/\n(?!\r?\n|$)/g, `\n${pad}`)
   return `${text.slice(0, start)}${pad}${lines}${text.slice(end)}`
 }
 
-/** Columns that the deepest line has before it: spaces, and what begins lists and maps of one line. */
+/** Returns the columns before the deepest line: spaces, and characters that begin lists and maps within one line. */
 function deepest(text: string): number {
   let most = 0
   for (const [before] of text.matchAll(/^[ ?:-]*/gm)) most = Math.max(most, before.length)
   return most
 }
 
-/** Lines that get spaces. */
+/** Counts the lines that get spaces. */
 function linesOf(text: string, start: number, end: number): number {
   let lines = 1
   for (let at = text.indexOf('\n', start); at >= 0 && at < end; at = text.indexOf('\n', at + 1)) lines++

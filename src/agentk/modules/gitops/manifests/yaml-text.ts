@@ -1,4 +1,4 @@
-/** Where the brackets end that `start` is in, as far as that can be known without knowing what stands before. */
+/** Returns the end of the brackets around `start`, as far as it is clear without the text before. */
 export function bracketEnd(text: string, start: number): number {
   let depth = 1
   for (const { 0: sign, index } of text.slice(start).matchAll(tokens)) {
@@ -9,15 +9,15 @@ export function bracketEnd(text: string, start: number): number {
   return text.length
 }
 
-/** Texts in quotes and comments, as a whole, and brackets. */
+/** Tokens: quoted texts and comments as a whole, and brackets. */
 const tokens = /(?<=^|[\s,:[{])"(?:[^"\\]|\\[\s\S])*"|(?<=^|[\s,:[{])'(?:[^']|'')*'|(?<=^|\s)#.*|[[\]{}]/gm
 
-/** It has nothing that JSON has not. No more is said: its brackets may be any. */
+/** True if all tokens of the text are JSON's; its brackets may be in any order. */
 export function hasFormOfJson(text: string): boolean {
   return /^[\s\d{}[\],:.+\-a-zE]*$/.test(text.replaceAll(/"(?:[^"\\]|\\[\s\S])*"/g, ''))
 }
 
-/** Where lines begin, found when it is first asked for. */
+/** Lines of a text, found at the first use. */
 export class TextLines {
   readonly #text: string
   readonly #first: number
@@ -28,7 +28,7 @@ export class TextLines {
     this.#first = first
   }
 
-  /** @returns the number of the line that a character is in */
+  /** @returns the number of the line that contains the character */
   at(offset: number): number {
     this.#starts ??= startsOf(this.#text)
     const starts = this.#starts

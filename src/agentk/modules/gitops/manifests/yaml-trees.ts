@@ -14,33 +14,33 @@ import { maxTreeCharacters, type RoundBudget } from './round-budget.ts'
 import { YamlFault, yamlEvents } from './yaml-events.ts'
 import { TextLines } from './yaml-text.ts'
 
-/** In one document. */
+/** Limit of aliases in one document. */
 export const maxAliases = 100
-/** Of maps and lists inside one another, those that aliases stand for included. */
+/** Limit of nested maps and lists, also of those in aliases. */
 export const maxDepth = 100
 export interface YamlTreesOptions {
-  /** where the text begins in its file */
+  /** line in its file at which the text begins */
   readonly line: number
-  /** what other texts have left: it is taken from */
+  /** budget that other texts have left, from which reading takes */
   readonly budget: RoundBudget
-  /** what other readers of YAML may take for something else is a fault: of what programs read by themselves */
+  /** for files that programs read by themselves: texts that YAML readers may read differently are a fault */
   readonly asPrograms?: boolean
 }
 
-/** That every YAML takes alike. */
+/** Tags that all YAML readers read alike. */
 const plainTags = new Set(['!!str', '!!int', '!!float', '!!bool', '!!null', '!!map', '!!seq'])
 
 const mergeTags = new Set(['!!merge', '!<tag:yaml.org,2002:merge>'])
 
-/** Which of two wins is not the same for all readers of YAML. */
+/** Fault of a merged key that the map has: readers of YAML differ in which value wins. */
 const unlikeMerge = '<< brings a key that the map has: write it once, without <<'
 
 /** A document. */
 export interface Tree {
   readonly value: unknown
-  /** where it begins */
+  /** line at which it begins */
   readonly line: number
-  /** of it as JSON, about, what aliases stand for each time */
+  /** its characters as JSON, about; the value of an alias counts each time */
   readonly characters: number
 }
 
@@ -51,15 +51,13 @@ interface Extent {
 
 interface Anchored {
   readonly value: unknown
-  /** of it as JSON */
+  /** characters as JSON, about */
   readonly characters: number
-  /** of maps and lists */
+  /** levels of maps and lists */
   readonly height: number
 }
 
-/**
- * What the documents of a text stand for, by the rules of Go's YAML 1.1. An alias shares the tree of its anchor.
- */
+/** Builds the trees of a text's documents, by the rules of Go's YAML 1.1. An alias shares the tree of its anchor. */
 export class YamlTrees {
   readonly #text: string
   readonly #events: readonly Event[]
@@ -68,15 +66,15 @@ export class YamlTrees {
   readonly #asPrograms: boolean
   #at = 0
   #depth = 0
-  /** the deepest that was reached below the node that is being read */
+  /** deepest level below the current node */
   #deepest = 0
   #aliases = 0
-  /** where those begin in which the node is that is being read */
+  /** offsets of the brackets around the current node */
   readonly #brackets: number[] = []
   #anchors = new Map<string, Anchored>()
-  /** items of lists near the root, which may be objects of their own */
+  /** items of lists near the root, which may be objects themselves */
   readonly #items = new WeakMap<object, Extent>()
-  /** of all documents as JSON, about */
+  /** characters of all documents as JSON, about */
   characters = 0
 
   /** @throws YamlFault if the text is no YAML, or too much of it */
@@ -89,23 +87,23 @@ export class YamlTrees {
     this.#asPrograms = asPrograms
   }
 
-  /** The documents, each with the line where it begins, once. @throws YamlFault */
+  /** Returns the documents, each with the line at which it begins. Called once. @throws YamlFault */
   read(): Tree[] {
     const documents: Tree[] = []
     while (this.#at < this.#events.length) {
-      this.#at++ // the document
+      this.#at++ // start of the document
       this.#anchors = new Map()
       this.#aliases = 0
       const start = startOf(this.#events[this.#at] as Event)
       const before = this.characters
       const value = this.#node()
       documents.push({ value, line: this.#lines.at(Math.max(0, start)), characters: this.characters - before })
-      this.#at++ // its end
+      this.#at++ // end of the document
     }
     return documents
   }
 
-  /** Of a map in a list near the root. */
+  /** Returns the extent of a map in a list near the root. */
   extentOf(item: object): Pick<Tree, 'line' | 'characters'> | undefined {
     const extent = this.#items.get(item)
     return extent && { line: this.#lines.at(extent.start), characters: extent.characters }
@@ -192,7 +190,7 @@ export class YamlTrees {
     return items
   }
 
-  /** Later pairs win over merged ones and merged ones over earlier pairs, as in Go. */
+  /** Reads a map. As in Go, later pairs win over merged ones, and merged ones over earlier pairs. */
   #mapping(event: MappingEvent): Record<string, unknown> | string {
     const map: Record<string, unknown> = {}
     const own = new Set<string>()
@@ -209,7 +207,7 @@ export class YamlTrees {
       const key = isUnspaced ? `${getScalarValue(this.#text, next as ScalarEvent)}:` : this.#key(this.#node(), offset)
       if (isUnspaced) this.#at++
       if (isUnspaced && isPair) {
-        this.#node() // empty
+        this.#node() // the empty value
         this.#leave(event)
         return key
       }
@@ -223,7 +221,7 @@ export class YamlTrees {
   }
 
   /**
-   * In brackets, a text whose `:` no space follows: for Go's YAML it is part of the text, as in `[::1]`.
+   * True for a text in brackets whose `:` has no space after it: for Go's YAML the `:` is part of it, as in `[::1]`.
    *
    * @throws YamlFault: brackets follow
    */
@@ -236,7 +234,7 @@ export class YamlTrees {
     return true
   }
 
-  /** Plain and without a tag, or with the one of merges, in quotes or not. */
+  /** True for the key `<<` of a merge: plain and without a tag, or with the tag of merges. */
   #isMerge(event: Event): boolean {
     if (event.type !== EVENT_ID.SCALAR) return false
     const tag = event.tagStart < 0 ? '' : this.#text.slice(event.tagStart, event.tagEnd)

@@ -7,12 +7,12 @@ import type { SourceOptions } from '../source-options.ts'
 import type { FailedCommit } from './failed-commit.ts'
 
 /**
- * All that keeps an object which has left its source, and what its entry in the inventory is then. The last four are of
- * what goes with a namespace or a definition: `planPrune` knows of those; the others are each of one object. Of what is
- * deleted to be made again: apply/replacement.ts.
+ * Reasons for which an object that has left its source stays, each with the state of its entry in the inventory.
+ * `planPrune` sets the last four, for objects that are deleted with a namespace or a definition. The others are about
+ * one object each. apply/replacement.ts has the rules for objects that are deleted to be made again.
  */
 const states = {
-  /** the pod that led before may have sent its apply */
+  /** the previous leader may have sent its apply */
   onItsWay: 'planned',
   unreadable: 'failed',
   detached: 'detached',
@@ -29,13 +29,13 @@ const states = {
   sourceUnread: 'waits',
   partialChart: 'waits',
   pruneOff: 'waits',
-  /** of a ConfigMap or a Secret */
+  /** for a ConfigMap or a Secret */
   rolloutRuns: 'waits',
-  /** another tool would run it as a hook: an earlier version of agentk has made it */
+  /** another tool would run it as a hook; an earlier version of agentk has made it */
   hookNotRun: 'waits',
-  /** of what goes with a namespace, or with the definition of its kind */
+  /** for an object that is deleted with a namespace or a definition */
   parentUndecided: 'waits',
-  /** of a namespace, or the definition of a kind */
+  /** for a namespace or a definition */
   childStays: 'waits',
   dependentsNotListed: 'failed',
   /** agentk may not list them */
@@ -44,12 +44,12 @@ const states = {
 
 export type BlockCode = keyof typeof states
 
-/** Why an object that has left its source stays. */
+/** Reason for which an object that has left its source stays. */
 export interface Blocked {
   readonly code: BlockCode
   /** for people */
   readonly text: string
-  /** it is decided anew once all other sources have claimed what they want, or in a while */
+  /** set if it is decided again: once all other sources have claimed what they want, or after a while */
   readonly until?: 'othersKnown' | 'rolloutOver'
 }
 
@@ -68,39 +68,39 @@ export type PruneOptions = Pick<
   | 'resourceExclusions'
 >
 
-/** What blockers know beside the object. */
+/** Facts for blockers, beside the object. */
 export interface PruneContext {
   readonly options: PruneOptions
-  /** what the pod that led before has sent may not have landed yet */
+  /** calls of the previous leader may still arrive */
   readonly mayHaveCallsInFlight: boolean
   /** the source has left the configuration */
   readonly isRemoval: boolean
-  /** undefined: all that the commit wants is applied */
+  /** undefined: the commit is applied completely */
   readonly failed: FailedCommit | undefined
-  /** a chart was rendered without kinds that are not known now: it may want more */
+  /** a chart was rendered while some kinds were unknown: it may want more objects */
   readonly isChartPartial: boolean
-  /** the commit has it as a hook that is not run here */
+  /** the commit has it as a hook that agentk does not run */
   readonly isHook: (key: ObjectKey) => boolean
-  /** another source of this agent that wants it */
+  /** id of another source of this agent that wants it; undefined: none */
   readonly newOwner: (key: ObjectKey) => string | undefined
-  /** why it is not known yet whether there is one */
+  /** reason for which that is not known yet; undefined: it is known */
   readonly unread: (key: ObjectKey) => string | undefined
-  /** what Pods of an earlier commit use: why it stays. Absent: nobody was asked */
+  /** reason for which Pods of an earlier commit need it; absent: not checked */
   readonly inUse?: (key: ObjectKey) => string | undefined
 }
 
 type Blocker = (entry: InventoryEntry, live: LiveObject, context: PruneContext) => Blocked | undefined
 
-/** Of all that the stock agent applies. */
+/** Field manager of all that the stock agent applies. */
 const stockManager = 'agentk'
 
-/** One that is not there. */
+/** For an object that does not exist. */
 const onItsWay = ({ uid }: InventoryEntry, { mayHaveCallsInFlight }: PruneContext) =>
   block(uid === '' && mayHaveCallsInFlight, 'onItsWay', 'it has not been made, and may be on its way')
 
 const detached: Blocker = ({ state, reason }) => block(state === 'detached', 'detached', reason)
 
-/** A later configuration keeps its source off the object. */
+/** A later configuration excludes the object from its source. */
 const outOfReach: Blocker = ({ key }, _, { options }) => {
   const outside = outsideReach(key, options)
   return outside === undefined ? undefined : { code: 'outOfReach', text: outside }
@@ -124,7 +124,7 @@ const neverPrune: Blocker = (_, { prune }) =>
 const hookNotRun: Blocker = ({ key }, _, { isHook }) =>
   block(isHook(key), 'hookNotRun', 'it is a hook that is not run here')
 
-/** An entry of which no more is known is no proof, others may write such marks: of this source, or of the stock agent. */
+/** An entry without a uid is no proof: others may write marks. An apply by this source or the stock agent is. */
 const unproven: Blocker = ({ uid }, { managers, owner }, { options: { manager } }) => {
   const isApplied = managers.some((name) => [manager, stockManager, `agentk-${owner}`].includes(name))
   return block(uid === '' && !isApplied, 'unproven', 'nothing shows that it was applied')
@@ -140,7 +140,7 @@ const controlled: Blocker = (_, { isControlled }) => block(isControlled, 'contro
 
 const isGoing: Blocker = (_, { isBeingDeleted, holds }) => block(isBeingDeleted, 'beingDeleted', beingDeleted(holds))
 
-/** Only what the rest of the commit needs may go before that is applied. */
+/** Before the commit is applied, only objects that prevent the rest of it are deleted. */
 const commitFailed: Blocker = ({ key }, _, { failed }) =>
   block(failed !== undefined && failed.neededBy(key) === undefined, 'commitFailed', 'part of the commit is not applied')
 
@@ -161,7 +161,7 @@ const rolloutRuns: Blocker = ({ key }, _, { inUse }) => {
   return reason === undefined ? undefined : { code: 'rolloutRuns', text: reason, until: 'rolloutOver' }
 }
 
-/** The first that speaks decides. */
+/** Blockers in order; the first with a reason decides. */
 const blockers: readonly Blocker[] = [
   detached,
   outOfReach,
@@ -181,7 +181,7 @@ const blockers: readonly Blocker[] = [
   rolloutRuns,
 ]
 
-/** @param live - undefined: it is not there; null: it cannot be read now */
+/** @param live - undefined: it does not exist; null: it cannot be read now */
 export function blockedBy(
   entry: InventoryEntry,
   live: LiveObject | null | undefined,
@@ -196,7 +196,7 @@ export function blockedBy(
   return undefined
 }
 
-/** What the inventory keeps of it. */
+/** Returns the state that its entry in the inventory has. */
 export function stateOf({ code }: Blocked): EntryState {
   return states[code]
 }

@@ -10,24 +10,24 @@ import type { ClusterKind, ClusterKinds } from '../live/cluster-kinds.ts'
 import { lossOf, withLoss } from '../manifests/losses.ts'
 import { isNamespace } from '../manifests/parents.ts'
 
-/** What goes with a namespace, or with the definition of a kind, whoever has made it. */
+/** Objects that are deleted with a namespace or a definition, also those of others. */
 export interface Dependents {
-  /** `2 ConfigMap, 1 Secret: ConfigMap a, ConfigMap b, Secret c`; empty: nothing */
+  /** `2 ConfigMap, 1 Secret: ConfigMap a, ConfigMap b, Secret c`; empty: none */
   readonly text: string
-  /** of their uids; empty: nothing */
+  /** of their uids; empty: none */
   readonly digest: string
-  /** their uids, and those of what they keep as controllers */
+  /** uids of all objects found, also of those that have a controller among them */
   readonly seen: ReadonlySet<string>
 }
 
-/** Nobody can say what would go with it, and so nobody can approve that. */
+/** Contents that cannot be listed, so that nobody can approve their deletion. */
 export interface NotListed {
   readonly refused: string
-  /** agentk may not list it: it is not tried again by itself */
+  /** agentk may not list them: it does not try again by itself */
   readonly isForbidden: boolean
 }
 
-/** They come and go all the time, and count for nothing. */
+/** Kinds of objects that come and go all the time, and do not count. */
 const transient: ReadonlySet<string> = new Set([
   'Event',
   'events.k8s.io/Event',
@@ -36,27 +36,27 @@ const transient: ReadonlySet<string> = new Set([
   'Endpoints',
 ])
 const claimKind = 'PersistentVolumeClaim'
-/** Kubernetes makes them in each namespace. */
+/** Objects that Kubernetes makes in each namespace. */
 const everywhere: ReadonlySet<string> = new Set(['/ConfigMap/kube-root-ca.crt', '/ServiceAccount/default'])
-/** Of one plan: namespaces and definitions; the rest is decided upon when these have gone. */
+/** Limit of namespaces and definitions in one plan; the rest is decided upon when these are deleted. */
 const maxParents = 20
-/** Of one plan: objects that would go with these. */
+/** Limit of objects that would be deleted with these, in one plan. */
 const maxObjects = 20_000
-/** Of one plan: those that are named; the others are counted. */
+/** Limit of names in one plan; other objects are counted. */
 const maxNames = 100
-/** Of a text, below what a field of a state may have: the names, and the numbers of each kind. */
+/** Limits of a text, below that of a state's field: names, and numbers by kind. Bytes */
 const maxBytes = { names: 8000, counts: 4000 }
-/** objects: metadata alone */
+/** objects in a page: metadata alone */
 const pageSize = 500
-/** of a page, with the time in which it waits for its turn, behind all that others apply. ms */
+/** limit for a page, with its wait for a turn behind all applies. ms */
 const pageTimeoutMs = 300_000
-/** It is not served any more, or cannot be listed: nothing of it is stored. */
+/** Statuses of a kind that is not served, or has no list: none of its objects is stored. */
 const empty: ReadonlySet<number> = new Set([404, 405])
 
 export interface DependentsComponents {
-  /** of agentk itself, which may see what the source's account may not, behind all else that is asked for */
+  /** acts as agentk itself, which may see more than the source's account; all other requests go first */
   readonly lane: ApiLane
-  /** as the API server says them now */
+  /** reads the current kinds */
   readonly kinds: (signal: AbortSignal) => Promise<ClusterKinds>
 }
 
@@ -64,24 +64,24 @@ interface Found {
   readonly kind: string
   readonly name: string
   readonly uid: string
-  /** of the controller that keeps it; empty: none does */
+  /** uid of its controller; empty: none */
   readonly controller: string
 }
 
-/** What would go with the namespaces and definitions of one plan. */
+/** Finds the objects that would be deleted with the namespaces and definitions of one plan. */
 export class DependentsOfPlan {
   readonly #components: DependentsComponents
   readonly #own: ReadonlySet<string>
   #objectsLeft = maxObjects
   #namesLeft = maxNames
 
-  /** @param own - uids of what goes by the same plan: it is listed there */
+  /** @param own - uids of objects that the same plan deletes: the plan lists them itself */
   constructor(components: DependentsComponents, own: ReadonlySet<string>) {
     this.#components = components
     this.#own = own
   }
 
-  /** One after another. @returns by `keyText`. @throws the connection's error, or the signal's reason */
+  /** Lists one parent after another. @returns by `keyText`. @throws the connection's error, or the signal's reason */
   async list(parents: readonly ObjectKey[], signal: AbortSignal): Promise<ReadonlyMap<string, Dependents | NotListed>> {
     const all = new Map<string, Dependents | NotListed>()
     const kinds = await this.#components.kinds(signal)
@@ -93,9 +93,9 @@ export class DependentsOfPlan {
   }
 
   /**
-   * What is there of it now, right before it goes.
+   * Lists the objects again, right before the parent is deleted.
    *
-   * @returns why it may not go by what was planned; undefined: it may. @throws as `list`
+   * @returns the reason to keep it; undefined: nothing has come since the plan. @throws as `list`
    */
   async cameSince(parent: ObjectKey, planned: Dependents, signal: AbortSignal): Promise<string | undefined> {
     this.#objectsLeft = maxObjects
@@ -114,7 +114,7 @@ export class DependentsOfPlan {
     return { text, digest: digestOf(counted), seen }
   }
 
-  /** `counted`: those that no controller among them keeps */
+  /** @returns `counted`: objects without a controller among those found */
   async #found(
     parent: ObjectKey,
     known: ClusterKinds,
@@ -132,7 +132,7 @@ export class DependentsOfPlan {
     return { counted, seen: new Set(all.keys()) }
   }
 
-  /** @returns why it cannot be listed */
+  /** @returns the reason for which it cannot be listed */
   async #add(
     all: Map<string, Found>,
     kind: ClusterKind,
@@ -158,7 +158,7 @@ export class DependentsOfPlan {
     }
   }
 
-  /** One version of each kind: of a namespace all that are in one, of a definition its own. */
+  /** Returns the kinds to list, each in one version: all namespaced kinds for a namespace, its own for a definition. */
   async #kindsOf(
     parent: ObjectKey,
     kinds: ClusterKinds,
@@ -175,7 +175,7 @@ export class DependentsOfPlan {
     return notListed('its kind is not served now, and there may be objects of it')
   }
 
-  /** One that never was has no objects. */
+  /** True if the definition was established; otherwise it has no objects. */
   async #isEstablished({ name }: ObjectKey, signal: AbortSignal): Promise<boolean> {
     const path = objectPath(builtIn.customResourceDefinitions, { name })
     const { status, body } = await this.#components.lane.json('GET', path, undefined, signal)
@@ -194,15 +194,15 @@ function add(all: Map<string, Found>, { group, kind }: ClusterKind, item: Kubern
     string,
     string,
   ]
-  if (uid === '' || everywhere.has(`${group}/${kind}/${name}`)) return // not stored, or of no account
+  if (uid === '' || everywhere.has(`${group}/${kind}/${name}`)) return // not stored, or not counted
   const owner = listAt(item, 'metadata.ownerReferences').find((one) => at(one, 'controller') === true)
   const shown = isInside || namespace === '' ? name : `${namespace}/${name}`
   all.set(uid, { kind: group === '' ? kind : `${kind}.${group}`, name: shown, uid, controller: textAt(owner, 'uid') })
 }
 
 /**
- * What a controller keeps comes and goes with that, over several steps as well: it is not counted beside it. Of those that
- * keep one another in a circle all count.
+ * Finds objects that a controller keeps, also over several steps: they come and go with it, and are not counted.
+ * Objects that control each other in a circle all count.
  */
 function keptByOthers(all: ReadonlyMap<string, Found>, own: ReadonlySet<string>): (uid: string) => boolean {
   const ends = new Map<string, string>()
@@ -227,7 +227,7 @@ function keptByOthers(all: ReadonlyMap<string, Found>, own: ReadonlySet<string>)
   }
 }
 
-/** The numbers of all, and the names of some. */
+/** Returns the number of objects by kind, and some of their names. */
 function textOf(all: readonly Found[], maxNames: number): string {
   if (all.length === 0) return ''
   const counts = [...Map.groupBy(all, ({ kind }) => kind)].map(([kind, found]) => `${found.length} ${kind}`)
@@ -237,7 +237,7 @@ function textOf(all: readonly Found[], maxNames: number): string {
   return withLoss(text, claims)
 }
 
-/** As many as there is room for, and the number of the others. */
+/** Returns as many as there is room for, and the number of the others. */
 function listText(all: readonly string[], maxCount: number, max: number): string {
   const shown: string[] = []
   let bytes = 0

@@ -4,15 +4,15 @@ import type { ApplyProblem } from '../live/refusal.ts'
 import { refuserOf } from '../manifests/kind-ranks.ts'
 import type { RoundEnd } from '../round.ts'
 
-/** Part of a commit is not applied. */
+/** Commit that is not applied completely. */
 export interface FailedCommit {
-  /** The reason for which it must go before the rest can be applied. @returns undefined: it may stay */
+  /** Returns the reason to delete the object before the rest can be applied; undefined: it may stay. */
   neededBy(key: ObjectKey): string | undefined
-  /** nothing may go yet */
+  /** nothing may be deleted yet */
   readonly isAll: boolean
 }
 
-/** @returns undefined: all of it is applied, and what has left it may go */
+/** @returns undefined: the commit is applied completely, and objects that have left it may be deleted */
 export function failedCommit(ends: readonly RoundEnd[]): FailedCommit | undefined {
   const reasons: ((key: ObjectKey) => string | undefined)[] = []
   let isWhole = true
@@ -43,7 +43,7 @@ function neededFor({ group, kind, namespace }: ObjectKey, problem: ApplyProblem)
     const refuser = refuserOf(key)
     if (refuser === 'apiService') return isUnserved(problem) && key.name.endsWith(`.${group}`) ? refuses : undefined
     if (refuser === undefined || problem.refuser === undefined) return undefined
-    const isByWebhook = problem.refuser === 'webhook' // those of Kyverno and Gatekeeper act by policies of their own
+    const isByWebhook = problem.refuser === 'webhook' // the webhooks of Kyverno and Gatekeeper act by policies
     return isByWebhook || refuser === 'policy' ? refuses : undefined
   }
 }

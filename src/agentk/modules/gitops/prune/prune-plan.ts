@@ -8,7 +8,7 @@ import { pruneLimitFrom } from '../source-options.ts'
 import { type Blocked, blockedBy, type PruneContext, type PruneOptions, stateOf } from './blockers.ts'
 import type { Dependents, NotListed } from './dependents.ts'
 
-/** Why an object goes with approval alone. */
+/** Code of the reason for which a deletion needs approval. */
 export type ApprovalCode =
   | 'adopted'
   | 'neededByFailed'
@@ -29,10 +29,10 @@ export interface ApprovalReason {
 }
 
 /**
- * What becomes of an object that the commit does not want any more.
+ * Decision on an object that the commit no longer wants.
  *
- * `forget`: it is gone, or another's; `blocked`: it stays in the inventory; `delete`: it goes now; `confirm`: once
- * somebody approves.
+ * `forget`: it is deleted, or another's. `blocked`: it stays in the inventory. `delete`: it is deleted now.
+ * `confirm`: it is deleted after an approval.
  */
 export type PruneDecision =
   | { readonly kind: 'forget' }
@@ -42,32 +42,32 @@ export type PruneDecision =
 
 export interface PruneInput extends Omit<PruneContext, 'options'> {
   readonly commit: string
-  /** in the inventory, and not wanted */
+  /** entries of the inventory that are not wanted */
   readonly entries: readonly InventoryEntry[]
-  /** all in the inventory */
+  /** number of all entries in the inventory */
   readonly inventorySize: number
-  /** all that the commit wants */
+  /** number of all objects that the commit wants */
   readonly wantedSize: number
-  /** what chooses other manifests of a commit than before */
+  /** reason why other manifests are chosen than before; undefined: none */
   readonly chosenAnew: string | undefined
-  /** what any source wants: it stays whatever is decided */
+  /** objects that any source wants: they stay whatever is decided */
   readonly wanted: readonly ObjectKey[]
-  /** as the API server calls the objects of its kind; undefined: not known */
+  /** plural that the API server has for its kind; undefined: not known */
   readonly plural: (key: ObjectKey) => string | undefined
-  /** by `keyText`; not there: it is gone; null: it cannot be read now */
+  /** by `keyText`; absent: it does not exist; null: it cannot be read now */
   readonly live: ReadonlyMap<string, LiveObject | null>
-  /** of what has just been applied, under whatever key */
+  /** uids of objects that were just applied, under any key */
   readonly appliedUids: ReadonlySet<string>
-  /** by `keyText`: what would go with those that `parentsOf` names; absent: they have not been listed yet */
+  /** by `keyText` of a `parentsOf`: what would be deleted with it; absent: not listed yet */
   readonly dependents?: ReadonlyMap<string, Dependents | NotListed>
 }
 
 export interface PrunePlan {
   /** by `keyText` */
   readonly decisions: ReadonlyMap<string, PruneDecision>
-  /** what an approval names; empty: nothing waits for one */
+  /** digest that an approval names; empty: nothing waits for one */
   readonly digest: string
-  /** something stays until others have claimed what they want */
+  /** an object stays until other sources have claimed what they want */
   readonly isWaitingForOthers: boolean
 }
 
@@ -76,7 +76,7 @@ export function planPrune(input: PruneInput, options: PruneOptions): PrunePlan {
   const context = { ...input, options }
   const decisions = new Map(input.entries.map((entry) => [keyText(entry.key), decide(entry, input, context)]))
   const isWaitingForOthers = [...decisions.values()].some(waitsForOthers)
-  const reason = unusual(input, decisions, options) // children that wait for their parent count: in two parts it is no less
+  const reason = unusual(input, decisions, options) // first: blocked children count too
   blockChildren(input, decisions)
   confirmAll(reason, decisions)
   blockParents(input, decisions)
@@ -85,18 +85,18 @@ export function planPrune(input: PruneInput, options: PruneOptions): PrunePlan {
   return { decisions, digest: digestOf(input, decisions, options), isWaitingForOthers }
 }
 
-/** Uids of what a plan lets go, perhaps with approval: whatever else is in the inventory stays. */
+/** Returns the uids of objects that a plan deletes, perhaps after an approval: all others in the inventory stay. */
 export function uidsThatGo({ decisions }: PrunePlan): ReadonlySet<string> {
   const going = [...decisions.values()].flatMap((decision) => ('live' in decision ? [decision.live.uid] : []))
   return new Set(going)
 }
 
-/** Namespaces and definitions that a plan lets go, perhaps with approval: of these it needs what would go with them. */
+/** Returns namespaces and definitions that a plan may delete. Their contents must be listed. */
 export function parentsOf({ decisions }: PrunePlan, entries: readonly InventoryEntry[]): readonly ObjectKey[] {
   return entries.flatMap(({ key }) => (isParent(key) && goes(decisions.get(keyText(key))) ? [key] : []))
 }
 
-/** ConfigMaps and Secrets that a plan lets go, perhaps with approval: Pods may use them still. */
+/** Returns ConfigMaps and Secrets that a plan deletes, perhaps after an approval. Pods may still use them. */
 export function configurationOf({ decisions }: PrunePlan, entries: readonly InventoryEntry[]): readonly ObjectKey[] {
   return entries.flatMap(({ key }) => {
     const isConfiguration = key.group === '' && (key.kind === 'ConfigMap' || key.kind === 'Secret')
@@ -114,7 +114,7 @@ function decide(entry: InventoryEntry, input: PruneInput, context: PruneContext)
   return reason ? { kind: 'confirm', live, reason } : { kind: 'delete', live }
 }
 
-/** It is not what this source has made. */
+/** True if the object is not what this source has made. */
 function isForgotten(
   { uid }: InventoryEntry,
   live: LiveObject,
@@ -122,8 +122,8 @@ function isForgotten(
   { options: { id, adopt } }: PruneContext,
 ): boolean {
   if (!['', id, ...adopt].includes(live.owner)) return true
-  if (live.owner === '' && uid === '') return true // it was there before, and no apply was taken
-  return appliedUids.has(live.uid) // the same object, by the name of another group
+  if (live.owner === '' && uid === '') return true // it existed before, and no apply succeeded
+  return appliedUids.has(live.uid) // the same object under another API group
 }
 
 function approvalFor(
@@ -144,13 +144,13 @@ function approvalFor(
   return isOfKind ? { code: 'pruneConfirm', text: `prune_confirm: ${key.kind}` } : undefined
 }
 
-/** Why all that would go needs approval. */
+/** Returns a reason for which all deletions of the plan need approval. */
 function unusual(
   { entries, inventorySize, wantedSize, chosenAnew, isRemoval }: PruneInput,
   decisions: ReadonlyMap<string, PruneDecision>,
   { pruneLimit }: PruneOptions,
 ): ApprovalReason | undefined {
-  // what waits for others, or for a rollout, goes later, perhaps: in two parts it is no less
+  // objects that are blocked for a while count, so that a large deletion in two parts is not smaller
   const count = entries.filter(({ key }) => {
     const decision = decisions.get(keyText(key))
     return goes(decision) || (decision?.kind === 'blocked' && decision.blocked.until !== undefined)
@@ -170,7 +170,7 @@ function confirmAll(reason: ApprovalReason | undefined, decisions: Map<string, P
   }
 }
 
-/** What goes with a namespace, or with the definition of its kind, is decided upon when that is. */
+/** Blocks objects that would be deleted with a namespace or a definition which is not decided upon now. */
 function blockChildren({ entries, live, plural }: PruneInput, decisions: Map<string, PruneDecision>): void {
   const isUndecided = ({ key }: InventoryEntry) =>
     live.get(keyText(key)) === null || waitsForOthers(decisions.get(keyText(key)))
@@ -183,7 +183,7 @@ function blockChildren({ entries, live, plural }: PruneInput, decisions: Map<str
   }
 }
 
-/** A namespace or a definition stays as long as anything in it, or of its kind, is to stay: that would go with it. */
+/** Blocks a namespace or a definition while an object in it, or of its kind, has to stay. */
 function blockParents(input: PruneInput, decisions: Map<string, PruneDecision>): void {
   const { entries, wanted, live, plural } = input
   const kept = entries.filter(({ key }) => {
@@ -199,7 +199,7 @@ function blockParents(input: PruneInput, decisions: Map<string, PruneDecision>):
   }
 }
 
-/** Nobody can approve what nobody can list; what is there beside the source's own needs approval. */
+/** Blocks a parent with contents that cannot be listed: nobody can approve these. Contents of others need approval. */
 function blockUnlisted({ entries, dependents }: PruneInput, decisions: Map<string, PruneDecision>): void {
   for (const { key } of entries) {
     const text = keyText(key)
@@ -215,7 +215,7 @@ function blockUnlisted({ entries, dependents }: PruneInput, decisions: Map<strin
   }
 }
 
-/** What goes with a namespace, or with the definition of its kind, needs the same approval; they need its own. */
+/** Requires one approval for a namespace or a definition and all objects that are deleted with it. */
 function confirmFamilies(input: PruneInput, decisions: Map<string, PruneDecision>): void {
   const { entries, plural } = input
   const parents = entries.filter(({ key }) => isParent(key))
@@ -230,7 +230,7 @@ function confirmFamilies(input: PruneInput, decisions: Map<string, PruneDecision
     decisions.set(keyText(key), { ...decision, kind: 'confirm', reason })
     return true
   }
-  // an object may be in one and of the other: until none is left that another makes ask
+  // an object may be in one parent and of another: repeat until nothing changes
   for (let isChanged = true; isChanged; ) {
     isChanged = false
     for (const { parent, children } of families) {
@@ -251,7 +251,7 @@ function waitsForOthers(decision: PruneDecision | undefined): boolean {
   return decision?.kind === 'blocked' && decision.blocked.until === 'othersKnown'
 }
 
-/** Something that has left cannot be decided upon, or may be on its way: it is to be tried again. */
+/** True if the round has to be repeated: an object cannot be decided upon, or may be on its way. */
 export function isUndecided({ decisions }: PrunePlan): boolean {
   return [...decisions.values()].some((decision) => {
     if (decision.kind !== 'blocked') return false

@@ -21,7 +21,7 @@ import {
 } from './prune-plan.ts'
 import { rolloutUses } from './rollouts.ts'
 
-/** What is known of a commit once it is applied. */
+/** Facts of a commit after its apply. */
 export interface AppliedCommit {
   readonly commit: string
   /** the source has left the configuration */
@@ -31,11 +31,11 @@ export interface AppliedCommit {
   readonly inventory: SourceInventory
   readonly live: LiveObjects
   readonly ends: readonly RoundEnd[]
-  /** what users are to know of how it was applied */
+  /** notes for users about the apply */
   readonly notes: readonly string[]
 }
 
-/** What a plan is made of: all that has left the source, and what others want. */
+/** Returns the input of a plan: the objects that have left the source, and the claims of others. */
 export function pruneInput(applied: AppliedCommit, claims: SourceClaims): PruneInput {
   const { commit, isRemoval, mayHaveCallsInFlight, build, inventory, live, ends } = applied
   const wanted = new Set(build.manifests.map(({ key }) => keyText(key)))
@@ -59,11 +59,11 @@ export function pruneInput(applied: AppliedCommit, claims: SourceClaims): PruneI
   }
 }
 
-/** A plan, with what is to be asked again right before a namespace or a definition goes. */
+/** Plan with a check to repeat right before a namespace or a definition is deleted. */
 export interface FullPlan extends PrunePlan, Pick<PruneInput, 'dependents'> {
-  /** what users are to know of it */
+  /** notes for users about the plan */
   readonly notes: readonly string[]
-  /** @returns why it is not to go; undefined: it is */
+  /** @returns the reason to keep it; undefined: none */
   readonly checkParent: (key: ObjectKey, signal: AbortSignal) => Promise<string | undefined>
 }
 
@@ -73,7 +73,7 @@ interface PlanComponents {
   readonly kinds: SharedKinds
 }
 
-/** A plan says all that goes by it, whoever has made that; what running Pods use stays. */
+/** Makes a plan that names all objects it deletes, also those of others. Configuration of running Pods stays. */
 export async function fullPlan(
   { scanLane, accountLane, kinds: shared }: PlanComponents,
   input: PruneInput,
@@ -102,16 +102,16 @@ interface PruneStep {
   readonly entries: PruneInput['entries']
   readonly inventory: SourceInventory
   readonly approval: ApprovedPlan
-  /** the plan that is approved may be one that is still to come */
+  /** the approval may be for a later plan */
   readonly isOpen: boolean
   readonly superseded: AbortSignal
   readonly onStep: (step: { kind: 'pruned'; key: ObjectKey }) => void
 }
 
 /**
- * Deletes what a plan lets go, or what somebody has approved of it.
+ * Deletes the objects that a plan deletes without approval, or all of it once approved.
  *
- * @returns what was deleted. @throws the connection's error, or the signal's reason
+ * @returns the deleted objects. @throws the connection's error, or the signal's reason
  */
 export async function prune(
   components: DeleterComponents,
@@ -143,7 +143,7 @@ export async function prune(
   return deleted
 }
 
-/** Writes down what a plan makes of an entry, but for what goes. */
+/** Records a plan's decision on an entry, except for a deletion. */
 function noteDecision(
   inventory: SourceInventory,
   entry: InventoryEntry,

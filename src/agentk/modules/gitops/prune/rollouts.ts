@@ -18,23 +18,23 @@ import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import type { ClusterKinds } from '../live/cluster-kinds.ts'
 import { configurationIn } from './used-configuration.ts'
 
-/** ReplicaSets, or ControllerRevisions, that are read in one namespace. */
+/** Limit of ReplicaSets, or ControllerRevisions, that are read in one namespace. */
 const maxTemplates = 5000
 const pageSize = 100
-/** for one page, with the time in which it waits for its turn. ms */
+/** limit for one page, with its wait for a turn. ms */
 const pageTimeoutMs = 120_000
-/** Of a controller's message. */
+/** Limit of a controller's message. Characters */
 const maxMessageLength = 200
-/** Namespaces that notes name. */
+/** Limit of namespaces in notes. */
 const maxNotes = 10
-/** Pods that are read of one revision: those of others can have its label. */
+/** Limit of Pods that are read for one revision: other Pods can have its label. */
 const maxPods = 50
 const maxLabelLength = 63
 
 const apps = { group: 'apps', version: 'v1' }
 const replicaSets: GroupVersionResource = { ...apps, plural: 'replicasets' }
 const revisions: GroupVersionResource = { ...apps, plural: 'controllerrevisions' }
-/** Where workloads keep the templates of their Pods, those of earlier commits too. */
+/** Resources in which workloads keep the templates of their Pods, also of earlier commits. */
 const templatesOf: Readonly<Record<string, GroupVersionResource>> = {
   Deployment: replicaSets,
   Rollout: replicaSets,
@@ -42,34 +42,34 @@ const templatesOf: Readonly<Record<string, GroupVersionResource>> = {
   DaemonSet: revisions,
 }
 
-/** Nobody may list them, or they are not served. */
+/** Statuses of a list that is not allowed, or not served. */
 const refusals: ReadonlySet<number> = new Set([401, 403, 404, 405])
 
 interface Unread {
-  /** it stays so until somebody changes roles: nothing waits for that */
+  /** it lasts until somebody changes roles: nothing waits for that */
   readonly isLasting: boolean
   readonly text: string
 }
 
 export interface RolloutsComponents {
-  /** Each is asked where the one before may not read. */
+  /** in this order: each is asked where the one before may not read */
   readonly lanes: readonly ApiLane[]
   readonly kinds: () => Promise<ClusterKinds>
 }
 
-/** ConfigMaps and Secrets that Pods of an earlier commit use while a rollout takes these Pods away. */
+/** ConfigMaps and Secrets that Pods of an earlier commit use until a rollout replaces these Pods. */
 export interface RolloutUses {
-  /** by `keyText`: what uses it, and what to do if that lasts */
+  /** by `keyText`: its user, and advice if that lasts */
   readonly uses: ReadonlyMap<string, string>
-  /** where it is not known */
+  /** notes for users about namespaces where this is not known */
   readonly notes: readonly string[]
 }
 
-/** One that has Pods, perhaps, and names what is to go. */
+/** Template that may have Pods, and names an object that is to be deleted. */
 interface Template {
-  /** as people know it */
+  /** name for people */
   readonly name: string
-  /** labels of its Pods, any of these; undefined: it has Pods */
+  /** possible labels of its Pods; undefined: it has Pods */
   readonly podLabels: readonly string[] | undefined
   readonly owner: ObjectKey
   readonly ownerUid: string
@@ -77,10 +77,11 @@ interface Template {
 }
 
 /**
- * Finds what is still used. A template counts whose workload the commit has with another one by now: what the newest
- * template names though it has left Git is no matter of a rollout.
+ * Finds configuration that is still used. A template counts once its workload has another one. If the newest template
+ * still names a deleted object, no rollout will end that use.
  *
- * @param going - ConfigMaps and Secrets. @param wanted - of the commit. @throws the connection's error, or the signal's reason
+ * @param going - ConfigMaps and Secrets. @param wanted - of the commit. @throws the connection's error, or the signal's
+ * reason
  */
 export async function rolloutUses(
   components: RolloutsComponents,
@@ -104,7 +105,7 @@ export async function rolloutUses(
 class NamespaceReader {
   readonly #components: RolloutsComponents
   readonly #namespace: string
-  /** `ConfigMap/name`, with their `keyText` */
+  /** `keyText` by `ConfigMap/name` */
   readonly #going: ReadonlyMap<string, string>
   readonly #own: ReadonlySet<string>
   readonly #owners = new Map<string, KubernetesObject | undefined>()
@@ -123,7 +124,7 @@ class NamespaceReader {
     this.#signal = signal
   }
 
-  /** @returns why nobody may know; undefined: it is known, or all stays until it is */
+  /** @returns the reason for which it cannot be known; undefined: it is known, or all stay until it is */
   async read(resource: GroupVersionResource, uses: Map<string, string>): Promise<string | undefined> {
     const found: Template[] = []
     const unread = await this.#list(resource, found)
@@ -196,7 +197,7 @@ class NamespaceReader {
     return pods.some((pod) => listAt(pod, 'metadata.ownerReferences').some((one) => textAt(one, 'uid') === ownerUid))
   }
 
-  /** @returns undefined: it is not there, or nobody may read it */
+  /** @returns undefined: it does not exist, or may not be read */
   async #get(path: string, accept?: string): Promise<KubernetesObject | undefined> {
     for (const lane of this.#components.lanes) {
       const options = { maxBytes: maxEventBytes, ...(accept !== undefined && { accept }) }
@@ -211,7 +212,7 @@ function textOf({ name, owner: { kind, name: owner, namespace } }: Template, wor
   const { status, message = '' } = conditionsOf(workload).find(({ type }) => type === 'Progressing') ?? {}
   const hangs = status === 'False' ? message : ''
   const reason = hangs === '' ? '' : `, which hangs: ${hangs.slice(0, maxMessageLength)}`
-  const pod = kind === 'StatefulSet' ? ', with the Pod that hangs deleted,' : '' // its controller never replaces such a Pod
+  const pod = kind === 'StatefulSet' ? ', with the Pod that hangs deleted,' : '' // its controller never replaces it
   const shown = `kubectl rollout status ${kind.toLowerCase()}/${owner} -n ${namespace}`
   return `Pods of ${name} use it: it goes once the rollout of ${kind} ${owner} is over${reason}. \`${shown}\` shows that; if it hangs, a commit whose Pods become ready${pod} ends it`
 }

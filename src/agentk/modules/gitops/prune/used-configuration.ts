@@ -1,6 +1,6 @@
 import { field } from '../../../../kubernetes/object.ts'
 
-/** Fields of a Pod's specification, at any place, that name a ConfigMap or a Secret: of these, where the name is. */
+/** Fields of a Pod's specification, at any depth, that name a ConfigMap or a Secret, and the place of the name. */
 const references: Readonly<Record<string, readonly [kind: 'ConfigMap' | 'Secret', name: string]>> = {
   configMap: ['ConfigMap', 'name'],
   configMapRef: ['ConfigMap', 'name'],
@@ -12,8 +12,8 @@ const references: Readonly<Record<string, readonly [kind: 'ConfigMap' | 'Secret'
 }
 
 /**
- * ConfigMaps and Secrets that a Pod's specification names, as `ConfigMap/name`: variables, volumes (also projected ones),
- * pull secrets, of containers of each sort.
+ * Returns the ConfigMaps and Secrets that a Pod's specification names, as `ConfigMap/name`. It reads variables,
+ * volumes (also projected ones) and pull secrets, for all types of containers.
  */
 export function configurationIn(spec: unknown): ReadonlySet<string> {
   const found = new Set<string>()
@@ -26,8 +26,8 @@ export function configurationIn(spec: unknown): ReadonlySet<string> {
       left.push(child)
       const [kind, place] = references[name] ?? []
       if (kind && place) for (const one of Array.isArray(child) ? child : [child]) take(kind, field(one, place))
-      if (name === 'secretName') take('Secret', child) // of a volume of each sort
-      if (name === 'secret') take('Secret', field(child, 'name')) // of a projected volume
+      if (name === 'secretName') take('Secret', child) // in a volume of any type
+      if (name === 'secret') take('Secret', field(child, 'name')) // in a projected volume
     }
   }
   return found

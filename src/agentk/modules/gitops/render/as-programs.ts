@@ -1,7 +1,7 @@
 import type { ManifestProblem, RepositoryFile } from '../manifests/manifest.ts'
 import { type Document, type ReadingOptions, readFiles } from '../manifests/read-yaml.ts'
 
-/** What the YAML of helm and kustomize takes for something else than ours: an address could hide behind it. */
+/** Texts that the YAML of helm and kustomize reads differently than agentk: an address could hide behind them. */
 const otherwise: readonly (readonly [RegExp, string])[] = [
   [/[\u0085\u2028\u2029]/, 'a line ends by U+0085, U+2028 or U+2029: write it escaped, in quotes'],
   [/\ufeff/, 'a byte order mark (U+FEFF) stands behind the beginning: write it escaped, in quotes'],
@@ -9,7 +9,7 @@ const otherwise: readonly (readonly [RegExp, string])[] = [
   [/^%/m, 'a directive (%YAML, %TAG) stands in it: leave it out'],
 ]
 
-/** Reads what decides over what a program fetches, only if the program reads it alike. */
+/** Reads files that decide what a program fetches. A file that the program may read differently is a problem. */
 export function readAsPrograms(
   files: readonly RepositoryFile[],
   options: ReadingOptions,
@@ -25,7 +25,7 @@ export function readAsPrograms(
   return { documents, problems: [...problems, ...others] }
 }
 
-/** @returns its line, and why */
+/** @returns the line and the reason; undefined: none */
 function difference(text: string): [number, string] | undefined {
   for (const [form, why] of otherwise) {
     const at = text.search(form)

@@ -14,32 +14,32 @@ import {
 import { kustomizeProblems } from './hermetic.ts'
 import { lineAt, renderedName } from './program-output.ts'
 
-/** A commit that a program is to render, before it does. It can be sent to a thread. */
+/** Commit to check before a program renders it. It can be sent to a thread. */
 export interface CheckJob {
   readonly files: readonly RepositoryFile[]
-  /** one of them is there */
+  /** `kustomize` or `helm` is set */
   readonly options: Pick<SourceOptions, 'kustomize' | 'helm' | 'defaultNamespace'>
   readonly cluster: ClusterVersion
-  /** what may be read of the commit */
+  /** budget for reading the commit */
   readonly budget: RoundBudget
 }
 
 export interface Checked {
-  /** for which nothing is rendered */
+  /** problems for which nothing is rendered */
   readonly problems: readonly ManifestProblem[]
-  /** what users are to know of it */
+  /** notes for users */
   readonly notes: readonly string[]
-  /** what the program reads in place of files of the commit */
+  /** files that the program reads in place of the commit's */
   readonly replacements: readonly RepositoryFile[]
-  /** the first that is there is taken */
+  /** programs in the order of preference: the first that exists is used */
   readonly programs: readonly { readonly name: string; readonly args: readonly string[] }[]
-  /** of helm, where the chart may have hooks: prints them as well */
+  /** arguments with which helm prints hooks too; absent: the chart has none */
   readonly hookArgs?: readonly string[]
-  /** what is left of it */
+  /** budget that the check has left */
   readonly budget: RoundBudget
 }
 
-/** What a program would take from elsewhere than the commit, and how it is to be called. */
+/** Checks what a program would take from elsewhere than the commit, and returns its arguments. */
 export function checkCommit({ files, options, cluster, budget }: CheckJob): Checked {
   const { helm, defaultNamespace } = options
   const unsafe = pathProblem(files)
@@ -60,32 +60,32 @@ export function checkCommit({ files, options, cluster, budget }: CheckJob): Chec
   return { problems: kustomizeProblems(set, folder, budget), notes: [], replacements: [], programs, budget }
 }
 
-/** From the root of the repository. */
+/** Returns the path from the root of the repository. */
 export function kustomizedFolder({ kustomize }: Pick<SourceOptions, 'kustomize'>): string {
   return new FileSet([]).resolve('.', kustomize?.path ?? '') ?? ''
 }
 
-/** Which hooks helm has printed: it can be sent to a thread. */
+/** Output of helm whose hooks are to be listed. It can be sent to a thread. */
 export interface HooksJob {
   readonly output: Uint8Array
   readonly options: Pick<SourceOptions, 'helm' | 'defaultNamespace'>
-  /** what is left of the commit's */
+  /** budget that is left for the commit */
   readonly budget: RoundBudget
 }
 
-/** By name. */
+/** Returns the names of the hooks. */
 export function hooksOf({ output, options: { helm, defaultNamespace }, budget }: HooksJob): readonly string[] {
   return helm ? hooksIn(output, helm, defaultNamespace, budget) : []
 }
 
-/** Where in what a program has printed: it can be sent to a thread. */
+/** Offset in a program's output, for its line. It can be sent to a thread. */
 export interface PlaceJob {
   readonly output: Uint8Array
   readonly offset: number
   readonly options: CheckJob['options']
 }
 
-/** File, as problems of what was rendered name it, and line. */
+/** Returns the line, and the file by the name that problems of rendered output have. */
 export function placeOf({ output, offset, options }: PlaceJob): { file: string; line: number } {
   if (options.helm) return placeInTemplates(output, offset, options.helm)
   return { file: renderedName(kustomizedFolder(options)), line: lineAt(output, 0, offset) }

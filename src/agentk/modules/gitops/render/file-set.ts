@@ -2,7 +2,7 @@ import { posix } from 'node:path'
 import { hasControls, printable } from '../../../../lib/printable.ts'
 import type { ManifestProblem, RepositoryFile } from '../manifests/manifest.ts'
 
-/** The files of a commit by their paths, and the folders that they make. */
+/** Files of a commit by their paths, and the folders of these. */
 export class FileSet {
   readonly files: ReadonlyMap<string, RepositoryFile>
   readonly #folders = new Set<string>(['.'])
@@ -22,7 +22,7 @@ export class FileSet {
     return this.#folders.has(path)
   }
 
-  /** A path that stands in a file of `folder`, from the root; undefined: it leads outside, or is none. */
+  /** Resolves a path that a file of `folder` names, from the root; undefined: it leads outside, or is no path. */
   resolve(folder: string, path: string): string | undefined {
     if (path === '' || path.startsWith('/') || path.includes('://') || path.includes('\0')) return undefined
     const resolved = posix.join(folder, path).replace(/\/$/, '')
@@ -30,23 +30,23 @@ export class FileSet {
   }
 }
 
-/** As in a repository: from its root, without dots; and none that would steer a terminal. @returns the first that is not */
+/** Checks that paths are from the root, without dots and control characters. @returns the first that is not */
 export function unsafePath(files: readonly RepositoryFile[]): ManifestProblem | undefined {
   const isSafe = (path: string) => /[^/]$/.test(path) && !hasControls(path) && posix.join('/', path) === `/${path}`
   const unsafe = files.find(({ path }) => !isSafe(path))
   return unsafe && problemOf(unsafe, 'the path is not one of a repository, or has control characters')
 }
 
-/** Of folders inside one another that a path may have, where files are written for a program. */
+/** Limit of nested folders in a path, for files that a program reads. */
 const maxFolders = 64
-/** Of a file's or folder's name there, in bytes: what file systems take. */
+/** Limit of the name of such a file or folder, as in file systems. Bytes */
 const maxNameBytes = 255
-/** Of a path there, in bytes: Linux takes 4,095, with the temporary folder before it. */
+/** Limit of such a path: Linux takes 4,095, with the temporary folder before it. Bytes */
 const maxPathBytes = 3072
-/** Of a path that a problem names, in characters. */
+/** Limit of a path in a problem. Characters */
 const maxShownPath = 200
 
-/** Why files cannot be written for a program. */
+/** Returns the problem for which files cannot be written for a program. */
 export function pathProblem(files: readonly RepositoryFile[]): ManifestProblem | undefined {
   const unsafe = unsafePath(files)
   if (unsafe) return unsafe

@@ -15,7 +15,7 @@ import { lineAt, renderedName } from './program-output.ts'
 import { readValuesSchema } from './values-schema.ts'
 
 export interface ClusterVersion {
-  /** as `v1.35.4` */
+  /** `v1.35.4` */
   readonly version: string
   /** `apps/v1`, or `apps/v1/Deployment` */
   readonly apiVersions: readonly string[]
@@ -23,7 +23,7 @@ export interface ClusterVersion {
 
 type Chart = NonNullable<SourceOptions['helm']>
 
-/** What a chart lacks in the files of the commit: helm is not to search for it elsewhere. */
+/** Returns what a chart lacks in the files of the commit: helm must not search for it elsewhere. */
 export function helmProblems(
   set: FileSet,
   { chart, values }: Chart,
@@ -56,19 +56,19 @@ export function helmProblems(
   return problems.list()
 }
 
-/** Where helm reads it from: of a chart, and of those in `charts`. */
+/** Paths from which helm reads schemas: of the chart, and of those in `charts`. */
 const schemaPath = /^(?:charts\/[^/]+\/)*values\.schema\.json$/
 
-/** The schemas of values: of the chart, and of those in its `charts`. */
+/** Returns the schemas of values: of the chart, and of those in its `charts`. */
 function schemas(set: FileSet, folder: string): RepositoryFile[] {
   const files = [...set.files.values()]
   return files.filter(({ path }) => path.startsWith(inFolder(folder, '')) && path.endsWith('values.schema.json'))
 }
 
-/** What helm is to read in place of files of the commit; of those without a problem. */
+/** Returns the files that helm reads in place of the commit's. Only for a chart without problems. */
 export function helmReplacements(set: FileSet, { chart }: Chart): RepositoryFile[] {
   const folder = inFolder(chartFolder(chart), '')
-  // others by that name are files of the chart, which its templates may read
+  // other files of that name belong to the chart, and its templates may read them
   const own = schemas(set, chartFolder(chart)).filter(({ path }) => schemaPath.test(path.slice(folder.length)))
   return own.flatMap(({ path, data }) => {
     const before = Buffer.from(data).toString()
@@ -77,15 +77,15 @@ export function helmReplacements(set: FileSet, { chart }: Chart): RepositoryFile
   })
 }
 
-/** What is packed cannot be read: helm is not to follow its schemas. */
+/** True if charts are packed: their schemas cannot be read, so helm must not follow them. */
 function hasArchives(set: FileSet, folder: string): boolean {
   return [...set.files.keys()].some((path) => path.startsWith(inFolder(folder, 'charts/')) && /\.t?gz$/.test(path))
 }
 
-/** helm gives a chart's name no more than 250. */
+/** Limit of an archive's name; helm gives a chart's name no more than 250. Characters */
 const maxArchiveName = 500
 
-/** By the name of the chart, and by each shorter one that ends before a dash and a number. */
+/** Returns the names that charts in archives may have: each part before a dash and a number. */
 function archivesIn(set: FileSet, charts: string): ReadonlySet<string> {
   const names = new Set<string>()
   for (const path of set.files.keys()) {
@@ -97,7 +97,7 @@ function archivesIn(set: FileSet, charts: string): ReadonlySet<string> {
   return names
 }
 
-/** The version of a dependency may be a range: any archive of the chart's name will do, helm checks it. */
+/** True if the chart is vendored. The version may be a range: any archive of the name will do, and helm checks it. */
 function isIn(set: FileSet, charts: string, archives: ReadonlySet<string>, name: string, version: string): boolean {
   if (set.isFile(`${charts}/${name}/Chart.yaml`) || set.isFile(`${charts}/${name}-${version}.tgz`)) return true
   return archives.has(name)
@@ -108,7 +108,7 @@ function dependenciesIn({ dependencies }: ObjectTree): ObjectTree[] {
   return dependencies.filter((item): item is ObjectTree => typeof item === 'object' && item !== null)
 }
 
-/** @param hooks - printed as well */
+/** @param hooks - hooks are printed too */
 export function helmArguments(
   set: FileSet,
   { chart, values, release }: Chart,
@@ -128,7 +128,7 @@ export function helmArguments(
   ]
 }
 
-/** A chart of which nobody can say without rendering it that it has no hooks. */
+/** True unless it is clear without rendering that the chart has no hooks. */
 export function mayHaveHooks(set: FileSet, { chart }: Chart): boolean {
   const folder = chartFolder(chart)
   if (hasArchives(set, folder)) return true
@@ -142,9 +142,9 @@ export function mayHaveHooks(set: FileSet, { chart }: Chart): boolean {
 const hookAnnotation = 'helm.sh/hook'
 
 /**
- * Those of a chart, in what helm has printed with them, by name: `Job shop/migrate (helm.sh/hook: pre-upgrade)`.
+ * Returns the hooks of a chart in helm's output, by name: `Job shop/migrate (helm.sh/hook: pre-upgrade)`.
  *
- * @param budget - what the commit's checks have left
+ * @param budget - budget that the commit's checks have left
  */
 export function hooksIn(output: Uint8Array, chart: Chart, namespace: string, budget: RoundBudget): string[] {
   const files = templateFiles(output, chart)
@@ -160,15 +160,15 @@ export function hooksIn(output: Uint8Array, chart: Chart, namespace: string, bud
   return unread ? [...hooks, unlistedHooks(problemText(unread))] : hooks
 }
 
-/** In the place of hooks of which there may be some. */
+/** Returns the entry for hooks that cannot be listed. */
 export function unlistedHooks(reason: string): string {
   return `what cannot be read of the chart with its hooks (${reason})`
 }
 
 /**
- * What helm prints of one template after another, as files of their own; its paths begin with the chart's name.
+ * Splits helm's output into one file for each template; helm's paths begin with the chart's name.
  *
- * @returns undefined: more of them than a commit may have documents. Files of CRDs may print as many as they like
+ * @returns undefined: more documents than a commit may have, since files of CRDs may print any number
  */
 export function templateFiles(output: Uint8Array, chart: Chart): RepositoryFile[] | undefined {
   const parts = new Map<string, Uint8Array[]>()
@@ -186,7 +186,7 @@ export function templateFiles(output: Uint8Array, chart: Chart): RepositoryFile[
   }))
 }
 
-/** Where in what helm has printed: the file of the template, and the line in it; of too many it is in the last one. */
+/** Returns a template's file, and the line in it, at an offset of helm's output; of too many, the last one's. */
 export function placeInTemplates(output: Uint8Array, offset: number, chart: Chart): { file: string; line: number } {
   let line = 1
   let found: Template | undefined
@@ -205,14 +205,14 @@ export function placeInTemplates(output: Uint8Array, offset: number, chart: Char
 
 interface Template {
   readonly path: string
-  /** of its bytes in what was printed */
+  /** range of its bytes in the output */
   readonly start: number
   readonly end: number
 }
 
 const separator = '---\n# Source: '
 
-/** Behind its `---`, up to that of the next one. */
+/** Yields each template, from after its `---` to that of the next one. */
 function* templatesIn(output: Uint8Array, { chart }: Chart): Generator<Template> {
   const bytes = Buffer.from(output.buffer, output.byteOffset, output.byteLength)
   const isAtLine = (at: number) => at === 0 || bytes[at - 1] === 10
@@ -234,7 +234,7 @@ function* templatesIn(output: Uint8Array, { chart }: Chart): Generator<Template>
   }
 }
 
-/** Where helm says that a template failed. */
+/** Returns the place at which helm reports a failed template. */
 export function failedTemplate(
   output: string,
   set: Pick<FileSet, 'isFile'>,

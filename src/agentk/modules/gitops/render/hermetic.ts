@@ -6,27 +6,27 @@ import { readAsPrograms } from './as-programs.ts'
 import type { FileSet } from './file-set.ts'
 
 const kustomizationNames = ['kustomization.yaml', 'kustomization.yml', 'Kustomization']
-/** Of a kustomization: its folder is one of these, or a file. */
+/** Fields that name folders with kustomizations, or files. */
 const folderFields = ['resources', 'bases', 'components']
-/** Files, or YAML itself. */
+/** Fields that name files, or have YAML itself. */
 const configurationFields = ['generators', 'transformers', 'validators']
 const fileFields = ['crds', 'configurations', 'patchesStrategicMerge', 'patches']
-/** Files by their `path`; of `patches` older kustomize takes names of files too. */
+/** Fields with files in `path`. In `patches`, older kustomize also takes names of files. */
 const patchFields = ['patches', 'patchesJson6902', 'replacements']
 const generatorFields = ['configMapGenerator', 'secretGenerator']
 const chartFields = ['helmCharts', 'helmChartInflationGenerator', 'helmGlobals']
-/** Of a folder of generators, transformers or validators: other fields could make an address of pieces. */
+/** Fields of a folder of generators, transformers or validators: others could make an address of pieces. */
 const configurationFolderFields = ['apiVersion', 'kind', 'metadata', 'resources']
-/** A text of `generators`, `transformers` or `validators` with one of these may be YAML itself. */
+/** Characters with which a text of `generators`, `transformers` or `validators` may be YAML itself. */
 const inlineMarks = /[\n\r\u0085\u2028\u2029{]/
 const lineEnds = /[\n\r\u0085\u2028\u2029]/
 const lastLineEnds = /[\n\r\u0085\u2028\u2029]+$/
-/** kustomize clones it, also where a folder has that name. */
+/** Names that kustomize clones as repositories, even if a folder has that name. */
 const repositoryForm = /^(?:git::)*(?:[a-z][a-z\d-]*@[^/]*[:/]|github\.com[:/]|gh:)/i
 
 /**
- * What a kustomization, and those that it names, would take from elsewhere than the files of the commit. kustomize
- * fetches addresses by itself, and takes some folders' names for those of repositories.
+ * Returns what a kustomization, and those that it names, would take from elsewhere than the commit's files. By
+ * itself, kustomize fetches addresses, and takes the names of some folders for repositories.
  */
 export function kustomizeProblems(
   set: FileSet,
@@ -36,17 +36,17 @@ export function kustomizeProblems(
   return new Kustomizations(set, budget).check(folder)
 }
 
-/** A folder with a kustomization. */
+/** Folder with a kustomization. */
 interface Place {
   readonly folder: string
-  /** what it makes are generators, transformers or validators */
+  /** its objects are generators, transformers or validators */
   readonly isConfiguration: boolean
 }
 
 class Kustomizations {
   readonly #set: FileSet
   readonly #seen = new Set<string>()
-  /** once these are full nothing more is checked */
+  /** once it is full, nothing more is checked */
   readonly #problems = new Problems()
   readonly #budget: RoundBudget
   readonly #places: Place[] = []
@@ -63,7 +63,7 @@ class Kustomizations {
     return this.#problems.list()
   }
 
-  /** However often it is named. */
+  /** Adds a folder once, however often it is named. */
   #add(place: Place): void {
     const key = `${place.isConfiguration} ${place.folder}`
     if (this.#seen.has(key)) return
@@ -104,12 +104,12 @@ class Kustomizations {
     }
   }
 
-  /** A generator, transformer or validator, or where it is: a folder may have more of them. */
+  /** Checks a generator, transformer or validator, given as YAML, file or folder; a folder may have more of them. */
   #configuration(folder: string, text: string, bad: (text: string) => void): void {
     const path = text.replace(lastLineEnds, '')
     const found = this.#foundPlace(folder, path)
     if (inlineMarks.test(text)) {
-      // what makes no objects is a path for kustomize
+      // kustomize takes YAML without objects for a path
       if (found !== undefined || leadsElsewhere(folder, path)) bad(`${spelt(text)} may be read as a path`)
       const { documents, problems } = readAsPrograms([{ path: 'inline', data: Buffer.from(text) }], {
         budget: this.#budget,
@@ -121,20 +121,20 @@ class Kustomizations {
     else this.#configurationFile(found, bad)
   }
 
-  /** However often it is named. */
+  /** Checks a file once, however often it is named. */
   #configurationFile(path: string, bad: (text: string) => void): void {
     if (this.#seen.has(path)) return
     this.#seen.add(path)
     checkAddresses(this.#read(path), bad)
   }
 
-  /** Of a file or folder that kustomize does not take for a repository. */
+  /** Resolves the path of a file or folder that kustomize does not take for a repository. */
   #foundPlace(folder: string, path: string): string | undefined {
     return repositoryForm.test(path) ? undefined : this.#found(folder, path)
   }
 
   #found(folder: string, path: string): string | undefined {
-    if (lineEnds.test(path)) return undefined // readers differ in the last one of a file
+    if (lineEnds.test(path)) return undefined // readers differ in the last line end of a file
     const resolved = this.#set.resolve(folder, path)
     return resolved !== undefined && (this.#set.isFile(resolved) || this.#set.isFolder(resolved)) ? resolved : undefined
   }
@@ -152,7 +152,7 @@ function otherFields(object: ObjectTree): string[] {
   return Object.keys(object).filter((key) => !configurationFolderFields.some((field) => folded(field) === folded(key)))
 }
 
-/** Fields of paths in which something else stands, which another reader may take for one. */
+/** Returns the fields of paths with another type of value, which another reader may take for a path. */
 function fieldsWithOthers(object: ObjectTree): string[] {
   const isOther = (item: unknown) => typeof item !== 'string' && item !== null
   const generated = generatorFields.flatMap((field) => maps(valuesOf(object, field)))
@@ -169,7 +169,7 @@ function checkAddresses(documents: readonly Document[], bad: (text: string) => v
   }
 }
 
-/** Whether a path that stands in a file of `folder` is an address, or leads outside. */
+/** True if a path in a file of `folder` is an address, or leads outside. */
 function leadsElsewhere(folder: string, path: string): boolean {
   return /^(?:\/|https?:)/i.test(path) || repositoryForm.test(path) || /^\.\.(?:\/|$)/.test(posix.join(folder, path))
 }
@@ -178,7 +178,7 @@ function spelt(path: string): string {
   return path.slice(0, 200)
 }
 
-/** Of a field, or of its list: kustomize reads the names of fields whatever their case, by the letters of Unicode. */
+/** Returns the values of a field, or of its list. kustomize ignores the case of field names, also beyond ASCII. */
 function valuesOf(object: ObjectTree, field: string): unknown[] {
   const values = Object.entries(object).filter(([key]) => folded(key) === folded(field))
   return values.flatMap(([, value]) => list(value))
@@ -200,7 +200,7 @@ function maps(values: readonly unknown[]): ObjectTree[] {
   return values.filter((item): item is ObjectTree => typeof item === 'object' && item !== null && !Array.isArray(item))
 }
 
-/** Files that a kustomization reads; text of more lines is YAML itself. */
+/** Returns the files that a kustomization reads; a text with more lines is YAML itself. */
 function pathsIn(object: ObjectTree): string[] {
   const generated = generatorFields.flatMap((field) => maps(valuesOf(object, field)))
   return [
@@ -214,7 +214,7 @@ function pathsIn(object: ObjectTree): string[] {
   ]
 }
 
-/** What stands as an address where such an object may name a file. */
+/** Returns the addresses in fields that may name a file. */
 function addressesIn(value: unknown, key = ''): string[] {
   if (typeof value === 'string')
     return /path|file|env|resource|repo|chart/.test(folded(key)) && value.includes('://') ? [value] : []

@@ -1,31 +1,32 @@
 const MiB = 1024 * 1024
-/** Where no limit is known, and above: what nobody needs more of. */
+/** Memory without a known limit, and most memory that is of use. */
 const mostBytes = 4096 * MiB
-/** Of a turn: what is at work on one commit. */
+/** Most memory for a turn: the work on one commit. */
 const maxTurnBytes = 1024 * MiB
-/** Of the thread, beside its old generation: the young one, code, bytes outside of the heap. MiB */
+/** Memory of the thread beside its old generation: young generation, code, bytes outside of the heap. MiB */
 const besideHeapMb = 64
 
-/** How GitOps shares the memory of its pod: nothing but the kernel ends a pod that takes more. */
+/** Division of the pod's memory for GitOps. The kernel ends a pod that takes more. */
 export interface PodMemory {
-  /** commits that are worked on at once: each by the thread of manifests or by a program, never by both */
+  /** commits at work at once: each in the thread of manifests or in a program, never in both */
   readonly turns: number
-  /** of a program that renders. KiB */
+  /** limit of a program that renders. KiB */
   readonly programKib: number
-  /** of the thread's heap. MiB */
+  /** limit of the thread's heap. MiB */
   readonly threadMb: number
-  /** of what a program prints */
+  /** limit of a program's output */
   readonly outputBytes: number
-  /** of the files of all sources. A source has its share in any case, so that these may be twice as much at worst */
+  /** limit of all sources' files. A source may always use its share, so they may take twice as much at worst */
   readonly fileBytes: number
-  /** of the objects of all rounds, as JSON; the same */
+  /** limit of the objects of all rounds, as JSON; likewise */
   readonly objectBytes: number
 }
 
 /**
- * Half is for the turns, an eighth each for files and for objects at their worst. A quarter is agentk's own: 128 MiB of 512.
+ * Divides the memory: half for the turns, an eighth each for files and objects at their worst. The last quarter is
+ * agentk's own: 128 MiB of 512.
  *
- * @param podBytes - of the pod, what views leave (`podShares`); 0: no limit is known
+ * @param podBytes - memory of the pod that views leave (`podShares`); 0: no limit is known
  */
 export function podMemory(podBytes: number): PodMemory {
   const pod = podBytes > 0 ? Math.min(podBytes, mostBytes) : mostBytes

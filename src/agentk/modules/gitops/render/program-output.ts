@@ -1,12 +1,12 @@
-/** What a program prints, as it comes. @throws: the program ends, with this error */
+/** Reader of a program's output, as it comes. @throws: the program ends, with this error */
 export interface OutputReader {
   add(chunk: Uint8Array): void
 }
 
-/** More than may be kept of it. */
+/** The output is more than may be kept. */
 export class OutputTooLarge extends Error {}
 
-/** Kept as it comes, in memory that threads share: nothing of it is copied again. */
+/** Keeps the output as it comes, in memory that threads share: it is not copied again. */
 export class KeptOutput implements OutputReader {
   readonly #memory: SharedArrayBuffer
   #length = 0
@@ -31,9 +31,9 @@ export class KeptOutput implements OutputReader {
 
 const growBytes = 1024 * 1024
 
-/** It is not the same as before. */
+/** The output is not the same as before. */
 export class OutputDiffers extends Error {
-  /** of the first byte that does */
+  /** offset of the first byte that differs */
   readonly offset: number
 
   constructor(offset: number) {
@@ -42,7 +42,7 @@ export class OutputDiffers extends Error {
   }
 }
 
-/** The same program once more: ends it where it prints something else, and keeps nothing. */
+/** Compares the output of a second run. It ends the program at the first difference, and keeps nothing. */
 export class ComparedOutput implements OutputReader {
   readonly #first: Buffer
   #at = 0
@@ -58,7 +58,7 @@ export class ComparedOutput implements OutputReader {
     this.#at += chunk.length
   }
 
-  /** It prints nothing more. @throws OutputDiffers */
+  /** Ends the comparison: the output is complete. @throws OutputDiffers */
   end(): void {
     if (this.#at < this.#first.length) throw new OutputDiffers(this.#at)
   }
@@ -70,12 +70,12 @@ function commonBytes(one: Uint8Array, other: Uint8Array): number {
   return at
 }
 
-/** Of what was made of a file of the commit: lines are of what a program has printed. */
+/** Returns the name of a rendered file: its lines are those of a program's output. */
 export function renderedName(path: string): string {
   return `${path} (rendered)`
 }
 
-/** From 1: of `offset`, counted from `start`. */
+/** Returns the line of `offset`, from 1, counted from `start`. */
 export function lineAt(bytes: Uint8Array, start: number, offset: number): number {
   let line = 1
   for (let at = start; at < offset; at++) if (bytes[at] === 10) line++

@@ -8,51 +8,51 @@ import { abortable } from '../../../../lib/signals.ts'
 import type { OutputReader } from './program-output.ts'
 
 export interface RendererOptions {
-  /** where programs are: folders as PATH has them */
+  /** folders of programs, in the format of PATH */
   readonly path: string
-  /** where each rendering has its own folder; default: the system's for what is temporary */
+  /** parent folder of each rendering's own folder; default: the system's temporary folder */
   readonly folder?: string
   readonly timeoutMs?: number
-  /** of what a program prints; default: as the pod's memory has it */
+  /** limit of a program's output; default: by the pod's memory */
   readonly maxOutputBytes?: number
-  /** of a program, in KiB; default: the same */
+  /** limit of a program's memory, in KiB; default: by the pod's memory */
   readonly maxMemoryKib?: number
-  /** of memory that the pod may use, with the programs; 0: no limit is known; default: as the system says */
+  /** memory that the pod may use, with the programs; 0: no limit is known; default: from the system */
   readonly podBytes?: number
-  /** programs keep the network, as where no namespace can be made for them */
+  /** programs keep the network, as if no namespace could be made for them */
   readonly keepsNetwork?: boolean
-  /** called once, if programs keep the network: why */
+  /** called once with the reason, if programs keep the network */
   readonly onNetworkKept?: (reason: string) => void
 }
 
 export const renderTimeoutMs = 30_000
-/** Of what a program says when it fails. */
+/** Limit of a program's error text. */
 const maxErrorBytes = 8 * 1024
-/** Nobody listens there: what a program would fetch is not fetched. */
+/** Address without a server, so that a program fetches nothing. */
 const deadProxy = 'http://127.0.0.1:1'
 
-/** How programs in Go end that may take no more; their stacks follow. */
+/** Message of a Go program that runs out of memory; its stacks follow. */
 const outOfMemory = /^fatal error: .*memory.*/m
 
-/** Why nothing can be rendered of a commit, as users are to read it. */
+/** Reason, for users, for which nothing can be rendered of a commit. */
 export class RenderFailure extends Error {}
 
 export interface ProgramRun {
-  /** with its folder */
+  /** path of the program */
   readonly program: string
   readonly args: readonly string[]
-  /** where it runs */
+  /** working folder */
   readonly folder: string
-  /** for what it keeps of its own */
+  /** folder for the program's own files */
   readonly home: string
 }
 
-/** What runs a program in a network namespace of its own, as root of a user namespace of its own. */
+/** Program that runs another one in a new network namespace, as root of a new user namespace. */
 const unshare = 'unshare'
 
 /**
- * Programs that render: each alone with its folder, without our environment, within bounds, and without a network where
- * `unshare -rn` may make a namespace for it.
+ * Runs programs that render: each with a folder of its own, within limits, and without agentk's environment. Programs
+ * have no network if `unshare -rn` can make a namespace for them.
  */
 export class RendererProcesses {
   readonly #options: Omit<RendererOptions, 'folder' | 'podBytes' | 'maxOutputBytes'> &
@@ -65,17 +65,17 @@ export class RendererProcesses {
     this.#clock = clock
   }
 
-  /** @returns where the program is; undefined: nowhere in PATH */
+  /** @returns path of the program; undefined: it is not in PATH */
   find(name: string): string | undefined {
     const folders = this.#options.path.split(delimiter).filter((folder) => isAbsolute(folder))
     return folders.map((folder) => join(folder, name)).find(isProgram)
   }
 
   /**
-   * Tried once.
+   * Tries once to make a namespace.
    *
-   * @returns why programs keep the network; undefined: they have none
-   * @throws Error that the system starts no program now: it is tried again
+   * @returns the reason for which programs keep the network; undefined: they have none
+   * @throws Error: the system starts no program now, and the next call tries again
    */
   networkKept(): Promise<string | undefined> {
     this.#network ??= this.#tryNamespace().then(
@@ -106,14 +106,14 @@ export class RendererProcesses {
     }
   }
 
-  /** Until it ends. @throws RenderFailure; what `output` throws; the signal's reason */
+  /** Runs the program to its end. @throws RenderFailure; the error of `output`; the signal's reason */
   async run(run: ProgramRun, output: OutputReader, signal: AbortSignal): Promise<void> {
     const kept = await abortable(this.networkKept(), signal)
     const namespace = kept === undefined ? [this.find(unshare) ?? unshare, '-rn'] : []
     await this.#spawned(namespace, run, output, signal)
   }
 
-  /** @param prefix - runs the program, which takes its place */
+  /** @param prefix - command that starts the program in its own place */
   #spawned(
     prefix: readonly string[],
     { program, args, folder, home }: ProgramRun,
@@ -123,12 +123,12 @@ export class RendererProcesses {
     signal.throwIfAborted()
     const { timeoutMs, maxMemoryKib } = this.#options
     const limited = ['-c', `ulimit -d ${maxMemoryKib} && exec "$0" "$@"`, ...prefix, program, ...args]
-    // without streams where no descriptor is left
+    // the child has no streams if no descriptor is left
     const child: ChildProcess = spawn('/bin/sh', limited, {
       cwd: folder,
       env: { HOME: home, TMPDIR: home, HTTP_PROXY: deadProxy, HTTPS_PROXY: deadProxy },
       stdio: ['ignore', 'pipe', 'pipe'],
-      detached: true, // a group of its own, which ends whole
+      detached: true, // a process group, to end all of it
     })
     return new Promise((resolve, reject) => {
       const errors: Buffer[] = []
@@ -141,7 +141,7 @@ export class RendererProcesses {
         if (deadline.signal.aborted) return reject(deadline.signal.reason)
         if (code === 0) return resolve()
         const output = Buffer.concat(errors).toString().trim()
-        // no namespace was left for it: that is not the commit's
+        // no namespace was left, which is not the commit's fault
         if (output.startsWith(`${unshare}: `)) return reject(new Error(output))
         const lacked = outOfMemory.exec(output)
         if (lacked) return reject(new RenderFailure(`${lacked[0]}: it may take ${Math.floor(maxMemoryKib / 1024)} MiB`))
@@ -149,7 +149,7 @@ export class RendererProcesses {
       }
       child.on('error', (error) => {
         deadline.abort(error)
-        if (child.pid === undefined) ended(null, null) // where no descriptor is left, nothing else is emitted
+        if (child.pid === undefined) ended(null, null) // without a descriptor there is no further event
       })
       child.stdout?.on('data', (chunk: Buffer) => {
         if (deadline.signal.aborted) return

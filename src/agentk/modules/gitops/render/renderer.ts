@@ -31,43 +31,44 @@ import {
 } from './program-output.ts'
 import { type RendererOptions, RendererProcesses, RenderFailure } from './renderer-process.ts'
 
-/** What takes its time with a commit: beside the main thread. */
+/** Jobs on a commit that take time, beside the main thread. */
 export interface CommitJobs {
   check(project: string, job: Omit<CheckJob, 'budget'>, signal: AbortSignal): Promise<Checked>
   place(project: string, job: PlaceJob, signal: AbortSignal): Promise<{ file: string; line: number }>
   hooks(project: string, job: HooksJob, signal: AbortSignal): Promise<readonly string[]>
 }
 
-/** Of both runs of a program. */
+/** Input of both runs of a program. */
 interface RunInput {
   readonly files: readonly RepositoryFile[]
-  /** what the program reads in place of files of the commit */
+  /** files that the program reads in place of the commit's */
   readonly replacements: readonly RepositoryFile[]
   readonly project: string
   readonly output: KeptOutput
-  /** what else is to be printed, once */
+  /** one more run, which prints hooks too */
   readonly hooked?: { readonly args: readonly string[]; readonly output: KeptOutput }
 }
 
 type RenderOptions = CheckJob['options'] & Partial<Pick<SourceOptions, 'project'>>
 
 export interface Rendered {
-  /** of manifests; `… (rendered)`: their lines are of what a program made of that */
+  /** files of manifests; `… (rendered)`: their lines are those of a program's output */
   readonly files: readonly RepositoryFile[]
   readonly problems: readonly ManifestProblem[]
-  /** what users are to know of it */
+  /** notes for users */
   readonly notes: readonly string[]
-  /** of the chart, by name: they are not run */
+  /** hooks of the chart, by name: agentk does not run them */
   readonly hooks?: readonly string[]
-  /** the files are what helm has printed of this chart: templates, one behind another */
+  /** set if the files are helm's output for this chart: templates, one after another */
   readonly chart?: NonNullable<SourceOptions['helm']>
-  /** what the checks have left of it; absent: there was none */
+  /** budget that the checks have left; absent: there were no checks */
   readonly budget?: RoundBudget
 }
 
 /**
- * Makes manifests of a commit's files: as they are, by kustomize or by helm. A commit is the whole input: what a
- * program would take from elsewhere is refused before it runs. It runs twice, and what differs refuses the commit.
+ * Makes manifests of a commit's files: as they are, by kustomize or by helm. The commit is the whole input: before a
+ * program runs, agentk refuses what the program would take from elsewhere. The program runs twice, and a different
+ * output refuses the commit.
  */
 export class Renderer {
   readonly #processes: RendererProcesses
@@ -79,9 +80,9 @@ export class Renderer {
   constructor(
     options: RendererOptions,
     components: {
-      /** ManifestsThread; default: here and now */
+      /** ManifestsThread; default: in this thread */
       readonly jobs?: CommitJobs
-      /** by project; a turn is for both runs of a program; default: as the pod's memory has it */
+      /** turns by project: one turn is for both runs of a program; default: by the pod's memory */
       readonly turns?: Pick<Turns<string>, 'take'>
       readonly clock?: Clock
     } = {},
@@ -95,7 +96,7 @@ export class Renderer {
     this.#maxOutputBytes = options.maxOutputBytes ?? memory.outputBytes
   }
 
-  /** @throws the signal's reason; an error that may pass: of the file system, of time, of programs that are not there */
+  /** @throws the signal's reason; an error that may pass: of the file system, of time, of a missing program */
   async render(
     files: readonly RepositoryFile[],
     options: RenderOptions,
@@ -147,7 +148,7 @@ export class Renderer {
     return { files: rendered, problems: [], notes: [...all, ...hookNotes], hooks, ...(helm && { chart: helm }), budget }
   }
 
-  /** Twice, in one turn. @throws OutputDiffers, OutputTooLarge, RenderFailure */
+  /** Runs the program twice, in one turn. @throws OutputDiffers, OutputTooLarge, RenderFailure */
   async #run(
     { program, args }: { program: string; args: readonly string[] },
     { files, replacements, project, output, hooked }: RunInput,
@@ -187,10 +188,10 @@ const jobsHere: CommitJobs = {
   hooks: async (_, job) => hooksOf(job),
 }
 
-/** Each source has one commit at a time in work: those that leave the configuration may still be there. */
+/** Each source has one commit at work; sources that have left the configuration may still be there. */
 const maxWaiting = 2 * maxSources
 
-/** For what is at work on one commit, by project: the thread of manifests, and programs. */
+/** Creates the turns for work on commits, by project: of the thread of manifests, and of programs. */
 export function commitTurns(maxRunning: number): Turns<string> {
   const tooMany = () => new Error(`more than ${maxWaiting} commits wait for their turn`)
   return new Turns({ maxRunning, maxWaiting, tooMany })
@@ -198,7 +199,7 @@ export function commitTurns(maxRunning: number): Turns<string> {
 
 const maxFailureLength = 1000
 
-/** What programs say below it is of their own inside. */
+/** Returns the first paragraph: below it, programs report on their own internals. */
 function firstParagraph(text: string): string {
   return text.split('\n\n', 1).join().slice(0, maxFailureLength)
 }
@@ -214,7 +215,7 @@ async function writeAll(files: readonly RepositoryFile[], folder: string): Promi
   for (const { path, data } of files) await writeFile(join(folder, path), data)
 }
 
-/** @throws Error without the folders of agentk, which the file system's names */
+/** @throws Error without agentk's folders, which the error of the file system names */
 async function unnamed<T>(written: Promise<T>): Promise<T> {
   try {
     return await written

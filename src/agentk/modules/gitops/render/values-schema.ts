@@ -1,16 +1,16 @@
-/** Of maps and lists inside one another. */
+/** Limit of nested maps and lists. */
 const maxDepth = 500
 
-/** What helm is to read of a `values.schema.json`, or why it is not to read it. */
+/** Text of a `values.schema.json` for helm, or the problem for which helm must not read it. */
 export type SchemaReading =
   | { readonly text: string; readonly problem?: undefined }
   | { readonly problem: string; readonly text?: undefined }
 
 /**
- * The schema without the names that its parts give themselves (`$id`, of draft 4 `id`): helm up to 3.17 opens them as
- * addresses. What refers to a part by its place goes on doing so. What leads outside the schema is refused.
+ * Removes the names of a schema's parts (`$id`, of draft 4 `id`), which helm up to 3.17 opens as addresses. References
+ * to parts by place stay valid. A reference that leads outside the schema is a problem.
  *
- * @returns the text as it is where it has no such name
+ * @returns the text as it is if it has no such name
  */
 export function readValuesSchema(text: string): SchemaReading {
   let schema: unknown
@@ -28,14 +28,14 @@ export function readValuesSchema(text: string): SchemaReading {
 }
 
 interface At {
-  /** of the part to which a `$ref` without a name belongs, as a JSON pointer */
+  /** JSON pointer of the part that a `$ref` without a name refers to */
   readonly base: string
-  /** as a JSON pointer */
+  /** JSON pointer */
   readonly place: string
   readonly depth: number
-  /** in a value of `const` or `enum`, which stands for itself */
+  /** within a value of `const` or `enum`, which is literal */
   readonly isLiteral: boolean
-  /** its keys are names, as of `properties` */
+  /** its keys are names, as in `properties` */
   readonly hasNames: boolean
 }
 
@@ -45,7 +45,7 @@ class SchemaCopy {
   readonly #isDraft4: boolean
   isForeign = false
   isTooDeep = false
-  /** something was left out */
+  /** a name was removed */
   isNamed = false
 
   constructor(schema: unknown) {
@@ -77,7 +77,7 @@ class SchemaCopy {
     return Object.fromEntries(entries)
   }
 
-  /** Whether what it refers to by place is in itself. */
+  /** True if references by place in the map are relative to it. */
   #isResource(map: Readonly<Record<string, unknown>>): boolean {
     const name = this.#isDraft4 ? map.id : map.$id
     return typeof name === 'string' && isName('$id', name)
@@ -94,7 +94,7 @@ class SchemaCopy {
 const literals = new Set(['const', 'enum'])
 const ofNames = new Set(['properties', 'patternProperties', 'dependencies', 'definitions', '$defs', 'dependentSchemas'])
 
-/** What is `#…` alone names a part within the schema. */
+/** True for a name that is an address; `#…` alone names a part within the schema. */
 function isName(key: string, text: string): boolean {
   return (key === '$id' || key === 'id') && !text.startsWith('#')
 }

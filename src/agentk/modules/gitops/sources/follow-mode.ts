@@ -20,11 +20,11 @@ import type { Next } from './reconcile-queue.ts'
 import type { SourceRounds } from './source-rounds.ts'
 import { type SourceMode, type SourceRunner, settleMs } from './source-runner.ts'
 
-/** The sources of the term, as one of them knows them. */
+/** Sources of the term, for one of them. */
 export interface TermSources {
-  /** The source goes by the id of these options from now on. @throws Error: another one does */
+  /** Gives the source the id of these options. @throws Error: another source has it */
   named(runner: SourceRunner, options: SourceOptions): void
-  /** Its newest commit is refused: until the signal aborts it wants what it has made of its last good one. */
+  /** Claims the objects of the source's last good commit until the signal aborts: its newest commit is refused. */
   refused(runner: SourceRunner, signal: AbortSignal): void
 }
 
@@ -45,26 +45,26 @@ export interface FollowModeOptions extends ReadSource {
   readonly agentId: bigint
   /** full path */
   readonly ownProject: string
-  /** of the project that the block names, as it was known last */
+  /** last known number of the project that the block names */
   readonly projectId: bigint | undefined
 }
 
-/** A source that the configuration has: follows its files, and has each commit brought to the cluster. */
+/** Mode of a source in the configuration: follows its files, and applies each commit. */
 export class FollowMode implements SourceMode {
   readonly kind = 'follow'
   readonly #components: FollowModeComponents
   readonly #source: FollowModeOptions
   #options: SourceOptions
-  /** its project is known: it goes by its id */
+  /** its project is known, so that it has its id */
   #isNamed = false
-  /** the newest */
+  /** the newest set */
   #set: ObjectSet | undefined
   #measured: ObjectSet | undefined
   #mayHaveCallsInFlight = true
-  /** paths of what this commit's objects lacked, and was there at the first check */
+  /** paths of objects that this commit lacked, and that existed at the first check */
   readonly #foundAtOnce = new Set<string>()
   readonly #writers: SecondWriters
-  /** kas refuses the files of the newest commit; until one comes */
+  /** set while kas refuses the files of the newest commit */
   #refusal: AbortController | undefined
 
   constructor(components: FollowModeComponents, options: FollowModeOptions) {
@@ -82,7 +82,7 @@ export class FollowMode implements SourceMode {
     return this.#options.id
   }
 
-  /** Rejects only where the block cannot be used. */
+  /** Rejects only if the block cannot be used. */
   async beside(runner: SourceRunner, signal: AbortSignal): Promise<void> {
     const { kas, files, status, clock, random } = this.#components
     const following = {
@@ -113,7 +113,7 @@ export class FollowMode implements SourceMode {
     runner.again('a newer commit has come')
   }
 
-  /** The last commit holds meanwhile. */
+  /** Reports that the files cannot be read. The last commit stays in effect. */
   #unread(error: KasError, runner: SourceRunner, signal: AbortSignal): void {
     const { log, status } = this.#components
     log.warn({ project: this.#options.project, error }, 'The files of a project cannot be read')
@@ -127,10 +127,10 @@ export class FollowMode implements SourceMode {
     if (this.#refusal) this.#components.sources.refused(runner, AbortSignal.any([signal, this.#refusal.signal]))
   }
 
-  /** One span, part of the one that has sent the files. Rejects where the source's id is another's. */
+  /** Runs a round as one span, a child of the span that sent the files. Rejects if another source has this id. */
   async round(runner: SourceRunner, signal: AbortSignal): Promise<Next> {
     const { metrics, tracer } = this.#components
-    const set = this.#set as ObjectSet // without one there is no round
+    const set = this.#set as ObjectSet // a round needs a set
     this.#resolve(set, runner)
     const options = this.#options
     const parent = set.traceparent === '' ? undefined : { traceparent: [set.traceparent] }
@@ -154,7 +154,7 @@ export class FollowMode implements SourceMode {
     return sourceOptions(block, { agentId, projectId, ownProject })
   }
 
-  /** Its project is known: it has a name in the cluster. */
+  /** Sets the id, once the project is known. */
   #resolve(set: ObjectSet, runner: SourceRunner): void {
     const { sources, status } = this.#components
     const options = this.#optionsOf(set.projectId)
@@ -198,12 +198,12 @@ export class FollowMode implements SourceMode {
         onStep,
       }
       const result = await rounds.follow(runner, input, options, signal)
-      this.#claimLastGood(runner, signal) // the round was of a commit before
+      this.#claimLastGood(runner, signal) // the round was for an earlier commit
       const outcome = result.kind === 'done' ? this.#withNotes(result) : result
       const phase = report({ kind: 'outcome', commit, outcome })
       this.#logOutcome(fields, outcome)
       if (outcome.kind === 'done') {
-        if (outcome.pruned.some(isScalerKind)) runner.add() // what it has scaled is Git's again
+        if (outcome.pruned.some(isScalerKind)) runner.add() // Git sets again what it has scaled
         if (isComplete(outcome)) this.#measure(set)
         else this.#awaitAbsent(outcome, runner, signal)
       }
@@ -219,7 +219,7 @@ export class FollowMode implements SourceMode {
     return { ...done, notes: [...done.notes, ...this.#writers.observe(done.ends)] }
   }
 
-  /** An object that was refused for want of another one is tried again once that is there. */
+  /** Requests a round once an object exists that a refused object needs. */
   #awaitAbsent({ ends }: RoundDone, runner: SourceRunner, signal: AbortSignal): void {
     const absent = ends.flatMap(({ end }) => (end.kind === 'failed' ? (end.problem.absent ?? []) : []))
     if (absent.length === 0) return
@@ -229,7 +229,7 @@ export class FollowMode implements SourceMode {
     })
   }
 
-  /** Once: it may be applied again for other reasons than its push. */
+  /** Measures once: a commit may be applied again for other reasons than its push. */
   #measure(set: ObjectSet): void {
     const { metrics, clock } = this.#components
     if (set.pushedAt !== undefined && this.#measured !== set) metrics.applied((clock.now() - set.pushedAt) / 1000)
@@ -264,7 +264,7 @@ function nextOf(outcome: Outcome): Next {
   return isComplete(outcome) && !waitsForRollout(outcome) ? 'idle' : 'backoff'
 }
 
-/** Nothing of it is to be tried again. */
+/** True if nothing of the round is to be tried again. */
 function isComplete(outcome: RoundDone): boolean {
   return needsNoRetry(outcome) && isAllApplied(outcome.ends)
 }

@@ -2,10 +2,10 @@ import { Backoff } from '../../../../lib/backoff.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { abortable } from '../../../../lib/signals.ts'
 
-/** What is not in the cluster as it should be, or cannot be listed, is tried again. ms */
+/** Pauses before an incomplete round, or an incomplete list, is tried again. ms */
 export const retryBackoff = { firstMs: 5000, maxMs: 300_000, factor: 2, jitter: 0.2, resetMs: 3600_000 }
 
-/** What a round leaves: nothing to do, something to try again, or something that other sources decide. */
+/** Result of a round: nothing to do, something to try again, or something that other sources decide. */
 export type Next = 'idle' | 'backoff' | 'waitingForOthers'
 
 /** `waitingForFiles`: it was never added; `queued`: it begins at once. */
@@ -14,15 +14,15 @@ export type QueueState = 'waitingForFiles' | 'queued' | 'reconciling' | Next
 interface Item {
   state: QueueState
   wake: PromiseWithResolvers<void>
-  /** since its round began */
+  /** claims of others have changed since its round began */
   haveOthersChanged: boolean
-  /** something new has come: pauses begin anew */
+  /** something new has come: pauses begin again */
   isNew: boolean
 }
 
 /**
- * Rounds of sources, one key a source: never two of one at a time, and what comes while one runs is one more round. A
- * round that fails is made again, later each time.
+ * Rounds of sources, one key for each source. A source has one round at a time; requests during a round cause one more.
+ * A round that fails is made again, later each time.
  */
 export class ReconcileQueue<Key extends object> {
   readonly #components: { readonly clock: Clock; readonly random: () => number }
@@ -32,15 +32,15 @@ export class ReconcileQueue<Key extends object> {
     this.#components = components
   }
 
-  /** undefined: it is not run */
+  /** undefined: the source is not run */
   stateOf(key: Key): QueueState | undefined {
     return this.#items.get(key)?.state
   }
 
   /**
-   * A round is to be made soon; of what is not run yet, or any more, none is.
+   * Requests a round. Without effect on a source that is not run.
    *
-   * @param isNew - it is about something new, such as a commit: the pauses after rounds that fail begin anew
+   * @param isNew - for something new, such as a commit: the pauses after failed rounds begin again
    */
   add(key: Key, { isNew = false } = {}): void {
     const item = this.#items.get(key)
@@ -50,7 +50,7 @@ export class ReconcileQueue<Key extends object> {
     item.wake.resolve()
   }
 
-  /** What waits for others is decided anew. @param by - whose claims have changed; it does not wait for itself */
+  /** Starts a round of each source that waits for others. @param by - source with changed claims: it has no round */
   othersChanged(by?: Key): void {
     for (const [key, item] of this.#items) {
       if (key === by) continue
@@ -62,7 +62,7 @@ export class ReconcileQueue<Key extends object> {
   /**
    * Makes rounds of one source until the signal aborts.
    *
-   * @throws what `round` throws, which ends it, but for the signal's reason
+   * @throws the error of `round`, which ends the source, except for the signal's reason
    */
   async run(key: Key, round: (signal: AbortSignal) => Promise<Next>, signal: AbortSignal): Promise<void> {
     const backoff = new Backoff(this.#components, retryBackoff)

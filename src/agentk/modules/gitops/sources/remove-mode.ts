@@ -11,12 +11,12 @@ import type { SourceMode, SourceRunner } from './source-runner.ts'
 export interface RemoveModeComponents {
   readonly rounds: Pick<SourceRounds, 'remove' | 'forget'>
   readonly status: Pick<StatusSink, 'report' | 'remove'>
-  /** of all that have left */
+  /** calls in flight of all removed sources */
   readonly settling: Pick<RemovalInput, 'mayHaveCallsInFlight'>
   readonly log: Logger
 }
 
-/** A source that has left the configuration: what it has made stays, and is reported, or goes once that is approved. */
+/** Mode of a source that has left the configuration: its objects stay, or are deleted after an approval. */
 export class RemoveMode implements SourceMode {
   readonly kind = 'remove'
   readonly options: SourceOptions

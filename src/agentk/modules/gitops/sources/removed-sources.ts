@@ -9,13 +9,13 @@ import { SourceRunner, type SourceRunnerComponents, settleMs } from './source-ru
 
 export interface RemovedSourcesComponents extends SourceRunnerComponents, Omit<RemoveModeComponents, 'settling'> {
   readonly rounds: Pick<SourceRounds, 'stored' | 'remove' | 'forget'>
-  /** a configuration that was read whole has it no longer */
+  /** a complete configuration no longer has the source */
   readonly hasLeft: (id: string) => boolean
   readonly clock: Clock
   readonly random: () => number
 }
 
-/** The sources that have left the configuration. Each is run by itself: one that waits delays no other. */
+/** Runs the sources that have left the configuration, each by itself: one that waits does not delay others. */
 export class RemovedSources {
   readonly #components: RemovedSourcesComponents
   /** by id */
@@ -29,17 +29,17 @@ export class RemovedSources {
     this.#components = components
   }
 
-  /** What its source, or the pod that led before, has sent may not have landed yet. */
+  /** Calls of an ended source, or of the previous leader, may still arrive. */
   get mayHaveCallsInFlight(): boolean {
     return this.#mayHaveCallsInFlight
   }
 
-  /** Soon. */
+  /** Requests a check of the inventories. */
   check(): void {
     this.#wake.resolve()
   }
 
-  /** Those that the configuration has again, or may have: @returns once nothing is done for them any more */
+  /** Stops sources that the configuration has again, or may have. Resolves once they have ended. */
   async halt(): Promise<void> {
     await this.#listed
     const back = [...this.#running.values()].filter(({ runner }) => !this.#components.hasLeft(runner.mode.id))
@@ -47,7 +47,7 @@ export class RemovedSources {
     await Promise.all(back.map(({ done }) => done))
   }
 
-  /** What a source of the term has sent that has just ended may not have landed yet. */
+  /** Starts the waiting time again: calls of a source that has just ended may still arrive. */
   settle(): void {
     this.#stopSettling()
     this.#mayHaveCallsInFlight = true
@@ -57,7 +57,7 @@ export class RemovedSources {
     })
   }
 
-  /** Until the signal aborts. Never rejects. */
+  /** Runs until the signal aborts. Never rejects. */
   async run(signal: AbortSignal): Promise<void> {
     const backoff = new Backoff(this.#components, retryBackoff)
     this.settle()
@@ -75,7 +75,7 @@ export class RemovedSources {
     await Promise.all([...this.#running.values()].map(({ done }) => done))
   }
 
-  /** Each that has left has a round. @returns false: it is to be tried again */
+  /** Requests a round of each source that has left. @returns false: the list is to be tried again */
   async #list(signal: AbortSignal): Promise<boolean> {
     const { rounds, hasLeft, log } = this.#components
     const onUnreadable = (name: string, error: unknown) =>
@@ -96,7 +96,7 @@ export class RemovedSources {
   #begin(options: SourceOptions, signal: AbortSignal): SourceRunner {
     const { id } = options
     const known = this.#running.get(id)
-    if (known?.runner.isStopped) void known.done.then(() => this.check()) // it ends, and begins anew
+    if (known?.runner.isStopped) void known.done.then(() => this.check()) // it ends, and starts again
     if (known) return known.runner
     const runner = new SourceRunner(this.#components, new RemoveMode({ ...this.#components, settling: this }, options))
     const done = runner.run(signal).finally(() => this.#running.delete(id))

@@ -5,29 +5,29 @@ import { isDefinition, isNamespace } from '../manifests/parents.ts'
 import { outsideReach } from '../manifests/scope.ts'
 import type { Claim, SourceClaims } from '../round.ts'
 
-/** A source of the configuration. */
+/** Source of the configuration. */
 export interface SourceRow {
   readonly block: SourceBlock
-  /** once its project is known */
+  /** set once its project is known */
   readonly id?: string
-  /** undefined: it has not claimed anything yet */
+  /** undefined: it has claimed nothing yet */
   readonly claim?: Claim
 }
 
-/**
- * The sources of one agent, and what each of them wants. `source` identifies each while it runs, whatever
- * it is called by then: the SourceRunner of it.
- */
+/** Sources of one agent, with their claims. `source` identifies a running source, whatever its id: its SourceRunner. */
 export class SourceRegistry {
   readonly #rows = new Map<object, SourceRow>()
-  /** who wants each object, by `keyText` */
+  /** sources that want each object, by `keyText` */
   readonly #wantedBy = new Map<string, Set<object>>()
   readonly #agentId: bigint
   readonly #onClaim: (source: object, contested: ReadonlySet<object>) => void
-  /** the configuration has none that cannot be read */
+  /** all sources of the configuration can be read */
   isWhole = true
 
-  /** @param agentId - whose sources they are. @param onClaim - a source has claimed something else than before, and these have another rival for an object now, or one less */
+  /**
+   * @param agentId - number of the sources' agent
+   * @param onClaim - called when a source has changed its claim, with the other sources of each added or removed object
+   */
   constructor(agentId: bigint, onClaim: (source: object, contested: ReadonlySet<object>) => void = () => undefined) {
     this.#agentId = agentId
     this.#onClaim = onClaim
@@ -47,7 +47,7 @@ export class SourceRegistry {
     return this.#rows.get(source)
   }
 
-  /** @throws Error: two would apply against one another */
+  /** @throws Error: two sources with this id would apply against each other */
   name(source: object, id: string): void {
     const row = this.#rows.get(source)
     if (this.#rowsBeside(source).some((other) => other.id === id))
@@ -55,12 +55,12 @@ export class SourceRegistry {
     if (row) this.#rows.set(source, { ...row, id })
   }
 
-  /** Whether another one goes by this id, or will perhaps once its project is known. */
+  /** True if another source has this id, or may have it once its project is known. */
   isBeside(source: object, id: string): boolean {
     return this.#rowsBeside(source).some((row) => this.#mayBe(row, id))
   }
 
-  /** Whether one goes by this id, will perhaps, or takes over what it has made. */
+  /** True if a source has this id, may have it, or adopts it. */
   has(id: string): boolean {
     return [...this.#rows.values()].some((row) => this.#mayBe(row, id) || row.block.adopt?.includes(id))
   }
@@ -88,7 +88,7 @@ export class SourceRegistry {
       wanted: () => rows().flatMap(({ claim }) => [...(claim?.keys.values() ?? [])]),
       hasRoom: (keys) => {
         if (keys.size <= maxObjects / this.#rows.size) return true
-        const all = new Set(keys.keys()) // what moves counts once
+        const all = new Set(keys.keys()) // an object that moves counts once
         for (const { claim } of rows()) for (const text of claim?.keys.keys() ?? []) all.add(text)
         return all.size <= maxObjects
       },
@@ -103,7 +103,7 @@ export class SourceRegistry {
     this.#onClaim(source, contested)
   }
 
-  /** @returns who else wants what `source` wants from now on, or does not want any more */
+  /** @returns other sources that want an object which `source` has added or removed */
   #want(source: object, before: Claim | undefined, after: Claim | undefined): ReadonlySet<object> {
     const contested = new Set<object>()
     for (const text of before?.keys.keys() ?? []) {
@@ -122,7 +122,7 @@ export class SourceRegistry {
     return contested
   }
 
-  /** A source whose project is not known may be any of this agent's with its name. */
+  /** True if the source has the id `of`. Without a known project, any id of this agent with its name counts. */
   #mayBe({ id, block: { name } }: SourceRow, of: string): boolean {
     if (id !== undefined) return id === of
     const [, agentId, ofName] = /^(\d+)-\d+(?:-(.*))?$/.exec(of) ?? []
@@ -134,7 +134,7 @@ export class SourceRegistry {
   }
 }
 
-/** What it wants at `commit` of the project, where that is one of its own. */
+/** True if the claim of another source counts. With the same project and ref, it has to be for `commit`. */
 function isKnown({ id, claim, block }: SourceRow, own: SourceRow | undefined, commit: string): boolean {
   if (!claim) return false
   if (claim.isLastGood) return true
@@ -142,7 +142,7 @@ function isKnown({ id, claim, block }: SourceRow, own: SourceRow | undefined, co
   return !isOfSame || claim.commit === commit
 }
 
-/** Whether its configuration lets it want the object, or what would go with it. */
+/** True if the source's configuration allows the object, or objects that would be deleted with it. */
 function couldWant({ block }: SourceRow, key: ObjectKey): boolean {
   const { namespaces, resource_inclusions: resourceInclusions, resource_exclusions: resourceExclusions = [] } = block
   const reach = {
@@ -164,7 +164,7 @@ function isSame(one: Claim, other: Claim): boolean {
   return [...one.keys.keys()].every((text) => other.keys.has(text))
 }
 
-/** Its number: the configuration may name one project in several ways. */
+/** Returns the number of the project, since a configuration may name one project in several ways. */
 function projectOf(id: string | undefined): string | undefined {
   return id?.split('-')[1]
 }

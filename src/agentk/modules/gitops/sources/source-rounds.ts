@@ -27,21 +27,21 @@ import type { SourceOptions } from '../source-options.ts'
 import type { GitSyncs } from '../state/git-syncs.ts'
 import type { SourceRegistry } from './source-registry.ts'
 
-/** What rounds of all sources share while this pod leads. */
+/** Components that the rounds of all sources share while this pod leads. */
 export interface SourceRoundsComponents {
   readonly api: AgentkHost['api']
   readonly identities: Pick<AgentkHost['identities'], 'accountHeaders'>
   readonly lanes: ApiLanes
-  /** of agentk itself */
+  /** acts as agentk itself */
   readonly ownLane: ApiLane
   readonly kinds: SharedKinds
   readonly registry: SourceRegistry
   readonly watches: ObjectWaitsComponents['watches']
   readonly renderer: Pick<Renderer, 'render'>
   readonly manifests: Pick<ManifestsThread, 'read'>
-  /** of objects that rounds hold as JSON */
+  /** budget of the objects that rounds keep as JSON */
   readonly objects: SharedBytes
-  /** report sources in the cluster */
+  /** objects that report sources in the cluster */
   readonly syncs: Pick<GitSyncs, 'remove'>
   readonly clock: Clock
   readonly random: () => number
@@ -49,11 +49,11 @@ export interface SourceRoundsComponents {
 
 export interface SourceRoundsOptions {
   readonly agentId: bigint
-  /** of agentk: its inventories are there */
+  /** namespace of agentk, with its inventories */
   readonly namespace: string
 }
 
-/** Makes the rounds of all sources, and reads what they have left in the cluster. */
+/** Makes the rounds of all sources, and reads their inventories. */
 export class SourceRounds {
   readonly #components: SourceRoundsComponents
   readonly #options: SourceRoundsOptions
@@ -69,9 +69,9 @@ export class SourceRounds {
   }
 
   /**
-   * One round of a source that is followed.
+   * Runs one round of a source that is followed.
    *
-   * @param source - as the registry knows it. @throws as `reconcile`; KasError IDENTITY_REFUSED
+   * @param source - its identity in the registry. @throws as `reconcile`; KasError IDENTITY_REFUSED
    */
   async follow(source: object, input: RoundInput, options: SourceOptions, signal: AbortSignal): Promise<Outcome> {
     const parts = { ...this.#partsOf(source, options), build: this.#buildOf(source, options) }
@@ -82,27 +82,27 @@ export class SourceRounds {
     }
   }
 
-  /** Decides upon all that a source has made which has left the configuration. @throws as `follow` */
+  /** Decides on all objects of a source that has left the configuration. @throws as `follow` */
   async remove(input: RemovalInput, options: SourceOptions, signal: AbortSignal): Promise<RoundDone> {
     return await reconcileRemoval(this.#removalParts(options), input, options, signal)
   }
 
-  /** Lets go of all that a source has made which has left the configuration. @throws as `follow` */
+  /** Releases all objects of a source that has left the configuration. @throws as `follow` */
   async forget(options: SourceOptions, signal: AbortSignal): Promise<void> {
     await forgetSource(this.#removalParts(options), signal)
   }
 
-  /** The sources of which this agent keeps an inventory. @param onUnreadable - of one that cannot be read */
+  /** Returns the sources with an inventory of this agent. @param onUnreadable - called for an unreadable inventory */
   stored(onUnreadable: (name: string, error: unknown) => void, signal: AbortSignal): Promise<SourceOptions[]> {
     return storedSources(this.#components.ownLane, this.#options, onUnreadable, signal)
   }
 
-  /** What a source has made of its last good commit. @throws as `lastGoodOf` */
+  /** Returns the objects of a source's last good commit. @throws as `lastGoodOf` */
   lastGood(of: Parameters<typeof lastGoodOf>[1], signal: AbortSignal): Promise<LastGood | undefined> {
     return lastGoodOf({ lane: this.#components.ownLane, ...this.#options }, of, signal)
   }
 
-  /** `absentCame`, as agentk and as the source's account. */
+  /** Calls `absentCame` as agentk and as the source's account. */
   absentCame(
     absent: readonly AbsentObject[],
     known: Set<string>,
@@ -115,7 +115,7 @@ export class SourceRounds {
     return absentCame({ lanes: both, clock }, absent, known, signal)
   }
 
-  /** The registry does not know the source: it has no claims. */
+  /** Returns components without claims, since the registry does not know the source. */
   #removalParts(options: SourceOptions) {
     const forget = (signal: AbortSignal) => this.#components.syncs.remove(options.id, signal)
     return { ...this.#partsOf({}, options), forget }
@@ -147,7 +147,7 @@ export class SourceRounds {
     }
   }
 
-  /** What makes manifests of a commit's files. @param source - what the manifests hold counts as this one's */
+  /** Returns the function that builds a commit's files. @param source - owner of the memory that its manifests take */
   #buildOf(source: object, options: SourceOptions): ReconcileComponents['build'] {
     const { ownLane, kinds, renderer, manifests, objects } = this.#components
     const components: Parameters<typeof buildCommit>[0] = {
@@ -165,7 +165,7 @@ export class SourceRounds {
   }
 }
 
-/** `v1.35.4` */
+/** Returns the version of the API server: `v1.35.4`. @throws KasError UNREACHABLE */
 async function serverVersion(lane: ApiLane, signal: AbortSignal): Promise<string> {
   const { status, body } = await lane.json('GET', serverVersionPath, undefined, signal)
   const version = textAt(body, 'gitVersion')

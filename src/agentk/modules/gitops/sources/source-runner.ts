@@ -5,19 +5,19 @@ import type { Directives, DirectivesReader } from '../round.ts'
 import type { Next, ReconcileQueue } from './reconcile-queue.ts'
 
 /**
- * The pod that led before may have been frozen, or cut off, with calls on their way: these have landed by then, or never
- * will. Above the time limit of a call, and the patience of TCP for a connection that is closed. ms
+ * Time after which calls of the previous leader have arrived, or never will: it may have been frozen or cut off. It is
+ * above the time limit of a call, and above the time for which TCP keeps a closed connection. ms
  */
 export const settleMs = 120_000
 
-/** What a source is run for: `follow` brings its commits, `remove` decides upon what it has left behind. */
+/** Purpose of a run: `follow` applies commits, `remove` decides on the objects of a source that was removed. */
 export interface SourceMode {
   readonly kind: 'follow' | 'remove'
-  /** by which the status of the source is known */
+  /** id of the source's status */
   readonly id: string
-  /** Begins, and goes on beside the rounds until the signal aborts. Rejects: the source ends */
+  /** Works beside the rounds until the signal aborts. Rejects: the source ends */
   beside(runner: SourceRunner, signal: AbortSignal): Promise<void>
-  /** One round. Rejects: the source ends */
+  /** Runs one round. Rejects: the source ends */
   round(runner: SourceRunner, signal: AbortSignal): Promise<Next>
 }
 
@@ -26,15 +26,15 @@ export interface SourceRunnerComponents {
   readonly people: DirectivesReader
 }
 
-/** What people ask of a source now, and what its round needs for that. */
+/** Current directives for a source, and what its round needs for them. */
 export type Asked = Directives & Pick<RemovalInput, 'useApproval' | 'superseded'>
 
-/** Runs one source while this pod leads: its rounds, one after another, each as people ask of it by then. */
+/** Runs one source while this pod leads: one round after another, each with the current directives. */
 export class SourceRunner {
   readonly mode: SourceMode
   readonly #components: SourceRunnerComponents
   readonly #stopped = new AbortController()
-  /** of the round that runs */
+  /** for the current round */
   #superseded = new AbortController()
   #unsubscribe: () => void = () => undefined
 
@@ -47,12 +47,12 @@ export class SourceRunner {
     return this.#stopped.signal.aborted
   }
 
-  /** Aborts once a round is not to begin anything more. */
+  /** Aborts when the current round must not begin anything more. */
   get superseded(): AbortSignal {
     return this.#superseded.signal
   }
 
-  /** Until the signal aborts, or `stop`. Rejects as the mode does. */
+  /** Runs until the signal aborts, or `stop`. Rejects as the mode does. */
   async run(signal: AbortSignal): Promise<void> {
     const ended = linkedController(signal, this.#stopped.signal)
     const both = [
@@ -73,18 +73,18 @@ export class SourceRunner {
     this.#stopped.abort(reason)
   }
 
-  /** One more round, soon. @param isNew - as the queue has it */
+  /** Requests one more round. @param isNew - as in the queue */
   add({ isNew = false } = {}): void {
     this.#components.queue.add(this, { isNew })
   }
 
-  /** A round that runs begins nothing more, and the next one follows. */
+  /** Supersedes the current round, and requests the next one. */
   again(detail: string, { isNew = true } = {}): void {
     this.#superseded.abort(new KasError({ code: 'CANCELLED', detail }))
     this.add({ isNew })
   }
 
-  /** It goes by this id from now on: what people ask of that is done at once. */
+  /** Follows the directives for this id: a change starts a round at once. */
   listen(id: string): void {
     const isNew = this.mode.kind === 'follow'
     this.#unsubscribe()
@@ -93,7 +93,7 @@ export class SourceRunner {
     )
   }
 
-  /** @throws: it is tried again */
+  /** Returns the current directives. @throws: the round is tried again */
   async asked(id: string, signal: AbortSignal): Promise<Asked> {
     const { people } = this.#components
     const directives = await people.directives(id, signal)

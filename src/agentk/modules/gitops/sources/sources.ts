@@ -21,9 +21,9 @@ import { SourceRounds, type SourceRoundsComponents } from './source-rounds.ts'
 import { SourceRunner } from './source-runner.ts'
 
 export interface SourcesComponents extends Pick<AgentkHost, 'kas' | 'configuration'> {
-  /** as kas sends it; undefined: there is none now, sources rest */
+  /** as kas sends it; undefined: there is none now, and sources rest */
   readonly block: () => unknown
-  /** what their rounds share */
+  /** components that their rounds share */
   readonly rounds: Omit<SourceRoundsComponents, 'registry' | 'syncs'>
   readonly manifests: Pick<ManifestsThread, 'stop'>
   readonly files: KeptFiles
@@ -42,25 +42,25 @@ interface Running {
   readonly done: Promise<void>
 }
 
-/** The sources of one term: a runner for each that the configuration has, and for those that it has no longer. */
+/** Sources of one term: a runner for each source of the configuration, and for those that have left it. */
 export class Sources implements TermSources {
   readonly #components: SourcesComponents
   readonly #term: Term
   readonly #agentId: bigint
   readonly #queue: ReconcileQueue<object>
-  /** by digest of what the configuration says of each */
+  /** by digest of the source's block */
   readonly #running = new Map<string, Running>()
-  /** of runners, also of those that have failed */
+  /** identities are runners, also failed ones */
   readonly #registry: SourceRegistry
   readonly #rounds: SourceRounds
-  /** numbers of projects, by full path, as they were known last */
+  /** last known numbers of projects, by full path */
   readonly #projects = new Map<string, bigint>()
   readonly #unfollowedRows: UnfollowedRows
-  /** in the registry, and not followed: what they want is not known */
+  /** in the registry, but not followed: their claims are not known */
   readonly #unfollowed = new Set<SourceRunner>()
   readonly #people: DirectivesReader
   readonly #removed: RemovedSources
-  /** a configuration without a source says that it is gone */
+  /** a source that the configuration does not have has left it */
   #isWhole = false
   readonly #began = Promise.withResolvers<void>()
 
@@ -72,7 +72,7 @@ export class Sources implements TermSources {
     this.#queue = new ReconcileQueue(components)
     this.#registry = new SourceRegistry(this.#agentId, (source, contested) => {
       this.#queue.othersChanged(source)
-      for (const other of contested) this.#queue.add(other) // its row names the other one
+      for (const other of contested) this.#queue.add(other) // its row names its rival
     })
     this.#rounds = new SourceRounds(
       { ...rounds, registry: this.#registry, syncs },
@@ -88,12 +88,12 @@ export class Sources implements TermSources {
     this.#removed = new RemovedSources({ ...shared, hasLeft: (id) => this.#hasLeft(id) })
   }
 
-  /** Those that run. */
+  /** Number of running sources. */
   get size(): number {
     return this.#running.size
   }
 
-  /** Starts what the configuration has, ends what it has no longer. Nothing is removed. */
+  /** Starts sources that the configuration has, and stops those that it no longer has. Removes nothing. */
   update(): void {
     const sources = this.#read()
     if (this.#term.signal.aborted) return
@@ -109,7 +109,7 @@ export class Sources implements TermSources {
     }
     const halted = Promise.withResolvers<void>()
     for (const source of sources) if (!this.#running.has(source.digest)) this.#start(source, halted.promise)
-    void this.#removed.halt().then(halted.resolve) // what has come back is known by now
+    void this.#removed.halt().then(halted.resolve) // sources that have come back are known by now
     if (this.#isWhole) {
       this.#unfollowedRows.forgetResting(new Set(Array.from(this.#running.values(), ({ runner }) => runner.mode.id)))
     }
@@ -118,7 +118,7 @@ export class Sources implements TermSources {
     this.#removed.check()
   }
 
-  /** @returns undefined: it cannot be used, what runs goes on, and nothing is known to have left */
+  /** @returns undefined: the block cannot be used; running sources go on, and none counts as removed */
   #read(): readonly ReadSource[] | undefined {
     const { block, log } = this.#components
     this.#isWhole = false
@@ -137,7 +137,7 @@ export class Sources implements TermSources {
     }
   }
 
-  /** Until the term ends, and all of them have. */
+  /** Runs until the term and all sources have ended. */
   async run(): Promise<void> {
     const { signal } = this.#term
     const { syncs, push, manifests } = this.#components
@@ -154,7 +154,7 @@ export class Sources implements TermSources {
     await manifests.stop()
   }
 
-  /** The same source in other words begins when the last one has ended: never two at a time. */
+  /** Starts a source. After a change of its block, it begins once the earlier one has ended: never two at a time. */
   #start(source: ReadSource, halted: Promise<void>): void {
     const { block, digest } = source
     const { signal } = this.#term
@@ -163,7 +163,7 @@ export class Sources implements TermSources {
     const done = Promise.all([halted, ...before.map((one) => one.done)])
       .then(() => {
         if (runner.isStopped || signal.aborted) return
-        this.#rounds.accountHeaders(block.access_as?.service_account) // before its row says that it is followed
+        this.#rounds.accountHeaders(block.access_as?.service_account) // throws before its row shows it as followed
         return runner.run(signal)
       })
       .catch((error: unknown) => {
@@ -204,7 +204,7 @@ export class Sources implements TermSources {
     const hasLeft = !isInOtherWords && (isNamed ? this.#hasLeft(id) : true)
     if (runner.isStopped && !this.#term.signal.aborted) {
       const hasRow = isInOtherWords || this.#unfollowedRows.isRefused(id)
-      // of a configuration that was read whole another source takes over what it has made
+      // in a complete configuration, another source takes over its objects
       if (hasLeft || (this.#isWhole && !hasRow)) this.#components.status.remove(id)
       else if (!hasRow)
         this.#unfollowedRows.rest(id, this.#isFileDeleted ? 'configuration_gone' : 'configuration_unread')
@@ -220,7 +220,7 @@ export class Sources implements TermSources {
     })
   }
 
-  /** A source that is refused wants what it has made of its last good commit. If it has made nothing, others wait. */
+  /** Claims the objects of a refused source's last good commit. If there are none, other sources wait. */
   async #claimLastGood(runner: SourceRunner, signal: AbortSignal): Promise<void> {
     const row = this.#registry.get(runner)
     if (!row) return
@@ -230,12 +230,12 @@ export class Sources implements TermSources {
     const found = await this.#rounds.lastGood(of, signal)
     const now = this.#registry.get(runner)
     if (!found || signal.aborted || !now) return
-    if (this.#registry.isBeside(runner, found.id)) return // another source may go by that id
+    if (this.#registry.isBeside(runner, found.id)) return // another source may have that id
     this.#registry.set(runner, { ...now, id: found.id })
     this.#registry.claims(runner).claim({ commit: '', keys: found.keys, isLastGood: true })
   }
 
-  /** What people ask of sources: their objects are there from the first source on. */
+  /** Returns the reader of directives. The annotated objects exist from the first source on. */
   #peopleFrom(syncs: GitSyncs): DirectivesReader {
     return {
       directives: (id, signal) => {
@@ -251,7 +251,7 @@ export class Sources implements TermSources {
     return this.#components.block() === undefined
   }
 
-  /** A configuration that was read whole has it no longer, also not in other words. */
+  /** True if a complete configuration has no source with this id, whatever its block. */
   #hasLeft(id: string): boolean {
     return this.#isWhole && !this.#registry.has(id)
   }

@@ -3,12 +3,12 @@ import type { SourceState } from '../../../../proto/gen/gitops_states_pb.ts'
 import { phaseWord } from '../../../../proto/gitops/source-phase.ts'
 import { isParent } from '../manifests/parents.ts'
 
-/** `spec` of a GitSync. */
+/** Returns the `spec` of a GitSync. */
 export function gitSyncSpec({ project, name }: SourceState): object {
   return { project, ...(name !== '' && { name }) }
 }
 
-/** `status` of a GitSync: JSON, in the shape of deploy/kubernetes/agentk-gitops/0-gitsync.yaml. */
+/** Returns the `status` of a GitSync as JSON, in the shape of deploy/kubernetes/agentk-gitops/0-gitsync.yaml. */
 export function gitSyncStatus(state: SourceState): object {
   const { commit, wanted, counts, problem, plan, trouble, orphan, kept, atMs } = state
   const { $typeName: _, $unknown: __, ...numbers } = counts ?? { $typeName: '', $unknown: [] }
@@ -28,7 +28,7 @@ export function gitSyncStatus(state: SourceState): object {
   }
 }
 
-/** What a plan deletes, a line each; with a namespace or a definition, what would go with it. */
+/** Returns a line for each object that a plan deletes; a namespace or a definition with its contents. */
 export function plannedLines({ planned, leaving }: Pick<SourceState, 'planned' | 'leaving'>): string[] {
   const texts = new Map(leaving.map(({ key, text }) => [key && isParent(key) ? keyName(key) : '', text]))
   return planned.map((key) => {
@@ -37,7 +37,7 @@ export function plannedLines({ planned, leaving }: Pick<SourceState, 'planned' |
   })
 }
 
-/** As kstatus reads them. */
+/** Returns the conditions, as kstatus reads them. */
 function conditionsOf(state: SourceState): object[] {
   const { problem, atMs } = state
   const word = phaseWord(state)
@@ -50,7 +50,7 @@ function conditionsOf(state: SourceState): object[] {
   ]
 }
 
-/** `Synced`, `NotReady`: a condition's reason is in that form. */
+/** Returns the phase in the form of a condition's reason: `Synced`, `NotReady`. */
 function nameOf(state: SourceState): string {
   const words = phaseWord(state).split('_')
   return words.map((word) => word.slice(0, 1) + word.slice(1).toLowerCase()).join('')

@@ -20,9 +20,9 @@ import { gitSyncSpec, gitSyncStatus } from './git-sync-status.ts'
 import type { SourceEvents } from './source-events.ts'
 import type { StatusReader } from './status-sink.ts'
 
-/** A source that changes faster is written down as often as this. ms */
+/** Least time between two writes of one source. ms */
 const minWriteMs = 1000
-/** What the API server does not take is written again. ms */
+/** Pauses after a write that the API server does not take. ms */
 const backoffOptions = { firstMs: 2000, maxMs: 300_000, factor: 2, jitter: 0.2, resetMs: 3600_000 }
 const manager = 'agentk-gitops'
 const group = 'agent.gitlab.com'
@@ -31,11 +31,11 @@ const agentLabel = `${group}/gitsync-agent`
 const pauseAnnotation = `${group}/pause`
 const resyncAnnotation = `${group}/resync`
 const forgetAnnotation = `${group}/forget`
-/** objects */
+/** objects in a page */
 const pageSize = 100
 
 export interface GitSyncsComponents {
-  /** agentk's own */
+  /** acts as agentk itself */
   readonly lane: ApiLane
   readonly client: Pick<ApiClient, 'json' | 'send'>
   readonly kinds: SharedKinds
@@ -46,43 +46,43 @@ export interface GitSyncsComponents {
 }
 
 export interface GitSyncsOptions {
-  /** of agentk */
+  /** namespace of agentk */
   readonly namespace: string
   readonly agentId: bigint
 }
 
-/** Where they stand: GitSyncs, or ConfigMaps where their kind is not installed. */
+/** Place and form of the objects: GitSyncs, or ConfigMaps if that kind is not installed. */
 interface Place {
   readonly path: string
   nameOf(id: string): string
-  /** what is written at its path */
+  /** content for its path */
   bodyOf(state: SourceState): object
-  /** what is written at its path's `/status`; absent: nothing is */
+  /** content for its path's `/status`; absent: nothing is written there */
   readonly statusOf?: (state: SourceState) => object
   readonly type: { readonly apiVersion: string; readonly kind: string }
 }
 
 /**
- * How each source fares, in an object of its own, which people annotate to say what they want of it: `approve` a plan,
+ * Shows the state of each source in an object of its own. People annotate it with directives: `approve` a plan,
  * `pause`, `resync`.
  */
 export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
   readonly #components: GitSyncsComponents
   readonly #options: GitSyncsOptions
   readonly #listeners = new Map<string, () => void>()
-  /** directives as they were last seen, by the object's name */
+  /** last read directives, by the object's name */
   readonly #seen = new Map<string, { readonly approved: string; readonly others: string }>()
-  /** to be written, by source */
+  /** states to write, by source */
   readonly #due = new Map<string, SourceState>()
   readonly #writing = new Set<string>()
   /** writes on their way, by source */
   readonly #sent = new Map<string, Promise<boolean>>()
-  /** paths of GitSyncs that were made, or found, with what they are to hold beside their status */
+  /** paths of objects that were made, or found, with their fields beside the status */
   readonly #made = new Set<string>()
   /** called when the object of a source was made, or found */
   onMade: (id: string) => void = () => undefined
   #place: Place | undefined
-  /** ends the watch that runs */
+  /** ends the current watch */
   #watched: AbortController | undefined
   #signal: AbortSignal | undefined
 
@@ -91,7 +91,7 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
     this.#options = options
   }
 
-  /** Listens until the signal aborts, where they stand at the time. Never rejects. */
+  /** Watches the objects until the signal aborts, wherever they are at the time. Never rejects. */
   async run(signal: AbortSignal): Promise<void> {
     this.#signal = signal
     const backoff = new Backoff(this.#components, backoffOptions)
@@ -107,7 +107,7 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
     }
   }
 
-  /** Until they stand elsewhere. */
+  /** Watches until the objects have another place. */
   async #watch(place: Place, signal: AbortSignal): Promise<void> {
     if (this.#place !== place) return
     const watched = linkedController(signal)
@@ -122,13 +122,13 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
     }
   }
 
-  /** Calls `listener` when the directives of a source have changed. @returns ends that */
+  /** Calls `listener` when the directives for a source have changed. @returns function that removes the listener */
   onDirectives(id: string, listener: () => void): () => void {
     this.#listeners.set(id, listener)
     return () => this.#listeners.delete(id)
   }
 
-  /** @throws Error: it cannot be read */
+  /** @throws Error: the directives cannot be read */
   async directives(id: string, signal: AbortSignal): Promise<Directives> {
     const { path, nameOf } = await this.#find(signal)
     const { status, body } = await this.#components.lane.json('GET', `${path}/${nameOf(id)}`, undefined, signal)
@@ -143,7 +143,7 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
     }
   }
 
-  /** Takes back that somebody has approved that plan. @throws Error: it still is approved, or something else is by now */
+  /** Removes the approval of that plan. @throws Error: it stays, or another plan is approved by now */
   async useApproval(id: string, approved: string, signal: AbortSignal): Promise<void> {
     const { path, nameOf } = await this.#find(signal)
     const at = `/metadata/annotations/${approveAnnotation.replace('/', '~1')}`
@@ -157,13 +157,13 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
     if (status !== 200) throw new Error(`the approval of ${id} cannot be used: ${textAt(body, 'message')}`)
   }
 
-  /** Of the object of a source; empty: it is not there yet. */
+  /** Returns the path of a source's object; empty: it does not exist yet. */
   pathOf(id: string): string {
     const path = this.#place && `${this.#place.path}/${this.#place.nameOf(id)}`
     return path !== undefined && this.#made.has(path) ? path : ''
   }
 
-  /** Written soon, as it is then, and until it is taken. */
+  /** Writes the state soon, as it is then, until the API server takes it. */
   changed(state: SourceState): void {
     const { source: id } = state
     if (!this.#signal || this.#signal.aborted || !hasIdForm(id)) return
@@ -171,10 +171,10 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
     if (!this.#writing.has(id)) void this.#writeDue(id, this.#signal)
   }
 
-  /** The round that has removed the last of it has taken the object away: see `remove`. */
+  /** Does nothing: the last round of a removed source calls `remove`. */
   removed(): void {}
 
-  /** One after another. */
+  /** Writes one state after another. */
   async #writeDue(id: string, signal: AbortSignal): Promise<void> {
     const { clock } = this.#components
     const backoff = new Backoff(this.#components, backoffOptions)
@@ -197,11 +197,11 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
     this.#writing.delete(id)
   }
 
-  /** Of a source that is gone; what people ask of it goes, too. @throws Error: it is there still */
+  /** Deletes the object of a removed source, with its directives. @throws Error: it still exists */
   async remove(id: string, signal: AbortSignal): Promise<void> {
     this.#due.delete(id)
     await this.#sent.get(id)
-    this.#due.delete(id) // it may not have been taken
+    this.#due.delete(id) // a write that was not taken has put it back
     const { path, nameOf } = await this.#find(signal)
     const own = `${path}/${nameOf(id)}`
     this.#made.delete(own)
@@ -219,7 +219,7 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
     const seen = { approved, others: others.join() }
     const before = this.#seen.get(name) ?? { approved: '', others: others.map(() => '').join() }
     this.#seen.set(name, seen)
-    // an approval that is taken back asks for nothing
+    // an approval that was removed asks for nothing
     if (before.others === seen.others && (approved === '' || before.approved === approved)) return
     for (const [id, listener] of this.#listeners) if (this.#place?.nameOf(id) === name) listener()
   }
@@ -237,7 +237,7 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
     const kinds = await this.#components.kinds.current(signal)
     const { namespace } = this.#options
     const found = kinds.find({ group, kind })
-    // elsewhere nobody has said that a source is to pause
+    // a ConfigMap would lack the pause that a GitSync has
     if (!found && kinds.isStale(group)) throw new Error(`whether the API server has ${group} is not known now`)
     const place: Place = found
       ? {
@@ -260,7 +260,7 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
     return place
   }
 
-  /** @returns whether it was taken */
+  /** @returns true if the API server has taken it */
   async #write(state: SourceState, signal: AbortSignal): Promise<boolean> {
     const { source: id } = state
     let path = ''
@@ -282,7 +282,7 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
       this.#components.events.write(about, state, signal)
       return true
     } catch (error) {
-      this.#made.delete(path) // perhaps somebody has deleted it
+      this.#made.delete(path) // somebody may have deleted it
       if (!signal.aborted)
         this.#components.log.warn({ source: id, reason: errorText(error) }, 'The state of a source cannot be written')
       return false

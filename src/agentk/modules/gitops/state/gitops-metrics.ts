@@ -5,13 +5,13 @@ import type { StatusReader } from './status-sink.ts'
 
 export interface GitopsMetrics extends StatusReader {
   apiCall(lane: string): void
-  /** A round has ended in this phase. */
+  /** Counts a round by the phase in which it has ended. */
   round(phase: Phase): void
-  /** All of a commit is in the cluster, so long after its push. */
+  /** Records the time from a push until its commit was applied completely. */
   applied(seconds: number): void
 }
 
-/** The phases in which a round may end. */
+/** Phases in which a round may end. */
 const endings = [Phase.SYNCED, Phase.FAILING, Phase.REFUSED, Phase.APPROVAL, Phase.PAUSED] as const
 
 export function createGitopsMetrics(register: Registry): GitopsMetrics {
@@ -53,7 +53,7 @@ export function createGitopsMetrics(register: Registry): GitopsMetrics {
     applied: (seconds) => pushToApplied.observe(seconds),
     changed: (state) => {
       const { source, counts } = state
-      if (['APPLYING', 'PRUNING'].includes(phaseWord(state))) return // counted anew
+      if (['APPLYING', 'PRUNING'].includes(phaseWord(state))) return // the counts begin at zero
       objects.set({ source }, counts?.objects ?? 0)
       survivors.set({ source }, counts?.survivors ?? 0)
     },
@@ -64,7 +64,7 @@ export function createGitopsMetrics(register: Registry): GitopsMetrics {
   }
 }
 
-/** How a round has ended: `synced`, `failing`. */
+/** Returns the label of a round's end: `synced`, `failing`. */
 export function resultOf(phase: Phase): string {
   return (PhaseSchema.value[phase]?.name ?? 'other').toLowerCase()
 }

@@ -10,13 +10,13 @@ import { Phase, type SourceState } from '../../../../proto/gen/gitops_states_pb.
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { plannedLines } from './git-sync-status.ts'
 
-/** Objects of a round that have Events of their own: the state names more of them. */
+/** Limit of objects with Events in a round: the state names more of them. */
 const maxObjects = 20
-/** Of an Event's message, as the API server has it. */
+/** Limit of an Event's message, from the API server. */
 const maxMessageLength = 1024
 const component = 'agentk-gitops'
 
-/** The object that an Event is about. */
+/** Object that an Event is about. */
 export interface EventTarget {
   readonly apiVersion: string
   readonly kind: string
@@ -28,12 +28,12 @@ export interface EventTarget {
 export interface SourceEvent {
   readonly type: 'Normal' | 'Warning'
   readonly reason: 'Applied' | 'Refused' | 'ApprovalNeeded' | 'ObjectFailed'
-  /** which the reason is about; empty: the source as a whole */
+  /** object that the reason is about; empty: the whole source */
   readonly object: string
   readonly message: string
 }
 
-/** What of a state is an Event; undefined: the round goes on. */
+/** Returns the Events for a state; undefined: the round goes on. */
 export function eventsOf(state: SourceState): readonly SourceEvent[] | undefined {
   const { phase, commit, wanted, counts, problem, plan, trouble } = state
   if (phase === Phase.REFUSED) return [warning('Refused', `${wanted}: ${problem}`)]
@@ -53,7 +53,7 @@ function warning(reason: SourceEvent['reason'], message: string, object = ''): S
 }
 
 export interface SourceEventsComponents {
-  /** agentk's own: what else it does goes before */
+  /** acts as agentk itself; its other requests go first */
   readonly lane: ApiLane
   readonly log: Logger
   readonly clock: Clock
@@ -65,12 +65,12 @@ interface Due {
 }
 
 /**
- * Events of GitSyncs, one of an object and reason: it says what is so now, and is written again when that is something
- * else. One that cannot be written is not missed.
+ * Events of GitSyncs, one for each object and reason. An Event has the current message, and is written again when that
+ * changes. A failed write is ignored.
  */
 export class SourceEvents {
   readonly #components: SourceEventsComponents
-  /** messages by the Event's name, of each source as they were last written */
+  /** by source: last written messages, by the Event's name */
   readonly #written = new Map<string, ReadonlyMap<string, string>>()
   readonly #due = new Map<string, Due>()
   #isRunning = false
@@ -80,7 +80,7 @@ export class SourceEvents {
     this.#components = components
   }
 
-  /** Writes them soon, those of the newest state alone. */
+  /** Writes the Events of the newest state soon. */
   write(about: EventTarget, state: SourceState, signal: AbortSignal): void {
     const events = eventsOf(state)
     if (!events) return
@@ -106,7 +106,7 @@ export class SourceEvents {
     this.#isRunning = false
   }
 
-  /** @returns whether it was taken */
+  /** @returns true if the API server has taken it */
   async #writeOne(about: EventTarget, name: string, event: SourceEvent, signal: AbortSignal): Promise<boolean> {
     const { lane, log, clock } = this.#components
     const { namespace } = about
@@ -130,7 +130,7 @@ export class SourceEvents {
   }
 }
 
-/** The same for the same object and reason, whichever pod leads. */
+/** Returns the same name for the same object and reason, in each pod. */
 function nameOf({ name }: EventTarget, { reason, object }: SourceEvent): string {
   const hash = createHash('sha256').update(`${reason} ${object}`).digest('hex').slice(0, 16)
   return `${name}.${hash}`
@@ -154,7 +154,7 @@ function eventOf(about: EventTarget, name: string, { type, reason, message }: So
   }
 }
 
-/** Kubernetes keeps seconds. */
+/** Returns the time in seconds, as Kubernetes keeps it. */
 function timeOf(now: number): string {
   return `${new Date(now).toISOString().slice(0, 19)}Z`
 }

@@ -20,53 +20,53 @@ import { isParent } from '../manifests/parents.ts'
 import type { ApplyEnd, DryRun, InventoryEntry, LastGood, Outcome, RoundDone, RoundEnd, Step } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
 
-/** Objects that a list names, also of a plan. */
+/** Limit of objects in a list, also in a plan. */
 const maxListed = 100
-/** Of a text. */
+/** Limit of a text. */
 const maxTextLength = 1000
-/** Of a text that names what would go with an object: a field of a state may have 16 KiB. */
+/** Limit of a text about the objects that are deleted with another one: a field of a state may have 16 KiB. */
 const maxDependentsLength = 14_000
-/** Of a name: an API server takes longer ones for some kinds. */
+/** Limit of a name: an API server takes longer ones for some kinds. */
 const maxNameLength = 300
 
-/** What there is to say of a source. */
+/** Report about a source, from which its state follows. */
 export type Report =
   /** a commit has come, and waits for its round */
   | { readonly kind: 'received'; readonly commit: string }
-  /** nothing is to be written */
+  /** nothing is written */
   | { readonly kind: 'suspended'; readonly commit: string }
   | { readonly kind: 'step'; readonly commit: string; readonly step: Step }
   | { readonly kind: 'outcome'; readonly commit: string; readonly outcome: Outcome }
-  /** the round could not be made: it is tried again */
+  /** the round failed, and is tried again */
   | { readonly kind: 'failed'; readonly commit: string; readonly text: string }
-  /** it has left the configuration, and what it has made is looked up */
+  /** the source has left the configuration, and its objects are being read */
   | { readonly kind: 'removalBegun' }
   | { readonly kind: 'removalFailed'; readonly text: string }
   | { readonly kind: 'removal'; readonly done: RoundDone }
 
-/** How people know a source. */
+/** Names of a source for people. */
 export type SourceNames = Pick<SourceOptions, 'id' | 'project' | 'name' | 'environments' | 'ref'>
 
-/** Of a source of which nothing is known yet. */
+/** Returns the state of a source of which nothing is known yet. */
 export function firstState(options: SourceNames, now: number): SourceState {
   const state = create(SourceStateSchema, { phase: Phase.WAITING, counts: {}, atMs: BigInt(now) })
   return withNames(state, options)
 }
 
-/** As the configuration calls it now. */
+/** Sets the names that the configuration has now. */
 export function withNames(state: SourceState, options: SourceNames): SourceState {
   const { id: source, project, name = '', environments, ref } = options
   return { ...state, source, project, name, ref: refText(ref), environment: [...environments] }
 }
 
-/** The facts of a source after a report. */
+/** Returns the state of a source after a report. */
 export function stateAfter(state: SourceState, report: Report, options: SourceOptions, now: number): SourceState {
   if (report.kind === 'removalBegun') return afterRemovalBegun(state, now)
   const at = { ...state, ...ofConfiguration, atMs: BigInt(now) }
   if (report.kind === 'received') return afterReceived(state, report.commit, now)
   if (report.kind === 'suspended') {
-    // what has failed is not in the cluster for being paused
-    const isRefused = state.phase === Phase.REFUSED && state.commit === report.commit // of another configuration
+    // a pause does not bring failed objects into the cluster
+    const isRefused = state.phase === Phase.REFUSED && state.commit === report.commit // by another configuration
     const commit = state.phase === Phase.FAILING || isRefused ? '' : state.commit
     return { ...at, phase: Phase.PAUSED, commit, wanted: report.commit }
   }
@@ -84,18 +84,18 @@ export function stateAfter(state: SourceState, report: Report, options: SourceOp
   return done(compared, commit, outcome)
 }
 
-/** What is known of another commit is not so of this one: it has not been checked. */
+/** Drops facts of another commit: they do not hold for this one, which was not checked. */
 function afterReceived(state: SourceState, commit: string, now: number): SourceState {
   if (commit === state.wanted) return state
   return { ...state, ...nothingKnown, ...ofConfiguration, phase: Phase.READING, wanted: commit, atMs: BigInt(now) }
 }
 
-/** It is followed, and nothing is in the way of that. */
+/** Fields of a source that is followed without an obstacle. */
 const ofConfiguration = { left: Left.LEFT_UNSPECIFIED, isWaitingForOthers: false, reason: '' }
 const noPlan = { plan: '', planned: [], leaving: [] }
 const nothingKnown = { ...noPlan, problem: '', trouble: [], kept: [] }
 
-/** A commit is being brought, or its objects go one by one. */
+/** Returns the state while a commit is applied, or its objects are deleted. */
 function afterStep(state: SourceState, commit: string, step: Step): SourceState {
   if (step.kind === 'began') {
     const counts = create(CountsSchema, { objects: step.objects })
@@ -112,7 +112,11 @@ function counted(counts: Counts | undefined, end: ApplyEnd): Counts {
   return next
 }
 
-/** Nothing was done: the last commit holds, and what it had planned is void. @param lastGood - for a state that knows of none */
+/**
+ * Returns the state after a refusal: the last commit stays in effect, and its plan is void.
+ *
+ * @param lastGood - for a state without a commit
+ */
 function refused(
   state: SourceState,
   problems: readonly ManifestProblem[],
@@ -130,7 +134,7 @@ function refused(
   return { ...state, ...known, ...noPlan, phase: Phase.REFUSED, problem, trouble }
 }
 
-/** Nothing was written: what would be is listed. */
+/** Returns the state after a dry run, with the objects that would change. */
 function triedOut(state: SourceState, { ends, leaving }: DryRun, { dryRunStrategy }: SourceOptions): SourceState {
   const count = (...kinds: ApplyEnd['kind'][]) => ends.filter(({ end }) => kinds.includes(end.kind)).length
   const failed = count('failed')
@@ -155,7 +159,7 @@ function triedOut(state: SourceState, { ends, leaving }: DryRun, { dryRunStrateg
 
 function done(state: SourceState, commit: string, result: RoundDone): SourceState {
   const { ends, entries, pruned, planDigest, reasons, orphans, notes } = result
-  // what has others go with it is read first
+  // objects with contents come first, since people read these first
   const awaitingApproval = result.awaitingApproval.toSorted((one, other) => weightOf(other) - weightOf(one))
   const wanted = new Set(ends.map(({ manifest }) => keyText(manifest.key)))
   const survivors = [...entries].filter(([text, { state: is }]) => !wanted.has(text) && is !== 'detached')
@@ -191,7 +195,7 @@ function done(state: SourceState, commit: string, result: RoundDone): SourceStat
   }
 }
 
-/** What has left the commit and could not be deleted: the first of it, and why. */
+/** Returns the first object that could not be deleted, with the reason, and the number of the others. */
 function notDeleted(survivors: readonly [string, InventoryEntry][], reasons: RoundDone['reasons']): string[] {
   const failed = survivors.flatMap(([, entry]) => (entry.state === 'failed' ? [leavingOf(entry, reasons)] : []))
   const [first] = failed
@@ -200,7 +204,7 @@ function notDeleted(survivors: readonly [string, InventoryEntry][], reasons: Rou
   return [`${keyName(first.key)}${others} could not be deleted: ${first.text}`]
 }
 
-/** `bad`: what of the commit is not applied. */
+/** @param bad - results of objects that are not applied */
 function phaseOf(
   { planDigest, entries, isWaitingForOthers }: RoundDone,
   bad: readonly RoundEnd[],
@@ -213,14 +217,14 @@ function phaseOf(
 
 const leftConfiguration = 'the configuration has it no longer'
 
-/** What a round of it said before is void; what was found of it stands until it is looked up again. */
+/** Returns the state when a removal begins. Facts of earlier rounds are void; others stay until they are read again. */
 function afterRemovalBegun(state: SourceState, now: number): SourceState {
   if (state.left !== Left.LEFT_UNSPECIFIED) return { ...state, ...noPlan }
   const removing = { phase: Phase.PRUNING, left: Left.REMOVING, wanted: '', digest: '', problem: leftConfiguration }
   return { ...state, ...nothingKnown, ...ofConfiguration, ...removing, atMs: BigInt(now) }
 }
 
-/** The configuration has it no longer: what stays of it, and why. */
+/** Returns the state after a removal: the objects that stay, and the reason. */
 function afterRemoval(state: SourceState, result: RoundDone): SourceState {
   const all = [...result.entries.values()]
   const isKept = all.every((entry) => entry.state === 'detached')
@@ -232,7 +236,7 @@ function afterRemoval(state: SourceState, result: RoundDone): SourceState {
   }
 }
 
-/** It waits for approval. */
+/** True if the object waits for approval. */
 function isAsking(end: ApplyEnd): boolean {
   return end.kind === 'failed' && end.problem.replaces !== undefined
 }
@@ -252,7 +256,7 @@ function textOf(end: ApplyEnd): string {
 function leavingOf(entry: InventoryEntry, reasons: RoundDone['reasons']): LeavingObject {
   const { code, text } = reasons.get(keyText(entry.key)) ?? { code: '', text: entry.reason }
   const whole = text || entry.reason
-  // names of others are bounded by bytes where the text is made
+  // a text with names of others is already limited, in bytes
   const isShort = isParent(entry.key) && Buffer.byteLength(whole) <= maxDependentsLength
   return create(LeavingObjectSchema, { key: keyOf(entry), code, text: isShort ? whole : whole.slice(0, maxTextLength) })
 }

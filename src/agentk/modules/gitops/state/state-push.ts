@@ -11,25 +11,25 @@ import type { StatusReader } from './status-sink.ts'
 
 export const pushMethod = methodPath(GitopsStates.method.push)
 
-/** A source that changes faster is reported as often as this; a stream that ends at once is opened again after so long. ms */
+/** Least time between reports of one source, and before an ended stream is opened again. ms */
 const minMs = 250
 
-/** Sources that the configuration had during this term. */
+/** Limit of sources that the configuration had during this term. */
 const maxRemoved = 100
 
-/** Nothing more is sent to a kas that does not read. */
+/** Limit of unsent bytes: a kas that does not read gets nothing more. */
 const maxUnsentBytes = 1024 * 1024
 
 export interface StatePushComponents {
   readonly kas: Pick<KasConnections, 'session' | 'metadata'>
-  /** whether this pod leads now: another one's word goes before its own else */
+  /** this pod leads now; without this check, its states could replace those of a new leader */
   readonly holds: () => boolean
   readonly log: Logger
   readonly clock: Clock
   readonly random: () => number
 }
 
-/** Reports to the kas at hand how each source fares: all of them when a stream begins, then those that change. */
+/** Reports the state of each source to the connected kas: all when a stream begins, later those that change. */
 export class StatePush implements StatusReader {
   readonly #components: StatePushComponents
   /** by the source's id */
@@ -42,12 +42,12 @@ export class StatePush implements StatusReader {
     this.#components = components
   }
 
-  /** Reported soon, and as it is then. */
+  /** Reports the source soon, with its state at that time. */
   changed(state: SourceState): void {
     this.#put(state)
   }
 
-  /** The configuration has it no longer: that is reported like a state, for as long as this pod leads. */
+  /** Reports, while this pod leads, that the configuration no longer has the source. */
   removed(id: string): void {
     this.#put(create(SourceStateSchema, { source: id, removed: true }))
     const removed = [...this.#known].filter(([, state]) => state.removed)
@@ -55,7 +55,7 @@ export class StatePush implements StatusReader {
     if (oldest && removed.length > maxRemoved) this.#known.delete(oldest[0])
   }
 
-  /** Until the signal aborts; the stream is opened again whenever it ends. Never rejects. */
+  /** Reports until the signal aborts; the stream is opened again whenever it ends. Never rejects. */
   run(signal: AbortSignal): Promise<void> {
     const { log } = this.#components
     const kept: KeptStream = {
@@ -115,7 +115,7 @@ export class StatePush implements StatusReader {
   }
 }
 
-/** With as much of what is not well as there is room for. */
+/** Encodes a state. Its lists are halved until it fits. */
 export function encoded(state: SourceState): Uint8Array {
   for (let left = state; ; left = halved(left)) {
     const bytes = toBinary(SourceStateSchema, left)

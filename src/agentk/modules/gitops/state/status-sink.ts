@@ -8,16 +8,16 @@ import { firstState, type Report, type SourceNames, stateAfter, withNames } from
 /** Shows states: in the cluster (GitSyncs), to kas (StatePush), as metrics (GitopsMetrics). */
 export interface StatusReader {
   changed(state: SourceState): void
-  /** Nothing is to be shown of it any more. */
+  /** Stops showing the source. */
   removed(source: string): void
 }
 
-/** Where people answer: GitSyncs. */
+/** Place of the objects that people annotate: GitSyncs. */
 export interface Guide {
   pathOf(id: string): string
 }
 
-/** Why a source is not followed, though it has not left. */
+/** Problems of a source that is not followed, though it has not left. */
 const restingProblems = {
   configuration_gone: 'the agent’s configuration is gone: its sources rest, and what they have made stays',
   configuration_unread: 'part of the agent’s configuration cannot be read: whether this source has left is not known',
@@ -25,11 +25,11 @@ const restingProblems = {
 
 interface Row {
   readonly state: SourceState
-  /** why its files cannot be read now; undefined: they can */
+  /** error for which its files cannot be read now; undefined: they can */
   readonly unread: KasError | undefined
 }
 
-/** How each source fares, in one place: sources report, readers show. */
+/** States of all sources, in one place: sources report, readers show. */
 export class StatusSink {
   readonly #clock: Clock
   readonly #guide: Guide | (Guide & StatusReader)
@@ -44,15 +44,15 @@ export class StatusSink {
   }
 
   /**
-   * It is followed from now on, by these options: what was known by others is not so any more.
+   * Begins a source that is followed with these options. Facts from other options no longer hold.
    *
-   * @param digest - of what the configuration says of it
+   * @param digest - digest of its block
    */
   begin(options: SourceOptions, digest: string): void {
     this.#show({ state: { ...firstState(options, this.#clock.now()), digest }, unread: undefined }, options.id)
   }
 
-  /** Nobody follows it any more, and it has not left. */
+  /** Shows that the source is no longer followed, and has not left. */
   notFollowed(source: string, reason: keyof typeof restingProblems): void {
     const row = this.#rows.get(source)
     if (!row) return
@@ -60,7 +60,7 @@ export class StatusSink {
     this.#show({ state, unread: undefined }, source)
   }
 
-  /** @returns how it fares now */
+  /** @returns its new state */
   report(options: SourceOptions, report: Report): SourceState {
     const { state, unread } = this.#rowOf(options)
     const next = stateAfter(state, report, options, this.#clock.now())
@@ -68,26 +68,26 @@ export class StatusSink {
     return next
   }
 
-  /** The configuration has it, and it cannot be followed. @param problem - key, value and what is allowed */
+  /** Shows a configured source that cannot be followed. @param problem - key, value found and values allowed */
   unusable(names: SourceNames, problem: string): void {
     const refused = { phase: Phase.REFUSED, problem, reason: 'source_refused' satisfies SourceReason }
     const first = firstState(names, this.#clock.now())
-    const { commit, counts, appliedAtMs } = this.#rows.get(names.id)?.state ?? first // what it has made stays
+    const { commit, counts, appliedAtMs } = this.#rows.get(names.id)?.state ?? first // its objects stay
     this.#show({ state: { ...first, commit, counts, appliedAtMs, ...refused }, unread: undefined }, names.id)
   }
 
-  /** Its files cannot be read: the last commit holds meanwhile. */
+  /** Shows that the files cannot be read. The last commit stays in effect. */
   filesFailed(options: SourceOptions, error: KasError): void {
     this.#show({ ...this.#rowOf(options), unread: error }, options.id)
   }
 
-  /** They can be read again. */
+  /** Shows that the files can be read again. */
   filesRecovered(options: SourceOptions): void {
     const row = this.#rows.get(options.id)
     if (row?.unread) this.#show({ ...row, unread: undefined }, options.id)
   }
 
-  /** Where people answer is there by now. */
+  /** Shows the source again, now that the object to annotate exists. */
   guided(source: string): void {
     const row = this.#rows.get(source)
     if (!row) return
@@ -95,7 +95,7 @@ export class StatusSink {
     for (const reader of this.#readers) if (reader !== this.#guide) reader.changed(shown)
   }
 
-  /** It is gone, and nothing of it is left; or it goes by another id. */
+  /** Removes a source that has ended without objects, or has another id now. */
   remove(source: string): void {
     this.#rows.delete(source)
     for (const reader of this.#readers) reader.removed(source)
@@ -119,12 +119,12 @@ export class StatusSink {
   }
 }
 
-/** The files of the commit are refused, as a whole. */
+/** True if the files of the commit are refused as a whole. */
 export function areRefused({ grpcCode }: KasError): boolean {
   return grpcCode === Code.FAILED_PRECONDITION
 }
 
-/** Why kas does not send a source's files: which of project, ref and files it is. */
+/** Returns why kas does not send a source's files: because of project, ref or files. */
 function unreadFacts(error: KasError): Pick<SourceState, 'phase' | 'problem' | 'reason'> {
   const problem = errorText(error)
   const reason = unreadReason(error, problem)

@@ -5,17 +5,17 @@ export interface UnfollowedRowsOptions {
   readonly agentId: bigint
   /** full path */
   readonly ownProject: () => string
-  /** number of a project, as it was known last; undefined: never */
+  /** last known number of a project; undefined: it was never known */
   readonly projectId: (path: string) => bigint | undefined
 }
 
-/** Rows of sources that nobody follows: what the configuration has cannot be used, or is not known. */
+/** Rows of sources that are not followed: their block cannot be used, or the configuration is not known. */
 export class UnfollowedRows {
   readonly #status: Pick<StatusSink, 'unusable' | 'notFollowed' | 'remove'>
   readonly #options: UnfollowedRowsOptions
-  /** ids of sources that the configuration has and nobody can follow */
+  /** ids of sources that the configuration has and that cannot be followed */
   readonly #refused = new Set<string>()
-  /** ids of sources that were followed, and have perhaps not left */
+  /** ids of sources that were followed, and may not have left */
   readonly #resting = new Set<string>()
 
   constructor(status: Pick<StatusSink, 'unusable' | 'notFollowed' | 'remove'>, options: UnfollowedRowsOptions) {
@@ -23,7 +23,7 @@ export class UnfollowedRows {
     this.#options = options
   }
 
-  /** Of sources that cannot be used. */
+  /** Number of sources that cannot be used. */
   get refused(): number {
     return this.#refused.size
   }
@@ -32,7 +32,7 @@ export class UnfollowedRows {
     return this.#refused.has(id)
   }
 
-  /** It is in the configuration, and cannot be followed. @param problem - key, value and what is allowed */
+  /** Shows a configured source that cannot be followed. @param problem - key, value found and values allowed */
   refuse({ id, name }: SourceNaming, problem: string): void {
     const { agentId, ownProject, projectId: numberOf } = this.#options
     const project = id ?? ownProject()
@@ -46,13 +46,13 @@ export class UnfollowedRows {
     this.#status.unusable({ ...block, id: known, environments: [], project }, problem)
   }
 
-  /** Whether it has left is not known. */
+  /** Shows a source that may have left. */
   rest(id: string, reason: Parameters<StatusSink['notFollowed']>[1]): void {
     this.#resting.add(id)
     this.#status.notFollowed(id, reason)
   }
 
-  /** The configuration is read anew. @param unusable - of it: what these have made is in their rows still */
+  /** Begins a new configuration. @param unusable - its unusable sources: their rows still show what they have made */
   readAnew(unusable: readonly UnreadableSource[]): void {
     const before = [...this.#refused]
     this.#refused.clear()
@@ -60,7 +60,12 @@ export class UnfollowedRows {
     for (const id of before) if (!this.#refused.has(id)) this.#status.remove(id)
   }
 
-  /** It was read whole: what it does not have is reported from its inventory, if it has one. @param followed - ids */
+  /**
+   * Ends the rows of resting sources after a complete configuration. A source that it lacks is reported from its
+   * inventory, if it has one.
+   *
+   * @param followed - ids
+   */
   forgetResting(followed: ReadonlySet<string>): void {
     for (const id of this.#resting) if (!followed.has(id)) this.#status.remove(id)
     this.#resting.clear()
