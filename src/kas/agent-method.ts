@@ -7,12 +7,15 @@ import type { Agent } from './agent.ts'
 export interface AgentMethod {
   /** for metrics */
   readonly type: GrpcType
-  /** of one message of the agent's, which is decoded as a whole; absent: as of gRPC, for what is passed on */
+  /**
+   * bound of one message of the agent, which is decoded as a whole; absent: that of gRPC, for messages that are passed
+   * on
+   */
   readonly maxMessageBytes?: number
-  /** calls that one agent may have open at a replica; absent: as many as all its calls together */
+  /** open calls of one agent at a replica; absent: the bound of all its calls together */
   readonly maxPerAgent?: number
   readonly rate: MethodRate
-  /** Its calls wait while the directory is away; their token is watched. */
+  /** True: its calls wait while the directory is away, and their tokens are checked meanwhile. */
   readonly patient: boolean
   /** @returns trailers */
   // biome-ignore lint/suspicious/noConfusingVoidType: a method without trailers returns nothing
@@ -20,39 +23,40 @@ export interface AgentMethod {
 }
 
 /**
- * What one agent may take of a replica by way of a method, over all its calls: a unit is some 0.1 ms of the event loop at
- * the worst. What is over waits, calls and their messages, so that the agent sends slower; a call that would wait for
- * too long is refused. A stock agent never waits (doc/operations.md "What an agent may call, and how often").
+ * Rate of a method, for one agent over all its calls to a replica. A unit is at worst some 0.1 ms of the event loop.
+ * Calls and messages above the rate wait, so that the agent sends slower. A call that would wait for too long is
+ * refused. A stock agent never waits (doc/operations.md "What an agent may call, and how often").
  */
 export interface MethodRate extends Rate {
-  /** units of each call that begins, of each message that an agent sends in it, and of 1024 bytes of that */
+  /** units of each call, of each message that an agent sends in it, and of each 1024 bytes of the message */
   readonly cost: { readonly call: number; readonly message: number; readonly kib: number }
 }
 
-/** A call on 8150 by an agent who has been let in. */
+/** A call on 8150 by an agent that has been let in. */
 export interface AgentCall {
   readonly agent: Agent
-  /** by which the directory is asked */
+  /** token, with which the directory is asked */
   readonly token: string
   readonly metadata: Metadata
-  /** each is paid for by the agent, and comes no sooner */
+  /** messages, each of which is delayed until the agent has paid for it */
   readonly messages: AsyncIterable<Uint8Array>
   /**
    * Charges the agent for work beside its messages, in units of the method's rate.
    *
-   * @param atMostMs - it waits no longer: what is owed then delays what the agent does next; absent: until it has paid
-   * @returns undefined to go on, or a promise that the agent has paid; it rejects with the signal's reason
+   * @param atMostMs - bound of the wait; the rest of the debt then delays the agent's next calls. Absent: until it is
+   *   paid
+   * @returns undefined: the call may go on; else a promise of the payment, which rejects with the signal's reason
    */
   spend(units: number, atMostMs?: number): Promise<void> | undefined
-  /** aborts when the call has ended, or is cut */
+  /** aborts once the call has ended, or is cut */
   readonly signal: AbortSignal
-  /** aborts when the call should end with OK, for the agent to open it on a newer connection */
+  /** aborts once the call should end with OK, so that the agent opens it on a newer connection */
   readonly retired: AbortSignal
   sendMetadata(metadata: Metadata): void
-  /** @returns undefined to go on, or a promise of room */
+  /** @returns undefined: the call may go on; else a promise of room */
   send(message: Uint8Array): Promise<void> | undefined
-  /** @throws KasError once the token is void, or another agent's; not while nobody can say */
+  /** @throws KasError once the token is void, or another agent's; not while that is unknown */
   stillValid(): Promise<void>
-  /** Calls `listener` after a change that may concern the agent, until the returned function is called. */
+  /** Calls `listener` after a change that may affect the agent, until the returned function is called. */
   onDirectoryChange(listener: () => void): () => void
 }

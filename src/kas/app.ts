@@ -51,28 +51,28 @@ import { TunnelRegistry } from './tunnels/tunnel-registry.ts'
 
 export interface AppComponents {
   readonly log: Logger
-  /** where who did what is written; absent: nowhere, whatever the configuration says */
+  /** target of the access log; absent: none, whatever the configuration says */
   readonly accessSink?: LineSink
-  /** beside those that kas has */
+  /** modules beside those of kas */
   readonly modules?: (host: KasHost) => readonly KasModule[]
-  /** in place of those that kas has */
+  /** replaces the schemas of kas */
   readonly schemas?: ModuleSchemas
 }
 
 export interface AppOptions {
   readonly config: KasConfig
-  /** where peers call this replica, if the environment says */
+  /** address of this replica for peers, from the environment */
   readonly ownPrivateApi?: OwnPrivateApi
-  /** where `config` was read, for errors */
+  /** file of `config`, for errors */
   readonly configurationFile: string
   readonly version: Version
-  /** git gets PATH, HOME, proxies and certificates of it */
+  /** environment, from which git gets PATH, HOME, proxies and certificates */
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
 /**
- * kas as a whole: builds its parts, starts them in order and stops them in reverse
- * (doc/operations.md "How a replica leaves").
+ * kas as a whole: builds its parts, starts them in order and stops them in reverse order (doc/operations.md "How a
+ * replica leaves").
  */
 export class App implements Service {
   readonly #components: AppComponents
@@ -87,23 +87,23 @@ export class App implements Service {
     this.#options = options
   }
 
-  /** @throws KasError SETTINGS_INVALID, or what listening threw */
+  /** @throws KasError SETTINGS_INVALID, or the error of listening */
   async start(): Promise<void> {
     this.#stages = new Stages(await this.#build())
     await this.#stages.start()
   }
 
-  /** Without `patience`: the graces of the configuration. */
+  /** Stops kas; without `patience`, within the graces of the configuration. */
   async stop(patience?: AbortSignal): Promise<void> {
     await this.#stages?.stop(patience ?? AbortSignal.timeout(stopPatienceMs(this.#options.config)))
   }
 
-  /** The process ends: of the access log what has been said by now is written as far as it is taken at once. */
+  /** The process ends: writes the remaining lines of the access log as far as they are accepted at once. */
   flushNow(): void {
     this.#accessLog?.flushNow()
   }
 
-  /** In the order of their start. What is built first is given to what is built later, never the other way. */
+  /** Builds the services, in the order of their start. Later parts get earlier ones, never the other way. */
   async #build(): Promise<Service[]> {
     createBuildMetrics(this.#register, this.#options.version)
     const { config, configurationFile, env, version } = this.#options
@@ -166,7 +166,7 @@ export class App implements Service {
     )
     return [
       ...(accessLog ? [accessLog] : []),
-      ...(tracing ? [tracing] : []), // last to stop: it sends the others' last spans
+      ...(tracing ? [tracing] : []), // stops last, after it has sent the last spans of the others
       ...ports.ops(),
       ...ports.opsSocket(),
       ...services,
@@ -199,7 +199,7 @@ export class App implements Service {
     return new AccessLog(components, { entry, rules, execCommand, keepsRecent })
   }
 
-  /** A feature is a line here. */
+  /** Creates the modules: each feature is a line here. */
   #modules(host: KasHost, connectedTo: AgentsOfUserComponents['connectedTo']): readonly KasModule[] {
     const { gitlab, agent, cluster } = this.#options.config
     const tracker = createAgentTracker(host)
@@ -232,7 +232,10 @@ export class App implements Service {
     return modules.filter((module) => module !== undefined)
   }
 
-  /** Without a secret that replicas share, or an address that peers can call, this replica is alone. */
+  /**
+   * Creates the peering. Without a secret that replicas share, or an address that peers can call, this replica is
+   * alone.
+   */
   async #peering(components: PeeringComponents): Promise<Peering | undefined> {
     const { config, configurationFile, version, env, ownPrivateApi = {} } = this.#options
     const { authentication_secret_file: secretFile, network } = config.private_api.listen

@@ -44,14 +44,14 @@ export interface Hosted {
   readonly services: readonly Service[]
 }
 
-/** Directory and repositories of a file if one is named, else of GitLab (doc/directory.md). */
+/** Creates directory and repositories of a directory file if one is configured, else of GitLab (doc/directory.md). */
 export async function createHost(parts: HostParts, options: HostOptions): Promise<Hosted> {
   const { file } = options.config.directory
   return file === undefined ? ofGitlab(parts, options) : ofFile(parts, options, file)
 }
 
 async function ofFile(parts: HostParts, { schemas, config, env }: HostOptions, file: string): Promise<Hosted> {
-  const { gitRepositories } = await import('./repositories/git-repositories.ts') // loaded here: with GitLab, Gitaly is read
+  const { gitRepositories } = await import('./repositories/git-repositories.ts') // only without GitLab
   const { log, register, peers, clock } = parts
   const directoryFile = new DirectoryFile({ log, metrics: createDirectoryMetrics(register) }, { file })
   const folder = new TemporaryFolder({ log }, { program: 'kas' })
@@ -91,7 +91,10 @@ async function ofFile(parts: HostParts, { schemas, config, env }: HostOptions, f
   }
 }
 
-/** The configuration has `gitlab.address` and its secret: it was refused without. */
+/**
+ * Creates directory and repositories of GitLab. `gitlab.address` and its secret are set, since kas refuses a
+ * configuration without them.
+ */
 function ofGitlab(parts: HostParts, { schemas, config, product, env }: HostOptions): Hosted {
   const { log, register, leads, tracer, clock } = parts
   const { gitlab, gitaly, agent, observability } = config
@@ -157,7 +160,7 @@ function ofGitlab(parts: HostParts, { schemas, config, product, env }: HostOptio
       repositories: read,
       usage: periodMs > 0 ? counters : noUsage,
     },
-    services: [client, report, directory, servers, repositories, agentConfig], // counting goes on until the servers have stopped
+    services: [client, report, directory, servers, repositories, agentConfig], // usage counts until the end
   }
 }
 

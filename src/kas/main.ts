@@ -15,7 +15,7 @@ async function main(argv: readonly string[]): Promise<number> {
   const [word = ''] = argv
   if (subcommands(commandGroups).includes(word)) {
     process.stdout.on('error', endByPipe)
-    const { runCli } = await import('./cli/cli.ts') // loaded here, so that --version answers at once
+    const { runCli } = await import('./cli/cli.ts') // loaded only here, so that --version answers at once
     return runCli([...argv], process)
   }
   if (word !== '' && !word.startsWith('-')) throw unknownCommand(word)
@@ -30,16 +30,16 @@ async function main(argv: readonly string[]): Promise<number> {
   return serve(file, values['log-format'])
 }
 
-/** As a shell reports a program that SIGPIPE has ended. */
+/** Exit code that a shell reports for a program ended by SIGPIPE. */
 const brokenPipe = 141
 
-/** Who read what is printed has left, as `head` does. */
+/** Ends the process once the reader of its output has closed it, as `head` does. */
 function endByPipe(error: NodeJS.ErrnoException): void {
   if (error.code !== 'EPIPE') throw error
   process.exit(brokenPipe)
 }
 
-/** Commands of kubectl; a name of kas that is near does something else. */
+/** Commands of kubectl. A similar name of a kas command would do something else. */
 const kubectlWords: ReadonlySet<string> = new Set(
   'apply attach cp create delete describe edit exec logs patch port-forward rollout scale top'.split(' '),
 )
@@ -51,7 +51,7 @@ function unknownCommand(word: string): UsageError {
   return new UsageError(`there is no command ${word}${near ? `, did you mean kas ${near}?` : '; kas --help shows all'}`)
 }
 
-/** @param format - of the log; default: that of the configuration */
+/** @param format - format of the log; default: that of the configuration */
 async function serve(file: string, format: string | undefined): Promise<number> {
   const { isLogFormat, logFormats } = await import('../lib/log-format.ts')
   if (format !== undefined && !isLogFormat(format))
@@ -84,11 +84,14 @@ async function serve(file: string, format: string | undefined): Promise<number> 
   await stopping
   await app.stop()
   log.info('Stopped')
-  if (process.stdout.writableLength > 0) process.exit(0) // its reader has stopped
+  if (process.stdout.writableLength > 0) process.exit(0) // the reader of stdout has stopped
   return 0
 }
 
-/** Unknown keys one by one, for each is a mistake; those that packages write and that have no effect in one line. */
+/**
+ * Logs unknown keys one by one, because each is a mistake. Keys that packages write and that have no effect are one
+ * line.
+ */
 function logWarnings(log: Logger, warnings: readonly ConfigWarning[]): void {
   for (const { kind, key, hint } of warnings) {
     if (kind === 'unknown') log.warn({ key, ...(hint ? { did_you_mean: hint } : {}) }, 'Configuration key is not known')
@@ -102,7 +105,7 @@ function print(text: string): number {
   return 0
 }
 
-/** What the operator can put right comes without a stack. */
+/** Text of an error; without a stack if the operator can correct the cause. */
 function explain(error: unknown): string {
   if (error instanceof KasError && error.code === 'SETTINGS_INVALID') return error.message.replaceAll(/^/gm, 'kas: ')
   const isKnown = error instanceof Error && 'code' in error && /^(EADDR|EACCES|ENOENT|EPERM)/.test(String(error.code))

@@ -3,7 +3,7 @@ import type { ModuleSchema, ModuleSchemas } from './agent-config/module-schema.t
 import { gitopsBlock } from './modules/gitops/schema.ts'
 import { viewsFile } from './modules/views/schema.ts'
 
-/** What modules have of an agent's folder: a feature is a line here. */
+/** Parts of an agent's folder that modules read: each such feature is a line here. */
 const list: readonly ModuleSchema[] = [{ block: gitopsBlock }, { file: viewsFile }]
 
 export const moduleSchemas: ModuleSchemas = {

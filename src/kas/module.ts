@@ -23,7 +23,7 @@ import type { Repositories } from './repositories/repositories.ts'
 import type { SharedPolls } from './repositories/shared-polls.ts'
 import type { Trees } from './repositories/tree.ts'
 
-/** A feature of kas: what it serves on each port. Each stands in its own folder of `modules`. */
+/** A feature of kas, with its parts on each port. Each module is in its own folder of `modules`. */
 export interface KasModule {
   /** heading in `kas status` */
   readonly name: string
@@ -31,7 +31,7 @@ export interface KasModule {
   readonly agentMethods?: Readonly<Record<string, AgentMethod>>
   /** 8153 */
   readonly railsMethods?: UnaryMethods
-  /** 8155: what peers call */
+  /** 8155: methods for peers */
   readonly replicaMethods?: UnaryMethods
   /** 8154 */
   readonly endpoints?: readonly OwnEndpoint[]
@@ -39,38 +39,41 @@ export interface KasModule {
   readonly userEndpoints?: readonly UserEndpoint[]
   /** 8154 */
   readonly signedEndpoints?: readonly SignedEndpoint[]
-  /** 8154: sees each request whose head can be read, whoever asks, and each watch over a WebSocket, too */
+  /** 8154: called for each request with a valid head, from any caller, and for each watch over a WebSocket */
   readonly observe?: ObserveCall
-  /** said to each agentk that takes hints: a module of its own asks for them by name (`kas.hasFeature`) */
+  /** features that are sent to each agentk that takes hints; its modules ask for them by name (`kas.hasFeature`) */
   readonly features?: readonly string[]
-  /** they start once the peers are known, and stop after the servers */
+  /** services that start once the peers are known, and stop after the servers */
   readonly services?: readonly Service[]
-  /** lines of `kas status` */
+  /** returns lines of `kas status` */
   status?(): readonly StatusLine[]
 }
 
 export type StatusLine = readonly [label: string, value: string | number]
 
-/** What a module is given. */
+/** Parts of kas that a module gets. */
 export interface KasHost {
   readonly directory: Directory
-  /** undefined: there is a directory file */
+  /** undefined: kas uses a directory file */
   readonly gitlab: Gitlab | undefined
-  /** undefined: there is GitLab */
+  /** undefined: kas uses GitLab */
   readonly localDirectory: LocalDirectory | undefined
   readonly agentConfig: Pick<AgentConfigs, 'newest' | 'refreshed' | 'followed' | 'allFollowed' | 'onChange' | 'file'>
   readonly repositories: HostRepositories
-  /** those that this replica knows of */
+  /** pushes that this replica knows of */
   readonly pushes: Pushes
-  /** of agents' pods, at all replicas; undefined: this replica is alone */
+  /** registrations of agents' pods, at all replicas; undefined: this replica is alone */
   readonly registrations: RowRegistrations | undefined
   readonly peers: Peers
   readonly leads: Pick<Leads, 'leads' | 'onChange' | 'passOn'>
-  /** to agents, whichever replica holds them */
+  /** calls agents, through any replica */
   readonly forward: Forward
-  /** whether any pod of the agent serves the method; undefined: none is known to be connected */
+  /** true if any pod of the agent serves the method; undefined: no connection of the agent is known */
   readonly serves: (agentId: AgentId, method: string) => boolean | undefined
-  /** agents that have been connected to no replica for so long that nobody need wait; undefined: it is not so, or not known */
+  /**
+   * returns agents that have been away from all replicas for so long that callers need not wait; undefined: not so, or
+   * unknown
+   */
   readonly away: (agentId: AgentId) => Away | undefined
   readonly usage: Usage
   readonly tracer: Tracer
@@ -80,19 +83,23 @@ export interface KasHost {
 }
 
 export interface HostRepositories extends Pick<Repositories, 'poke'> {
-  /** of projects that agents may read, at any ref */
+  /** trees of projects that agents may read, at any ref */
   readonly trees: Pick<Repositories, 'head' | 'seenAt' | 'lastPoll' | 'refresh' | 'onMove'> &
     Pick<Trees, 'files' | 'blobs' | 'contains'>
-  /** Calls `listener` with projects whose branch was found moved by a poll alone, until the returned function is called. */
+  /** Calls `listener` with projects whose branch only a poll found moved, until the returned function is called. */
   onFound(listener: (projectId: bigint) => void): () => void
-  /** Absent: of the replicas that hold an agent one polls, as `leads` says. */
+  /** Absent: of the replicas with an agent of the project, one polls, as `leads` says. */
   readonly sharedPolls?: SharedPolls
-  /** A file with the secret of the hooks of the project's Git server; undefined: it has none. Absent: no project has. */
+  /**
+   * Returns the file with the secret of the hooks of the project's Git server; undefined: it has none. Absent: no
+   * project has one.
+   */
   hookSecretFile?(projectId: bigint): string | undefined
-  /** The file of one of the projects that have such a secret; undefined: none has. */
+  /** Returns the file of any project with such a secret; undefined: no project has one. */
   someHookSecretFile?(): string | undefined
   /**
-   * Full paths of the files below a folder of the repository with these coordinates. Absent: no repository has any.
+   * Returns full paths of the files below a folder of the repository with these coordinates. Absent: no repository has
+   * coordinates.
    *
    * @throws KasError REPOSITORY_FAILED, or the signal's reason
    */

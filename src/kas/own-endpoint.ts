@@ -4,143 +4,151 @@ import type { ByteMeter } from '../lib/byte-budget.ts'
 import type { KasError } from '../lib/errors.ts'
 import type { Impersonation } from '../proto/http/http-message.ts'
 
-/** A path that kas itself serves on 8154, to callers who may use the agent: a few at once about each. */
+/** A path that kas itself serves on 8154, to callers who may use the agent: a few at once about each agent. */
 export interface OwnEndpoint {
-  /** below the prefix: `/echo` */
+  /** path below the prefix: `/echo` */
   readonly path: string
-  /** others: METHOD_NOT_ALLOWED */
+  /** allowed methods; others: METHOD_NOT_ALLOWED */
   readonly methods: readonly string[]
   /** Its answers may have some MiB: few are made at once. */
   readonly isLong?: true
   /** @throws KasError, answered as for other requests */
   serve(request: OwnRequest): Promise<OwnAnswer>
-  /** What a request gets that asks for an upgrade; absent: what others get. */
+  /** WebSocket for a request with an upgrade; absent: it is served as other requests */
   readonly upgrade?: OwnUpgrade
 }
 
-/** WebSockets of an endpoint: a few hundred at once about each agent, of all endpoints together. */
+/** WebSockets of an endpoint: a few hundred at once about each agent, over all endpoints. */
 export interface OwnUpgrade {
-  /** the sub-protocol; who does not offer it gets UPGRADE_REQUIRED */
+  /** the sub-protocol; a client that does not offer it gets UPGRADE_REQUIRED */
   readonly protocol: string
   /** bytes of one message of the client */
   readonly maxMessageBytes: number
-  /** what the agent has too many of where one more is refused: 'WebSockets for echoes of this agent' */
+  /** the counted things, for the error of a refused one: 'WebSockets for echoes of this agent' */
   readonly what: string
-  /** the first message says what is shown: the access log has the begin from then on */
+  /** true: the first message says what is shown, and the access log writes the begin after it */
   readonly beginsByMessage?: boolean
-  /** The client has its WebSocket. */
+  /** Begins a conversation, once the client has its WebSocket. */
   open(opened: OpenedSocket): OwnConversation
 }
 
 export interface OpenedSocket extends OwnCaller {
   readonly socket: OwnSocket
-  /** What the WebSocket carries has failed: counted as a request that fails, and logged in these words. */
+  /** Counts the WebSocket as a failed request, and logs the error with this sentence. */
   failed(error: KasError, sentence: string): void
 }
 
-/** The client's end of a WebSocket; one that takes nothing for too long, or does not answer pings, is cut. */
+/** The client's end of a WebSocket; it is cut if the client reads nothing for too long, or does not answer pings. */
 export interface OwnSocket {
-  /** Undefined: go on; a promise: when the client has taken it, or has left. */
+  /** Returns undefined: go on; or a promise, which resolves once the client has taken it, or has left. */
   send(text: string): Promise<void> | undefined
-  /** Resolves when the client's connection has taken all of it, or the client has left. */
+  /** Resolves once the client's connection has taken all of it, or the client has left. */
   sent(text: string): Promise<void>
-  /** Nothing of the client is read before `resume`. */
+  /** Stops reading from the client until `resume`. */
   pause(): void
   resume(): void
-  /** @param code - of `lib/close-codes.ts` */
+  /** @param code - one of `lib/close-codes.ts` */
   close(code: number, reason: string): void
   /**
-   * Counts what is kept for the client, and not sent yet, as its caller's part of the replica's memory. Without room the
-   * one who holds most ends, which may be this WebSocket.
+   * Counts unsent data of the client as its caller's part of the replica's memory. If there is no room, the caller with
+   * most ends, which may be this WebSocket.
    */
   readonly memory: ByteMeter
 }
 
-/** What an endpoint does with a WebSocket. None of it may throw: that ends the WebSocket. */
+/** An endpoint's part in a WebSocket. An error of a method ends the WebSocket. */
 export interface OwnConversation {
-  /** Of the client; none comes once the WebSocket is being closed. */
+  /** called for a message of the client; not once the WebSocket is being closed */
   message(data: Buffer, isBinary: boolean): void
-  /** The caller is somebody else in the cluster from now on; absent: he may no longer. */
+  /** Called if the caller has another identity in the cluster from now on; absent: it counts as lost access. */
   changed?(impersonation: Impersonation | undefined): void
-  /** The caller may no longer: the client may learn why here, then the WebSocket is closed, if it is not yet. */
+  /**
+   * Called if the caller has lost access: the client may get the reason here, then the WebSocket is closed, if it is
+   * not yet.
+   */
   withdraw(reason: KasError): void
-  /** The WebSocket is closed, whoever did it: the last call. */
+  /** Called last, once the WebSocket is closed from either side. */
   closed(): void
 }
 
-/** A path that kas itself serves on 8154 to users, by their token alone, whichever agent they name with it. */
+/**
+ * A path that kas itself serves on 8154 to users by their token only. The agent that the token names does not matter.
+ */
 export interface UserEndpoint {
-  /** below the prefix: `/agents` */
+  /** path below the prefix: `/agents` */
   readonly path: string
-  /** others: METHOD_NOT_ALLOWED */
+  /** allowed methods; others: METHOD_NOT_ALLOWED */
   readonly methods: readonly string[]
   /**
-   * Whose token it is.
+   * Finds the user of the token.
    *
    * @throws KasError USER_UNAUTHORIZED, answered as for other requests
    */
   admit(token: string): Promise<AdmittedUser>
 }
 
-/** Paths that kas itself serves on 8154 to whoever signs what he sends, whom nobody knows otherwise: a few at once. */
+/**
+ * Paths that kas itself serves on 8154 to senders of signed requests, which it does not know otherwise: a few at once.
+ */
 export interface SignedEndpoint {
-  /** below the prefix, and what follows it: `/hooks/git/` */
+  /** path below the prefix, without the name that follows it: `/hooks/git/` */
   readonly path: string
-  /** others: METHOD_NOT_ALLOWED */
+  /** allowed methods; others: METHOD_NOT_ALLOWED */
   readonly methods: readonly string[]
   /**
-   * Decides by the head alone whether the body is read.
+   * Decides whether the body is read, by the head only.
    *
-   * @returns what reads it, once it has a turn; that throws KasError CREDENTIALS_INVALID, and what the body throws
+   * @returns function that reads the body once it has a turn; it throws KasError CREDENTIALS_INVALID, and errors of the
+   *   body
    * @throws KasError CREDENTIALS_INVALID: the request is refused at once, and takes no turn
    */
   open(request: SignedRequest): Promise<(body: AsyncIterable<Uint8Array>) => Promise<OwnAnswer>>
 }
 
 export interface SignedRequest {
-  /** what follows in the path */
+  /** rest of the path */
   readonly name: string
-  /** by its name in lower case; undefined: there is none */
+  /** Returns a header by its name in lower case; undefined: there is none. */
   header(name: string): string | undefined
 }
 
-/** Who he is, and what answers him. */
+/** An admitted user, with the answer for it. */
 export interface AdmittedUser {
   readonly user: { readonly id: bigint; readonly username: string }
   answer(signal: AbortSignal): Promise<OwnAnswer>
 }
 
-/** Who may use the agent. */
+/** A caller who may use the agent. */
 export interface OwnCaller {
   readonly agentId: AgentId
-  /** for shares: the same at all replicas */
+  /** keys for shares: the same at all replicas */
   readonly caller: Pick<Caller, 'key' | 'userKey'>
-  /** in the cluster the caller acts as this user; undefined: as the agent itself */
+  /** user that the caller impersonates in the cluster; undefined: the agent itself */
   readonly impersonation: Impersonation | undefined
   /** absent: a test asks */
   readonly who?: {
     readonly userId: bigint
-    /** it is a job that the user has started */
+    /** true: a job that the user has started */
     readonly isJob: boolean
     readonly address: string | undefined
   }
-  /** Has the access log say what is shown, beside the path. */
+  /** Adds to the access log, beside the path, what is shown. */
   readonly shows?: (text: string) => void
 }
 
 export interface OwnRequest extends OwnCaller {
   readonly method: string
-  /** decoded, without what is meant for kas */
+  /** decoded, without parameters for kas itself */
   readonly query: ReadonlyMap<string, readonly string[]>
   /** read once; throws MESSAGE_TOO_LARGE, BODY_TOO_SLOW, or the reason of `signal` */
   readonly body: AsyncIterable<Uint8Array>
-  /** the caller has left, or may no longer */
+  /** aborts once the caller has left, or has lost access */
   readonly signal: AbortSignal
 }
 
 export interface OwnAnswer {
   readonly status: number
   readonly mediaType: string
-  /** at most 4 MiB: a longer one is INTERNAL */
+  /** at most 4 MiB: a longer body is INTERNAL */
   readonly body: Uint8Array
 }

@@ -6,16 +6,16 @@ import { type LineFilter, maxOwnLines } from './access-log/recent-lines.ts'
 import type { OwnEndpoint, OwnRequest } from './own-endpoint.ts'
 import type { ReplicaLog } from './sessions/replica-log.ts'
 
-/** Bytes of lines in one answer: kas' own answers have 4 MiB at most. */
+/** Bound of lines in one answer: own answers of kas have 4 MiB at most. bytes */
 const maxOwnLineBytes = 3 * 1024 * 1024
-/** Each asks all replicas. */
+/** Bounds of running questions: each one asks all replicas. */
 const maxQuestions = { maxOfUser: 1, max: 20 }
 
 const parameters: ReadonlySet<string> = new Set(['agent', 'verb', 'since'])
 
 /**
- * `GET <prefix>log[?agent=N][&verb=VERB][&since=10m]`: a user's own lines of the access log of all replicas, without
- * addresses of others (doc/access-log.md "Your own lines").
+ * Serves `GET <prefix>log[?agent=N][&verb=VERB][&since=10m]`: a user's own lines of the access log of all replicas,
+ * without addresses of others (doc/access-log.md "Your own lines").
  */
 export function ownLinesEndpoint(log: Pick<ReplicaLog, 'read'>): OwnEndpoint {
   const names = { ofUser: 'log_questions_of_user', ofUsers: 'log_questions_of_users' } as const
@@ -41,7 +41,7 @@ export function ownLinesEndpoint(log: Pick<ReplicaLog, 'read'>): OwnEndpoint {
   }
 }
 
-/** @returns the newest that there is room for */
+/** Returns the newest lines that fit. */
 function newest(lines: readonly string[]): readonly string[] {
   let bytes = 0
   let first = lines.length
@@ -53,7 +53,10 @@ function newest(lines: readonly string[]): readonly string[] {
   return lines.slice(first)
 }
 
-/** The user may have given a token away, or have lost it: who else uses it from where is not the user's to know. */
+/**
+ * Removes an address that is not the reader's own. Another person may use the user's token, and the user must not learn
+ * from which address.
+ */
 function withoutOthersAddress(text: string, own: string | undefined): string {
   const { address, ...line } = JSON.parse(text) as AccessLine
   return JSON.stringify(address !== undefined && address === own ? { ...line, address } : line)
@@ -71,7 +74,13 @@ function filterOf(query: OwnRequest['query']): LineFilter {
   return { agent, verb, since: since === undefined ? undefined : timeOf(since) }
 }
 
-/** @param text - so long ago, or a time. @returns as in a line. @throws KasError BAD_REQUEST */
+/**
+ * Reads a time.
+ *
+ * @param text - a duration before now, or a time
+ * @returns the form of a line
+ * @throws KasError BAD_REQUEST
+ */
 function timeOf(text: string): string {
   const agoMs = parseDuration(text)
   const at = agoMs === undefined ? Date.parse(text) : Date.now() - agoMs

@@ -31,7 +31,7 @@ export interface PeeringComponents {
 
 export interface PeeringOptions {
   readonly config: Pick<KasConfig, 'cluster' | 'private_api'>
-  /** where `config` was read, for errors */
+  /** file of `config`, for errors */
   readonly configurationFile: string
   readonly ownPrivateApi: OwnPrivateApi
   readonly secretFile: string
@@ -45,7 +45,7 @@ interface Secrets {
   readonly identity: ReplicaIdentity
 }
 
-/** This replica and its peers: who they are, and the links to them. */
+/** This replica and its peers, with the links to them. */
 export class Peering {
   readonly membership: Membership
   readonly links: Links
@@ -83,9 +83,9 @@ export class Peering {
   }
 
   /**
-   * The life of all this, with the server that peers call.
+   * Service of the peering, with the server that peers call.
    *
-   * @param served.methods - what peers may call beside handing calls over
+   * @param served.methods - methods for peers, beside those that pass on calls
    */
   service(served: { readonly tunnels: TunnelRegistry; readonly methods: UnaryMethods }): Service {
     const { identity, configurationFile: file, config } = this.#options
@@ -119,7 +119,7 @@ export class Peering {
       for (const { head } of membership.rows()) knownKeys.add(head.publicKeyHash)
     }
     return {
-      /** Resolves once this replica knows its peers: the servers that need them can start. */
+      /** Resolves once this replica knows its peers, so that the servers that need them can start. */
       start: async () => {
         membership.onChange(({ kind }) => {
           if (kind === 'members') learnKeys()
@@ -130,7 +130,7 @@ export class Peering {
         learnKeys()
         await links.start()
       },
-      /** Peers choose this replica last for new calls; those that come all the same are served. */
+      /** Leaves: peers choose this replica last for new calls, and it serves those that still come. */
       leave: async (patience) => {
         membership.setState('leaving')
         await server.leave(patience)
@@ -144,13 +144,13 @@ export class Peering {
     }
   }
 
-  /** Last of all to start: peers may choose this replica from now on. */
+  /** Service that starts last: peers may choose this replica from then on. */
   get serving(): Service {
     return { start: async () => this.membership.setState('serving'), stop: async () => undefined }
   }
 }
 
-/** @throws KasError SETTINGS_INVALID: a replica that cannot read it would be alone while the secret is changed */
+/** @throws KasError SETTINGS_INVALID: without it this replica would be alone while the secret is being changed */
 async function readPreviousSecret(file: string | undefined): Promise<Uint8Array | undefined> {
   if (file === undefined) return undefined
   const { secret } = await readPrivateApiSecret(file, 'cluster.previous_authentication_secret_file')
@@ -186,7 +186,7 @@ function createMembership(
   )
 }
 
-/** The environment alone is no reason to fail: what is wrong with it is logged. */
+/** Returns the address for peers. Faults of the environment are only logged. */
 function placeOf({ config, ownPrivateApi }: PeeringOptions, log: Logger): ReplicaPlace {
   const warn = (text: string) => log.warn(text)
   return replicaPlace(ownPrivateApi, tcpOptions(config.private_api.listen), { interfaces: networkInterfaces, warn })

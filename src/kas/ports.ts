@@ -54,11 +54,11 @@ export interface PortsComponents {
   readonly counts: TokenCallCounts
   readonly modules: readonly KasModule[]
   readonly readiness: Readiness
-  /** undefined: there is none */
+  /** undefined: there is no access log */
   readonly accessLog: AccessLog | undefined
-  /** of what goes on at this replica */
+  /** sessions of this replica */
   readonly table: SessionTable
-  /** at all of them */
+  /** sessions of all replicas */
   readonly sessions: ReplicaSessions
   readonly replicaLog: ReplicaLog
   /** undefined: this replica is alone */
@@ -67,17 +67,17 @@ export interface PortsComponents {
 
 export interface PortsOptions {
   readonly config: KasConfig
-  /** where `config` was read, for errors */
+  /** file of `config`, for errors */
   readonly configurationFile: string
   readonly version: Version
   /** `gitlab-kas/<version>/<commit>` */
   readonly product: string
 }
 
-/** Of the questions that GitLab may be asked, what those about callers who have something that runs may take. */
+/** Part of the allowed questions to GitLab for checks of callers with running calls. */
 const checkedPart = 1 / 2
 
-/** What kas listens on, but for its peers, as its configuration says: services in the order of their start. */
+/** The ports on which kas listens, except the one for peers: services in the order of their start. */
 export class Ports {
   readonly #components: PortsComponents
   readonly #options: PortsOptions
@@ -91,7 +91,7 @@ export class Ports {
     this.#grpcMetrics = createGrpcServerMetrics(components.host.register)
   }
 
-  /** Metrics and probes. */
+  /** Server of metrics and probes. */
   ops(): Service[] {
     const { host, readiness } = this.#components
     const { listen, prometheus, liveness_probe, readiness_probe } = this.#options.config.observability
@@ -111,7 +111,7 @@ export class Ports {
     return [...Object.values(certificate), announced(host.log, server, { name: 'Observability', ...place })]
   }
 
-  /** What `kas status`, `kas route`, `kas log`, `kas sessions` and `kas doctor` query. */
+  /** Socket for `kas status`, `kas route`, `kas log`, `kas sessions` and `kas doctor`. */
   opsSocket(): Service[] {
     const { host, tunnels, peering, refusedCallers, modules, readiness, sessions, replicaLinks, replicaLog } =
       this.#components
@@ -248,7 +248,7 @@ export class Ports {
     return [...Object.values(certificate), listening]
   }
 
-  /** Without its secret nobody could be let in: then there is no such server. */
+  /** Server for Rails; there is none without its secret, with which each caller is checked. */
   rails(): Service[] {
     const { host, modules, readiness } = this.#components
     const { forward, clock, tracer, register } = host
@@ -285,7 +285,7 @@ export class Ports {
   }
 }
 
-/** Of features: one order at all replicas and of all versions, whatever that of the modules. */
+/** Order of features: the same at all replicas and of all versions, whatever the order of modules. */
 function descending(one: string, other: string): number {
   return one < other ? 1 : -1
 }

@@ -1,15 +1,15 @@
-/** What the operator may do next, said once, and again when it is something else. */
+/** Gives the operator's next step once, and again when it changes. */
 export class Advice {
   #last: string | undefined
 
-  /** For a log line. */
+  /** Returns the fields for a log line. */
   fields(nextStep: string | undefined): { readonly next_step?: string } {
     if (nextStep === undefined || nextStep === this.#last) return {}
     this.#last = nextStep
     return { next_step: nextStep }
   }
 
-  /** All was well: the next mistake is a new one. */
+  /** Ends the mistake: the next one is new. */
   forget(): void {
     this.#last = undefined
   }

@@ -11,10 +11,10 @@ export interface BackoffOptions {
   readonly firstMs: number
   readonly maxMs: number
   readonly factor: number
-  /** 0.2: up to a fifth more (or, when `around`, less or more) */
+  /** 0.2: up to a fifth more; with `around`, up to a fifth more or less */
   readonly jitter: number
   readonly around?: boolean
-  /** without a failure for this long the next one counts as the first */
+  /** time without a failure after which the next one counts as the first */
   readonly resetMs: number
 }
 
@@ -31,7 +31,7 @@ export class Backoff {
     this.#ms = options.firstMs
   }
 
-  /** How long to wait before the next attempt, in ms. */
+  /** Returns the pause before the next attempt, in ms. */
   next(): number {
     const { clock, random } = this.#components
     const { firstMs, maxMs, factor, jitter, around, resetMs } = this.#options
@@ -43,7 +43,7 @@ export class Backoff {
     return base * (1 + jitter * (around ? 2 * random() - 1 : random()))
   }
 
-  /** Resolves when it is time for the next attempt, or as soon as `signal` aborts. */
+  /** Resolves when the next attempt is due, or as soon as `signal` aborts. */
   wait(signal: AbortSignal): Promise<void> {
     return pause(this.next(), this.#components.clock, signal)
   }

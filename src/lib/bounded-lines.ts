@@ -1,6 +1,6 @@
 import type { LineSource } from './line-writer.ts'
 
-/** Lines in their order, of so many bytes at the most: what is beyond is lost, and counted. */
+/** Lines in their order, within a bound of bytes. Lines above it are lost, and counted. */
 export class BoundedLines implements LineSource {
   readonly #maxBytes: number
   readonly #lostLine: (count: number) => string
@@ -9,7 +9,7 @@ export class BoundedLines implements LineSource {
   #bytes = 0
   #lost = 0
 
-  /** @param lostLine - says how many were lost, in place of them */
+  /** @param lostLine - makes the line that replaces lost ones */
   constructor(maxBytes: number, lostLine: (count: number) => string) {
     this.#maxBytes = maxBytes
     this.#lostLine = lostLine
@@ -21,7 +21,7 @@ export class BoundedLines implements LineSource {
       this.#lost += 1
       return
     }
-    this.#reportLost() // behind those that came before
+    this.#reportLost() // the report follows the lines that came before the loss
     this.#push(line)
   }
 

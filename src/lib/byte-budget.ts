@@ -1,6 +1,6 @@
 import { KasError } from './errors.ts'
 
-/** Counts bytes that are kept. */
+/** Counts bytes in memory. */
 export interface ByteMeter {
   take(bytes: number): void
   give(bytes: number): void
@@ -8,7 +8,7 @@ export interface ByteMeter {
 
 export const noMeter: ByteMeter = { take: () => undefined, give: () => undefined }
 
-/** @returns counts them by `first`, which may refuse them, and then by `second` */
+/** Returns a meter that counts by `first`, which may refuse, and then by `second`. */
 export function countedByBoth(first: ByteMeter, second: ByteMeter): ByteMeter {
   return {
     take: (bytes) => {
@@ -22,19 +22,22 @@ export function countedByBoth(first: ByteMeter, second: ByteMeter): ByteMeter {
   }
 }
 
-/** What is kept for clients, such as events that have not come whole or not been sent: of one connection, or of all of a key. */
+/**
+ * Budget of bytes that are kept for clients, of one connection or of all of a key. Events that are incomplete or unsent
+ * are such bytes.
+ */
 export class ByteBudget implements ByteMeter {
   readonly #maxBytes: number
   readonly #shared: ByteMeter | undefined
   #bytes = 0
 
-  /** @param shared - counts them too */
+  /** @param shared - a meter that counts the same bytes */
   constructor(maxBytes: number, shared?: ByteMeter) {
     this.#maxBytes = maxBytes
     this.#shared = shared
   }
 
-  /** @throws KasError MESSAGE_TOO_LARGE, or what `shared` throws: then nothing was taken */
+  /** @throws KasError MESSAGE_TOO_LARGE, or the error of `shared`: then nothing was taken */
   take(bytes: number): void {
     const sum = this.#bytes + bytes
     if (sum > this.#maxBytes) throw new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: sum, maxBytes: this.#maxBytes })

@@ -18,17 +18,19 @@ export interface Certificate {
 export interface CertificateFilesOptions {
   readonly certificateFile: string
   readonly keyFile: string
-  /** how long the folder must be quiet before the files are read again, since two files change one after the other */
+  /** time without changes in the folder before the files are read again, since two files change one after the other */
   readonly settleMs?: number
 }
 
 const defaultSettleMs = 250
-/** The files are read this often whatever the watch says: what a link of another folder points to is not watched. ms */
+/**
+ * Interval at which the files are read whatever the watch says: targets of links in other folders are not watched. ms
+ */
 export const certificatePollMs = 10_000
 
 /**
- * A certificate and its key, read again when their folders change (a mounted Secret swaps symlinks there).
- * Files that do not fit together are logged, and the last good pair stays.
+ * A certificate and its key, read again when their folders change (a mounted Secret swaps symlinks there). Files that
+ * do not fit together are logged, and the last good pair stays.
  */
 export class CertificateFiles implements Service {
   readonly #log: Logger
@@ -38,7 +40,7 @@ export class CertificateFiles implements Service {
   readonly #listeners = new Listeners<Certificate>()
   #current: Certificate | undefined
   readonly #reading = new RepeatedRead(() => this.#read())
-  /** why what is on the disk cannot be used: logged once */
+  /** reason why the files on the disk cannot be used: logged once */
   #problem: string | undefined
   #stopped = false
 
@@ -55,7 +57,7 @@ export class CertificateFiles implements Service {
     )
   }
 
-  /** The pair in force; only after `start`. */
+  /** The pair in use; only after `start`. */
   get current(): Certificate {
     if (!this.#current) throw new Error('the certificate is read at start')
     return this.#current
@@ -77,7 +79,7 @@ export class CertificateFiles implements Service {
     }
     this.#warnOfDates(this.#current)
     this.#watch.start()
-    await this.#reading.now() // what changed between
+    await this.#reading.now() // reads a change since the first read
   }
 
   async stop(): Promise<void> {
@@ -113,7 +115,7 @@ export class CertificateFiles implements Service {
     this.#log.warn(fields, 'Certificate is not valid at this time: renew it, or set the clock of this machine')
   }
 
-  /** @throws what reading threw, or that they do not fit together */
+  /** @throws the error of a read, or an error that the files do not fit together */
   async #pair(): Promise<Certificate> {
     const [cert, key] = await Promise.all([readFile(this.#options.certificateFile), readFile(this.#options.keyFile)])
     if (this.#current?.cert.equals(cert) && this.#current.key.equals(key)) return this.#current

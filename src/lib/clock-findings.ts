@@ -1,20 +1,20 @@
 import type { Finding } from './findings.ts'
 
-/** How far a clock is ahead of this machine's: between the two. ms */
+/** Time that a clock is ahead of this machine's, between two bounds. ms */
 export type Ahead = readonly [least: number, most: number]
 
-/** `Date` leaves out what is less than a second. ms */
+/** Resolution of `Date`. ms */
 const dateStepMs = 1000
-/** Farther apart it is reported. ms */
+/** Difference from which it is reported. ms */
 const noteMs = 5000
-/** GitLab takes what kas signs for 30 s before and behind its own time. ms */
+/** Difference from which it is a fault: GitLab accepts signatures of kas for 30 s before and behind its own time. ms */
 const failedMs = 25_000
 
 /**
- * By the `Date` of an answer.
+ * Reads the difference from the `Date` of an answer.
  *
- * @param sentAt - when its request was sent, since 1970. ms
- * @param receivedAt - when the answer came
+ * @param sentAt - time at which its request was sent, since 1970. ms
+ * @param receivedAt - time at which the answer came, since 1970. ms
  */
 export function aheadByDate(
   date: string | null | undefined,
@@ -26,7 +26,7 @@ export function aheadByDate(
 
 /**
  * @param whose - `GitLab's`
- * @param ahead - undefined: it has sent no time
+ * @param ahead - undefined: the answer has no time
  */
 export function clockFinding(subject: string, whose: string, ahead: Ahead | undefined): Finding {
   const check = 'clocks'

@@ -1,12 +1,12 @@
-/** Time, so that a test can move it. */
+/** Time, which a test can move. */
 export interface Clock {
-  /** milliseconds since a moment that each clock has of its own */
+  /** milliseconds since a moment that differs between clocks */
   now(): number
   /** Calls `action` once after `ms`, unless the returned function is called before. */
   after(ms: number, action: () => void): () => void
 }
 
-/** Since 1970. It may be set meanwhile. */
+/** Milliseconds since 1970. The system's time may be set meanwhile. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   after(ms, action) {
@@ -15,10 +15,10 @@ export const systemClock: Clock = {
   },
 }
 
-/** Since this process began: for what is measured, and for deadlines. */
+/** Milliseconds since this process began: for measurements and deadlines. */
 export const monotonicClock: Clock = { ...systemClock, now: () => performance.now() }
 
-/** As `systemClock`, for what is not to keep the process from ending. */
+/** As `systemClock`, but its timers do not keep the process running. */
 export const backgroundClock: Clock = {
   ...systemClock,
   after(ms, action) {

@@ -1,6 +1,6 @@
 import type { KasError } from './errors.ts'
 
-/** Why a WebSocket is closed: codes of RFC 6455, 7.4.1, and of IANA's registry. */
+/** Reasons for closing a WebSocket: codes of RFC 6455, 7.4.1, and of IANA's registry. */
 export const closeCodes = {
   normal: 1000,
   goingAway: 1001,
@@ -10,7 +10,7 @@ export const closeCodes = {
   tryAgainLater: 1013,
 } as const
 
-/** For a WebSocket whose caller may no longer, or makes room for others. */
+/** Close code for a WebSocket whose caller has lost access, or that makes room for others. */
 export function endCode({ code }: KasError): number {
   const isFull = code === 'TOO_MANY_STREAMS' || code === 'REPLICA_MEMORY_FULL'
   return isFull ? closeCodes.tryAgainLater : closeCodes.policyViolation

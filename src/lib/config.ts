@@ -7,46 +7,48 @@ import { DecisiveKeys, type KeyPath, keyOf, takeUnknownKeys, type UnknownKey } f
 import { allowedBy } from './validator-words.ts'
 import { parseYamlDocument, type YamlLimits } from './yaml-document.ts'
 
-/** Something in a configuration file that has no effect, for the log: one line each. */
+/** An entry of a configuration file without effect, for the log: one line each. */
 export interface ConfigWarning {
-  /** `unserved`: another program makes something of it, and this one does not */
+  /** `unserved`: another program uses the key, and this one does not */
   readonly kind: 'unknown' | 'unused' | 'unserved'
   /** `agent.listen.websocket`, `cluster.discovery.static[0]` */
   readonly key: string
-  /** the nearest known name, if one is near; else: why it has no effect */
+  /** the nearest known name; else the reason why the key has no effect */
   readonly hint?: string
-  /** of an unknown one: it was probably meant to say who may do what, or where a program listens */
+  /** of an unknown key: it was probably meant to grant rights, or to name an address on which a program listens */
   readonly isDecisive?: true
-  /** of an unknown one: it has no value */
+  /** of an unknown key: it has no value */
   readonly isEmpty?: true
 }
 
 export interface ParseConfigOptions {
-  /** keys that are accepted and taken out, each with the reason why it has no effect */
+  /** keys that are accepted and removed, each with the reason why it has no effect */
   readonly unused?: Readonly<Record<string, string>>
-  /** for a file of an author who is not one of ours */
+  /** bounds for a file of a foreign author */
   readonly limits?: YamlLimits
-  /** a key that the schema does not know is a problem, no warning; why, of those whose name is known */
+  /** if set, a key that the schema does not know is a problem, not a warning; the values are reasons, by key */
   readonly refused?: Readonly<Record<string, string>>
-  /** a key that stands for one of these and is misspelt has a warning that says so */
+  /** a misspelt one of these keys has a warning with `isDecisive` */
   readonly decisive?: DecisiveKeys
 }
 
 export interface LoadedConfig<T> {
   readonly value: T
-  /** the file as it stands, with what has no effect */
+  /** the file's content, including keys without effect */
   readonly raw: Readonly<Record<string, unknown>>
   readonly warnings: readonly ConfigWarning[]
 }
 
-/** A file may be wrong all over, and its author not one of ours: more problems are counted, longer ones cut. */
+/**
+ * Bounds of the report: a foreign author's file may be wrong all over. Further problems are counted, longer ones cut.
+ */
 const maxProblems = 20
 const maxProblemCharacters = 300
 
 type Path = KeyPath
 type Tree = Record<string, unknown>
 
-/** Milliseconds of a Go duration (`300s`, `5m`, `1h30m`, `1.5s`, `250ms`), or undefined. */
+/** Returns the milliseconds of a Go duration (`300s`, `5m`, `1h30m`, `1.5s`, `250ms`), or undefined. */
 export function parseDuration(text: string): number | undefined {
   if (!/^(\d+(\.\d+)?(h|ms|m|s))+$/.test(text)) return undefined
   const units: Record<string, number> = { h: 3_600_000, m: 60_000, s: 1000, ms: 1 }
@@ -56,13 +58,17 @@ export function parseDuration(text: string): number | undefined {
   return Math.round(total)
 }
 
-/** A duration as Go and proto JSON write it, read as milliseconds; `positive` refuses zero. */
+/** Schema of a duration as Go and proto JSON write it, in milliseconds; `positive` refuses zero. */
 export function durationSchema(defaultText: string, options: { positive?: boolean } = {}) {
   const allowed = `a duration${options.positive ? ' above zero' : ''} such as "300s" or "5m"`
   return duration(allowed, (ms) => ms > 0 || !options.positive).prefault(defaultText)
 }
 
-/** As `durationSchema`, without a default. @param bounds - durations as they are written, both allowed */
+/**
+ * Schema of a duration within bounds, without a default.
+ *
+ * @param bounds - durations as in the file, both allowed
+ */
 export function boundedDurationSchema(bounds: { readonly min: string; readonly max: string }) {
   const [min, max] = [parseDuration(bounds.min) ?? 0, parseDuration(bounds.max) ?? 0]
   return duration(`a duration from ${bounds.min} to ${bounds.max}`, (ms) => ms >= min && ms <= max)
@@ -77,7 +83,7 @@ function duration(allowed: string, isAllowed: (ms: number) => boolean) {
   })
 }
 
-/** A whole number within bounds, also as text, as proto JSON takes it. */
+/** Schema of a whole number within bounds, also as text, which proto JSON allows. */
 export function wholeNumberSchema(defaultValue: number, options: { min: number; max: number }) {
   const error = `a whole number from ${options.min} to ${options.max}`
   const fromText = (value: unknown) => (typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : value)
@@ -86,23 +92,23 @@ export function wholeNumberSchema(defaultValue: number, options: { min: number; 
     .prefault(defaultValue)
 }
 
-/** A URL of one of `protocols`, such as `https`. */
+/** Schema of a URL of one of `protocols`, such as `https`. */
 export function urlSchema(...protocols: string[]) {
   const error = `a URL that begins with ${protocols.map((one) => `${one}://`).join(' or ')}`
   const isUrl = (value: string) => protocols.some((one) => value.startsWith(`${one}://`)) && URL.canParse(value)
-  return z.string({ error }).refine(isUrl, { error, abort: true }) // what else is asked of it would say the same again
+  return z.string({ error }).refine(isUrl, { error, abort: true }) // further checks would report the same again
 }
 
-/** A block of keys that is filled with their defaults when it is absent. */
+/** Schema of a block of keys. An absent block gets the defaults of its keys. */
 export function blockSchema<Shape extends z.ZodRawShape>(shape: Shape) {
   return z.object(shape, { error: 'a block of keys' }).prefault({} as never)
 }
 
 /**
- * Reads a YAML file and checks it by `schema`. A key that the schema does not know is a warning, a wrong value an
- * error. A key without a value counts as absent, as in proto JSON.
+ * Reads a YAML file and checks it by `schema`. An unknown key is a warning, a wrong value an error. A key without a
+ * value counts as absent, as in proto JSON.
  *
- * @throws KasError SETTINGS_INVALID with every problem: file, line, key, what was found, what is allowed
+ * @throws KasError SETTINGS_INVALID with every problem: file, line, key, found value, allowed values
  */
 export async function loadConfig<S extends z.ZodType>(
   file: string,
@@ -119,7 +125,7 @@ export async function loadConfig<S extends z.ZodType>(
   return parseConfig(file, text, schema, options)
 }
 
-/** `loadConfig` for a text that has been read already; `file` names it in errors. */
+/** Checks a text as `loadConfig` does; `file` names it in errors. */
 export function parseConfig<S extends z.ZodType>(
   file: string,
   text: string,
@@ -145,8 +151,8 @@ export function parseConfig<S extends z.ZodType>(
 }
 
 /**
- * Checks a block that has been read already, and stands in `file` at `key`, as `loadConfig` does; `tree` loses the keys
- * that `schema` does not know.
+ * Checks a block that has been parsed already, as `loadConfig` does. The block stands in `file` at `key`. Unknown keys
+ * are removed from `tree`.
  *
  * @throws KasError SETTINGS_INVALID with every problem, without lines
  */
@@ -162,9 +168,9 @@ export function checkTree<S extends z.ZodType>(
 
 interface Place {
   readonly file: string
-  /** of the tree in the file */
+  /** place of the tree in the file */
   readonly at: Path
-  /** what an error begins with that concerns a value */
+  /** beginning of an error about a value */
   readonly where: (path: Path) => string
   readonly warnings: readonly ConfigWarning[]
 }
@@ -180,12 +186,12 @@ function checked<S extends z.ZodType>(tree: unknown, schema: S, { file, at, wher
   throw new KasError({ code: 'SETTINGS_INVALID', file, problems, hints: unknownKeyHints(warnings) })
 }
 
-/** The unknown keys among `warnings` for an error: what is missing may stand there under a wrong name. */
+/** Unknown keys among `warnings`, for an error: a missing key may be there under a wrong name. */
 export function unknownKeyHints(warnings: readonly ConfigWarning[]): string[] {
   return warningTexts(warnings.filter(({ kind }) => kind === 'unknown'))
 }
 
-/** A sentence each, as many as problems are listed at most. */
+/** One sentence for each warning, with the same bound as problems. */
 export function warningTexts(warnings: readonly ConfigWarning[]): string[] {
   return firstOf(warnings, warningText)
 }
@@ -194,7 +200,7 @@ function warningText(warning: ConfigWarning): string {
   return `${warning.key}: ${warningReason(warning)}`
 }
 
-/** What follows the key. */
+/** Text that follows the key. */
 export function warningReason({ kind, hint }: Pick<ConfigWarning, 'kind' | 'hint'>): string {
   if (kind !== 'unknown') return `has no effect${hint ? `: ${hint}` : ''}`
   return `this key is not known${hint ? `, did you mean ${hint}?` : ''}`
@@ -217,7 +223,7 @@ function parseTree(
   try {
     raw = document.toJS() ?? {}
   } catch (error) {
-    throw invalid([`not YAML: ${(error as Error).message}`]) // too many aliases
+    throw invalid([`not YAML: ${(error as Error).message}`]) // for example, too many aliases
   }
   if (!isTree(raw)) throw invalid([`found ${show(raw, [])}, allowed: a block of keys`])
   return { document, lines, raw, tree: withoutNulls(raw) as Tree }
@@ -244,7 +250,7 @@ function withoutNulls(value: unknown): unknown {
   return Object.fromEntries(kept.map(([key, child]) => [key, withoutNulls(child)]))
 }
 
-/** Removes the keys of `unused` (dotted paths) from `tree`, with a warning for each that was there. */
+/** Removes the keys of `unused` (dotted paths) from `tree`, with a warning for each one found. */
 function takeOut(tree: Tree, unused: Readonly<Record<string, string>>): ConfigWarning[] {
   return Object.entries(unused).flatMap(([key, why]): ConfigWarning[] => {
     const path = key.split('.')
@@ -257,7 +263,10 @@ function takeOut(tree: Tree, unused: Readonly<Record<string, string>>): ConfigWa
   })
 }
 
-/** Packages write `sentry: { dsn: "" }` and `workspaces: { enabled: false }`: nothing was asked for. */
+/**
+ * True for an empty block: packages write `sentry: { dsn: "" }` and `workspaces: { enabled: false }`, which ask for
+ * nothing.
+ */
 function saysNothing(value: unknown): boolean {
   if (isTree(value)) return value.enabled === false || Object.values(value).every(saysNothing)
   return value === '' || value === null || (Array.isArray(value) && value.length === 0)
@@ -284,20 +293,20 @@ function offsetOf(document: Document, path: Path): number | undefined {
   return undefined
 }
 
-/** Of a key itself, which stands there. */
+/** Offset of the key itself. */
 function keyOffset(document: Document, path: Path): number {
   const parent = path.length > 1 ? document.getIn(path.slice(0, -1), true) : document.contents
   const pair = isMap(parent) ? parent.items.find(({ key }) => isScalar(key) && key.value === path.at(-1)) : undefined
   return (isNode(pair?.key) ? pair.key.range?.[0] : undefined) ?? offsetOf(document, path) ?? 0
 }
 
-/** A value as an error may show it: short, and not at all where it may hold a secret. */
+/** Text of a value for an error: short, and without values that may be secret. */
 function show(value: unknown, path: Path): string {
   if (value === undefined) return 'nothing'
   if (isTree(value)) return 'a block of keys'
   if (Array.isArray(value)) return 'a list'
   if (holdsSecret(path)) return 'a value'
-  const text = JSON.stringify(value).replaceAll(/\/\/\S*@/g, '//…@') // what stands there in a URL may be a password
+  const text = JSON.stringify(value).replaceAll(/\/\/\S*@/g, '//…@') // this part of a URL may have a password
   return text.length > 80 ? `${text.slice(0, 80)}...` : text
 }
 

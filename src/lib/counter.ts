@@ -4,9 +4,9 @@ export interface CounterLimits {
   readonly max?: number
 }
 
-/** How many each key has: things that are open, or units such as bytes. A key that has none is not kept. */
+/** Counts for each key, of open things, or of units such as bytes. A key with a count of 0 is removed. */
 export class Counter<Key> {
-  /** of `enter` */
+  /** limits of `enter` */
   readonly limits: Required<CounterLimits>
   readonly #counts = new Map<Key, number>()
   #total = 0
@@ -15,12 +15,12 @@ export class Counter<Key> {
     this.limits = { maxOfKey, max }
   }
 
-  /** Of those keys that have any. */
+  /** counts above 0, by key */
   get counts(): ReadonlyMap<Key, number> {
     return this.#counts
   }
 
-  /** Of all keys. */
+  /** sum over all keys */
   get total(): number {
     return this.#total
   }
@@ -29,7 +29,7 @@ export class Counter<Key> {
     return this.#counts.get(key) ?? 0
   }
 
-  /** The key that has the most; undefined: none has any. */
+  /** The key with the highest count; undefined: all are 0. */
   most(): Key | undefined {
     let most: Key | undefined
     let count = 0
@@ -38,10 +38,10 @@ export class Counter<Key> {
   }
 
   /**
-   * Whatever the limits are.
+   * Adds to a count, whatever the limits are.
    *
-   * @param by - below 0: so many fewer; none, where the key does not have as many
-   * @returns how many it has now
+   * @param by - below 0: subtracts, but not below a count of 0
+   * @returns the new count
    */
   add(key: Key, by = 1): number {
     const before = this.of(key)
@@ -52,7 +52,9 @@ export class Counter<Key> {
     return count
   }
 
-  /** @returns takes them back, once; undefined: that would be over a limit, and nothing was counted */
+  /**
+   * @returns function that subtracts them again, once; undefined: a limit would be exceeded, and nothing was counted
+   */
   enter(key: Key, by = 1): (() => void) | undefined {
     if (this.of(key) + by > this.limits.maxOfKey || this.#total + by > this.limits.max) return undefined
     this.add(key, by)

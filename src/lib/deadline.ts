@@ -3,15 +3,18 @@ import { abortable, linkedController } from './signals.ts'
 
 export interface DeadlineOptions {
   readonly ms: number
-  /** without one: the system's, which does not keep the process from ending */
+  /** absent: the system's, which does not keep the process from ending */
   readonly clock?: Clock
-  /** whatever else ends it, with its own reason */
+  /** other signals that end it, with their own reasons */
   readonly signals?: readonly (AbortSignal | undefined)[]
-  /** what it aborts with once the time is over; without one: a TimeoutError, as of AbortSignal.timeout */
+  /** makes the reason once the time is over; absent: a TimeoutError, as of AbortSignal.timeout */
   readonly reason?: () => unknown
 }
 
-/** A signal that aborts after `ms`, or with other signals before. Whoever makes one ends it, which leaves nothing behind. */
+/**
+ * A signal that aborts after `ms`, or with other signals before. Its creator calls `end`, which removes timer and
+ * listeners.
+ */
 export class Deadline {
   readonly #options: DeadlineOptions
   readonly #controller: ReturnType<typeof linkedController>
@@ -28,31 +31,31 @@ export class Deadline {
     return this.#controller.signal
   }
 
-  /** It aborted because the time was over, and for no other reason. */
+  /** True if it aborted because the time was over, and for no other reason. */
   get isPast(): boolean {
     return this.#isPast
   }
 
-  /** Aborts before the time is over, unless it has. */
+  /** Aborts before the time is over, unless it is over already. */
   abort(reason?: unknown): void {
     this.end()
     this.#controller.abort(reason)
   }
 
-  /** The time begins anew, unless it is over or the deadline has ended. */
+  /** Restarts the time, unless it is over or the deadline has ended. */
   restart(): void {
     if (!this.#cancel) return
     this.#cancel()
     this.#start()
   }
 
-  /** There is no limit any more: it aborts with the other signals alone. */
+  /** Removes the time limit: it aborts only with the other signals. */
   lift(): void {
     this.#cancel?.()
     this.#cancel = undefined
   }
 
-  /** It does not abort any more, unless `abort` is called. */
+  /** Ends it: from then on only `abort` aborts it. */
   end(): void {
     this.lift()
     this.#controller.dispose()
@@ -72,7 +75,11 @@ export class Deadline {
   }
 }
 
-/** Runs `action` with a deadline, which ends when `action` does. @throws what `action` throws */
+/**
+ * Runs `action` with a deadline, which ends when `action` does.
+ *
+ * @throws the error of `action`
+ */
 export async function withDeadline<T>(
   options: DeadlineOptions,
   action: (signal: AbortSignal, deadline: Deadline) => Promise<T>,
@@ -86,9 +93,9 @@ export async function withDeadline<T>(
 }
 
 /**
- * Waits for `promise`, which itself goes on, no longer than to the deadline.
+ * Waits for `promise` until the deadline. The promise itself goes on.
  *
- * @throws what it rejects with, or why the deadline ended
+ * @throws the error of `promise`, or the reason of the deadline
  */
 export function within<T>(promise: Promise<T>, options: DeadlineOptions): Promise<T> {
   return withDeadline(options, (signal) => abortable(promise, signal))

@@ -6,44 +6,41 @@ import type { Logger } from './log.ts'
 import { pause } from './pause.ts'
 import { type HandshakeSources, TlsHandshakes } from './tls-handshakes.ts'
 
-/** A server, and what it does of its own at each step of its end. */
+/** A server, and its own work at each step of its end. */
 export interface Drainable extends HandshakeSources {
-  /** just made: each of its connections is seen, and begins TLS in its turn */
+  /** just created, so that each of its connections is seen, and begins TLS in its turn */
   readonly server: Server
   readonly log: Pick<Logger, 'warn'>
-  /** of a server that speaks TLS: how long a connection may say nothing at its start; default 10 s. ms */
+  /** with TLS: time in which a connection has to send its first bytes; default 10 s. ms */
   readonly firstBytesMs?: number
-  /** resolves once it drains and no work runs: connections may then linger; absent: each ends with its work */
+  /** resolves once the server drains and no work runs: connections may then linger; absent: each ends with its work */
   readonly idle?: Promise<unknown>
-  /** It leaves, and everything still works. */
+  /** The server leaves, and everything still works. */
   announce?(): Promise<void>
-  /** No connection is taken any more. */
+  /** The server accepts no more connections. */
   close?(): void
-  /** No work is taken any more: what is idle ends. */
+  /** The server accepts no more work: idle connections end. */
   drain?(): void
-  /** Who has arrived and has asked for nothing yet is waited for no longer. */
+  /** Ends connections that have asked for nothing yet. */
   endArrivals?(): void
-  /** The shutdown grace is over: what can end in order does. */
+  /** The shutdown grace is over: ends in order all work that can end so. */
   endStreams?(): void
   /** All connections are about to be destroyed. */
   cut?(): void
 }
 
 export interface DrainOptions {
-  /** how long new work is still taken. ms */
+  /** time in which new work is still accepted. ms */
   readonly listenGraceMs?: number
-  /** after that: how long work that runs may take; absent: as long as there is patience. ms */
+  /** after that: time for running work; absent: as long as there is patience. ms */
   readonly shutdownGraceMs?: number | undefined
-  /** after that, or after the last work: how long connections may take to end. ms */
+  /** after that, or after the last work: time for connections to end. ms */
   readonly lingerMs?: number
-  /**
-   * once no connection is taken any more: how long those taken just before may still take to agree on TLS, and to ask
-   * for something. ms
-   */
+  /** time for the last connections to agree on TLS and to ask for something, once no more are accepted. ms */
   readonly arrivalMs?: number
   /**
-   * What waits for `stop`, because parts that stop before need it to their end: `drain`, or to `close` too. Absent:
-   * nothing, both follow the listen grace
+   * steps that wait for `stop`, because parts that stop before it need this server: `drain`, or also `close`. Absent:
+   * both follow the listen grace
    */
   readonly untilStop?: 'drain' | 'close'
   readonly clock?: Clock
@@ -51,8 +48,8 @@ export interface DrainOptions {
 
 /**
  * - `serving`
- * - `leaving`: the listen grace, and what waits for `stop`; work is taken
- * - `draining`: none is, and what is idle ends; what runs goes on
+ * - `leaving`: the listen grace, and the wait for `stop`; work is accepted
+ * - `draining`: no work is accepted, idle connections end, and running work goes on
  * - `ended`
  */
 export type DrainPhase = 'serving' | 'leaving' | 'draining' | 'ended'
@@ -60,16 +57,16 @@ export type DrainPhase = 'serving' | 'leaving' | 'draining' | 'ended'
 const defaultFirstBytesMs = 10_000
 
 /**
- * The life of a server: it listens, leaves, drains and, where the shutdown grace or patience is over, is cut
- * (doc/operations.md "How a replica leaves").
+ * Life of a server: it listens, leaves and drains. It is cut if the shutdown grace or patience ends (doc/operations.md
+ * "How a replica leaves").
  */
 export class Drain {
   readonly #drainable: Drainable
   readonly #options: DrainOptions
   readonly #handshakes: TlsHandshakes | undefined
-  /** what was accepted; with TLS other objects than those that speak */
+  /** accepted sockets; with TLS, the speaking sockets are other objects */
   readonly #sockets = new Set<Socket>()
-  /** cuts the listen grace short, then what drains */
+  /** ends the listen grace early, then the drain */
   readonly #impatience = new AbortController()
   readonly #ended = new AbortController()
   #phase: DrainPhase = 'serving'
@@ -93,7 +90,7 @@ export class Drain {
     return this.#phase
   }
 
-  /** @throws Error when the address cannot be had: then there is nothing to stop */
+  /** @throws Error if the server cannot listen on the address: then there is nothing to stop */
   async listen(options: ListenOptions): Promise<void> {
     const { server, log } = this.#drainable
     server.listen(options)
@@ -102,8 +99,8 @@ export class Drain {
   }
 
   /**
-   * Resolves once the listen grace is over, and what does not wait for `stop` is under way. Without patience nobody has
-   * any later: `stop` cuts.
+   * Resolves once the listen grace is over, and each step that does not wait for `stop` has begun. Without patience
+   * `stop` cuts at once.
    */
   leave(patience?: AbortSignal): Promise<void> {
     this.#left ??= this.#leave()
@@ -131,7 +128,7 @@ export class Drain {
     this.#phase = 'leaving'
     await this.#drainable.announce?.()
     await this.#wait(listenGraceMs, this.#impatience.signal)
-    if (listenGraceMs) await pollPhase() // who is connected already, and waits to be accepted, would be reset
+    if (listenGraceMs) await pollPhase() // connections that wait to be accepted would be reset
     if (shutdownGraceMs !== undefined) this.#graceOver = this.#wait(shutdownGraceMs, this.#ended.signal)
     if (untilStop !== 'close') this.#closed = this.#close()
     if (untilStop === undefined) this.#drained = this.#drain()
@@ -146,7 +143,7 @@ export class Drain {
 
   async #close(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
-    // not that of HTTP, which destroys idle connections with what they still have to send
+    // `close` of HTTP would destroy idle connections with the data that they still have to send
     Server.prototype.close.call(this.#drainable.server, () => resolve())
     this.#drainable.close?.()
     void this.#endArrivals()
@@ -170,7 +167,7 @@ export class Drain {
     await this.#closed
     this.#phase = 'ended'
     this.#ended.abort()
-    this.#drainable.server.close() // of HTTP: its timers
+    this.#drainable.server.close() // ends the timers of HTTP
   }
 
   async #cutInTime(): Promise<void> {
@@ -182,7 +179,7 @@ export class Drain {
     if (!ended.aborted) this.#cut()
   }
 
-  /** Without a time not even a turn of the event loop passes. */
+  /** Waits for this time; without one, not even a turn of the event loop passes. */
   async #wait(ms = 0, signal: AbortSignal): Promise<void> {
     if (ms > 0) await pause(ms, this.#options.clock ?? systemClock, signal)
   }
@@ -193,5 +190,5 @@ export class Drain {
   }
 }
 
-/** Of the event loop: what has come from the network has been read then. */
+/** Waits for the poll phase of the event loop: the data that has come from the network is read then. */
 const pollPhase = () => new Promise((resolve) => setImmediate(resolve))

@@ -1,4 +1,4 @@
-/** The closed list of what can go wrong, one table: doc/errors.md says what an operator does about each. */
+/** The closed list of errors, as one table: doc/errors.md says what an operator does about each. */
 
 /** gRPC status codes. */
 export const Code = {
@@ -22,12 +22,12 @@ export const Code = {
 } as const
 
 /**
- * Whether the call may have reached the cluster: sent as `Kas-Delivery`, so that a client knows if a repeat can do
- * harm.
+ * Possible delivery of a call to the cluster. It is sent as `Kas-Delivery`, so that a client knows whether a repeat can
+ * do harm.
  */
 export type Delivery = 'none' | 'maybe'
 
-/** The limits that TOO_MANY_STREAMS stands for. */
+/** Limits behind TOO_MANY_STREAMS. */
 export const limitNames = [
   // of agents
   'connections_of_agent',
@@ -41,7 +41,7 @@ export const limitNames = [
   'waiting_project_lists',
   'followed_refs_of_project',
   'waiting_rounds',
-  // of their callers
+  // of the callers of agents
   'calls_at_replica',
   'own_requests_about_agent',
   'signed_requests',
@@ -83,7 +83,7 @@ export const memoryShareNames = Object.keys(memoryShares) as readonly MemoryShar
 interface Row<Data> {
   grpc: number
   http: number
-  /** what the caller sees; upstream's words where it has them */
+  /** text for the caller; upstream's words if there are any */
   text: (data: Data) => string
 }
 const row = <Data = Record<never, never>>(
@@ -96,7 +96,7 @@ const row = <Data = Record<never, never>>(
   text: typeof text === 'string' ? () => text : text,
 })
 
-/** Upstream's word, and why: agentk logs it. */
+/** Upstream's word and the reason, which agentk logs. */
 const withReason = (word: string) => (d: { reason?: string }) =>
   d.reason === undefined ? word : `${word}: ${d.reason}`
 
@@ -106,18 +106,18 @@ function branchesText(branches: readonly string[], d: { names?: string; count?: 
   return `${named}the repository has ${branches.join(', ')}${more > 0 ? ` and ${more} more` : ''}`
 }
 
-/** An agent of which no replica has a connection. */
+/** An agent without a connection to any replica. */
 export interface Away {
   readonly agentId: string
-  /** for how long, at least. ms */
+  /** least time without a connection. ms */
   readonly awayMs: number
-  /** its last connection ended then, in ms since 1970; absent: this replica has not seen that */
+  /** end of its last connection, in ms since 1970; absent: this replica has not seen it */
   readonly awaySince?: number
 }
 
 const logOfAgent = 'Its log says why: kubectl -n <namespace of the agent> logs deployment/agentk, in its cluster'
 
-/** Says since when an agent is away, and where the reason can be read. */
+/** Says since when an agent is away, and names the log with the reason. */
 function awayText(d: Partial<Away>): string {
   if (d.awayMs === undefined) return ''
   const since = d.awaySince === undefined ? '' : `since ${new Date(d.awaySince).toISOString().slice(0, 19)}Z, `
@@ -127,13 +127,13 @@ function awayText(d: Partial<Away>): string {
 }
 
 const table = {
-  // who is calling
+  // identity of the caller
   UNAUTHENTICATED: row<{ detail?: string; reason?: string }>(Code.UNAUTHENTICATED, 401, withReason('unauthenticated')),
   FORBIDDEN: row<{ reason?: string }>(Code.PERMISSION_DENIED, 403, withReason('forbidden')),
   JWT_INVALID: row(Code.UNAUTHENTICATED, 401, 'JWT validation failed'),
   AGENT_NOT_FOUND: row<{ reason?: string }>(Code.NOT_FOUND, 404, withReason('agent not found')),
   DIRECTORY_UNAVAILABLE: row<{ reason?: string }>(Code.UNAVAILABLE, 503, withReason('unavailable')),
-  /** a page that may not call by a cookie */
+  /** a page that may not call with a cookie */
   ORIGIN_NOT_ALLOWED: row(
     Code.PERMISSION_DENIED,
     403,
@@ -153,7 +153,7 @@ const table = {
     500,
     (d) => `Failed to impersonate: unknown access_as "${d.found}"`,
   ),
-  /** the names that a request would act as, in its headers or by configuration, are not allowed */
+  /** a name that a request impersonates, by its headers or by configuration, is not allowed */
   IDENTITY_REFUSED: row<{ detail: string }>(Code.PERMISSION_DENIED, 403, (d) => d.detail),
   SESSION_ENDED: row<{ reason?: string }>(Code.PERMISSION_DENIED, 403, withReason('Ended by an operator')),
   RATE_EXCEEDED: row(
@@ -161,7 +161,7 @@ const table = {
     429,
     'New connection rate limit for this agent is exhausted. Please try again later',
   ),
-  /** `name`: for the log; `what`: for who is refused; `own`: of them, that the caller has, where callers share the limit */
+  /** `name`: for the log; `what`: for the refused caller; `own`: the caller's part, if callers share the limit */
   TOO_MANY_STREAMS: row<{ name: LimitName; limit: number; what: string; own?: number }>(
     Code.RESOURCE_EXHAUSTED,
     429,
@@ -175,14 +175,14 @@ const table = {
     429,
     'Too many unknown credentials are to be checked. Please try again later',
   ),
-  // what GitLab says of them, or why it says nothing
+  // GitLab's refusals and failures
   /** `told`: GitLab's own message, for the log */
   GITLAB_STATUS: row<{ status: number; path: string; retryAfterMs?: number; told?: string }>(
     Code.UNAVAILABLE,
     502,
     (d) => `HTTP status code: ${d.status} for path ${d.path}`,
   ),
-  /** `headArrived`: GitLab had begun to answer */
+  /** `headArrived`: GitLab began to answer */
   GITLAB_UNREACHABLE: row<{ path: string; detail: string; headArrived: boolean }>(
     Code.UNAVAILABLE,
     502,
@@ -198,7 +198,7 @@ const table = {
     502,
     (d) => `Too many calls wait for GitLab: no turn after ${d.waitedMs} ms`,
   ),
-  // what is being called
+  // target of the call
   PREFIX_MISSING: row<{ prefix: string }>(
     Code.INVALID_ARGUMENT,
     400,
@@ -241,7 +241,7 @@ const table = {
     (d) =>
       `No pod of the agent leads: none reaches its API server, or the one that leads is silent for ${Math.round(d.waitedMs / 1000)} s. ${logOfAgent}`,
   ),
-  /** as the agent says it; `agentCode`: of this list, as its version has it */
+  /** in the agent's words; `agentCode`: code of this list in the agent's version */
   VIEW_ENDED: row<{ agentCode: string; detail: string }>(Code.UNKNOWN, 502, (d) => d.detail),
   EXPECTATION_FAILED: row(Code.INVALID_ARGUMENT, 417, 'Only 100-continue can be expected'),
   HEAD_TOO_LARGE: row(Code.RESOURCE_EXHAUSTED, 431, 'The head of the request is too large'),
@@ -254,7 +254,7 @@ const table = {
     413,
     (d) => `received message larger than max (${d.bytes} vs. ${d.maxBytes})`,
   ),
-  /** of a request or an answer that is carried inside a call */
+  /** the head of a request or an answer inside a call */
   HTTP_HEAD_TOO_LARGE: row<{ limit: number; unit: string }>(
     Code.RESOURCE_EXHAUSTED,
     502,
@@ -267,21 +267,21 @@ const table = {
     422,
     (d) => `GitOps: failed to get objects to synchronize: manifest file: ${d.detail}`,
   ),
-  /** `isRefused`: what was pushed passes a bound, and reading it again ends so again */
+  /** `isRefused`: the pushed content exceeds a bound, and another read fails too */
   REPOSITORY_FAILED: row<{ detail: string; isRefused?: boolean }>(
     Code.UNAVAILABLE,
     502,
     (d) => `Repository: ${d.detail}`,
   ),
   PUSH_EVENT_UNTOLD: row(Code.UNAVAILABLE, 503, 'Failed to publish the push event'),
-  /** `names`: the branch that HEAD names; `branches`: some of those that are there, of `count` */
+  /** `names`: branch of HEAD; `branches`: some of the `count` existing branches */
   REF_NOT_FOUND: row<{ ref: string; names?: string; branches?: readonly string[]; count?: number }>(
     Code.NOT_FOUND,
     404,
     (d) => `ref ${d.ref} not found${d.branches ? `: ${branchesText(d.branches, d)}` : ''}`,
   ),
-  // the way to the agent
-  /** `Away`: absent where it has just left, or nothing is known of it */
+  // connection to the agent
+  /** `Away`: absent if the agent has just left, or nothing is known about it */
   AGENT_NOT_CONNECTED: row<{ waitedMs: number } & Partial<Away>>(
     Code.DEADLINE_EXCEEDED,
     502,
@@ -302,7 +302,7 @@ const table = {
     429,
     (d) => `More than ${d.limit} calls wait for this agent. Please try again later`,
   ),
-  /** others wait. `held`: tunnels, of the `living` ones that the agent has at the replica */
+  /** others wait. `held`: the caller's tunnels, out of the `living` ones of the agent at the replica */
   CALLER_OVER_SHARE: row<{ agentId: string; held: number; living: number; watches: number; retryAfterS: number }>(
     Code.RESOURCE_EXHAUSTED,
     429,
@@ -315,7 +315,7 @@ const table = {
     429,
     (d) => `More than ${d.limit} bytes from this agent wait to be read. Please try again later`,
   ),
-  /** `share`: of the replica's memory; whoever holds most of it is refused, or ends */
+  /** `share`: part of the replica's memory; the caller or project that holds most of it is refused, or its calls end */
   REPLICA_MEMORY_FULL: row<{ share: MemoryShare; limit: number }>(
     Code.RESOURCE_EXHAUSTED,
     429,
@@ -327,13 +327,13 @@ const table = {
   SHUTTING_DOWN: row(Code.UNAVAILABLE, 503, 'kas is shutting down'),
   CANCELLED: row<{ detail?: string }>(Code.CANCELLED, 499, (d) => d.detail ?? 'The caller left'),
   DEADLINE_EXCEEDED: row(Code.DEADLINE_EXCEEDED, 504, 'deadline exceeded'),
-  /** a status that the other side of a call sent, passed on as it is */
+  /** a status of the other side of a call, passed on unchanged */
   STATUS: row<{ grpc: number; message: string; details?: Uint8Array }>(Code.UNKNOWN, 502, (d) => d.message),
   INTERNAL: row(Code.INTERNAL, 500, 'Internal error'),
-  /** kas, a proxy or the API server, as agentk finds it. `httpStatus`: what it answered with */
+  /** kas, a proxy or the API server, as seen by agentk. `httpStatus`: status of its answer */
   UNREACHABLE: row<{ detail: string; httpStatus?: number }>(Code.UNAVAILABLE, 502, (d) => d.detail),
   // at the start of a program
-  /** `hints`: what is no fault by itself, but may be the cause */
+  /** `hints`: possible causes that are no faults by themselves */
   SETTINGS_INVALID: row<{ file: string; problems: readonly string[]; hints?: readonly string[] }>(
     Code.FAILED_PRECONDITION,
     500,
@@ -346,10 +346,13 @@ export const errorCodes = Object.keys(table) as readonly ErrorCode[]
 type DataOf<C extends ErrorCode> = (typeof table)[C] extends Row<infer Data> ? Data : never
 export type ErrorSpec = { [C in ErrorCode]: { code: C } & DataOf<C> }[ErrorCode]
 
-/** A call ends at once by these: what has come of it is not kept. */
+/** Codes that end a call at once, and drop its unsent data. */
 export const dropped: ReadonlySet<ErrorCode> = new Set(['TOO_MUCH_UNREAD', 'REPLICA_MEMORY_FULL'])
 
-/** What strangers can have by the thousand: where it was thrown says nothing, and to find that out costs a third of it. */
+/**
+ * Errors without a stack. Strangers can cause thousands of them, and a stack, which explains none of them, is a third
+ * of the cost.
+ */
 const traceless: ReadonlySet<ErrorCode> = new Set([
   'UNAUTHENTICATED',
   'CREDENTIALS_INVALID',
@@ -390,8 +393,7 @@ export class KasError extends Error {
   }
 
   /**
-   * `unknown` as a KasError, for borders: an AbortError is CANCELLED, a TimeoutError DEADLINE_EXCEEDED, the rest
-   * INTERNAL.
+   * Returns any error as a KasError: an AbortError is CANCELLED, a TimeoutError DEADLINE_EXCEEDED, others are INTERNAL.
    */
   static from(error: unknown): KasError {
     if (error instanceof KasError) return error
@@ -402,12 +404,12 @@ export class KasError extends Error {
   }
 }
 
-/** For a line of the log: which limit TOO_MANY_STREAMS stands for. */
+/** Field of a log line: the limit behind TOO_MANY_STREAMS. */
 export function limitField({ spec }: KasError): { limit_name?: LimitName } {
   return spec.code === 'TOO_MANY_STREAMS' ? { limit_name: spec.name } : {}
 }
 
-/** The message of an error; an AggregateError (all addresses refused) has an empty one of its own. */
+/** Returns the message of an error. An AggregateError (all addresses refused) has none of its own. */
 export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   if (error.message) return error.message
@@ -417,7 +419,7 @@ export function errorText(error: unknown): string {
 
 const goNames = new Map<number, string>(Object.entries(Code).map(([name, code]) => [code, goName(name)]))
 
-/** A gRPC status as grpc-go spells it: `OK`, `Canceled`, `DeadlineExceeded`; undefined for a number that gRPC lacks. */
+/** Returns a gRPC status in grpc-go's spelling: `OK`, `Canceled`, `DeadlineExceeded`; undefined: not a gRPC code. */
 export function goCodeName(code: number): string | undefined {
   return goNames.get(code)
 }

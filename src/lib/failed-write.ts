@@ -1,9 +1,9 @@
 import type { Duplex } from 'node:stream'
 
 /**
- * Reads a connection to its end though a write has failed. A server may close while its client still writes: a command has
- * ended, or a body is too long. What the server said before is still read. Node would destroy the socket at the first write
- * that fails, with all that waits in it.
+ * Reads a connection to its end although a write has failed. A server may close while its client still writes, because
+ * a command has ended, or a body is too long. Data that the server sent before is still read. Node would destroy the
+ * socket at the first failed write, with all its unread data.
  */
 export function readOnAfterFailedWrite(socket: Duplex): void {
   const write = socket._write.bind(socket)
@@ -12,7 +12,7 @@ export function readOnAfterFailedWrite(socket: Duplex): void {
   if (writev) socket._writev = (chunks, done) => writev(chunks, unlessClosed(done))
 }
 
-/** The codes with which a write fails at a connection that the other side has closed. */
+/** Codes with which a write fails if the other side has closed the connection. */
 const closed = new Set(['EPIPE', 'ECONNRESET'])
 
 type Done = (error?: NodeJS.ErrnoException | null) => void

@@ -3,33 +3,33 @@ import { KasError } from './errors.ts'
 import { printable } from './printable.ts'
 import { withoutNodeAdvice } from './tls-fault.ts'
 
-/** What `kas doctor` and `agentk doctor` have found. */
+/** Findings of `kas doctor` and `agentk doctor`. */
 
-/** `note`: nothing fails by it; it will soon, or has no effect; `skipped`: not checked, and why */
+/** `note`: nothing fails yet, or a key has no effect; `skipped`: not checked, with the reason */
 export type State = 'ok' | 'note' | 'failed' | 'skipped'
 
-/** What one check has shown. */
+/** Result of one check. */
 export interface Finding {
   /** doc/doctor.md has a section for each */
   readonly check: string
   readonly state: State
   /** a key of the configuration, a flag, or the name of a replica */
   readonly subject?: string | undefined
-  /** where its value is from: `line 3`, a variable, `default` */
+  /** source of the subject's value: `line 3`, a variable, `default` */
   readonly from?: string | undefined
   readonly text: string
-  /** what to do */
+  /** the operator's next step */
   readonly advice?: string | undefined
 }
 
-/** Of a check whose name and subject its caller adds. */
+/** Result of a check whose name and subject its caller adds. */
 export type CheckResult = Omit<Finding, 'check' | 'subject'>
 
 /**
- * Of a file of the configuration that cannot be used: each problem by itself, and as notes the unknown keys that may be
+ * Findings of a configuration file that cannot be used: one for each problem, and as notes the unknown keys that may be
  * the cause.
  *
- * @throws `error`, if it is none
+ * @throws `error`, if it is no such error
  */
 export function problemFindings(check: string, error: unknown): Finding[] {
   if (!(error instanceof KasError) || error.spec.code !== 'SETTINGS_INVALID') throw error
@@ -41,7 +41,9 @@ export function problemFindings(check: string, error: unknown): Finding[] {
   return [...problems.map(findingOf('failed')), ...hints.map(findingOf('note'))]
 }
 
-/** Of a key without effect. One that was meant to say who may do what, or where kas listens, has failed. */
+/**
+ * Finding of a key without effect. It has failed if the key was meant to grant rights, or to name an address of kas.
+ */
 export function warningFinding(check: string, { key, ...warning }: ConfigWarning): Finding {
   const text = warningReason(warning)
   if (!warning.isDecisive) return { check, state: 'note', subject: key, text }
@@ -50,12 +52,12 @@ export function warningFinding(check: string, { key, ...warning }: ConfigWarning
 
 const words: Readonly<Record<State, string>> = { ok: 'ok', note: 'note', failed: 'FAILED', skipped: 'skipped' }
 
-/** Of what others say: a name of a certificate, an answer of a front, a reason of DNS. characters */
+/** Bound of text from others: a name of a certificate, an answer of a load balancer, a reason of DNS. characters */
 const maxCharacters = 600
 
 const cut = (text: string) => (text.length > maxCharacters ? `${text.slice(0, maxCharacters)}...` : text)
 
-/** What a reader gets of them: texts of others may be long. */
+/** Returns findings for a reader: long texts of others are cut. */
 export function boundedFindings(findings: readonly Finding[]): Finding[] {
   return findings.map(({ subject, text, advice, ...rest }) => ({
     ...rest,
@@ -65,7 +67,7 @@ export function boundedFindings(findings: readonly Finding[]): Finding[] {
   }))
 }
 
-/** A line each, for people. */
+/** Returns one line for each finding, for people. */
 export function findingsText(findings: readonly Finding[]): string {
   const wordWidth = Math.max(...Object.values(words).map(({ length }) => length))
   const checkWidth = Math.max(...findings.map(({ check }) => check.length))

@@ -7,26 +7,28 @@ export interface FolderWatchComponents {
   readonly clock: Clock
   readonly log: Logger
   readonly onChange: () => void
-  /** node's own, unless a test has another */
+  /** absent: Node's own */
   readonly watch?: typeof watch
 }
 
 export interface FolderWatchOptions {
-  /** quiet time after an event before `onChange`, in ms: an editor makes several events of one change */
+  /** quiet time after an event before `onChange`, in ms: an editor causes several events with one change */
   readonly debounceMs: number
-  /** `onChange` is called this often whatever the watch says, in ms: not every file system reports changes */
+  /** `onChange` is called this often whatever the watch reports, in ms: not every file system reports changes */
   readonly safetyPollMs: number
 }
 
-/** Until a folder that cannot be watched is tried again: it is away, or the system is out of watches. ms */
+/**
+ * Pause before a folder that cannot be watched is tried again: it does not exist, or the system is out of watches. ms
+ */
 export const watchRetryMs = 1000
 
 /**
- * Calls `onChange` after something happened in the folders of some files. Folders are watched, not files: a mounted
- * Secret swaps the symbolic link `..data`, an editor replaces the file, and either ends a watch of the file itself.
+ * Calls `onChange` after a change in the folders of some files. Folders are watched instead of files. A mounted Secret
+ * swaps the symbolic link `..data`, an editor replaces the file, and both end a watch of the file itself.
  *
- * A watch is bound to a folder, not to its name: after each change, and with each poll, the folder that bears the name
- * now is watched anew. One that cannot be watched is tried until it can, and then `onChange` is called.
+ * A watch belongs to a folder, not to its name. So after each change, and with each poll, the folder of that name is
+ * watched again. A folder that cannot be watched is tried until it can be, and then `onChange` is called.
  */
 export class FolderWatch {
   readonly #folders: readonly string[]
@@ -66,7 +68,7 @@ export class FolderWatch {
     this.#cancelPoll = this.#components.clock.after(this.#options.safetyPollMs, () => {
       this.#attachAll()
       this.#components.onChange()
-      queueMicrotask(() => this.#schedulePoll()) // however far the clock has jumped, it is one poll
+      queueMicrotask(() => this.#schedulePoll()) // one poll, however far the clock has jumped
     })
   }
 
@@ -85,7 +87,7 @@ export class FolderWatch {
     for (const folder of this.#folders) this.#attach(folder)
   }
 
-  /** Watches the folder that bears the name now; the watch before ends after that, so that nothing falls between. */
+  /** Watches the folder that has the name now. The old watch ends after that, so that no event is lost. */
   #attach(folder: string): boolean {
     const before = this.#watchers.get(folder)
     try {

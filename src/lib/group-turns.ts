@@ -3,13 +3,13 @@ import { Turns } from './turns.ts'
 export interface GroupTurnsOptions {
   /** at once, of all groups */
   readonly maxRunning: number
-  /** of one group; absent: all of them */
+  /** of one group; absent: `maxRunning` */
   readonly maxRunningOfGroup?: number
-  /** of one source; absent: all of its group */
+  /** of one source; absent: that of its group */
   readonly maxRunningOfSource?: number
-  /** of one group; its sources share these places where they are scarce */
+  /** waiting turns of one group; its sources share these places if they are scarce */
   readonly maxWaitingOfGroup: number
-  /** for whoever has no place */
+  /** error of a turn that has no place */
   readonly tooMany: () => Error
 }
 
@@ -19,11 +19,11 @@ interface Group<Source> {
   size: number
 }
 
-/** So many turns at once: groups take them one after another, and so do the sources of each group. */
+/** A bounded number of turns at once: groups take them one after another, and so do the sources of each group. */
 export class GroupTurns<Key, Source> {
   readonly #options: GroupTurnsOptions
   readonly #places: Turns<Key>
-  /** those that have any */
+  /** groups with turns */
   readonly #groups = new Map<Key, Group<Source>>()
 
   constructor(options: GroupTurnsOptions) {
@@ -32,14 +32,14 @@ export class GroupTurns<Key, Source> {
     this.#places = new Turns({ maxRunning, maxRunningOfSource: maxRunningOfGroup })
   }
 
-  /** True while all turns are taken, and somebody waits. */
+  /** True while all turns are taken, and others wait. */
   get isContended(): boolean {
     return this.#places.isContended
   }
 
   /**
    * @param signal - ends the wait
-   * @returns what ends the turn
+   * @returns function that ends the turn
    * @throws `tooMany`; the signal's reason
    */
   async take(key: Key, source: Source, signal: AbortSignal): Promise<() => void> {
@@ -63,7 +63,7 @@ export class GroupTurns<Key, Source> {
     const { maxRunning, maxRunningOfGroup = maxRunning, maxRunningOfSource, maxWaitingOfGroup, tooMany } = this.#options
     const group = {
       turns: new Turns<Source>({
-        maxRunning: maxRunningOfGroup + 1, // one waits for its place, so that others see that the group wants it
+        maxRunning: maxRunningOfGroup + 1, // one waits for its place, so that others see that the group needs it
         maxRunningOfSource: maxRunningOfSource ?? maxRunningOfGroup + 1,
         maxWaiting: maxWaitingOfGroup,
         tooMany,

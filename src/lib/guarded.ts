@@ -1,7 +1,7 @@
 /**
- * Runs what is not ours, and may be an async function whatever its type says.
+ * Runs foreign code, which may be an async function whatever its type says.
  *
- * @param failed - gets what it threw, or rejects with
+ * @param failed - gets the error that it throws or rejects with
  * @returns its result; undefined: it threw
  */
 export function guarded<T>(action: () => T, failed: (cause: unknown) => void): T | undefined {

@@ -2,25 +2,30 @@ import { type Clock, monotonicClock } from './clock.ts'
 import { NetworkQueue } from './network-queue.ts'
 import { type Source, SourceHistory } from './source-history.ts'
 
-/** Sockets that wait for a turn. Servers bound connections of strangers themselves, and lower. */
+/** Bound of sockets that wait for a turn. Servers bound connections of strangers themselves, with a lower number. */
 export const maxWaitingHandshakes = 8192
-/** Handshakes begin for so long without a rest, at least one: others wait as long. ms */
+/** Time in which handshakes begin without a rest, at least one of them. ms */
 export const sliceMs = 2
-/** of the CPU time of the event loop, where it has other work; where it has none, handshakes take up to two thirds */
+/**
+ * share in the CPU time of the event loop while it has other work. Without other work handshakes use up to two thirds.
+ */
 export const handshakeShare = 0.4
-/** From one check of the event loop to the next. ms */
+/** Interval of checks of the event loop. ms */
 export const checkMs = 1
-/** The last of so many turns is for an address that was not let in lately, if one waits. */
+/** One turn in this many is for an address that was not let in lately, if one waits. */
 const turnsForAll = 4
 
 export interface HandshakeTurnsComponents {
-  /** a monotonic one */
+  /** monotonic */
   readonly clock: Clock
-  /** how long the event loop had nothing to do, since it began. ms */
+  /** time that the event loop has been idle since it began. ms */
   readonly idleMs: () => number
-  /** CPU time of this thread: a busy machine makes handshakes longer, but not dearer. Systems may count it in steps. ms */
+  /**
+   * CPU time of this thread: on a busy machine handshakes take longer, but cost the same. Systems may count in steps.
+   * ms
+   */
   readonly cpuMs: () => number
-  /** calls it once what the present piece of work has put off at once is done */
+  /** calls it once the ticks that the present work has put off are done */
   readonly afterwards: (action: () => void) => void
 }
 
@@ -34,16 +39,16 @@ const ownComponents: HandshakeTurnsComponents = {
   afterwards: (action) => process.nextTick(action),
 }
 
-/** A connection that has spoken. */
+/** A connection that has sent bytes. */
 export interface WaitingHandshake extends Source {
   begin(): void
-  /** It has no place. */
+  /** Ends the wait: it has no place. */
   lost(): void
 }
 
 /**
- * Begins handshakes within a budget of CPU time. Addresses that were let in lately come first, then networks
- * by what they took lately, and in each network one address after another.
+ * Begins handshakes within a budget of CPU time. Addresses that were let in lately come first, then networks in the
+ * order of the time that they took lately. In each network one address follows another.
  */
 export class HandshakeTurns {
   readonly #components: HandshakeTurnsComponents
@@ -52,7 +57,7 @@ export class HandshakeTurns {
   readonly #others: NetworkQueue<WaitingHandshake>
   #turn = 0
   #isBusy = false
-  /** Wall time and CPU time of this slice. ms */
+  /** time and CPU time of this slice. ms */
   #slice = { ms: 0, cpuMs: 0 }
 
   constructor(history = new SourceHistory(), components: HandshakeTurnsComponents = ownComponents) {
@@ -66,7 +71,7 @@ export class HandshakeTurns {
     return this.#known.size + this.#others.size
   }
 
-  /** @returns ends the wait */
+  /** @returns function that ends the wait */
   enter(handshake: WaitingHandshake): () => void {
     const queue = this.#history.wasLetIn(handshake) ? this.#known : this.#others
     this.#history.ask(handshake.network)
@@ -78,7 +83,7 @@ export class HandshakeTurns {
     return () => void queue.delete(handshake)
   }
 
-  /** Its cost is that of what it puts off at once, too: Node reads a ClientHello then. */
+  /** Begins the next handshake. Its cost includes the ticks that it puts off: Node reads the ClientHello in them. */
   #beginNext(): void {
     const { clock, cpuMs, afterwards } = this.#components
     const queue = this.#nextQueue()
@@ -102,7 +107,7 @@ export class HandshakeTurns {
     return this.#known.size > 0 && !isForAll ? this.#known : this.#others
   }
 
-  /** Until the rest of the loop's work had its share, or until there is none. */
+  /** Waits until the other work of the loop has had its share, or until there is none. */
   #rest(): void {
     const { clock, idleMs: idleNow, cpuMs: cpuNow } = this.#components
     const { ms, cpuMs } = this.#slice

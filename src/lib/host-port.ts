@@ -7,18 +7,18 @@ export interface HostPort {
   readonly port: number
 }
 
-/** What `parseHostPort` takes, for error texts. */
+/** Forms that `parseHostPort` accepts, for error texts. */
 export const hostPortForms = 'host:port such as "10.0.0.7:8156", "[fd00::1]:8156" or "kas-1.internal:8156"'
 
 const maxNameLength = 253
 const nameForm = /^(?!-)[a-z0-9_-]{1,63}(?<!-)(\.(?!-)[a-z0-9_-]{1,63}(?<!-))*\.?$/i
 
-/** Whether `text` may be the name of a host. Half an address (`10.0.0`) is none. */
+/** True if `text` may be the name of a host. A part of an address (`10.0.0`) is none. */
 export function isHostName(text: string): boolean {
   return text.length <= maxNameLength && nameForm.test(text) && !/^\d+$/.test(text.split('.').at(-1) ?? '')
 }
 
-/** `text` taken apart; undefined if it is not of one of `hostPortForms`. */
+/** Parses an address with a port; undefined: `text` has none of `hostPortForms`. */
 export function parseHostPort(text: string): HostPort | undefined {
   const match = /^(?:\[(?<ipv6>[^[\]]+)\]|(?<host>[^[\]:\s/]+)):(?<port>\d{1,5})$/.exec(text)
   const { ipv6, host, port: digits } = match?.groups ?? {}
@@ -34,15 +34,15 @@ export function formatHostPort({ host, port }: HostPort): string {
   return isIP(host) === 6 ? `[${canonicalAddress(host)}]:${port}` : `${host}:${port}`
 }
 
-/** Whether `host` leads nowhere but to this machine. */
+/** True if `host` means this machine. */
 export function isLoopbackHost(host: string): boolean {
   const plain = plainAddress(host).toLowerCase()
   return /^(.+\.)?localhost\.?$/.test(plain) || plain === '::1' || (isIPv4(plain) && plain.startsWith('127.'))
 }
 
 /**
- * An address as others write it: the short form of IPv6, and IPv4 where an IPv6 socket says `::ffff:a00:7` or
- * `::ffff:10.0.0.7`. Anything else is given back as it is.
+ * Returns an address in its usual form: the short form of IPv6, and IPv4 if an IPv6 socket says `::ffff:a00:7` or
+ * `::ffff:10.0.0.7`. Any other text is returned as it is.
  */
 export function plainAddress(host: string): string {
   const address = canonicalAddress(host)
@@ -52,13 +52,13 @@ export function plainAddress(host: string): string {
   return halves.flatMap((half) => [half >> 8, half & 0xff]).join('.')
 }
 
-/** An address, of IPv6 its first 64 bits: whoever has one has all that begin so. */
+/** Returns the address, or the first 64 bits of an IPv6 address: their owner has all addresses with these bits. */
 export function networkOf(host: string): string {
   const address = plainAddress(host)
   return isIPv6(address) ? firstGroups(address, 4) : address
 }
 
-/** Returns the smallest network that the internet routes: a /24 of IPv4, a /48 of IPv6. Returns any other text as it is. */
+/** Returns the smallest network that the internet routes: a /24 of IPv4, a /48 of IPv6; any other text as it is. */
 export function routedNetworkOf(host: string): string {
   const address = plainAddress(host)
   if (isIPv6(address)) return firstGroups(address, 3)
@@ -72,21 +72,21 @@ function firstGroups(address: string, count: number): string {
   return [...groups, ...zeros, ...(tail ?? [])].slice(0, count).join(':')
 }
 
-/** IPv6 has many spellings; this gives the short one of RFC 5952. */
+/** Returns the short form of RFC 5952. */
 function canonicalAddress(address: string): string {
-  const isPlain = isIPv6(address) && !address.includes('%') // a link's address means nothing elsewhere
+  const isPlain = isIPv6(address) && !address.includes('%') // an address with a zone is valid on one link only
   return isPlain ? new URL(`http://[${address}]`).hostname.slice(1, -1) : address
 }
 
 /**
- * The far end of a socket, as `address:port`. A socket that was accepted and the TLS that speaks on it are two objects
- * with one far end. Undefined: it is a Unix socket, or had left before anybody asked.
+ * The remote end of a socket, as `address:port`. An accepted socket and the TLS socket above it are two objects with
+ * one remote end. Undefined: it is a Unix socket, or the client has left already.
  */
 export function remoteOf({ remoteAddress, remotePort }: Socket): string | undefined {
   return remoteAddress === undefined || remotePort === undefined ? undefined : `${remoteAddress}:${remotePort}`
 }
 
-/** The address alone of a far end; IPv4 as it is written, also on a socket of IPv6. */
+/** Address of a remote end; IPv4 in its usual form, also on a socket of IPv6. */
 export function addressOf(remote: string): string {
   return plainAddress(remote.slice(0, remote.lastIndexOf(':')))
 }

@@ -1,9 +1,9 @@
-/** Users and groups whose names begin so are GitLab's users and jobs: kas alone names them. */
+/** Prefix of the names of GitLab's users and jobs, and of their groups: only kas gives such names. */
 export const kasNamePrefix = 'gitlab:'
-/** Extra keys that begin so say what GitLab knows of a user or job: kas alone sets them. */
+/** Prefix of extra keys with GitLab's data of a user or job: only kas sets them. */
 export const kasExtraPrefix = 'agent.gitlab.com/'
 
-/** The names in an identity that a request acts as. */
+/** Names in the identity that a request impersonates. */
 export interface ImpersonatedNames {
   readonly username: string
   readonly groups: readonly string[]
@@ -11,19 +11,21 @@ export interface ImpersonatedNames {
   readonly extra: readonly { readonly key: string }[]
 }
 
-/** Whether kas alone may give this name to a user or group: the API server does not count white space around it. */
+/**
+ * True if only kas may give this name to a user or group. White space around it does not count, as for the API server.
+ */
 export function isKasName(name: string): boolean {
   return name.trim().startsWith(kasNamePrefix)
 }
 
-/** Whether kas alone may set this extra key. */
+/** True if only kas may set this extra key. */
 export function isKasExtraKey(key: string): boolean {
   return asReadKey(key).startsWith(kasExtraPrefix)
 }
 
 /**
- * The entries that agentk's `--may-impersonate` must have for this identity, in the order of its names; none: agentk
- * accepts it by default.
+ * Returns the entries that agentk's `--may-impersonate` needs for this identity, in the order of its names. None:
+ * agentk accepts it by default.
  */
 export function entriesNeeded({ username, groups, uid, extra }: ImpersonatedNames): string[] {
   const entries: string[] = []
@@ -34,7 +36,7 @@ export function entriesNeeded({ username, groups, uid, extra }: ImpersonatedName
   return [...new Set(entries)]
 }
 
-/** The same entry for both ways to write a service account. */
+/** Returns the same entry for both forms of a service account's name. */
 export function userEntry(name: string): string {
   const [, account] = /^system:serviceaccount:([^:]+:[^:]+)$/.exec(name) ?? []
   return account === undefined ? `user:${name}` : `serviceaccount:${account}`
@@ -44,7 +46,7 @@ export function groupEntry(name: string): string {
   return `group:${name}`
 }
 
-/** API servers read keys in lower case. */
+/** Entry of a key, in lower case, as API servers read keys. */
 export function extraEntry(key: string): string {
   return `extra:${asReadKey(key)}`
 }

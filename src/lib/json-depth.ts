@@ -1,4 +1,6 @@
-/** Brackets that are open at once, outside of strings: JSON.parse takes seconds for millions of them. */
+/**
+ * Returns the most brackets that are open at once, outside of strings: JSON.parse takes seconds for millions of them.
+ */
 export function jsonDepth(json: string): number {
   let depth = 0
   let deepest = 0

@@ -3,7 +3,7 @@ import { dirname, resolve } from 'node:path'
 import { parse } from 'yaml'
 import { didYouMean } from './nearest-name.ts'
 
-/** Where a cluster's API server is, and who asks it. Absent parts are not used. */
+/** Address of a cluster's API server, and credentials for it. Absent parts are not used. */
 export interface ClusterSettings {
   readonly server: string
   readonly ca?: Source | undefined
@@ -13,9 +13,9 @@ export interface ClusterSettings {
   readonly basic?: { readonly username: string; readonly password: string } | undefined
   readonly serverName?: string | undefined
   readonly skipVerify?: boolean | undefined
-  /** whom all requests act as (`--as`) */
+  /** user whom all requests impersonate (`--as`) */
   readonly impersonation?: ActAs | undefined
-  /** the context that was taken */
+  /** name of the context in use; undefined: the kubeconfig has none */
   readonly context?: string | undefined
   /** of the context */
   readonly namespace?: string | undefined
@@ -30,7 +30,7 @@ export interface ActAs {
   readonly extra: readonly { readonly key: string; readonly val: readonly string[] }[]
 }
 
-/** What the command line says about the cluster; each entry wins over the kubeconfig's. */
+/** Flags of the command line about the cluster. Each one wins over the kubeconfig. */
 export interface KubeconfigFlags {
   readonly kubeconfig?: string | undefined
   readonly context?: string | undefined
@@ -48,7 +48,7 @@ export interface KubeconfigFlags {
   readonly asUid?: string | undefined
 }
 
-/** Credentials come from a program, as clouds have them. */
+/** The kubeconfig gets its credentials from a program, as in clouds. kas runs no such program. */
 export class ForeignCredentials extends Error {
   override readonly name = 'ForeignCredentials'
   readonly context: string | undefined
@@ -63,7 +63,7 @@ type Block = Record<string, unknown>
 interface Named {
   readonly name: string
   readonly value: Block
-  /** relative paths start here */
+  /** folder of the kubeconfig, where relative paths start */
   readonly folder: string
 }
 interface Kubeconfig {
@@ -74,10 +74,10 @@ interface Kubeconfig {
 }
 
 /**
- * Access as kubectl would have it.
+ * Reads access to a cluster from kubeconfigs and flags, as kubectl does.
  *
- * @param files - merged as kubectl does: the first one that has a name wins
- * @throws Error that says which file or name is wrong
+ * @param files - merged as kubectl does: the first file that has a name wins
+ * @throws Error that names the wrong file or name
  */
 export async function loadKubeconfig(files: readonly string[], flags: KubeconfigFlags): Promise<ClusterSettings> {
   const config = await readFiles(files)
@@ -162,7 +162,7 @@ function bearer(user: Named | undefined, flags: KubeconfigFlags): Source | undef
   return token ? { text: token } : undefined
 }
 
-/** A file named by a flag, data inside the kubeconfig, or a file that it names. */
+/** Returns the file that a flag names, else the data inside the kubeconfig, else the file that it names. */
 function source(entry: Named | undefined, key: string, flag: string | undefined): Source | undefined {
   if (flag) return { file: flag }
   const data = text(entry?.value[`${key}-data`])

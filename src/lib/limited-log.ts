@@ -2,10 +2,10 @@ import type { Clock } from './clock.ts'
 import type { Logger } from './log.ts'
 import { RateLimit, RateLimits } from './rate-limit.ts'
 
-/** Lines. */
+/** Rate of lines. */
 const rate = { perSecond: 1 / 60, burst: 1 }
 
-/** Logs what goes wrong again and again once a minute at the most, and how often it did meanwhile. */
+/** Logs a repeated fault at most once a minute, with the number of times since the last line. */
 export class LimitedLog {
   readonly #lines: RateLimit
   readonly #log: Logger
@@ -18,7 +18,7 @@ export class LimitedLog {
     this.#sentence = sentence
   }
 
-  /** @param fields - of the line, beside `reason` */
+  /** @param fields - further fields of the line, beside `reason` */
   warn(reason: string, fields: Readonly<Record<string, string>> = {}): void {
     if (!this.#lines.takeIfThere(1)) {
       this.#left += 1
@@ -29,10 +29,10 @@ export class LimitedLog {
   }
 }
 
-/** Of each line; one that was forgotten stands once more in the log. */
+/** Rate of each line. A line that was forgotten is logged once more. */
 const hourly = { perSecond: 1 / 3600, burst: 1, maxKeys: 1000 }
 
-/** Logs each line, a sentence with its fields, once an hour at the most. */
+/** Logs each line, a sentence with its fields, at most once an hour. */
 export class HourlyLog {
   readonly #log: Logger
   readonly #lines: RateLimits<string>

@@ -2,12 +2,12 @@ import { close, closeSync, fstatSync, openSync, readSync, type Stats, stat, writ
 import type { LineSink } from './line-writer.ts'
 
 const newline = 10
-/** As a log is kept that names people. */
+/** Mode for a log that names people. */
 const fileMode = 0o600
-/** Between two checks of whether a file is still where it was. ms */
+/** Interval of the check that a file still has its path. ms */
 const checkMs = 5000
 
-/** What of node's `process.stdout` is needed. */
+/** The part of Node's `process.stdout` that this file uses. */
 export interface Pipe {
   readonly fd: number
   write(bytes: Buffer, done: (error?: Error | null) => void): boolean
@@ -15,14 +15,14 @@ export interface Pipe {
 }
 
 /**
- * The program's own stdout or stderr. A pipe or a socket takes what its reader has room for, and the rest later; a reader that
- * stops holds nothing up, and one that has left is an error of each write. What node writes to at once, and waits for, is
- * written aside: files and terminals.
+ * Sink for the program's own stdout or stderr. A pipe or a socket accepts what its reader has room for, and the rest
+ * later. A reader that stops delays nothing, and one that has left causes an error at each write. Node writes to files
+ * and terminals synchronously, so their lines are written in Node's thread pool.
  */
 export function standardSink(stream: Pipe): LineSink {
   const kind = fstatSync(stream.fd)
   if (!kind.isFIFO() && !kind.isSocket()) return new DescriptorSink(stream.fd)
-  stream.on('error', () => undefined) // each write has its own
+  stream.on('error', () => undefined) // each write has its own error
   return {
     write(lines, from, done) {
       stream.write(lines.subarray(from), (error) => done(error ? from : lines.length, error ?? undefined))
@@ -31,7 +31,7 @@ export function standardSink(stream: Pipe): LineSink {
   }
 }
 
-/** A descriptor that is open for writing, aside; one that would have to wait is an error, and written to again later. */
+/** A descriptor that is open for writing. A write that would block is an error, and is repeated later. */
 export class DescriptorSink implements LineSink {
   readonly #fd: number
 
@@ -51,11 +51,11 @@ export class DescriptorSink implements LineSink {
 export interface FileSinkComponents {
   /** ms */
   readonly now: () => number
-  /** the file is not where it should be, or cannot be opened again: what is open is written to meanwhile */
+  /** called if the file is not at its path, or cannot be opened again: the open file is written to meanwhile */
   readonly onProblem: (error: Error) => void
 }
 
-/** A file that lines are added to; it is opened anew on demand, and when it is not there any more. */
+/** A file to which lines are appended. It is opened again on demand, and once it is no longer at its path. */
 export class FileSink implements LineSink {
   readonly #path: string
   readonly #components: FileSinkComponents
@@ -63,7 +63,7 @@ export class FileSink implements LineSink {
   #isToReopen = false
   #checkedAt: number
 
-  /** @throws Error of node: it cannot be opened */
+  /** @throws Error of Node: the file cannot be opened */
   constructor(path: string, components: FileSinkComponents) {
     this.#path = path
     this.#components = components
@@ -71,7 +71,7 @@ export class FileSink implements LineSink {
     this.#checkedAt = components.now()
   }
 
-  /** Before the next line. */
+  /** The file is opened again before the next line. */
   reopen(): void {
     this.#isToReopen = true
   }
@@ -100,7 +100,7 @@ export class FileSink implements LineSink {
     closeSync(this.#fd)
   }
 
-  /** @returns from where on: a line that was begun elsewhere is written whole */
+  /** @returns place in `lines` to begin at: a line that began in the old file is written whole */
   #reopened(lines: Buffer, from: number): number {
     const before = this.#fd
     try {
@@ -108,7 +108,7 @@ export class FileSink implements LineSink {
     } catch (error) {
       this.#components.onProblem(error as Error)
       this.#isToReopen = false
-      this.#checkedAt = this.#components.now() // and tried again at the next check
+      this.#checkedAt = this.#components.now() // repeated at the next check
       return from
     }
     this.#isToReopen = false
@@ -117,7 +117,7 @@ export class FileSink implements LineSink {
   }
 }
 
-/** Behind a line that was cut, by a process that was killed or a full disk, the next begins on a line of its own. */
+/** Opens a file for appending. A cut last line, of a killed process or a full disk, gets its end first. */
 function openFile(path: string): number {
   const fd = openSync(path, 'a+', fileMode)
   const kind = fstatSync(fd)
@@ -140,11 +140,11 @@ function writeAside(fd: number, lines: Buffer, from: number, done: (to: number, 
   write(fd, lines, from, lines.length - from, null, (error, written = 0) => done(from + written, error ?? undefined))
 }
 
-/** As far as it is taken: a pipe that is full, or a disk, does not keep a process from ending. */
+/** Writes as much as is accepted at once: a full pipe or disk does not keep a process from ending. */
 function writeAtOnce(fd: number, bytes: Buffer): void {
   try {
     for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at)
   } catch {
-    // there is nobody left to say it to
+    // there is no place left to report it to
   }
 }

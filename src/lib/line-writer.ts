@@ -1,22 +1,22 @@
 import type { Clock } from './clock.ts'
 import { abortable } from './signals.ts'
 
-/** What waits to be written. It has a bound of its own, and says itself what was lost by it. */
+/** Lines that wait to be written. The source has its own bound, and reports its losses itself. */
 export interface LineSource {
-  /** Whole lines, each with its end, of `maxBytes` or one line; undefined: there are none. */
+  /** Returns whole lines, each with its end: `maxBytes` or one line; undefined: there are none. */
   take(maxBytes: number): string | undefined
 }
 
-/** Where lines go. */
+/** Receiver of lines. */
 export interface LineSink {
   /**
-   * Writes what stands in `lines` from `from` on, or some of it, without holding anything up.
+   * Writes `lines` from `from` on, or a part of it, without blocking.
    *
-   * @param done - called once, never at once, with how far of `lines` is written: where the place of the lines was
-   * changed in the middle of one, to be begun again, that is less than `from`
+   * @param done - called once, never at once, with the end of the written part. It is less than `from` if the target
+   *   has changed in the middle of a line, which then begins again.
    */
   write(lines: Buffer, from: number, done: (to: number, error?: Error) => void): void
-  /** At the end of the process: as much as is taken at once. */
+  /** Writes as much as is accepted at once, at the end of the process. */
   writeNow(lines: Buffer): void
 }
 
@@ -24,24 +24,24 @@ export interface LineWriterComponents {
   readonly source: LineSource
   readonly sink: LineSink
   readonly clock: Clock
-  /** It could not be written, and is tried again. */
+  /** called for a failed write, which is repeated */
   readonly onFailed?: (error: Error) => void
 }
 
-/** At once. Beside what waits in the source there is no more than that, or one line. bytes */
+/** Size of one write. Beside the waiting lines of the source there is no more than that, or one line. bytes */
 const batchBytes = 64 * 1024
-/** After one that failed. ms */
+/** Pause after a failed write. ms */
 const retryMs = 1000
 
 /**
- * Takes lines as fast as they can be written, one write at a time: whoever has a line to write never waits. What could not be
- * written is tried again from the byte at which it stopped, so that each line is there once and whole.
+ * Takes lines as fast as they can be written, one write at a time: code that has a line never waits. A failed write is
+ * repeated from the byte at which it stopped, so that each line is written once and whole.
  */
 export class LineWriter {
   readonly #components: LineWriterComponents
   #batch: Buffer | undefined
   #written = 0
-  /** a turn of the event loop is waited for, a write, or the next try */
+  /** True while it waits for a turn of the event loop, for a write, or for the next attempt. */
   #isBusy = false
   #cancel: (() => void) | undefined
   #drained: PromiseWithResolvers<void> | undefined
@@ -50,14 +50,14 @@ export class LineWriter {
     this.#components = components
   }
 
-  /** The source has a line: it is written with those that come in the same turn. */
+  /** The source has a line: it is written with the lines of the same turn. */
   wake(): void {
     if (this.#isBusy) return
     this.#isBusy = true
     setImmediate(this.#next)
   }
 
-  /** @returns true once all is written; false: `patience` has aborted before */
+  /** @returns true once all is written; false: `patience` aborted before */
   async flush(patience: AbortSignal): Promise<boolean> {
     this.wake()
     this.#drained ??= Promise.withResolvers()
@@ -65,7 +65,9 @@ export class LineWriter {
     return await abortable(drained, patience).catch(() => false)
   }
 
-  /** The process ends: what waits is written as far as it is taken at once, what is being written is left to that. */
+  /**
+   * The process ends: writes the waiting lines as far as they are accepted at once. A write that runs is left to end.
+   */
   flushNow(): void {
     const { source, sink } = this.#components
     this.#cancel?.()

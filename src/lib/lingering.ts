@@ -1,21 +1,21 @@
 import type { Socket } from 'node:net'
 
 export interface LingerBounds {
-  /** for the client to close. ms */
+  /** time for the client to close. ms */
   readonly ms: number
   /** bytes of the client that are read and dropped. A client that sends more has another second. */
   readonly bytes: number
 }
 
-/** Bounds for a client that nobody knows. Its head of 1 MiB may be on its way. */
+/** Bounds for an unknown client. Its request head of 1 MiB may be on its way. */
 export const strangersLingering: LingerBounds = { ms: 1000, bytes: 2 * 1024 * 1024 }
 
-/** Time for a client that sends too much to take what was sent. ms */
+/** Time for a client that sends too much to receive the data already sent. ms */
 const fullMs = 1000
 
 /**
- * Sends what is left on a connection, then its end, and closes once the client has closed (RFC 9112, 9.6). The client's bytes
- * are dropped meanwhile. The system answers bytes for a closed connection with a reset, and the client loses what it has not
+ * Sends the rest of a connection and its end, and closes once the client has closed (RFC 9112, 9.6). Meanwhile it drops
+ * the client's bytes. Otherwise the system answers them with a reset, and the client loses data that it has not
  * received.
  */
 export class Lingering {
@@ -24,7 +24,7 @@ export class Lingering {
   #leftBytes: number
   #timer: NodeJS.Timeout | undefined
 
-  /** @param isPatient - the time begins once the client has taken all that kas holds */
+  /** @param isPatient - true: the time begins once all data is sent */
   constructor(socket: Socket, { ms, bytes }: LingerBounds, isPatient = false) {
     this.#socket = socket
     this.#ms = ms
@@ -37,7 +37,7 @@ export class Lingering {
     else socket.once('finish', () => this.#start())
   }
 
-  /** Has no more time than this from now on. */
+  /** Lowers the time that is left to this. ms */
   hurry(ms: number): void {
     if (ms >= this.#ms) return
     this.#ms = ms

@@ -1,13 +1,13 @@
-/** Where a program was to listen. */
+/** Address on which a program tried to listen. */
 export interface ListenAttempt {
-  /** as node:net takes it */
+  /** in the form of node:net */
   readonly at: { readonly host?: string; readonly port: number } | { readonly path: string }
-  /** as it was configured */
+  /** as configured */
   readonly address: string
   readonly program: 'kas' | 'agentk'
 }
 
-/** Says why a program cannot listen on an address, and what to do. Undefined: the error says all that is known. */
+/** Says why a program cannot listen on an address, with advice. Undefined: the error itself is enough. */
 export function listenProblem(error: unknown, { at, address, program }: ListenAttempt): string | undefined {
   const code = codeOf(error)
   return 'path' in at ? socketProblem(code, at.path, error) : tcpProblem(code, at, { address, program })
@@ -52,7 +52,7 @@ function socketProblem(code: string, path: string, error: unknown): string | und
   }
 }
 
-/** An error of libp2p has node's code in its text alone. */
+/** Code of Node's error. Errors of libp2p have it only in their text. */
 function codeOf(error: unknown): string {
   const { code, message } = (error ?? {}) as { code?: unknown; message?: unknown }
   if (typeof code === 'string') return code

@@ -1,19 +1,19 @@
 interface Entry<Value> {
   readonly listener: (value: Value) => void
-  /** the round that ran, or had run last, when it was added */
+  /** number of the last round before it was added */
   readonly since: number
 }
 
 /**
- * Listeners of one kind of event. One that throws keeps no other from being called. While they are called, one that is
- * removed is called no more, and one that is added is called from the next time on.
+ * Listeners of one kind of event. An error of one does not prevent the calls of others. During a round, a removed
+ * listener is not called any more, and an added one is called from the next round on.
  */
 export class Listeners<Value = void> {
   readonly #entries = new Set<Entry<Value>>()
   readonly #failed: ((error: unknown) => void) | undefined
   #rounds = 0
 
-  /** @param failed - gets what a listener throws; without it `notify` throws that, once all have been called */
+  /** @param failed - gets errors of listeners; absent: `notify` throws them once all have been called */
   constructor(failed?: (error: unknown) => void) {
     this.#failed = failed
   }
@@ -22,7 +22,11 @@ export class Listeners<Value = void> {
     return this.#entries.size
   }
 
-  /** The same listener may be added twice. @returns removes it */
+  /**
+   * Adds a listener. The same one may be added twice.
+   *
+   * @returns function that removes it
+   */
   add(listener: (value: Value) => void): () => void {
     const entry = { listener, since: this.#rounds }
     this.#entries.add(entry)
@@ -33,7 +37,7 @@ export class Listeners<Value = void> {
     const round = ++this.#rounds
     let errors: unknown[] | undefined
     for (const { listener, since } of this.#entries) {
-      if (since >= round) break // it was added meanwhile, and so were all behind it
+      if (since >= round) break // added during this round, as all after it
       try {
         listener(value)
       } catch (error) {
@@ -49,16 +53,16 @@ export class Listeners<Value = void> {
   }
 }
 
-/** Listeners by key: nothing is kept of a key without any. */
+/** Listeners by key. Keys without listeners are removed. */
 export class KeyedListeners<Key, Value = void> {
   readonly #byKey = new Map<Key, Listeners<Value>>()
 
-  /** Those that have listeners, as they are now. */
+  /** Snapshot of the keys with listeners. */
   keys(): Key[] {
     return [...this.#byKey.keys()]
   }
 
-  /** @returns removes it */
+  /** @returns function that removes the listener */
   add(key: Key, listener: (value: Value) => void): () => void {
     const listeners = this.#byKey.get(key) ?? new Listeners<Value>()
     this.#byKey.set(key, listeners)
@@ -73,7 +77,7 @@ export class KeyedListeners<Key, Value = void> {
     this.#byKey.get(key)?.notify(value)
   }
 
-  /** Calls those of all keys. */
+  /** Calls the listeners of all keys. */
   notifyAll(value: Value): void {
     const errors: unknown[] = []
     for (const key of this.keys()) {

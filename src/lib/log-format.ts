@@ -1,4 +1,4 @@
-/** `text` is for people; programs that read logs of pods take `json`. */
+/** `text` is for people, `json` for programs that read the logs of pods. */
 export const logFormats = ['json', 'text'] as const
 export type LogFormat = (typeof logFormats)[number]
 

@@ -11,8 +11,8 @@ interface LoggedError {
 }
 
 /**
- * Writes a line of the log for people: time, level, part, sentence, then the fields as `name=value`. Causes of an error
- * follow it, and its stack is on lines of its own, each indented.
+ * Writes a line of the log for people: time, level, part, sentence, then the fields as `name=value`. The causes of an
+ * error follow it. Its stack has indented lines below.
  *
  * @param json - a line as `createLogger` makes it
  */
@@ -34,7 +34,7 @@ function errorText({ message, code, cause }: LoggedError): string {
   return `${text}${code === undefined ? '' : ` (${printable(String(code))})`}${cause ? `, by ${errorText(cause)}` : ''}`
 }
 
-/** The stack of a fault of the program, without its first line, which says the message again. */
+/** The stack of a fault of the program, without its first line, which repeats the message. */
 function stackLines(error: LoggedError | undefined): string {
   if (!error) return ''
   const [, ...lines] = typeof error.stack === 'string' ? error.stack.split('\n') : []

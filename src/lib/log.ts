@@ -16,17 +16,17 @@ export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent'
 
 interface LoggerOptions {
   readonly level: LogLevel
-  /** default: JSON; in a thread that of its program */
+  /** default: JSON; in a thread, the format of its program */
   readonly format?: LogFormat
   readonly destination?: { write(line: string): void }
 }
 
-/** handed on to threads */
+/** key of the format in the data that threads get */
 const formatKey = 'kas log format'
 
 /**
- * One JSON object a line on stderr: `level` as a word, `time` ISO 8601 in ms, `msg`, `error`
- * (doc/reference/tunnel-protocol.md 8.4). Field names beside them: `mod_name`, `agent_id`, `project_id`, `commit_id`,
+ * Creates a logger that writes one JSON object a line on stderr: `level` as a word, `time` ISO 8601 in ms, `msg`,
+ * `error` (doc/reference/tunnel-protocol.md 8.4). Other field names: `mod_name`, `agent_id`, `project_id`, `commit_id`,
  * `trace_id`, `grpc_method`, `net_address`, `url_path`, `status_code`.
  */
 export function createLogger(options: LoggerOptions) {
@@ -41,20 +41,20 @@ export function createLogger(options: LoggerOptions) {
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
       serializers: { error: (error: unknown) => describeError(error) },
-      // a line may be read on a terminal, and much of it is of others
+      // a line may be read on a terminal, and much of its text comes from others
       hooks: { streamWrite: (line) => formatted(escapedJson(withoutNodeAdvice(line))) },
     },
     options.destination ?? stderrLines(formatted),
   )
 }
 
-/** Lines that wait for a reader of stderr who has stopped. bytes */
+/** Bound of the lines that wait while the reader of stderr has stopped. bytes */
 const maxWaitingBytes = 4 * 1024 * 1024
 
-/** One for all loggers of the process. */
+/** lines of all loggers of the process */
 let ownLines: { write(line: string): void } | undefined
 
-/** A line never waits for its reader; what comes after a fault of the program is written before it ends. */
+/** Lines never wait for the reader of stderr. The lines of a crash are written before the process ends. */
 function stderrLines(formatted: (line: string) => string): { write(line: string): void } {
   ownLines ??= createStderrLines(formatted)
   return ownLines
@@ -65,7 +65,7 @@ function createStderrLines(formatted: (line: string) => string): { write(line: s
     const line = { level: 'warn', time: new Date().toISOString(), count, msg: 'Lines of the log were lost' }
     return formatted(`${JSON.stringify(line)}\n`)
   })
-  const sink = isMainThread ? standardSink(process.stderr) : new DescriptorSink(2) // a thread's own goes by the main thread
+  const sink = isMainThread ? standardSink(process.stderr) : new DescriptorSink(2) // not through the main thread
   const writer = new LineWriter({ source, sink, clock: backgroundClock })
   process.once('exit', () => writer.flushNow())
   return {
@@ -76,25 +76,25 @@ function createStderrLines(formatted: (line: string) => string): { write(line: s
   }
 }
 
-/** An error as it stands in a log line. */
+/** An error in a log line. */
 export interface ErrorFields {
   readonly type: string
   readonly message: string
-  /** of a KasError, of the system, or of a library */
+  /** code of a KasError, of the system, or of a library */
   readonly code?: string
-  /** of a KasError: what belongs to its code */
+  /** data of a KasError's code */
   readonly data?: Record<string, unknown>
-  /** only where a fault of the program is possible */
+  /** only if a fault of the program is possible */
   readonly stack?: string
   readonly cause?: ErrorFields
 }
 
-/** Causes of causes that are logged. */
+/** Bound of nested causes that are logged. */
 const maxCauses = 5
 
-/** What the network, the other side or a file does to a program that is in order: `code` and message say it all. */
+/** Errors that the network, the other side or a file causes in a correct program: `code` and message explain them. */
 const operational: readonly RegExp[] = [
-  /^E[A-Z0-9]+$/, // the system's: ECONNREFUSED, ENOENT
+  /^E[A-Z0-9]+$/, // of the system: ECONNREFUSED, ENOENT
   /^EAI_/,
   /^UND_ERR_(ABORTED|CLOSED|DESTROYED|SOCKET|CONNECT_TIMEOUT|HEADERS_TIMEOUT|BODY_TIMEOUT)$/,
   /^HPE_/, // HTTP that cannot be parsed
@@ -103,10 +103,10 @@ const operational: readonly RegExp[] = [
   /^(CERT|UNABLE_TO)_/,
   /SELF_SIGNED/,
 ]
-/** DOMException's, of signals */
+/** names of DOMException, for signals */
 const endings: ReadonlySet<string> = new Set(['AbortError', 'TimeoutError'])
 
-/** Of a KasError its code and data, of an error that is expected in operation its code, of all else its stack too. */
+/** Describes an error: a KasError by its code and data, an expected one by its code, any other also by its stack. */
 function describeError(error: unknown, depth = 0): ErrorFields {
   if (!(error instanceof Error)) return { type: typeof error, message: textOf(error) }
   const { code, cause } = error as Error & { code?: unknown }
@@ -120,13 +120,13 @@ function describeError(error: unknown, depth = 0): ErrorFields {
   }
 }
 
-/** An INTERNAL that has a cause is only its envelope: the cause keeps its own stack. */
+/** True for errors that need no stack. An INTERNAL with a cause needs none, because the cause has its own. */
 function isExpected(error: Error, code: unknown): boolean {
   if (error instanceof KasError) return error.code !== 'INTERNAL' || error.cause !== undefined
   return endings.has(error.name) || (typeof code === 'string' && operational.some((form) => form.test(code)))
 }
 
-/** A dial of several addresses fails with an AggregateError without a message. */
+/** Returns the message. A failed dial of several addresses is an AggregateError without one. */
 function messageOf(error: Error): string {
   if (error.message !== '' || !(error instanceof AggregateError)) return error.message
   return error.errors.map(textOf).join('; ')
@@ -138,7 +138,7 @@ function dataOf({ spec }: KasError): { data?: Record<string, unknown> } {
   return entries.length > 0 ? { data: Object.fromEntries(entries) } : {}
 }
 
-/** JSON has no 64-bit numbers, and bytes are of no use to a reader. */
+/** Converts values for JSON, which has no 64-bit numbers. Bytes are of no use to a reader. */
 function dataValue(value: unknown): unknown {
   if (typeof value === 'bigint') return String(value)
   return value instanceof Uint8Array ? `${value.length} bytes` : value

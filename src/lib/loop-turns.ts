@@ -6,25 +6,25 @@ interface Waiting {
   readonly lost: () => void
 }
 
-/** Turns in a row in which what waits gives way. */
+/** Bound of successive turns that are given to other work. */
 const maxGivenWay = 16
 
 /**
- * Work that comes in bursts begins a few pieces in each turn of the event loop, or after each rest, one source after
- * another: what others send is served in between.
+ * Spreads bursts of work: a few pieces begin in each turn of the event loop, or after each rest, one source after
+ * another. Other events are served in between.
  */
 export class LoopTurns {
   readonly #perTurn: number
   readonly #waiting: FairQueue<Waiting>
   readonly #restMs: number
-  /** in this turn */
+  /** pieces that began in this turn */
   #begun = 0
   #isTurnDue = false
   #givesWay = false
   #givenWay = 0
   readonly #onTurn = () => this.#turn()
 
-  /** @param restMs - from one turn to the next, at least; 0: the event loop's next turn */
+  /** @param restMs - least time between turns; 0: the event loop's next turn */
   constructor(perTurn: number, maxWaiting: number, restMs = 0) {
     this.#perTurn = perTurn
     this.#waiting = new FairQueue(maxWaiting)
@@ -33,8 +33,8 @@ export class LoopTurns {
 
   /**
    * @param begin - called in its turn, which may be now
-   * @param lost - called in place of it: the source has too many that wait, and others have fewer
-   * @returns undefined where it has begun; else what ends the wait: neither is called then
+   * @param lost - called in its place: too many of the source wait, and others have fewer
+   * @returns undefined: it has begun; else a function that ends the wait, so that neither is called
    */
   enter(source: string, begin: () => void, lost: () => void): (() => void) | undefined {
     if (this.#begun < this.#perTurn && this.#waiting.size === 0) {
@@ -47,8 +47,8 @@ export class LoopTurns {
   }
 
   /**
-   * What waits leaves the next turn to others, unless it has done so for too long: node accepts one connection in each
-   * turn, so those behind wait for all that the turns before theirs take.
+   * Leaves the next turn to other work, unless that has happened too often in a row. Node accepts one connection in
+   * each turn, so later connections wait for the work of all turns before theirs.
    */
   giveWay(): void {
     this.#givesWay = this.#waiting.size > 0
@@ -67,7 +67,10 @@ export class LoopTurns {
     else setImmediate(this.#onTurn)
   }
 
-  /** Nobody waits while fewer than may have begun, but who comes in the midst of it. */
+  /**
+   * Begins waiting pieces up to the bound. While fewer have begun, nothing waits, except pieces that come during this
+   * function.
+   */
   #turn(): void {
     this.#isTurnDue = false
     this.#begun = 0

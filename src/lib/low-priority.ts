@@ -1,7 +1,7 @@
 import os from 'node:os'
 import type { Logger } from './log.ts'
 
-/** Steps of niceness below the thread that started this one. */
+/** Steps of niceness below the thread that starts this one. */
 const steps = 5
 
 export interface PrioritySystem {
@@ -11,11 +11,11 @@ export interface PrioritySystem {
 }
 
 /**
- * Lowers the priority of the thread that calls this: threads that pass calls go first. The step is relative to the
- * priority that the process has, and always downwards, which needs no right. On systems other than Linux the priority
- * belongs to the whole process, and stays.
+ * Lowers the priority of the calling thread, so that threads that pass calls go first. The step is relative to the
+ * process's priority, and downwards, which needs no right. On systems other than Linux the priority belongs to the
+ * whole process, and stays.
  *
- * @returns why the system refused; undefined: it did not
+ * @returns the system's reason for a refusal; undefined: it accepted
  */
 export function lowerPriority(system: PrioritySystem = os): string | undefined {
   if (system.platform() !== 'linux') return undefined
@@ -30,7 +30,7 @@ export function lowerPriority(system: PrioritySystem = os): string | undefined {
 const sentence =
   'The system refuses a lower priority for the threads of views and manifests: calls may wait for them. A seccomp profile must allow setpriority'
 
-/** @returns a function that logs the first refusal, and no other: threads begin again and again */
+/** Returns a function that logs only the first refusal: threads are restarted again and again. */
 export function priorityNotice(): (log: Logger, reason: string) => void {
   let isLogged = false
   return (log, reason) => {
@@ -40,5 +40,5 @@ export function priorityNotice(): (log: Logger, reason: string) => void {
   }
 }
 
-/** One for all threads of the process. */
+/** The notice of all threads of the process. */
 export const logPriorityRefused = priorityNotice()

@@ -3,20 +3,20 @@ import { goCodeName } from './errors.ts'
 import type { Version } from './version.ts'
 
 /**
- * Upstream's names (doc/reference/tunnel-protocol.md 8.1), one typed object a part. doc/metrics.md says what each is
- * good for.
+ * Metrics with upstream's names (doc/reference/tunnel-protocol.md 8.1), one typed object for each part. doc/metrics.md
+ * explains their use.
  */
 
 export type { Registry } from 'prom-client'
 
-/** A registry that already has the metrics of the process and of Node. */
+/** Creates a registry with the metrics of the process and of Node. */
 export function createRegistry(): Registry {
   const register = new Registry()
   collectDefaultMetrics({ register })
   return register
 }
 
-/** `gitlab_build_info`: always 1, says what runs. */
+/** Creates `gitlab_build_info`: always 1, its labels are the version. */
 export function createBuildMetrics(register: Registry, { version, commit }: Version): void {
   const labelNames = ['version', 'built', 'commit'] as const
   const gauge = new Gauge({ name: 'gitlab_build_info', help: 'What runs: always 1', labelNames, registers: [register] })
@@ -27,7 +27,7 @@ export interface AgentMetrics {
   rateExceeded(): void
 }
 
-/** @param countAgents - asked at each scrape: agents with at least one connection to this replica */
+/** @param countAgents - called at each scrape: agents with at least one connection to this replica */
 export function createAgentMetrics(register: Registry, countAgents: () => number): AgentMetrics {
   new Gauge({
     name: 'connected_agents_count',
@@ -46,9 +46,9 @@ export function createAgentMetrics(register: Registry, countAgents: () => number
 }
 
 export interface RouterMetrics {
-  /** a tunnel was found, or the search has ended without one */
+  /** A tunnel was found, or the search has ended without one. */
   routed(status: 'success' | 'aborted', seconds: number): void
-  /** the search has ended without a tunnel, and not because the caller left */
+  /** The search has ended without a tunnel, and not because the caller left. */
   timedOut(): void
 }
 
@@ -77,14 +77,14 @@ export type GrpcType = 'unary' | 'client_stream' | 'server_stream' | 'bidi_strea
 /** Counts the calls of one method. */
 export interface GrpcMethodMetrics {
   started(): void
-  /** @param code - of the status, a number of gRPC's */
+  /** @param code - gRPC status code */
   ended(code: number, messages: { received: number; sent: number }): void
 }
 
 export interface GrpcServerMetrics {
   /**
-   * @param name - `/package.Service/Method` of a method that is served; asked once a method, so that labels stay
-   * bounded
+   * @param name - `/package.Service/Method` of a served method; called once for each method, so that labels stay
+   *   bounded
    */
   method(name: string, type: GrpcType): GrpcMethodMetrics
 }
@@ -102,8 +102,8 @@ interface MethodCounts {
 }
 
 /**
- * The names of go-grpc-middleware, which dashboards for kas use. Counted in plain numbers that are read at each
- * scrape, because each tunnel is a call; messages are counted at the end of their call.
+ * Creates metrics with the names of go-grpc-middleware, which dashboards for kas use. They are plain numbers that are
+ * read at each scrape, because each tunnel is a call. Messages are counted at the end of their call.
  */
 export function createGrpcServerMetrics(register: Registry): GrpcServerMetrics {
   const methods: MethodCounts[] = []

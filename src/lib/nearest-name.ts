@@ -1,11 +1,11 @@
 import { closest, distance } from 'fastest-levenshtein'
 
-/** A name without what people write in several ways: case, `-` and `_`. */
+/** Returns a name without differences that people do not see: case, `-` and `_`. */
 export const plainName = (name: string) => name.replaceAll(/[-_]/g, '').toLowerCase()
 
 /**
- * The one of `names` that `name` was probably meant to be: the same but for case, `-` and `_`, or within a third of
- * its length (at least two letters).
+ * Returns the one of `names` that `name` was probably meant to be. It is the same but for case, `-` and `_`, or differs
+ * by a third of its length at most (or by two letters).
  */
 export function nearestName(name: string, names: readonly string[]): string | undefined {
   if (names.length === 0) return undefined
@@ -14,7 +14,7 @@ export function nearestName(name: string, names: readonly string[]): string | un
   return plainName(near) === wanted || distance(name, near) <= Math.max(2, name.length / 3) ? near : undefined
 }
 
-/** A sentence for the end of a message, with the nearest name; empty: none is near. */
+/** Returns a sentence for the end of a message, with the nearest name; empty: none is near. */
 export function didYouMean(name: string, names: readonly string[]): string {
   const near = nearestName(name, names)
   return near === undefined ? '' : `. Did you mean ${near}?`

@@ -7,8 +7,8 @@ interface Network<Item extends Source> {
 }
 
 /**
- * A queue of strangers' connections: networks share its turns and its places, and in each network its addresses do. Networks
- * that took less lately come first.
+ * A queue of strangers' connections. Networks share its turns and its places, and the addresses of a network share the
+ * network's. Networks that took less lately come first.
  */
 export class NetworkQueue<Item extends Source> {
   readonly #maxSize: number
@@ -34,8 +34,10 @@ export class NetworkQueue<Item extends Source> {
   }
 
   /**
-   * @returns the item that has no place: none, or the latest of the address with most, in the network with most. Of networks
-   * with as many it is the one that took most lately, and `item` itself where no other took more
+   * Adds an item. If the queue is full, the latest item of the address with most items leaves, in the network with
+   * most. Among equal networks, the one that took most lately loses the item. If none took more, `item` itself leaves.
+   *
+   * @returns the item that left; undefined: none
    */
   add(item: Item): Item | undefined {
     this.#add(item)
@@ -45,7 +47,7 @@ export class NetworkQueue<Item extends Source> {
     return loser
   }
 
-  /** @returns whether it was there */
+  /** @returns false: the item was not in the queue */
   delete(item: Item): boolean {
     const own = this.#networks.get(item.network)
     if (!own?.items.delete(item)) return false
@@ -53,7 +55,7 @@ export class NetworkQueue<Item extends Source> {
     return true
   }
 
-  /** The item whose turn it is, without its place. */
+  /** Takes out the item whose turn it is. */
   take(): Item | undefined {
     const { freshMs } = this.#history
     let first: Network<Item> | undefined
@@ -64,12 +66,12 @@ export class NetworkQueue<Item extends Source> {
     const item = first?.items.take()
     if (!first || !item) return undefined
     this.#networks.delete(item.network)
-    if (first.items.size > 0) this.#networks.set(item.network, first) // behind the others
+    if (first.items.size > 0) this.#networks.set(item.network, first) // after the other networks
     this.#size -= 1
     return item
   }
 
-  /** A turn took so long. */
+  /** A turn of this network took `ms`. */
   charge({ network }: Source, ms: number): void {
     this.#history.charge(network, ms, this.#networks.size)
   }
@@ -91,7 +93,7 @@ export class NetworkQueue<Item extends Source> {
     if (own.items.size === 0) this.#networks.delete(network)
   }
 
-  /** @param own - the network that loses where all are equal */
+  /** @param own - the network that loses if all are equal */
   #largest(own: string): Network<Item> | undefined {
     let largest = this.#networks.get(own)
     for (const each of this.#networks.values()) {

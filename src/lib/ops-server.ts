@@ -10,7 +10,7 @@ import { createHttpsServer } from './tls-server.ts'
 
 export interface OpsComponents {
   readonly register: Registry
-  /** `problem`: why this program should get no work, undefined if it should */
+  /** `problem`: the reason why this program should get no work; undefined: it should */
   readonly readiness: { problem(): string | undefined }
   readonly log: Logger
   /** absent: plain HTTP; its owner starts and stops it */
@@ -39,17 +39,17 @@ const defaults = {
   idleTimeoutMs: 60_000,
 }
 
-/** Requests that a client may have sent on one connection without an answer yet: probes and scrapers send one. */
+/** Bound of requests without an answer on one connection: probes and scrapers send one. */
 const maxPipelinedRequests = 8
 
-/** Metrics, liveness and readiness over HTTP, open to all (doc/reference/tunnel-protocol.md 8.3). */
+/** Serves metrics, liveness and readiness over HTTP, to any client (doc/reference/tunnel-protocol.md 8.3). */
 export class OpsServer implements Service {
   readonly #components: OpsComponents
   readonly #options: OpsOptions & typeof defaults
   readonly #running = new WeakMap<Socket, number>()
   #server: Server | undefined
   #drain: Drain | undefined
-  /** all who ask meanwhile get the same text */
+  /** the running collection: requests that come meanwhile get the same text */
   #collecting: Promise<string> | undefined
 
   constructor(components: OpsComponents, options: OpsOptions) {
@@ -57,14 +57,14 @@ export class OpsServer implements Service {
     this.#options = { ...defaults, ...options }
   }
 
-  /** Where it listens; only after `start`. */
+  /** Address of the server; only after `start`. */
   get address(): AddressInfo | string {
     const address = this.#server?.address()
     if (!address) throw new Error('the ops server does not listen')
     return address
   }
 
-  /** @throws Error when the address is taken */
+  /** @throws Error if the address is taken */
   async start(): Promise<void> {
     const { listen, readTimeoutMs, idleTimeoutMs } = this.#options
     const { log } = this.#components
@@ -72,7 +72,7 @@ export class OpsServer implements Service {
       headersTimeout: readTimeoutMs,
       requestTimeout: readTimeoutMs,
       keepAliveTimeout: idleTimeoutMs,
-      connectionsCheckingInterval: Math.ceil(readTimeoutMs / 2), // the default of 30 s would blunt the read time-out
+      connectionsCheckingInterval: Math.ceil(readTimeoutMs / 2), // the default is 30 s, too long for it
     })
     server.on('request', (request, response) => {
       if (this.#takesOneMore(request.socket, response)) void this.#answer(request, response)
@@ -82,7 +82,7 @@ export class OpsServer implements Service {
     await this.#drain.listen(listen)
   }
 
-  /** It answers until then: that this program leaves is asked here. */
+  /** Stops the server. It answers until then, so that probes see that this program leaves. */
   async stop(patience?: AbortSignal): Promise<void> {
     await this.#drain?.stop(patience)
   }
@@ -92,7 +92,9 @@ export class OpsServer implements Service {
     return certificate ? createHttpsServer(options, certificate) : http.createServer(options)
   }
 
-  /** False: its client sends without waiting for answers, which would be kept for it, and is cut. */
+  /**
+   * Counts a request of a connection. False: the client has sent too many without reading their answers, and is cut.
+   */
   #takesOneMore(socket: Socket, response: ServerResponse): boolean {
     const running = (this.#running.get(socket) ?? 0) + 1
     if (running > maxPipelinedRequests) {

@@ -1,7 +1,7 @@
 import type { Clock } from './clock.ts'
 
 /**
- * Resolves after `ms` by `clock`, or as soon as `signal` aborts: the caller checks it anyway. Leaves nothing behind.
+ * Resolves after `ms` by `clock`, or as soon as `signal` aborts, which the caller checks itself. Leaves nothing behind.
  */
 export function pause(ms: number, clock: Clock, signal: AbortSignal): Promise<void> {
   if (signal.aborted) return Promise.resolve()

@@ -1,10 +1,10 @@
-/** A limit beyond this is none: where a cgroup has none, node says 2^63 less a page or 2^64. */
+/** Values from here on mean no limit: for a cgroup without one, Node returns 2^63 less a page, or 2^64. */
 const absurdBytes = 2 ** 50
 
 /**
- * The memory limit of this process' pod.
+ * Memory limit of this process' pod.
  *
- * @param constrainedBytes - of the cgroup, v1 or v2, as node reads it; 0: unknown
+ * @param constrainedBytes - limit of the cgroup, v1 or v2, as Node reads it; 0: unknown
  * @returns bytes; 0: there is none, or none is known
  */
 export function podLimit(constrainedBytes: number = process.constrainedMemory() ?? 0): number {

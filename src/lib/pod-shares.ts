@@ -1,23 +1,24 @@
 import { podLimit } from './pod-limit.ts'
 
 const MiB = 1024 * 1024
-/** Of the heap of views where no limit is known: what 200,000 objects, and their viewers, fill at most. MiB */
+/** Heap of views if no limit is known: the most that 200,000 objects, and their viewers, fill. MiB */
 export const mostViewsHeapMb = 384
-/** Of the thread of views beside its old generation: the young one, code, bytes outside of the heap. MiB */
+/** Memory of the thread of views beside its old generation: the young one, code, bytes outside of the heap. MiB */
 const besideHeapMb = 64
-/** Of the pod, what is the thread of views' */
+/** Share of the thread of views in the pod. */
 const viewsShare = 7 / 16
 
-/** How agentk divides the memory of its pod: nothing but the kernel ends a pod that takes more. */
+/** Shares of the pod's memory in agentk. Only the kernel ends a pod that uses more. */
 export interface PodShares {
-  /** of the old generation of the thread of views. MiB */
+  /** size of the old generation of the thread of views. MiB */
   readonly viewsHeapMb: number
-  /** what is left for GitOps and for agentk itself; 0: no limit is known */
+  /** memory for GitOps and for agentk itself; 0: no limit is known */
   readonly restBytes: number
 }
 
 /**
- * Views have 7/16 of the pod, whether they are on or not, and 448 MiB at most: 224 MiB in a pod of 512.
+ * Returns the shares. Views get 7/16 of the pod, whether they are on or not, and 448 MiB at most: 224 MiB in a pod of
+ * 512.
  *
  * @param podBytes - limit of the pod; 0: none is known
  */

@@ -1,29 +1,29 @@
 import { printableLines } from './printable.ts'
 
-/** The part of node's `process.stdout` that is needed. */
+/** The part of Node's `process.stdout` that this file uses. */
 export interface TextStream {
   write(text: string): unknown
   readonly isTTY?: boolean
-  /** of a terminal */
+  /** size of a terminal; undefined: it is none */
   readonly columns?: number | undefined
   readonly rows?: number | undefined
 }
 
-/** Colours, and lines and moves on a screen of its own: all that commands draw with. */
+/** Sequences that commands draw with: colours, and moves and cleared lines on a screen of their own. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what it is about
 const drawn = /(\u001b\[(?:\d{1,2}m|[HJ]|K(?:\r\n)?|\?(?:25|1049)[hl]))/
 
-/** texts that are kept while nothing is written */
+/** bound of texts that are kept while nothing is written */
 const maxMuted = 1000
 
-/** Where a command writes: whatever others have named or said in its texts, it steers no terminal. */
+/** Output of a command. Text of others in it cannot steer a terminal. */
 export class PrintableOutput {
   readonly #stream: TextStream
-  /** what was not written since `mute` */
+  /** texts since `mute`; undefined: not muted */
   #muted: string[] | undefined
   readonly #isAscii: boolean
 
-  /** @param options.isAscii - a terminal there knows no other signs; files and pipes get UTF-8 */
+  /** @param options.isAscii - terminals get ASCII only; files and pipes get UTF-8 */
   constructor(stream: TextStream, { isAscii = false }: { readonly isAscii?: boolean } = {}) {
     this.#stream = stream
     this.#isAscii = isAscii && stream.isTTY === true
@@ -41,25 +41,25 @@ export class PrintableOutput {
     return this.#stream.rows
   }
 
-  /** Lines. JSON and YAML have to be escaped before: here a sign that cannot be printed becomes a question mark. */
+  /** Writes lines. JSON and YAML must be escaped before: here an unprintable character becomes a question mark. */
   write(text: string): void {
     const printable = printableLines(text)
     this.#put(this.#isAscii ? asciiText(printable) : printable)
   }
 
-  /** On a terminal colours and moves stay: what is of others was made printable before they were added. */
+  /** Draws on a terminal: colours and moves stay. Text of others must be printable before they are added. */
   draw(text: string): void {
     const parts = this.isTTY ? text.split(drawn) : [text]
     const printable = parts.map((part, i) => (i % 2 === 1 ? part : printableLines(part))).join('')
     this.#put(this.#isAscii ? asciiDrawing(printable) : printable)
   }
 
-  /** Writes nothing from now on, and is no terminal. */
+  /** Writes nothing from now on, and counts as no terminal. */
   mute(): void {
     this.#muted ??= []
   }
 
-  /** Ends `mute`, and writes the last of what was not written. */
+  /** Ends `mute`, and writes the last texts since then. */
   unmute(): void {
     const texts = this.#muted ?? []
     this.#muted = undefined
@@ -73,7 +73,7 @@ export class PrintableOutput {
   }
 }
 
-/** Signs that commands draw with, and that texts have often, each by a sign of ASCII that is as wide. */
+/** Characters that commands draw with, and frequent ones of texts, each with an ASCII character of the same width. */
 const signs: Readonly<Record<string, string>> = {
   '✓': '+',
   '✗': 'x',
@@ -95,20 +95,23 @@ const foreignUnit = /[^\u0000-\u007f]/g
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the same, whole signs
 const foreignSign = /[^\u0000-\u007f]/gu
 
-/** Of text, for a terminal that knows ASCII alone: no line becomes longer, what has no sign that stands for it is a question mark. */
+/**
+ * Converts drawn text for a terminal that has only ASCII. No line becomes longer; other characters become question
+ * marks.
+ */
 export function asciiDrawing(text: string): string {
   return text.replaceAll(foreignSign, (sign) => signs[sign] ?? '?')
 }
 
-/** The same of JSON, YAML and single lines: signs without one that stands for them are escaped as JSON has it. */
+/** Converts JSON, YAML and single lines: other characters are escaped as in JSON. */
 export function asciiText(text: string): string {
   const escaped = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
   return text.replaceAll(foreignUnit, (unit) => signs[unit] ?? escaped(unit))
 }
 
 /**
- * Whether the locale of an environment names another encoding than UTF-8, as `C` and `POSIX` do. Where none is named UTF-8 is
- * taken for granted.
+ * True if the locale of an environment names another encoding than UTF-8, as `C` and `POSIX` do. Without a locale it is
+ * UTF-8.
  */
 export function isAsciiLocale(env: Readonly<Record<string, string | undefined>>): boolean {
   const locale = env.LC_ALL || env.LC_CTYPE || env.LANG

@@ -4,13 +4,16 @@ import { formatHostPort } from './host-port.ts'
 import { proxyHint, proxyUrl } from './proxy.ts'
 
 const variables = ['HTTPS_PROXY', 'HTTP_PROXY'] as const
-/** ms */
+/** bound of one connection. ms */
 const timeoutMs = 5000
 const defaultPorts: Readonly<Record<string, number>> = { 'http:': 80, 'https:': 443 }
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** Those that the environment names: each can be read, and is there. Its user and password are not shown. */
+/**
+ * Checks the proxies of the environment: each URL can be parsed, and its proxy accepts a connection. User and password
+ * are not shown.
+ */
 export async function checkProxies(env: Environment): Promise<Finding[]> {
   const named = variables.flatMap((upper) => {
     const name = env[upper] ? upper : upper.toLowerCase()

@@ -1,14 +1,16 @@
 import { BlockList, isIP } from 'node:net'
 
-/** Which variable names the proxy: grpc-go asks for HTTPS_PROXY whatever its scheme, Go's HTTP client by scheme. */
+/**
+ * Variable that names the proxy. grpc-go reads HTTPS_PROXY for every scheme, Go's HTTP client the one of the scheme.
+ */
 export type ProxyKind = 'http' | 'https'
 
-/** For whoever has written one that cannot be read. */
+/** Advice for a proxy URL that cannot be parsed. */
 export const proxyHint = '%, #, / and @ of a password are written %25, %23, %2F and %40'
 
 /**
- * What a variable names as a proxy; http, if it has no scheme. Undefined: it cannot be read. By an `@` behind the host,
- * what was taken for the host is the user, or part of his password.
+ * Parses the value of a proxy variable; http is the default scheme. Undefined: it is no URL, or has an `@` behind the
+ * host. In that case the apparent host is the user name, or part of the password.
  */
 export function proxyUrl(text: string): URL | undefined {
   const address = text.includes('://') ? text : `http://${text}`
@@ -29,10 +31,10 @@ function canDecode(text: string): boolean {
 }
 
 /**
- * The proxy for a connection, as Go chooses it from HTTPS_PROXY, HTTP_PROXY and NO_PROXY (upper case wins), or
- * undefined. This machine itself is always reached directly.
+ * Returns the proxy for a connection, as Go chooses it from HTTPS_PROXY, HTTP_PROXY and NO_PROXY (upper case wins), or
+ * undefined. Connections to this machine never use a proxy.
  *
- * @throws Error for what is no URL, or of a proxy that is neither http nor https; its value is not in it
+ * @throws Error if the value is no URL, or a proxy that is neither http nor https; the message does not show the value
  */
 export function proxyFromEnvironment(
   env: NodeJS.ProcessEnv,
@@ -43,14 +45,14 @@ export function proxyFromEnvironment(
   const text = env[upper] || env[upper.toLowerCase()]
   if (!text || isDirect(env.NO_PROXY || env.no_proxy || '', target)) return undefined
   const url = proxyUrl(text)
-  if (!url) throw new Error(`${upper} is no URL of a proxy: ${proxyHint}`) // it may hold a password: it is not shown
+  if (!url) throw new Error(`${upper} is no URL of a proxy: ${proxyHint}`) // it may contain a password
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
     throw new Error(`${upper} must be an http or https proxy, found ${url.protocol}//`)
   }
   return url
 }
 
-/** Whether NO_PROXY excepts it, or it is this machine. */
+/** True if NO_PROXY excludes the host, or if it is this machine. */
 export function isDirect(noProxy: string, { host, port }: { host: string; port: number }): boolean {
   const name = host.toLowerCase()
   if (name === 'localhost' || isLoopback(name)) return true
@@ -62,7 +64,8 @@ function isLoopback(host: string): boolean {
 }
 
 /**
- * One entry of NO_PROXY: `*`, an address, a range, a name with its sub-domains, `.name` for these alone; with a port.
+ * Compares one entry of NO_PROXY: `*`, an address, a range, a name with its sub-domains, `.name` for sub-domains only.
+ * Each may have a port.
  */
 function matches(entry: string, host: string, port: number): boolean {
   if (!entry) return false

@@ -1,19 +1,19 @@
 import type { Clock } from './clock.ts'
 
-/** Of what fills in bit by bit. units */
+/** Rounding error of units that fill in gradually. */
 const rounding = 1e-9
 
-/** How fast units fill in, and how many there are at the most. */
+/** Rate at which units fill in, and their greatest number. */
 export interface Rate {
   /** units */
   readonly perSecond: number
-  /** units after a rest */
+  /** greatest number of units, after a rest */
   readonly burst: number
 }
 
 /**
- * A rate of units: a token bucket. Whoever waits as long as `take` says keeps to it: in any time no more go by than the
- * burst, or one piece that is larger, and what has filled in meanwhile.
+ * A rate of units: a token bucket. A caller that waits for the time that `take` returns keeps to the rate. In any
+ * period at most the burst, or one larger piece, and the units that filled in pass.
  */
 export class RateLimit {
   readonly #clock: Pick<Clock, 'now'>
@@ -21,7 +21,7 @@ export class RateLimit {
   #units: number
   #at: number
 
-  /** Full. */
+  /** The bucket begins full. */
   constructor(clock: Pick<Clock, 'now'>, rate: Rate) {
     this.#clock = clock
     this.#rate = rate
@@ -29,51 +29,55 @@ export class RateLimit {
     this.#at = clock.now()
   }
 
-  /** In it now; below 0: what is owed. */
+  /** Units in the bucket now; below 0: a debt. */
   get units(): number {
     const now = this.#clock.now()
     const { perSecond, burst } = this.#rate
-    const filled = (Math.max(0, now - this.#at) * perSecond) / 1000 // a clock may be put back
+    const filled = (Math.max(0, now - this.#at) * perSecond) / 1000 // the clock may be set back
     this.#units = Math.min(burst, this.#units + filled)
     this.#at = now
     return this.#units
   }
 
-  /** Ms until it has so many; 0: it has. */
+  /** Time until the bucket has this many units; 0: it has them. ms */
   msUntil(units: number): number {
     return Math.max(0, ((units - this.units) * 1000) / this.#rate.perSecond)
   }
 
-  /** Takes units, also those that it does not have. @returns ms until nothing is owed; 0: it had them */
+  /**
+   * Takes units, also more than there are.
+   *
+   * @returns ms until nothing is owed; 0: the bucket had them
+   */
   take(units: number): number {
     this.#units = this.units - units
     return this.msUntil(0)
   }
 
-  /** @returns whether it had them; else nothing is taken */
+  /** @returns false: the bucket has fewer units, and nothing is taken */
   takeIfThere(units: number): boolean {
     if (this.units < units - rounding) return false
     this.#units -= units
     return true
   }
 
-  /** Puts back what was taken for nothing. */
+  /** Puts back units that were not used. */
   give(units: number): void {
     this.#units = Math.min(this.#rate.burst, this.units + units)
   }
 }
 
-/** That stay when there are too many: making room for one more at a time would take a search each. */
+/** Part of the limits that stay when there are too many. Removal of one at a time would take a search each. */
 const keptShare = 3 / 4
 
-/** RateLimits by key, in a bounded number: those that are full again are not kept. */
+/** RateLimits by key, for a bounded number of keys. Full ones are removed. */
 export class RateLimits<Key> {
   readonly #clock: Pick<Clock, 'now'>
   readonly #rate: Rate
   readonly #maxKeys: number
   readonly #limits = new Map<Key, RateLimit>()
 
-  /** @param maxKeys - past it those that are full make room, else those that are the nearest to it, as if they were */
+  /** @param maxKeys - above it full ones are removed, else the fullest, which then count as full */
   constructor(clock: Pick<Clock, 'now'>, { maxKeys, ...rate }: Rate & { readonly maxKeys: number }) {
     this.#clock = clock
     this.#rate = rate
@@ -84,7 +88,7 @@ export class RateLimits<Key> {
     return this.#limits.size
   }
 
-  /** Undefined: as good as full. */
+  /** Undefined: the limit counts as full. */
   known(key: Key): RateLimit | undefined {
     return this.#limits.get(key)
   }

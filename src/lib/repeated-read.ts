@@ -1,4 +1,4 @@
-/** Reads what may change at any time: one read at a time, and once more if asked meanwhile, so that none is outdated. */
+/** Repeats one read, never two at once. A request during a read causes one more read, so that its result is current. */
 export class RepeatedRead {
   readonly #read: () => Promise<void>
   #reading: Promise<void> | undefined
@@ -10,7 +10,7 @@ export class RepeatedRead {
     this.#read = read
   }
 
-  /** Resolves once a read that began later is done, or the one that runs when it is stopped. */
+  /** Resolves once a read that began after the call is done. Once stopped, it resolves with the read that runs. */
   now(): Promise<void> {
     if (this.#reading) this.#again = true
     this.#reading ??= this.#untilCurrent().finally(() => {
@@ -19,7 +19,7 @@ export class RepeatedRead {
     return this.#reading
   }
 
-  /** Resolves once nothing reads any more. */
+  /** Resolves once no read runs. */
   async stop(): Promise<void> {
     this.#stopped = true
     await this.#reading

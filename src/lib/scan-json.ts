@@ -1,12 +1,12 @@
 import { setImmediate } from 'node:timers/promises'
 
 /**
- * Levels of one value. Those of Kubernetes have a few dozen; JSON.parse takes seconds for millions, which fit into
- * what one may have in bytes.
+ * Bound of the levels of one value. Values of Kubernetes have a few dozen. JSON.parse takes seconds for millions of
+ * them, which fit into the bytes that a caller may send.
  */
 export const maxJsonDepth = 1000
 
-/** Of a `type`: those of Kubernetes have at most eight. */
+/** Bound of a `type`: those of Kubernetes have at most eight bytes. */
 const maxTypeBytes = 64
 
 const quote = 0x22
@@ -18,15 +18,15 @@ const arrayKind = 2
 const bytesPerTurn = 128 * 1024
 
 /**
- * The `type` of an event, if `bytes` are one JSON object that has one: checked without building anything, in a time
- * that grows with the bytes alone, and not all at once. Names at the top, and the type, are taken as they are
- * written: Kubernetes escapes none of them.
+ * Returns the `type` of an event, if `bytes` are one JSON object that has one. The scan builds nothing, takes time in
+ * proportion to the bytes, and pauses for other work. Names at the top, and the type, are read as written: Kubernetes
+ * escapes none of them.
  */
 export async function scanEvent(bytes: Uint8Array): Promise<string | undefined> {
   return (await scanned(bytes)).type
 }
 
-/** As `scanEvent`, whether `bytes` are one JSON object: what is written around it stays what it is. */
+/** True if `bytes` are one JSON object, so that text can be written around it. Scans as `scanEvent` does. */
 export async function isOneObject(bytes: Uint8Array): Promise<boolean> {
   return (await scanned(bytes)).isObject
 }
@@ -39,7 +39,7 @@ async function scanned(bytes: Uint8Array): Promise<ObjectScan> {
 
 class ObjectScan {
   readonly #bytes: Uint8Array
-  /** what each level is */
+  /** kind of each level: object or array */
   readonly #kinds = new Uint8Array(maxJsonDepth + 1)
   #depth = 0
   #at = 0
@@ -53,7 +53,7 @@ class ObjectScan {
     else this.#valid = false
   }
 
-  /** @returns whether there is more to scan */
+  /** @returns true: there is more to scan */
   continueTo(until: number): boolean {
     while (this.#valid && this.#depth > 0) {
       if (this.#at >= until) return true
@@ -67,12 +67,12 @@ class ObjectScan {
     return this.#valid && this.#at === this.#bytes.length
   }
 
-  /** Undefined: they are no event. */
+  /** Undefined: the bytes are no event. */
   get type(): string | undefined {
     return this.isObject ? this.#type : undefined
   }
 
-  /** One value, or the beginning of one, and what stands behind it up to the next. */
+  /** Scans one value, or the beginning of one, and the text behind it up to the next. */
   #step(): void {
     const byte = this.#bytes[this.#at]
     if (byte === 0x7b) this.#open(objectKind, 0x7d)
@@ -101,7 +101,7 @@ class ObjectScan {
     this.#afterValue()
   }
 
-  /** Up to the next value, through all ends that follow. */
+  /** Moves to the next value, past all ends that follow. */
   #afterValue(): void {
     while (this.#valid && this.#depth > 0) {
       this.#skipSpace()
@@ -132,7 +132,7 @@ class ObjectScan {
     if (name === 'type') this.#readType()
   }
 
-  /** The last one counts, as with JSON.parse. */
+  /** Reads the type. The last one counts, as with JSON.parse. */
   #readType(): void {
     const from = this.#at
     this.#type = undefined
@@ -140,10 +140,10 @@ class ObjectScan {
     this.#string()
     const type = this.#text(from + 1, this.#at - 1, maxTypeBytes)
     this.#type = type?.includes('\\') ? undefined : type
-    this.#at = from // it is a value, and read as such
+    this.#at = from // it is read again as a value
   }
 
-  /** Undefined: it is longer. */
+  /** Returns undefined if the text is longer. */
   #text(from: number, to: number, maxBytes: number): string | undefined {
     return to - from > maxBytes ? undefined : Buffer.from(this.#bytes.subarray(from, to)).toString('utf8')
   }
@@ -197,7 +197,7 @@ class ObjectScan {
     this.#digits()
   }
 
-  /** At least one. */
+  /** Reads digits, at least one. */
   #digits(): void {
     const bytes = this.#bytes
     let at = this.#at
@@ -214,7 +214,7 @@ class ObjectScan {
   }
 }
 
-/** Of what stands behind a backslash; 0: it is no escape. */
+/** Length of an escape after its backslash; 0: it is no escape. */
 function escapeLength(bytes: Uint8Array, at: number): number {
   const byte = bytes[at] ?? 0
   if (byte !== 0x75) return '"\\/bfnrt'.includes(String.fromCharCode(byte)) ? 1 : 0

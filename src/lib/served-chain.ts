@@ -5,21 +5,21 @@ import { connect, type SecureContext, type TLSSocket } from 'node:tls'
 import type { CheckResult } from './findings.ts'
 
 const dayMs = 86_400_000
-/** With fewer left it is reported. */
+/** Days before its end from which a certificate is reported. */
 export const fewDays = 14
 
 /**
- * The certificates that a server sends, whether this side trusts them or not: how long they are valid, and who is missing.
- * Names are not compared: who connects in earnest does that.
+ * Checks the certificates that a server sends, whether this side trusts them or not: their dates, and missing issuers.
+ * Names are not compared, since each real connection compares them.
  *
- * @param keep - where the authority belongs, for the advice: `gitlab.ca_certificate_file`
+ * @param keep - key for the missing authority, for the advice: `gitlab.ca_certificate_file`
  * @param now - since 1970. ms
  */
 export async function checkServedChain(
   asked: {
     readonly host: string
     readonly port: number
-    /** whom the certificate is for; default: the host */
+    /** name in the certificate; default: the host */
     readonly serverName?: string | undefined
     readonly secureContext: SecureContext
     readonly ALPNProtocols?: string[]
@@ -42,7 +42,7 @@ export async function checkServedChain(
     })
     await once(tls, 'secureConnect', { signal })
     const reason = String(tls.authorizationError ?? '')
-    const isTrusted = tls.authorized || reason === 'ERR_TLS_CERT_ALTNAME_INVALID' // names come after all else
+    const isTrusted = tls.authorized || reason === 'ERR_TLS_CERT_ALTNAME_INVALID' // names are compared last
     return resultOf(chainOf(tls), { isTrusted, reason, keep, now })
   } catch {
     return { state: 'skipped', text: 'no connection with TLS: no certificate is seen' }
@@ -63,7 +63,7 @@ function chainOf(tls: TLSSocket): X509Certificate[] {
 
 interface ReceivedChain {
   readonly isTrusted: boolean
-  /** OpenSSL's code, if it is not */
+  /** OpenSSL's code, if the chain is not trusted */
   readonly reason: string
   readonly keep: string
   readonly now: number

@@ -1,21 +1,22 @@
 /**
- * A part with a life: `start` resolves when it is usable; `stop` may be called twice, lets running work end
- * until `patience` aborts, then cuts, and leaves nothing running. Without `patience` there is none: no grace is kept,
- * and what runs is cut at once.
+ * A part with a life. `start` resolves once it is usable. `stop` lets running work end until `patience` aborts, then
+ * cuts it, and leaves nothing running. It may be called twice. Without `patience` it keeps no grace, and cuts running
+ * work at once.
  */
 export interface Service {
   start(): Promise<void>
   /**
-   * The first step of `stop`, for what must be announced while everything still works: resolves when no new work
-   * comes any more, or `patience` aborts. All parts of a program leave at the same time; then they stop one by one.
+   * The first step of `stop`, for announcements that need everything to work. Resolves once no new work comes, or once
+   * `patience` aborts. All parts of a program leave at the same time; then they stop one by one.
    */
   leave?(patience?: AbortSignal): Promise<void>
   stop(patience?: AbortSignal): Promise<void>
 }
 
 /**
- * Starts services in order. To stop, lets all that started leave at once, then stops them in reverse, also after a
- * half-failed start. A failure to stop one does not keep the others from being stopped; the first is thrown at the end.
+ * Starts services in order. To stop, lets all started services leave at once, then stops them in reverse order, also
+ * after a start that failed midway. A failure to stop one service does not prevent the stop of the others; the first
+ * one is thrown at the end.
  */
 export class Stages implements Service {
   readonly #services: readonly Service[]
@@ -31,7 +32,7 @@ export class Stages implements Service {
       try {
         await service.start()
       } catch (error) {
-        await this.stop(AbortSignal.abort()).catch(() => undefined) // the start's failure is the one to throw
+        await this.stop(AbortSignal.abort()).catch(() => undefined) // the failure of the start is thrown instead
         throw error
       }
     }

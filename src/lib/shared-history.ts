@@ -5,15 +5,18 @@ interface Own<Item> {
 }
 
 export interface SharedHistoryOptions<Item> {
-  /** of all items */
+  /** bound of the sum of all items */
   readonly maxWeight: number
-  /** always the same of one; absent: 1 */
+  /** weight of an item, which never changes; absent: 1 */
   readonly weightOf?: (item: Item) => number
-  /** The item has made room. */
+  /** called for an item that was dropped for others */
   readonly lost: (item: Item) => void
 }
 
-/** Items that are kept until others need their room. There are no quotas: the source that has most loses its oldest item. */
+/**
+ * Items that are kept until others need their room. There are no quotas: the source that has most loses its oldest
+ * item.
+ */
 export class SharedHistory<Item extends { readonly source: string }> {
   readonly #maxWeight: number
   readonly #weightOf: (item: Item) => number
@@ -21,7 +24,7 @@ export class SharedHistory<Item extends { readonly source: string }> {
   readonly #sources = new Map<string, Own<Item>>()
   #weight = 0
   #largest: Own<Item> | undefined
-  /** what it is sure to have more than any other: once that is gone, the next search finds it */
+  /** lower bound of the distance between the largest source and the next; below 0, the largest is searched again */
   #lead = 0
 
   constructor({ maxWeight, weightOf = () => 1, lost }: SharedHistoryOptions<Item>) {
@@ -30,7 +33,7 @@ export class SharedHistory<Item extends { readonly source: string }> {
     this.#lost = lost
   }
 
-  /** It may be lost at once, where it is the only one of its source. */
+  /** Adds an item. It may be lost at once, if it is the only one of its source. */
   add(item: Item): void {
     const weight = this.#weightOf(item)
     const own = this.#sources.get(item.source) ?? { items: new Set(), weight: 0 }

@@ -1,16 +1,16 @@
 import type { Clock } from './clock.ts'
 import type { Rate } from './rate-limit.ts'
 
-/** Units that count as none. */
+/** Units that count as zero. */
 const rounding = 1e-6
-/** Takers that owe. What others take then, they owe together. */
+/** Bound of takers with a debt of their own. All others share one debt. */
 const maxDebtors = 1000
 const others = ''
 
 /**
- * A rate that its takers share: a token bucket, of which each taker owes what it has taken beyond what was there. All debts
- * are paid together at the rate, in equal parts. A taker waits for its own debt, and for nobody else's: one that takes
- * little goes on beside one that takes much.
+ * A rate that its takers share: a token bucket. A taker that takes more than the bucket has owes the rest. All debts
+ * are paid together at the rate, in equal parts. A taker waits for its own debt only, so one that takes little goes on
+ * beside one that takes much.
  */
 export class SharedRate {
   readonly #clock: Pick<Clock, 'now'>
@@ -20,7 +20,7 @@ export class SharedRate {
   #units: number
   #at: number
 
-  /** Full. */
+  /** The bucket begins full. */
   constructor(clock: Pick<Clock, 'now'>, rate: Rate) {
     this.#clock = clock
     this.#rate = rate
@@ -28,13 +28,13 @@ export class SharedRate {
     this.#at = clock.now()
   }
 
-  /** Full again: nothing is known of it that a new one would not know. */
+  /** True if the bucket is full: a new one would be the same. */
   get isFull(): boolean {
     this.#pay()
     return this.#units >= this.#rate.burst
   }
 
-  /** Ms until the taker owes nothing, if nobody takes any more; 0: it owes nothing. */
+  /** Time until the taker owes nothing, if nothing more is taken; 0: it owes nothing. ms */
   msUntilPaid(taker: string): number {
     this.#pay()
     const own = this.#debts.get(this.#debtor(taker)) ?? 0
@@ -43,7 +43,7 @@ export class SharedRate {
     return (owed * 1000) / this.#rate.perSecond
   }
 
-  /** Takes units, also those that are not there. */
+  /** Takes units, also more than there are. */
   take(taker: string, units: number): void {
     this.#pay()
     const owed = units - Math.min(units, this.#units)
@@ -57,11 +57,11 @@ export class SharedRate {
     return this.#debts.has(taker) || this.#debts.size < maxDebtors ? taker : others
   }
 
-  /** Pays debts by what has filled in meanwhile, and fills the bucket when there are none. */
+  /** Pays debts with the units since the last call, and fills the bucket if there are none. */
   #pay(): void {
     const now = this.#clock.now()
     const { perSecond, burst } = this.#rate
-    let filled = (Math.max(0, now - this.#at) * perSecond) / 1000 // a clock may be put back
+    let filled = (Math.max(0, now - this.#at) * perSecond) / 1000 // the clock may be set back
     this.#at = now
     while (filled > 0 && this.#debts.size > 0) {
       const part = Math.min(filled / this.#debts.size, ...this.#debts.values())
@@ -76,14 +76,14 @@ export class SharedRate {
   }
 }
 
-/** A rate of each key, in a bounded number: those that are full again are not kept. */
+/** A rate of each key, for a bounded number of keys. Rates that are full again are dropped. */
 export class SharedRates<Key> {
   readonly #clock: Pick<Clock, 'now'>
   readonly #rate: Rate
   readonly #maxKeys: number
   readonly #rates = new Map<Key, SharedRate>()
 
-  /** @param maxKeys - past it those that are full make room, else the one that came first */
+  /** @param maxKeys - above it, full rates are dropped, else the oldest one */
   constructor(clock: Pick<Clock, 'now'>, { maxKeys, ...rate }: Rate & { readonly maxKeys: number }) {
     this.#clock = clock
     this.#rate = rate

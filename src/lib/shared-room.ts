@@ -1,10 +1,13 @@
 import { Counter } from './counter.ts'
 import { KasError, type LimitName } from './errors.ts'
 
-/** A holder. Both keys count: neither a project with many users nor a user with many projects takes all of a room. */
+/**
+ * A holder of a part of the room. Both keys count, so neither a project with many users nor a user with many projects
+ * takes all of a room.
+ */
 export interface Holder {
   readonly key: string
-  /** of the user behind it, where that is another */
+  /** key of the user behind the holder, if it is another */
   readonly userKey?: string | undefined
 }
 
@@ -13,19 +16,19 @@ export interface SharedBound {
   readonly limit: number
 }
 
-/** The purpose of a hold. */
+/** Purpose of a hold. */
 export interface Use {
-  /** of what there are too many, for who is refused */
+  /** the counted things, for the error of a refused holder */
   readonly what: string
-  /** Ends it, since another holder needs the room: called once at most, when the hold has left. */
+  /** Ends the use, because another holder needs the room: called at most once, after the hold has left. */
   end(reason: KasError): void
-  /** at first; default: 1 */
+  /** amount at first; default: 1 */
   readonly amount?: number
 }
 
-/** The part of a room that a holder has. */
+/** A holder's part of a room. */
 export interface Hold {
-  /** @throws KasError TOO_MANY_STREAMS: there is no room for so much more, and nothing was taken */
+  /** @throws KasError TOO_MANY_STREAMS: there is no room for this amount, and nothing was taken */
   take(amount: number): void
   give(amount: number): void
   /** Gives all back. */
@@ -39,9 +42,9 @@ interface CountedHold extends Hold {
 }
 
 /**
- * A bound that its holders share without quotas: a holder may have all of it while nobody else wants any. Where it is full,
- * the holder that has most makes room for one that would still have less than that: the heaviest of its holds ends, of
- * several the newest; of the users of one project it is one of the user that has most. One that would have as much, or more, is refused.
+ * A bound that its holders share without quotas: a holder may have all of it while no other needs any. If it is full,
+ * the holder with most makes room for one that still has less after that. Its heaviest hold ends, the newest of equal
+ * ones. In a project, that is a hold of the user with most. A holder that would have as much, or more, is refused.
  */
 export class SharedRoom {
   readonly #bound: SharedBound
@@ -57,7 +60,7 @@ export class SharedRoom {
     this.#onEmpty = onEmpty
   }
 
-  /** Holds. */
+  /** number of holds */
   get size(): number {
     return this.#all.size
   }
@@ -90,7 +93,7 @@ export class SharedRoom {
       this.#leave(heaviest)
       heaviest.use.end(reason)
     }
-    if (!this.#all.has(hold)) throw this.#tooMany(hold) // it has made room itself before
+    if (!this.#all.has(hold)) throw this.#tooMany(hold) // it made room for another itself
     this.#add(hold, amount)
   }
 
@@ -107,12 +110,15 @@ export class SharedRoom {
     return heaviest
   }
 
-  /** Returns the smaller of what the keys of its holder have. Of a project's users the one with most makes room first. */
+  /**
+   * Returns the smaller of the amounts of its holder's keys. Among a project's users, the one with most makes room
+   * first.
+   */
   #leastOf({ keys }: CountedHold): number {
     return Math.min(...Array.from(keys, (key) => this.#amounts.of(key)))
   }
 
-  /** Returns the larger of what the keys of its holder have. */
+  /** Returns the larger of the amounts of its holder's keys. */
   #amountOf({ keys }: CountedHold): number {
     return Math.max(0, ...Array.from(keys, (key) => this.#amounts.of(key)))
   }
@@ -135,7 +141,7 @@ export class SharedRoom {
   }
 }
 
-/** A room of each key, such as an agent; one that nobody is in is not kept. */
+/** A room of each key, such as an agent. Empty rooms are removed. */
 export class SharedRooms<Key> {
   readonly #bound: SharedBound
   readonly #rooms = new Map<Key, SharedRoom>()
@@ -144,12 +150,12 @@ export class SharedRooms<Key> {
     this.#bound = bound
   }
 
-  /** That somebody is in. */
+  /** number of rooms with a hold */
   get size(): number {
     return this.#rooms.size
   }
 
-  /** As of a room. */
+  /** @throws KasError TOO_MANY_STREAMS: there is no room */
   enter(key: Key, holder: Holder, use: Use): Hold {
     const room = this.#rooms.get(key) ?? new SharedRoom(this.#bound, () => void this.#rooms.delete(key))
     this.#rooms.set(key, room)

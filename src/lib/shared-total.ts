@@ -1,24 +1,24 @@
-/** Why there is no room. Made once: nothing is allocated for who is refused. */
+/** Refusal for lack of room. Made once, so that a refusal allocates nothing. */
 export interface NoRoom {
   readonly limit: number
-  /** whose bound it is */
+  /** owner of the bound */
   readonly of: 'agent' | 'replica'
 }
 
-/** Has some of a bound, and can give it back. */
+/** Uses a part of the bound, and can give it back. */
 export interface Holder {
   readonly bufferedBytes: number
-  /** Gives all back at once, and ends what it is for. */
+  /** Gives all back at once, and ends the work that it belongs to. */
   drop(why: NoRoom): void
-  /** Nobody waits for it: it goes first, also for who has it. Absent: somebody does */
+  /** Nothing waits for it: it may be dropped for a new holder of its own caller. Absent: something waits */
   readonly isIdle?: boolean
 }
 
 export interface SharedTotalOptions {
   readonly maxBytes: number
-  /** whether a key stands for one caller; absent: each does */
+  /** True if the key is that of one caller; absent: each key is. */
   readonly isOne?: (callerKey: string) => boolean
-  /** called for each holder that makes room, and each that gets none */
+  /** called for each holder that is dropped, and for each request that is refused */
   readonly onFull?: () => void
 }
 
@@ -30,9 +30,9 @@ class Account {
 }
 
 /**
- * A bound of all tenants and their callers together. There are no quotas: who is alone may have all of it. Where it is full,
- * room is made by the tenant that holds most, and in it by the caller that holds most over all tenants; or by that caller,
- * where it holds more than any tenant does.
+ * A bound of all tenants and their callers together. There are no quotas: a caller that is alone may use all of it. If
+ * it is full, the account that uses most makes room: a tenant, or a caller over all its tenants. In a tenant, the
+ * caller that uses most over all tenants makes room.
  */
 export class SharedTotal {
   readonly maxBytes: number
@@ -58,7 +58,7 @@ export class SharedTotal {
     return this.#noRoom
   }
 
-  /** @returns what a caller has of it in a tenant; to be `leave`d once for each time */
+  /** Returns the caller's share in a tenant. Each call needs its own `leave`. */
   enter(tenant: string, callerKey: string): Share {
     const known = this.#tenants.get(tenant)?.shares.get(callerKey)
     const share = known ?? this.#create(tenant, callerKey)
@@ -66,7 +66,12 @@ export class SharedTotal {
     return share
   }
 
-  /** By shares alone. @param isNew - a holder that is not there yet: its own caller's that are in use do not go for it */
+  /**
+   * Adds bytes, and makes room for them. Called only by shares.
+   *
+   * @param isNew - the holder is new: holders of its own caller that are in use are not dropped for it
+   * @returns false: there is no room
+   */
   add(share: Share, bytes: number, isNew: boolean): boolean {
     while (this.#bytes + bytes > this.maxBytes) {
       const holder = bytes > this.maxBytes ? undefined : this.#greediest(share, isNew)
@@ -78,7 +83,7 @@ export class SharedTotal {
     return true
   }
 
-  /** By shares alone, whatever the bound is. */
+  /** Adds bytes whatever the bound is. Called only by shares. */
   count(share: Share, bytes: number): void {
     share.bytes += bytes
     share.tenant.bytes += bytes
@@ -87,7 +92,7 @@ export class SharedTotal {
     if (bytes < 0 && share.bytes === 0 && share.users === 0) this.forget(share)
   }
 
-  /** By shares alone: nothing of it is left, and nobody uses it. */
+  /** Removes a share that is empty and without users. Called only by shares. */
   forget(share: Share): void {
     const { tenant, caller, tenantKey, callerKey } = share
     if (tenant.shares.get(callerKey) !== share) return
@@ -108,7 +113,11 @@ export class SharedTotal {
     return share
   }
 
-  /** @returns who makes room, without its place; undefined: nobody can, or who asks is the one */
+  /**
+   * Removes from its share the holder that has to make room.
+   *
+   * @returns undefined: no holder can make room, or the asking share itself uses most
+   */
   #greediest(asking: Share, isNew: boolean): Holder | undefined {
     const passed = new Set<Share>()
     for (;;) {
@@ -120,11 +129,11 @@ export class SharedTotal {
         return holder
       }
       if (isNew && share === asking) return undefined
-      passed.add(share) // what it has is left behind by holders that have ended
+      passed.add(share) // its bytes belong to holders that have ended
     }
   }
 
-  /** Shares of the tenant that holds most, or of the caller that does. */
+  /** Largest share of the tenant or caller that uses most. */
   #largest(passed: ReadonlySet<Share>): Share | undefined {
     let most: Account | undefined
     let isCaller = false
@@ -161,7 +170,7 @@ interface ShareParts {
   readonly isOne: boolean
 }
 
-/** The part of a total that one caller has in one tenant. */
+/** The part of a total that one caller uses in one tenant. */
 export class Share {
   bytes = 0
   users = 0
@@ -182,12 +191,20 @@ export class Share {
     this.isOne = isOne
   }
 
-  /** For something that is there. @returns whether there was room, or came to be; nothing is added otherwise */
+  /**
+   * Adds bytes of an existing holder.
+   *
+   * @returns false: there is no room, and nothing is added
+   */
   add(bytes: number): boolean {
     return this.total.add(this, bytes, false)
   }
 
-  /** For something new: who holds most is refused, before anything of theirs ends. */
+  /**
+   * Adds bytes of a new holder. If its own caller uses most, it is refused before a holder of that caller ends.
+   *
+   * @returns false: there is no room, and nothing is added
+   */
   admit(bytes: number): boolean {
     return this.total.add(this, bytes, true)
   }
@@ -196,13 +213,17 @@ export class Share {
     this.total.count(this, -bytes)
   }
 
-  /** Nothing is added by this user any more. What it has left still counts. */
+  /** Ends one use of the share. Bytes that are left still count. */
   leave(): void {
     this.users--
     if (this.users === 0 && this.bytes === 0) this.total.forget(this)
   }
 
-  /** The one that holds most; of equal ones the newest. */
+  /**
+   * The holder that uses most; the newest of equal ones.
+   *
+   * @param isIdle - only idle holders
+   */
   largest(isIdle: boolean): Holder | undefined {
     let most: Holder | undefined
     for (const holder of this.holders) {

@@ -1,9 +1,9 @@
-/** Waits that end: every wait of this project takes a signal and throws its reason. */
+/** Waits with an end: every wait of this project takes a signal and throws its reason. */
 
-/** Rejects with the signal's reason once it aborts, else settles as `promise` does; leaves no listener behind. */
+/** Settles as `promise` does, or rejects with the signal's reason once it aborts. Leaves no listener behind. */
 export async function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   if (signal.aborted) {
-    promise.catch(() => undefined) // nobody waits for it: its failure must not end the process
+    promise.catch(() => undefined) // no code waits for it: its failure must not end the process
     throw signal.reason
   }
   const { promise: aborted, reject } = Promise.withResolvers<never>()
@@ -46,7 +46,10 @@ export function linkedController(...signals: (AbortSignal | undefined)[]): Abort
   return Object.assign(controller, { dispose: () => detach.forEach((undo) => void undo()) })
 }
 
-/** Says to one listener that what was asked for is not wanted any more: an AbortController is a part of what a call costs. */
+/**
+ * Cancels one piece of work, with one listener. It is cheaper than an AbortController, which is a part of what a call
+ * costs.
+ */
 export class Cancellation {
   #isCancelled = false
   #listener: (() => void) | undefined
@@ -55,7 +58,7 @@ export class Cancellation {
     return this.#isCancelled
   }
 
-  /** Calls `listener` once it is cancelled, at once if it is, in the place of the one before; undefined: nobody. */
+  /** Sets the one listener, and calls it at once if the work is cancelled already. undefined: no listener. */
   onCancel(listener: (() => void) | undefined): void {
     if (this.#isCancelled) listener?.()
     else this.#listener = listener

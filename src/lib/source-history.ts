@@ -1,30 +1,30 @@
 import { networkOf, routedNetworkOf } from './host-port.ts'
 
-/** Networks of which it is known that they took handshakes lately. */
+/** Bound of networks that took handshakes lately. */
 const maxNetworks = 16_384
-/** Addresses of which somebody was let in lately. */
+/** Bound of addresses from which a client was let in lately. */
 const maxAdmitted = 16_384
-/** Agents and users come back within it. ms */
+/** Time within which agents and users come back. ms */
 const admittedMs = 24 * 3_600_000
-/** A network that took so much lately waits no longer than one that took more. ms of handshakes */
+/** Greatest debt: a network that took more waits no longer. ms of handshakes */
 const maxDebtMs = 500
-/** A connection counts as so much, and so does its ClientHello: who comes again waits behind who comes first. ms */
+/** Cost of a connection, and of its ClientHello: a client that comes again waits behind one that comes first. ms */
 const askMs = 0.5
 
-/** The time that a network asked for and took. The queues that have its connections see it grow. */
+/** Time that a network asked for and took. The queues with its connections share this object. */
 export interface Taken {
   ms: number
 }
 
 /**
- * The time that networks asked for and took of a server lately, in ms of handshakes beyond a half of their fair share, and which
- * addresses were let in. Both are bounded; the oldest is forgotten first.
+ * Time that networks asked for and took of a server lately, and addresses that were let in. The time is in ms of
+ * handshakes beyond half of their fair share. Both are bounded; the oldest entry is dropped first.
  */
 export class SourceHistory {
   readonly #now: () => number
-  /** the latest last, by network: on the scale of `freshMs` */
+  /** by network, the latest last: on the scale of `freshMs` */
   readonly #taken = new Map<string, Taken>()
-  /** the latest last: when somebody was let in */
+  /** by address, the latest last: time at which a client was let in */
   readonly #admitted = new Map<string, number>()
   #freshMs = 0
 
@@ -33,7 +33,7 @@ export class SourceHistory {
     this.#now = now
   }
 
-  /** Somebody was let in from this address. */
+  /** Records that a client was let in from this address. */
   letIn({ source }: Source): void {
     remember(this.#admitted, { key: source, value: this.#now(), max: maxAdmitted })
   }
@@ -46,7 +46,7 @@ export class SourceHistory {
     return false
   }
 
-  /** A network has so much that connects for the first time, and then speaks. It grows as others take. */
+  /** Time of a network that connects for the first time, and then sends its ClientHello. It grows as others take. ms */
   get freshMs(): number {
     return this.#freshMs + 2 * askMs
   }
@@ -57,12 +57,12 @@ export class SourceHistory {
     return taken
   }
 
-  /** A connection of this network has come, or asks for a handshake. */
+  /** Counts a new connection of this network, or its request for a handshake. */
   ask(network: string): void {
     this.#add(network, askMs)
   }
 
-  /** @param waiting - networks that share the time */
+  /** @param waiting - number of networks that share the time */
   charge(network: string, ms: number, waiting: number): void {
     this.#add(network, ms)
     this.#freshMs += ms / (2 * Math.max(1, waiting))
@@ -76,7 +76,7 @@ export class SourceHistory {
 
 /** The source whose turn and place a connection takes. */
 export interface Source {
-  /** an address, or the /64 of one of IPv6 */
+  /** an address, or the /64 of an IPv6 address */
   readonly source: string
   /** a /24 of IPv4, a /48 of IPv6 */
   readonly network: string

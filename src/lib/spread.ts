@@ -1,10 +1,10 @@
 import type { Clock } from './clock.ts'
 
 /**
- * Does the same to each, one after another, evenly over `ms`; to the first at once.
+ * Calls `act` for each item, one after another, evenly over `ms`; for the first one at once.
  *
- * @param over.rest - what follows after that
- * @returns ends it: nothing is done to those whose turn has not come, nor does anything follow
+ * @param over.rest - called after that
+ * @returns function that ends it: neither `act` for the remaining items nor `rest` is called
  */
 export function spread<Item>(
   items: readonly Item[],

@@ -4,20 +4,20 @@ import { lstat, mkdtemp, readdir, rename, rmdir, unlink } from 'node:fs/promises
 import { connect, createServer, type Server } from 'node:net'
 import { basename, dirname, join } from 'node:path'
 
-/** What fits in a socket's address, with its end. */
+/** Length of a path that fits in a socket's address, without its end. */
 export const maxSocketPathBytes = 107
-/** What fits beside the socket while its place is claimed: `/.kas.12345678/12345678`. */
+/** Length of a folder that leaves room for the socket of a claim: `/.kas.12345678/12345678`. */
 export const maxSocketFolderBytes = maxSocketPathBytes - 23
 
-/** The dead ones that stand in the way of a claim go in the first round; each later one means that another was faster. */
+/** Bound of attempts. The first one removes dead claims; each later one means that another process was faster. */
 const maxRounds = 10
 
 /**
- * Claims the place of the Unix socket at `path`, and removes the one that a killed process left there: one that nobody
- * answers. Anything else stays. Until the claim is given back by the returned function no other claim is granted, so
- * that nobody takes the socket that is about to listen for a dead one.
+ * Claims the path of a Unix socket, and removes a socket of a killed process there, on which nothing listens. Any other
+ * file stays. No other claim is granted until the returned function is called. So no process takes a socket that is
+ * about to listen for a dead one.
  *
- * @throws Error EADDRINUSE if another kas listens there, or is about to; ENAMETOOLONG; what the file system says
+ * @throws Error EADDRINUSE if another kas listens there, or is about to; ENAMETOOLONG; the file system's error
  */
 export async function claimSocket(path: string): Promise<() => Promise<void>> {
   if (Buffer.byteLength(dirname(path)) > maxSocketFolderBytes) {
@@ -34,9 +34,9 @@ export async function claimSocket(path: string): Promise<() => Promise<void>> {
 }
 
 /**
- * A folder that holds one socket, which answers as long as its process lives. A folder is renamed only over one that
- * is absent or empty: that is what makes a claim exclusive. The name of the socket in it is never used again: who
- * removes a dead one cannot hit a living one that came meanwhile.
+ * A folder with one socket, which answers as long as its process lives. A folder is renamed only over one that is
+ * absent or empty, so a claim is exclusive. The socket's name is never used again, so a process that removes a dead one
+ * cannot remove a live one.
  */
 class Claim {
   readonly #folder: string
@@ -62,7 +62,7 @@ class Claim {
       }
       return new Claim(folder, name, server)
     } catch (error) {
-      await close(server) // takes its file with it
+      await close(server) // also removes its file
       await rmdir(own)
       throw error
     }
@@ -70,12 +70,12 @@ class Claim {
 
   async release(): Promise<void> {
     await unlink(join(this.#folder, this.#name)).catch(unless('ENOENT'))
-    await rmdir(this.#folder).catch(unless('ENOTEMPTY', 'EEXIST', 'ENOENT')) // another's by now
+    await rmdir(this.#folder).catch(unless('ENOTEMPTY', 'EEXIST', 'ENOENT')) // another process may have it now
     await close(this.#server)
   }
 }
 
-/** @returns false if a folder stands there that is not empty */
+/** @returns false if there is a folder that is not empty */
 async function moved(from: string, to: string): Promise<boolean> {
   return rename(from, to).then(() => true, unless('ENOTEMPTY', 'EEXIST'))
 }
@@ -98,7 +98,7 @@ async function removeStaleSocket(path: string): Promise<void> {
   await unlink(path)
 }
 
-/** One that may not be asked counts as one that answers. */
+/** True if a process listens on the socket, or if this user may not connect to it. */
 async function answers(path: string): Promise<boolean> {
   const socket = connect(path)
   try {
@@ -134,7 +134,7 @@ function unless(...codes: string[]): (error: NodeJS.ErrnoException) => false {
   }
 }
 
-/** A socket's address is short. */
+/** The hash is short because a socket's address is. */
 function shortHash(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 8)
 }

@@ -3,8 +3,8 @@ import { constants } from 'node:os'
 const stopSignals = ['SIGTERM', 'SIGINT'] as const
 
 /**
- * Resolves at the first SIGTERM or SIGINT; the second ends the process at once, with the exit code that shells give
- * to a signal.
+ * Resolves at the first SIGTERM or SIGINT. The second ends the process at once, with the exit code that shells use for
+ * a signal.
  */
 export function stopSignal(onFirst: (signal: string) => void): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()

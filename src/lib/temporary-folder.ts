@@ -10,15 +10,15 @@ import type { Logger } from './log.ts'
 import type { Service } from './service.ts'
 import { tokenHash } from './token-hash.ts'
 
-/** A socket on which the process listens that owns the folder: a killed one no longer does, whatever its pid. */
+/** Socket on which the folder's owner listens. A killed process no longer listens, whatever its pid. */
 const lockName = 'owner.sock'
 
-/** A folder that is younger may not have its lock yet. ms */
+/** A younger folder may not have its lock yet. ms */
 const minStaleAgeMs = 10_000
 
 /**
- * A folder below TMPDIR for what can be had again; it lives from start to stop, or to the exit.
- * Those that killed processes of this machine left behind are removed at start.
+ * A folder below TMPDIR for data that can be read again. It exists from start to stop, or to the exit of the process.
+ * Start removes the folders that killed processes of this machine left behind.
  */
 export class TemporaryFolder implements Service {
   readonly path: string
@@ -29,17 +29,17 @@ export class TemporaryFolder implements Service {
   #lock: Server | undefined
 
   /**
-   * @param options.program - whose folders these are: it removes those that it left behind, and no others
+   * @param options.program - owner of the folder: start removes only folders that this program left behind
    * @param options.parent - default: TMPDIR
    */
   constructor(components: { log: Logger }, options: { program: 'kas' | 'agentk'; parent?: string }) {
     this.#log = components.log
     this.#parent = options.parent ?? tmpdir()
-    this.#prefix = `${options.program}-${tokenHash(hostname()).slice(0, 8)}-` // another machine's locks cannot be tried from here
+    this.#prefix = `${options.program}-${tokenHash(hostname()).slice(0, 8)}-` // only this machine's locks can be tried
     this.path = join(this.#parent, `${this.#prefix}${randomUUID()}`)
   }
 
-  /** @throws KasError SETTINGS_INVALID where nothing can be written */
+  /** @throws KasError SETTINGS_INVALID: the folder cannot be written */
   async start(): Promise<void> {
     await mkdir(this.path, { mode: 0o700 }).catch((cause: NodeJS.ErrnoException) => {
       const problem = `TMPDIR: no folder can be made in ${this.#parent} (${cause.code}): mount a volume there that is writable, or name one`
@@ -63,7 +63,7 @@ export class TemporaryFolder implements Service {
     try {
       await once(lock.listen(join(this.path, lockName)), 'listening')
     } catch (error) {
-      // such as a TMPDIR that is too long for a socket: without a lock nobody removes the folder but its owner
+      // for example, TMPDIR is too long for a socket: without a lock only its owner removes the folder
       this.#log.debug({ error }, 'Temporary folder has no lock')
     }
   }
@@ -82,7 +82,10 @@ export class TemporaryFolder implements Service {
   }
 }
 
-/** It is a folder of this user, its lock is there, and nobody holds it: any user may make one of the name in TMPDIR. */
+/**
+ * True if the folder belongs to this user and has a lock on which no process listens. Any user may make such a name in
+ * TMPDIR.
+ */
 async function isStale(folder: string): Promise<boolean> {
   const own = await lstat(folder).catch(() => undefined)
   if (!own?.isDirectory() || own.uid !== process.getuid?.()) return false

@@ -1,4 +1,4 @@
-/** How a TLS connection was refused by this side: what an operator has to check. */
+/** Reason why this side refused a TLS connection, for the operator to check. */
 export type TlsFault = 'untrusted' | 'name' | 'dates' | 'no TLS'
 
 const untrusted: ReadonlySet<string> = new Set([
@@ -12,10 +12,10 @@ const untrusted: ReadonlySet<string> = new Set([
   'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
 ])
 const dates: ReadonlySet<string> = new Set(['CERT_HAS_EXPIRED', 'CERT_NOT_YET_VALID'])
-/** What answered speaks something else: OpenSSL reads HTTP as a TLS record of another version, or as a huge one. */
+/** The other side speaks no TLS: OpenSSL reads HTTP as a TLS record of another version, or as a huge one. */
 const noTls: ReadonlySet<string> = new Set(['EPROTO', 'ERR_SSL_PACKET_LENGTH_TOO_LONG', 'ERR_SSL_WRONG_VERSION_NUMBER'])
 
-/** By the code that node or OpenSSL gives an error; undefined: it is something else. */
+/** Fault by the error code of Node or OpenSSL; undefined: another fault. */
 export function tlsFault(code: string | undefined): TlsFault | undefined {
   if (code === undefined) return undefined
   if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') return 'name'
@@ -24,7 +24,7 @@ export function tlsFault(code: string | undefined): TlsFault | undefined {
   return noTls.has(code) ? 'no TLS' : undefined
 }
 
-/** Node's advice to its programmers, which it appends to what OpenSSL says. */
+/** Node's advice to programmers, which it appends to OpenSSL's text. */
 const nodeAdvice = '; if the root CA is installed locally, try running Node.js with --use-system-ca'
 
 /** The text without Node's advice about authorities: kas and agentk name their own key or flag. */

@@ -5,22 +5,22 @@ import { remoteOf } from './host-port.ts'
 import { type SourceHistory, sourceOf } from './source-history.ts'
 
 /**
- * Connections of a server on which TLS is not agreed yet. node ends none of them: that `handshakeTimeout` has passed it
- * only reports, and a server that closes waits for a peer that is silent, and takes one that is late.
+ * Connections of a server without a complete TLS handshake. Node ends none of them: it only reports that
+ * `handshakeTimeout` has passed. A closing server waits for a peer that sends nothing, and accepts one that is late.
  */
 export class TlsHandshakes {
-  /** by their far end */
+  /** by remote address and port */
   readonly #sockets = new Map<string, Socket>()
 
   /**
-   * @param server - whose every connection is seen from here on, and begins in its turn
-   * @param firstBytesMs - until one that says nothing is reported as a handshake that takes too long
+   * @param server - all connections that come from now on begin TLS in their turn
+   * @param firstBytesMs - time after which a connection without a byte is reported as a handshake that takes too long
    */
   constructor(server: Server, firstBytesMs: number, sources: HandshakeSources = {}) {
     beginInTurns(server, firstBytesMs, new HandshakeTurns(sources.history), sources)
     server.on('connection', (socket: Socket) => {
       const remote = remoteOf(socket)
-      if (remote === undefined) return // of a Unix socket: its time-out has to do
+      if (remote === undefined) return // a Unix socket has only its own time-out
       this.#sockets.set(remote, socket)
       socket.once('close', () => {
         if (this.#sockets.get(remote) === socket) this.#sockets.delete(remote)
@@ -32,32 +32,35 @@ export class TlsHandshakes {
     })
   }
 
-  /** Ends them now. What is connected by TLS stays. */
+  /** Destroys these connections now. Connections with TLS stay. */
   destroy(): void {
     for (const socket of this.#sockets.values()) socket.destroy()
   }
 }
 
-/** Undefined: a Unix socket, or it has left. */
+/** Undefined: a Unix socket, or the client has left. */
 export type AddressOf = (socket: Socket) => string | undefined
 
 export interface HandshakeSources {
-  /** whose a connection is; absent: of who has connected */
+  /** address of the client; absent: that of the connection */
   readonly addressOf?: AddressOf | undefined
-  /** absent: nobody else knows who was let in */
+  /** absent: no other server shares the record of clients that were let in */
   readonly history?: SourceHistory | undefined
-  /** A connection has spoken and waits for its turn. @returns to be called once that has come */
+  /**
+   * called for a connection that has sent bytes and waits for its turn. @returns function to call once the turn has
+   * come
+   */
   readonly waits?: ((socket: Socket) => () => void) | undefined
 }
 
 const remoteAddressOf: AddressOf = ({ remoteAddress }) => remoteAddress
 
 /**
- * Begins TLS in turns on connections that have spoken. Their bytes wait in the socket. A connection whose ClientHello was
- * read holds no turn, whether it goes on or not. One that says nothing costs nothing, until it is reported as node
- * reports handshakes that take too long.
+ * Begins TLS in turns on connections that have sent bytes. Their bytes wait in the socket. The turn of a connection
+ * ends once its ClientHello is read, whether it goes on or not. A connection without a byte costs nothing. After
+ * `firstBytesMs` it is reported as Node reports handshakes that take too long.
  *
- * @param server - whose listeners of `connection` are node's own yet; those that come later get each at once
+ * @param server - has only Node's listeners of `connection` yet; later listeners get each connection at once
  * @param firstBytesMs - from a connection's start to its first bytes
  */
 export function beginInTurns(

@@ -5,15 +5,15 @@ import { createServer as createTls, type TlsOptions, type Server as TlsServer } 
 import type { CertificateFiles } from './certificate-files.ts'
 
 /**
- * Options of each context, those of later certificates included. A client of TLS 1.2 could otherwise ask for handshakes
- * without end on one connection, and pass the turns of handshakes. Node reports that and goes on.
+ * Options of each context, also of the contexts for later certificates. Without them a client of TLS 1.2 could ask for
+ * endless handshakes on one connection, which take no turn of the handshakes. Node reports that and goes on.
  */
 const contextOptions = {
   minVersion: 'TLSv1.2',
   secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
 } as const satisfies TlsOptions
 
-/** PEM, of a server whose certificate never changes. */
+/** Certificate and key in PEM, for a server whose certificate never changes. */
 export interface KeyPair {
   readonly cert: string
   readonly key: string
@@ -29,7 +29,7 @@ export function createHttpsServer(options: HttpOptions & TlsOptions, certificate
   return withCertificate(certificate, (context) => createHttps({ ...context, ...options }))
 }
 
-/** The server takes each new pair of the files. */
+/** Creates a server that takes each new pair of the files. */
 function withCertificate<Server extends Pick<TlsServer, 'setSecureContext'>>(
   certificate: CertificateFiles | KeyPair,
   create: (context: TlsOptions) => Server,

@@ -1,6 +1,6 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 
-/** Tokens are kept and looked up as this: sha256 in lower-case hex. */
+/** Returns the form in which tokens are stored and compared: sha256 in lower-case hex. */
 export function tokenHash(token: string): string {
   return hash('sha256', token, 'hex')
 }

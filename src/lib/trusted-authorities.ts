@@ -5,22 +5,22 @@ import { KasError } from './errors.ts'
 import { fileProblem } from './file-problem.ts'
 
 /**
- * Trusts what Node and the system trust (packages name theirs by SSL_CERT_DIR), and the file's. It takes a while: to be
- * kept, and made only if something is to be reached by TLS.
+ * Returns a context that trusts the authorities of Node, of the system (packages name theirs by SSL_CERT_DIR) and of
+ * the file. It takes a while: callers keep it, and make it only if they connect by TLS.
  *
  * @param key - the configuration key that names the file, for errors
  * @throws KasError SETTINGS_INVALID if the file cannot be used
  */
 export async function trustedContext(caCertificateFile: string | undefined, key: string): Promise<tls.SecureContext> {
   const own = caCertificateFile === undefined ? [] : [await readAuthorities(caCertificateFile, key)]
-  // Node and the system name nearly the same ones: each costs, once is enough
+  // Node and the system name nearly the same authorities, and each copy costs time
   return tls.createSecureContext({ ca: [...new Set([...authorities('default'), ...authorities('system'), ...own])] })
 }
 
 /**
- * The certificates of the file, as PEM: whether it can be used, without what takes a while.
+ * Returns the certificates of the file, as PEM, and checks that they can be read. It is fast, unlike `trustedContext`.
  *
- * @throws KasError SETTINGS_INVALID if it cannot
+ * @throws KasError SETTINGS_INVALID if the file cannot be used
  */
 export async function readAuthorities(file: string, key: string): Promise<string> {
   const invalid = (problem: string, cause?: unknown) => {
@@ -36,7 +36,7 @@ export async function readAuthorities(file: string, key: string): Promise<string
   const certificates = pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g)
   if (!certificates) throw invalid('found no certificate, allowed: PEM')
   try {
-    for (const certificate of certificates) new X509Certificate(certificate) // TLS would overlook one that is broken
+    for (const certificate of certificates) new X509Certificate(certificate) // TLS would overlook a broken one
     return pem
   } catch (error) {
     throw invalid(`cannot be used: ${(error as Error).message}`, error)

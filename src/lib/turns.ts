@@ -6,16 +6,18 @@ interface Own<Item> {
   weight: number
 }
 
-/** A queue in which sources take turns, and share the places where they are scarce; of one, first come, first served. */
+/**
+ * A queue in which sources take turns, and share the places if they are scarce. Items of one source keep their order.
+ */
 export class FairQueue<Item extends { readonly source: unknown }> {
   readonly #maxSize: number
   readonly #weightOf: (item: Item) => number
-  /** the one whose turn is next first */
+  /** the source with the next turn first */
   readonly #sources = new Map<Item['source'], Own<Item>>()
   #size = 0
   #weight = 0
 
-  /** @param weightOf - places that an item takes, always the same of one; absent: one */
+  /** @param weightOf - places of an item, which never change; absent: one */
   constructor(maxSize: number, weightOf: (item: Item) => number = () => 1) {
     this.#maxSize = maxSize
     this.#weightOf = weightOf
@@ -26,7 +28,7 @@ export class FairQueue<Item extends { readonly source: unknown }> {
     return this.#size
   }
 
-  /** all, source by source */
+  /** all items, source by source */
   *items(): Iterable<Item> {
     for (const { items } of this.#sources.values()) yield* items
   }
@@ -35,14 +37,16 @@ export class FairQueue<Item extends { readonly source: unknown }> {
     return this.#sources.get(source)?.items.size ?? 0
   }
 
-  /** Whether an item of this weight is sure to have a place, or would get that of another source. */
+  /** True if an item of this weight is sure to have a place, or would get that of another source. */
   hasPlace(source: Item['source'], weight: number): boolean {
     if (this.#weight + weight <= this.#maxSize) return true
     const own = this.#sources.get(source)
     return (own?.weight ?? 0) + weight <= this.#maxSize / (this.#sources.size + (own ? 0 : 1))
   }
 
-  /** @returns who has no place: nobody, `item` itself, or the latest of the source that has the most */
+  /**
+   * @returns the item without a place: `item` itself, or the latest of the source with most; undefined: all have one
+   */
   add(item: Item): Item | undefined {
     let loser: Item | undefined
     this.place(item, (lost) => {
@@ -51,7 +55,11 @@ export class FairQueue<Item extends { readonly source: unknown }> {
     return loser
   }
 
-  /** As `add`, where items differ in weight: several may have to go for one. @param lost - called with each */
+  /**
+   * Adds an item as `add` does, for items of different weight: several may lose their place for one.
+   *
+   * @param lost - called with each of these
+   */
   place(item: Item, lost: (item: Item) => void): void {
     const weight = this.#weightOf(item)
     while (this.#weight + weight > this.#maxSize) {
@@ -72,7 +80,7 @@ export class FairQueue<Item extends { readonly source: unknown }> {
     this.#weight += weight
   }
 
-  /** @returns whether it was there */
+  /** @returns false: the item was not in the queue */
   delete(item: Item): boolean {
     const own = this.#sources.get(item.source)
     if (!own?.items.delete(item)) return false
@@ -81,15 +89,15 @@ export class FairQueue<Item extends { readonly source: unknown }> {
     return true
   }
 
-  /** The latest item of the source that has most. */
+  /** The latest item of the source with most. */
   latest(): Item | undefined {
     return [...this.#largest()].at(-1)
   }
 
   /**
-   * The one whose turn it is, without its place.
+   * Takes out the item whose turn it is.
    *
-   * @param may - sources that may not, with the item whose turn it is, are passed over, and keep their turn; absent: all may
+   * @param may - false: the source is passed over, and keeps its turn; absent: no source is
    */
   take(may: (source: Item['source'], item: Item) => boolean = () => true): Item | undefined {
     for (const [source, own] of this.#sources) {
@@ -99,7 +107,7 @@ export class FairQueue<Item extends { readonly source: unknown }> {
     return undefined
   }
 
-  /** The next of this source, without its place, whosever turn it is. */
+  /** Takes out the next item of this source, also before its turn. */
   takeOf(source: Item['source']): Item | undefined {
     const own = this.#sources.get(source)
     return own && this.#take(source, own)
@@ -108,7 +116,7 @@ export class FairQueue<Item extends { readonly source: unknown }> {
   #take(source: Item['source'], own: Own<Item>): Item {
     const [item] = own.items as unknown as [Item]
     this.#sources.delete(source)
-    if (own.items.size > 1) this.#sources.set(source, own) // behind the others
+    if (own.items.size > 1) this.#sources.set(source, own) // after the other sources
     own.items.delete(item)
     this.#forget(item, own)
     return item
@@ -133,44 +141,44 @@ const unbounded = Number.POSITIVE_INFINITY
 export interface TurnsOptions {
   /** at once; absent: any number */
   readonly maxRunning?: number
-  /** of one source; absent: all of them */
+  /** at once, of one source; absent: `maxRunning` */
   readonly maxRunningOfSource?: number
-  /** sources share these places where they are scarce; absent: any number */
+  /** waiting turns of all sources, which share these places if they are scarce; absent: any number */
   readonly maxWaiting?: number
-  /** of one source; absent: all of them */
+  /** waiting turns of one source; absent: `maxWaiting` */
   readonly maxWaitingOfSource?: number
-  /** for whoever has no place */
+  /** error of a turn that has no place */
   readonly tooMany?: () => Error
 }
 
-/** A turn that may be taken away for others. */
+/** A turn that may be taken away for other sources. */
 export interface Reclaimable {
-  /** when it began, by any clock */
+  /** time of its beginning, by any clock */
   readonly since: number
-  /** Whether it uses its turn too little: it goes first. Absent: never. */
+  /** True if it uses its turn too little: such a turn is taken away first. Absent: never. */
   isIdle?(): boolean
-  /** Its holder is to end it: others wait. */
+  /** Asks the holder to end the turn, because others wait. */
   reclaim(): void
 }
 
 interface Running<Source> {
   readonly source: Source
-  /** undefined: it lasts as long as its holder likes */
+  /** undefined: it lasts as long as its holder needs it */
   readonly reclaimable: Reclaimable | undefined
-  /** for whom it was taken away; it counts as his */
+  /** source for which it was taken away, and to which it counts now */
   takenFor: Source | undefined
 }
 
 interface Waiting<Source> {
   readonly source: Source
-  /** once it has begun */
+  /** undefined: it has not begun */
   turn: Running<Source> | undefined
   begin(): void
-  /** It has no place. */
+  /** Ends the wait: it has no place. */
   refuse(): void
 }
 
-/** So many turns at once: sources take them one after another, but for those that have their share. */
+/** A bounded number of turns at once. Sources take them one after another, up to a share of each. */
 export class Turns<Source> {
   readonly #options: Required<TurnsOptions>
   /** the longest first */
@@ -190,7 +198,7 @@ export class Turns<Source> {
     this.#waiting = new FairQueue(maxWaiting)
   }
 
-  /** True while all turns are taken, and somebody waits. */
+  /** True while all turns are taken, and others wait. */
   get isContended(): boolean {
     return this.#isFull && this.#waiting.size > 0
   }
@@ -199,7 +207,7 @@ export class Turns<Source> {
    * Does `work` in a turn, which ends with it.
    *
    * @param signal - ends the wait, not the work
-   * @throws `tooMany`; the signal's reason; what `work` throws
+   * @throws `tooMany`; the signal's reason; the error of `work`
    */
   async run<T>(source: Source, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     const end = await this.take(source, signal)
@@ -212,8 +220,8 @@ export class Turns<Source> {
 
   /**
    * @param signal - ends the wait
-   * @param begun - called as the turn begins: how it may be taken away; absent: it may not
-   * @returns what ends the turn
+   * @param begun - called as the turn begins, returns how to take it away; absent: it cannot be taken away
+   * @returns function that ends the turn
    * @throws `tooMany`; the signal's reason
    */
   async take(source: Source, signal: AbortSignal, begun?: () => Reclaimable): Promise<() => void> {
@@ -245,9 +253,9 @@ export class Turns<Source> {
   }
 
   /**
-   * One of this source has waited for long. Where all turns are taken, one is taken away for it: an idle one, whosever it
-   * is; else the longest of whoever has most, if
-   * he still has no less than this source then; else the longest of those who have more than it now, if it began by `latest`.
+   * Takes one turn away for this source, which has waited for long, if all turns are taken. An idle turn of any source
+   * goes first. Otherwise the longest turn of the source with most goes, if that source has no fewer than this one
+   * afterwards. Otherwise the longest turn of a source with more than this one goes, if it began by `latest`.
    */
   reclaim(source: Source, latest: number): void {
     const own = this.#counts.of(source)
@@ -284,7 +292,7 @@ export class Turns<Source> {
     return turn
   }
 
-  /** The turn is handed on, or over. */
+  /** Ends a turn. It goes to the source for which it was taken away, or to the next one. */
   #end(turn: Running<Source> | undefined): void {
     if (!turn) return
     const wasFull = this.#isFull
@@ -292,7 +300,7 @@ export class Turns<Source> {
     const { source, takenFor } = turn
     const owner = takenFor ?? source
     this.#counts.add(owner, -1)
-    // while there was room all that wait had their shares: it is for this one, if for anybody
+    // while there was room, all waiting sources had their share: only this source can use the turn
     const isOwners = this.#isFree(owner) && (takenFor !== undefined || !wasFull)
     const next = isOwners ? this.#waiting.takeOf(owner) : undefined
     const other = next || !wasFull ? next : this.#waiting.take((each) => this.#isFree(each))

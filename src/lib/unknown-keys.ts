@@ -6,23 +6,23 @@ export type KeyPath = readonly (string | number)[]
 
 export interface UnknownKey {
   readonly path: KeyPath
-  /** the nearest known one, as `keyOf` writes it */
+  /** the nearest known key, as `keyOf` writes it */
   readonly hint?: string
-  /** it stands for a decisive key that is misspelt or misplaced */
+  /** the key is a decisive one, misspelt or in the wrong place */
   readonly isDecisive?: true
-  /** it has no value: a known key without one counts as absent */
+  /** the key has no value: a known key without one counts as absent */
   readonly isEmpty?: true
 }
 
-/** Unknown keys for which the nearest name is looked up, besides decisive ones. */
+/** Bound of unknown keys for which the nearest name is searched, besides decisive ones. */
 const maxHints = 100
-/** Between a misspelt decisive key and the right one. letters */
+/** Greatest distance between a misspelt decisive key and the right one. letters */
 const maxEdits = 2
-/** A shorter name stands in many blocks with another meaning, so it is not searched for elsewhere. letters */
+/** Length from which a name is searched for elsewhere: a shorter one has other meanings in many blocks. letters */
 const minMisplaced = 6
 
 /**
- * Keys that say who may do what, or where a program listens. Each key above such a key is one, too.
+ * Keys that grant rights, or that name an address on which a program listens. Each key above such a key is one, too.
  *
  * @see DecisiveKeys.of
  */
@@ -37,7 +37,7 @@ export class DecisiveKeys {
     this.#byName = Map.groupBy(paths, (path) => plainName(lastName(path)))
   }
 
-  /** @param leaves - the deepest ones, as `agents[].tokens[].sha256` */
+  /** @param leaves - the deepest keys, as `agents[].tokens[].sha256` */
   static of(leaves: readonly string[]): DecisiveKeys {
     const all = leaves.flatMap((leaf) => {
       const names = leaf.split('.')
@@ -46,17 +46,20 @@ export class DecisiveKeys {
     return new DecisiveKeys(new Set(all.map((path) => path.replace(/(\[\])+$/, ''))))
   }
 
-  /** All of them. */
+  /** Paths of all decisive keys. */
   [Symbol.iterator](): Iterator<string> {
     return this.#paths[Symbol.iterator]()
   }
 
-  /** @param block - where the key stands, as `agents[]`. @param names - known there */
+  /**
+   * @param block - block of the key, as `agents[]`
+   * @param names - known keys of the block
+   */
   isNear(key: string, block: string, names: readonly string[]): boolean {
     return names.some((name) => this.#paths.has(below(block, name)) && isWithinEdits(key, name))
   }
 
-  /** @returns where a key of this name is known; of several, the one with most of the path in common */
+  /** Returns the path at which a key of this name is known; of several, the one with most of the path in common. */
   elsewhere(key: string, block: string): string | undefined {
     const plain = plainName(key)
     if (plain.length < minMisplaced) return undefined
@@ -78,7 +81,7 @@ function isWithinEdits(key: string, name: string): boolean {
   return Math.abs(key.length - name.length) <= maxEdits && distance(key, name) <= maxEdits
 }
 
-/** Walks a tree beside its copy, from which it takes out what the schema does not know. */
+/** Walks a tree beside its copy, and removes from the copy the keys that the schema does not know. */
 class Walk {
   readonly found: UnknownKey[] = []
   readonly #decisive: DecisiveKeys
@@ -134,7 +137,7 @@ class Walk {
 
 interface Known {
   readonly schema: z.ZodType
-  /** where the tree stands in the file */
+  /** place of the tree in the file */
   readonly path?: KeyPath
   readonly decisive?: DecisiveKeys
   /** unknown keys that the caller has dealt with, as `agent.redis_conn_info_ttl` */

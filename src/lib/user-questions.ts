@@ -4,19 +4,22 @@ import { SharedRoom } from './shared-room.ts'
 import { linkedController } from './signals.ts'
 
 export interface UserQuestionsOptions {
-  /** at once, of one user and of all at this replica */
+  /** at once, of one user */
   readonly maxOfUser: number
   readonly max: number
-  /** of these two limits */
+  /** names of these two limits */
   readonly names: { readonly ofUser: LimitName; readonly ofUsers: LimitName }
-  /** as an error says it: `questions for the agents of a user` */
+  /** name of these questions in errors: `questions for the agents of a user` */
   readonly what: string
 }
 
-/** Questions that users may ask at once: each costs more than a call. Whoever has most makes room for others. */
+/**
+ * Bounds questions that users ask at once: each costs more than a call. If there is no room, the user with most
+ * questions loses one.
+ */
 export class UserQuestions {
   readonly #options: UserQuestionsOptions
-  /** also those that have made room, until their work has ended */
+  /** questions by user, also those that lost their room, until their work has ended */
   readonly #working: Counter<bigint>
   readonly #room: SharedRoom
 
@@ -28,8 +31,10 @@ export class UserQuestions {
   }
 
   /**
-   * @param work - gets a signal that aborts by `signal`, or where another user needs the room
-   * @throws KasError TOO_MANY_STREAMS, and what `work` throws
+   * Runs `work` in the user's room.
+   *
+   * @param work - gets a signal that aborts with `signal`, or once another user needs the room
+   * @throws KasError TOO_MANY_STREAMS; the error of `work`
    */
   async run<T>(userId: bigint, signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const { maxOfUser: limit, names, what } = this.#options

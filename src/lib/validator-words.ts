@@ -2,7 +2,7 @@ import type * as z from 'zod'
 
 type Issue = z.core.$ZodIssue
 
-/** How zod begins a message of its own. A message that a schema gives says what is allowed. */
+/** Beginning of zod's own messages. Messages of a schema say what is allowed. */
 const ownMessage = /^(Invalid|Too (big|small)|Unrecognized|Unknown)\b/
 
 const types: Readonly<Record<string, string>> = {
@@ -17,7 +17,7 @@ const types: Readonly<Record<string, string>> = {
   nonoptional: 'a value',
 }
 
-/** Units of what is counted, by zod's word for it. */
+/** Units of counted values, by zod's word. */
 const counted: Readonly<Record<string, string>> = {
   string: 'characters',
   array: 'entries',
@@ -25,7 +25,7 @@ const counted: Readonly<Record<string, string>> = {
   map: 'keys',
 }
 
-/** Says what is allowed in place of a wrong value: the text of the schema, else plain words for zod's own. */
+/** Says what is allowed in place of a wrong value: the schema's text, else plain words for zod's own. */
 export function allowedBy(issue: Issue): string {
   if (issue.code === 'invalid_value') return `one of ${issue.values.map(String).join(', ')}`
   if (issue.code === 'custom' || !ownMessage.test(issue.message)) return issue.message

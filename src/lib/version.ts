@@ -1,15 +1,15 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
-/** Which program runs: in logs, `--version`, Via and Server headers. */
+/** Version of the running program: in logs, `--version`, Via and Server headers. */
 export interface Version {
   /** as in package.json: `0.1.0` */
   readonly version: string
-  /** `unknown` unless the package says from which commit it was made */
+  /** `unknown` unless the package names the commit that it was made from */
   readonly commit: string
 }
 
-/** Reads the package.json nearest above this file, so that it works from `src` and from the published package alike. */
+/** Reads the nearest package.json above this file, which works from `src` and from the published package. */
 export function readVersion(): Version {
   for (let folder = import.meta.dirname; folder !== dirname(folder); folder = dirname(folder)) {
     const file = join(folder, 'package.json')
@@ -20,7 +20,7 @@ export function readVersion(): Version {
   return { version: '0.0.0', commit: 'unknown' }
 }
 
-/** What `--version` prints: `kas 0.1.0 (commit)`, and of a source tree `kas 0.1.0`. */
+/** Line that `--version` prints: `kas 0.1.0 (commit)`, or `kas 0.1.0` from a source tree. */
 export function versionLine(program: 'kas' | 'agentk', { version, commit }: Version): string {
   return commit === 'unknown' ? `${program} ${version}` : `${program} ${version} (${commit})`
 }

@@ -1,18 +1,14 @@
 import { readFileSync, statSync } from 'node:fs'
 
-/**
- * A file is checked again when it is used and this much time has passed. Tokens rotate minutes before they expire.
- */
+/** Age at which a file is checked again when it is used. Tokens rotate minutes before they expire. ms */
 const maxAgeMs = 1000
-/**
- * A file that was changed less than this ago may be half of what it will be: not everybody replaces files by rename.
- */
+/** Time since its last change in which a file may be incomplete: not all programs replace files by rename. ms */
 const writingMs = 100
 
 /**
- * The text of a file that others replace while we run: tokens, certificates. Reading is synchronous, on use: a stat a
- * second at the most, and the answer is never older than that. A file that is empty counts as one that cannot be read:
- * who writes in place empties it first, and an empty token would make us nobody.
+ * Text of a file that other programs replace while this one runs: tokens, certificates. It is read synchronously, on
+ * use, with one stat a second at most, so it is at most a second old. An empty file counts as unreadable: a program
+ * that writes in place empties it first, and an empty token would make kas anonymous.
  */
 export class WatchedFile {
   readonly path: string
@@ -27,24 +23,32 @@ export class WatchedFile {
     this.#now = now
   }
 
-  /** grows with each text */
+  /** grows with each new text */
   get version(): number {
     return this.#version
   }
 
-  /** @throws the file system's error, or that it is empty, if it never had a text; later the last good one is kept */
+  /**
+   * Returns the text. Once there was one, the last good text stays.
+   *
+   * @throws the file system's error, or an error that the file is empty, if there never was a text
+   */
   text(): string {
     if (this.#text === undefined) this.#read()
     else if (this.#now() - this.#checkedAt >= maxAgeMs) this.#read({ orWait: true })
     return this.#text as string
   }
 
-  /** Reads now: the text before is of no use any more. @returns whether the text has changed */
+  /**
+   * Reads now, because the current text is of no use.
+   *
+   * @returns true: the text has changed
+   */
   refresh(): boolean {
     return this.#read()
   }
 
-  /** @param options.orWait - one that may still be written is left for the next use */
+  /** @param options.orWait - true: a file that may be incomplete is left for the next use */
   #read(options: { orWait?: boolean } = {}): boolean {
     const before = this.#text
     try {
@@ -65,7 +69,7 @@ export class WatchedFile {
   }
 }
 
-/** @param mtimeMs - by the system's clock; from the future, it is of another one and says nothing */
+/** @param mtimeMs - by the system's clock; a time in the future comes from another clock and does not count */
 function isRecent(mtimeMs: number): boolean {
   const ageMs = Date.now() - mtimeMs
   return ageMs > -writingMs && ageMs < writingMs

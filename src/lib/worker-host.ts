@@ -6,11 +6,11 @@ import { abortable } from './signals.ts'
 
 export interface WorkerOptions {
   readonly program: URL
-  /** of the thread */
+  /** name of the thread */
   readonly name: string
-  /** what errors call it */
+  /** name in errors */
   readonly label: string
-  /** of the heap's old generation, and of the young one. MiB */
+  /** bound of the heap's old generation. MiB */
   readonly memoryLimitMb: number
   readonly youngGenerationMb: number
   /** absent: Node's. MiB */
@@ -20,16 +20,16 @@ export interface WorkerOptions {
 
 export interface WorkerEvents<Answer> {
   readonly onMessage: (answer: Answer) => void
-  /** Once, unless `end` was called before: it has ended by itself, or what it sent cannot be read. */
+  /** Called once, unless `end` was called before: the thread has ended by itself, or its message cannot be read. */
   readonly onEnded: (error: Error) => void
 }
 
-/** A program that lies beside the module of this URL: .ts in the tree, .js where it is installed. */
+/** URL of a program beside the module of this URL: .ts in the tree, .js in an installation. */
 export function programBeside(moduleUrl: string, name: string): URL {
   return new URL(`./${name}${extname(moduleUrl)}`, moduleUrl)
 }
 
-/** A thread that runs a program within a bound of memory: beyond it the thread ends, and nothing else. */
+/** A thread that runs a program within a bound of memory. Above it only the thread ends. */
 export class WorkerHost<Request, Answer> {
   readonly #worker: Worker
   #hasEnded = false
@@ -64,45 +64,45 @@ export class WorkerHost<Request, Answer> {
     this.#worker.postMessage(request, transfer)
   }
 
-  /** Whether it keeps the program alive. */
+  /** Sets whether the thread keeps the program running. */
   keepAlive(isNeeded: boolean): void {
     if (isNeeded) this.#worker.ref()
     else this.#worker.unref()
   }
 
-  /** Whatever it does. Resolves once it has given back its memory. */
+  /** Ends the thread, also during work. Resolves once its memory is free. */
   end(): Promise<void> {
     this.#hasEnded = true
-    this.keepAlive(true) // its end is waited for
+    this.keepAlive(true) // the program waits for the end
     this.#terminated ??= this.#worker.terminate().then(() => undefined)
     return this.#terminated
   }
 }
 
 export interface JobThreadOptions extends WorkerOptions {
-  /** for one job. ms */
+  /** bound of one job. ms */
   readonly timeLimitMs: number
-  /** a thread that has nothing to do ends after this time. ms */
+  /** time without a job after which the thread ends. ms */
   readonly idleMs: number
 }
 
-/** What a job may do while it runs. */
+/** Steps that a job may take while it runs. */
 export interface RunningJob<Request, Result> {
   readonly post: (request: Request) => void
   readonly resolve: (result: Result) => void
-  /** The next job has another thread, and this one's memory. */
+  /** The next job gets another thread, with fresh memory. */
   readonly endThread: () => void
 }
 
 export interface ThreadJob<Request, Answer, Result> {
   readonly request: Request
-  /** goes to the thread, and is not there any more */
+  /** moved to the thread, and empty here from then on */
   readonly transfer?: readonly TransferListItem[]
-  /** What it throws ends the job, and the thread. */
+  /** An error that it throws ends the job, and the thread. */
   readonly onAnswer: (answer: Answer, running: RunningJob<Request, Result>) => void
-  /** the result once its time is over, if it does not throw */
+  /** makes the result once the job's time is over; it may throw */
   readonly tooLate: () => Result
-  /** the same once it has taken too much memory */
+  /** makes the result once the job has used too much memory; it may throw */
   readonly tooLarge: () => Result
 }
 
@@ -111,7 +111,9 @@ interface Running<Answer> {
   readonly reject: (error: unknown) => void
 }
 
-/** A thread for one job at a time, which exists while there are some: one that takes too much ends it, and nothing else. */
+/**
+ * A thread for one job at a time, which exists while there are jobs. A job that takes too much ends only this thread.
+ */
 export class JobThread<Request, Answer> {
   readonly #clock: Clock
   readonly #options: JobThreadOptions
@@ -126,9 +128,9 @@ export class JobThread<Request, Answer> {
   }
 
   /**
-   * Not before the last one has ended.
+   * Runs a job. The caller waits for the end of the last one before.
    *
-   * @throws what ended the thread, what `job` throws, or the signal's reason
+   * @throws the error that ended the thread, an error of `job`, or the signal's reason
    */
   async run<Result>(job: ThreadJob<Request, Answer, Result>, signal: AbortSignal): Promise<Result> {
     if (this.#running) throw new Error(`${this.#options.label} has a job`)
@@ -145,7 +147,7 @@ export class JobThread<Request, Answer> {
       host.post(job.request, job.transfer)
       return await abortable(promise, deadline.signal)
     } catch (error) {
-      void this.#endHost() // it may be at work still
+      void this.#endHost() // it may still be at work
       if (deadline.isPast) return job.tooLate()
       if ((error as { code?: unknown }).code === 'ERR_WORKER_OUT_OF_MEMORY') return job.tooLarge()
       throw error
@@ -153,13 +155,13 @@ export class JobThread<Request, Answer> {
       deadline.end()
       this.#running = undefined
       if (this.#host) {
-        host.keepAlive(false) // a thread that waits keeps no program alive
+        host.keepAlive(false) // an idle thread keeps no program running
         this.#cancelIdle = clock.after(idleMs, () => void this.#endHost())
       }
     }
   }
 
-  /** Whatever it does: a job that runs fails. The next one has another thread. */
+  /** Ends the thread, also during work: a running job fails. The next one gets another thread. */
   async end(): Promise<void> {
     this.#running?.reject(new Error(`${this.#options.label} was ended`))
     await this.#endHost()
@@ -175,7 +177,7 @@ export class JobThread<Request, Answer> {
     await ended
   }
 
-  /** Resolves once threads that end have given back their memory. */
+  /** Resolves once ending threads have freed their memory. */
   async ended(): Promise<void> {
     await Promise.all(this.#ending)
   }

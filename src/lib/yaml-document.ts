@@ -13,8 +13,8 @@ import {
 
 export interface YamlLimits {
   /**
-   * keys, values, lists and blocks, those that aliases stand for each time: a small file can be a huge tree; a long text
-   * counts once for every 64 characters
+   * bound of keys, values, lists and blocks. Nodes of an alias count each time, because a small file can be a huge
+   * tree. A long text counts once for every 64 characters
    */
   readonly maxNodes?: number
 }
@@ -24,17 +24,17 @@ export interface YamlFault {
   readonly message: string
 }
 
-/** In one file, whose author may not be one of ours: the library searches the whole file for each. */
+/** Bound of aliases in one file, which may be of a foreign author: the library searches the whole file for each. */
 const maxAliases = 200
 const charactersOfNode = 64
-/** What stands behind so many faults is not read. */
+/** Bound of faults, after which the rest is not read. */
 const maxFaults = 100
 
 /**
- * Reads one YAML document, in a time that grows with its length alone: that keys are unique is checked here, for the
- * library compares each with all.
+ * Reads one YAML document, in a time that grows in proportion to its length. This file checks that keys are unique,
+ * because the library would compare each key with all others.
  *
- * @param lines - gets where the lines begin
+ * @param lines - receives the offsets of the lines
  */
 export function parseYamlDocument(
   text: string,
@@ -103,7 +103,11 @@ function keyFaults({ items }: YAMLMap): YamlFault[] {
   })
 }
 
-/** @param anchored - the nodes of what has an anchor, so far: an alias stands for the newest of its name */
+/**
+ * Counts the nodes below a node.
+ *
+ * @param anchored - number of nodes of each anchor so far: an alias means the newest anchor of its name
+ */
 function nodesOf(node: unknown, anchored: Map<string, number>): number {
   if (isAlias(node)) return anchored.get(node.source) ?? 1
   let nodes = 1

@@ -9,24 +9,24 @@ import type { RowHead } from './table/row.ts'
 export interface MembershipComponents {
   readonly log: Logger
   readonly clock: Clock
-  /** started and stopped by the membership */
+  /** sources, which the membership starts and stops */
   readonly sources: readonly DiscoverySource[]
   readonly metrics: Registry
   /** 0 to 1; default Math.random */
   random?(): number
-  /** what carries gossip and rows; default libp2p */
+  /** creates the carrier of gossip and rows; default libp2p */
   createGossip?(...args: ConstructorParameters<typeof Gossip>): GossipNetwork
 }
 
 export interface MembershipOptions {
-  /** survives restarts: letters, digits, `.`, `_`, `-` */
+  /** name that survives restarts: letters, digits, `.`, `_`, `-` */
   readonly name: string
   readonly secret: Uint8Array
-  /** accepted too, while the secret is changed */
+  /** secret that is accepted too, while the secret is being changed */
   readonly previousSecret?: Uint8Array | undefined
-  /** for gossip; port 0: any */
+  /** address for gossip; port 0: any */
   readonly listen: { readonly host?: string; readonly port: number }
-  /** where peers reach the server `replicas`; without a host, at the address that they see */
+  /** address of the server `replicas` for peers; without a host, the one from which they see this replica */
   readonly replica: { readonly host?: string; readonly port: number }
   /** SHA-256 of the certificate's public key (SubjectPublicKeyInfo, DER), hex */
   readonly publicKeyHash: string
@@ -36,7 +36,11 @@ export interface MembershipOptions {
   readonly timers?: Partial<MembershipTimers>
 }
 
-/** Of a replica that starts. @param now - ms since 1970 */
+/**
+ * Head of a replica that starts.
+ *
+ * @param now - ms since 1970
+ */
 export function firstHead(options: MembershipOptions, now: number): RowHead {
   const { name, replica, listen, publicKeyHash, kasVersion, agentAddress } = options
   return {

@@ -12,12 +12,12 @@ import { bounds, type InstanceId, type RowHead } from './table/row.ts'
 const loopbackText =
   'Other replicas cannot hand calls to this one: its private API listens on loopback. Set private_api.listen.address, for instance to ":8155"'
 
-/** dials in a row: one that starts, or is busy, may miss the first */
+/** failed dials in a row: a replica that starts, or is busy, may miss the first */
 const failuresUntilWarning = 3
 
-/** An agent that a limit keeps from being published is named again after this. ms */
+/** Time after which an agent with a limited row is logged again. ms */
 const limitedAgainMs = 600_000
-/** Agents that are named within that time: the counter includes the others. */
+/** Bound of agents that are logged within that time: the counter includes the others. */
 const maxLimitedNamed = 100
 
 const limitTexts: Record<PublishLimit, string> = {
@@ -26,7 +26,7 @@ const limitTexts: Record<PublishLimit, string> = {
   rate: 'The connections of an agent change often: other replicas learn of them some seconds late',
 }
 
-/** What an operator should know of peers, logged once each time that it begins. */
+/** Logs facts about peers that an operator should know, once each time that they begin. */
 export class MembershipWarnings {
   readonly #log: Logger
   readonly #metrics: MembershipMetrics
@@ -34,7 +34,7 @@ export class MembershipWarnings {
   readonly #limited = new Set<string>()
   #limitedSince = Number.NEGATIVE_INFINITY
   readonly #names = new Set<string>()
-  /** listed addresses that do not answer: how often in a row */
+  /** failures in a row, by listed address */
   readonly #failures = new Counter<string>()
   #warnedOfLoopback = false
 
@@ -52,13 +52,13 @@ export class MembershipWarnings {
     this.#log.error({ error, source }, 'A discovery source cannot be used')
   }
 
-  /** @param listed - other addresses are forgotten */
+  /** @param listed - other addresses are dropped */
   listed(listed: readonly string[]): void {
     for (const address of [...this.#failures.counts.keys()])
       if (!listed.includes(address)) this.#failures.delete(address)
   }
 
-  /** @param peer - its host; undefined: not known */
+  /** @param peer - its host; undefined: unknown */
   reachedFrom(peer: string | undefined, { replicaHost: host, replicaPort: port }: RowHead): void {
     if (this.#warnedOfLoopback || host === undefined || !isLoopbackHost(host)) return
     if (peer === undefined || isLoopbackHost(peer)) return
@@ -81,7 +81,7 @@ export class MembershipWarnings {
     this.#log.debug({ instance, error }, 'The row of a replica could not be fetched')
   }
 
-  /** A fault of this program, and of no replica. */
+  /** Logs a fault of this program, and not of a replica. */
   listenerFailed(error: unknown): void {
     this.#log.error({ error }, 'What follows from a change of the replicas or of their agents has failed here')
   }

@@ -29,12 +29,15 @@ export type { Registration, RowRegistrations } from './row-registrations.ts'
 export type { Holder, Member } from './table/members.ts'
 export type { InstanceId, Row, RowConnection, RowHead, RowRegistration, RowState } from './table/row.ts'
 
-/** `members`: a row came or went, or its head changed. Else the agents whose connections, or registrations, at peers changed. */
+/**
+ * `members`: a row was added or removed, or its head changed. Others: agents whose connections, or registrations, at
+ * peers changed.
+ */
 export type MembershipChange =
   | { readonly kind: 'members' }
   | { readonly kind: 'connections' | 'registrations'; readonly agentIds: ReadonlySet<AgentId> }
 
-/** Who the replicas are and which agents each holds: all that the rest of kas sees of gossip (doc/membership.md). */
+/** The replicas, and the connected agents of each: the interface of gossip for the rest of kas (doc/membership.md). */
 export class Membership implements Service {
   readonly instance: InstanceId
   readonly name: string
@@ -161,9 +164,10 @@ export class Membership implements Service {
   }
 
   /**
-   * Resolves once this replica knows what the members that it reached hold; its row says `joining` until `setState`.
+   * Resolves once this replica has the rows of the members that it reached; its own row says `joining` until
+   * `setState`.
    *
-   * @throws if the address for gossip cannot be listened on
+   * @throws if it cannot listen on the address for gossip
    */
   async start(): Promise<void> {
     await this.#gossip.start()
@@ -188,12 +192,12 @@ export class Membership implements Service {
     await Promise.all([this.#gossip.stop(), ...this.#components.sources.map((source) => source.stop())])
   }
 
-  /** Where it listens for gossip, once started. */
+  /** Port on which it listens for gossip, once started. */
   get port(): number {
     return this.#gossip.port
   }
 
-  /** Why this replica should not get calls yet. */
+  /** Reason why this replica should not get calls yet; undefined: it should. */
   readiness(): string | undefined {
     return this.#join.reason()
   }
@@ -201,9 +205,10 @@ export class Membership implements Service {
   // the own row
 
   /**
-   * Published with the next batch if the agent's share has room, else once others of the agent are removed.
+   * Adds a connection to the own row. It is published with the next batch if the agent's share has room, else once
+   * others of the agent are removed.
    *
-   * @returns false if the agent has too many: it is not kept, and may be offered again
+   * @returns false: the agent has too many, so it is not kept; it may be offered again
    * @throws KasError INVALID_MESSAGE if it is beyond `bounds`
    */
   addConnection(connection: RowConnection): boolean {
@@ -219,36 +224,36 @@ export class Membership implements Service {
     return this.#shares.pods(agentId)
   }
 
-  /** Published at once. */
+  /** Sets the state, and publishes it at once. */
   setState(state: 'serving' | 'leaving'): void {
     if (!this.#own.setState(state)) return
     this.#rules.ownChanged({ now: true })
     this.#membersChanged()
   }
 
-  /** Where the server `replicas` listens, if that was not known before. */
+  /** Sets the port of the server `replicas`, if it was unknown before. */
   setReplicaPort(port: number): void {
     if (this.#own.setHead({ ...this.#own.head, replicaPort: port })) this.#rules.ownChanged({ now: true })
   }
 
-  /** Publishes the own version at once: for a peer that does not know this instance. */
+  /** Publishes the own version at once, for a peer that does not know this instance. */
   announce(): void {
     this.#rules.ownChanged({ now: true })
   }
 
-  /** Fetches the row of a connected instance anew. */
+  /** Fetches the row of a connected instance again. */
   refresh(instance: InstanceId): void {
     this.#rules.refresh(instance)
   }
 
-  // what is known of peers
+  // peers
 
-  /** Peers that hold connections of the agent, in the order in which they came to hold it. */
+  /** Peers with connections of the agent, in the order of their first connection. */
   holders(agentId: AgentId): readonly Holder[] {
     return this.#table.holders(agentId).map((found) => this.#members.holder(found))
   }
 
-  /** The own row first. */
+  /** All rows, the own one first. */
   rows(): readonly Row[] {
     return [this.#own, ...this.#table.rows()]
   }
@@ -257,17 +262,17 @@ export class Membership implements Service {
     return instance === this.instance ? this.#own : this.#table.row(instance)
   }
 
-  /** By name, sorted; this replica is one of them. */
+  /** Members by name, sorted, including this replica. */
   members(): readonly Member[] {
     return this.#members.list()
   }
 
-  /** What discovery lists, and where no replica with our secret answers. */
+  /** Addresses that discovery lists, and where no replica with the secret answers. */
   unanswered(): readonly UnansweredAddress[] {
     return this.#reconciler.unanswered()
   }
 
-  /** Sources of discovery that fail now, by name: what they found before is kept. */
+  /** Sources of discovery that fail now, by name; their last addresses stay. */
   failingSources(): readonly { readonly name: string; readonly reason: string }[] {
     return this.#components.sources.flatMap((source) => {
       const { error } = source.current()
@@ -275,12 +280,12 @@ export class Membership implements Service {
     })
   }
 
-  /** Where the server `replicas` of a row is: `10.0.0.7:8155`; undefined if it is not known. */
+  /** Address of the server `replicas` of a row: `10.0.0.7:8155`; undefined: unknown. */
   addressOf(row: Row): string | undefined {
     return this.#members.addressOf(row)
   }
 
-  /** Names of the serving replicas, best first for `key`; the same at each that knows the same members. */
+  /** Names of the serving replicas, best first for `key`; the same at all replicas with the same members. */
   rank(key: string): readonly string[] {
     return this.#ring.rank(key)
   }
@@ -290,18 +295,18 @@ export class Membership implements Service {
     return this.#changes.add(listener)
   }
 
-  /** Calls `listener` when `ownPods` may have changed, until the returned function is called. */
+  /** Calls `listener` after a possible change of `ownPods`, until the returned function is called. */
   onOwnPods(listener: (agentId: AgentId) => void): () => void {
     return this.#ownPodChanges.add(listener)
   }
 
-  // what happens
+  // events
 
   #connected(instance: InstanceId): void {
     this.#members.connected(instance)
     this.#warnings.reachedFrom(this.#gossip.hostOf(instance), this.#own.head)
     this.#rules.connected(instance)
-    this.#membersChanged() // of two instances of a name this may be the one that counts now
+    this.#membersChanged() // two instances may have the same name, and this one may now count
   }
 
   #disconnected(instance: InstanceId): void {

@@ -2,7 +2,7 @@ import { Counter, Gauge } from 'prom-client'
 import type { Registry } from '../lib/metrics.ts'
 import { type MembershipMetrics, type MessageKind, messageKinds, publishLimits, refusals } from './protocol/observer.ts'
 
-/** Read at each scrape. */
+/** Values that are read at each scrape. */
 export interface MembershipCounts {
   /** living instances, this one included */
   members(): number
@@ -54,12 +54,12 @@ export function createMembershipMetrics(register: Registry, counts: MembershipCo
   }
 }
 
-/** Dashboards know the heartbeat by its name on the wire. */
+/** Returns the label of a kind. Dashboards use the heartbeat's name on the wire. */
 function labelOf(kind: MessageKind): string {
   return kind === 'heartbeat' ? 'beat' : kind
 }
 
-/** For where nobody counts. */
+/** Metrics that count nothing. */
 export const noMetrics: MembershipMetrics = {
   refused: () => undefined,
   published: () => undefined,

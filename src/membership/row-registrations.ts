@@ -7,22 +7,25 @@ import type { PeerRegistration, Table } from './table/table.ts'
 /** A pod that registered with a replica. The row gives it an id. */
 export type Registration = Omit<RowRegistration, 'id'>
 
-/** Which pods registered where: here in the own row, at peers in theirs. */
+/** Pods that registered with replicas: with this one in the own row, with peers in theirs. */
 export interface RowRegistrations {
   /**
-   * Into the own row, in place of the pod's former registration.
+   * Adds a registration to the own row, in place of the pod's former one.
    *
-   * @returns false if the agent has too many: it is not kept, and may be offered again
+   * @returns false: the agent has too many, so it is not kept; it may be offered again
    * @throws KasError INVALID_MESSAGE if it is beyond `bounds`
    */
   add(registration: Registration): boolean
-  /** Out of the own row. */
+  /** Removes a registration from the own row. */
   remove(registration: Pick<Registration, 'agentId' | 'podId'>): void
-  /** Of the agent, at peers. */
+  /** Registrations of the agent at peers. */
   of(agentId: AgentId): readonly PeerRegistration[]
-  /** At peers. */
+  /** Registrations at peers. */
   all(): readonly Registration[]
-  /** Calls `listener` with what was in the row of a peer once that row is removed, until the returned function is called. */
+  /**
+   * Calls `listener` with the registrations of a peer's row once the row is removed, until the returned function is
+   * called.
+   */
   onRowRemoved(listener: (registrations: readonly Registration[]) => void): () => void
 }
 

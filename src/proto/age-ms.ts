@@ -1,7 +1,7 @@
-/** The largest of a uint32: 49 days. */
+/** Largest uint32: 49 days. */
 const maxAgeMs = 0xffff_ffff
 
-/** As a message has it: how long ago `at` was, in whole ms. A time that is still to come is now. */
+/** Returns the age of `at` for a message, in whole ms. A time in the future has age 0. */
 export function ageMs(at: number, now: number): number {
   return Math.min(maxAgeMs, Math.max(0, Math.round(now - at)))
 }

@@ -2,8 +2,8 @@ import { KasError } from '../lib/errors.ts'
 import { Reader } from './wire/wire.ts'
 
 /**
- * What an agent's tunnel can serve (doc/reference/tunnel-protocol.md 1.2), read by hand: it is counted before anything
- * is built.
+ * Methods that an agent's tunnel serves (doc/reference/tunnel-protocol.md 1.2). It is decoded by hand, because it is
+ * counted before objects are built.
  */
 export interface Descriptor {
   readonly services: readonly Service[]
@@ -15,20 +15,20 @@ interface Service {
   readonly methods: readonly { readonly name: string }[]
 }
 
-/** An agent of today lists about 30 methods, in 2 KiB. */
+/** Bounds of a descriptor. Agents list about 30 methods, in 2 KiB. */
 export const descriptorBounds = {
-  /** as it comes */
+  /** encoded */
   bytes: 64 * 1024,
   services: 256,
   /** of all services together */
   methods: 256,
-  /** of one method with its service: as long as the replicas' table takes it */
+  /** of one method with its service: the longest that the replicas' table accepts */
   nameBytes: 512,
   /** of all methods together, each with its service */
   namesBytes: 32 * 1024,
 } as const
 
-/** @throws KasError INVALID_MESSAGE, MESSAGE_TOO_LARGE; nothing is built beyond the bounds */
+/** @throws KasError INVALID_MESSAGE, MESSAGE_TOO_LARGE; nothing above the bounds is built */
 export function decodeDescriptor(bytes: Uint8Array): Descriptor {
   const { bytes: maxBytes, services: maxServices } = descriptorBounds
   if (bytes.length > maxBytes) throw new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: bytes.length, maxBytes })
@@ -43,7 +43,7 @@ export function decodeDescriptor(bytes: Uint8Array): Descriptor {
   return { services }
 }
 
-/** @param used - by the services before, and by this one once it has been read */
+/** @param used - sums of the services before; includes this one afterwards */
 function readService(reader: Reader, used: { methods: number; namesBytes: number }): Service {
   const { methods: maxMethods, nameBytes: maxNameBytes, namesBytes: maxNamesBytes } = descriptorBounds
   let name: Buffer = Buffer.alloc(0)
@@ -61,7 +61,7 @@ function readService(reader: Reader, used: { methods: number; namesBytes: number
     used.namesBytes += nameBytes
   }
   if (used.namesBytes > maxNamesBytes) throw outOfBounds(`methods of more than ${maxNamesBytes} bytes`, maxNamesBytes)
-  // a service without methods may have any name, and nobody asks for it
+  // a service without methods may have any name, and is never called
   if (name.length > maxNameBytes) throw outOfBounds(`a service of ${name.length} bytes`, maxNameBytes)
   return { name: name.toString('utf8'), methods: methods.map((method) => ({ name: method.toString('utf8') })) }
 }

@@ -2,9 +2,9 @@ import { type DescMessage, fromBinary, type MessageShape } from '@bufbuild/proto
 import { KasError } from '../lib/errors.ts'
 
 /**
- * The one place where messages of others are decoded. Fields that this version does not know are passed over: kept, each
- * of them would be an object, thirty times as large as its bytes. So a message that is passed on is passed on as the bytes
- * that came, and never encoded again.
+ * Decodes a message of another program; only this function does so. Unknown fields are dropped, because each one would
+ * be an object, thirty times as large as its bytes. So messages are passed on as the received bytes, and never encoded
+ * again.
  *
  * @throws KasError INVALID_MESSAGE
  */

@@ -14,32 +14,32 @@ import {
 import { readEntry } from './wire/values.ts'
 import { Reader } from './wire/wire.ts'
 
-/** What an agent says of a call's reply in metadata and in its status: cut to its bounds as it is read, with a mark. */
+/** Metadata and status of a call's reply, from an agent: cut to their bounds while they are read, with a mark. */
 
 /** google.rpc.Status */
 export interface AgentStatus {
   readonly code: number
   readonly message: string
-  /** the whole message, where it has details; absent also where they are over `maxStatusDetailsBytes` */
+  /** the whole message if it has details; absent if they exceed `maxStatusDetailsBytes` */
   readonly details?: Uint8Array
 }
 
 export interface AgentMetadata {
   readonly meta: Metadata
-  /** there was more */
+  /** true: a part was cut */
   readonly isCut: boolean
 }
 
-/** Entries as they are encoded: what is beyond is not even read. bytes */
+/** Bound of encoded entries, after which nothing is read. bytes */
 const maxEncodedMetadataBytes = 2 * maxMetadataBytes
-/** A status is decoded as a whole up to here: text and details together. bytes */
+/** Bound of a status that is decoded as a whole, with text and details. bytes */
 const maxWholeStatusBytes = maxStatusTextBytes + maxStatusDetailsBytes
-/** Fields of a larger one that are read: its code and text come first. */
+/** Bound of fields that are read of a larger status: its code and text come first. */
 const maxLargeStatusFields = 16
 
-/** @param field - of the map's entries */
+/** @param field - number of the map's field */
 export function readAgentMetadata(reader: Reader, field: number): AgentMetadata {
-  const meta: Record<string, string[]> = Object.create(null) // a peer may call a key `constructor`
+  const meta: Record<string, string[]> = Object.create(null) // a peer may send a key `constructor`
   const budget = new MetadataBudget()
   let left = maxEncodedMetadataBytes
   let isCut = false
@@ -63,13 +63,13 @@ export function readAgentMetadata(reader: Reader, field: number): AgentMetadata 
 }
 
 /**
- * @param bytes - of a google.rpc.Status
+ * @param bytes - a google.rpc.Status
  * @throws KasError INVALID_MESSAGE
  */
 export function readAgentStatus(bytes: Buffer): { readonly status: AgentStatus; readonly isCut: boolean } {
   if (bytes.length > maxWholeStatusBytes) return { status: readLargeStatus(bytes), isCut: true }
   const status = decodeMessage(StatusSchema, bytes)
-  const details = status.details.length > 0 ? Uint8Array.from(bytes) : undefined // a copy, for it is kept
+  const details = status.details.length > 0 ? Uint8Array.from(bytes) : undefined // a copy, because it is kept
   const message = boundedText(status.message)
   const isWhole = !details || details.length <= maxStatusDetailsBytes
   return {
@@ -78,7 +78,7 @@ export function readAgentStatus(bytes: Buffer): { readonly status: AgentStatus; 
   }
 }
 
-/** Its code and the beginning of its text. */
+/** Reads only the code and the beginning of the text. */
 function readLargeStatus(bytes: Buffer): AgentStatus {
   const status = new Reader(bytes)
   let code = 0

@@ -1,19 +1,19 @@
 import { type GraphArc, type GraphArcType, graphArcTypes, viewsBounds } from './views-json.ts'
 
 /**
- * Arcs as numbers, some 24 bytes each in a set: the last bit says that the destination is absent. Two that differ in it
- * alone are one arc, of which something else is said.
+ * Arcs as numbers, some 24 bytes each in a set. The last bit is set if the destination is absent. Two numbers that
+ * differ only in it are one arc with another state.
  */
 
 const { maxVertexIds } = viewsBounds
 
-/** characters of a name, which Kubernetes lets have 253 */
+/** length that Kubernetes allows for a name, in characters */
 const maxText = 253
 const odd = /[\p{C}\p{Z}"\\$`]/u
 
 /**
- * Whether a client can draw a vertex of such texts. Names of owners are free text: quotes, backslashes and `$` end GitLab's
- * client, in whose language they are keys.
+ * True if a client can draw a vertex with these texts. Names of owners are free text. Quotes, backslashes and `$` crash
+ * GitLab's client, which uses names as keys of its drawing language.
  */
 export function canBeDrawn(texts: readonly string[]): boolean {
   return texts.every((text) => text.length <= maxText && !odd.test(text))
@@ -34,7 +34,7 @@ export function readArcNumber(arc: number): { from: number; to: number; type: Gr
   }
 }
 
-/** The arc where its destination is there, and where it is not. */
+/** Returns the number of the arc with its destination, and without it. */
 export function bothArcNumbers(arc: number): readonly [present: number, absent: number] {
   const present = arc - (arc % 2)
   return [present, present + 1]

@@ -1,8 +1,8 @@
 import type { Metadata } from '../call/call.ts'
 
 /**
- * Metadata of calls by which our kas and our agentk agree where tunnels should be (doc/agentk-placement.md). A stock
- * kas or agent neither sends nor gets any of it. The keys stand here alone.
+ * Metadata of calls by which kas and agentk of this project agree on the place of tunnels (doc/agentk-placement.md).
+ * Stock programs neither send nor receive it. Only this file has the keys.
  */
 const featuresKey = 'kas-features'
 const podKey = 'kas-pod'
@@ -13,54 +13,58 @@ const standbyKey = 'kas-standby'
 const pingIntervalKey = 'kas-ping-interval-ms'
 const addressOf = (key: string) => `${key}-address`
 
-/** Asks the proxy in front of kas for one replica, by name. */
+/** Asks the load balancer before kas for one replica, by name. */
 export const routeHeader = 'Gitlab-Kas-Route'
 
 /**
- * What connections themselves have, beside what modules add. `home`: goes to the replica that kas names. `ping`: sends
- * PINGs as often as kas says. `reuse`: a tunnel carries one call after another. `leaving`: the replica stops soon.
+ * Features of connections, beside those of modules. `home`: the agent connects to the replica that kas names. `ping`:
+ * it sends PINGs as often as kas says. `reuse`: a tunnel carries one call after another. `leaving`: the replica stops
+ * soon.
  */
 const ownFeatures: ReadonlySet<string> = new Set(['home', 'ping', 'reuse', 'leaving'])
 
-/** What a connection is for: `home` carries all calls, `standby` is there for when home is lost. */
+/** Purpose of a connection: `home` carries all calls, `standby` replaces home if that is lost. */
 export type Role = 'home' | 'standby'
 
-/** What our agentk sends about itself in the metadata of each Connect. */
+/** Data that agentk of this project sends about itself in the metadata of each Connect. */
 export interface AgentPod {
   readonly name: string
   readonly role: Role
 }
 
-/** A replica as kas names it. */
+/** A replica, as named by kas. */
 export interface Place {
   readonly name: string
-  /** where agents reach that replica alone; the reader checks it */
+  /** address for agents that leads to this replica only; the reader checks it */
   readonly address?: string | undefined
 }
 
-/** What our kas sends in the response metadata of Connect, and in GetConfiguration's the interval. */
+/**
+ * Data that kas of this project sends in the response metadata of Connect, and the interval also in that of
+ * GetConfiguration.
+ */
 export interface Hints {
-  /** name of the replica that says so */
+  /** name of the sending replica */
   readonly replica?: string | undefined
-  /** where this pod should have its tunnels */
+  /** replica for the tunnels of this pod */
   readonly home?: Place | undefined
-  /** where it should have one idle tunnel more */
+  /** replica for one more idle tunnel */
   readonly standby?: Place | undefined
-  /** how often it may send PINGs. ms */
+  /** least time between PINGs. ms */
   readonly pingIntervalMs?: number | undefined
-  /** a tunnel may carry one call after another */
+  /** true: a tunnel may carry one call after another */
   readonly reuse?: boolean
-  /** that its modules have, by the names that modules of agentk ask for */
+  /** features of its modules, by the names that modules of agentk ask for */
   readonly features?: readonly string[]
-  /** the replica stops soon: it is no place to stay at */
+  /** true: the replica stops soon, and tunnels should move */
   readonly leaving?: boolean
 }
 
-/** What agentk takes for an interval between PINGs. ms */
+/** Bounds of an interval between PINGs that agentk accepts. ms */
 const pingIntervalMs = { min: 1000, max: 55_000 }
-/** A pod's name in Kubernetes. */
+/** name of a pod in Kubernetes */
 const podNamePattern = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/
-/** A replica's goes into a header, so that it must be no more than a name. */
+/** name of a replica, which goes into a header, so it must be no more than a name */
 const replicaNamePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$/
 
 export function writeFeatures(...features: readonly string[]): Metadata {
@@ -79,7 +83,7 @@ export function writeAgentPod({ name, role }: AgentPod): Metadata {
   return { ...writeFeatures('home', 'ping', 'reuse'), [podKey]: [name], [roleKey]: [role] }
 }
 
-/** @returns undefined for an agent that does not say that it goes where kas wants it: any stock agent */
+/** Returns undefined for an agent that does not choose its replica by the hints of kas: any stock agent. */
 export function readAgentPod(metadata: Metadata): AgentPod | undefined {
   if (!hasFeature(metadata, 'home')) return undefined
   const name = metadata[podKey]?.[0] ?? ''
@@ -102,7 +106,7 @@ export function writeHints(hints: Hints): Metadata {
   return { ...(all.length > 0 ? writeFeatures(...all) : {}), ...Object.fromEntries(present) }
 }
 
-/** What cannot be used is left out. */
+/** Reads hints, without invalid ones. */
 export function readHints(metadata: Metadata): Hints {
   const interval = Number(metadata[pingIntervalKey]?.[0])
   return {

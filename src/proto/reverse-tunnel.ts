@@ -9,7 +9,10 @@ import type { OrderTable } from './wire/message-order.ts'
 import { readEntry, readPayload, writeByteValue, writeEntry } from './wire/values.ts'
 import { BackwardWriter, payloadHead, Reader } from './wire/wire.ts'
 
-/** The messages of ReverseTunnel.Connect (doc/reference/tunnel-protocol.md 1.2), by hand where each call passes. */
+/**
+ * Messages of ReverseTunnel.Connect (doc/reference/tunnel-protocol.md 1.2). The messages of each call are encoded and
+ * decoded by hand.
+ */
 
 export const connectMethod = '/gitlab.agent.reverse_tunnel.rpc.ReverseTunnel/Connect'
 
@@ -28,18 +31,20 @@ export type ConnectResponse =
 const requestFields = ['', 'descriptor', 'header', 'message', 'trailer', 'error'] as const
 const responseFields = ['', 'requestInfo', 'message', 'closeSend'] as const
 
-/** For MessageOrder. */
+/** order of an agent's messages */
 export const connectRequestOrder = {
   start: ['descriptor'],
   descriptor: ['header', 'error'],
-  // an error without a trailer is how agents before 13.10 end a call
+  // agents before 13.10 end a call by an error without a trailer
   header: ['message', 'trailer', 'error'],
   message: ['message', 'trailer', 'error'],
   trailer: ['error', 'EOF'],
   error: ['EOF'],
 } as const satisfies OrderTable
 
-/** Of an agent that goes on with its tunnel: a second descriptor, empty, says that it waits for the next call. */
+/**
+ * order of an agent that reuses its tunnel: a second descriptor, empty, means that the tunnel waits for the next call
+ */
 export const reusedConnectRequestOrder = {
   ...connectRequestOrder,
   trailer: ['error', 'descriptor', 'EOF'],
@@ -53,7 +58,7 @@ export const connectResponseOrder = {
   closeSend: ['EOF'],
 } as const satisfies OrderTable
 
-/** Of a kas that goes on with the tunnel. */
+/** order of a kas that reuses the tunnel */
 export const reusedConnectResponseOrder = {
   ...connectResponseOrder,
   closeSend: ['requestInfo', 'EOF'],
@@ -70,7 +75,7 @@ export const encodeConnectRequest = {
     return writer.take()
   },
   header: (meta: Metadata) => encodeMeta(2, meta),
-  /** the head of a message of `bytes` bytes, which follow it */
+  /** head of a message, which its `bytes` bytes follow */
   messageHead: (bytes: number) => payloadHead(3, bytes),
   trailer: (meta: Metadata) => encodeMeta(4, meta),
   error(status: Status): Uint8Array {
@@ -91,17 +96,17 @@ export const encodeConnectResponse = {
     writer.close(1, 0)
     return writer.take()
   },
-  /** the head of a message of `bytes` bytes, which follow it */
+  /** head of a message, which its `bytes` bytes follow */
   messageHead: (bytes: number) => payloadHead(2, bytes),
   closeSend: () => closeSend,
 }
 
-/** Fields of the oneof in one message: a sender that is sound writes one. */
+/** Bound of fields of the oneof in one message: a correct sender writes one. */
 const maxFields = 16
 
 /** @throws KasError INVALID_MESSAGE, MESSAGE_TOO_LARGE */
 export function decodeConnectRequest(bytes: Uint8Array): ConnectRequest {
-  // of a oneof the last field counts: only that one is built, however many there are
+  // the last field of a oneof counts, so only that one is built
   let kind: Exclude<(typeof requestFields)[number], ''> | undefined
   let content: Buffer | undefined
   let fields = 0
@@ -144,13 +149,13 @@ function encodeMeta(field: number, meta: Metadata): Uint8Array {
   return writer.take()
 }
 
-/** Binary values (keys that end in -bin) travel as bytes in these maps, as base64 in HTTP/2. */
+/** Writes a value. Binary values (keys that end in -bin) are bytes in these maps, and base64 in HTTP/2. */
 function writeMetaValue(key: string): (writer: BackwardWriter, value: string) => void {
   return key.endsWith('-bin') ? (to, value) => to.bytes(Buffer.from(value, 'base64')) : writeByteValue
 }
 
 function readMeta(reader: Reader, field: number): Metadata {
-  const meta: Record<string, string[]> = Object.create(null) // a peer may call a key `constructor`
+  const meta: Record<string, string[]> = Object.create(null) // a peer may send a key `constructor`
   while (reader.next()) {
     if (reader.field !== field) continue
     const [key, values] = readEntry(reader, 'latin1')
@@ -169,7 +174,11 @@ function readRequestInfo(bytes: Uint8Array): ConnectResponse {
   return { kind: 'requestInfo', methodName, meta: readMeta(new Reader(bytes), 2) }
 }
 
-/** Field 1, which must be there. */
+/**
+ * Returns field 1.
+ *
+ * @throws KasError INVALID_MESSAGE: it is absent
+ */
 function readRequired(content: Buffer, name: string): Buffer {
   const reader = new Reader(content)
   while (reader.next()) if (reader.field === 1) return reader.bytes

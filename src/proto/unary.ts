@@ -13,25 +13,25 @@ import type { Handler } from './grpc/server-stream.ts'
 
 /** Unary methods: one message in, one out. */
 
-/** One of them, as bytes. */
+/** One unary method, on bytes. */
 export type UnaryMethod = (request: Uint8Array) => Promise<Uint8Array>
 
-/** By `/package.Service/Method`. */
+/** methods by `/package.Service/Method` */
 export type UnaryMethods = ReadonlyMap<string, UnaryMethod>
 
-/** What a service does, by the local names of its methods, all unary. */
+/** Implementation of a service by the local names of its methods, all unary. */
 export type UnaryImplementation<Service extends DescService> = {
   [Name in keyof Service['method']]: (
     request: MessageShape<Service['method'][Name]['input']>,
   ) => Promise<MessageShape<Service['method'][Name]['output']>>
 }
 
-/** As a call names it: `/package.Service/Method`. */
+/** Path of a method in a call: `/package.Service/Method`. */
 export function methodPath({ parent, name }: Pick<DescMethod, 'parent' | 'name'>): string {
   return `/${parent.typeName}/${name}`
 }
 
-/** The methods of a service by their paths. They throw INVALID_MESSAGE for bytes that are no request. */
+/** Methods of a service by their paths. They throw INVALID_MESSAGE for bytes that are no request. */
 export function unaryService<Service extends DescService>(
   service: Service,
   implementation: UnaryImplementation<Service>,
@@ -46,7 +46,11 @@ export function unaryService<Service extends DescService>(
   )
 }
 
-/** The only message of a stream. @throws KasError INVALID_MESSAGE if there is none, or more */
+/**
+ * Reads the only message of a stream.
+ *
+ * @throws KasError INVALID_MESSAGE: there is none, or more than one
+ */
 export async function readOne<I extends DescMessage>(
   input: I,
   messages: AsyncIterable<Uint8Array>,
@@ -54,7 +58,7 @@ export async function readOne<I extends DescMessage>(
   return decodeMessage(input, await readOneMessage(messages))
 }
 
-/** As `readOne`, the bytes. */
+/** As `readOne`, without decoding. */
 export async function readOneMessage(messages: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
   let request: Uint8Array | undefined
   for await (const message of messages) {
@@ -65,14 +69,18 @@ export async function readOneMessage(messages: AsyncIterable<Uint8Array>): Promi
   return request
 }
 
-/** Serves one as a stream. */
+/** Serves a unary method as a stream. */
 export function serveUnary(method: UnaryMethod): Handler {
   return async (stream) => {
     await stream.send(await method(await readOneMessage(stream.messages)))
   }
 }
 
-/** Calls a unary method. @throws KasError */
+/**
+ * Calls a unary method.
+ *
+ * @throws KasError
+ */
 export async function callUnary<I extends DescMessage, O extends DescMessage>(
   session: ClientSession,
   input: I,

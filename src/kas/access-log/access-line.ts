@@ -3,27 +3,27 @@ import { askedNames } from '../../kubernetes/request/asked-identity.ts'
 import { printableJson } from '../../lib/printable.ts'
 import { lineClasses } from '../config/access-log.ts'
 
-/** What a line of the access log says: doc/access-log.md has a row for each field. */
+/** Events of the access log: doc/access-log.md has a row for each field. */
 
 export const lineEvents = [
-  /** of what lasts: its answer has begun */
+  /** of a long call: its answer has begun */
   'begin',
-  /** of a call, its only line where it does not last */
+  /** of a call; the only line of a short one */
   'end',
-  /** a page was given a token by which it opens WebSockets */
+  /** a page got a token by which it opens WebSockets */
   'sign_in',
-  /** of a connection of agentk: the first agent that was let in on it */
+  /** of a connection of agentk: the first agent was let in on it */
   'agent_connected',
   'agent_disconnected',
-  /** of an address by which nobody was let in, on 8150 */
+  /** of an address from which no agent was let in, on 8150 */
   'agent_refused',
   /** the same on 8154 */
   'refused',
-  /** lines of a class could not be kept until they were written */
+  /** lines of a class were lost before they were written */
   'lost',
 ] as const
 
-/** What let a caller in, in GitLab's words. */
+/** Credentials that let a caller in, in GitLab's words. */
 export const callerKinds = ['ci_job', 'session_cookie', 'personal_access_token'] as const
 
 const text = z.string()
@@ -80,12 +80,12 @@ export const accessLineSchema = z.strictObject({
 })
 export type AccessLine = z.infer<typeof accessLineSchema>
 
-/** With its end; what others have named in it steers no terminal. */
+/** Returns the line with its end, in which text of others cannot steer a terminal. */
 export function accessLineText(line: AccessLine): string {
   return `${printableJson(line)}\n`
 }
 
-/** characters of what a caller may have made as long as he likes */
+/** bounds of texts that a caller may make as long as it likes, in characters */
 export const bounds = {
   name: 253,
   userAgent: 256,
@@ -97,7 +97,7 @@ export const bounds = {
   view: 1024,
 } as const
 
-/** Cut where it is longer, with a mark. */
+/** Cuts a longer text, with a mark. */
 export function cut(text: string, maxCharacters: number): string {
   return text.length > maxCharacters ? `${text.slice(0, maxCharacters)}…` : text
 }

@@ -17,7 +17,7 @@ import { type Refused, RefusedStrangers } from './refused-strangers.ts'
 
 export interface AccessLogComponents {
   readonly sink: LineSink
-  /** since 1970; its timers do not keep the process */
+  /** since 1970; its timers do not keep the process running */
   readonly clock: Clock
   readonly register: Registry
   readonly log: Logger
@@ -27,33 +27,38 @@ export interface AccessLogOptions {
   /** name of this replica */
   readonly entry: string
   readonly rules?: readonly LineRule[] | undefined
-  /** of an exec: its program, or all that it was started with */
+  /** of an exec: its program, or the whole command */
   readonly execCommand: 'program' | 'full'
-  /** the last lines are kept, for `kas log` */
+  /** true: the last lines are kept, for `kas log` */
   readonly keepsRecent: boolean
 }
 
-/** What an event says, beside what every line says. */
+/** Fields of an event, beside those of every line. */
 type EventFields = Omit<AccessLine, 'time' | 'event' | 'class' | 'entry'>
 
-/** Events that begin or end for an agent or a user again and again. */
+/** An event that is repeated for an agent or a user. */
 interface SessionLine {
   readonly event: AccessLine['event']
-  /** whose turn it takes, as in `write` */
+  /** source whose turn it takes, as in `write` */
   readonly source: string
-  /** of the last that is counted */
+  /** fields of the last counted line */
   readonly fields: EventFields
 }
 
-/** Of an agent, or a user, from one network in a minute, of each event: all pods of an agent that start are within it. */
+/**
+ * Lines of an agent or a user, from one network in a minute, of each event. All pods of an agent that start fit in it.
+ */
 const sessionsAtOnce = 20
-/** Agents and users by networks that are counted in a minute, for each event: those beyond have a line each, as far as there is room. */
+/**
+ * Bound of agents and users by networks that are counted in a minute, for each event. Each further one has its own
+ * lines, if there is room.
+ */
 const maxCountedSessions = 20_000
 
-/** At the end: for a reader that is slow. ms */
+/** Bound of the wait for a slow reader, at the end. ms */
 const flushMs = 2000
 
-/** Who did what, in which cluster, and with what result: a JSON line each (doc/access-log.md). */
+/** Log of calls: caller, cluster, action and result, as a JSON line for each (doc/access-log.md). */
 export class AccessLog implements Service {
   readonly entry: string
   readonly showsCommand: boolean
@@ -65,7 +70,7 @@ export class AccessLog implements Service {
   readonly #writer: LineWriter
   readonly #strangers: RefusedStrangers
   readonly #sessions: CountedLines<SessionLine>
-  /** when a line was made last, of which there may be many in a ms */
+  /** time of the last line, since there may be many in a ms */
   #now = Number.NaN
   #nowText = ''
 
@@ -103,7 +108,7 @@ export class AccessLog implements Service {
 
   async start(): Promise<void> {}
 
-  /** Lines of before are written, if they are taken. */
+  /** Writes the remaining lines, if they are accepted in time. */
   async stop(): Promise<void> {
     this.#strangers.stop()
     this.#sessions.stop()
@@ -112,7 +117,7 @@ export class AccessLog implements Service {
     if (!isWritten) log.warn({ count: this.#queues.size }, 'Lines of the access log are not written: nobody takes them')
   }
 
-  /** The process ends: what is left is written as far as it is taken at once. */
+  /** The process ends: writes the remaining lines as far as they are accepted at once. */
   flushNow(): void {
     this.#writer.flushNow()
   }
@@ -122,15 +127,15 @@ export class AccessLog implements Service {
   }
 
   /**
-   * @param source - whose turn among those of the class it takes
-   * @param make - the line, made unless it is lost anyway
+   * @param source - source whose turn in the class it takes
+   * @param make - makes the line; not called if it would be lost
    */
   write(name: LineClass, source: string, make: () => AccessLine): void {
     this.#queues.add(name, source, make)
     this.#writer.wake()
   }
 
-  /** What is no call. */
+  /** Writes a line that is about no call. */
   event(event: AccessLine['event'], name: LineClass, source: string, fields: EventFields): void {
     const { agent_id: agentId } = fields
     if (!this.#isLogged({ class: name, agentId: agentId === undefined ? undefined : BigInt(agentId) })) return
@@ -138,16 +143,16 @@ export class AccessLog implements Service {
     this.#writeEvent(event, name, source, fields)
   }
 
-  /** Whether a line of class `session` is the caller's to write: one of many in a minute is counted here. */
+  /** True if the caller is to write a line of class `session`; false: it is one of many in a minute, and is counted. */
   hasOwnLine(event: AccessLine['event'], source: string, fields: EventFields): boolean {
-    const network = routedNetworkOf(fields.address ?? '') // a stranger with a stolen token is not hidden among its owner's
+    const network = routedNetworkOf(fields.address ?? '') // keeps a token thief apart
     return this.#sessions.add(`${source} ${network}`, { event, source, fields })
   }
 
   /**
-   * Somebody was refused whom nobody knows.
+   * Writes a line about a refused stranger.
    *
-   * @param fields - made for the first of its address alone; the others are counted
+   * @param fields - called for the first refusal of an address only; the others are counted
    */
   stranger(refused: Refused, fields: () => EventFields): void {
     if (!this.#strangers.add(refused)) return
@@ -155,7 +160,7 @@ export class AccessLog implements Service {
     this.event(event, 'refusal', `address ${address}`, { ...fields(), reason, address })
   }
 
-  /** of a line that is made now */
+  /** Time of a line that is made now. */
   time(): string {
     const now = this.#components.clock.now()
     if (now !== this.#now) {
@@ -170,7 +175,7 @@ export class AccessLog implements Service {
   }
 
   #writeSessions({ event, source, fields }: SessionLine, count: number, since: number): void {
-    const { ms: _, id: __, trace_id: ___, ...last } = fields // those are of one
+    const { ms: _, id: __, trace_id: ___, ...last } = fields // those of a single line
     this.#writeEvent(event, 'session', source, { ...last, count, since: new Date(since).toISOString() })
   }
 
@@ -179,12 +184,14 @@ export class AccessLog implements Service {
   }
 }
 
-/** What a client says that it is. */
+/** The client's own name, from its header. */
 export function userAgentField(userAgent: string | undefined): Pick<AccessLine, 'user_agent'> {
   return userAgent === undefined ? {} : { user_agent: cut(userAgent, bounds.userAgent) }
 }
 
-/** Counts in plain numbers, read at each scrape: a labelled counter costs more than it should per line. */
+/**
+ * Creates metrics that count in plain numbers and are read at each scrape: a labelled counter costs too much per line.
+ */
 export function createAccessLogMetrics(register: Registry) {
   const counted = (name: string, help: string) => {
     const counts = Object.fromEntries(lineClasses.map((each) => [each, 0])) as Record<LineClass, number>

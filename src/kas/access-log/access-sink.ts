@@ -3,16 +3,16 @@ import { FileSink, type Pipe, standardSink } from '../../lib/line-sinks.ts'
 import type { LineSink } from '../../lib/line-writer.ts'
 import type { Logger } from '../../lib/log.ts'
 
-/** What of the process is needed. */
+/** The used part of the process. */
 export interface SinkProcess {
   readonly stdout: Pipe
   on(event: 'SIGHUP', listener: () => void): unknown
 }
 
 /**
- * Opens what `observability.access_log.output` names; a file is opened anew on SIGHUP.
+ * Opens the target in `observability.access_log.output`; a file is opened again on SIGHUP.
  *
- * @param options.file - where that was read, for errors
+ * @param options.file - file of that setting, for errors
  * @throws KasError SETTINGS_INVALID
  */
 export function openAccessSink(

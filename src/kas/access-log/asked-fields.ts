@@ -5,12 +5,12 @@ import { type AccessLine, bounds, cut } from './access-line.ts'
 
 export type Asked = Pick<Target, 'path' | 'query'>
 
-/** of what says who is meant beside what: their queries are the API server's own */
+/** verbs with selectors: queries of other verbs are no selectors of the API server */
 const selecting: ReadonlySet<string> = new Set(['list', 'watch', 'deletecollection'])
-/** A workload names its own paths. */
+/** Path behind a proxy: workloads choose their own paths. */
 const belowProxy = /\/proxy\/.*/s
 
-/** Adds what a request asked for: verb, resource and object, selectors, and of an exec its program. */
+/** Adds the request: verb, resource and object, selectors, and of an exec its program. */
 export function addInfo(
   line: Partial<AccessLine>,
   info: RequestInfo,

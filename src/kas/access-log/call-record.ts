@@ -7,74 +7,74 @@ import { type AccessLine, bounds, cut } from './access-line.ts'
 import type { AccessLog } from './access-log.ts'
 import { type Asked, addInfo } from './asked-fields.ts'
 
-/** Whose request it is. */
+/** Client of a request. */
 export interface RecordedClient {
   readonly request: {
     readonly method?: string | undefined
     readonly headers: { readonly 'user-agent'?: string | undefined }
   }
-  /** undefined: it is not known */
+  /** undefined: unknown */
   readonly address: string | undefined
 }
 
-/** Who calls, whatever he may, and by what: a CI job, a browser's session or a personal access token. */
+/** A caller, with or without access: a CI job, a browser's session or a personal access token. */
 export interface RecordedCaller {
   readonly via: 'ci' | 'user' | 'pat'
   readonly userId: bigint
   readonly username: string
-  /** of the job, else the agent's own; a user about himself has none */
+  /** project of the job, else of the agent; absent: a user asks about itself */
   readonly projectId?: bigint
-  /** absent: it is no job's */
+  /** absent: the caller is no job */
   readonly job?: { readonly id: bigint; readonly pipelineId: bigint }
 }
 
 export interface CallEnd {
-  /** undefined: nothing was answered */
+  /** undefined: there was no answer */
   readonly status: number | undefined
-  /** as in `kas_kubernetes_requests_total` */
+  /** outcome, as in `kas_kubernetes_requests_total` */
   readonly outcome: string
-  /** a code of doc/errors.md: what it failed with */
+  /** code of doc/errors.md of the failure */
   readonly reason?: string | undefined
-  /** whether the cluster may have it, where the cluster's answer does not say it */
+  /** possible delivery to the cluster, if the cluster's answer does not show it */
   readonly delivery?: Delivery | undefined
-  /** bytes of bodies, or of the connection that it was upgraded to */
+  /** bytes of bodies, or of the connection after an upgrade */
   readonly received: number
   readonly sent: number
 }
 
 /** A call, from its begin on. */
 export interface ObservedCall {
-  /** as in the access log, and in the cluster's audit log */
+  /** id in the access log, and in the cluster's audit log */
   readonly auditId: string
-  /** Who asks for what, as far as it is known by now; of an exec the program alone. */
+  /** Fields of the call that are known by now; of an exec only the program. */
   fields(): Partial<AccessLine>
 }
 
-/** Is called at the begin of each call; what it returns, at its end. */
+/** Called at the begin of each call; it returns a function for its end. */
 export type ObserveCall = (call: ObservedCall) => (end: CallEnd) => void
 
-/** Of a request to a cluster, by which its audit log names it. */
+/** Header of a request to a cluster, by which its audit log names it. */
 export const auditIdHeader = 'Audit-Id'
 
 export interface CallRecordComponents {
-  /** undefined: nothing is written */
+  /** undefined: no line is written */
   readonly log: AccessLog | undefined
   readonly observe?: ObserveCall
 }
 
 const changing: ReadonlySet<string> = new Set(['create', 'update', 'patch', 'delete', 'deletecollection'])
 const reading: ReadonlySet<string> = new Set(['get', 'list', 'watch', 'head', 'options'])
-/** answered by no cluster: the replica that it is taken to says it, or nobody asks for anything */
+/** outcomes without a cluster's answer: another replica writes the line, or it is no call */
 const unrecorded: ReadonlySet<string> = new Set(['redirected', 'preflight'])
 
 const kinds = { ci: 'ci_job', user: 'session_cookie', pat: 'personal_access_token' } as const
 
 /**
- * What the access log says of one call, gathered while it runs: a line at its end, and of what lasts one at its begin.
- * Modules observe it (doc/decisions/0034).
+ * Gathers the access log's fields of one call while it runs. It writes a line at the call's end, and for a long call
+ * also one at its begin. Modules observe it (doc/decisions/0034).
  */
 export class CallRecord implements ObservedCall {
-  /** of the call here, and in the cluster's own audit log, where the caller's own does not come */
+  /** id of the call here, and in the cluster's audit log if the caller sends none */
   readonly auditId: string = randomUUID()
   readonly #log: AccessLog | undefined
   readonly #client: RecordedClient
@@ -90,10 +90,10 @@ export class CallRecord implements ObservedCall {
   #isLetIn = false
   #as: string | undefined
   #askedAs: readonly string[] = []
-  /** what its views show, without repetitions */
+  /** contents of its views, each once */
   readonly #shownViews = new Set<string>()
   #holder: string | undefined
-  /** of its begin */
+  /** class of the line at its begin */
   #class: LineClass | undefined
   #info: RequestInfo | undefined
 
@@ -113,39 +113,39 @@ export class CallRecord implements ObservedCall {
     this.#isUpgrade = how.isUpgrade
   }
 
-  /** @param names - whom the caller would act as, by its own headers: `askedNames.count` at the most */
+  /** @param names - names that the caller's own headers impersonate: `askedNames.count` at the most */
   asksAs(names: readonly string[]): void {
     this.#askedAs = names.map((name) => cut(name, askedNames.characters))
   }
 
-  /** @param text - what a view of it shows: the first ones are kept */
+  /** @param text - content of one of its views: the first ones are kept */
   shows(text: string): void {
     if (this.#shownViews.size < bounds.views) this.#shownViews.add(text)
   }
 
-  /** for this agent, as it says: nothing is checked yet */
+  /** Records the agent that the call names: nothing is checked yet. */
   calls(agentId: bigint): void {
     this.#agentId = agentId
   }
 
-  /** Whose credentials they are, before he is let in or refused. */
+  /** Records the owner of the credentials, before the caller is let in or refused. */
   knows(caller: RecordedCaller): void {
     this.#access = caller
   }
 
-  /** @param as - in the cluster; undefined: as the agent itself */
+  /** @param as - identity in the cluster; undefined: the agent itself */
   letIn(access: RecordedCaller, as: string | undefined): void {
     this.#access = access
     this.#isLetIn = true
     this.#as = as
   }
 
-  /** Its answer has no end of its own, or is a connection. */
+  /** True if its answer has no end of its own, or is a connection. */
   get lasts(): boolean {
     return this.#lasts
   }
 
-  /** What is known of it by now; of an exec the program alone. For `kas sessions`, and what modules observe. */
+  /** Fields that are known by now, for `kas sessions` and for modules; of an exec only the program. */
   fields(): Partial<AccessLine> {
     const fields: Partial<AccessLine> = {}
     this.#addCall(fields, false)
@@ -153,12 +153,16 @@ export class CallRecord implements ObservedCall {
     return fields
   }
 
-  /** A tunnel has it: of this replica, or of that of this name. */
+  /**
+   * Records the replica whose tunnel has the call.
+   *
+   * @param peer - name of the replica; undefined: this one
+   */
   takenBy(peer: string | undefined): void {
     this.#holder = peer ?? this.#log?.entry
   }
 
-  /** The status line is known, and what follows it has not come. */
+  /** Records the status line; the body has not come yet. */
   answered(status: number | undefined): void {
     const log = this.#log
     if (!log || !this.#lasts || this.#class || status === undefined || status >= 300) return
@@ -173,7 +177,7 @@ export class CallRecord implements ObservedCall {
     const log = this.#log
     if (!log || unrecorded.has(end.outcome)) return
     const refused = isRefusal(end, this.#isLetIn)
-    if (!this.#isLetIn && !refused) return // he has left before anybody let him in
+    if (!this.#isLetIn && !refused) return // left before it was let in
     if (!this.#access) {
       this.#stranger(log, end)
       return
@@ -232,7 +236,7 @@ export class CallRecord implements ObservedCall {
     return 'read'
   }
 
-  /** Whose turns its lines take. */
+  /** Source whose turns its lines take. */
   get #source(): string {
     const access = this.#access
     if (!access) return `address ${this.#address}`
@@ -243,7 +247,7 @@ export class CallRecord implements ObservedCall {
     return this.#client.address
   }
 
-  /** Field by field: one that is not known is not there, and copies would cost more than the rest. */
+  /** Builds the line field by field: absent fields are left out, and copies would cost more than the rest. */
   #line(
     log: AccessLog,
     event: AccessLine['event'],
@@ -259,13 +263,13 @@ export class CallRecord implements ObservedCall {
     return line as AccessLine
   }
 
-  /** By which other logs name it. */
+  /** Adds the ids by which other logs name it. */
   #addIds(line: Partial<AccessLine>): void {
     line.id = this.auditId
     if (this.#traceId !== undefined) line.trace_id = this.#traceId
   }
 
-  /** Who asked for what. */
+  /** Adds the caller and the request. */
   #addCall(line: Partial<AccessLine>, showsCommand: boolean): void {
     if (this.#access) line.caller = callerOf(this.#access)
     if (this.#as !== undefined) line.as = cut(this.#as, bounds.name)
@@ -275,7 +279,7 @@ export class CallRecord implements ObservedCall {
     if (this.#shownViews.size > 0) line.view = cut([...this.#shownViews].join('; '), bounds.view)
   }
 
-  /** From where, and by whom. */
+  /** Adds the client's address and program, and the replica. */
   #addWay(line: Partial<AccessLine>): void {
     const address = this.#address
     if (address !== undefined) line.address = address
@@ -300,7 +304,7 @@ function addEnd(line: Partial<AccessLine>, end: Partial<CallEnd> & { readonly ms
   if (ms !== undefined) line.ms = ms
 }
 
-/** What was asked for was not done because the caller may not, or asked for it wrongly. */
+/** True if the call was refused because the caller may not make it, or made it wrongly. */
 function isRefusal({ status = 0, outcome, reason, delivery }: CallEnd, isLetIn: boolean): boolean {
   if (outcome === 'foreign_origin' || status === 401 || status === 403) return true
   if (outcome !== 'failed' && outcome !== 'cut') return false

@@ -20,7 +20,7 @@ interface ClassQueue {
 export interface ClassQueuesComponents {
   /** ms since 1970 */
   readonly now: () => number
-  /** a line was made; it may be lost before it is written */
+  /** called for each line that is made; it may be lost before it is written */
   readonly onLine: (line: AccessLine, text: string) => void
   readonly onTaken: (name: LineClass) => void
   readonly onLost: (name: LineClass) => void
@@ -29,13 +29,13 @@ export interface ClassQueuesComponents {
 export interface ClassQueuesOptions {
   /** name of this replica */
   readonly entry: string
-  /** of each class; default: `queueBytes` */
+  /** bound of each class; default: `queueBytes` */
   readonly maxBytes?: Readonly<Record<LineClass, number>>
 }
 
 const mib = 1024 * 1024
 
-/** Lines that wait to be written, of each class: 8 MiB in all, some 20,000. */
+/** Bounds of waiting lines, by class: 8 MiB in all, some 20,000 lines. */
 const queueBytes: Readonly<Record<LineClass, number>> = {
   write: 2 * mib,
   exec: mib,
@@ -46,19 +46,19 @@ const queueBytes: Readonly<Record<LineClass, number>> = {
   read: 2 * mib,
 }
 
-/** A line that would find no room for so many bytes is not made. */
+/** A line is not even made if there is no room for this many bytes. */
 const usualBytes = 512
 
 /**
- * Lines of the access log that wait to be written. Each class has its own bound, and those that come first are written first:
- * nobody's reads cost a line about a write. Within a class callers take turns, and share the bound. What is lost is counted,
- * and reported once there is room again.
+ * Lines of the access log that wait to be written. Each class has its own bound, and the first class is written first,
+ * so that reads never cost a line about a write. Within a class callers take turns, and share the bound. Lost lines are
+ * counted, and reported once there is room again.
  */
 export class ClassQueues implements LineSource {
   readonly #components: ClassQueuesComponents
   readonly #entry: string
   readonly #queues: Readonly<Record<LineClass, ClassQueue>>
-  /** in the order in which they are written */
+  /** queues in the order of writing */
   readonly #ordered: readonly ClassQueue[]
 
   constructor(components: ClassQueuesComponents, { entry, maxBytes = queueBytes }: ClassQueuesOptions) {
@@ -74,14 +74,14 @@ export class ClassQueues implements LineSource {
     >
   }
 
-  /** lines that wait */
+  /** number of waiting lines */
   get size(): number {
     return this.#ordered.reduce((sum, { waiting }) => sum + waiting.size, 0)
   }
 
   /**
-   * @param source - whose turn it takes
-   * @param make - called unless it is lost anyway
+   * @param source - source whose turn the line takes
+   * @param make - makes the line; not called if it would be lost
    */
   add(name: LineClass, source: string, make: () => AccessLine): void {
     const queue = this.#queues[name]
@@ -104,7 +104,7 @@ export class ClassQueues implements LineSource {
     return taken === '' ? undefined : taken
   }
 
-  /** What a class has lost is reported in front of its next. */
+  /** Returns the next line; before that, the report of lost lines of its class. */
   #next(): string | undefined {
     for (const queue of this.#ordered) {
       if (queue.lost > 0) return this.#lostText(queue)

@@ -1,11 +1,11 @@
 import type { Clock } from '../../lib/clock.ts'
 
-/** After the first line of a key. ms */
+/** Time for which lines of a key are counted. ms */
 const pauseMs = 60_000
 
 interface Counted<Line> {
   last: Line
-  /** that still have a line each */
+  /** number of lines that are still written at once */
   left: number
   count: number
   /** ms since 1970 */
@@ -14,20 +14,20 @@ interface Counted<Line> {
 
 export interface CountedLinesComponents<Line> {
   readonly clock: Clock
-  /** @param since - of the first that is counted, ms since 1970 */
+  /** @param since - time of the first counted line, ms since 1970 */
   readonly write: (last: Line, count: number, since: number) => void
 }
 
 export interface CountedLinesOptions<Line> {
-  /** of a key in a minute that have a line each */
+  /** lines of a key that are written at once in a minute */
   readonly atOnce: number
-  /** keys that are counted one by one in a minute */
+  /** bound of keys that are counted separately in a minute */
   readonly maxKeys: number
-  /** what stands for all keys beyond, which are counted as one; absent: each of those has its line */
+  /** makes the line for all further keys, which are counted together; absent: each of their lines is written */
   readonly others?: (line: Line) => Line
 }
 
-/** Lines that come again and again: the first of a key at once, the others of a minute as a line with their number. */
+/** Repeated lines. The first of a key is written at once. The others of a minute are one line with their number. */
 export class CountedLines<Line extends { readonly event: string }> {
   readonly #components: CountedLinesComponents<Line>
   readonly #options: CountedLinesOptions<Line>
@@ -39,7 +39,7 @@ export class CountedLines<Line extends { readonly event: string }> {
     this.#options = options
   }
 
-  /** @returns whether it has a line of its own, and is not counted: that is the caller's to write */
+  /** @returns true: the line is not counted, so the caller writes it */
   add(key: string, line: Line): boolean {
     const { atOnce, others } = this.#options
     const own = `${line.event} ${key}`
@@ -47,7 +47,7 @@ export class CountedLines<Line extends { readonly event: string }> {
     return others ? this.#add(`${line.event} others`, others(line), 0) : true
   }
 
-  /** Reports what is counted by now. */
+  /** Reports the counts so far. */
   stop(): void {
     for (const key of [...this.#counted.keys()]) this.#report(key)
     for (const cancel of this.#cancels) cancel()
@@ -81,7 +81,7 @@ export class CountedLines<Line extends { readonly event: string }> {
     this.#cancels.add(cancel)
   }
 
-  /** Forgets keys that were silent for a minute. */
+  /** Reports the lines of a key, or drops the key if there were none for a minute. */
   #report(key: string): void {
     const counted = this.#counted.get(key)
     if (!counted || counted.count === 0) return void this.#counted.delete(key)

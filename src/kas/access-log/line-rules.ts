@@ -2,7 +2,7 @@ import type { RequestInfo } from '../../kubernetes/request/request-info.ts'
 import type { LineClass, LineRule } from '../config/access-log.ts'
 import { isNamedUser } from './named-user.ts'
 
-/** What rules are about. */
+/** Properties of a call that rules compare. */
 export interface RuledCall
   extends Partial<Pick<RequestInfo, 'verb' | 'group' | 'resource' | 'subresource' | 'namespace'>> {
   readonly class: LineClass
@@ -12,7 +12,7 @@ export interface RuledCall
 
 type Condition = (call: RuledCall) => boolean
 
-/** @returns whether the first rule that fits says that there is to be a line; none fits: there is not */
+/** Returns a function that is true if the first matching rule asks for a line; without a match it is false. */
 export function lineRules(rules: readonly LineRule[]): (call: RuledCall) => boolean {
   const compiled = rules.map((rule) => ({ isLogged: rule.level === 'metadata', conditions: conditionsOf(rule) }))
   return (call) => {
@@ -46,11 +46,11 @@ function anyUser(users: readonly string[]): Condition {
 interface Pattern {
   readonly resource: string
   readonly group: string
-  /** undefined: any, or none */
+  /** undefined: with any subresource, or without one */
   readonly subresource: string | undefined
 }
 
-/** `secrets`, `deployments.apps`, `pods/exec`, `*.cert-manager.io`, `*`: of all groups. */
+/** Parses `secrets`, `deployments.apps`, `pods/exec`, `*.cert-manager.io`, `*`: of all groups. */
 function patternOf(text: string): Pattern {
   const [whole = '', subresource] = text.split('/', 2)
   if (whole === '*') return { resource: '*', group: '*', subresource }

@@ -1,4 +1,4 @@
-/** Of whom a line, a session or a rule is. */
+/** User of a line, a session or a rule. */
 export interface NamedUser {
   readonly id: bigint | string
   readonly name: string
@@ -7,8 +7,8 @@ export interface NamedUser {
 const digits = /^\d+$/
 
 /**
- * Whom an operator means, by id or by name: a number is an id alone, since users choose their names, and `@5` is who has the name 5.
- * Names go without case, as in GitLab and in the directory file.
+ * Matches users that an operator names, by id or by name. A number is only an id, since users choose their names, and
+ * `@5` is the user with the name 5. Names are compared without case, as in GitLab and in the directory file.
  */
 export function isNamedUser(texts: readonly string[]): (user: NamedUser) => boolean {
   const ids = new Set(texts.filter((text) => digits.test(text)))

@@ -3,23 +3,23 @@ import { SharedHistory } from '../../lib/shared-history.ts'
 import type { AccessLine } from './access-line.ts'
 import { isNamedUser } from './named-user.ts'
 
-/** Which lines are wanted; absent: any. */
+/** Selects lines; absent parts select any. */
 export interface LineFilter {
   readonly agent?: string | undefined
-  /** as `isNamedUser` takes it */
+  /** user, in the form of `isNamedUser` */
   readonly user?: string | undefined
-  /** of this user, and of the jobs that this user has started */
+  /** lines of this user, and of the jobs that this user has started */
   readonly userId?: string | undefined
   readonly verb?: string | undefined
-  /** not before, as in a line */
+  /** earliest time, as in a line */
   readonly since?: string | undefined
 }
 
-/** A line, and what filters compare. */
+/** A line, with the fields that filters compare. */
 interface Kept {
-  /** of all lines that were ever added */
+  /** number of the line since the start */
   readonly number: number
-  /** who loses a line where this source has most */
+  /** source that loses a line if it has most */
   readonly source: string
   readonly text: string
   readonly time: string
@@ -28,23 +28,23 @@ interface Kept {
   readonly verb: string | undefined
 }
 
-/** The last lines of this replica, for `kas log`. */
+/** Bounds of the last lines of this replica, for `kas log`. */
 export const maxRecentLines = 10_000
 export const maxRecentBytes = 16 * 1024 * 1024
 
-/** So many of the newest lines one user gets by `kas log --kubeconfig`. */
+/** Bound of the newest lines that one user gets by `kas log --kubeconfig`. */
 export const maxOwnLines = 1000
 
-/** The last lines of a replica. Where there is no room for one more, the source that has most loses its oldest. */
+/** Last lines of a replica. If there is no room for another one, the source with most loses its oldest. */
 export class RecentLines {
-  /** by number, the oldest first */
+  /** lines by number, the oldest first */
   readonly #lines = new Map<number, Kept>()
   readonly #history = new SharedHistory<Kept>({
     maxWeight: maxRecentBytes * maxRecentLines,
-    weightOf: ({ text }) => Math.max(text.length * maxRecentLines, maxRecentBytes), // of each bound the part that it takes
+    weightOf: ({ text }) => Math.max(text.length * maxRecentLines, maxRecentBytes), // larger part of a bound
     lost: ({ number }) => this.#lines.delete(number),
   })
-  /** that were ever added: the number of the next one */
+  /** lines since the start: number of the next one */
   #total = 0
   readonly #followers = new Listeners<Kept>()
 
@@ -57,17 +57,17 @@ export class RecentLines {
     this.#followers.notify(kept)
   }
 
-  /** All that fit, the oldest first. */
+  /** All matching lines, the oldest first. */
   matching(filter: LineFilter): readonly string[] {
     return this.page(filter, { from: 0, last: 0, maxBytes: maxRecentBytes }).lines
   }
 
   /**
-   * Reads as many matching lines as `maxBytes` has room for, and one at least, the oldest first.
+   * Reads as many matching lines as `maxBytes` has room for, and at least one, the oldest first.
    *
    * @param asked.from - number of the first line that is read
-   * @param asked.last - the newest of those that fit; 0: all
-   * @returns `next`: from where to go on; `isWhole`: there are no more now
+   * @param asked.last - only this many of the newest matching lines; 0: all
+   * @returns `next`: number to go on from; `isWhole`: there are no more now
    */
   page(
     filter: LineFilter,
@@ -85,7 +85,7 @@ export class RecentLines {
     return { lines, next: this.#total, isWhole: true }
   }
 
-  /** Calls `listener` with those that fit from now on, until the returned function is called. */
+  /** Calls `listener` with matching lines from now on, until the returned function is called. */
   follow(filter: LineFilter, listener: (text: string) => void): () => void {
     const fits = fitsTo(filter)
     return this.#followers.add((kept) => {
@@ -94,7 +94,10 @@ export class RecentLines {
   }
 }
 
-/** Agents and strangers may have any number of names: all of each are one source. */
+/**
+ * Source of a line. Agents and strangers may have any number of names, so all agents are one source, and all strangers
+ * are another.
+ */
 function sourceOf({ event, caller }: AccessLine): string {
   if (caller) return `user ${caller.id}`
   return event === 'agent_connected' || event === 'agent_disconnected' ? 'agents' : 'others'

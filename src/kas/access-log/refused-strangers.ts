@@ -1,7 +1,7 @@
 import { networkOf } from '../../lib/host-port.ts'
 import { CountedLines, type CountedLinesComponents } from './counted-lines.ts'
 
-/** What was refused of an address by which nobody was let in. */
+/** A refusal for an address from which no caller was let in. */
 export interface Refused {
   readonly event: 'refused' | 'agent_refused'
   /** a code of doc/errors.md, or an outcome */
@@ -9,10 +9,13 @@ export interface Refused {
   readonly address: string
 }
 
-/** Addresses that are counted one by one in a minute, networks of IPv6: those beyond are counted as one. */
+/** Bound of addresses (networks of IPv6) that are counted separately in a minute; further ones are counted together. */
 export const maxStrangers = 1000
 
-/** Refusals of strangers: the first of an address at once, the others of a minute as a line with their number. */
+/**
+ * Refusals of strangers. The first of an address is written at once. The others of a minute are one line with their
+ * number.
+ */
 export class RefusedStrangers {
   readonly #lines: CountedLines<Refused>
 
@@ -21,12 +24,12 @@ export class RefusedStrangers {
     this.#lines = new CountedLines(components, { atOnce: 1, maxKeys: maxStrangers, others })
   }
 
-  /** @returns whether it is the first of its address in a while, and not counted: its line is the caller's to write */
+  /** @returns true: it is the first of its address in a while and not counted, so the caller writes its line */
   add(refused: Refused): boolean {
     return this.#lines.add(networkOf(refused.address), refused)
   }
 
-  /** Reports what is counted by now. */
+  /** Reports the counts so far. */
   stop(): void {
     this.#lines.stop()
   }

@@ -21,47 +21,47 @@ export interface CiAccessEntry {
   /** patterns with `*`; empty: any job */
   readonly environments: readonly string[]
   readonly defaultNamespace: string
-  /** the reason that the entry grants nothing although it names a job's project: kas cannot know what else it demands */
+  /** reason why the entry grants nothing although it names a job's project: it has a condition that kas cannot check */
   readonly refusal?: string | undefined
 }
 
 export interface UserAccess {
   readonly accessAs: { readonly as: 'agent' | 'user' | 'none' } | { readonly as: 'unknown'; readonly found: string }
-  /** paths in lower case, in their order */
+  /** paths in lower case, in the order of the file */
   readonly projects: readonly string[]
   readonly groups: readonly string[]
 }
 
-/** What an agent's configuration file says. */
+/** Content of an agent's configuration file. */
 export interface AgentConfigurationFile {
-  /** what has a protobuf number; `userAccess` stays unset, it is never sent to agents */
+  /** keys with a protobuf number; `userAccess` stays unset, since it is never sent to agents */
   readonly file: ConfigurationFile
-  /** by full path in lower case */
+  /** entries by full path in lower case */
   readonly ciAccess: {
     readonly projects: ReadonlyMap<string, CiAccessEntry>
     readonly groups: ReadonlyMap<string, CiAccessEntry>
   }
   readonly userAccess: UserAccess
-  /** the whole file, its keys and values as they stand there: what GitLab gets */
+  /** the whole file, with its keys and values as written, for GitLab */
   readonly raw: Readonly<Record<string, unknown>>
-  /** blocks that modules own, as JSON, by key */
+  /** blocks of modules, as JSON, by key */
   readonly blocks: ReadonlyMap<string, string>
-  /** the keys without effect; those that could widen access if they were overlooked are also a `refusal` */
+  /** keys without effect; those that could widen access if they were overlooked are also a `refusal` */
   readonly warnings: readonly ConfigWarning[]
 }
 
-/** As many projects, and as many groups, count (doc/reference/gitlab-contract.md 2.3, 4.3). */
+/** Bound of projects, and of groups, that count (doc/reference/gitlab-contract.md 2.3, 4.3). */
 export const maxAccessEntries = 500
 
-/** `access_as: {}` more often than this is reported as a number. */
+/** Bound of reported `access_as: {}`; further ones are a number. */
 const maxProblems = 20
 
 /**
- * Reads an agent's configuration file; nothing (an absent file) is an empty configuration.
+ * Reads an agent's configuration file; an empty or absent one is an empty configuration.
  *
- * @param file - names it in errors
- * @param schemas - of modules
- * @param beside - of files that are there
+ * @param file - name for errors
+ * @param schemas - schemas of modules
+ * @param beside - existing files beside it
  * @throws KasError CONFIGURATION_INVALID with every problem
  * @see doc/reference/tunnel-protocol.md 7.2, doc/reference/gitlab-contract.md 9.3 no. 23
  */
@@ -90,7 +90,9 @@ export function parseAgentConfiguration(
   }
 }
 
-/** `access_as: {}` is a mistake; one with an unknown key only is distinguished, for that is refused at each use. */
+/**
+ * Refuses `access_as: {}`, which is a mistake. One with only an unknown key is accepted here, and refused at each use.
+ */
 function refuseEmptyAccessAs(
   file: string,
   {
@@ -120,10 +122,10 @@ function refuseEmptyAccessAs(
   throw new KasError({ code: 'CONFIGURATION_INVALID', detail })
 }
 
-/** The first unknown key below each place, as a file may have thousands of either. */
+/** First unknown key below each place: a file may have thousands of both. */
 type UnknownBelow = ReadonlyMap<string, string>
 
-/** `ci_access.projects[0].access_as` is the deepest place that is asked for. */
+/** Depth of `ci_access.projects[0].access_as`, the deepest place that is read. */
 const maxPlaceDepth = 3
 
 function unknownBelow(warnings: readonly ConfigWarning[]): UnknownBelow {
@@ -207,7 +209,7 @@ function tooMany(tree: AgentConfigurationTree): ConfigWarning[] {
     .map(([key]) => ({ kind: 'unused', key, hint: `only the first ${maxAccessEntries} count` }))
 }
 
-/** As with GitLab the last entry of a path counts, which may be the wider one. */
+/** Finds entries with the path of a later one: as with GitLab the last entry counts, which may be the wider one. */
 function listedTwice(tree: AgentConfigurationTree): ConfigWarning[] {
   const { projects = [], groups = [] } = tree.ci_access ?? {}
   const overruled = (entries: readonly CiAccessTree[], at: string) => {
@@ -220,7 +222,7 @@ function listedTwice(tree: AgentConfigurationTree): ConfigWarning[] {
   return [...overruled(projects, 'ci_access.projects'), ...overruled(groups, 'ci_access.groups')]
 }
 
-/** Each entry by its first such name. */
+/** Finds entries with a name that only kas may give, each by its first such name. */
 function kasNames({ ci_access: ci }: AgentConfigurationTree): ConfigWarning[] {
   const named = (entries: readonly CiAccessTree[], at: string) =>
     entries.slice(0, maxAccessEntries).flatMap((entry, i): ConfigWarning[] => {
@@ -230,12 +232,12 @@ function kasNames({ ci_access: ci }: AgentConfigurationTree): ConfigWarning[] {
   return [...named(ci?.projects ?? [], 'ci_access.projects'), ...named(ci?.groups ?? [], 'ci_access.groups')]
 }
 
-/** Places that are named in a sentence; characters of each. */
+/** Bounds of a sentence: listed places, and characters of each. */
 const maxNamed = { places: 5, characters: 100 }
 
 /**
- * GitLab asks kas before such a job begins, and the job fails as kas does not serve that (doc/gitlab.md "What kas does
- * not serve"): one warning for the file.
+ * Finds entries with managed resources, in one warning for the file. GitLab asks kas before such a job begins. kas does
+ * not serve that, so the job fails (doc/gitlab.md "What kas does not serve").
  */
 function managedResources({ ci_access: ci }: AgentConfigurationTree): ConfigWarning[] {
   const places = [
@@ -251,7 +253,7 @@ function managedResources({ ci_access: ci }: AgentConfigurationTree): ConfigWarn
   return [{ kind: 'unserved', key: `ci_access.${first.at}.resource_management.enabled`, hint }]
 }
 
-/** What agents are sent: entries that nobody can use because of an unknown `access_as` are left out. */
+/** Returns the configuration for agents, without entries that cannot be used because of an unknown `access_as`. */
 function toProto(
   tree: AgentConfigurationTree,
   blocks: readonly BlockValue[],

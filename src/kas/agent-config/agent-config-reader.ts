@@ -15,19 +15,19 @@ import { type ParsingAnswer, type ParsingJob, parsingAnswer } from './parsing-an
 import { ParsingThread } from './parsing-thread.ts'
 import { ProjectTurns } from './project-turns.ts'
 
-/** A configuration and the commit that it stands at. */
+/** A configuration, with its commit. */
 export interface AgentConfiguration {
   readonly commit: CommitId
   readonly configuration: AgentConfigurationFile
-  /** there is no such file at that commit */
+  /** true: the commit has no such file */
   readonly isAbsent?: boolean
-  /** of modules, by key: those that stand in the file; absent: none */
+  /** modules' blocks of the file, by key; absent: none */
   readonly blocks?: ReadonlyMap<string, ReadBlock> | undefined
-  /** when it was seen to be the head of the branch, by the clock */
+  /** time at which the commit was seen as the head of the branch, by the clock */
   readonly seenAt: number
-  /** when its files were found to be as they are, by the clock */
+  /** time since which the files are unchanged, by the clock */
   readonly since: number
-  /** of the files; absent: there are none */
+  /** digest of the files; absent: there are none */
   readonly digest?: string
 }
 
@@ -39,25 +39,28 @@ export interface AgentConfigReaderComponents {
   readonly schemas: ModuleSchemas
 }
 
-/** A file of this length takes 30 ms at worst; one of more is read in a thread of its own, which has to be started. */
+/**
+ * Bound of files that are read in this thread: one of this length takes 30 ms at worst. A larger one needs a thread,
+ * which has to be started.
+ */
 const maxBytesHere = 4096
 
-/** Keys that are logged one by one, for each commit: the file's author may not be the operator. */
+/** Bound of keys that are logged separately, for each commit: the file's author may not be the operator. */
 const maxLoggedWarnings = 50
 
-/** A file as it stands at the head of the branch. */
+/** A file at the head of the branch. */
 interface FileAtHead {
   readonly commit: CommitId
   readonly seenAt: number
   readonly path: string
-  /** undefined: there is none */
+  /** undefined: there is no file */
   readonly bytes: Uint8Array | undefined
   readonly beside: readonly FileBeside[]
-  /** of all; undefined: there is none */
+  /** digest of all files; undefined: there are none */
   readonly digest: string | undefined
 }
 
-/** Reads agents' configuration files; those of one project wait for one another as they cost. */
+/** Reads agents' configuration files. Files of one project wait for one another in proportion to their cost. */
 export class AgentConfigReader {
   readonly #components: AgentConfigReaderComponents
   readonly #maxFileBytes: number
@@ -70,21 +73,22 @@ export class AgentConfigReader {
     this.#components = components
     this.#maxFileBytes = maxFileBytes
     this.#turns = new ProjectTurns(clock)
-    withBlocks(blocksOf(schemas.list)) // throws at the start, not at each read, if two modules have one block
+    withBlocks(blocksOf(schemas.list)) // throws at the start, not at each read, if two modules have the same block
     this.#thread = new ParsingThread({ clock, metrics }, { program: schemas.program, maxFileBytes })
   }
 
-  /** To be called once all reads are aborted; resolves when nothing runs. */
+  /** Resolves once nothing runs. All reads must be aborted before. */
   async stop(): Promise<void> {
     await this.#thread.stop()
     this.#turns.stop()
   }
 
   /**
-   * The agent's file at the head of the default branch; `undefined`: the repository is empty. What is not there, or as it
-   * was, costs nothing and waits for nobody: a project may have thousands of agents, and most commits change none of their files.
+   * Returns the agent's file at the head of the default branch; `undefined`: the repository is empty. An absent or
+   * unchanged file costs nothing, and does not wait. A project may have thousands of agents, and most commits change
+   * none of their files.
    *
-   * @param before - of this agent, by these blocks
+   * @param before - last configuration of this agent, read by the same blocks
    * @throws KasError CONFIGURATION_INVALID, REF_NOT_FOUND, REPOSITORY_FAILED; the signal's reason
    */
   async read(
@@ -112,7 +116,7 @@ export class AgentConfigReader {
   }
 
   /**
-   * A module's own file at that commit, as JSON. `undefined`: there is none.
+   * Returns a module's own file at that commit, as JSON. `undefined`: there is none.
    *
    * @throws KasError CONFIGURATION_INVALID, REPOSITORY_FAILED; the signal's reason
    */
@@ -138,8 +142,10 @@ export class AgentConfigReader {
   }
 
   /**
-   * @param options.waits - called where it has to wait
-   * @throws KasError as `read`, and what `work` throws
+   * Runs `work` in the project's turn.
+   *
+   * @param options.waits - called if it has to wait
+   * @throws KasError as `read`, and the error of `work`
    */
   async #inTurn<T>(
     agent: Agent,
@@ -167,7 +173,7 @@ export class AgentConfigReader {
     }
   }
 
-  /** The same for all agents: no module has a block. */
+  /** Returns the configuration of an absent file, which is the same for all agents: no module has a block. */
   #withoutFile(): AgentConfigurationFile {
     this.#absent ??= parseAgentConfiguration('', new Uint8Array())
     return this.#absent
@@ -233,7 +239,7 @@ export class AgentConfigReader {
       const message =
         kind === 'unknown' ? 'Unknown key in an agent configuration' : 'Key without effect in an agent configuration'
       const mayWiden = /^(ci|user)_access\b/.test(key) && kind !== 'unserved'
-      const level = mayWiden ? 'error' : 'warn' // access, where it is overlooked
+      const level = mayWiden ? 'error' : 'warn' // keys about access may widen it if they are overlooked
       log[level]({ ...fields, key, hint }, message)
     }
     const count = warnings.length - maxLoggedWarnings
@@ -250,7 +256,7 @@ function digestOf(configuration: Uint8Array | undefined, beside: readonly FileBe
   ].join()
 }
 
-/** Where the configuration of an agent stands in its project. */
+/** Returns the path of an agent's configuration in its project. */
 export function configurationPath(agent: Pick<Agent, 'name'>): string {
   return pathIn(agent, 'config.yaml')
 }

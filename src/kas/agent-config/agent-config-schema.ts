@@ -3,9 +3,8 @@ import { DecisiveKeys } from '../../lib/unknown-keys.ts'
 import type { BlockSchema } from './module-schema.ts'
 
 /**
- * The agent's configuration file: the keys that are known and what they may hold
- * (doc/reference/tunnel-protocol.md 7.2). Keys of later releases whose protobuf numbers are not known are checked by
- * name and not sent to agents.
+ * Schema of the agent's configuration file (doc/reference/tunnel-protocol.md 7.2). Keys of later releases with unknown
+ * protobuf numbers are checked by name, and not sent to agents.
  */
 
 const text = z.string({ error: 'a text' })
@@ -21,7 +20,7 @@ const positiveDuration = duration.refine((value) => Number.parseFloat(value) > 0
   error: `${durationText}, above zero`,
 })
 
-/** Refuses more than one key of a oneof; that there is one is judged by who knows of the unknown keys. */
+/** Refuses more than one key of a oneof. Code that knows the unknown keys checks that there is one. */
 function atMostOne(value: object, context: z.RefinementCtx): void {
   const keys = Object.keys(value)
   if (keys.length > 1) context.addIssue({ code: 'custom', message: `one of ${keys.join(', ')}` })
@@ -82,7 +81,7 @@ const remoteDevelopment = block({
     ssh_enabled: anything,
   }).optional(),
   network_policy: block({ enabled: flag.optional(), egress: anything }).optional(),
-  // evaluated by Rails, which checks them
+  // Rails evaluates and checks these
   default_resources_per_workspace_container: anything,
   max_resources_per_workspace: anything,
   workspaces_quota: anything,
@@ -102,7 +101,7 @@ const agentConfigurationSchema = block({
   ci_access: block({
     projects: list(ciAccessEntry),
     groups: list(ciAccessEntry),
-    instance: block(ciAccess).optional(), // of the whole organisation, as GitLab decides
+    instance: block(ciAccess).optional(), // of the whole organisation, by GitLab's decision
   }).optional(),
   user_access: block({
     access_as: userAccessAs.optional(),
@@ -121,7 +120,7 @@ const asWhom = ['username', 'groups', 'uid', 'extra[].key', 'extra[].val'].map(
 const ofEntry = ['access_as.agent', ...asWhom, 'access_as.ci_job', 'environments', 'protected_branches_only']
 const ofSource = ['id', 'namespaces', 'access_as.service_account.namespace', 'access_as.service_account.name']
 
-/** These keys say who may use the agent and as whom, and as whom its sources are applied. */
+/** Keys that decide access to the agent, the identity of callers, and that of sources. */
 export const decisiveKeys = DecisiveKeys.of([
   ...['id', ...ofEntry].flatMap((name) => [`ci_access.projects[].${name}`, `ci_access.groups[].${name}`]),
   ...ofEntry.map((name) => `ci_access.instance.${name}`),
@@ -129,7 +128,7 @@ export const decisiveKeys = DecisiveKeys.of([
   ...ofSource.map((name) => `gitops.manifest_projects[].${name}`),
 ])
 
-/** `agentConfigurationSchema` with blocks that modules own. */
+/** Returns `agentConfigurationSchema` with the blocks of modules. */
 export function withBlocks(blocks: readonly BlockSchema[]): typeof agentConfigurationSchema {
   const own: Record<string, z.ZodType> = {}
   for (const { key, schema } of blocks) {

@@ -18,18 +18,18 @@ export interface AgentConfigsComponents {
   readonly log: Logger
   readonly clock?: Clock
   readonly metrics?: ConfigurationMetrics
-  /** called after each read that failed for no fault of the file, from the third in a row on */
+  /** called after each read that failed without a fault of the file, from the third in a row on */
   readonly onUnreadable?: (agent: Agent) => void
 }
 
 export interface AgentConfigsOptions {
   /** upstream's agent.configuration.max_configuration_file_size, in bytes */
   readonly maxFileBytes?: number
-  /** a configuration that nobody asked for or follows is dropped after this time, in ms */
+  /** time without use after which a configuration is dropped. ms */
   readonly idleMs?: number
-  /** agents whose configuration is kept at once */
+  /** bound of agents whose configuration is kept */
   readonly maxAgents?: number
-  /** until a read that failed for no fault of the file is tried again, doubled after each up to the last, in ms */
+  /** pause before a read that failed without a fault of the file is repeated; doubled each time, up to the last. ms */
   readonly retryMs?: readonly [first: number, last: number]
 }
 
@@ -40,17 +40,17 @@ const defaults = {
   retryMs: [10_000, 60_000] as const, // doc/reference/tunnel-protocol.md 2.9
 }
 
-/** So many failures in a row, and the file counts as one that cannot be read. */
+/** Failures in a row after which the file counts as unreadable. */
 const failuresUntilUnreadable = 3
 
-/** What this replica knows of the configuration of an agent whose pods ask for it. */
+/** State of a configuration at this replica, for an agent whose pods ask for it. */
 export interface FollowedConfig {
   readonly agent: Agent
-  /** the newest read that succeeded; undefined: none yet, or the repository is empty */
+  /** the newest successful read; undefined: none yet, or the repository is empty */
   readonly good: AgentConfiguration | undefined
-  /** why the newest read has failed */
+  /** error of the newest read; undefined: it succeeded */
   readonly error: KasError | undefined
-  /** when it ended, by the clock */
+  /** end of the newest read, by the clock */
   readonly readAt: number
 }
 
@@ -59,32 +59,32 @@ interface Entry {
   readonly listeners: Listeners
   readonly detach: () => void
   lastUsed: number
-  /** the newest read that succeeded; `undefined`: none yet, or the repository is empty */
+  /** the newest successful read; `undefined`: none yet, or the repository is empty */
   good: AgentConfiguration | undefined
-  /** how the newest read ended */
+  /** result of the newest read */
   newest: { readonly value: AgentConfiguration | undefined } | { readonly error: KasError } | undefined
-  /** when it ended */
+  /** end of the newest read */
   readAt: number
   loading: Promise<void> | undefined
   loadAgain: boolean
-  /** in a row, for no fault of the file */
+  /** failures in a row without a fault of the file */
   failures: number
   cancelRetry: () => void
   isDropped: boolean
 }
 
 /**
- * The configuration of each agent, as its file says at the head of the default branch, kept current while it is
- * used. A read that fails never becomes an empty configuration.
+ * Configuration of each agent, from its file at the head of the default branch, which is kept current while it is used.
+ * A failed read never becomes an empty configuration.
  */
 export class AgentConfigs implements Service {
   readonly #components: AgentConfigsComponents
   readonly #options: Required<AgentConfigsOptions>
   readonly #clock: Clock
   readonly #log: Logger
-  /** by id and identity, longest unused first */
+  /** by id and identity, the longest unused first */
   readonly #entries = new Map<string, Entry>()
-  /** of entries, newest last */
+  /** keys of entries, newest last */
   readonly #keys = new Map<Agent['id'], readonly string[]>()
   readonly #anyListeners = new Listeners<Agent>()
   readonly #stopped = new AbortController()
@@ -114,9 +114,9 @@ export class AgentConfigs implements Service {
   }
 
   /**
-   * For decisions on access: the newest configuration that could be read, `undefined` while the repository is empty.
+   * Returns the newest configuration that could be read, for decisions on access. `undefined`: the repository is empty.
    *
-   * @throws KasError as the read did, if none ever succeeded
+   * @throws KasError of the read, if none ever succeeded
    */
   async current(agent: Agent, signal: AbortSignal): Promise<AgentConfiguration | undefined> {
     const entry = await this.#loaded(agent, signal, true)
@@ -125,17 +125,17 @@ export class AgentConfigs implements Service {
   }
 
   /**
-   * For the agent: what the newest read gave.
+   * Returns the result of the newest read, for the agent.
    *
-   * @param isWanted - who asks has none; else the first read may wait until others have theirs
-   * @throws KasError as that read did: CONFIGURATION_INVALID, REF_NOT_FOUND, REPOSITORY_FAILED
+   * @param isWanted - true: the caller has no configuration; else the first read may wait for others
+   * @throws KasError of that read: CONFIGURATION_INVALID, REF_NOT_FOUND, REPOSITORY_FAILED
    */
   async newest(agent: Agent, signal: AbortSignal, isWanted = true): Promise<AgentConfiguration | undefined> {
     return resultOf(await this.#loaded(agent, signal, isWanted))
   }
 
   /**
-   * As `newest`, after one more poll of the branch.
+   * Returns the result of `newest` after one more poll of the branch.
    *
    * @throws KasError as `newest`
    */
@@ -147,7 +147,8 @@ export class AgentConfigs implements Service {
   }
 
   /**
-   * A module's own file at the commit of a configuration, as JSON. `undefined`: there is no such file. Read anew each time.
+   * Reads a module's own file at the commit of a configuration, as JSON. `undefined`: there is no such file. Each call
+   * reads it again.
    *
    * @throws KasError CONFIGURATION_INVALID, REPOSITORY_FAILED; the signal's reason
    */
@@ -161,7 +162,7 @@ export class AgentConfigs implements Service {
     }
   }
 
-  /** Calls `listener` after a new read ended differently, until the returned function is called. */
+  /** Calls `listener` after a read with a new result, until the returned function is called. */
   onChange(agent: Agent, listener: () => void): () => void {
     const entry = this.#entry(agent)
     const remove = entry.listeners.add(listener)
@@ -171,12 +172,12 @@ export class AgentConfigs implements Service {
     }
   }
 
-  /** The same of all agents whose configuration is kept; nobody counts as following them by it. */
+  /** Does the same for all agents whose configuration is kept; it does not count as following them. */
   onAnyChange(listener: (agent: Agent) => void): () => void {
     return this.#anyListeners.add(listener)
   }
 
-  /** Without a read: undefined where nobody follows it here, or it has not been read yet. */
+  /** Returns the state without a read; undefined: no listener follows it here, or it has not been read yet. */
   followed(agentId: Agent['id']): FollowedConfig | undefined {
     for (const key of this.#keys.get(agentId) ?? []) {
       const entry = this.#entries.get(key)
@@ -187,7 +188,7 @@ export class AgentConfigs implements Service {
     return undefined
   }
 
-  /** As `followed`, of each agent. */
+  /** States of all followed agents. */
   allFollowed(): FollowedConfig[] {
     return [...this.#keys.keys()].flatMap((agentId) => this.followed(agentId) ?? [])
   }
@@ -247,7 +248,7 @@ export class AgentConfigs implements Service {
         await this.#loadOnce(entry)
       } while (entry.loadAgain && !entry.isDropped && !this.#stopped.signal.aborted)
     } finally {
-      entry.loading = undefined // at once: who asks from now on begins anew
+      entry.loading = undefined // before anything else, so that later calls begin a new read
     }
   }
 

@@ -1,12 +1,12 @@
 import { Counter } from 'prom-client'
 import type { Registry } from '../../lib/metrics.ts'
 
-/** `turn`: it waited for its project's; `time`, `memory`: it needs more than a file may, and was refused */
+/** `turn`: the file waited for its project's turn; `time`, `memory`: it needs more than the bound, and was refused */
 const limits = ['turn', 'time', 'memory'] as const
 export type ConfigurationLimit = (typeof limits)[number]
 
 export interface ConfigurationMetrics {
-  /** an agent's file met it */
+  /** an agent's file reached the limit */
   limited(by: ConfigurationLimit): void
 }
 

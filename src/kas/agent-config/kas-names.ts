@@ -1,17 +1,17 @@
 import { isKasExtraKey, isKasName, kasExtraPrefix, kasNamePrefix } from '../../lib/impersonated-names.ts'
 import type { CiAccessTree } from './agent-config-schema.ts'
 
-/** A name in `access_as.impersonate` that kas alone may say. */
+/** A name in `access_as.impersonate` that only kas may give. */
 export interface KasName {
-  /** below the entry: `access_as.impersonate.groups[1]` */
+  /** key below the entry: `access_as.impersonate.groups[1]` */
   readonly key: string
-  /** what was found, and why the entry lets nobody in */
+  /** the name, and the reason why the entry grants nothing */
   readonly reason: string
 }
 
 const maxShownCharacters = 100
 
-/** @returns undefined: the entry names nobody whom kas alone may say */
+/** @returns undefined: the entry has no such name */
 export function firstKasName({ access_as: accessAs }: Pick<CiAccessTree, 'access_as'>): KasName | undefined {
   const { username = '', groups = [], extra = [] } = accessAs?.impersonate ?? {}
   const at = 'access_as.impersonate'

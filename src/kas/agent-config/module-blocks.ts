@@ -4,24 +4,28 @@ import { KasError } from '../../lib/errors.ts'
 import type { BlockSchema, FileSchema } from './module-schema.ts'
 import { parseFile } from './parse-file.ts'
 
-/** What modules have of an agent's folder, as their schemas read it. */
+/** Reads the modules' parts of an agent's folder by their schemas. */
 
-/** A file with a module's block alone, beside the configuration. */
+/** A file with only a module's block, beside the configuration. */
 export interface FileBeside {
-  /** of the block */
+  /** key of the block */
   readonly key: string
-  /** names it in errors */
+  /** name for errors */
   readonly file: string
   readonly bytes: Uint8Array
 }
 
-/** A module's block, and what a file has of it; undefined: nothing. */
+/** A module's block with its value in a file; undefined: it is absent. */
 export interface BlockValue {
   readonly block: BlockSchema
   readonly value: unknown
 }
 
-/** @throws KasError CONFIGURATION_INVALID, also if both files have it */
+/**
+ * Returns a block's value.
+ *
+ * @throws KasError CONFIGURATION_INVALID, also if both files have it
+ */
 export function blockValue(
   { key, schema }: BlockSchema,
   {
@@ -74,7 +78,7 @@ export function jsonOf(file: string, read: readonly BlockValue[]): ReadonlyMap<s
   return found
 }
 
-/** What stock agents are sent, by key. */
+/** Blocks for stock agents, by key. */
 export function forStock(read: readonly BlockValue[]): (readonly [key: string, json: object])[] {
   return read.flatMap(({ block, value }) => {
     const json = value === undefined ? undefined : block.forStock?.(value)
@@ -85,9 +89,9 @@ export function forStock(read: readonly BlockValue[]): (readonly [key: string, j
 /**
  * Reads a module's own file; an empty one is a block without keys.
  *
- * @param file - names it in errors
- * @returns JSON, as it stands there
- * @throws KasError CONFIGURATION_INVALID with every problem and its line; a key that is not known is one
+ * @param file - name for errors
+ * @returns its content as JSON
+ * @throws KasError CONFIGURATION_INVALID with every problem and its line; an unknown key is one
  */
 export function parseModuleFile(
   { schema, refused, maxJsonBytes }: FileSchema,

@@ -1,55 +1,53 @@
 import type * as z from 'zod'
 
 /**
- * What a module has of an agent's folder. It is read here and in the thread that reads large files: what it needs is
- * loaded by both.
+ * A module's parts of an agent's folder. Both the main thread and the thread that reads large files load the schema.
  */
 export interface ModuleSchema {
   readonly block?: BlockSchema
   readonly file?: FileSchema
 }
 
-/** A block of the agent's configuration, which agentk is sent as JSON under its key. */
+/** A block of the agent's configuration, which is sent to agentk as JSON under its key. */
 export interface BlockSchema<S extends z.ZodType = z.ZodType> {
   readonly key: string
-  /** What it gives is what is sent: JSON, without defaults. What is wrong by it makes the file invalid. */
+  /** its output is sent as JSON, without defaults; a value that it refuses makes the file invalid */
   readonly schema: S
-  /** as JSON: each replica keeps it, and agentk is sent it */
+  /** bound of the JSON, which each replica keeps and sends to agentk */
   readonly maxBytes: number
-  /** what is sent of a file without it; absent: nothing */
+  /** value for a file without the block; absent: none is sent */
   readonly whenAbsent?: z.output<S>
-  /** a key that the schema does not know makes the file invalid; absent: it is a warning */
+  /** true: a key that the schema does not know makes the file invalid; absent: it is a warning */
   readonly refusesUnknown?: boolean
   /**
-   * It may stand alone in this file beside the configuration: a stock kas refuses a configuration with keys that it does
-   * not know.
+   * file beside the configuration that may have the block alone. A stock kas refuses a configuration with unknown keys.
    */
   readonly ownFile?: string
-  /** What stock agents are sent under its key, as JSON of `ConfigurationFile`; absent: nothing. */
+  /** Returns the value for stock agents under its key, as JSON of `ConfigurationFile`; absent: none is sent. */
   forStock?(value: z.output<S>): object
 }
 
-/** A file beside the configuration, which the module reads at a commit that it names. */
+/** A file beside the configuration, which the module reads at a commit of its choice. */
 export interface FileSchema {
   /** `views.yaml` */
   readonly name: string
-  /** a key that it does not know is refused */
+  /** schema, which refuses unknown keys */
   readonly schema: z.ZodObject
-  /** the reason, of keys whose names are known */
+  /** reasons, by known names of keys */
   readonly refused: Readonly<Record<string, string>>
   readonly maxJsonBytes: number
 }
 
-/** Those of all modules. */
+/** Schemas of all modules. */
 export interface ModuleSchemas {
   readonly list: readonly ModuleSchema[]
-  /** of the thread that reads large files: it calls `answerJobs` with the same list */
+  /** program of the thread that reads large files, which calls `answerJobs` with the same list */
   readonly program: URL
 }
 
-/** A module's own block as it was read. */
+/** A module's own block of a file. */
 export interface ReadBlock {
-  /** what agentk is sent */
+  /** JSON for agentk */
   readonly json: string
   readonly value: unknown
 }
@@ -58,7 +56,7 @@ export function blocksOf(schemas: readonly ModuleSchema[]): BlockSchema[] {
   return schemas.flatMap(({ block }) => block ?? [])
 }
 
-/** @returns undefined: there is no file, or it has none */
+/** @returns undefined: there is no file, or it does not have the block */
 export function blockIn<S extends z.ZodType>(
   read: { readonly blocks?: ReadonlyMap<string, ReadBlock> | undefined } | undefined,
   { key }: BlockSchema<S>,

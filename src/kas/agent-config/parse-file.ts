@@ -3,14 +3,15 @@ import { type LoadedConfig, parseConfig } from '../../lib/config.ts'
 import { KasError } from '../../lib/errors.ts'
 import { decisiveKeys } from './agent-config-schema.ts'
 
-/** Three times what 2,000 entries need: what is over would be gone through for long, and posted to GitLab. */
+/** Bound of nodes, three times those of 2,000 entries: a larger file would take long, and be sent to GitLab. */
 const maxNodes = 40_000
 
 /**
  * Reads a file of an agent's folder.
  *
- * @param file - names it in errors
- * @param refused - a key that the schema does not know is a problem, no warning; why, of those whose name is known
+ * @param file - name for errors
+ * @param refused - if set, a key that the schema does not know is a problem, not a warning; the values are reasons, by
+ *   key
  * @throws KasError CONFIGURATION_INVALID with every problem
  */
 export function parseFile<S extends z.ZodObject>(
@@ -38,7 +39,7 @@ function textOf(file: string, bytes: Uint8Array): string {
   }
 }
 
-/** Of what `lib/config.ts` says about a file. */
+/** Error for a fault that `lib/config.ts` found in a file. */
 function configurationInvalid(cause: unknown): KasError {
   const detail = KasError.from(cause).message.replaceAll('\n', '; ')
   return new KasError({ code: 'CONFIGURATION_INVALID', detail }, { cause })

@@ -5,23 +5,26 @@ import { type FileBeside, parseModuleFile } from './module-blocks.ts'
 import type { ModuleSchema } from './module-schema.ts'
 
 export interface ParsingJob {
-  /** names it in errors */
+  /** name for errors */
   readonly file: string
   readonly bytes: Uint8Array
-  /** of the module whose own file it is; absent: it is a configuration */
+  /** name of a module's own file; absent: it is a configuration */
   readonly moduleFile?: string
-  /** beside a configuration */
+  /** files beside a configuration */
   readonly beside?: readonly FileBeside[]
 }
 
-/** What can be passed from thread to thread; `costMs`: CPU time. */
+/** Answer that can be sent from thread to thread; `costMs`: CPU time. */
 export type ParsingAnswer = { readonly costMs: number } & (
   | { readonly configuration: AgentConfigurationFile }
   | { readonly json: string }
   | { readonly refusal: ErrorSpec }
 )
 
-/** As `parseAgentConfiguration`, or `parseModuleFile`, with what it cost this thread; an error that has no code is thrown. */
+/**
+ * Parses a job as `parseAgentConfiguration` or `parseModuleFile` do, and measures the CPU time of this thread. An error
+ * without a code is thrown.
+ */
 export function parsingAnswer(
   { file, bytes, moduleFile, beside = [] }: ParsingJob,
   schemas: readonly ModuleSchema[],
@@ -44,7 +47,7 @@ export function parsingAnswer(
   }
 }
 
-/** The program of `ParsingThread`; an error that has no code ends the thread, and so reaches its owner. */
+/** Runs the program of `ParsingThread`. An error without a code ends the thread, and so reaches its owner. */
 export function answerJobs(schemas: readonly ModuleSchema[]): void {
   parentPort?.on('message', (job: ParsingJob) => parentPort?.postMessage(parsingAnswer(job, schemas)))
 }

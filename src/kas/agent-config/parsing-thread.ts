@@ -5,31 +5,31 @@ import { type ConfigurationMetrics, noConfigurationMetrics } from './configurati
 import type { ParsingAnswer, ParsingJob } from './parsing-answer.ts'
 
 export interface ParsingThreadOptions {
-  /** calls `answerJobs` */
+  /** program that calls `answerJobs` */
   readonly program: URL
-  /** of the largest file */
+  /** size of the largest file */
   readonly maxFileBytes: number
-  /** for one file, in ms */
+  /** bound of one file. ms */
   readonly timeLimitMs?: number
-  /** of the heap, in MiB */
+  /** bound of the heap. MiB */
   readonly memoryLimitMb?: number
-  /** a thread that has nothing to do ends after this time, in ms */
+  /** time without a job after which the thread ends. ms */
   readonly idleMs?: number
 }
 
-/** Twenty times what the worst file that is known needs, as other load may leave the thread little of a processor. */
+/** Twenty times the time of the worst known file, since other load may leave the thread little CPU time. */
 const defaultTimeLimitMs = 15_000
 const defaultIdleMs = 10_000
-/** 96 MiB for 128 KiB. */
+/** Heap for each byte of a file: 96 MiB for 128 KiB. */
 const heapBytesOfByte = 768
 const minMemoryLimitMb = 64
 const youngGenerationMb = 8
-/** As the main thread's: what can be read here can be walked there. */
+/** Stack as of the main thread, so that it can walk all that is parsed here. */
 const stackMb = 1
 
 /**
- * Reads configuration files one after another in a thread of their own, which exists while there is work: a file that
- * takes too long, or too much memory, ends that thread and nothing else.
+ * Reads configuration files one after another in a thread of their own, which exists while there is work. A file that
+ * takes too much time or memory ends only that thread.
  */
 export class ParsingThread {
   readonly #clock: Clock
@@ -59,9 +59,9 @@ export class ParsingThread {
   }
 
   /**
-   * As `parseAgentConfiguration`, but what that throws is a `refusal`.
+   * Parses a file as `parseAgentConfiguration` does, but returns its errors as a `refusal`.
    *
-   * @throws what ended the thread; SHUTTING_DOWN
+   * @throws the error that ended the thread; SHUTTING_DOWN
    */
   parse(job: ParsingJob): Promise<ParsingAnswer> {
     const answer = this.#last.then(() => this.#parseNow(job))
@@ -86,7 +86,7 @@ export class ParsingThread {
       const detail = `${job.file}: ${reason}`
       return { refusal: { code: 'CONFIGURATION_INVALID', detail }, costMs: Math.max(0, this.#clock.now() - began) }
     }
-    const bytes = new Uint8Array(job.bytes) // alone in its memory, which goes with it
+    const bytes = new Uint8Array(job.bytes) // a copy in memory of its own, which moves to the thread
     return this.#thread.run<ParsingAnswer>(
       {
         request: { ...job, bytes },

@@ -4,27 +4,30 @@ import { abortable } from '../../lib/signals.ts'
 import { type Agent, rootGroupOf } from '../agent.ts'
 
 export interface Turn {
-  /** what was read before may be old */
+  /** true: data that was read before the wait may be outdated */
   readonly hadToWait: boolean
-  /** @param costMs - CPU time that it took */
+  /** @param costMs - CPU time of the turn */
   end(costMs: number): void
 }
 
-/** 8 MiB of the largest files. */
+/** Bound of turns at once: 8 MiB of the largest files. */
 const defaultMaxTurns = 64
-/** What others may find before them at the one thread: who has a group may have any number of projects in it. */
+/**
+ * Bound of one root group's turns at once, because a group may have any number of projects. Others wait behind them for
+ * the one thread.
+ */
 const defaultMaxTurnsOfGroup = 4
-/** Half of the longest that an event loop may stall. */
+/** Half of the longest accepted stall of an event loop. ms */
 const defaultBurstMs = 100
-/** A project that changes its files without end gets a tenth of the time of a thread. */
+/** Rest after each cost: a project that always changes its files gets a tenth of the time of a thread. */
 const restFactor = 10
 
-/** Whose agent it is. */
+/** Project of the agent. */
 type Owner = Agent['project']
 
 interface Project {
   isTaken: boolean
-  /** until its share makes up for what it took; as it was at `at`, by the clock */
+  /** time until the project has rested, as of `at`, by the clock. ms */
   restMs: number
   at: number
   cancelRest: () => void
@@ -36,28 +39,29 @@ interface Waiting {
 }
 
 /**
- * Who may read an agent's configuration file now: one at a time of each project, first come, first served, and none of
- * a project that took more than its share, until it has rested. A root group has a few turns at once. Those who wait hold nothing.
+ * Turns for reading agents' configuration files. Each project has one turn at a time, first come, first served. A
+ * project that took more than its share gets none until it has rested. A root group has a few turns at once. Waiting
+ * reads keep no data.
  */
 export class ProjectTurns {
   readonly #clock: Clock
   readonly #maxTurns: number
   readonly #maxTurnsOfGroup: number
   readonly #burstRestMs: number
-  /** with a turn, or not yet rested */
+  /** projects with a turn, or that still rest */
   readonly #projects = new Map<bigint, Project>()
-  /** by root group */
+  /** turns by root group */
   readonly #turns = new Counter<string>()
   #waiting: Waiting[] = []
 
   constructor(
     clock: Clock,
     options: {
-      /** turns at once, of as many projects: each may hold a file */
+      /** turns at once, each of another project: each may keep a file in memory */
       readonly maxTurns?: number
-      /** of them, of projects in one root group */
+      /** turns at once, of projects in one root group */
       readonly maxTurnsOfGroup?: number
-      /** what a project may take at once before its share counts, in ms of CPU time */
+      /** CPU time that a project may take at once before its share counts. ms */
       readonly burstMs?: number
     } = {},
   ) {
@@ -69,7 +73,8 @@ export class ProjectTurns {
 
   /**
    * @param options.signal - ends the wait
-   * @param options.waits - called at once where it has to wait: what was read before may be old, and is not kept
+   * @param options.waits - called at once if it has to wait: data that was read before may be outdated, and should be
+   *   dropped
    */
   async take(owner: Owner, { signal, waits }: { signal: AbortSignal; waits?: () => void }): Promise<Turn> {
     signal.throwIfAborted()
@@ -82,18 +87,18 @@ export class ProjectTurns {
       return await abortable(promise, signal)
     } catch (error) {
       if (this.#waiting.includes(waiting)) this.#waiting = this.#waiting.filter((other) => other !== waiting)
-      else void promise.then((turn) => turn.end(0)) // it had come: it is handed on
+      else void promise.then((turn) => turn.end(0)) // the turn had come, so it goes to the next
       throw error
     }
   }
 
-  /** Forgets what projects took; turns that run may end later. */
+  /** Drops the rests of projects; running turns may end later. */
   stop(): void {
     for (const { cancelRest } of this.#projects.values()) cancelRest()
     this.#projects.clear()
   }
 
-  /** There is a turn for it now. */
+  /** True if the owner can have a turn now. */
   #isFree(owner: Owner): boolean {
     if (this.#turns.total >= this.#maxTurns) return false
     if (this.#turns.of(rootGroupOf(owner.path)) >= this.#maxTurnsOfGroup) return false
@@ -113,7 +118,7 @@ export class ProjectTurns {
       end: (costMs) => {
         this.#turns.add(rootGroupOf(owner.path), -1)
         known.isTaken = false
-        known.restMs = this.#restOf(known) + Math.ceil(costMs) * restFactor // whole: what is left of a fraction never ends
+        known.restMs = this.#restOf(known) + Math.ceil(costMs) * restFactor // whole ms: fractions do not end
         if (this.#projects.get(id) === known) this.#rest(id, known)
         this.#beginNext()
       },
@@ -132,7 +137,7 @@ export class ProjectTurns {
     })
   }
 
-  /** A clock that was set back lengthens it by no more than what is left. */
+  /** Remaining rest. A clock that was set back lengthens it by no more than the remaining time. */
   #restOf(project: Project): number {
     const now = this.#clock.now()
     project.restMs = Math.max(0, project.restMs - Math.max(0, now - project.at))

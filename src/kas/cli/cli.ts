@@ -8,7 +8,7 @@ import { commandGroups } from './commands.ts'
  * Runs a command.
  *
  * @param argv - without the program: `['agent', 'create', ...]`
- * @param groups - beside those of kas: of a test
+ * @param groups - default: the groups of kas
  * @returns the exit code: 0, 1 if it failed, 2 if the command line is wrong; a command may have others
  */
 export async function runCli(
@@ -21,7 +21,7 @@ export async function runCli(
   const command = await entry.load()
   const io = printableIo(program)
   const code = await runCommand(command, entry, { argv, io, groups })
-  if (code !== 0) io.stderr.unmute() // with --quiet a command says nothing, unless it fails
+  if (code !== 0) io.stderr.unmute() // with --quiet a command prints nothing, unless it fails
   return code
 }
 
@@ -31,7 +31,7 @@ interface Run {
   readonly groups: readonly CommandGroup[]
 }
 
-/** @returns the exit code, also of a command that throws: its error is written then */
+/** @returns the exit code, also of a command that throws: then its error is written */
 async function runCommand(command: Command, entry: CommandEntry, { argv, io, groups }: Run): Promise<number> {
   try {
     return await command.run(argv.slice(1), { io, clock: systemClock, random: Math.random, groups })
@@ -44,7 +44,7 @@ async function runCommand(command: Command, entry: CommandEntry, { argv, io, gro
   }
 }
 
-/** No command writes to a terminal in another way. */
+/** Returns the only input and output through which commands use a terminal. */
 export function printableIo(program: CliIo<TextStream>): CliIo {
   const options = { isAscii: isAsciiLocale(program.env) }
   return {
@@ -52,7 +52,7 @@ export function printableIo(program: CliIo<TextStream>): CliIo {
     stdout: new PrintableOutput(program.stdout, options),
     stderr: new PrintableOutput(program.stderr, options),
     get stdin() {
-      return program.stdin // node opens it when it is read first
+      return program.stdin // Node opens it at its first read
     },
     once: (signal, listener) => program.once?.(signal, listener),
     off: (signal, listener) => program.off?.(signal, listener),

@@ -3,7 +3,7 @@ import { agentsOfUserCli } from '../modules/agents-of-user/cli/commands.ts'
 import { gitopsCli } from '../modules/gitops/cli/commands.ts'
 import { viewsCli } from '../modules/views/cli/commands.ts'
 
-/** These read or edit the directory file. */
+/** Entry of a command that reads or edits the directory file. */
 const ofDirectory = (words: string): CommandEntry => ({
   words,
   load: async () => (await import('./directory-commands.ts')).directoryCommand(words),
@@ -36,7 +36,7 @@ const directory: readonly CommandGroup[] = [
 
 const loadSessions = async () => (await import('./sessions.ts')).sessions
 
-/** These ask a running replica, or read files of kas. */
+/** Commands that ask a running replica, or that read files of kas. */
 const own: readonly CommandGroup[] = [
   {
     task: 'administer',
@@ -80,7 +80,7 @@ const own: readonly CommandGroup[] = [
   },
 ]
 
-/** A feature is a line here; `kas --help` sorts by task. */
+/** All commands: each feature is a line here, and `kas --help` sorts them by task. */
 export const commandGroups: readonly CommandGroup[] = [
   ...viewsCli,
   ...agentsOfUserCli,

@@ -2,9 +2,11 @@ import { type Document, isMap, isNode, isScalar, isSeq, LineCounter, type Pair }
 import { parseYamlDocument } from '../../lib/yaml-document.ts'
 
 /**
- * Where keys stand in a YAML text, as `lib/config.ts` names them: `agent.listen.websocket`, `cluster.discovery.static[0]`.
+ * Finds the lines of keys in a YAML text. Keys are as in `lib/config.ts`: `agent.listen.websocket`,
+ * `cluster.discovery.static[0]`.
  *
- * @returns the line of the key; of one that is absent that of the nearest block above it; undefined: of neither
+ * @returns function that returns the line of a key, or of the nearest block above an absent key; undefined: there is
+ *   neither
  */
 export function configLines(text: string): (key: string) => number | undefined {
   const lines = new LineCounter()
@@ -36,7 +38,7 @@ interface Step {
   readonly rest: string
 }
 
-/** A name may hold dots itself: the longest that fits is meant. */
+/** Finds the pair for the next name. A name may have dots itself, so the longest that matches counts. */
 function pairStep(pairs: readonly Pair[], rest: string): Step | undefined {
   const names = pairs.flatMap((pair) => {
     const name = isScalar(pair.key) ? String(pair.key.value) : undefined

@@ -64,7 +64,7 @@ function projectIdFor(path: string, values: CliContext['values'], directory: Dir
   return id
 }
 
-/** The groups in a project's path, with the ids that they have, or new ones. */
+/** Groups of a project's path, with their present ids, or new ones. */
 function groupsOf(path: string, directory: DirectoryDocument): { id: number; path: string }[] {
   const { groupsByPath } = directory.contents
   let lastId = Math.max(0, ...[...groupsByPath.values()].map((group) => Number(group.id)))

@@ -9,29 +9,29 @@ export interface CliContext {
   readonly directory: DirectoryDocument
   readonly io: CliIo
   readonly clock: Clock
-  /** The data as the command line wants it. */
+  /** Returns the data in the format of the command line. */
   print<Kind extends OutputKind>(data: Data<Kind>): Promise<string>
-  /** Writes the directory now, or says what to change in it; without, that is done once the command has run. */
+  /** Writes the directory now, or prints its changes. Without this call that is done once the command has run. */
   commit(): Promise<void>
 }
 
 /** A subcommand that edits the directory file. */
 export interface DirectoryCommand {
-  /** after `kas`, with what it takes */
+  /** words after `kas`, with arguments */
   readonly usage: string
   readonly summary: string
   readonly options: CommandOptions
-  /** as in `parsedArgs` */
+  /** see `parsedArgs` */
   readonly hints?: Readonly<Record<string, string>>
-  /** how many positionals it takes */
+  /** number of positional arguments */
   readonly positionals: number
-  /** whether it runs without a directory file, as it has none then; absent: never */
+  /** true: the command runs without a directory file; absent: never */
   doesWithout?(values: CliValues): boolean
-  /** Edits the document; what it returns is printed once that is written; a text goes to stdout. */
+  /** Edits the document. The result is printed once the document is written; a text goes to stdout. */
   run(context: CliContext): Promise<string | DirectoryResult>
 }
 
-/** Said after the directory is written alone: an id or a token that it does not hold is of no use, and no secret. */
+/** Printed only after the directory is written: an id or a token that is not in it is useless, and no secret. */
 export interface DirectoryResult {
   /** for stderr: a sentence */
   readonly note?: string

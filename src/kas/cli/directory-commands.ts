@@ -35,12 +35,12 @@ const kubeconfig: DirectoryCommand = {
   positionals: 0,
   doesWithout: (values) => textOption(values, 'token-file') !== undefined,
   async run(context) {
-    const { addToKubeconfig } = await import('./kubeconfig/add.ts') // for a help nothing is loaded
+    const { addToKubeconfig } = await import('./kubeconfig/add.ts') // a help loads nothing
     return addToKubeconfig(context)
   },
 }
 
-/** By the words after `kas`: these read or edit the directory file. */
+/** Commands that read or edit the directory file, by the words after `kas`. */
 const commands: Readonly<Record<string, DirectoryCommand>> = {
   'agent create': agentCreate,
   'agent list': agentList,
@@ -61,14 +61,14 @@ const commands: Readonly<Record<string, DirectoryCommand>> = {
   kubeconfig,
 }
 
-/** Of each of `commands`. */
+/** Options of each of `commands`. */
 const commonOptions = {
   directory: { type: 'string' },
   print: { type: 'boolean' },
   help: { type: 'boolean', short: 'h' },
 } as const
 
-/** @param words - of one of `commands`, or the first of some: that says which there are */
+/** @param words - words of one of `commands`, or their first word, whose command lists them */
 export function directoryCommand(words: string): Command {
   const command = commands[words]
   return command ? runnable(words, command) : overview(words)
@@ -96,7 +96,7 @@ function runnable(words: string, command: DirectoryCommand): Command {
       }
       if (positionals.length > command.positionals)
         throw new UsageError(`too much: ${positionals.slice(command.positionals).join(' ')}`)
-      const { DirectoryDocument } = await import('./directory-document.ts') // here: a help needs none of it
+      const { DirectoryDocument } = await import('./directory-document.ts') // loaded only here, not for a help
       const directory = isNamed ? await DirectoryDocument.load(file) : DirectoryDocument.nowhere()
       let isPrinted = false
       const commit = async () => {
@@ -115,7 +115,7 @@ function runnable(words: string, command: DirectoryCommand): Command {
   }
 }
 
-/** Words of other programs for what a directory command does. */
+/** Verbs of other programs, with those of directory commands. */
 const usualVerbs: Readonly<Record<string, string>> = {
   add: 'create',
   destroy: 'delete',
@@ -126,7 +126,7 @@ const usualVerbs: Readonly<Record<string, string>> = {
   rm: 'delete',
 }
 
-/** All that begin with the word. */
+/** Command of a first word, which lists all commands that begin with it. */
 function overview(word: string): Command {
   const own = Object.entries(commands).filter(([words]) => words.startsWith(`${word} `))
   return {

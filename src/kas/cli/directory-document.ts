@@ -12,7 +12,7 @@ const header = ' The directory of kas: who is who. See doc/directory.md.\n Token
 type OwnerList = 'agents' | 'users'
 type EntryList = Exclude<ListName, 'ci_tokens' | 'environments'>
 
-/** A token as it stands in the file. */
+/** A token in the file. */
 export type TokenTree = DirectoryTree[OwnerList][number]['tokens'][number]
 
 export type OwnedToken =
@@ -20,7 +20,7 @@ export type OwnedToken =
       readonly kind: 'agent' | 'user'
       readonly list: OwnerList
       readonly ownerId: number
-      /** a name */
+      /** name of the owner */
       readonly owner: string
       readonly token: TokenTree
     }
@@ -32,10 +32,10 @@ interface Edit {
   readonly value: unknown
 }
 
-/** The directory file under edit: comments and order stay, and nothing is written that kas would refuse. */
+/** A directory file that is edited: comments and order stay, and no content is written that kas would refuse. */
 export class DirectoryDocument {
   readonly #file: string
-  /** as it stands there; `undefined`: there is no file */
+  /** content as read; `undefined`: there is no file */
   #text: string | undefined
   readonly #document: Document
   readonly #added: Edit[] = []
@@ -51,7 +51,7 @@ export class DirectoryDocument {
     if (text === undefined) this.#document.commentBefore = header
   }
 
-  /** @throws KasError SETTINGS_INVALID if the file is there and kas would refuse it */
+  /** @throws KasError SETTINGS_INVALID if the file exists and kas would refuse it */
   static async load(file: string): Promise<DirectoryDocument> {
     const real = await realpath(file).catch(() => file) // a link stays a link
     const text = await readIfThere(real)
@@ -59,32 +59,34 @@ export class DirectoryDocument {
     return new DirectoryDocument(real, text)
   }
 
-  /** For a command that does without: it knows nobody, and is not to be changed. */
+  /** Returns an empty directory, for a command that runs without one; it must not be changed. */
   static nowhere(): DirectoryDocument {
     return new DirectoryDocument('', '{}')
   }
 
-  /** Whether there is a file that it is of. */
+  /** True if it belongs to a file. */
   get isNamed(): boolean {
     return this.#file !== ''
   }
 
-  /** Whether something is still to be saved. */
+  /** True if there are changes to save. */
   get isChanged(): boolean {
     return this.#added.length + this.#changed.length + this.#removed.length > 0
   }
 
-  /** What kas would make of the document as it is now. */
+  /** Contents of the present document, as kas would read them. */
   get contents(): DirectoryContents {
     return parseDirectory(this.#file, String(this.#document)).contents
   }
 
-  /** The entries of a list as they stand. */
+  /** Entries of a list in the file. */
   list<Name extends ListName>(name: Name): DirectoryTree[Name] {
     return (this.#document.toJS()?.[name] ?? []) as DirectoryTree[Name]
   }
 
-  /** A number that no entry of the list bears, nor one that was taken out: a kubeconfig may name that still. */
+  /**
+   * Returns a number that no entry of the list has, and no removed one had, because a kubeconfig may still name that.
+   */
   nextId(name: EntryList): number {
     const used = name === 'projects' ? 0 : (this.#lastIds[name] ?? 0)
     return Math.max(used, ...this.list(name).map((entry) => Number(entry.id))) + 1
@@ -102,7 +104,7 @@ export class DirectoryDocument {
     return this.list(name)[this.#indexOf(name, id)]?.tokens ?? []
   }
 
-  /** All there are, in the order of the file. */
+  /** All tokens, in the order of the file. */
   tokens(): OwnedToken[] {
     const ofOwners = (['agents', 'users'] as const).flatMap((list) =>
       this.list(list).flatMap((entry) => {
@@ -114,7 +116,7 @@ export class DirectoryDocument {
     return [...ofOwners, ...ofJobs]
   }
 
-  /** Names a token of theirs, or says when it ends. */
+  /** Sets name or end of an owner's token. */
   changeToken(name: OwnerList, id: number, token: TokenTree, change: { name?: string; expires?: string | null }): void {
     const path = [name, this.#indexOf(name, id), 'tokens', this.tokensOf(name, id).findIndex(isSameAs(token))]
     for (const [key, value] of Object.entries(change)) {
@@ -125,7 +127,11 @@ export class DirectoryDocument {
     this.#changed.push({ where, value: change })
   }
 
-  /** Takes those out that are `doomed`, and says how many that were. */
+  /**
+   * Removes tokens that are `doomed`.
+   *
+   * @returns their number
+   */
   dropTokens(name: OwnerList, id: number, doomed: (token: TokenTree) => boolean): number {
     const index = this.#indexOf(name, id)
     const found = [...this.tokensOf(name, id).entries()].filter(([, token]) => doomed(token))
@@ -142,9 +148,9 @@ export class DirectoryDocument {
   }
 
   /**
-   * Takes out an agent, with what is deployed there, or a user, with the tokens of jobs that he has started.
+   * Removes an agent, with its deployments, or a user, with the tokens of the user's jobs.
    *
-   * @returns what went with it, a line each
+   * @returns a line for each kind of entries that were removed with it
    */
   removeOwner(name: OwnerList, id: number): string[] {
     const went =
@@ -157,7 +163,7 @@ export class DirectoryDocument {
     return [name === 'users' ? `tokens of CI jobs: ${went}` : `entries of environments: ${went}`]
   }
 
-  /** What to add, change or take out by hand, for a file that this machine cannot write. */
+  /** Instructions to make the changes by hand, for a file that this machine cannot write. */
   get instructions(): string {
     const added = this.#added.map(({ where, value }) => `# add to ${where}:\n${stringify([value])}`)
     const changed = this.#changed.map(({ where, value }) => `# change in ${where}:\n${stringify(value)}`)

@@ -1,7 +1,7 @@
 import { outputChoice, outputs, outputTexts } from '../command/output.ts'
 import type { DirectoryCommand } from './directory-command.ts'
 
-/** Explains each option: the form of a value, and what it does. Some commands explain one in words of their own. */
+/** Texts of the options: the form of a value, and its effect. Some commands have texts of their own. */
 const explained: Readonly<Record<string, readonly [form: string, text: string]>> = {
   agent: ['NAME', 'the agent'],
   all: ['', 'all agents whose user_access lets the user in; a running kas says which'],
@@ -71,7 +71,7 @@ const common: readonly (readonly [option: string, text: string])[] = [
 
 const exitCodes = '  exit code: 0 done, 1 it failed, 2 the command line is wrong\n'
 
-/** @param words - of the command: `agent create` */
+/** @param words - words of the command: `agent create` */
 export function directoryHelp(words: string, command: DirectoryCommand): string {
   const own = Object.entries(command.options).map(([name, { short }]) => {
     const [form = '', text = ''] = others[words]?.[name] ?? explained[name] ?? []
@@ -80,7 +80,7 @@ export function directoryHelp(words: string, command: DirectoryCommand): string 
   return `${headOf(command)}${linesOf([...own, ...common])}${exitCodes}`
 }
 
-/** Lists all commands that begin with a word. */
+/** Help of all commands that begin with one word. */
 export function overviewHelp(commands: readonly DirectoryCommand[]): string {
   const more = '  --help shows the options of each command: kas agent create --help\n'
   return `${commands.map(headOf).join('')}${linesOf(common)}${more}${exitCodes}`

@@ -13,7 +13,7 @@ import { agentNamed, projectNamed, userNamed } from './named-entries.ts'
 import { hashOf, shortHash } from './short-hash.ts'
 import { hashFrom, tokenBeginning } from './token.ts'
 
-/** What the directory file says, for people and for programs; no secret is in it. */
+/** Lists the content of the directory file, for people and for programs, without secrets. */
 
 const project = { project: { type: 'string' } } as const
 
@@ -193,7 +193,10 @@ function tokenTable(tokens: readonly OwnedToken[], clock: Clock, hasHeaders?: bo
   return `${tableOr('no tokens', [['OF', 'NAME', 'SHA256', 'EXPIRES'], ...rows], hasHeaders)}${endingLines(tokens, clock)}`
 }
 
-/** A line for each token that ends within 14 days, with what gives another one. A job's token ends with its job. */
+/**
+ * Returns a line for each token that ends within 14 days, with the command for a new one. A job's token ends with its
+ * job, so it has no line.
+ */
 function endingLines(tokens: readonly OwnedToken[], clock: Clock): string {
   const lines = tokens.flatMap(({ kind, owner, token }) => {
     const { expires } = token

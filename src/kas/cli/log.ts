@@ -20,7 +20,9 @@ import { outputHints, readPrinting } from '../command/output.ts'
 import { logHeaders } from '../servers/ops-socket/ops-answers.ts'
 import { agentOption, askReplica, explained, reportOf, socketOf, socketOptions, statusUsage } from './status-command.ts'
 
-/** JSON is the line of the access log as it is, one a line: what reads the one reads the other. */
+/**
+ * Formats. JSON is the line of the access log, unchanged, one a line, so that programs for the access log read it too.
+ */
 const logOutputs = ['table', 'json'] as const
 
 const usage =
@@ -50,15 +52,18 @@ const help = `usage: kas ${usage}
   --context NAME               of the kubeconfig (default: the current one)
 ${statusUsage(logOutputs)}`
 
-/** A replica begins to answer at once, also where nothing is written yet, and goes on without a rest. ms */
+/**
+ * Bound of the wait for an answer, and for its next part: a replica begins at once, even without lines, and sends
+ * without pauses. ms
+ */
 const openMs = 10_000
-/** of one line */
+/** bound of one line */
 const maxLineCharacters = 1024 * 1024
 
 /** `kas log` */
 export const log: Command = { usage, options, outputs: logOutputs, run }
 
-/** @throws UsageError, Error with what the replica answered */
+/** @throws UsageError, Error with the replica's answer */
 async function run(args: readonly string[], context: CommandContext): Promise<number> {
   const { io } = context
   const { values } = parsedArgs({ args: [...args], options }, outputHints)
@@ -99,7 +104,11 @@ const ownLinesSchema = z.object({
   incomplete: names,
 })
 
-/** Prints the lines of the user of a kubeconfig. @throws UsageError, BadAnswer, KasRefused, Unreached */
+/**
+ * Prints the lines of a kubeconfig's user.
+ *
+ * @throws UsageError, BadAnswer, KasRefused, Unreached
+ */
 async function ownLines(values: CliValues, isJson: boolean, context: CommandContext): Promise<number> {
   const { io } = context
   for (const name of ['user', 'follow', 'socket', 'configuration-file']) {
@@ -130,7 +139,11 @@ function namesOf(response: IncomingMessage, header: string): readonly string[] {
   return typeof value === 'string' ? value.split(',').map(decodeURIComponent) : []
 }
 
-/** @returns whether nothing is missing */
+/**
+ * Prints notes about missing lines.
+ *
+ * @returns true: none are missing
+ */
 function sayMissing(
   { stderr }: CommandContext['io'],
   { unreached, incomplete }: { readonly unreached: readonly string[]; readonly incomplete: readonly string[] },
@@ -142,7 +155,7 @@ function sayMissing(
   return unreached.length === 0 && incomplete.length === 0
 }
 
-/** @throws Error: no answer has begun within 10 s, and why */
+/** @throws Error with the reason, if no answer has begun within 10 s */
 function openLog(socket: string, path: string, waiting: CommandContext): Promise<IncomingMessage> {
   const opening = new AbortController()
   const cancel = waiting.clock.after(openMs, () => opening.abort(new DOMException('', 'TimeoutError')))
@@ -151,9 +164,9 @@ function openLog(socket: string, path: string, waiting: CommandContext): Promise
 }
 
 /**
- * Resolves once there is no more.
+ * Reads lines; resolves at their end.
  *
- * @param limits - undefined: lines come whenever something happens
+ * @param limits - undefined: no bound of time, because lines come as they are written
  * @throws TimeoutError: nothing has come for 10 s
  */
 async function read(
@@ -178,7 +191,10 @@ async function read(
   }
 }
 
-/** For people: when, who, as whom, what, and what came of it. Each name is one word, so that a line is never read as two. */
+/**
+ * Returns a line for people: time, caller, identity, request and result. Each name is one word, so that a line is never
+ * read as two.
+ */
 function lineText(line: AccessLine): string {
   const { time, event, caller, address, agent_id: agent, as, asked_as: asked, status, outcome, reason, count } = line
   const parts = [
@@ -201,7 +217,7 @@ export function callerText({ name, job }: NonNullable<AccessLine['caller']>): st
   return `${asWord(name)}${job ? ` (job ${asWord(job)})` : ''}`
 }
 
-/** The request: verb, resource, object, program; each is a word. */
+/** Returns the request: verb, resource, object, program; each is a word. */
 export function whatText(line: Partial<AccessLine>): string {
   const { verb = '', group, resource, subresource, namespace, name, path, view, program, arguments: count } = line
   const method = verb === '' ? '' : `${asWord(verb)} `

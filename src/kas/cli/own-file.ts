@@ -2,14 +2,14 @@ import { constants, type Stats } from 'node:fs'
 import { lstat, open, readlink, realpath } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 
-/** As the kernel follows at the most. */
+/** bound of links, as in the kernel */
 const maxLinks = 40
 
 const isAbsent = (error: unknown) => (error as NodeJS.ErrnoException).code === 'ENOENT'
 
 /**
- * Where a name leads to, whether or not there is something. Links are followed that are the caller's own, or root's: in a
- * folder that all may write to, another's link leads to wherever that user wants.
+ * Returns the path to which a name leads, whether it exists or not. Only links of the caller or of root are followed.
+ * In a folder that all users may write, another user's link could lead anywhere.
  *
  * @throws Error that says what to do
  */
@@ -32,9 +32,9 @@ export interface OwnFile {
 }
 
 /**
- * Reads a file that holds secrets, or is to hold them. It is a file, and the caller's own: root, too, puts no token into a
- * file of another user, who would keep it. What is no file is refused before it is opened: a pipe would wait for a writer,
- * and a device may act.
+ * Reads a file that contains secrets, or is to contain them. It must be a file of the caller. Even root puts no token
+ * into a file of another user, who would keep it. Other kinds are refused before they are opened: a pipe would wait for
+ * a writer, and a device may act.
  *
  * @param path - without links
  * @returns undefined: there is none
@@ -42,7 +42,7 @@ export interface OwnFile {
  */
 export async function readOwnFile(path: string, maxBytes: number): Promise<OwnFile | undefined> {
   if (!(await fileAt(path))) return undefined
-  // and what takes its place meanwhile is not waited for, nor followed
+  // a file that replaces it meanwhile causes no wait, and is not followed as a link
   const flags = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW
   const handle = await open(path, flags)
   try {
@@ -56,7 +56,11 @@ export async function readOwnFile(path: string, maxBytes: number): Promise<OwnFi
   }
 }
 
-/** @returns undefined: there is nothing. @throws Error if it is no file, or a link */
+/**
+ * Returns the file's state; undefined: there is no file.
+ *
+ * @throws Error if it is no file, or a link
+ */
 export async function fileAt(path: string): Promise<Stats | undefined> {
   const found = await foundAt(path)
   if (found) refuseNoFile(path, found)

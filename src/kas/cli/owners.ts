@@ -6,7 +6,7 @@ import { agentNamed, userNamed } from './named-entries.ts'
 import { shortHash } from './short-hash.ts'
 import { defaultEnd, endText, expiresOption, hashFrom, inDays, newToken, tokenBeginning } from './token.ts'
 
-/** Agents and users that leave, and tokens that others take the place of. */
+/** Owner of tokens: commands delete owners, and rotate their tokens. */
 
 interface Owner {
   readonly kind: 'agent' | 'user'
@@ -87,7 +87,7 @@ export const tokenRotate: DirectoryCommand = {
   },
 }
 
-/** @throws UsageError unless the owner has one, or one of that name */
+/** @throws UsageError unless the owner has one token, or one of that name */
 function tokenOf({ values, directory }: CliContext, { kind, list, id, name }: Owner): OwnedToken {
   const wanted = textOption(values, 'token-name')
   const all = directory.tokensOf(list, id)
@@ -113,7 +113,7 @@ function rotateToken({ values, directory, clock }: CliContext, old: OwnedToken):
   const { kind, list, ownerId, owner, token: before } = old
   const given = expiresOption(values, clock)
   const hasEnded = before.expires !== undefined && Date.parse(before.expires) <= clock.now()
-  // a token that ends is renewed; one that never ends was made so on purpose
+  // a token with an end gets a new one; one without was made so on purpose
   const renewed = before.expires === undefined ? undefined : defaultEnd(kind, clock)
   if (given === undefined && hasEnded && renewed === undefined)
     throw new UsageError(`the token ended at ${before.expires}: say --expires`)

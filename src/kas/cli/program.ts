@@ -1,6 +1,6 @@
 import { type CommandGroup, tasks } from '../command/command.ts'
 
-/** Of the words in `kas --help`. */
+/** Width of the words in `kas --help`. */
 const wordsWidth = 28
 
 /** Text of `kas --help`: the commands by task. */
@@ -22,13 +22,13 @@ Options:
 `
 }
 
-/** The words after `kas`. */
+/** Words that may follow `kas`. */
 export function subcommands(groups: readonly CommandGroup[]): string[] {
   const entries = groups.flatMap(({ commands }) => commands)
   return [...new Set(entries.map(({ words }) => words.split(' ')[0] ?? ''))]
 }
 
-/** What the program takes without such a word. */
+/** Options of the program without a command. */
 export const programOptions = {
   'configuration-file': { type: 'string' },
   'log-format': { type: 'string' },

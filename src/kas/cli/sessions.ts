@@ -37,13 +37,16 @@ usage: kas sessions end [--user NAME] [--agent ID]
   --reason TEXT                sent to those whose sessions they are, where their protocol has a place for it
 ${statusUsage(statusOutputs)}`
 
-/** Of an id, in the table: as many as may stand for it. */
+/** Characters of an id in the table: as many as can replace it. */
 const idCharacters = 8
 
 /** `kas sessions` */
 export const sessions: Command = { usage, name: 'sessions', options, outputs: statusOutputs, run }
 
-/** @returns the exit code: 1 if a replica was not reached. @throws UsageError, Error with what the replica answered */
+/**
+ * @returns the exit code: 1 if a replica was not reached
+ * @throws UsageError, Error with the replica's answer
+ */
 async function run(args: readonly string[], context: CommandContext): Promise<number> {
   const { io, clock } = context
   const { values, positionals } = parsedArgs({ args: [...args], options, allowPositionals: true }, outputHints)
@@ -55,7 +58,7 @@ async function run(args: readonly string[], context: CommandContext): Promise<nu
   if ((word !== undefined && word !== 'end') || more.length > 0)
     throw new UsageError(`${positionals.join(' ')}: too much`)
   const query = queryOf(values, id)
-  const printing = readPrinting(values, statusOutputs, io) // before anything is ended
+  const printing = readPrinting(values, statusOutputs, io) // before sessions are ended
   const socket = await socketOf(values, io.env)
   if (word === 'end') {
     if (query.size === 0 || (query.size === 1 && query.has('reason')))
@@ -122,13 +125,13 @@ function descriptionOf({ agent_id, caller, ...fields }: SessionReport): Omit<Ses
   }
 }
 
-/** The access log writes them as text. */
+/** Converts numbers that the access log writes as text. */
 function numbersOf<Key extends string>(texts: Readonly<Record<Key, string | undefined>>): { [K in Key]?: number } {
   const known = Object.entries<string | undefined>(texts).filter(([, text]) => text !== undefined)
   return Object.fromEntries(known.map(([key, text]) => [key, Number(text)])) as { [K in Key]?: number }
 }
 
-/** Fields of the access log, as JSON for people names them. */
+/** Renames fields of the access log to camelCase. */
 function camelCased(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(camelCased)
   if (typeof value !== 'object' || value === null) return value

@@ -1,9 +1,9 @@
-/** Of a token as the directory file has it. */
+/** Hash of a token in the directory file. */
 export function hashOf({ sha256 }: { readonly sha256?: unknown }): string {
   return String(sha256).toLowerCase()
 }
 
-/** Enough to name it, and what `kas token revoke` takes. */
+/** Short hash that names a token, also for `kas token revoke`. */
 export function shortHash(token: { readonly sha256?: unknown }): string {
   return hashOf(token).slice(0, 12)
 }

@@ -25,15 +25,15 @@ import {
 import { noticeMs } from '../command/reach/unreached.ts'
 
 export interface StatusCommand {
-  /** after `kas`, with what it takes */
+  /** words after `kas`, with arguments */
   readonly usage: string
   readonly summary: string
   /** lines of the help about its own options and columns, each with its end */
   readonly help: string
   readonly options: CommandOptions
-  /** what it asks. @throws UsageError */
+  /** returns the path to ask. @throws UsageError */
   path(values: CliValues): string
-  /** the answer, for programs and for people */
+  /** returns the answer, for programs and for people */
   data(answer: unknown): Data
 }
 
@@ -44,22 +44,22 @@ export const socketOptions = {
   help: { type: 'boolean', short: 'h' },
 } as const
 
-/** A command whose data has no names, and one table, prints these. */
+/** Formats of a command whose data has no names, and only one table. */
 export const statusOutputs = ['table', 'json', 'yaml'] as const
 
-/** Lines of the help, each with its end. */
+/** Returns lines of the help, each with its end. */
 export const statusUsage = (
   outputs: readonly Output[],
 ) => `  --socket FILE                the replica's Unix socket (default: KAS_OPS_SOCKET of the environment)
   --configuration-file FILE    whose ops.socket is it
 ${outputHelp(outputs)}  exit code: 0 done, 1 it failed or a replica was not reached, 2 the command line is wrong
 `
-/** ms */
+/** bound of a question. ms */
 const timeoutMs = 10_000
-/** More than any answer: 200 agents, or one with its 1,000 connections of 256 methods. */
+/** Bound above any answer: 200 agents, or one with its 1,000 connections of 256 methods. */
 const maxAnswerBytes = 256 * 1024 * 1024
 
-/** A command that asks a running replica on its Unix socket. */
+/** Makes a command that asks a running replica on its Unix socket. */
 export function statusCommand(command: StatusCommand): StatusCommand & Command {
   const { usage, summary, help } = command
   const options = { ...command.options, ...socketOptions }
@@ -85,7 +85,11 @@ export function statusCommand(command: StatusCommand): StatusCommand & Command {
   }
 }
 
-/** Which replica's. @throws UsageError */
+/**
+ * Returns the socket of the chosen replica.
+ *
+ * @throws UsageError
+ */
 export async function socketOf(values: CliValues, env: CliIo['env']): Promise<string> {
   const socket = textOption(values, 'socket')
   if (socket !== undefined) return socket
@@ -103,11 +107,11 @@ export async function socketOf(values: CliValues, env: CliIo['env']): Promise<st
 export interface AskOptions {
   /** default: GET */
   readonly method?: 'POST'
-  /** where it is said that the answer is waited for; absent: nowhere */
+  /** output for a notice during the wait; absent: none */
   readonly waiting?: Pick<CommandContext, 'io' | 'clock'>
 }
 
-/** @throws Error as `explained` */
+/** @throws Error of `explained` */
 export async function ask(socketPath: string, path: string, { method, waiting }: AskOptions = {}): Promise<string> {
   const clock = waiting?.clock
   return await explained(
@@ -117,14 +121,18 @@ export async function ask(socketPath: string, path: string, { method, waiting }:
         try {
           return await textOf(await askReplica(socketPath, path, { method, signal }))
         } catch (error) {
-          throw signal.aborted ? signal.reason : error // an answer that stops halfway fails as if its connection were lost
+          throw signal.aborted ? signal.reason : error // a cut answer counts as a lost connection
         }
       }),
     waiting,
   )
 }
 
-/** @returns the answer of a replica. @throws Error: it is none */
+/**
+ * Parses a replica's answer.
+ *
+ * @throws Error: it is not from a replica
+ */
 export function reportOf(socketPath: string, text: string): unknown {
   try {
     return JSON.parse(text)
@@ -137,7 +145,11 @@ function foreignText(socketPath: string, reason: string): string {
   return printable(`what listens on ${socketPath} is not kas: ${reason}. Name the file of ops.socket`)
 }
 
-/** @returns what a replica answers with 200, to be read. @throws Error with what it answers else, or of the connection */
+/**
+ * Returns a replica's answer of status 200, to be read.
+ *
+ * @throws Error with the text of another status, or of the connection
+ */
 export async function askReplica(
   socketPath: string,
   path: string,
@@ -158,7 +170,7 @@ function refusalText(socketPath: string, status: number | undefined, text: strin
   try {
     error = (Object(JSON.parse(text)) as { error?: unknown }).error
   } catch {
-    // it is not from kas
+    // not from kas
   }
   if (typeof error !== 'string') return foreignText(socketPath, `it answered ${status}`)
   return `the replica answered ${status}: ${error}`
@@ -178,9 +190,9 @@ async function textOf(response: IncomingMessage): Promise<string> {
 }
 
 /**
- * Asks a replica, and says on stderr after a second that its answer is waited for.
+ * Asks a replica, and prints a notice on stderr after a second without an answer.
  *
- * @throws Error that says why nobody was reached there, or what the replica answered
+ * @throws Error with the reason for a missing answer, or with the replica's refusal
  */
 export async function explained<T>(
   socketPath: string,
@@ -202,7 +214,7 @@ export async function explained<T>(
   }
 }
 
-/** Why nobody was reached there. */
+/** Reason for a missing answer. */
 function explain(socketPath: string, cause: unknown): string {
   const { code, name, message } = cause as NodeJS.ErrnoException
   if (code === 'ENOENT' || code === 'ECONNREFUSED')
@@ -216,7 +228,11 @@ function explain(socketPath: string, cause: unknown): string {
   return `${socketPath}: ${message}`
 }
 
-/** `--agent`: an id, or undefined. @throws UsageError */
+/**
+ * Returns the id in `--agent`, or undefined.
+ *
+ * @throws UsageError
+ */
 export function agentOption(values: CliValues): string | undefined {
   const agent = textOption(values, 'agent')
   if (agent === undefined || /^[1-9]\d{0,18}$/.test(agent)) return agent

@@ -121,7 +121,7 @@ function agentTable(agents: readonly AgentReport[], count: number, hasHeaders?: 
   return `\n${textTable([['AGENT', 'HOLDER (CONNECTIONS)', 'PODS', 'RANK'], ...rows], hasHeaders)}${more}`
 }
 
-/** They are on their own to blame, and who asks why an agent is slow wants their names. */
+/** Table of refused callers: the cause of a slow agent may be among them. */
 function refusedTable(callers: readonly RefusedCallerReport[], hasHeaders?: boolean): string {
   if (callers.length === 0) return ''
   const rows = callers.map(({ caller, agentId, held, living, watches, refused, lastAt }) => [
@@ -157,7 +157,7 @@ function holdersText(holders: AgentReport['holders']): string {
   return printable(holders.map(({ name, connections }) => `${name} (${connections})`).join(', '))
 }
 
-/** Another replica's clock may say anything. */
+/** Text of a time, which may be invalid: it is by another replica's clock. */
 function timeText(ms: number): string {
   const time = new Date(ms)
   return Number.isNaN(time.getTime()) ? String(ms) : time.toISOString()

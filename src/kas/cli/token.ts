@@ -8,20 +8,20 @@ import type { DirectoryDocument, OwnedToken } from './directory-document.ts'
 import { agentNamed, projectNamed, userNamed } from './named-entries.ts'
 import { hashOf } from './short-hash.ts'
 
-/** How tokens begin, so that a reader and a secret scanner know them. */
+/** Prefixes by which a reader and a secret scanner recognise tokens. */
 const tokenPrefixes = { agent: 'glagent-', user: 'kaspat-', job: 'kasci-' } as const
 
 const tokenBytes = 36
 
 export interface TokenOptions {
   readonly name?: string | undefined
-  /** as in the directory file; absent: it never ends */
+  /** in the form of the directory file; absent: it never ends */
   readonly expires?: string | undefined
 }
 
 export interface NewToken {
   readonly token: string
-  /** what the directory keeps of it */
+  /** entry for the directory, without the token itself */
   readonly entry: { readonly name?: string; readonly sha256: string; readonly expires?: string }
 }
 
@@ -33,13 +33,13 @@ export function newToken(kind: TokenKind, { name, expires }: TokenOptions = {}):
 }
 
 const dayMs = 86_400_000
-/** a hundred years */
+/** bound of days: a hundred years */
 const maxDays = 36_500
 
 /**
- * `--expires`: `90d`, `never`, or a date as the directory file has it, which is checked there.
+ * Reads `--expires`: `90d`, `never`, or a date in the form of the directory file, which is checked there.
  *
- * @returns absent: it was not said; null: never
+ * @returns undefined: the option is absent; null: never
  * @throws UsageError
  */
 export function expiresOption(values: CliValues, clock: Clock): string | null | undefined {
@@ -51,30 +51,40 @@ export function expiresOption(values: CliValues, clock: Clock): string | null | 
   return text
 }
 
-/** Of a new token, where `--expires` does not say it. Agents run unattended, so theirs have no end. days */
+/** Life of a new token without `--expires`. Agents run unattended, so their tokens have no end. days */
 const defaultDays = { agent: undefined, user: 90, job: 1 } as const
 
 export type TokenKind = keyof typeof tokenPrefixes
 
-/** @returns as in the directory file; undefined: never */
+/** @returns the form of the directory file; undefined: never */
 export function defaultEnd(kind: TokenKind, clock: Clock): string | undefined {
   const days = defaultDays[kind]
   return days === undefined ? undefined : instantText(clock.now() + days * dayMs)
 }
 
-/** Says when a token ends, for whoever has made it. */
+/** Says when a token ends, for its creator. */
 export function endText(expires: string | undefined): string {
   return expires === undefined ? 'it never ends' : `it ends at ${expires}`
 }
 
-/** @param text - `90d`. @returns a time as in the directory file. @throws UsageError */
+/**
+ * Reads a number of days.
+ *
+ * @param text - `90d`
+ * @returns a time in the form of the directory file
+ * @throws UsageError
+ */
 export function inDays(option: string, text: string, clock: Clock): string {
   const days = Number(/^(\d{1,9})d$/.exec(text)?.[1] ?? 0)
   if (days === 0 || days > maxDays) throw new UsageError(`${option} ${text}: allowed are 1d to ${maxDays}d`)
   return instantText(clock.now() + days * dayMs)
 }
 
-/** Of the command line, for a new token. @throws UsageError */
+/**
+ * Options of the command line for a new token.
+ *
+ * @throws UsageError
+ */
 export function tokenOptions({ values, clock }: Pick<CliContext, 'values' | 'clock'>, kind: TokenKind): TokenOptions {
   const given = expiresOption(values, clock)
   const expires = given === undefined ? defaultEnd(kind, clock) : (given ?? undefined)
@@ -157,7 +167,7 @@ function idOption(values: CliContext['values'], name: string): number {
   return Number(text)
 }
 
-/** `kas token revoke`, and by its other name `kas token delete` */
+/** `kas token revoke`, also named `kas token delete` */
 const tokenRemoval = (verb: string): DirectoryCommand => ({
   usage: `token ${verb} SHA256 | -`,
   summary: 'takes a token out: by the beginning of its sha256, 8 digits at least, or - to read the token from stdin',
@@ -183,7 +193,7 @@ export async function hashFrom(given: string | undefined, stdin: CliIo['stdin'])
   )
 }
 
-/** @throws UsageError if there is none, or several */
+/** @throws UsageError if there is no such token, or several */
 export function tokenBeginning(directory: DirectoryDocument, hash: string): OwnedToken {
   const found = directory.tokens().filter(({ token }) => hashOf(token).startsWith(hash))
   const [first] = found
@@ -192,7 +202,7 @@ export function tokenBeginning(directory: DirectoryDocument, hash: string): Owne
   return first
 }
 
-/** More than any token. */
+/** Bound above any token. */
 const maxStdinBytes = 65_536
 
 async function readAll(stdin: CliIo['stdin']): Promise<string> {

@@ -4,15 +4,15 @@ import { basename, dirname, join } from 'node:path'
 import { fileAt } from './own-file.ts'
 
 export interface WriteOptions {
-  /** called last before the change; what it throws leaves the file as it was */
+  /** called last before the change; if it throws, the file stays as it was */
   readonly check?: () => Promise<void>
-  /** mode and owner of the old file are not kept: whoever made it may not be meant to read this */
+  /** true: mode and owner of the old file are not kept, because its owner may have no right to read this */
   readonly isSecret?: boolean
 }
 
 /**
- * Replaces a file by way of another in the same folder, so that a reader sees the old one or the new one whole. Mode
- * and owner are kept, unless it is a secret; a new file is the writer's alone (0600).
+ * Replaces a file through another one in the same folder, so that a reader sees either the old or the new content. Mode
+ * and owner are kept, unless it is a secret. A new file is for its writer only (0600).
  *
  * @param file - without links
  * @throws Error if a pipe, a device, a socket, a folder or a link is there: it stays
@@ -29,7 +29,7 @@ export async function writeAtomically(
   try {
     try {
       if (kept) {
-        await handle.chown(kept.uid, kept.gid).catch(() => undefined) // only root may give files away
+        await handle.chown(kept.uid, kept.gid).catch(() => undefined) // only root may change the owner
         await handle.chmod(kept.mode & 0o777)
       }
       await handle.writeFile(text)

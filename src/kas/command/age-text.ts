@@ -1,4 +1,4 @@
-/** `3s`, `5m`, `2h`, `12d` */
+/** Returns an age as `3s`, `5m`, `2h`, `12d`; empty: unknown. */
 export function ageText(at: number | undefined, now: number): string {
   if (at === undefined) return ''
   const seconds = Math.max(0, Math.round((now - at) / 1000))

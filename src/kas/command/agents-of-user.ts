@@ -6,17 +6,17 @@ import { readAnswer } from './bad-answer.ts'
 import { type CliValues, type CommandContext, textOption, UsageError } from './command.ts'
 import { type Endpoint, placeOf } from './endpoint.ts'
 
-/** Names go to a terminal, to a kubeconfig, and into lines that people copy to a shell. */
+/** Bounds of names, which appear in a terminal, in a kubeconfig, and in lines that people copy to a shell. */
 const named = (pattern: RegExp, allowed: string) => z.string().refine((text) => pattern.test(text), { error: allowed })
 const agentName = named(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/, 'the name of an agent as doc/directory.md has it')
-/** As in a directory file, and none that begins as a flag does. */
+/** as in a directory file, and not like a flag at its beginning */
 const projectPath = named(/^(?=.{1,1024}$)\w[\w.-]*(\/\w[\w.-]*)*$/, 'a path such as platform/clusters')
 const maxText = 253
 const text = z
   .string()
   .refine((each) => each.length <= maxText && isPrintable(each), { error: `at most ${maxText} printable characters` })
 
-/** An agent that lets the user in, as kas says. */
+/** An agent that lets the user in, by kas' answer. */
 const agentSchema = z.object({
   id: z.string().regex(/^[1-9]\d{0,18}$/),
   name: agentName,
@@ -33,7 +33,7 @@ export async function askAgentsOfUser(endpoint: Endpoint): Promise<AgentsOfUser>
   return readAnswer(answerSchema, await askKas(endpoint, { method: 'GET', path: '/agents' }))
 }
 
-/** Of a command line that names the server. */
+/** Returns the endpoint of a command line that names the server. */
 export async function endpointAt(
   server: string,
   token: string,
@@ -45,7 +45,7 @@ export async function endpointAt(
   return { ...place, agentId: '0', authorization: `Bearer pat:0:${token}`, tls }
 }
 
-/** @throws UsageError if there is not one token in it */
+/** @throws UsageError if the file does not have exactly one token */
 export async function tokenFrom(file: string): Promise<string> {
   const token = (await readFile(file, 'utf8')).trim()
   if (token === '' || /\s/.test(token)) throw new UsageError(`${file}: allowed is one token`)

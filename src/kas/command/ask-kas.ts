@@ -11,19 +11,21 @@ import { unansweredText, waitReason } from './reach/wait-reason.ts'
 
 export type { KasRequest } from './reach/exchange.ts'
 
-/** characters of what something in front of kas refuses with */
+/** bound of a refusal's text from a proxy in front of kas, in characters */
 const maxForeignText = 300
-/** An answer is waited for so long, unless the request says otherwise. ms */
+/** Bound of the wait for an answer, unless the request has its own. ms */
 export const usualTimeoutMs = 15_000
-/** kas answers these itself; others are of the cluster */
+/** paths that kas answers itself; others are of the cluster */
 const ownPath = /^\/(?:views|gitops\/|agents\b|log\b)/
-/** kas answers these without the agent */
+/** paths that kas answers without the agent */
 const agentlessPath = /^\/(?:gitops\/state|agents|log)\b/
 
 /**
- * Asks kas, or the API server behind it. After a second without an answer it warns, with the reason, which the error does not repeat.
+ * Asks kas, or the API server behind it. After a second without an answer it warns, with the reason, which the error
+ * then omits.
  *
- * @returns the body. @throws Unreached, BadAnswer, KasRefused
+ * @returns the body
+ * @throws Unreached, BadAnswer, KasRefused
  */
 export async function askKas(endpoint: Endpoint, request: KasRequest): Promise<string> {
   const answer = await answerOf(endpoint, request)
@@ -75,7 +77,7 @@ function timeoutText(endpoint: Endpoint, seconds: number, isConnected: boolean):
     : `no connection to ${where} within ${seconds} s: check the address, and firewalls on the way`
 }
 
-/** kas, or the cluster, has answered, but not with what was asked for. */
+/** kas, or the cluster, has answered with another status than 200. */
 export class KasRefused extends Error {
   override readonly name = 'KasRefused'
   readonly status: number

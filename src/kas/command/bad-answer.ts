@@ -1,20 +1,20 @@
 import type { ZodType } from 'zod'
 import { printable } from '../../lib/printable.ts'
 
-/** characters of a path, of which the agent has chosen the keys */
+/** bound of a path in characters, because the agent has chosen the keys */
 const maxPath = 200
 
-/** What came from kas, or through it from an agent, is not what it should be: nothing of it is to be believed. */
+/** An answer of kas, or of an agent through it, is invalid: no part of it can be used. */
 export class BadAnswer extends Error {
   override readonly name = 'BadAnswer'
 
-  /** @param what - is wrong, as the end of a sentence */
+  /** @param what - the fault, as the end of a sentence */
   constructor(what: string, options?: ErrorOptions) {
     super(`what the agent says cannot be used: ${what}`, options)
   }
 }
 
-/** @throws BadAnswer that names the first key that is wrong, by its path, and no value */
+/** @throws BadAnswer with the path of the first wrong key, without its value */
 export function readAnswer<T>(schema: ZodType<T>, json: string): T {
   let answer: unknown
   try {

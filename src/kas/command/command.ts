@@ -3,18 +3,18 @@ import type { Clock } from '../../lib/clock.ts'
 import { nearestName } from '../../lib/nearest-name.ts'
 import type { PrintableOutput } from '../../lib/printable-output.ts'
 
-/** Where a command reads and writes. */
+/** Input and output of a command. */
 export interface CliIo<Output = PrintableOutput> {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly stdout: Output
   readonly stderr: Output
   readonly stdin: AsyncIterable<Uint8Array | string>
-  /** the terminal asks to end; absent: then the program just ends */
+  /** called if the terminal asks the program to end; absent: the program just ends */
   once?(signal: 'SIGINT' | 'SIGTERM', listener: () => void): unknown
   off?(signal: 'SIGINT' | 'SIGTERM', listener: () => void): unknown
 }
 
-/** What a feature has of the command line: lines of `kas --help`, each with its commands. */
+/** Part of a feature in the command line: lines of `kas --help`, each with its commands. */
 export type ModuleCli = readonly CommandGroup[]
 
 /** Tasks by which `kas --help` sorts its lines, each with its title. */
@@ -30,33 +30,33 @@ export type Task = keyof typeof tasks
 
 export interface CommandGroup {
   readonly task: Task
-  /** line of `kas --help`: words, and what they do */
+  /** line of `kas --help`: words, and their purpose */
   readonly help: readonly [words: string, text: string]
   readonly commands: readonly CommandEntry[]
 }
 
-/** A command that loads itself once it is run: a help, and the other commands, need none of it. */
+/** A command that is loaded only when it is run, so that the help and the other commands do not load it. */
 export interface CommandEntry {
   /**
-   * After `kas`: `gitops status`. A line runs the command with the most words that it begins with; if there is none, the
-   * first of those with its first word.
+   * Words after `kas`: `gitops status`. The command whose words are the longest beginning of a line runs. If there is
+   * none, the first command with the line's first word runs.
    */
   readonly words: string
   load(): Promise<Command>
 }
 
 export interface Command {
-  /** after `kas`, with what it takes: printed where the line is wrong */
+  /** words after `kas`, with arguments: printed if the line is wrong */
   readonly usage: string
-  /** before what went wrong; absent: its words */
+  /** name before an error; absent: its words */
   readonly name?: string
   readonly options: CommandOptions
-  /** what its option `output` may be */
+  /** values of its option `output` */
   readonly outputs?: readonly string[]
-  /** what a word that it takes may be, where that is known */
+  /** values of its argument, if they are known */
   readonly operands?: readonly string[]
   /**
-   * @param args - after the first word
+   * @param args - arguments after the first word
    * @returns the exit code
    * @throws UsageError; another Error, whose text is printed
    */
@@ -69,34 +69,39 @@ export interface CommandContext {
   readonly io: CliIo
   readonly clock: Clock
   readonly random: () => number
-  /** all that there are */
+  /** all groups */
   readonly groups: readonly CommandGroup[]
 }
 
 export type CliValues = Readonly<Record<string, string | boolean | readonly (string | boolean)[] | undefined>>
 
-/** An option with one value that is not empty. */
+/** Returns the value of an option that has one value and is not empty. */
 export function textOption(values: CliValues, name: string): string | undefined {
   const value = values[name]
   return typeof value === 'string' && value !== '' ? value : undefined
 }
 
-/** A variable of the shell that is not set: without its option the others would match more than was meant. @throws UsageError */
+/**
+ * Refuses empty options. An unset variable of the shell makes one, and without it the other options would match more
+ * than intended.
+ *
+ * @throws UsageError
+ */
 export function refuseEmpty(values: CliValues, names: readonly string[]): void {
   for (const name of names)
     if (values[name] === '') throw new UsageError(`--${name} is empty: say which, or leave it out`)
 }
 
-/** The command line was wrong: printed with the usage, exit code 2. */
+/** A wrong command line: printed with the usage, exit code 2. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
 
 /**
- * As `parseArgs` of node.
+ * Parses arguments as Node's `parseArgs` does.
  *
- * @param hints - by options that other commands have, without dashes: what to write here
- * @throws UsageError that says which option, and the hint at an unknown one, or the nearest one
+ * @param hints - what to write instead, by options of other commands, without dashes
+ * @throws UsageError with the option, and with the hint at an unknown one, or the nearest one
  */
 export function parsedArgs<T extends ParseArgsConfig>(
   config: T,
@@ -115,13 +120,13 @@ export function parsedArgs<T extends ParseArgsConfig>(
   }
 }
 
-/** Node explains in further lines how to write words that begin with a dash. */
+/** Removes Node's further lines about words that begin with a dash. */
 function withoutAdvice(message: string): string {
   const [, option] = /^Option '([^']+)' argument (?:is ambiguous|missing)/.exec(message) ?? []
   return option === undefined ? message : `${option.replace(/ <value>$/, '')} needs a value`
 }
 
-/** @throws UsageError if the command line lacks it */
+/** @throws UsageError if the value is missing */
 export function required<T>(value: T | undefined, what: string): T {
   if (value === undefined) throw new UsageError(`${what} is missing`)
   return value

@@ -6,10 +6,13 @@ import { printable } from '../../lib/printable.ts'
 import { type CliIo, type CliValues, type CommandContext, textOption, UsageError } from './command.ts'
 import { lastingReason, type Place } from './reach/unreached.ts'
 
-/** Where kas is (`https://kas.example.com/k8s-proxy`), as whom it is asked, and how a command waits. */
+/**
+ * Address of kas (`https://kas.example.com/k8s-proxy`), with the caller's credentials, and with the command's way to
+ * wait.
+ */
 export interface Endpoint extends Place {
   readonly clock: Clock
-  /** Says on stderr what is waited for, each text once. */
+  /** Prints on stderr what the command waits for, each text once. */
   readonly warn: (text: string) => void
   readonly agentId: string
   readonly authorization: string
@@ -20,14 +23,14 @@ export interface Endpoint extends Place {
   }
 }
 
-/** texts that a command says while it waits */
+/** bound of texts that a command prints while it waits */
 const maxWarnings = 100
 
-/** What kas takes for a bearer token (doc/reference/tunnel-protocol.md 6.2). */
+/** Form of a bearer token for kas (doc/reference/tunnel-protocol.md 6.2). */
 export const tokenPattern = /^(ci|pat):(\d{1,19}):(\S+)$/
 
 /**
- * The kas of the kubeconfig that kubectl would take, whose token names the agent.
+ * Returns kas' endpoint from the kubeconfig that kubectl would use, whose token names the agent.
  *
  * @throws UsageError that says what to set
  */
@@ -52,7 +55,11 @@ export async function endpointOf(values: CliValues, context: Pick<CommandContext
   }
 }
 
-/** @returns the namespace that the context names. @throws UsageError that says what is wrong with the kubeconfig */
+/**
+ * Returns the namespace of the context.
+ *
+ * @throws UsageError with the fault of the kubeconfig
+ */
 export async function namespaceOf(values: CliValues, io: Pick<CliIo, 'env'>): Promise<string | undefined> {
   const files = filesOf(values, io)
   return files.length === 0 ? undefined : (await settingsOf(files, values, io)).namespace
@@ -67,7 +74,7 @@ function filesOf(values: CliValues, { env }: Pick<CliIo, 'env'>): string[] {
 }
 
 function settingsOf(files: readonly string[], values: CliValues, { env }: Pick<CliIo, 'env'>) {
-  // as GitLab's jobs have it
+  // the variable of GitLab's jobs
   const context = textOption(values, 'context') ?? (env.KUBE_CONTEXT || undefined)
   return loadKubeconfig(files, { context }).catch((cause: Error) => {
     const text =
@@ -81,9 +88,9 @@ function settingsOf(files: readonly string[], values: CliValues, { env }: Pick<C
 const proxyVariables = ['HTTPS_PROXY', 'https_proxy', 'ALL_PROXY', 'all_proxy', 'HTTP_PROXY', 'http_proxy']
 
 /**
- * Says how a command asks at a server.
+ * Returns the part of an endpoint that depends on the server.
  *
- * @param named - what names the address
+ * @param named - source of the address
  * @throws UsageError
  */
 export function placeOf(
@@ -125,7 +132,7 @@ function kasUrl(server: string, named: string): URL {
   return url
 }
 
-/** @param path - below the prefix of kas: its own, or of the API server behind it; without a query */
+/** @param path - path below the prefix of kas, without a query: kas' own, or of the API server behind it */
 export function urlBelow({ url }: Pick<Endpoint, 'url'>, path: string): URL {
   const below = new URL(url)
   below.pathname = `${url.pathname.replace(/\/+$/, '')}${path}`

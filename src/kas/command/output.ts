@@ -1,7 +1,7 @@
 import { printableJson } from '../../lib/printable.ts'
 import { type CliIo, type CliValues, UsageError } from './command.ts'
 
-/** Options that say how a command prints its data. `readPrinting` reads them. */
+/** Options for the printed form of a command's data. `readPrinting` reads them. */
 export const outputOptions = {
   output: { type: 'string', short: 'o', multiple: true },
   'no-headers': { type: 'boolean' },
@@ -9,19 +9,19 @@ export const outputOptions = {
   quiet: { type: 'boolean', short: 'q' },
 } as const
 
-/** The formats of a command that prints data. A table is for people, and may change; the others are for programs. */
+/** Formats of a command that prints data. A table is for people, and may change; the others are for programs. */
 export const outputs = ['table', 'wide', 'name', 'json', 'yaml'] as const
 export type Output = (typeof outputs)[number]
 
-/** For an option that other commands had once. */
+/** Hints for an option that other commands had once. */
 export const outputHints = { json: 'JSON is printed with -o json' } as const
 
-/** Names the formats for a help. */
+/** Lists the formats for a help. */
 export function outputChoice(allowed: readonly Output[]): string {
   return `${allowed.join(', ').replace(/, (?=[^,]*$)/, ' or ')} (default: table)`
 }
 
-/** Explains the options in a help, but for `--output`. */
+/** Texts of the options in a help, without `--output`. */
 export const outputTexts = {
   'no-headers': 'leave out the heads of tables',
   'no-color': 'print no colours; NO_COLOR of the environment does the same',
@@ -29,9 +29,9 @@ export const outputTexts = {
 } as const
 
 /**
- * Lines of the help, each with its end.
+ * Returns lines of the help, each with its end.
  *
- * @param width - of the options, beside the texts
+ * @param width - of the options, without the texts
  */
 export function outputHelp(allowed: readonly Output[], width = 29): string {
   const lines = [
@@ -43,19 +43,19 @@ export function outputHelp(allowed: readonly Output[], width = 29): string {
   return lines.map(([option, text]) => `  ${option.padEnd(width)}${text}\n`).join('')
 }
 
-/** How a command prints its data. */
+/** The form in which a command prints its data. */
 export interface Printing {
   readonly output: Output
-  /** tables have heads */
+  /** true: tables have heads */
   readonly hasHeaders: boolean
-  /** where the command writes from now on */
+  /** output of the command from now on */
   readonly io: CliIo
 }
 
 /**
- * Reads `outputOptions`. With `--quiet` nothing is written any more: `runCli` writes what stderr has, if the command fails.
+ * Reads `outputOptions`. With `--quiet` no more is written: `runCli` writes the text for stderr if the command fails.
  *
- * @throws UsageError that says what is allowed, or what does not go together
+ * @throws UsageError that says what is allowed, or which options exclude each other
  */
 export function readPrinting(values: CliValues, allowed: readonly Output[], io: CliIo): Printing {
   const output = outputOf(values, allowed)
@@ -74,10 +74,14 @@ export function readPrinting(values: CliValues, allowed: readonly Output[], io: 
 }
 
 function colourless(io: CliIo): CliIo {
-  return Object.create(io, { env: { value: { ...io.env, NO_COLOR: '1' } } }) as CliIo // stdin opens once it is read
+  return Object.create(io, { env: { value: { ...io.env, NO_COLOR: '1' } } }) as CliIo // stdin stays unopened
 }
 
-/** With `--watch` there are no names: they say nothing of what has changed. @throws UsageError that says what is allowed */
+/**
+ * Returns the format. With `--watch` there is no `name`, since names do not show what has changed.
+ *
+ * @throws UsageError that says what is allowed
+ */
 export function outputOf({ output, watch }: CliValues, allowed: readonly Output[]): Output {
   const said = Array.isArray(output) ? output.map(String) : []
   if (said.length > 1) throw new UsageError(`-o is said ${said.length} times: ${said.join(', ')}`)
@@ -89,8 +93,8 @@ export function outputOf({ output, watch }: CliValues, allowed: readonly Output[
 }
 
 /**
- * What programs read, each kind an interface in a file `output-kinds.ts`. Names are in camelCase and whole words, and
- * what is not known is absent. `npm run output` writes doc/reference/output.md from these interfaces.
+ * Output for programs, each kind an interface in a file `output-kinds.ts`. Names are whole words in camelCase, and
+ * unknown values are absent. `npm run output` writes doc/reference/output.md from these interfaces.
  */
 export interface OutputKind<Name extends string = string> {
   /** version of the format */
@@ -114,24 +118,24 @@ export type Time = string
  */
 export type Count = number
 
-/** The data of a command, for people and for programs. */
+/** Data of a command, for people and for programs. */
 export interface Data<Kind extends OutputKind = OutputKind> {
   readonly kind: Kind['kind']
-  /** what stands beside `apiVersion` and `kind` */
+  /** fields beside `apiVersion` and `kind` */
   readonly fields: Omit<Kind, keyof OutputKind>
-  /** one a line, as `agent/NAME`; absent: nothing has a name */
+  /** one line each, as `agent/NAME`; absent: the items have no names */
   readonly names?: readonly string[]
-  /** for people, with its end */
+  /** returns a table for people, with its end */
   table(isWide: boolean, hasHeaders?: boolean): string
 }
 
-/** @returns text with its end */
+/** Returns text with its end. */
 export async function dataText(data: Data, output: Output, hasHeaders = true): Promise<string> {
   const { kind, fields, names = [] } = data
   const whole = { apiVersion: 'kas/v1', kind, ...fields }
   if (output === 'json') return `${printableJson(whole, 2)}\n`
   if (output === 'yaml') {
-    const { yamlText } = await import('./yaml-text.ts') // here: a help needs none of it
+    const { yamlText } = await import('./yaml-text.ts') // loaded only here: a help needs no YAML
     return yamlText(whole)
   }
   if (output === 'name') return names.map((name) => `${name}\n`).join('')

@@ -5,15 +5,15 @@ import { delimiter, join } from 'node:path'
 import { isAsciiLocale, PrintableOutput } from '../../lib/printable-output.ts'
 import type { CliIo } from './command.ts'
 
-/** As git has it: it ends at once where all fits the screen, shows colours, and leaves what it has shown. */
+/** less with git's options: it ends at once if all fits the screen, shows colours, and leaves the text on the screen */
 const usual = 'less -FRX'
-/** A shell that cannot start a program ends with one of these. */
+/** exit codes of a shell that cannot start a program */
 const notStarted: ReadonlySet<number | null> = new Set([126, 127])
 
 /**
- * The command that shows long text a screen at a time: `KAS_PAGER` of the environment, else less, if it is there.
+ * Returns the command that shows long text page by page: `KAS_PAGER` of the environment, else less, if it is installed.
  *
- * @returns undefined: there is none, it is not wanted, or there is no terminal that can move
+ * @returns undefined: there is none, it is switched off, or there is no terminal that can scroll
  */
 export function pagerOf({ stdout, env }: Pick<CliIo, 'stdout' | 'env'>): string | undefined {
   if (!stdout.isTTY || env.TERM === 'dumb') return undefined
@@ -28,12 +28,12 @@ function isThere(program: string, path = ''): boolean {
       accessSync(join(folder, program), constants.X_OK)
       return folder !== ''
     } catch {
-      return false // not here
+      return false // not in this folder
     }
   })
 }
 
-/** Takes what is written for a terminal, and shows it by a pager once it is whole. */
+/** Collects output for a terminal, and shows it by a pager once it is complete. */
 export class Pager {
   readonly output: PrintableOutput
   readonly #command: string
@@ -55,15 +55,15 @@ export class Pager {
     this.output = new PrintableOutput(stream, { isAscii: isAsciiLocale(env) })
   }
 
-  /** Resolves once who reads has seen enough. Where the pager cannot be started the text is written as it is. */
+  /** Resolves once the reader has closed the pager. If the pager cannot be started, the text is written without it. */
   async show(): Promise<void> {
     if (this.#text === '') return
     const { env, stdout } = this.#io
     const pager = spawn('sh', ['-c', this.#command], { env, stdio: ['pipe', 'inherit', 'inherit'] })
     const exited = once(pager, 'exit')
-    pager.stdin.on('error', () => undefined) // it was left before the end of the text
+    pager.stdin.on('error', () => undefined) // the reader closed it before the end of the text
     pager.stdin.end(this.#text)
-    const stay = () => undefined // an interrupt is the pager's
+    const stay = () => undefined // an interrupt is for the pager
     this.#io.once?.('SIGINT', stay)
     try {
       const [code] = (await exited) as [number | null]

@@ -2,7 +2,7 @@ import { isAbsolute } from 'node:path'
 import * as z from 'zod'
 import { blockSchema } from '../../lib/config.ts'
 
-/** `observability.access_log`: where who did what is written, and how much of it (doc/access-log.md). */
+/** `observability.access_log`: target and rules of the access log (doc/access-log.md). */
 
 const list = <T extends z.ZodType>(item: T) => z.array(item, { error: 'a list' }).optional()
 const word = z.string({ error: 'a text' }).min(1, { error: 'a text that is not empty' })
@@ -12,7 +12,7 @@ const agentForm = 'ids of agents: whole numbers above zero'
 const agentId = z.preprocess(asText, z.string({ error: agentForm }).regex(/^[1-9]\d{0,18}$/, { error: agentForm }))
 const outputForm = 'stdout, none, or the absolute path of a file'
 
-/** Of lines, each with a queue of its own: the first three are never lost for those behind them. */
+/** Classes of lines, each with a queue of its own: lines of the first three are never lost for later ones. */
 export const lineClasses = ['write', 'exec', 'secret', 'watch', 'session', 'refusal', 'read'] as const
 export type LineClass = (typeof lineClasses)[number]
 
@@ -28,10 +28,10 @@ const lineRuleSchema = z.object(
   },
   { error: 'a block of keys' },
 )
-/** A rule without a condition is of every call; of several that it has, each must hold. */
+/** A rule without a condition matches every call; with several, all of them must hold. */
 export type LineRule = z.output<typeof lineRuleSchema>
 
-/** All but reads of what is no Secret. */
+/** Lines for all calls but reads of objects that are no Secrets. */
 export const defaultLineRules: readonly LineRule[] = [
   { level: 'metadata', classes: ['write', 'exec', 'secret', 'watch', 'session', 'refusal'] },
 ]

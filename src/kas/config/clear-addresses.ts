@@ -3,18 +3,18 @@ import type { Logger } from '../../lib/log.ts'
 import type { KasConfig } from './kas-schema.ts'
 import { type Listen, parseListenAddress } from './listen-address.ts'
 
-/** An address that others reach, and where kas listens without TLS. */
+/** An address without TLS that other machines can reach. */
 export interface ClearAddress {
   /** `agent.listen.address` */
   readonly key: string
   readonly address: string
-  /** what passes there in clear */
+  /** data that passes there unencrypted */
   readonly passes: string
-  /** whoever reads it can use it */
+  /** true: a reader of the data could use it */
   readonly isSecret: boolean
 }
 
-/** Names the addresses without TLS that are not loopback. Replicas call one another by TLS always. */
+/** Lists the addresses without TLS that are not loopback. Calls between replicas always use TLS. */
 export function clearAddresses({ agent, api, observability, directory }: KasConfig): ClearAddress[] {
   const hasApi = directory.file === undefined || api.listen.authentication_secret_file !== undefined
   const blocks: readonly [key: string, listen: Listen | undefined, passes: string, isSecret: boolean][] = [
@@ -33,14 +33,14 @@ export function clearAddresses({ agent, api, observability, directory }: KasConf
   )
 }
 
-/** A sentence for people, without the key. */
+/** Returns a sentence for people, without the key. */
 export function clearAddressText({ address, passes }: Pick<ClearAddress, 'address' | 'passes'>): string {
   return `${address} is no loopback address and has no TLS: ${passes} can be read on the way`
 }
 
 export const clearAddressAdvice = 'name certificate_file and key_file, or let a proxy in front of kas end TLS'
 
-/** Logs them as one line, whatever their number. */
+/** Logs all of them in one line. */
 export function logClearAddresses(log: Logger, config: KasConfig): void {
   const all = clearAddresses(config)
   if (all.length === 0) return

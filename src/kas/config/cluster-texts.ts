@@ -2,8 +2,8 @@ import * as z from 'zod'
 import { urlSchema } from '../../lib/config.ts'
 
 /**
- * Keys of the block `cluster` that hold one text; `KAS_CLUSTER_<KEY>` sets each of them too
- * (doc/configuration.md "For more than one replica").
+ * Keys of the block `cluster` that have one text; `KAS_CLUSTER_<KEY>` sets each of them too (doc/configuration.md "For
+ * more than one replica").
  */
 export const clusterTexts = {
   previous_authentication_secret_file: z.string().optional(),
@@ -16,7 +16,7 @@ export const clusterTexts = {
 
 const nameForm = 'a name of letters, digits, ".", "_" and "-", which begins with a letter or a digit'
 
-/** `cluster.name`, which other replicas check as strictly */
+/** `cluster.name`, which other replicas check by the same rule */
 export const clusterName = z
   .string({ error: nameForm })
   .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$/, { error: nameForm })
@@ -24,7 +24,7 @@ export const clusterName = z
 
 export type ClusterTexts = { readonly [Key in keyof typeof clusterTexts]?: string }
 
-/** @param problems - gets what is wrong with them */
+/** @param problems - receives their faults */
 export function clusterTextsOf(get: (name: string) => string | undefined, problems: string[]): ClusterTexts {
   const texts = Object.entries(clusterTexts).flatMap(([key, schema]) => {
     const text = checked(`KAS_CLUSTER_${key.toUpperCase()}`, schema, { get, problems })
@@ -33,7 +33,7 @@ export function clusterTextsOf(get: (name: string) => string | undefined, proble
   return Object.fromEntries(texts)
 }
 
-/** `KAS_CLUSTER_NAME`, else `POD_NAME`. */
+/** Returns `KAS_CLUSTER_NAME`, else `POD_NAME`. */
 export function clusterNameOf(get: (name: string) => string | undefined, problems: string[]): string | undefined {
   const name = get('KAS_CLUSTER_NAME') === undefined ? 'POD_NAME' : 'KAS_CLUSTER_NAME'
   return checked(name, clusterName, { get, problems })

@@ -4,7 +4,7 @@ import { hostPortForms, isHostName, parseHostPort } from '../../lib/host-port.ts
 
 const label = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/
 
-/** What discovery takes, each with the words of an error text. */
+/** Allowed values of discovery, each in the words of an error text. */
 const serviceForms = 'the name of a Service'
 const namespaceForms = 'the name of a namespace'
 const dnsForms = 'a host name or host:port'
@@ -22,7 +22,7 @@ const areServices = (value: string | readonly string[]): boolean => {
 }
 
 /**
- * The block `cluster.discovery`: who may be the other replicas.
+ * The block `cluster.discovery`: addresses of possible replicas.
  *
  * @see doc/discovery.md, doc/configuration.md "For more than one replica"
  */
@@ -46,7 +46,7 @@ export const discoverySchema = blockSchema({
     .prefault([]),
 })
 
-/** `cluster.discovery` as the environment sets it, as a whole. */
+/** `cluster.discovery` from the environment, which replaces that of the file. */
 export interface DiscoveryFromEnvironment {
   readonly kubernetes?: { service: string | string[]; namespace?: string }
   readonly dns?: string
@@ -56,9 +56,9 @@ export interface DiscoveryFromEnvironment {
 const environmentForms = `service or namespace/service, with commas between up to ${maxServices} services of one namespace`
 
 /**
- * `KAS_CLUSTER_SERVICE`, `_DNS` and `_STATIC`; undefined if none is set.
+ * Reads `KAS_CLUSTER_SERVICE`, `_DNS` and `_STATIC`; undefined: none is set.
  *
- * @param problems - gets what is wrong with them
+ * @param problems - receives their faults
  */
 export function discoveryFromEnvironment(
   env: Readonly<Record<string, string | undefined>>,
@@ -89,7 +89,7 @@ const commaSeparated = (text: string): string[] =>
     .map((one) => one.trim())
     .filter((one) => one !== '')
 
-/** `service`, `namespace/service`, `namespace/service,service`; undefined if it is none of these. */
+/** Parses `service`, `namespace/service`, `namespace/service,service`; undefined: it is none of these. */
 function servicesOf(text: string, ownNamespace: string | undefined) {
   const [first = '', second, ...more] = text.split('/')
   const services = commaSeparated(second ?? first)

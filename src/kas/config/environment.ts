@@ -8,7 +8,7 @@ import { trustedProxiesOf } from './trusted-proxies.ts'
 type Environment = Readonly<Record<string, string | undefined>>
 
 export interface EnvironmentSettings {
-  /** goes over the same keys of the file's `cluster` block */
+  /** replaces the same keys of the file's `cluster` block */
   readonly cluster: {
     readonly name?: string
     readonly discovery?: DiscoveryFromEnvironment
@@ -17,7 +17,7 @@ export interface EnvironmentSettings {
   }
   /** `ops.socket`, unless the file has it */
   readonly opsSocket?: string
-  /** `trusted_proxies` of both listeners, where the file names none */
+  /** `trusted_proxies` of both listeners, if the file has none */
   readonly trustedProxies: readonly string[]
   readonly ownPrivateApi: OwnPrivateApi
   readonly problems: readonly string[]
@@ -25,7 +25,7 @@ export interface EnvironmentSettings {
 }
 
 /**
- * What the environment sets: `KAS_CLUSTER_*` for packages whose template takes no extra keys, `POD_NAME`,
+ * Reads the settings of the environment: `KAS_CLUSTER_*` for packages whose template accepts no extra keys, `POD_NAME`,
  * `POD_NAMESPACE`, `KAS_OPS_SOCKET`, `KAS_TRUSTED_PROXIES`, `OWN_PRIVATE_API_*`. An empty variable counts as absent.
  *
  * @see doc/configuration.md "Environment"

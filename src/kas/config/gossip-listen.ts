@@ -6,7 +6,7 @@ import { addressForms, type Network, parseListenAddress } from './listen-address
 const defaultPort = 8156
 const forms = ['tcp', 'tcp4', 'tcp6'] as const
 
-/** The block `cluster.listen`: what it does not say follows `private_api.listen`. */
+/** The block `cluster.listen`: absent keys follow `private_api.listen`. */
 export const gossipListenSchema = blockSchema({
   network: z.enum(forms).optional(),
   address: z.string().optional(),
@@ -20,13 +20,13 @@ export interface GossipListen {
   readonly address: string
 }
 
-/** The private API's host: whoever may reach one of the two has to reach the other. */
+/** Fills in absent keys with the private API's host: replicas that reach the one address have to reach the other. */
 export function gossipListen(
   given: z.output<typeof gossipListenSchema>,
   privateApi: { readonly network: Network; readonly address: string },
 ): GossipListen {
   const { network } = privateApi
-  // a private API on a Unix socket is that of a replica that is alone, and does not gossip
+  // a replica whose private API is on a Unix socket is alone, and does not gossip
   const host = network === 'unix' ? '127.0.0.1' : privateApi.address.slice(0, privateApi.address.lastIndexOf(':'))
   return {
     network: given.network ?? (network === 'unix' ? 'tcp' : network),
@@ -34,7 +34,10 @@ export function gossipListen(
   }
 }
 
-/** @returns a warning for the operator: discovery lists replicas elsewhere, and none of them could reach this one */
+/**
+ * Returns a warning for the operator if discovery lists replicas on other machines, from where they cannot reach this
+ * one.
+ */
 export function unreachableGossip({
   listen,
   discovery,

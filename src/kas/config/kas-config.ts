@@ -18,7 +18,7 @@ const options = { unused: unusedKeys, decisive: decisiveKeys }
 type Environment = Readonly<Record<string, string | undefined>>
 
 /**
- * Reads the file and lays what `env` sets for the cluster over it.
+ * Reads the file, and replaces its `cluster` settings by those of `env`.
  *
  * @throws KasError SETTINGS_INVALID with every problem of the file and of the environment
  */
@@ -26,7 +26,7 @@ export async function loadKasConfig(file: string, env: Environment): Promise<Loa
   return complete(file, await loadConfig(file, kasConfigSchema, options), env)
 }
 
-/** `loadKasConfig` for a text that has been read already. */
+/** Does the same for a text that has been read already. */
 export function parseKasConfig(file: string, content: string, env: Environment = {}): LoadedKasConfig {
   return complete(file, parseConfig(file, content, kasConfigSchema, options), env)
 }
@@ -48,7 +48,7 @@ function complete(file: string, loaded: LoadedConfig<KasFile>, env: Environment)
   return { config, ownPrivateApi: settings.ownPrivateApi, warnings }
 }
 
-/** Where the file names no front. */
+/** Adds the environment's proxies to listeners for which the file names none. */
 function withTrusted(agent: KasFile['agent'], trusted: readonly string[]): KasFile['agent'] {
   const { listen, kubernetes_api: api } = agent
   const named = <Listens extends { trusted_proxies: string[] }>(block: Listens): Listens =>
@@ -60,7 +60,7 @@ function withTrusted(agent: KasFile['agent'], trusted: readonly string[]): KasFi
   }
 }
 
-/** Discovery is taken from one place as a whole: sources of the file and of the environment do not mix. */
+/** Takes discovery as a whole from one place: sources of the file and of the environment do not mix. */
 function clusterOf({ cluster: file, private_api }: KasFile, env: EnvironmentSettings['cluster']): KasConfig['cluster'] {
   return {
     ...file,
@@ -71,7 +71,7 @@ function clusterOf({ cluster: file, private_api }: KasFile, env: EnvironmentSett
   }
 }
 
-/** What upstream requires is required too, unless `directory.file` replaces GitLab. */
+/** Finds missing keys that upstream requires, unless `directory.file` replaces GitLab. */
 function missing(config: KasConfig): string[] {
   if (config.directory.file !== undefined) return []
   const required = {
@@ -85,7 +85,7 @@ function missing(config: KasConfig): string[] {
   )
 }
 
-/** A private API on a Unix socket is that of a replica that is alone. */
+/** Finds a private API on a Unix socket although discovery is set: such a replica is alone. */
 function unreachable({ private_api, cluster: { discovery } }: KasConfig): string[] {
   if (private_api.listen.network !== 'unix' || !isDiscovering(discovery)) return []
   return ['private_api.listen.network: found "unix", allowed: one of tcp, tcp4, tcp6 where cluster.discovery is set']

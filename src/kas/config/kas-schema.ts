@@ -10,8 +10,8 @@ import { addressForms, isSocketPath, networks, parseListenAddress, socketPathFor
 import { proxyKeys } from './trusted-proxies.ts'
 
 /**
- * kas' configuration file: upstream's keys and defaults (doc/reference/tunnel-protocol.md 7.1), ours under `directory`
- * and `cluster`. Durations are milliseconds once read. doc/configuration.md says what each key does.
+ * Schema of kas' configuration file: upstream's keys and defaults (doc/reference/tunnel-protocol.md 7.1), and further
+ * keys under `directory` and `cluster`. Durations are parsed to milliseconds. doc/configuration.md explains each key.
  */
 
 const text = z.string()
@@ -35,7 +35,7 @@ const rateLimit = (perSecond: number, bucket: number) =>
   })
 const tlsFiles = { certificate_file: text.optional(), key_file: text.optional() }
 
-/** A `listen` block: where, and what `more` names. */
+/** Schema of a `listen` block: the address, and the keys of `more`. */
 function listenSchema<Shape extends z.ZodRawShape>(address: string, more: Shape) {
   const shape = { network: z.enum(networks).prefault('tcp'), address: text.prefault(address), ...more }
   return blockSchema(shape).superRefine((listen, context) => {
@@ -63,7 +63,7 @@ const kubernetesApi = z.object(
       shutdown_grace_period: durationSchema('3600s'),
       watch_grace_period: durationSchema('60s'),
     }),
-    /** ends with `/` once read */
+    /** ends with `/` once parsed */
     url_path_prefix: urlPath('/').transform((path) => (path.endsWith('/') ? path : `${path}/`)),
     allowed_agent_cache_ttl: durationSchema('60s'),
     allowed_agent_cache_error_ttl: durationSchema('10s'),
@@ -163,7 +163,7 @@ const place = ['network', 'address']
 const tlsPlace = [...place, 'certificate_file', 'key_file']
 const ofListen = (block: string, ...names: readonly string[]) => names.map((name) => `${block}.listen.${name}`)
 
-/** Where kas listens, who says who may do what, and which secrets let others in. */
+/** Keys with addresses of kas, keys that decide rights, and keys that name secrets of callers. */
 export const decisiveKeys = DecisiveKeys.of([
   'directory.file',
   ...['address', 'authentication_secret_file', 'ca_certificate_file', 'external_url'].map((name) => `gitlab.${name}`),
@@ -181,13 +181,13 @@ export const decisiveKeys = DecisiveKeys.of([
   'ops.socket',
 ])
 
-/** The version that is reported to GitLab where `cluster.advertised_version` does not say. */
+/** Version that is reported to GitLab if `cluster.advertised_version` is absent. */
 export const defaultAdvertisedVersion = 'v18.5.0'
 
-/** What the file says alone. */
+/** Values of the file alone. */
 export type KasFile = z.output<typeof kasConfigSchema>
 
-/** What the file says, and what follows from it. */
+/** Values of the file, with derived ones. */
 export type KasConfig = Omit<KasFile, 'cluster'> & {
   readonly cluster: Omit<KasFile['cluster'], 'listen'> & { readonly listen: GossipListen }
 }

@@ -1,17 +1,17 @@
 import { dirname } from 'node:path'
 import { maxSocketFolderBytes, maxSocketPathBytes } from '../../lib/stale-socket.ts'
 
-/** What node:net's `listen` takes. Without `host` it listens on all interfaces of both families, as Go does. */
+/** Options for node:net's `listen`. Without `host` it listens on all interfaces of both families, as Go does. */
 export type ListenOptions = { host?: string; port: number; ipv6Only?: boolean } | { path: string }
 
 export const networks = ['tcp', 'tcp4', 'tcp6', 'unix'] as const
 export type Network = (typeof networks)[number]
 
-/** The forms of an address, for error texts. */
+/** Forms of an address, for error texts. */
 export const addressForms = 'host:port, :port or [ipv6]:port with a port from 0 to 65535 (a path if network is unix)'
 
 /**
- * `network` and `address` of a `listen` block in the form of node:net; undefined if it is no address.
+ * Converts `network` and `address` of a `listen` block to the form of node:net; undefined: it is no address.
  *
  * @see doc/reference/tunnel-protocol.md 7.1
  */
@@ -26,16 +26,16 @@ export function parseListenAddress(network: Network, address: string): ListenOpt
   return network === 'tcp6' ? { host: '::', port, ipv6Only: true } : { port }
 }
 
-/** What `isSocketPath` takes, for error texts. */
+/** Form that `isSocketPath` accepts, for error texts. */
 export const socketPathForm = `a path that begins with /, of ${maxSocketPathBytes} bytes at most, its folder of ${maxSocketFolderBytes}`
 
-/** A place for a Unix socket that does not depend on the working folder. */
+/** True for a path of a Unix socket that does not depend on the working folder. */
 export function isSocketPath(path: string): boolean {
   const fits = Buffer.byteLength(path) <= maxSocketPathBytes && Buffer.byteLength(dirname(path)) <= maxSocketFolderBytes
   return path.startsWith('/') && fits
 }
 
-/** What the blocks `listen` of the configuration have in common, and what every server does with them. */
+/** Keys that all `listen` blocks of the configuration have. */
 export interface Listen {
   readonly network: Network
   readonly address: string

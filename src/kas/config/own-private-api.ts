@@ -4,18 +4,18 @@ import type { ConfigWarning } from '../../lib/config.ts'
 import { isLoopbackHost, parseHostPort } from '../../lib/host-port.ts'
 
 /**
- * Where other replicas are to reach this one's private API, as packages set it (doc/reference/tunnel-protocol.md 4.3).
+ * Address of this replica's private API for other replicas, as packages set it (doc/reference/tunnel-protocol.md 4.3).
  */
 export interface OwnPrivateApi {
-  /** of `OWN_PRIVATE_API_URL` */
+  /** host of `OWN_PRIVATE_API_URL` */
   readonly host?: string
-  /** `10.0.0.0/8`, `fd00::/8`: the own address is in one of them, the first that fits */
+  /** networks such as `10.0.0.0/8`, `fd00::/8`; the own address is in the first that has one */
   readonly networks?: readonly string[]
-  /** without it, the one that is listened on */
+  /** absent: the port on which it listens */
   readonly port?: number
 }
 
-/** Where the others reach this replica; without a host they come to where they see this replica. */
+/** Address of this replica for others; without a host they use the one that they see. */
 export interface ReplicaPlace {
   readonly host?: string
   readonly port?: number
@@ -31,10 +31,10 @@ const noMeaning = {
 }
 
 /**
- * Reads `OWN_PRIVATE_API_*`. Where URL and CIDR are both set upstream does not start; here the URL is used, as packages
- * leave old settings behind (doc/reference/gitlab-contract.md 9.3 no. 29).
+ * Reads `OWN_PRIVATE_API_*`. Upstream does not start if both URL and CIDR are set. Here the URL is used, because
+ * packages leave old settings behind (doc/reference/gitlab-contract.md 9.3 no. 29).
  *
- * @param get - a variable of the environment; undefined if it is absent or empty
+ * @param get - returns a variable of the environment; undefined: it is absent or empty
  */
 export function ownPrivateApi(
   get: (name: string) => string | undefined,
@@ -62,9 +62,10 @@ export function ownPrivateApi(
 }
 
 /**
- * Where the others reach this replica: as the environment says, else the address that is listened on, unless that is any.
+ * Returns the address of this replica for others: that of the environment, else the one on which it listens, unless
+ * that is a wildcard.
  *
- * @param warn - gets what will not work, and what to do about it; a replica that is alone needs nothing of it
+ * @param warn - called with a setting that will not work, and with advice; a replica that is alone may ignore it
  */
 export function replicaPlace(
   own: OwnPrivateApi,
@@ -114,7 +115,7 @@ function isNetwork(text: string): boolean {
   return family !== 0 && more.length === 0 && /^\d{1,3}$/.test(bits) && Number(bits) <= (family === 6 ? 128 : 32)
 }
 
-/** The first address of an interface that is in the first network that has one. */
+/** Returns the first address of an interface in the first network that has one. */
 function addressIn(networks: readonly string[], interfaces: Interfaces): string | undefined {
   const addresses = Object.values(interfaces).flatMap((infos = []) => infos.map(({ address }) => address))
   for (const network of networks) {

@@ -3,14 +3,15 @@ import { KasError } from '../../lib/errors.ts'
 import { fileProblem } from '../../lib/file-problem.ts'
 
 /**
- * The secret that GitLab and kas share, both directions: exactly 32 bytes (doc/reference/gitlab-contract.md 9 no. 27).
+ * Reads the secret that GitLab and kas share, for both directions: exactly 32 bytes (doc/reference/gitlab-contract.md 9
+ * no. 27).
  */
 export function readApiSecret(file: string, key: string): Promise<Uint8Array> {
   return readSecret(file, { key, minBytes: 32, maxBytes: 32 })
 }
 
 /**
- * The secret of all replicas: any length; `short`: it has fewer than 32 bytes
+ * Reads the secret of all replicas, of any length; `short`: it has fewer than 32 bytes
  * (doc/reference/gitlab-contract.md 9 no. 26).
  *
  * @param key - the configuration key that names the file, if it is not the usual one
@@ -24,7 +25,7 @@ export async function readPrivateApiSecret(
 }
 
 /**
- * The secret of browser WebSockets, 64 to 72 bytes; undefined if the file is absent
+ * Reads the secret of browser WebSockets, 64 to 72 bytes; undefined: the file is absent
  * (doc/reference/gitlab-contract.md 9 no. 25).
  */
 export async function readWebsocketTokenSecret(file: string): Promise<Uint8Array | undefined> {
@@ -38,21 +39,24 @@ export async function readWebsocketTokenSecret(file: string): Promise<Uint8Array
   }
 }
 
-/** What fronts send to learn where to take a request: base64 of at least 32 bytes, as text, for a header carries it. */
+/**
+ * Reads the secret that load balancers send to learn the replica for a request. It is base64 of at least 32 bytes,
+ * returned as text for a header.
+ */
 export async function readAccelRedirectSecret(file: string): Promise<string> {
   const secret = await readSecret(file, { key: 'agent.kubernetes_api.accel_redirect_secret_file', minBytes: 32 })
   return Buffer.from(secret).toString('base64')
 }
 
 /**
- * Standard base64, white space anywhere.
+ * Reads standard base64, with white space anywhere.
  *
- * @throws KasError SETTINGS_INVALID, which never says what the file holds
+ * @throws KasError SETTINGS_INVALID, which never quotes the file
  */
 async function readSecret(
   file: string,
   rule: {
-    /** the configuration key that names the file, for errors */
+    /** configuration key that names the file, for errors */
     readonly key: string
     readonly minBytes: number
     readonly maxBytes?: number
@@ -78,7 +82,7 @@ async function readSecret(
 
 const twice = ': it is encoded twice, decode it once'
 
-/** Whoever fills a Secret of Kubernetes by hand may encode what was encoded. */
+/** True if the secret was probably encoded twice, as happens when a Secret of Kubernetes is filled by hand. */
 function isEncodedTwice(secret: Buffer): boolean {
   return secret.length > 0 && secret.length % 4 === 0 && /^[A-Za-z0-9+/]+={0,2}\n?$/.test(secret.toString('latin1'))
 }

@@ -1,10 +1,11 @@
 import type { KasConfig } from './kas-schema.ts'
 
-/** Room beyond the graces of the configuration for what runs to end in order. ms */
+/** Time beyond the graces of the configuration for running work to end in order. ms */
 const stopMarginMs = 10_000
 
 /**
- * How long stopping may take at most: the longest listen grace, since all leave at once, then the shutdown grace. ms
+ * Returns the most that a stop may take: the longest listen grace, since all servers leave at once, and the shutdown
+ * grace. ms
  */
 export function stopPatienceMs({ agent, api, private_api }: Pick<KasConfig, 'agent' | 'api' | 'private_api'>): number {
   const kubernetes = agent.kubernetes_api?.listen

@@ -1,14 +1,14 @@
 import * as z from 'zod'
 import { networkForm, parseNetwork } from '../../lib/networks.ts'
 
-/** Of one listener. More fronts are a network. */
+/** Bound for one listener. More proxies can be given as a network. */
 const maxTrustedProxies = 100
 
 const network = z.string({ error: networkForm }).refine((text) => parseNetwork(text) !== undefined, {
   error: networkForm,
 })
 
-/** Of a listener that may stand behind fronts (doc/client-address.md). */
+/** Keys of a listener that may be behind load balancers (doc/client-address.md). */
 export const proxyKeys = {
   trusted_proxies: z
     .array(network, { error: 'a list of addresses and networks' })
@@ -17,7 +17,7 @@ export const proxyKeys = {
   proxy_protocol: z.boolean({ error: 'true or false' }).prefault(false),
 }
 
-/** `KAS_TRUSTED_PROXIES`: addresses and networks, with commas between them. */
+/** Reads `KAS_TRUSTED_PROXIES`: addresses and networks, with commas between them. */
 export function trustedProxiesOf(get: (name: string) => string | undefined, problems: string[]): readonly string[] {
   const entries = (get('KAS_TRUSTED_PROXIES') ?? '').split(',').map((entry) => entry.trim())
   const named = entries.filter((entry) => entry !== '')
@@ -34,7 +34,9 @@ interface Listens {
   readonly proxy_protocol: boolean
 }
 
-/** Who may begin with a PROXY header has to be said: of anybody else it is not believed. */
+/**
+ * Finds listeners with `proxy_protocol` and without `trusted_proxies`: a PROXY header counts only from a trusted proxy.
+ */
 export function withoutTrust(agent: {
   readonly listen: Listens
   readonly kubernetes_api?: { readonly listen: Listens } | undefined

@@ -29,7 +29,7 @@ export const unusedKeys: Readonly<Record<string, string>> = {
   'observability.google_profiler': 'there is no Google profiler for this platform',
 }
 
-/** Keys that are set, and have no effect because of what others say. */
+/** Finds keys that have no effect because of other keys. */
 export function withoutEffect(config: KasConfig): ConfigWarning[] {
   const keys = [
     ...besideDirectoryFile(config),
@@ -70,7 +70,7 @@ function besideSockets({ agent: { listen, kubernetes_api: api } }: KasConfig): K
   )
 }
 
-/** Discovery searches for other replicas. */
+/** True if discovery searches for other replicas. */
 export function isDiscovering({ kubernetes, dns, static: members }: KasConfig['cluster']['discovery']): boolean {
   return kubernetes !== undefined || dns !== undefined || members.length > 0
 }

@@ -4,29 +4,35 @@ import { collectAll, releaseAll } from '../../lib/v8.ts'
 
 export interface LeftBehindComponents {
   readonly clock: Clock
-  /** bytes that are in use, of those of `allocatedBytes` that may become many */
+  /** counted bytes in use, which are a part of `allocatedBytes` and may become many */
   readonly memory: { readonly bytes: number }
-  /** of objects and buffers, dead ones too, as V8 knows them. Default: this process's */
+  /** bytes of objects and buffers, also of dead ones, by V8's count. Default: this process's */
   readonly allocatedBytes?: () => number
-  /** collects all garbage. Default: V8's; some 50 ms, beside a heap of 60 MiB */
+  /** collects all garbage. Default: V8's; some 50 ms with a heap of 60 MiB */
   readonly collect?: () => void
-  /** the same, and gives spare pages back to the system. Default: V8's; some 150 ms */
+  /** collects all garbage, and gives spare pages back to the system. Default: V8's; some 150 ms */
   readonly release?: () => void
 }
 
 const everyMs = 15_000
-/** More than a busy replica has between two collections of its own, which come once its heap has grown by half. */
+/**
+ * Bound above the garbage of a busy replica between two collections of its own, which come once its heap has grown by
+ * half.
+ */
 const maxLeftBytes = 48 * 1024 * 1024
 
 /**
- * Collects what nobody holds any more. V8 does so with the garbage that follows, of which a replica at rest makes hardly
- * any: after a tenant had filled a share and left, 180 MiB stayed for longer than a minute (doc/decisions/0036).
+ * Collects garbage that V8 leaves. V8 collects it with later garbage, of which an idle replica makes hardly any. After
+ * a tenant had filled a share and left, 180 MiB stayed for longer than a minute (doc/decisions/0036).
  */
 export class LeftBehind implements Service {
   readonly #components: Required<LeftBehindComponents>
-  /** was there after the last collection, and is in use by something else */
+  /** bytes after the last collection that other parts use */
   #kept = Number.POSITIVE_INFINITY
-  /** There was a collection in the round before: what lingered then, as connections do that close, is free by now. */
+  /**
+   * True if the last round collected. Objects that were still in use then, such as closing connections, are free by
+   * now.
+   */
   #isOneMore = false
   #cancel: () => void = () => undefined
 
@@ -58,7 +64,7 @@ export class LeftBehind implements Service {
     if (isOneMore) this.#components.release()
     else this.#components.collect()
     this.#isOneMore = !isOneMore
-    this.#kept = this.#uncounted // and less once V8 has freed it, which it does beside what runs
+    this.#kept = this.#uncounted // an upper bound, since V8 frees memory beside running code
   }
 
   get #uncounted(): number {

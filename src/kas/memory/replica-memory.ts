@@ -8,18 +8,20 @@ import type { EnterShare } from '../../proto/grpc/unread-bytes.ts'
 import { memoryLimit, type ReplicaShares, replicaShares } from './replica-shares.ts'
 import { Tenants } from './tenants.ts'
 
-/** The part of `unread` that must be free, or made free, for a new answer: otherwise a call that runs would soon end for it. */
+/**
+ * Part of `unread` that must be free, or made free, for a new answer. Otherwise a running call would soon end for it.
+ */
 const answerPart = 1 / 16
 
 /**
- * Bytes that wait at this replica: each share of the pod's memory is one total of all agents, divided
- * first among tenants and then among callers (doc/decisions/0035).
+ * Bytes that wait at this replica. Each share of the pod's memory is one total of all agents, divided first among
+ * tenants and then among callers (doc/decisions/0035).
  */
 export class ReplicaMemory {
   readonly tenants = new Tenants()
   readonly #totals: Readonly<Record<MemoryShare, SharedTotal>>
 
-  /** @param register - absent: nothing is counted */
+  /** @param register - absent: there are no metrics */
   constructor(
     shares: Pick<ReplicaShares, 'unreadBytes' | 'callersBytes'> = replicaShares(memoryLimit()),
     register?: Registry,
@@ -34,7 +36,7 @@ export class ReplicaMemory {
     full = register && createMemoryMetrics(register, this.#totals)
   }
 
-  /** of all shares */
+  /** bytes of all shares */
   get bytes(): number {
     return Object.values(this.#totals).reduce((sum, { bytes }) => sum + bytes, 0)
   }
@@ -43,12 +45,16 @@ export class ReplicaMemory {
     return this.#totals.unread
   }
 
-  /** Enters a caller's part of a total, by an agent. The caller leaves it. @param callerKey - absent: the agent itself */
+  /**
+   * Enters a caller's share of a total, for an agent. The caller calls `leave`.
+   *
+   * @param callerKey - absent: the agent itself
+   */
   enter(share: MemoryShare, agentId: AgentId, callerKey = `agent ${agentId}`): Share {
     return this.#totals[share].enter(this.tenants.of(agentId), callerKey)
   }
 
-  /** Whether there is room for so much, or whoever holds most makes it. False: that is this caller, or its tenant. */
+  /** True if there is room, or if the caller with most makes it. False: this caller, or its tenant, has most. */
   hasRoom(share: MemoryShare, agentId: AgentId, callerKey: string, bytes: number): boolean {
     const total = this.#totals[share]
     if (total.bytes + bytes <= total.maxBytes) return true
@@ -59,19 +65,23 @@ export class ReplicaMemory {
     return isAdmitted
   }
 
-  /** Makes sure that a new call's answer has room. @throws KasError REPLICA_MEMORY_FULL: its caller, or the tenant, holds most */
+  /**
+   * Makes sure that a new call's answer has room.
+   *
+   * @throws KasError REPLICA_MEMORY_FULL: its caller, or the tenant, has most
+   */
   expectAnswer(agentId: AgentId, callerKey: string): void {
     if (!this.hasRoom('unread', agentId, callerKey, this.unread.maxBytes * answerPart))
       throw new KasError({ code: 'REPLICA_MEMORY_FULL', share: 'unread', limit: this.unread.maxBytes })
   }
 
-  /** The same of what is sent and not read. */
+  /** Returns the entry for bytes that are sent and not read. */
   unreadOf(agentId: AgentId): EnterShare {
     return (callerKey) => this.enter('unread', agentId, callerKey)
   }
 }
 
-/** @returns counts one that made room, or found none */
+/** @returns function that counts an end, or a refusal, for lack of room */
 export function createMemoryMetrics(
   register: Registry,
   totals: Readonly<Partial<Record<MemoryShare, Pick<SharedTotal, 'bytes' | 'maxBytes'>>>>,

@@ -1,27 +1,27 @@
 import { podLimit } from '../../lib/pod-limit.ts'
 
 const MiB = 1024 * 1024
-/** Assumed where no limit is known: others use the machine, too. */
+/** Limit that is assumed if none is known: other programs use the machine, too. */
 const assumedLimitBytes = 256 * MiB
-/** A smaller pod is divided as if it had so much. */
+/** Least limit: a smaller pod is divided as if it had this much. */
 const leastLimitBytes = 64 * MiB
 
 /**
- * How a replica divides the memory of its pod among those who have something that waits in it. The rest is of kas
- * itself: 150 to 200 MiB, and what malloc and V8 need beside what is counted.
+ * Shares of the pod's memory in a replica, for data that waits in it. The rest is for kas itself: 150 to 200 MiB, and
+ * the overhead of malloc and V8.
  */
 export interface ReplicaShares {
-  /** what agents and callers have sent, and nobody has taken yet */
+  /** data of agents and callers that is not taken yet */
   readonly unreadBytes: number
   /** connections and calls of callers on 8154 */
   readonly callersBytes: number
-  /** files of GitOps rounds that run, and their listings */
+  /** files of running GitOps reconciliations, and their listings */
   readonly gitopsRoundsBytes: number
-  /** files of GitOps that are kept for the next rounds */
+  /** files of GitOps that are kept for later reconciliations */
   readonly gitopsFilesBytes: number
 }
 
-/** @param limitBytes - of the pod: `memoryLimit` */
+/** @param limitBytes - limit of the pod: `memoryLimit` */
 export function replicaShares(limitBytes: number): ReplicaShares {
   return {
     unreadBytes: limitBytes / 8,
@@ -31,7 +31,7 @@ export function replicaShares(limitBytes: number): ReplicaShares {
   }
 }
 
-/** @param limitBytes - of the pod; 0: none is known */
+/** @param limitBytes - limit of the pod; 0: none is known */
 export function memoryLimit(limitBytes: number = podLimit()): number {
   return Math.max(leastLimitBytes, limitBytes || assumedLimitBytes)
 }

@@ -1,7 +1,7 @@
 import type { KasError } from '../../lib/errors.ts'
 import type { GrpcServerMetrics, GrpcType } from '../../lib/metrics.ts'
 
-/** What is counted of a call. */
+/** The counted parts of a call. */
 interface ObservedCall {
   readonly method: string
   readonly counts: { readonly received: number; readonly sent: number }
@@ -12,7 +12,9 @@ export interface GrpcObserver {
   finished(call: ObservedCall, error: KasError | undefined): void
 }
 
-/** Counts the calls of a gRPC server; methods that are not served are not counted, so that nobody can make labels. */
+/**
+ * Counts the calls of a gRPC server. Calls of unknown methods are not counted, so that callers cannot create labels.
+ */
 export function grpcObserver(metrics: GrpcServerMetrics, served: Readonly<Record<string, GrpcType>>): GrpcObserver {
   const methods = new Map(Object.entries(served).map(([name, type]) => [name, metrics.method(name, type)]))
   return {

@@ -1,19 +1,22 @@
 import { Gauge, Histogram } from 'prom-client'
 import type { Registry } from '../../lib/metrics.ts'
 
-/** Metrics of limiters, by their names, of which there are a few. */
+/** Metrics of limiters, by their names; there are only a few. */
 export interface LimiterMetrics {
   limited(limiter: string, perSecond: number): void
-  /** a call got its turn, or was refused, after so long */
+  /** a call got its turn, or was refused, after this wait */
   waited(limiter: string, allowed: boolean, ms: number): void
-  /** the limiter is gone */
+  /** the limiter was removed */
   forgotten(limiter: string): void
 }
 
 const limitName = 'limiter_limit'
 const blockedName = 'limiter_block_duration_milliseconds'
 
-/** Upstream's names (doc/reference/tunnel-protocol.md 8.1), one pair of metrics for all limiters of a registry. */
+/**
+ * Creates metrics with upstream's names (doc/reference/tunnel-protocol.md 8.1), one pair for all limiters of a
+ * registry.
+ */
 export function createLimiterMetrics(register: Registry): LimiterMetrics {
   const limit = (register.getSingleMetric(limitName) as Gauge | undefined) ?? createLimit(register)
   const blocked = (register.getSingleMetric(blockedName) as Histogram | undefined) ?? createBlocked(register)

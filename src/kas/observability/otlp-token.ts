@@ -2,17 +2,17 @@ import { readFile } from 'node:fs/promises'
 import { KasError } from '../../lib/errors.ts'
 
 const key = 'observability.tracing.otlp_token_secret_file'
-/** what a header can carry, without blanks */
+/** characters of a header's value, without blanks */
 const form = /^[\x21-\x7e]+$/
-/** Tokens of GitLab's users: GitLab's collector takes them in another header than its own (upstream). */
+/** Prefix of GitLab users' tokens: GitLab's collector expects them in another header than its own tokens (upstream). */
 const gitlabTokenPrefix = 'glpat-'
 
-/** The token by which a collector of traces knows kas; its file is read at each use. */
+/** Token of kas for a collector of traces; its file is read at each use. */
 export class OtlpToken {
   readonly #file: string
   #token: string
 
-  /** @throws KasError SETTINGS_INVALID, without what the file holds */
+  /** @throws KasError SETTINGS_INVALID, which does not quote the file */
   static async read(file: string): Promise<OtlpToken> {
     const invalid = (problem: string, cause?: unknown) =>
       new KasError({ code: 'SETTINGS_INVALID', file, problems: [`${key}: ${problem}`] }, { cause })
@@ -28,9 +28,9 @@ export class OtlpToken {
     this.#token = token
   }
 
-  /** With the token as it is now, else as last read: no trace is lost while the file is being replaced. */
+  /** Returns headers with the present token, else the last one: no trace is lost while the file is being replaced. */
   headers = async (): Promise<Record<string, string>> => {
-    const token = await readToken(this.#file).catch(() => undefined) // the last good one counts
+    const token = await readToken(this.#file).catch(() => undefined) // the last good token stays
     if (token !== undefined) this.#token = token
     return this.#token.startsWith(gitlabTokenPrefix)
       ? { 'Private-Token': this.#token }
@@ -38,7 +38,7 @@ export class OtlpToken {
   }
 }
 
-/** @returns undefined: what it holds is no token */
+/** @returns undefined: the file has no token */
 async function readToken(file: string): Promise<string | undefined> {
   const token = (await readFile(file, 'utf8')).trim()
   return form.test(token) ? token : undefined

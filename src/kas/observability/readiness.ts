@@ -1,18 +1,18 @@
 /**
- * Toggles that are off until the part they stand for serves, and off again when it leaves.
+ * Toggles for the parts of a program: each is off until its part serves, and off again when the part leaves.
  *
  * @see doc/reference/tunnel-protocol.md 8.3
  */
 export class Readiness {
   readonly #toggles = new Map<string, string | undefined>()
 
-  /** A toggle that starts with "not ready yet"; the returned function sets it, `undefined` for ready. */
+  /** Adds a toggle that begins with "not ready yet". The returned function sets it; `undefined`: ready. */
   toggle(name: string): (problem: string | undefined) => void {
     this.#toggles.set(name, 'not ready yet')
     return (problem) => void this.#toggles.set(name, problem)
   }
 
-  /** The first toggle that is off as `name: reason`; undefined when all are on. */
+  /** Returns the first toggle that is off, as `name: reason`; undefined: all are on. */
   problem(): string | undefined {
     for (const [name, problem] of this.#toggles) if (problem !== undefined) return `${name}: ${problem}`
     return undefined

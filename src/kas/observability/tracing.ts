@@ -14,13 +14,13 @@ export interface TracingOptions {
   readonly product: string
 }
 
-/** Upstream's library takes it for an endpoint without a path. */
+/** path for an endpoint without one, as in upstream's library */
 const defaultPath = '/v1/traces'
 
 /**
- * Traces as the configuration wants them (`observability.tracing`).
+ * Creates traces as configured in `observability.tracing`.
  *
- * @returns undefined: they are off, and nothing of OpenTelemetry is loaded
+ * @returns undefined: they are off, and no part of OpenTelemetry is loaded
  * @throws KasError SETTINGS_INVALID if the token or the certificates cannot be used
  */
 export async function createTracing(
@@ -52,7 +52,7 @@ export async function createTracing(
   )
 }
 
-/** Scheme, host and path, as upstream: user and query stay behind. */
+/** Returns scheme, host and path, as upstream does, without user and query. */
 export function collectorUrl(endpoint: string): string {
   const { origin, pathname } = new URL(endpoint)
   const hasPath = /^[^:]+:\/\/[^/?#]*\//.test(endpoint)

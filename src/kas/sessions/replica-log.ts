@@ -7,36 +7,36 @@ import { type UnaryMethods, unaryService } from '../../proto/unary.ts'
 import { type LineFilter, maxRecentBytes, type RecentLines } from '../access-log/recent-lines.ts'
 import type { Peer, Peers } from '../peers/peers.ts'
 
-/** Bytes of one answer between replicas, which hold their event loop for as long as it takes to write. */
+/** Bound of one answer between replicas, which blocks their event loop while it is written. bytes */
 const maxPageBytes = 1024 * 1024
-/** Bytes of all replicas' lines for one reader: beyond, the others are named as incomplete. */
+/** Bound of all replicas' lines for one reader; above it, further replicas are listed as incomplete. bytes */
 const maxMergedBytes = 64 * 1024 * 1024
-/** Between two questions to a peer whose lines are followed. ms */
+/** Interval of the questions to peers whose lines are followed. ms */
 const followMs = 1000
 
 export interface ReplicaLogComponents {
-  /** undefined: this replica keeps none */
+  /** undefined: this replica keeps no lines */
   readonly recent: RecentLines | undefined
   readonly peers: Pick<Peers, 'all' | 'call'>
-  /** since 1970 */
+  /** ms since 1970 */
   readonly clock: Clock
 }
 
 /** Lines of all replicas that answered, each with its end, the oldest first. */
 export interface MergedLines {
   readonly lines: readonly string[]
-  /** names of replicas that did not answer: what was done by way of them is not known */
+  /** names of replicas that did not answer, whose lines are missing */
   readonly unreached: readonly string[]
-  /** names of replicas of which older lines are there that are left out */
+  /** names of replicas whose older lines are left out */
   readonly incomplete: readonly string[]
 }
 
-/** How many lines are wanted of each replica, the newest; absent: all that are kept. */
+/** `last`: number of newest lines of each replica; absent: all that are kept. */
 export interface LinesOptions {
   readonly last?: number
 }
 
-/** Which line of each instance comes next. */
+/** Number of the next line of each instance. */
 type Positions = Map<Peer['instance'], bigint>
 
 /** Reads the access log of all replicas. */
@@ -47,7 +47,7 @@ export class ReplicaLog {
     this.#components = components
   }
 
-  /** Methods that peers call. */
+  /** Methods for peers. */
   get replicaMethods(): UnaryMethods {
     return unaryService(Log, {
       recent: async ({ filter, from, last }) => {
@@ -71,9 +71,9 @@ export class ReplicaLog {
   }
 
   /**
-   * Reads what there is, and then goes on.
+   * Reads the present lines, and later ones.
    *
-   * @returns `follow`: calls `listener` with each line that comes, until the returned function is called
+   * @returns `follow`: calls `listener` with each new line, until the returned function is called
    * @throws KasError NOT_SERVED
    */
   async open(filter: LineFilter): Promise<MergedLines & { follow(listener: (line: string) => void): () => void }> {
@@ -135,7 +135,7 @@ export class ReplicaLog {
     return { merged: { lines, unreached, incomplete }, positions }
   }
 
-  /** @returns false: there are more than there is room for */
+  /** @returns false: the lines exceed a bound */
   async #readPages(
     peer: Peer,
     asked: { filter: LineFilter; last: number; positions: Positions; room: { left: number } },
@@ -156,7 +156,7 @@ export class ReplicaLog {
     }
   }
 
-  /** Asks each peer every second for what has come since. A peer that does not answer is asked again. */
+  /** Asks each peer every second for new lines. A peer that does not answer is asked again. */
   #followPeers(filter: LineFilter, positions: Positions, listener: (line: string) => void): () => void {
     const { peers, clock } = this.#components
     const since = new Date(clock.now()).toISOString()
@@ -199,7 +199,7 @@ function messageOf({
 const timeStart = '{"time":"'
 const timeLength = '2026-11-26T18:00:00.000Z'.length
 
-/** Each line begins with its time. */
+/** Returns the time, with which each line begins. */
 function timeOf(line: string): string {
   return line.startsWith(timeStart) ? line.slice(timeStart.length, timeStart.length + timeLength) : ''
 }

@@ -14,37 +14,37 @@ import { type UnaryMethods, unaryService } from '../../proto/unary.ts'
 import type { Peers } from '../peers/peers.ts'
 import type { SessionFilter, SessionReport, SessionTable } from './session-table.ts'
 
-/** Of what an operator writes to those whose sessions he ends. characters */
+/** Bound of an operator's message to the callers whose sessions it ends. characters */
 export const maxReasonCharacters = 200
 
-/** Of what is listed in one answer: replicas take no message of more than 4 MiB. */
+/** Bound of listed sessions in one answer: replicas accept no message above 4 MiB. bytes */
 const maxListedBytes = 3 * 1024 * 1024
 
 export interface ReplicaSessionsComponents {
   readonly table: Pick<SessionTable, 'list' | 'end'>
   readonly peers: Pick<Peers, 'all' | 'broadcast'>
-  /** of this replica */
+  /** name of this replica */
   readonly name: string
-  /** since 1970 */
+  /** ms since 1970 */
   readonly clock: Clock
   readonly log: Logger
 }
 
-/** Of the replicas that answered, this one first. */
+/** Sessions of the replicas that answered, this one first. */
 export interface SessionsReport {
   readonly replicas: readonly {
     readonly name: string
     readonly sessions: readonly SessionReport[]
-    /** with those that are not shown */
+    /** including those that are left out */
     readonly total: number
   }[]
-  /** names of replicas that did not answer: what goes on there is not known */
+  /** names of replicas that did not answer, whose sessions are unknown */
   readonly unreached: readonly string[]
 }
 
 export interface EndedReport {
   readonly replicas: readonly { readonly name: string; readonly ended: number }[]
-  /** what goes on there was not ended */
+  /** names of replicas that did not answer, whose sessions were not ended */
   readonly unreached: readonly string[]
 }
 
@@ -56,7 +56,7 @@ export class ReplicaSessions {
     this.#components = components
   }
 
-  /** What peers call. */
+  /** Methods for peers. */
   get replicaMethods(): UnaryMethods {
     return unaryService(Sessions, {
       list: async ({ filter }) => {
@@ -65,7 +65,7 @@ export class ReplicaSessions {
       },
       end: async ({ filter: message, reason }) => {
         const filter = filterOf(message)
-        // a later version may name what this one does not know of: without it all would end
+        // a later version may send conditions that this one does not know; without any condition all sessions would end
         if (Object.keys(filter).length === 0) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'no filter' })
         return create(EndSessionsResponseSchema, { ended: this.#end(filter, reason) })
       },
@@ -83,7 +83,7 @@ export class ReplicaSessions {
     return { replicas: [{ name, ...this.#list(filter) }, ...others], unreached: this.#unreached(answers.keys()) }
   }
 
-  /** @param reason - for their callers; empty: none is given */
+  /** @param reason - for the callers; empty: none */
   async end(filter: SessionFilter, reason: string): Promise<EndedReport> {
     const { peers, name } = this.#components
     const own = { name, ended: this.#end(filter, reason) }
@@ -113,7 +113,7 @@ export class ReplicaSessions {
   }
 }
 
-/** @returns JSON of the first */
+/** Returns the first ones as JSON. */
 function asMuchAsFits(sessions: readonly SessionReport[]): string[] {
   const listed: string[] = []
   let bytes = 0

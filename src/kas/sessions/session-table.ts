@@ -3,39 +3,39 @@ import { KasError } from '../../lib/errors.ts'
 import type { AccessLine } from '../access-log/access-line.ts'
 import { isNamedUser } from '../access-log/named-user.ts'
 
-/** At a replica at once: each has a request, which costs far more than its entry. */
+/** Bound of sessions at a replica: each has a request, which costs far more than its entry. */
 export const maxSessions = 100_000
-/** In one answer, those that began first. */
+/** Bound of sessions in one answer: those that began first. */
 export const maxListed = 1000
-/** What has an end of its own counts as lasting once it has run for so long. ms */
+/** Time after which a call with an end of its own counts as long. ms */
 const longMs = 10_000
-/** Of an id, so that it may stand for it. characters */
+/** Length of the beginning of an id that can replace it. characters */
 const minIdCharacters = 8
 
-/** What a session does, in the words of the access log. */
+/** Fields of a session, in the words of the access log. */
 export type SessionFields = Omit<Partial<AccessLine>, 'time' | 'event' | 'class' | 'id' | 'since'>
 
-/** A call of somebody who was let in, from then to its end. */
+/** A call of a caller that was let in, from then to its end. */
 export interface Session {
-  /** a UUID: its lines in the access log, and in the cluster's own, have it too */
+  /** a UUID, also in its lines of the access log, and in the cluster's audit log */
   readonly id: string
   readonly agentId: AgentId
   readonly user: { readonly id: bigint; readonly name: string }
   /** ms since 1970 */
   readonly since: number
-  /** it is a watch, a log that is followed, or a connection */
+  /** true: it is a watch, a log that is followed, or a connection */
   readonly lasts: boolean
   readonly fields: () => SessionFields
-  /** Ends it so that its caller reads why, where its protocol has a place for it; once. */
+  /** Ends the session, with a reason for its caller if its protocol has a place for it; called once. */
   end(reason: KasError): void
 }
 
-/** All that is given must hold. */
+/** Conditions of a session, all of which must hold. */
 export interface SessionFilter {
   readonly agentId?: AgentId | undefined
-  /** as `isNamedUser` takes it */
+  /** user, in the form of `isNamedUser` */
   readonly user?: string | undefined
-  /** or how it begins, by 8 characters or more */
+  /** id, or its first 8 characters or more */
   readonly id?: string | undefined
 }
 
@@ -45,10 +45,10 @@ export interface SessionReport extends SessionFields {
   readonly since: string
 }
 
-/** What is going on at an entry on 8154. */
+/** Running sessions of an entry on 8154. */
 export class SessionTable {
   readonly #maxSessions: number
-  /** by id, in the order of their begin */
+  /** by id, in the order of their beginning */
   readonly #sessions = new Map<string, Session>()
 
   constructor(options: { readonly maxSessions?: number } = {}) {
@@ -59,7 +59,10 @@ export class SessionTable {
     return this.#sessions.size
   }
 
-  /** @returns to be called at its end. @throws KasError TOO_MANY_STREAMS */
+  /**
+   * @returns function to call at its end
+   * @throws KasError TOO_MANY_STREAMS
+   */
   add(session: Session): () => void {
     const limit = this.#maxSessions
     if (this.#sessions.size >= limit)
@@ -69,10 +72,10 @@ export class SessionTable {
   }
 
   /**
-   * Those that last.
+   * Lists long sessions.
    *
    * @param now - ms since 1970
-   * @returns the first of them, and how many there are
+   * @returns the first of them, and the number of all
    */
   list(filter: SessionFilter, now: number): { readonly sessions: readonly SessionReport[]; readonly total: number } {
     const lasting = this.#matching(filter).filter(({ lasts, since }) => lasts || now - since >= longMs)
@@ -82,7 +85,11 @@ export class SessionTable {
     return { sessions, total: lasting.length }
   }
 
-  /** Those that last, and all others that match. @returns how many */
+  /**
+   * Ends all matching sessions, long or not.
+   *
+   * @returns the number of ended ones
+   */
   end(filter: SessionFilter, reason: KasError): number {
     const ended = this.#matching(filter)
     for (const session of ended) session.end(reason)

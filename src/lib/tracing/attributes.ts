@@ -5,7 +5,7 @@ import type { SpanAttributes } from './tracer.ts'
 
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'CONNECT', 'OPTIONS', 'TRACE', 'PATCH', 'QUERY'])
 const codeNames = new Map<number, string>(Object.entries(Code).map(([name, code]) => [code, name]))
-/** of gRPC: those of its statuses that say that the server failed, not that the caller was wrong */
+/** gRPC statuses that mean that the server failed, not that the caller was wrong */
 const serverFailures: ReadonlySet<number> = new Set([
   Code.UNKNOWN,
   Code.DEADLINE_EXCEEDED,
@@ -27,14 +27,14 @@ export function httpStatusAttributes(statusCode: number): SpanAttributes {
   return { 'http.response.status_code': statusCode }
 }
 
-/** A client was not given what it asked for; a server has failed only where it says so. */
+/** True if a client did not get what it asked for, or if a server says that it failed. */
 export function isHttpFailure(kind: 'server' | 'client', statusCode: number): boolean {
   return statusCode >= (kind === 'client' ? 400 : 500)
 }
 
 /**
  * @param method - `/package.Service/Method`
- * @param isKnown - false: anybody may have made it up; such methods are counted as one
+ * @param isKnown - false: anyone may have made it up; such methods are counted as one
  */
 export function rpcMethodAttributes(method: string, isKnown: boolean): { name: string; attributes: SpanAttributes } {
   const name = method.slice(1)
@@ -48,28 +48,28 @@ export function rpcStatusAttributes(grpcCode: number): SpanAttributes {
   return { 'rpc.status_code': codeName(grpcCode) }
 }
 
-/** What a span failed with: our code, or the status that another said. */
+/** Cause of a span's failure: the code of kas, or the status from elsewhere. */
 export function failureOf(error: KasError): string {
   return error.code === 'STATUS' ? codeName(error.grpcCode) : error.code
 }
 
-/** Whether a status makes a span a failed one: a caller that left does not, and what a server refuses with is no fault. */
+/** True if a status makes the span a failed one. A caller that left, or a refusal by the server, is no failure. */
 export function isRpcFailure(kind: 'server' | 'client', grpcCode: number): boolean {
   if (grpcCode === Code.OK || grpcCode === Code.CANCELLED) return false
   return kind === 'client' || serverFailures.has(grpcCode)
 }
 
-/** A number as upstream writes it; above what a number holds exactly it is a text. */
+/** Returns the id as a number, as upstream does, or as a text if a number cannot hold it exactly. */
 export function agentAttributes(agentId: bigint): SpanAttributes {
   return { agent_id: agentId <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(agentId) : String(agentId) }
 }
 
-/** @param port - 0: not known */
+/** @param port - 0: unknown */
 export function serverAttributes(host: string, port: number): SpanAttributes {
   return { 'server.address': host, ...(port > 0 ? { 'server.port': port } : {}) }
 }
 
-/** Of a server that `url` leads to. */
+/** Attributes of the server in `url`. */
 export function urlServerAttributes({ hostname, port, protocol }: URL): SpanAttributes {
   return serverAttributes(hostname.replace(/^\[|\]$/g, ''), Number(port) || (protocol === 'https:' ? 443 : 80))
 }

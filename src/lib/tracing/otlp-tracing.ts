@@ -36,39 +36,37 @@ import { abortable } from '../signals.ts'
 import { readTraceContext, writeTraceContext } from './trace-context.ts'
 import type { Carrier, Span, SpanAttributes, SpanInit, TraceHeaders, Tracer } from './tracer.ts'
 
-/**
- * The one file that loads OpenTelemetry's libraries: it is imported when traces are switched on, and not otherwise.
- */
+/** The only file that loads OpenTelemetry's libraries: it is imported only when traces are switched on. */
 
 export interface OtlpTracingOptions {
-  /** where spans go, by OTLP over HTTP in protobuf */
+  /** receiver of spans, by OTLP over HTTP in protobuf */
   readonly url: string
-  /** asked at each export; must not reject */
+  /** called at each export; must not reject */
   readonly headers?: () => Promise<Record<string, string>>
-  /** absent: what the library trusts by itself */
+  /** absent: the authorities that the library trusts */
   readonly secureContext?: SecureContext
   readonly service: { readonly name: string; readonly version: string; readonly instance: string }
   /** `<name>/<version>/<commit>` */
   readonly product: string
   /** shorter in tests. ms */
   readonly exportEveryMs?: number
-  /** how long one export with its repeats may take; absent: as long as the end. ms */
+  /** bound of one export with its repeats; absent: `flushMs`. ms */
   readonly exportMs?: number | undefined
-  /** at the end: how long the last spans may take. ms */
+  /** bound of the last export at the end. ms */
   readonly flushMs?: number
 }
 
-/** Ended spans that wait for their export: some seconds of a busy replica. What is beyond is lost, and logged. */
+/** Ended spans that wait for their export: some seconds of a busy replica. Further spans are lost, and logged. */
 const maxQueuedSpans = 8192
-/** of one export */
+/** spans of one export */
 const maxExportedSpans = 512
-/** the library's own. ms */
+/** the library's own interval. ms */
 const defaultExportEveryMs = 5000
-/** At the end, of all that is left (upstream's). ms */
+/** Bound of the last export at the end (upstream's). ms */
 const defaultFlushMs = 5000
-/** Exports at once: at the end all that waits goes out together. */
+/** Exports at once: at the end all waiting spans are exported together. */
 const maxExports = maxQueuedSpans / maxExportedSpans + 1
-/** Of what a caller may choose: a path may be as long as a head. */
+/** Bound of names, which callers may choose: a path may be as long as a request head. */
 const maxNameLength = 256
 const maxAttributeLength = 1024
 const maxReasonLength = 500
@@ -77,7 +75,7 @@ const taken = 0
 
 const kinds = { server: SpanKind.SERVER, client: SpanKind.CLIENT }
 
-/** Makes spans, and sends them to a collector. Where that fails, spans are lost, and never a call. */
+/** Makes spans, and sends them to a collector. If that fails, spans are lost, and never a call. */
 export class OtlpTracing implements Tracer, Service {
   readonly #provider: TracerProvider
   readonly #tracer: OtelTracer
@@ -104,7 +102,7 @@ export class OtlpTracing implements Tracer, Service {
       maxQueueSize: maxQueuedSpans,
       maxExportBatchSize: maxExportedSpans,
       scheduledDelayMillis: exportEveryMs,
-      exportTimeoutMillis: 2 * exportMs, // the exporter's own comes first
+      exportTimeoutMillis: 2 * exportMs, // later than the exporter's own timeout
     })
     this.#provider = new TracerProvider({
       resource,
@@ -118,12 +116,15 @@ export class OtlpTracing implements Tracer, Service {
   async start(): Promise<void> {
     const warn = (message: string) => this.#failures.warn(message.slice(0, maxReasonLength))
     const silent = () => undefined
-    const fail = () => this.#failures.warn('OpenTelemetry failed inside') // its text may hold what others said
+    const fail = () => this.#failures.warn('OpenTelemetry failed inside') // its text may hold data of others
     const logger = { error: fail, warn, info: silent, debug: silent, verbose: silent }
     diag.setLogger(logger, { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true })
   }
 
-  /** Sends what is left, within `flushMs` and while `patience` lasts. Last of all: whoever makes spans has stopped. */
+  /**
+   * Exports the remaining spans, within `flushMs` and while `patience` lasts. Stops last, once all makers of spans have
+   * stopped.
+   */
   stop(patience?: AbortSignal): Promise<void> {
     this.#stopped ??= this.#stop(patience)
     return this.#stopped
@@ -141,7 +142,7 @@ export class OtlpTracing implements Tracer, Service {
   }
 
   begin(name: string, { kind, parent, link, attributes }: SpanInit): Span {
-    // what this program itself waits for is caused by a span of its own
+    // the cause of a client span is a span of this program, so its parent is not remote
     const caller = parent && spanContextOf(parent, kind === 'server')
     const linked = link && spanContextOf(link, true)
     const options = {
@@ -215,7 +216,10 @@ function createExporter({ url, headers, secureContext, product }: OtlpTracingOpt
   })
 }
 
-/** Logs each export that failed, once: its caller would log it again, in words of the collector. */
+/**
+ * Logs each failed export once, and reports success: the library would log the failure again, with the collector's
+ * text.
+ */
 function logging(exporter: SpanExporter, failures: LimitedLog): SpanExporter {
   return {
     export: (spans, done) =>
@@ -227,7 +231,7 @@ function logging(exporter: SpanExporter, failures: LimitedLog): SpanExporter {
   }
 }
 
-/** Not what the collector answered, which may quote what it was sent. */
+/** Reason without the collector's answer, which may quote the spans. */
 function reasonOf(error: unknown): string {
   const { message, code } = error as { message?: unknown; code?: unknown }
   const text = typeof message === 'string' && message !== '' ? message : 'it was not taken'

@@ -1,25 +1,25 @@
 import type { Carrier, TraceHeaders } from './tracer.ts'
 
-/** A caller's span as it stands in `traceparent` and `tracestate`. */
+/** A caller's span, from `traceparent` and `tracestate`. */
 export interface TraceContext {
   readonly traceId: string
   readonly spanId: string
   readonly sampled: boolean
-  /** for other tracing systems, passed on; empty: there is none */
+  /** state of other tracing systems, passed on; empty: there is none */
   readonly state: string
 }
 
-/** version, trace id, span id, flags; versions after 00 may say more behind them */
+/** version, trace id, span id, flags; versions after 00 may have more fields behind them */
 const form = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
 const forbiddenVersion = 'ff'
 const zeros = /^0+$/
-/** what a receiver must be able to pass on (W3C Trace Context 3.3.1.5); a longer one is left out */
+/** length that a receiver must be able to pass on (W3C Trace Context 3.3.1.5); a longer state is left out */
 const maxStateLength = 512
 
 /**
- * Reads what a caller said of its span (W3C Trace Context 3.2, 3.3).
+ * Reads a caller's span from its headers (W3C Trace Context 3.2, 3.3).
  *
- * @returns undefined: nothing, or nothing that can be used, so that a new trace begins
+ * @returns undefined: there is no usable span, so a new trace begins
  */
 export function readTraceContext(carrier: Carrier | TraceHeaders): TraceContext | undefined {
   const { traceparent = [], tracestate = [] } = carrier as Carrier
@@ -40,7 +40,7 @@ export function writeTraceContext({ traceId, spanId, sampled, state }: TraceCont
   return state === '' ? { traceparent } : { traceparent, tracestate: [state] }
 }
 
-/** `metadata` for a callee: what a caller said of its span makes room for what is said of ours. */
+/** Returns `metadata` for a callee, with the caller's trace headers replaced by `headers`. */
 export function withTraceHeaders<V extends readonly string[]>(
   metadata: Readonly<Record<string, V>>,
   headers: TraceHeaders,

@@ -1,11 +1,11 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 
-/** Traces: what was done for one call, where, and how long it took. The rest of the program sees this file alone. */
+/** Traces: the work done for one call, its place and its duration. The rest of the program uses only this file. */
 
 /** Names and values by OpenTelemetry's semantic conventions; never a token, cookie or query. */
 export type SpanAttributes = Readonly<Record<string, string | number | boolean>>
 
-/** Where a span stands, as callees get it (W3C Trace Context), in the form of metadata; empty: nothing is traced. */
+/** Position of a span, sent to callees (W3C Trace Context) as metadata; empty: nothing is traced. */
 export interface TraceHeaders {
   readonly traceparent?: readonly [string]
   readonly tracestate?: readonly [string]
@@ -17,9 +17,9 @@ export type Carrier = Readonly<Record<string, readonly string[] | undefined>>
 export interface SpanInit {
   /** `server`: the work that a caller asked for; `client`: the wait for a callee */
   readonly kind: 'server' | 'client'
-  /** what the caller said, or the headers of the span that this one is part of; absent, or without: a new trace */
+  /** the caller's headers, or the headers of the enclosing span; absent, or without a span in them: a new trace */
   readonly parent?: Carrier | TraceHeaders | undefined
-  /** what a caller said whom nobody knows yet: named by the span, but neither its trace nor its sampling is taken over */
+  /** headers of an unknown caller: the span links to them, but takes over neither trace nor sampling */
   readonly link?: Carrier | undefined
   readonly attributes?: SpanAttributes
 }
@@ -27,11 +27,11 @@ export interface SpanInit {
 export interface Span {
   /** 32 hexadecimal digits: for errors and logs; undefined: nothing is traced */
   readonly traceId: string | undefined
-  /** for whom this span's work is handed on to */
+  /** headers for callees of this span's work */
   readonly headers: TraceHeaders
   set(attributes: SpanAttributes): void
   /**
-   * Ends it; what is said later is ignored.
+   * Ends the span; later attributes are ignored.
    *
    * @param failure - a code of a closed list, or a status: the span failed
    */
@@ -41,21 +41,21 @@ export interface Span {
 export interface Tracer {
   begin(name: string, init: SpanInit): Span
   /**
-   * Runs `work` as part of `span`: whom it asks beside the call, at whatever depth, finds that in `current`, and so do
-   * timers that it sets. What it begins for others too runs `detached`.
+   * Runs `work` as part of `span`. Its calls, at any depth, and its timers find the span's headers in `current`. Work
+   * that is shared with other callers runs `detached`.
    */
   within<T>(span: Span, work: () => T): T
-  /** of the span that this code runs within */
+  /** headers of the span that this code runs within */
   readonly current: TraceHeaders | undefined
 }
 
-/** Nothing is traced: nothing is read, kept or sent for it. */
+/** Span of a program without traces: nothing is read, kept or sent for it. */
 export const noSpan: Span = { traceId: undefined, headers: {}, set: () => undefined, end: () => undefined }
 
 export const noTracer: Tracer = { begin: () => noSpan, within: (_, work) => work(), current: undefined }
 
 /**
- * Runs `work` as part of no span, and all that it goes on with: what is shared by callers, or outlives the one that
- * began it, is not of that one's trace, and not silenced with it.
+ * Runs `work`, and all that it starts, outside any span. Work that callers share, or that outlives its first caller, is
+ * neither part of that caller's trace nor left out with it.
  */
-export const detached: <T>(work: () => T) => T = AsyncLocalStorage.snapshot() // while the program loads, before any call
+export const detached: <T>(work: () => T) => T = AsyncLocalStorage.snapshot() // at load time, before any call

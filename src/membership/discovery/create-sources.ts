@@ -8,7 +8,7 @@ import type { DiscoverySource } from './source.ts'
 import { lookupBySystem, StaticDiscovery } from './static.ts'
 
 /**
- * The sources that the settings and the surroundings call for; none: this replica is alone.
+ * Creates the sources of the settings; none: this replica is alone.
  *
  * @throws KasError SETTINGS_INVALID if a member of the list is no `host:port`
  */
@@ -49,9 +49,9 @@ export interface DiscoverySettings {
 }
 
 export interface Surroundings {
-  /** whether this process runs in a pod */
+  /** true: this process runs in a pod */
   readonly inCluster: boolean
-  /** of `cluster.listen`: that of members for which a source knows no port */
+  /** port of `cluster.listen`, for members whose source has no port */
   readonly gossipPort: number
 }
 
@@ -66,9 +66,9 @@ export type ChosenSource =
   | { readonly kind: 'static'; readonly members: readonly string[] }
 
 /**
- * The sources to ask: each that is configured, and never fewer because one fails (doc/discovery.md).
+ * Chooses the configured sources. A failing source does not remove others (doc/discovery.md).
  *
- * @returns `sources`: none, where this replica is alone; `warnings` for the log: what was asked for and cannot be
+ * @returns `sources`: none if this replica is alone; `warnings` for the log: settings that cannot be used
  */
 export function chooseSources(
   settings: DiscoverySettings,
@@ -89,7 +89,7 @@ export function chooseSources(
   return { sources, warnings }
 }
 
-/** Kubernetes sets both variables in each pod: where its API server is. */
+/** True in a pod: Kubernetes sets both variables, which name its API server. */
 export function runsInCluster(env: Readonly<Record<string, string | undefined>>): boolean {
   return Boolean(env.KUBERNETES_SERVICE_HOST && env.KUBERNETES_SERVICE_PORT)
 }

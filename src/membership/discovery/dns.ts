@@ -4,35 +4,35 @@ import { type PartAnswer, PolledSource, type PollOptions } from './polled-source
 import type { SourceComponents } from './running-source.ts'
 import { fullNames, type SearchList } from './search-list.ts'
 
-/** The part of node:dns' Resolver that is used. */
+/** The part of node:dns' Resolver that this file uses. */
 export interface AddressResolver {
   resolve4(name: string): Promise<string[]>
   resolve6(name: string): Promise<string[]>
   cancel(): void
 }
 
-/** one query to one server, tried twice: a lost packet costs a second, not the answer */
+/** bound of one query to one server, tried twice: a lost packet costs a second, not the answer */
 const queryTimeoutMs = 1_000
 const queryTries = 2
 
 export const systemResolver = (): AddressResolver => new Resolver({ timeout: queryTimeoutMs, tries: queryTries })
 
 export interface DnsDiscoveryComponents extends SourceComponents {
-  /** a new one for each round, so that changed servers are seen and nothing is cached */
+  /** returns a new resolver for each round, so that changed servers are seen and nothing is cached */
   readonly resolver: () => AddressResolver
   readonly searchList: () => Promise<SearchList>
 }
 
 export interface DnsDiscoveryOptions extends PollOptions {
-  /** of a headless Service or another name that has an address for each replica */
+  /** name of a headless Service, or another name with an address for each replica */
   readonly host: string
   readonly port: number
 }
 
 /**
- * A and AAAA records of one name. A name that does not exist, or has no addresses, is an answer: nobody is there. A
- * server that fails or is silent is none. node:dns' Resolver is used, which distinguishes the two and can be called off;
- * it does not know the system's search list, which short names of Services need, so that is done here.
+ * A and AAAA records of one name. A name that does not exist, or has no addresses, is an answer: there are no members.
+ * A failed or late server is a failure. node:dns' Resolver distinguishes the two, and can be cancelled. It does not
+ * know the system's search list, which short names of Services need, so this file applies it.
  */
 export class DnsDiscovery extends PolledSource {
   readonly name = 'dns'
@@ -63,7 +63,7 @@ export class DnsDiscovery extends PolledSource {
       if (answers.some(({ addresses }) => (addresses?.length ?? 0) > 0)) return answers
       for (const answer of answers) if (!answer.addresses) failed.set(answer.part, answer)
     }
-    return answers.map((answer) => failed.get(answer.part) ?? answer) // it may exist under the name that failed
+    return answers.map((answer) => failed.get(answer.part) ?? answer) // the name may exist where the query failed
   }
 }
 

@@ -2,20 +2,20 @@ import { Listeners } from '../../lib/listeners.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Discovered } from './source.ts'
 
-/** Of one source. A list that is longer is cut: this many replicas are none of ours. */
+/** Bound of the addresses of one source. A longer list is cut: no kas has as many replicas. */
 export const maxAddresses = 1000
 
-/** an error may hold what a server said: only its beginning is kept */
+/** an error may quote a server, so only its beginning is kept */
 const maxErrorCharacters = 500
 
-/** The answer of a source in parts, of which some failed. */
+/** Failure of some parts of a source, while others answered. */
 export interface Failing {
   readonly error: string
-  /** a part that failed had answered before, and its addresses are among those given */
+  /** true: a failed part had answered before, and its addresses are still listed */
   readonly stale: boolean
 }
 
-/** The last answer of a source, kept through its failures, and the listeners to its changes. */
+/** Last answer of a source, kept through its failures, with listeners for its changes. */
 export class KnownAddresses {
   readonly #log: Logger
   readonly #listeners = new Listeners()
@@ -34,7 +34,7 @@ export class KnownAddresses {
     return this.#listeners.add(listener)
   }
 
-  /** @param failing - a part of the source failed */
+  /** @param failing - set if a part of the source failed */
   answered(addresses: readonly string[], failing?: Failing): void {
     const sorted = [...new Set(addresses)].sort()
     if (sorted.length > maxAddresses && !this.#cut) {
@@ -49,13 +49,13 @@ export class KnownAddresses {
     })
   }
 
-  /** Keeps what there is, and says that it is of an earlier time. */
+  /** Keeps the addresses, and marks them as stale. */
   failed(error: string): void {
     const { addresses, answered } = this.#current
     this.#set({ addresses, stale: answered, answered, error: error.slice(0, maxErrorCharacters) })
   }
 
-  /** No listener is called any more. */
+  /** Removes all listeners. */
   forgetListeners(): void {
     this.#listeners.clear()
   }

@@ -1,7 +1,7 @@
 import { parseHostPort } from '../../lib/host-port.ts'
 import type { DiscoverySource } from './source.ts'
 
-/** What discovery lists now, by all sources together. */
+/** Addresses that all discovery sources together list now. */
 export class ListedAddresses {
   readonly #sources: readonly DiscoverySource[]
   #all: readonly string[] = []
@@ -17,7 +17,7 @@ export class ListedAddresses {
     return this.#all
   }
 
-  /** Of `all`, without ports. */
+  /** hosts of `all`, without ports */
   get hosts(): ReadonlySet<string> {
     return this.#hosts
   }

@@ -5,28 +5,28 @@ import { jittered, retryPauseMs } from './retry.ts'
 import { RunningSource, type SourceComponents } from './running-source.ts'
 
 export interface PollOptions {
-  /** between two questions, up to a fifth less or more */
+  /** between two rounds, up to a fifth less or more */
   readonly intervalMs: number
-  /** one round of questions may take this long */
+  /** bound of one round */
   readonly timeoutMs: number
-  /** after a failure, doubling up to `intervalMs` */
+  /** pause after a failure, doubling up to `intervalMs` */
   readonly firstRetryMs: number
 }
 
 export const pollDefaults: PollOptions = { intervalMs: 10_000, timeoutMs: 5_000, firstRetryMs: 500 }
 
-/** What one part of a source (a host, a family of addresses) said. */
+/** Answer of one part of a source (a host, a family of addresses). */
 export interface PartAnswer {
   readonly part: string
-  /** `10.0.0.7:8156`; absent: it failed */
+  /** as `10.0.0.7:8156`; absent: the part failed */
   readonly addresses?: readonly string[]
-  /** why it failed */
+  /** reason of the failure */
   readonly error?: string
 }
 
 /**
- * A source that is asked again and again. It has parts that may fail one by one: a part that fails keeps what it
- * found before; the source as a whole fails if parts fail and none finds anything.
+ * A source that is polled. Its parts may fail one by one. A failed part keeps its last addresses. The whole source
+ * fails if parts fail and the others find nothing.
  */
 export abstract class PolledSource extends RunningSource {
   readonly #components: SourceComponents
@@ -39,7 +39,7 @@ export abstract class PolledSource extends RunningSource {
     this.#options = options
   }
 
-  /** One answer for each part, in any order. A rejection is a failure of all. */
+  /** Returns one answer for each part, in any order. A rejection is a failure of all parts. */
   protected abstract ask(signal: AbortSignal): Promise<readonly PartAnswer[]>
 
   protected async run(asked: () => void, signal: AbortSignal): Promise<void> {
@@ -64,7 +64,7 @@ export abstract class PolledSource extends RunningSource {
     } catch (error) {
       if (!stop.aborted) this.known.failed((error as Error).message)
     } finally {
-      round.abort(reason()) // what is still being asked is not wanted any more
+      round.abort(reason()) // ends the questions that still run
     }
   }
 

@@ -1,19 +1,19 @@
-/** Chance, 0 up to 1, so that a test can fix it. */
+/** Random number, 0 up to 1, which a test can fix. */
 export type Random = () => number
 
-/** `ms`, up to a fifth less or more: replicas that start together do not ask together for ever. */
+/** Returns `ms`, up to a fifth less or more, so that replicas that start together do not ask together for ever. */
 export function jittered(ms: number, random: Random): number {
   return ms * (0.8 + 0.4 * random())
 }
 
 export interface RetryOptions {
-  /** pause after the first failure */
+  /** pause after the first failure. ms */
   readonly firstRetryMs: number
-  /** it doubles up to this */
+  /** bound of the pause, which doubles with each failure. ms */
   readonly maxRetryMs: number
 }
 
-/** The pause after so many failures in a row, in ms. */
+/** Returns the pause after this many failures in a row, in ms. */
 export function retryPauseMs(failures: number, options: RetryOptions, random: Random): number {
   return jittered(Math.min(options.firstRetryMs * 2 ** (failures - 1), options.maxRetryMs), random)
 }

@@ -10,7 +10,7 @@ export interface SourceComponents {
   readonly random: Random
 }
 
-/** A source that asks from its start on until it is stopped. */
+/** A source that asks from its start until it is stopped. */
 export abstract class RunningSource implements DiscoverySource {
   abstract readonly name: string
   protected readonly known: KnownAddresses
@@ -22,7 +22,7 @@ export abstract class RunningSource implements DiscoverySource {
   }
 
   /**
-   * Asks again and again until `signal` aborts; does not reject.
+   * Asks repeatedly until `signal` aborts; does not reject.
    *
    * @param asked - to be called after the first answer, or the first failure
    */

@@ -1,17 +1,17 @@
 import { readFile } from 'node:fs/promises'
 
-/** How a short name becomes full ones: resolv.conf(5). */
+/** Settings that make full names of short ones: resolv.conf(5). */
 export interface SearchList {
   readonly domains: readonly string[]
-  /** a name with fewer dots is tried with the domains first */
+  /** a name with fewer dots is first tried with the domains */
   readonly ndots: number
 }
 
-/** as many as a pod may have */
+/** bound of a pod's search domains in Kubernetes */
 const maxDomains = 32
 const maxNdots = 15
 
-/** The `search` (or `domain`) and `ndots` of a resolv.conf. The last of several counts. */
+/** Reads `search` (or `domain`) and `ndots` of a resolv.conf. The last of several counts. */
 export function parseSearchList(text: string): SearchList {
   let domains: readonly string[] = []
   let ndots = 1
@@ -26,12 +26,12 @@ export function parseSearchList(text: string): SearchList {
   return { domains: plain.slice(0, maxDomains), ndots }
 }
 
-/** This system's; an empty one where there is no resolv.conf. */
+/** Reads this system's list; empty if there is no resolv.conf. */
 export async function readSearchList(file = '/etc/resolv.conf'): Promise<SearchList> {
   return parseSearchList(await readFile(file, 'utf8').catch(() => ''))
 }
 
-/** Full names to ask for, in this order, until one exists. A name that ends with a dot is full already. */
+/** Returns the full names to query, in this order, until one exists. A name that ends with a dot is full already. */
 export function fullNames(name: string, list: SearchList): string[] {
   if (name.endsWith('.')) return [name.slice(0, -1)]
   const longer = list.domains.map((domain) => `${name}.${domain}`)

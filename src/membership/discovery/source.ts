@@ -1,18 +1,18 @@
 import type { Service } from '../../lib/service.ts'
 
-/** What a source knows at this moment. */
+/** Present knowledge of a source. */
 export interface Discovered {
   /** `10.0.0.7:8156`, `[fd00::1]:8156`; sorted, each once */
   readonly addresses: readonly string[]
-  /** the addresses are an earlier answer: the source fails at present */
+  /** true: the addresses are of an earlier answer, because the source fails now */
   readonly stale: boolean
-  /** whether this source has ever answered */
+  /** true: this source has answered at least once */
   readonly answered: boolean
-  /** why it fails, while it does */
+  /** reason of the present failure; absent: it does not fail */
   readonly error?: string
 }
 
-/** Says who may be there; whether they are is for the gossip to find out (doc/discovery.md). */
+/** Lists addresses of possible members; gossip finds out which of them are alive (doc/discovery.md). */
 export interface DiscoverySource extends Service {
   /** `kubernetes`, `dns` or `static`; a label of metrics */
   readonly name: string

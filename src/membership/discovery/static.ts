@@ -5,7 +5,7 @@ import { formatHostPort, type HostPort, hostPortForms, parseHostPort } from '../
 import { type PartAnswer, PolledSource, type PollOptions } from './polled-source.ts'
 import type { SourceComponents } from './running-source.ts'
 
-/** Addresses of a name as the system knows it, its hosts file and search list included. */
+/** Returns the addresses of a name as the system does, with its hosts file and search list. */
 export type Lookup = (host: string) => Promise<readonly { readonly address: string }[]>
 
 export const lookupBySystem: Lookup = (host) => systemLookup(host, { all: true })
@@ -19,21 +19,21 @@ export interface StaticDiscoveryOptions extends PollOptions {
   readonly members: readonly string[]
 }
 
-/** How many members a list may have: each name is asked for at once. */
+/** Bound of members of a list: all names are resolved at once. */
 const maxListedMembers = 100
 
 /**
- * A list. Names in it are looked up again at the interval; a name that does not exist has no address for the time
- * being, as that of a container that does not run.
+ * A list of members. Names in it are resolved again at the interval. A name that does not exist, such as that of a
+ * stopped container, has no address for the time being.
  */
 export class StaticDiscovery extends PolledSource {
   readonly name = 'static'
   readonly #lookup: Lookup
   readonly #members: readonly HostPort[]
-  /** the system's resolver cannot be called off: one at a time for each name */
+  /** running queries by name, one for each: the system's resolver cannot be cancelled */
   readonly #asked = new Map<string, Promise<readonly { readonly address: string }[]>>()
 
-  /** @throws KasError SETTINGS_INVALID that names each member that is no `host:port` */
+  /** @throws KasError SETTINGS_INVALID with each member that is no `host:port` */
   constructor(components: StaticDiscoveryComponents, options: StaticDiscoveryOptions) {
     super(components, options)
     this.#lookup = components.lookup
@@ -50,7 +50,7 @@ export class StaticDiscovery extends PolledSource {
     if (isIP(host)) return { part, addresses: [part] }
     try {
       const found = await this.#resolveOnce(host)
-      const global = found.filter(({ address }) => !address.includes('%')) // a link's address means nothing elsewhere
+      const global = found.filter(({ address }) => !address.includes('%')) // zones are local
       return { part, addresses: global.map(({ address }) => formatHostPort({ host: address, port })) }
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException

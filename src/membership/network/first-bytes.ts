@@ -1,31 +1,31 @@
-/** What a connection may send until it has proven to know the secret. */
+/** Bounds of a connection until it has proven to have the secret. */
 export const firstBounds = {
-  /** of members some 500 come, and what they say at once behind them: it waits here until noise is done */
+  /** members send some 500, and the first data right behind them, which waits here until noise is done */
   bytes: 16 * 1024,
-  /** messages of multistream-select: its own name, and noise for one secret, then for the other */
+  /** messages of multistream-select: its own name, and noise for the one secret and the other */
   negotiations: 4,
 } as const
 
-/** the length of a message is one byte below this, and counts the line end that follows it */
+/** a length is one byte below this, and includes the line end */
 const longLength = 0x80
 
 /**
- * The first bytes of a connection, as they come. libp2p negotiates all that is there in one turn of the event loop,
- * however much that is: what members do not send is not handed to it.
+ * Checks the first bytes of a connection as they come. All of them are negotiated by libp2p in one turn of the event
+ * loop, however many they are. So bytes that no member sends are not passed to it.
  */
 export class FirstBytes {
   readonly #protocols: readonly string[]
   #bytes = 0
   #negotiations = 0
-  /** of multistream-select; undefined: it is over, and noise follows */
+  /** of multistream-select; undefined: negotiation is over, and noise follows */
   #unread: Buffer | undefined = Buffer.alloc(0)
 
-  /** @param protocols - of which one ends the negotiation */
+  /** @param protocols - one of these ends the negotiation */
   constructor(protocols: readonly string[]) {
     this.#protocols = protocols
   }
 
-  /** @returns whether these are handed on; after a false, none is */
+  /** @returns true: the bytes are to be passed on; after a false, none are */
   accept(chunk: Uint8Array): boolean {
     this.#bytes += chunk.length
     if (this.#bytes > firstBounds.bytes) return false

@@ -15,28 +15,28 @@ import { noiseOf } from './noise.ts'
 
 export const tableTopic = '/kas/table/1'
 
-/** one frame may carry some messages, each with its signature; a larger one ends the stream */
+/** bound of a frame, which may carry some messages with their signatures; a larger one ends the stream */
 const maxFrameBytes = 4 * maxMessageBytes
-/** what a peer that does not read may leave in our memory; beyond it, its stream is reset */
+/** bound of unsent bytes for a peer that does not read; above it its stream is reset */
 const maxOutboundBytes = 8 * 1024 * 1024
-/** two a pair where both dialled at once, of an installation as large as `bounds.instances` */
+/** two a pair if both dialled at once, for an installation as large as `bounds.instances` */
 const maxConnections = 1024
 
 export type GossipNode = Libp2p<{ identify: Identify; pubsub: GossipSub }>
 
-/** A connection that came, and where its bytes come in. */
+/** An incoming connection, with the function that receives its bytes. */
 export interface Intake extends MultiaddrConnection {
-  /** called with what has come, before libp2p has any of it */
+  /** called with received bytes, before libp2p reads them */
   onData(chunk: Uint8Array): void
 }
 
 export interface GossipNodeComponents {
   readonly privateKey: PrivateKey
-  /** a connection came; whether its handshake may begin */
+  /** called for an incoming connection; true: its handshake may begin */
   admit(connection: Intake): boolean
-  /** the connection that came has proven to know the secret; whether the instance may come in */
+  /** called once an incoming connection has proven to have the secret; true: the instance is accepted */
   admitMember(instance: InstanceId, connection: MultiaddrConnection): boolean
-  /** an instance that is not wanted, though we dialled it */
+  /** true: the instance is refused, even though this one dialled it */
   isBanned(instance: InstanceId): boolean
 }
 
@@ -44,12 +44,13 @@ export interface GossipNodeOptions {
   readonly secret: Uint8Array
   readonly previousSecret?: Uint8Array | undefined
   readonly listen: ListenAddress
-  /** of a dial, and until a connection that came must have proven itself. ms */
+  /** bound of a dial, and of the handshake of an incoming connection. ms */
   readonly handshakeMs: number
 }
 
 /**
- * libp2p as the gossip wants it, not started: TCP, noise, yamux, gossipsub with signed messages (doc/membership.md).
+ * Creates libp2p as the gossip needs it, not started: TCP, noise, yamux, gossipsub with signed messages
+ * (doc/membership.md).
  */
 export async function createGossipNode(
   { privateKey, admit, admitMember, isBanned }: GossipNodeComponents,
@@ -66,12 +67,12 @@ export async function createGossipNode(
     streamMuxers: [yamux()],
     connectionGater: {
       denyDialMultiaddr: () => false,
-      // libp2p's type leaves out where bytes come in; all of its transports have it
+      // libp2p's type has no `onData`, but all of its transports have it
       denyInboundConnection: (connection) => !admit(connection as Intake),
       denyInboundEncryptedConnection: (peer, connection) => !admitMember(instanceOf(peer), connection),
       denyOutboundEncryptedConnection: (peer) => isBanned(instanceOf(peer)),
     },
-    // our own limits are by address, and know who is listed
+    // this project's own bounds count by address, and know the listed ones
     connectionManager: {
       maxConnections,
       inboundConnectionThreshold: Number.MAX_SAFE_INTEGER,
@@ -80,18 +81,18 @@ export async function createGossipNode(
       dialTimeout: handshakeMs,
       addressDialTimeout: handshakeMs,
     },
-    // its pings would end connections of a busy machine; heartbeats show who is silent
+    // its pings would end connections of a busy machine; heartbeats show dead peers
     connectionMonitor: { enabled: false },
     services: { identify: identify(), pubsub: gossipsub(pubsubOptions) },
   })
 }
 
-/** libp2p takes no name. */
+/** Resolves a name, because libp2p accepts none. */
 async function addressOf({ host = '' }: ListenAddress): Promise<{ host: string }> {
   return { host: host === '' || isIP(host) !== 0 ? host : (await lookup(host)).address }
 }
 
-/** libp2p hands them on to node:net, which would listen on IPv6 alone */
+/** options for node:net, which would otherwise listen on IPv6 only */
 const bothFamilies = { keepAlive: true, ipv6Only: false }
 
 const pubsubOptions: Parameters<typeof gossipsub>[0] = {
@@ -102,11 +103,11 @@ const pubsubOptions: Parameters<typeof gossipsub>[0] = {
   tagMeshPeers: false,
   maxInboundDataLength: maxFrameBytes,
   maxOutboundBufferSize: maxOutboundBytes,
-  // peers are members: neither many on one address nor a slow machine is a fault
+  // peers are members: neither several on one address nor a slow machine is a fault
   scoreParams: { IPColocationFactorWeight: 0, behaviourPenaltyWeight: 0 },
 }
 
-/** A fresh Ed25519 key: an instance. */
+/** Creates a new Ed25519 key, which identifies an instance. */
 export function createPrivateKey(): PrivateKey {
   const { d, x } = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' })
   return privateKeyFromRaw(Buffer.concat([Buffer.from(d ?? '', 'base64url'), Buffer.from(x ?? '', 'base64url')]))

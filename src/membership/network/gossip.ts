@@ -23,25 +23,25 @@ import { InboundLimit } from './inbound-limit.ts'
 import { protocolsOf } from './noise.ts'
 import { readRow, rowProtocol, sendRow } from './row-stream.ts'
 
-/** How long a stop waits for members to take its last message and close: a frozen one never does. ms */
+/** Bound of the wait at a stop until members have received the last message and closed: a frozen one never does. ms */
 const goodbyeMs = 2000
-/** pulls that one member may have under way here, on a connection */
+/** bound of the running pulls of one member, on a connection */
 const maxRowStreams = 4
-/** a second connection of the same pair within this is a dial of both sides at once, and both stay */
+/** a second connection of the same pair within this time comes from dials of both sides, and both stay */
 const simultaneousMs = 3000
 
 export interface GossipComponents {
   readonly clock: Clock
   readonly metrics: MembershipMetrics
-  /** the own row, for a member that asks */
+  /** returns the own row, for a member that asks for it */
   snapshot(): RowSnapshot
-  /** signed by `author`; returns whether to pass it on */
+  /** called with a message that `author` has signed; returns true if it is to be passed on */
   received(author: InstanceId, message: Uint8Array): boolean
   connected(instance: InstanceId): void
   disconnected(instance: InstanceId): void
-  /** an instance receives what is published from now on */
+  /** called if an instance receives published messages from now on */
   subscribed(): void
-  /** whether discovery lists an address with this host */
+  /** true: discovery lists an address with this host */
   isListed(host: string): boolean
 }
 
@@ -51,10 +51,10 @@ export interface GossipOptions {
   readonly listen: ListenAddress
 }
 
-/** The gossip's network as the membership sees it. */
+/** Network of the gossip, as the membership uses it. */
 export type GossipNetwork = Pick<Gossip, keyof Gossip>
 
-/** The gossip's network on libp2p: who is connected, who may be, and what passes (doc/membership.md). */
+/** Network of the gossip on libp2p: connections, admission and messages (doc/membership.md). */
 export class Gossip implements Network {
   readonly instance: InstanceId
   readonly #components: GossipComponents
@@ -62,7 +62,7 @@ export class Gossip implements Network {
   readonly #timers: MembershipTimers
   readonly #privateKey: PrivateKey
   readonly #limit: InboundLimit
-  /** of connections that come */
+  /** protocols of incoming connections */
   readonly #protocols: readonly string[]
   readonly #pending = new Map<MultiaddrConnection, () => void>()
   readonly #banned = new Map<InstanceId, () => void>()
@@ -81,7 +81,7 @@ export class Gossip implements Network {
     this.instance = peerIdFromPrivateKey(this.#privateKey).toString() as InstanceId
   }
 
-  /** @throws if the address cannot be listened on */
+  /** @throws if it cannot listen on the address */
   async start(): Promise<void> {
     const node = await this.#createNode()
     this.#node = node
@@ -104,7 +104,7 @@ export class Gossip implements Network {
     pubsub.subscribe(tableTopic)
   }
 
-  /** What was published last is sent before the connections end. */
+  /** Sends the last published message before the connections end. */
   async stop(): Promise<void> {
     const node = this.#node
     if (!node) return
@@ -121,7 +121,7 @@ export class Gossip implements Network {
     for (const cancel of this.#banned.values()) cancel()
   }
 
-  /** The port on which it listens, once started. */
+  /** Port on which it listens, once started. */
   get port(): number {
     for (const address of this.#node?.getMultiaddrs() ?? []) {
       const port = address.getComponents().find(({ name }) => name === 'tcp')?.value
@@ -132,7 +132,7 @@ export class Gossip implements Network {
 
   publish(message: Uint8Array): void {
     const publish = this.#node?.services.pubsub.publish(tableTopic, message)
-    // the next version shows what did not get through
+    // lost messages show in the next version
     if (publish) this.#publishing = Promise.allSettled([this.#publishing, publish])
   }
 
@@ -164,14 +164,17 @@ export class Gossip implements Network {
     return this.#node?.getPeers().map(instanceOf) ?? []
   }
 
-  /** The host at the other end of the connection; the one that was dialled, if it was. */
+  /** Host at the remote end; that of the dialled connection, if there is one. */
   hostOf(instance: InstanceId): string | undefined {
     const connections = this.#connections(instance)
     const best = connections.find(({ direction }) => direction === 'outbound') ?? connections[0]
     return best && hostOf(best.remoteAddr)
   }
 
-  /** @param address - `10.0.0.7:8156`; a signal ends the wait */
+  /**
+   * @param address - `10.0.0.7:8156`
+   * @param signal - ends the wait
+   */
   async dial(address: string, signal: AbortSignal): Promise<DialResult> {
     const target = toMultiaddr(address)
     if (!target || !this.#node) return { kind: 'failed', error: new Error(`no address: ${address}`) }
@@ -192,7 +195,7 @@ export class Gossip implements Network {
   #validate(message: Message): TopicValidatorResult {
     if (message.type !== 'signed') return TopicValidatorResult.Ignore
     const relay = this.#components.received(instanceOf(message.from), message.data)
-    // never Reject: who passes it on is not to blame
+    // never Reject: the peer that passes it on is not its author
     return relay ? TopicValidatorResult.Accept : TopicValidatorResult.Ignore
   }
 
@@ -201,13 +204,13 @@ export class Gossip implements Network {
     try {
       await sendRow(stream, this.#components.snapshot(), signal)
     } catch (error) {
-      stream.abort(error as Error) // it will ask again
+      stream.abort(error as Error) // the peer will ask again
     }
   }
 
   /**
-   * gossipsub's streams may have been on this one of two connections, and would not be opened on the other: the pair
-   * begins anew.
+   * Ends the other connection too, so that the pair connects again. The streams of gossipsub may have been on the
+   * closed one, and would not be opened on the other.
    */
   #closed(connection: Connection): void {
     if (this.#isFresh(connection)) return
@@ -215,7 +218,7 @@ export class Gossip implements Network {
     for (const other of others) other.abort(new Error('its twin has ended'))
   }
 
-  /** It may be one of two that were dialled at once. */
+  /** True if it may be one of two that were dialled at once. */
   #isFresh(connection: Connection): boolean {
     const now = performance.now()
     return now - (this.#openedAt.get(connection) ?? now) < simultaneousMs
@@ -236,7 +239,7 @@ export class Gossip implements Network {
     return true
   }
 
-  /** Until it has proven itself, only what members send is handed to libp2p. */
+  /** Passes to libp2p only bytes that members send, until the connection has proven to have the secret. */
   #readFirst(connection: Intake): void {
     const first = new FirstBytes(this.#protocols)
     const onData = connection.onData.bind(connection)
@@ -246,7 +249,7 @@ export class Gossip implements Network {
     }
   }
 
-  /** @returns whether it was not known yet */
+  /** @returns true: it was pending until now */
   #proven(connection: MultiaddrConnection): boolean {
     this.#pending.get(connection)?.()
     return this.#pending.delete(connection)
@@ -258,7 +261,7 @@ export class Gossip implements Network {
       this.#components.metrics.refused('banned')
       return false
     }
-    // it dials again: it has lost the connection that still seems open here
+    // the peer dials again because it has lost the connection that still seems open here
     for (const old of this.#connections(instance)) {
       if (!this.#isFresh(old)) old.abort(new Error('the peer has connected anew'))
     }

@@ -1,7 +1,7 @@
 import type { Clock } from '../../lib/clock.ts'
 import { Counter } from '../../lib/counter.ts'
 
-/** Connections that have not proven yet to know the secret. */
+/** Bounds of connections that have not proven to have the secret yet. */
 export const inboundBounds = {
   /** from one address that discovery does not list */
   pendingPerAddress: 16,
@@ -16,8 +16,8 @@ export const inboundBounds = {
 const secondMs = 1000
 
 /**
- * Keeps strangers that open connections and say nothing from locking members out: the places they can take are
- * counted by address, and addresses that discovery lists have their own.
+ * Prevents strangers that open connections and send nothing from locking members out. Places are counted by address,
+ * and addresses that discovery lists have their own.
  */
 export class InboundLimit {
   readonly #clock: Clock
@@ -26,7 +26,7 @@ export class InboundLimit {
     maxOfKey: inboundBounds.pendingPerAddress,
     max: inboundBounds.pendingOfStrangers,
   })
-  /** in this second */
+  /** new connections in this second */
   readonly #arrivals = new Counter<string>()
   #cancel: (() => void) | undefined
 
@@ -35,8 +35,10 @@ export class InboundLimit {
   }
 
   /**
-   * @param listed - by discovery
-   * @returns to be called once, when the connection has proven itself or ended; undefined: refused
+   * Counts a connection.
+   *
+   * @param listed - true: discovery lists the address
+   * @returns function to call once, when the connection has proven itself or ended; undefined: refused
    */
   admit(host: string, listed: boolean): (() => void) | undefined {
     const arrivals = this.#arrivals.add(host)

@@ -2,19 +2,19 @@ import { hkdfSync } from 'node:crypto'
 import { type NoiseComponents, noise } from '@libp2p/noise'
 
 /**
- * Who knows the secret of the installation is a member; nobody else gets past the handshake
- * (doc/membership.md "Who gets in").
+ * The secret of the installation makes a member; a peer without it does not pass the handshake (doc/membership.md "Who
+ * gets in").
  */
 
 const prologueInfo = 'kas gossip: noise prologue, version 1'
 const nameInfo = 'kas gossip: protocol name, version 1'
 
 /**
- * noise with a prologue made of the secret: with another secret the first encrypted message cannot be read, and the
- * handshake ends within milliseconds. The protocol's name is made of the secret too, so that two members that share
- * only the previous secret find it, whichever of the two each holds it for.
+ * Returns noise with a prologue derived from the secret. With another secret the first encrypted message cannot be
+ * decrypted, and the handshake ends within milliseconds. The protocol's name is derived from the secret too. So two
+ * members that share only the previous secret find it, whether it is the current or the previous one of each.
  *
- * @param previous - accepted and offered too, while the secret is changed
+ * @param previous - also accepted and offered, while the secret is being changed
  */
 export function noiseOf(secret: Uint8Array, previous?: Uint8Array) {
   return [secret, ...(previous ? [previous] : [])].map((key) => (components: NoiseComponents) => {
@@ -23,7 +23,7 @@ export function noiseOf(secret: Uint8Array, previous?: Uint8Array) {
   })
 }
 
-/** Of those that `noiseOf` takes. */
+/** Names of the protocols that `noiseOf` accepts. */
 export function protocolsOf(secret: Uint8Array, previous?: Uint8Array): readonly string[] {
   return [secret, ...(previous ? [previous] : [])].map(protocolOf)
 }

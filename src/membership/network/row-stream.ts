@@ -20,22 +20,25 @@ import {
 } from '../table/row.ts'
 import { headOf, headToMessage, itemsOf, itemsToMessages, versionOf } from '../table/row-codec.ts'
 
-/** A row on its way from its owner: parts of some 64 KiB, so that neither side is busy with one for long. */
+/** Transfer of a row by its owner: in parts of some 64 KiB, so that neither side is busy with one for long. */
 
 export const rowProtocol = '/kas/row/1'
 
 const partBytes = 64 * 1024
-/** a part with the largest item in it */
+/** bound of a part that has the largest item in it */
 const maxPartBytes = 512 * 1024
-/** of a row, which its owner sends in some 2,000: the smallest ones would take a member half a minute of CPU time */
+/**
+ * bound of the parts of a row. An owner sends some 2,000; as many of the smallest take a member half a minute of CPU
+ * time
+ */
 export const maxParts = 10_000
 const lengthBytes = 4
-/** Chunks of one part that are kept as they came: copied together for each byte that comes, a part would take seconds. */
+/** Bound of the chunks of one part that are collected. A copy for each received byte would take seconds for a part. */
 const maxChunks = 1000
 /** of `RowPart` */
 const itemsField = RowPartSchema.field.items.number
 
-/** Sends the row and ends the stream; waits where the other side does not read. */
+/** Sends the row and ends the stream; waits while the other side does not read. */
 export async function sendRow(stream: Stream, row: RowSnapshot, signal: AbortSignal): Promise<void> {
   for (const part of parts(row)) {
     const bytes = toBinary(RowPartSchema, part)
@@ -70,7 +73,7 @@ function* parts({ instance, version, head, connections, registrations }: RowSnap
 /**
  * Reads a row to its end.
  *
- * @param owner - who sends: a row of another instance is refused
+ * @param owner - the sender; the row of another instance is refused
  * @throws KasError INVALID_MESSAGE if it is out of bounds, cut short, or not the owner's
  */
 export async function readRow(
@@ -134,7 +137,7 @@ class RowReader {
     } else if (part.case === 'end') {
       if (!this.#start || part.value.items !== this.#items.length) throw outOfBounds('the end of a row')
       this.row = { instance: this.#owner, ...this.#start, ...byKind(this.#items) }
-    } // what a later version adds is skipped
+    } // parts of later versions are skipped
   }
 
   #add(item: RowItem): void {

@@ -4,18 +4,20 @@ import { encodeGossip, type GossipMessage } from '../table/row-codec.ts'
 import type { MembershipMetrics } from './observer.ts'
 import type { MembershipTimers } from './timers.ts'
 
-/** More is refused. gossipsub drops what is over 4 MiB without a word. */
+/** Bound of a message. gossipsub drops messages above 4 MiB without a report. */
 export const maxMessageBytes = 256 * 1024
-/** of items in one delta: the rest of the message, with the longest head, takes less than what is left */
+/** bound of the items in one delta: the rest of the message, with the longest head, fits in the difference */
 const maxDeltaBytes = maxMessageBytes - 8 * 1024
-/** What is left waits for the next batch: 20 of them a second stay below `maxMessagesPerCheck`. */
+/**
+ * Bound of deltas in a batch; the rest waits for the next one. 20 batches a second stay below `maxMessagesPerCheck`.
+ */
 const maxDeltasPerBatch = 8
 
 export interface AnnouncerComponents {
   readonly clock: Clock
   readonly own: OwnRow
   readonly metrics: MembershipMetrics
-  /** brings into the own row what should be published with it */
+  /** adds data to the own row that is to be published with it */
   gather(): void
   publish(message: Uint8Array): void
 }
@@ -27,7 +29,7 @@ export class Announcer {
   #batch: (() => void) | undefined
   #silence: (() => void) | undefined
   #running = false
-  /** somebody waits for the version, changed or not */
+  /** true: the version is to be published, changed or not */
   #asked = false
 
   constructor(components: AnnouncerComponents, timers: MembershipTimers) {
@@ -40,19 +42,19 @@ export class Announcer {
     this.#heartbeatAfterSilence()
   }
 
-  /** Publishes what has changed, within the time of a batch. */
+  /** Publishes changes, within the time of a batch. */
   soon(): void {
     if (!this.#running) return
     this.#batch ??= this.#components.clock.after(this.#timers.batchMs, () => this.#publish())
   }
 
-  /** As `soon`, and a heartbeat if nothing has changed. */
+  /** As `soon`, and publishes a heartbeat if nothing has changed. */
   versionSoon(): void {
     this.#asked = true
     this.soon()
   }
 
-  /** Publishes what has changed, else a heartbeat. */
+  /** Publishes changes at once, else a heartbeat. */
   now(): void {
     this.#asked = true
     this.#publish()
@@ -74,7 +76,7 @@ export class Announcer {
     if (own.changed) this.soon()
   }
 
-  /** Publishes the farewell, and nothing after it. */
+  /** Publishes a farewell, and nothing after it. */
   stop(): void {
     if (!this.#running) return
     this.#running = false

@@ -4,13 +4,14 @@ import type { InstanceId, RowDelta, RowSnapshot } from '../table/row.ts'
 import type { MembershipTimers } from './timers.ts'
 
 /**
- * Deltas that came while their row was on its way, of one owner; beyond it they are dropped and the row asked again.
+ * Bound of the deltas of one owner that came while its row was being fetched. Above it they are dropped, and the row is
+ * fetched again.
  */
 const maxPendingBytes = 8 * 1024 * 1024
 
-/** Of this program's time, what the rows of one owner take at the most, if each is fetched as soon as it may be. */
+/** Bound of the share of this program's time for the rows of one owner, if each is fetched as soon as possible. */
 const maxShare = 0.1
-/** Of an owner whose row takes longer than this and the share allow. ms */
+/** Bound of the rest between two rows of one owner, even if its share is exceeded. ms */
 const maxRestMs = 60_000
 
 export interface AntiEntropyComponents {
@@ -19,33 +20,33 @@ export interface AntiEntropyComponents {
   random(): number
   /** asks the owner itself */
   pull(owner: InstanceId, signal: AbortSignal): Promise<RowSnapshot>
-  /** a row came, and then the deltas that waited for it; returns whether something is still missing */
+  /** takes a row, and then the deltas that waited for it; returns true if something is still missing */
   pulled(row: RowSnapshot, pending: readonly RowDelta[]): boolean
   failed(owner: InstanceId, error: unknown): void
 }
 
 interface Pull {
-  /** the newest version that is known of; a row that gets there otherwise makes the pull needless */
+  /** the newest known version; if the row reaches it by deltas, the pull is dropped */
   wanted: number
   attempts: number
-  /** waiting for its time, if defined; else under way */
+  /** set while the pull waits for its time; undefined: it is running */
   cancelWait: (() => void) | undefined
   deadline: Deadline | undefined
   pending: RowDelta[]
   pendingBytes: number
-  /** deltas were dropped: what comes may miss them */
+  /** true: deltas were dropped, and the row may lack them */
   dropped: boolean
 }
 
 /**
- * Fetches rows that are missing or behind from their owners: one pull an owner at a time. A row is put into the table in
- * one piece, so that its owner's next one waits for nine times as long as that took.
+ * Fetches rows that are missing or outdated from their owners, one pull at a time for each owner. A row is put into the
+ * table in one piece. So the next row of its owner waits for nine times as long as that took.
  */
 export class AntiEntropy {
   readonly #components: AntiEntropyComponents
   readonly #timers: MembershipTimers
   readonly #pulls = new Map<InstanceId, Pull>()
-  /** until when no row of theirs is fetched, by the clock; those that may be again are not kept */
+  /** end of the rest of each owner, by the clock; ended rests are removed */
   readonly #resting = new Map<InstanceId, number>()
 
   constructor(components: AntiEntropyComponents, timers: MembershipTimers) {
@@ -54,10 +55,10 @@ export class AntiEntropy {
   }
 
   /**
-   * The row is missing or behind.
+   * Fetches a row that is missing or outdated.
    *
-   * @param version - absent: the row is fetched at once. Else it waits for a random time: all others may know of the
-   *   same version at this moment, or its deltas come in the wrong order
+   * @param version - absent: the row is fetched at once. Otherwise it waits for a random time. All other instances may
+   *   learn of the same version at this moment, or its deltas come in the wrong order.
    */
   need(owner: InstanceId, version = Number.POSITIVE_INFINITY): void {
     const spread = version !== Number.POSITIVE_INFINITY
@@ -81,7 +82,11 @@ export class AntiEntropy {
     else this.#begin(owner, pull)
   }
 
-  /** Keeps a delta until the row is there. @returns false if no pull is wanted or under way */
+  /**
+   * Keeps a delta until the row has come.
+   *
+   * @returns false: no pull of the row waits or runs
+   */
   keep(owner: InstanceId, delta: RowDelta, bytes: number): boolean {
     const pull = this.#pulls.get(owner)
     if (!pull) return false
@@ -95,9 +100,9 @@ export class AntiEntropy {
   }
 
   /**
-   * The row moved on to `version` without a pull: pending deltas may fit now.
+   * Applies pending deltas, which may fit now that the row has reached `version` without a pull.
    *
-   * @param apply - returns the version then
+   * @param apply - returns the new version
    */
   advanced(owner: InstanceId, version: number, apply: (delta: RowDelta) => number): void {
     const pull = this.#pulls.get(owner)
@@ -107,7 +112,7 @@ export class AntiEntropy {
     if (at >= pull.wanted) this.drop(owner)
   }
 
-  /** The owner is out of reach, or the row is there. */
+  /** Ends the pull, because the owner cannot be reached, or the row is complete. */
   drop(owner: InstanceId): void {
     const pull = this.#pulls.get(owner)
     if (!pull) return

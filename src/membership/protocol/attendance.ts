@@ -3,24 +3,26 @@ import { Counter } from '../../lib/counter.ts'
 import type { InstanceId } from '../table/row.ts'
 import type { MembershipTimers } from './timers.ts'
 
-/** Silence is counted in checks, so that a stall of our own counts as one. */
+/**
+ * Checks until an instance counts as dead. Silence is counted in checks, so that a stall of this process counts as one.
+ */
 const checksPerSilence = 10
 /** missed checks before the row is pulled, which also shows whether its owner lives */
 const checksBeforePull = 6
 
 /**
- * Messages of one author that are read between two checks, which are 1 s apart: an honest replica publishes 20 deltas a
+ * Bound of messages of one author between two checks, which are 1 s apart: an honest replica publishes 20 deltas a
  * second and some heartbeats.
  */
 export const maxMessagesPerCheck = 200
-/** as many make it a flood: the author's connection is cut */
+/** number of messages that is a flood: the author's connection is cut */
 export const floodMessagesPerCheck = 2000
 
 export interface AttendanceComponents {
   readonly clock: Clock
-  /** nothing has come from it for some checks */
+  /** called if nothing has come from the instance for some checks */
   suspect(instance: InstanceId): void
-  /** nothing has come from it for `silenceMs` */
+  /** called if nothing has come from the instance for `silenceMs` */
   dead(instance: InstanceId): void
 }
 
@@ -28,12 +30,12 @@ interface Presence {
   missedChecks: number
 }
 
-/** Whether each connected instance still says something, and none too much. */
+/** Watches connected instances: each must send something, but not too much. */
 export class Attendance {
   readonly #components: AttendanceComponents
   readonly #checkMs: number
   readonly #present = new Map<InstanceId, Presence>()
-  /** since the last check */
+  /** messages since the last check */
   readonly #messages = new Counter<InstanceId>()
   #cancel: (() => void) | undefined
 
@@ -71,7 +73,11 @@ export class Attendance {
     if (presence) presence.missedChecks = 0
   }
 
-  /** Counts one message. @returns whether it is too many */
+  /**
+   * Counts one message.
+   *
+   * @returns `fine` if it is within the bounds
+   */
   count(author: InstanceId): 'fine' | 'many' | 'flood' {
     const count = this.#messages.add(author)
     if (count <= maxMessagesPerCheck) return 'fine'

@@ -10,16 +10,16 @@ import { Attendance } from './attendance.ts'
 import type { MembershipMetrics } from './observer.ts'
 import type { MembershipTimers } from './timers.ts'
 
-/** Instances that said farewell: late messages of theirs are ignored. The oldest is forgotten beyond this. */
+/** Bound of instances that sent a farewell, whose late messages are ignored. The oldest is forgotten first. */
 const maxFarewells = 1000
 
-/** What carries gossip and rows: libp2p, or a simulated one. It calls the rules when peers connect and disconnect. */
+/** Carrier of gossip and rows: libp2p, or a simulation. It calls the rules when peers connect and disconnect. */
 export interface Network {
-  /** to all others that are connected, perhaps; never throws */
+  /** sends to all other connected peers, without a promise of delivery; never throws */
   publish(message: Uint8Array): void
   /** asks the owner itself for its row; rejects if it is not connected */
   pull(owner: InstanceId, signal: AbortSignal): Promise<RowSnapshot>
-  /** ends the connections of an instance; and takes none of it for a while, if it floods */
+  /** ends the connections of an instance; after a flood it is refused for a while */
   cut(instance: InstanceId, reason: 'dead' | 'flood'): void
 }
 
@@ -31,18 +31,18 @@ export interface GossipRulesComponents {
   readonly own: OwnRow
   readonly table: Table
   readonly metrics: MembershipMetrics
-  /** brings into the own row what should be published with it; absent: it is there already */
+  /** adds data to the own row that is to be published with it; absent: there is none */
   gather?(): void
   changed(change: TableChange): void
-  /** `changed` threw: a fault of this program, and of no peer */
+  /** called if `changed` threw: a fault of this program, and not of a peer */
   changedFailed(error: unknown): void
-  /** a pull failed; it is tried again */
+  /** called if a pull failed; it is repeated */
   pullFailed(owner: InstanceId, error: unknown): void
 }
 
 /**
- * When replicas speak, and what they believe: the rules of doc/membership.md without sockets and without a clock of
- * their own. A published message is never the only copy: the next version shows what is missing, and it is fetched from
+ * Rules of doc/membership.md, without sockets and without a clock of their own: when replicas send, and what they
+ * conclude. A published message is never the only copy. The next version shows what is missing, and it is fetched from
  * its owner.
  */
 export class GossipRules {
@@ -88,7 +88,7 @@ export class GossipRules {
     this.#attendance.start()
   }
 
-  /** Says farewell; rows of others stay as they are. */
+  /** Sends a farewell; rows of others stay as they are. */
   stop(): void {
     this.#announcer.stop()
     this.#antiEntropy.stop()
@@ -97,9 +97,9 @@ export class GossipRules {
     this.#forgetting.clear()
   }
 
-  // what this instance does
+  // actions of this instance
 
-  /** The own row changed. `now`: the others should know at once, and not with the next batch. */
+  /** Publishes a change of the own row. `now`: at once, and not with the next batch. */
   ownChanged(options: { now: boolean } = { now: false }): void {
     if (options.now) this.#announcer.now()
     else this.#announcer.soon()
@@ -110,7 +110,7 @@ export class GossipRules {
     if (this.#attendance.has(instance)) this.#antiEntropy.need(instance)
   }
 
-  // what the network reports
+  // events of the network
 
   connected(instance: InstanceId): void {
     this.#forgetting.get(instance)?.()
@@ -119,7 +119,7 @@ export class GossipRules {
     if (!this.#farewells.has(instance)) this.#antiEntropy.need(instance)
   }
 
-  /** No connection to it is left. */
+  /** Its last connection has ended. */
   disconnected(instance: InstanceId): void {
     if (!this.#attendance.disconnected(instance)) return
     this.#antiEntropy.drop(instance)
@@ -129,20 +129,20 @@ export class GossipRules {
     this.#forgetting.set(instance, cancel)
   }
 
-  /** Discovery does not list its address any more, or somebody else or nobody answers there. */
+  /** Discovery does not list its address any more, or another instance or none answers there. */
   lost(instance: InstanceId): void {
     if (!this.#attendance.has(instance)) this.#forget(instance)
   }
 
-  /** It receives what is published from now on; the version shows it what it has missed. */
+  /** A peer receives published messages from now on; the version shows it what it has missed. */
   subscribed(): void {
     this.#announcer.versionSoon()
   }
 
   /**
-   * A message that `author` has signed.
+   * Takes a message that `author` has signed.
    *
-   * @returns whether others should get it through us
+   * @returns true: this instance passes it on to others
    */
   received(author: InstanceId, bytes: Uint8Array): boolean {
     const { metrics, own, network } = this.#components
@@ -173,7 +173,7 @@ export class GossipRules {
     return this.#take(author, message, bytes.length)
   }
 
-  /** @returns false if it is out of bounds */
+  /** @returns false: it is out of bounds */
   #take(author: InstanceId, message: GossipMessage, bytes: number): boolean {
     const { table } = this.#components
     if (message.kind === 'delta') return this.#takeDelta(author, message.delta, bytes)
@@ -222,7 +222,7 @@ export class GossipRules {
     if (this.#attendance.has(owner)) this.#antiEntropy.need(owner, version)
   }
 
-  /** @returns whether something is still missing */
+  /** @returns true: deltas are still missing */
   #pulled(row: RowSnapshot, pending: readonly RowDelta[]): boolean {
     const { table, metrics } = this.#components
     this.#attendance.received(row.instance)
@@ -249,7 +249,7 @@ export class GossipRules {
   }
 }
 
-/** @returns undefined if they are malformed or out of bounds */
+/** @returns undefined: the bytes are malformed or out of bounds */
 function decode(bytes: Uint8Array): ReturnType<typeof decodeGossip> | undefined {
   try {
     return decodeGossip(bytes)

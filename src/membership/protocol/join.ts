@@ -5,17 +5,17 @@ import type { MembershipTimers } from './timers.ts'
 export interface JoinComponents {
   readonly clock: Clock
   readonly sources: readonly DiscoverySource[]
-  /** listed addresses of which it is not known yet who is there */
+  /** number of listed addresses whose instance is not known yet */
   unknownAddresses(): number
-  /** connected instances that have not given their row */
+  /** number of connected instances that have not sent their row */
   missingRows(): number
-  /** these sources have not answered in time; it goes on without them */
+  /** called with sources that have not answered in time; the join goes on without them */
   sourcesUnanswered(names: readonly string[]): void
 }
 
 /**
- * The first moments of a replica: until it has seen the rows of the members that it can reach, it would say "not
- * connected" out of ignorance.
+ * The first moments of a replica. Without the rows of the members that it can reach, it would report connected agents
+ * as not connected.
  */
 export class Join {
   readonly #components: JoinComponents
@@ -29,7 +29,7 @@ export class Join {
     this.#timers = timers
   }
 
-  /** Resolves once the replica may serve; also when it is stopped. */
+  /** Resolves once the replica may serve; also if it is stopped. */
   get done(): Promise<void> {
     return this.#done.promise
   }
@@ -46,13 +46,13 @@ export class Join {
     this.#end()
   }
 
-  /** Something came: a source's answer, a member, a row. */
+  /** Notes an event: a source's answer, a member, a row. */
   update(): void {
     if (this.#phase === 'sources' && this.#cancel && this.#unanswered().length === 0) this.#awaitMembers()
     if (this.#phase === 'members' && this.reason() === undefined) this.#end()
   }
 
-  /** What it waits for, for the operator. */
+  /** Returns the reason of the wait, for the operator; undefined: it is over. */
   reason(): string | undefined {
     const { unknownAddresses, missingRows } = this.#components
     if (this.#phase === 'ended') return undefined

@@ -3,10 +3,10 @@ import { Deadline } from '../../lib/deadline.ts'
 import type { InstanceId } from '../table/row.ts'
 import type { MembershipTimers } from './timers.ts'
 
-/** dials under way at once */
+/** bound of running dials */
 const maxDials = 32
 
-/** `failed`: nobody there who knows the secret, or no answer in time. */
+/** `failed`: no instance with the secret is there, or it did not answer in time */
 export type DialResult =
   | { readonly kind: 'member'; readonly instance: InstanceId }
   | { readonly kind: 'self' }
@@ -18,40 +18,43 @@ export interface ReconcilerComponents {
   /** 0 to 1 */
   random(): number
   dial(address: string, signal: AbortSignal): Promise<DialResult>
-  /** whether `address` is known to be this replica's own, without dialling it */
+  /** true: `address` is known to be this replica's own, without a dial */
   isSelf(address: string): boolean
   isConnected(instance: InstanceId): boolean
-  /** the instance whose connection comes from the host of `address` and that listens at its port, if there is one */
+  /**
+   * returns the instance whose connection comes from the host of `address` and that listens at its port; undefined:
+   * none
+   */
   whoIsAt(address: string): InstanceId | undefined
-  /** nobody is to be found at the instance's address any more */
+  /** called if no instance is found at the instance's address any more */
   lost(instance: InstanceId): void
-  /** an address was dialled */
+  /** called after a dial */
   dialled(address: string, result: DialResult): void
 }
 
-/** Discovery lists it, and no replica with our secret answers there. */
+/** An address that discovery lists, and where no replica with the secret answers. */
 export interface UnansweredAddress {
   readonly address: string
-  /** in a row: one that starts, or is busy, may miss the first */
+  /** failed dials in a row: a replica that starts, or is busy, may miss the first */
   readonly dials: number
-  /** why the last has failed */
+  /** reason of the last failure */
   readonly reason: string
 }
 
 interface Place {
-  /** who was there last */
+  /** the last instance at this address */
   instance: InstanceId | undefined
   self: boolean
-  /** of the last dial; undefined before the first */
+  /** of the last dial; undefined: there was none */
   result: DialResult['kind'] | undefined
-  /** since somebody was there last: how many have failed, and why the last */
+  /** dials that failed since an instance was last there, and the last reason */
   failures: { readonly dials: number; readonly reason: string } | undefined
   dial: Deadline | undefined
 }
 
 /**
- * Compares who may be there with who is connected, and dials what is missing: at each change, and every
- * `reconcileMs`. libp2p's own redials give up after some tries.
+ * Compares listed addresses with connected instances, and dials those that are missing: at each change, and every
+ * `reconcileMs`. The redials of libp2p itself give up after some tries.
  */
 export class Reconciler {
   readonly #components: ReconcilerComponents
@@ -86,8 +89,8 @@ export class Reconciler {
   }
 
   /**
-   * What discovery lists now. A replica that starts dials all at once; later it leaves the first dial to the newcomer,
-   * so that the two do not dial each other at the same moment.
+   * Sets the addresses that discovery lists. A replica that starts dials all of them at once. Later it leaves the first
+   * dial to the newcomer, so that the two do not dial each other at the same moment.
    */
   set(addresses: readonly string[]): void {
     const listed = new Set(addresses)
@@ -110,25 +113,25 @@ export class Reconciler {
     if (this.#joining) this.#compare()
   }
 
-  /** An instance has no connection any more: somebody may answer at its address, or nobody. */
+  /** Dials the address of an instance that has lost its last connection: it or another one may answer there. */
   disconnected(instance: InstanceId): void {
     if (!this.#running) return
     const places = [...this.#places].filter(([, place]) => place.instance === instance)
-    if (places.length === 0) return // it was reached by an address that discovery does not list
+    if (places.length === 0) return // its address is not in discovery
     for (const [address, place] of places) this.#dial(address, place)
   }
 
-  /** An instance has a connection, and a row that says where it listens. */
+  /** Updates all addresses, because an instance has a connection, and a row with its address. */
   connected(): void {
     for (const [address, place] of this.#places) this.#refresh(address, place)
   }
 
-  /** Listed addresses of which it is not known yet who is there. */
+  /** Listed addresses whose instance is not known yet. */
   unknown(): readonly string[] {
     return [...this.#places].filter(([, place]) => !place.self && !place.result && !place.instance).map(([at]) => at)
   }
 
-  /** Listed addresses where nobody is found, sorted. */
+  /** Listed addresses where no instance is found, sorted. */
   unanswered(): readonly UnansweredAddress[] {
     const { isConnected } = this.#components
     const all = [...this.#places].flatMap(([address, { self, instance, failures }]) => {
@@ -203,7 +206,7 @@ function failuresAfter(result: DialResult, before: Place['failures']): Place['fa
   return { dials: (before?.dials ?? 0) + 1, reason }
 }
 
-/** A dial to several addresses fails with what each of them failed with. */
+/** Returns the reason of the first address: a dial to several addresses fails with an error for each. */
 function reasonOf(error: unknown): string {
   const { errors, message, name } = error as Partial<AggregateError>
   const [first] = errors ?? []

@@ -1,29 +1,32 @@
-/** When replicas speak, ask and give up, in ms (doc/membership.md "The life of a row"). */
+/** Times of membership, in ms (doc/membership.md "The life of a row"). */
 export interface MembershipTimers {
-  /** changes of the own row are gathered for this long, then published together */
+  /** time in which changes of the own row are gathered, before they are published together */
   readonly batchMs: number
-  /** of own silence, before a heartbeat */
+  /** time without an own message, before a heartbeat */
   readonly heartbeatMs: number
-  /** before a pull that many may want at once: anything up to this */
+  /** greatest random wait before a pull that many instances may need at once */
   readonly pullJitterMs: number
-  /** after a pull that brought no row; doubled each time, up to `pullRetryMaxMs` */
+  /** pause after a pull that brought no row; doubled each time, up to `pullRetryMaxMs` */
   readonly pullRetryMs: number
   readonly pullRetryMaxMs: number
-  /** a pull takes no longer */
+  /** bound of one pull */
   readonly pullTimeoutMs: number
-  /** a row outlives its connection by this, if nothing shows earlier that its instance has ended */
+  /** time for which a row stays after its connection, if nothing shows earlier that its instance has ended */
   readonly forgetMs: number
-  /** of a connected instance, before its connection is cut: several heartbeats were lost, and a pull failed */
+  /**
+   * time without a message of a connected instance, before its connection is cut: several heartbeats were lost, and a
+   * pull failed
+   */
   readonly silenceMs: number
-  /** members that have not given their row by then are left to anti-entropy */
+  /** bound of the wait for the rows of members; later rows come by anti-entropy */
   readonly joinMs: number
-  /** a source that has never answered keeps a replica from being ready for this long */
+  /** time for which a source without an answer keeps a replica from being ready */
   readonly sourcePatienceMs: number
-  /** between two comparisons of who is listed with who is connected */
+  /** interval of comparisons between listed addresses and connected instances */
   readonly reconcileMs: number
-  /** from a TCP connection to a peer that knows the secret; also of a dial */
+  /** bound of the handshake of a TCP connection; also of a dial */
   readonly handshakeMs: number
-  /** a flooding instance is not let in again before */
+  /** time for which a flooding instance is refused */
   readonly banMs: number
 }
 

@@ -3,76 +3,78 @@ import { Counter } from '../../lib/counter.ts'
 import type { OwnRow } from './own-row.ts'
 import { bounds, isConnection, itemBytes, type RowConnection, type RowItem } from './row.ts'
 
-/** Of what one agent has in the own row. A tenant may be anyone: what he fills is his own share, and nobody else's. */
+/** Bounds of one agent's items in the own row. Any tenant may fill its own share, but no other. */
 export const shareBounds = {
-  /** beyond this, all shares are `tightBytes`: who comes then still finds room for its first connections */
+  /** size above which all shares are `tightBytes`, so that new agents still find room for their first connections */
   roomyRowBytes: bounds.rowBytes / 2,
   tightBytes: 16 * 1024,
-  /** of one item: a message of 256 KiB takes it */
+  /** of one item: it fits in a message of 256 KiB */
   itemBytes: 128 * 1024,
-  /** pods whose names are published: each change of one has the homes of all computed anew, from sorted names */
+  /** pods whose names are published: each change of one recomputes the homes of all, from sorted names */
   podNames: 100,
   /** connections and registrations that are kept, published or not */
   items: 2 * bounds.itemsOfAgent,
-  /** of changes that are published at once, after a silence; a replica's 1,000 connections of one agent are twice that */
+  /**
+   * of changes that are published at once, after a pause; a replica's 1,000 connections of one agent take twice that
+   */
   burstBytes: 64 * 1024,
-  /** of changes that are published each second from then on: 100 connections that come and go */
+  /** of changes that are published each second after that: those of 100 connections */
   bytesPerSecond: 16 * 1024,
-  /** what a batch with changes of the agent counts beside its bytes: it wakes all that wait for the agent */
+  /** cost of a batch with changes of the agent, beside its bytes: it wakes all calls that wait for the agent */
   batchBytes: 4 * 1024,
 } as const
 
-/** What keeps something from being published: the agent's share, the row's size, or the rate of changes. */
+/** Limit that prevents publication: the agent's share, the row's size, or the rate of changes. */
 export type PublishLimit = 'share' | 'row' | 'rate'
 
-/** Methods that connections of the same role serve alike: one of them names them in the row, for all. */
+/** Methods that several connections of one role serve. Only one of them lists the methods in the row, for all. */
 interface MethodSet {
   readonly key: string
   readonly methods: readonly string[]
-  /** id of the connection in the row that names the methods */
+  /** id of the connection in the row that lists the methods */
   carrier: string | undefined
-  /** items that want it or are published with it */
+  /** number of items that need it or are published with it */
   uses: number
 }
 
 interface Kept {
-  /** undefined: it is removed, and only has to leave the row */
+  /** undefined: it is removed, and still in the row */
   wanted: RowItem | undefined
   set: MethodSet | undefined
-  /** the set by which it stands in the row */
+  /** method set of the item in the row */
   publishedSet: MethodSet | undefined
 }
 
 export interface Settled {
-  /** something that was blocked is not any more, or the other way round */
+  /** true: an item became blocked, or is not blocked any more */
   readonly otherBlocked: boolean
   readonly limitedBy: ReadonlySet<PublishLimit>
 }
 
 const noMethods: readonly string[] = []
-/** of lists that are never changed: a connection offers the same one each time */
+/** by lists that are immutable: a connection offers the same one each time */
 const digests = new WeakMap<readonly string[], string>()
 
 /**
- * What one agent should have in the own row, and brings there as far as its share allows. What came first is published
- * first, and stays. Of connections that serve the same methods one names them: who reads the row asks what the agent
- * serves at this replica, not which connection does.
+ * Items of one agent for the own row, which it adds as far as the share allows. The first ones are published first, and
+ * stay. Among connections with the same methods only one lists them. Readers need the methods of the agent at this
+ * replica, not those of each connection.
  */
 export class AgentShare {
   readonly #own: OwnRow
   readonly #kept = new Map<string, Kept>()
-  /** not in the row as they should be */
+  /** ids whose entry in the row is not up to date */
   readonly #pending = new Set<string>()
-  /** did not fit: tried again when something has left */
+  /** ids that did not fit: tried again once there is room */
   readonly #blocked = new Set<string>()
   readonly #sets = new Map<string, MethodSet>()
-  /** names of pods, and how many connections each has */
+  /** number of connections by name of the pod */
   readonly #names = new Counter<string>()
   #published = 0
   #bytes = 0
   #spent = 0
   #freed = false
-  /** bytes of the row when it was too full for what is blocked */
+  /** size of the row when it was too full for the blocked items */
   #fullAt: number | undefined
 
   constructor(own: OwnRow) {
@@ -83,12 +85,12 @@ export class AgentShare {
     return this.#kept.size === 0 && this.#spent === 0
   }
 
-  /** Something has changed lately, or waits for time to pass. */
+  /** True if a change was recent, or if it waits for time to pass. */
   get isBusy(): boolean {
     return this.#spent > 0 || this.#fullAt !== undefined
   }
 
-  /** Something could be published now. */
+  /** True if an item could be published now. */
   get isDue(): boolean {
     const mayFit = this.#freed && this.#blocked.size > 0
     return (this.#pending.size > 0 || mayFit) && this.#spent <= shareBounds.burstBytes
@@ -102,12 +104,12 @@ export class AgentShare {
     return pods
   }
 
-  /** `pods` has it, unless the item is blocked. */
+  /** Pod of the item, which is in `pods` unless the item is blocked. */
   podOf(id: string): string {
     return podOf(this.#kept.get(id)?.wanted)
   }
 
-  /** @returns false if it is not kept: there are too many */
+  /** @returns false: there are too many, and it is not kept */
   put(item: RowItem): boolean {
     const { id } = item
     if (!this.#kept.has(id) && this.#kept.size >= shareBounds.items) return false
@@ -137,7 +139,7 @@ export class AgentShare {
     this.#pending.add(id)
   }
 
-  /** A second has passed. */
+  /** Counts one second. */
   tick(): void {
     this.#spent = Math.max(0, this.#spent - shareBounds.bytesPerSecond)
     if (this.#fullAt === undefined || this.#own.bytes >= this.#fullAt) return
@@ -145,7 +147,7 @@ export class AgentShare {
     this.#freed = true
   }
 
-  /** Brings into the row what it takes. */
+  /** Updates the row as far as the limits allow. */
   settle(): Settled {
     const limitedBy = new Set<PublishLimit>()
     const version = this.#own.version
@@ -175,7 +177,11 @@ export class AgentShare {
     return { otherBlocked, limitedBy }
   }
 
-  /** @returns the limit that keeps the row from having it as it should be; nothing has changed then */
+  /**
+   * Updates one entry of the row.
+   *
+   * @returns the limit that prevents it; then nothing has changed. undefined: it is up to date
+   */
   #bring(id: string): PublishLimit | undefined {
     const kept = this.#kept.get(id)
     if (!kept) return undefined
@@ -220,7 +226,7 @@ export class AgentShare {
     return 'row'
   }
 
-  /** The newest: it is likely to stay for the longest. */
+  /** Returns the newest one, which is likely to stay for the longest. */
   #newCarrierOf(set: MethodSet): string | undefined {
     let newCarrier: string | undefined
     for (const [id, kept] of this.#kept) {
@@ -260,7 +266,7 @@ export class AgentShare {
   }
 }
 
-/** The same for the same methods in any order. */
+/** Digest that does not depend on the order of the methods. */
 function digestOf(methods: readonly string[]): string {
   const known = digests.get(methods)
   if (known !== undefined) return known
@@ -275,7 +281,7 @@ function bytesOf(item: RowItem | undefined): number {
   return item ? itemBytes(item) : 0
 }
 
-/** As the pod reports it; a registration has none. */
+/** Name that the pod reports; a registration has none. */
 function podOf(item: RowItem | undefined): string {
   return item && isConnection(item) ? item.pod : ''
 }

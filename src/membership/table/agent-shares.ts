@@ -10,22 +10,22 @@ const noPods: ReadonlySet<string> = new Set()
 export interface AgentSharesComponents {
   readonly clock: Clock
   readonly own: OwnRow
-  /** `gather` has something to do */
+  /** called if `gather` has work */
   due(): void
-  /** `pods` of the agent are others */
+  /** called if the agent's `pods` have changed */
   podsChanged(agentId: AgentId): void
-  /** something of the agent is not published, at least for now */
+  /** called if data of the agent is not published, at least for now */
   publishLimited(agentId: AgentId, limit: PublishLimit): void
 }
 
 /**
- * Divides the own row among the agents that are here. What should be in it comes there when it is next published, so
- * that what comes and goes in between costs the others nothing.
+ * Divides the own row among the agents that are here. Items enter the row when it is next published, so that items that
+ * are added and removed in between cost the other replicas nothing.
  */
 export class AgentShares {
   readonly #components: AgentSharesComponents
   readonly #shares = new Map<AgentId, AgentShare>()
-  /** by the item's id */
+  /** agents by item id */
   readonly #agentIds = new Map<string, AgentId>()
   readonly #due = new Set<AgentId>()
   readonly #busy = new Map<AgentId, AgentShare>()
@@ -42,8 +42,10 @@ export class AgentShares {
   }
 
   /**
-   * @param item - its id is the agent's for ever
-   * @returns false if the agent has too many: it is not kept, and may be offered again later
+   * Adds an item, or replaces the one with its id.
+   *
+   * @param item - its id stays the agent's for ever
+   * @returns false: the agent has too many, so it is not kept; it may be offered again later
    * @throws KasError INVALID_MESSAGE if the item is out of bounds
    */
   put(item: RowItem): boolean {
@@ -73,12 +75,12 @@ export class AgentShares {
     if (pod) this.#components.podsChanged(agentId)
   }
 
-  /** Names of pods of the agent that are published, or about to be. */
+  /** Names of the agent's pods that are published, or about to be. */
   pods(agentId: AgentId): ReadonlySet<string> {
     return this.#shares.get(agentId)?.pods() ?? noPods
   }
 
-  /** Brings into the row what should be there. */
+  /** Puts the waiting items into the row. */
   gather(): void {
     const { podsChanged, publishLimited } = this.#components
     const due = [...this.#due]

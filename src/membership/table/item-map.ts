@@ -2,7 +2,7 @@ import type { AgentId } from '../../call/call.ts'
 import { Counter } from '../../lib/counter.ts'
 import { isConnection, itemBytes, type RowConnection, type RowItem, type RowRegistration } from './row.ts'
 
-/** The items of one row: two kinds, with one space of ids, counted together. */
+/** Items of one row: two kinds, with one space of ids, counted together. */
 export class ItemMap {
   readonly #connections = new Map<string, RowConnection>()
   readonly #registrations = new Map<string, RowRegistration>()
@@ -17,7 +17,7 @@ export class ItemMap {
     return this.#registrations
   }
 
-  /** By `itemBytes`. */
+  /** Size by `itemBytes`. */
   get bytes(): number {
     return this.#bytes
   }
@@ -30,7 +30,7 @@ export class ItemMap {
     return this.#counts.of(agentId)
   }
 
-  /** In place of what has its id. */
+  /** Adds an item, in place of one with its id. */
   set(item: RowItem): void {
     this.delete(item.id)
     if (isConnection(item)) this.#connections.set(item.id, item)

@@ -4,7 +4,7 @@ import type { AgentConnections } from './table.ts'
 
 /** Another living instance that has connections of an agent. */
 export interface Holder extends AgentConnections {
-  /** of its server `replicas`: `10.0.0.7:8155`; undefined if it is not known */
+  /** address of its server `replicas`: `10.0.0.7:8155`; undefined: unknown */
   readonly address: string | undefined
 }
 
@@ -15,35 +15,35 @@ export interface Member {
   readonly state: RowState
   readonly address: string | undefined
   readonly self: boolean
-  /** a gossip connection to it is open */
+  /** true: a gossip connection to it is open */
   readonly connected: boolean
-  /** living instances that use the name: more than one is a mistake, or a restart */
+  /** living instances with this name: more than one is a mistake, or a restart */
   readonly instances: number
 }
 
 export interface MembersComponents {
   readonly own: Row
-  /** of the others */
+  /** rows of other instances */
   rows(): readonly Row[]
   row(instance: InstanceId): Row | undefined
   isConnected(instance: InstanceId): boolean
-  /** of the gossip connection's other end */
+  /** host at the remote end of the gossip connection */
   hostOf(instance: InstanceId): string | undefined
 }
 
-/** One name, with the row that counts for it, and how many living instances use it. */
+/** One name, with the row that counts for it, and the number of living instances with this name. */
 interface Named {
   readonly row: Row
   readonly instances: number
 }
 
 /**
- * Rows as replicas with names and addresses. Of two instances of one name the one whose connection is the newest
- * counts: the other is about to leave, or a mistake. For its own name, each counts itself.
+ * Replicas with names and addresses, from rows. Among two instances with one name, the one with the newest connection
+ * counts: the other is about to leave, or a mistake. For its own name, each instance counts itself.
  */
 export class Members {
   readonly #components: MembersComponents
-  /** of each instance with a connection, or still with a row: in which order it connected, and from where */
+  /** by instance with a connection, or still with a row: the order of its connection, and its host */
   readonly #seen = new Map<InstanceId, { order: number; host: string | undefined }>()
   #connections = 0
 
@@ -55,13 +55,13 @@ export class Members {
     this.#seen.set(instance, { order: ++this.#connections, host: this.#components.hostOf(instance) })
   }
 
-  /** A row or a connection was removed. */
+  /** Cleans up after a row or a connection was removed. */
   removed(): void {
     const { row, isConnected } = this.#components
     for (const instance of this.#seen.keys()) if (!row(instance) && !isConnected(instance)) this.#seen.delete(instance)
   }
 
-  /** By name, sorted. */
+  /** Members by name, sorted. */
   list(): readonly Member[] {
     return this.#byName([this.#components.own, ...this.#components.rows()]).map(({ row, instances }) => ({
       name: row.head.name,
@@ -74,7 +74,7 @@ export class Members {
     }))
   }
 
-  /** Names that more than one connected instance uses that does not leave. */
+  /** Names that more than one connected instance uses, without instances that leave. */
   twins(): readonly { readonly name: string; readonly instances: number }[] {
     const { own, rows } = this.#components
     const here = [own, ...rows()].filter((row) => row.head.state !== 'leaving' && this.#isHere(row))
@@ -86,7 +86,7 @@ export class Members {
     return { row, connections, methods, address: this.addressOf(row) }
   }
 
-  /** The connected instance whose row has the port of `address`, and whose connection comes from its host. */
+  /** Returns the connected instance whose row has the port of `address`, and whose connection comes from its host. */
   at(address: string): InstanceId | undefined {
     const place = parseHostPort(address)
     for (const [instance, { host }] of this.#seen) {
@@ -114,7 +114,7 @@ export class Members {
     return row === this.#components.own ? Number.POSITIVE_INFINITY : (this.#seen.get(row.instance)?.order ?? 0)
   }
 
-  /** Where the server `replicas` of a row is: `10.0.0.7:8155`; undefined if it is not known. */
+  /** Address of the server `replicas` of a row: `10.0.0.7:8155`; undefined: unknown. */
   addressOf(row: Row): string | undefined {
     const host = row.head.replicaHost ?? this.#seen.get(row.instance)?.host
     return host === undefined ? undefined : formatHostPort({ host, port: row.head.replicaPort })

@@ -18,10 +18,10 @@ import {
   type RowState,
 } from './row.ts'
 
-/** what an id takes on the wire beside its text */
+/** greatest size of an id on the wire without its text */
 const idOverheadBytes = 3
 
-/** The row that this instance alone writes: each change is one version more. */
+/** The row that only this instance writes: each change increases its version by one. */
 export class OwnRow implements Row {
   readonly instance: InstanceId
   readonly #items = new ItemMap()
@@ -29,9 +29,9 @@ export class OwnRow implements Row {
   #version = 1
   // since the last delta
   #from = 1
-  /** ids, and the version that each change made; the oldest first */
+  /** versions of the changes, by id; the oldest first */
   readonly #touched = new Map<string, number>()
-  /** the change that made the head, if it has not been taken with all that was before it */
+  /** version that changed the head, until all changes up to it are taken */
   #headVersion: number | undefined
 
   constructor(instance: InstanceId, head: RowHead) {
@@ -56,7 +56,7 @@ export class OwnRow implements Row {
     return this.#items.registrations
   }
 
-  /** Of its items, by `itemBytes`. */
+  /** size of its items, by `itemBytes` */
   get bytes(): number {
     return this.#items.bytes
   }
@@ -69,7 +69,7 @@ export class OwnRow implements Row {
     return this.#items.get(id)
   }
 
-  /** @throws KasError INVALID_MESSAGE if the item, or the row with it, is out of bounds; nothing has changed then */
+  /** @throws KasError INVALID_MESSAGE if the item, or the row with it, is out of bounds; then nothing has changed */
   add(item: RowItem): void {
     checkItem(item)
     const before = this.#items.get(item.id)
@@ -85,13 +85,13 @@ export class OwnRow implements Row {
     if (this.#items.delete(id)) this.#touch(id)
   }
 
-  /** @returns whether it changed */
+  /** @returns false: nothing has changed */
   setState(state: RowState): boolean {
     return this.setHead({ ...this.#head, state })
   }
 
   /**
-   * @returns whether anything changed
+   * @returns false: nothing has changed
    * @throws KasError INVALID_MESSAGE
    */
   setHead(head: RowHead): boolean {
@@ -108,10 +108,9 @@ export class OwnRow implements Row {
   }
 
   /**
-   * What changed since the last call, undefined if nothing has: the oldest changes, up to `maxBytes`, or one that is
-   * larger; while there are more, `changed` says so. Every id that was touched counts as removed before the items
-   * that are there now are added, and ids that changed again later come with a later delta: so a delta is also right for
-   * a row that was read in between.
+   * Returns the oldest changes since the last call, up to `maxBytes`, or a single larger one; undefined: none.
+   * `changed` is true while there are more. Each changed id counts as removed before the items of now are added, and
+   * ids that changed again come with a later delta. So a delta also applies to a row that was read in between.
    */
   takeDelta(maxBytes = Number.POSITIVE_INFINITY): RowDelta | undefined {
     if (!this.changed) return undefined

@@ -31,12 +31,12 @@ import {
   type RowState,
 } from './row.ts'
 
-/** Rows and gossip to the messages of `src/proto/replica.proto` and back; what is out of bounds is refused. */
+/** Converts rows and gossip to the messages of `src/proto/replica.proto` and back; data out of bounds is refused. */
 
 /** of `News` */
 const deltaField = NewsSchema.field.delta.number
 
-/** What an instance publishes about its row. */
+/** Messages of an instance about its row. */
 export type GossipMessage =
   | { readonly kind: 'delta'; readonly delta: RowDelta }
   | { readonly kind: 'heartbeat'; readonly version: number }
@@ -63,7 +63,7 @@ function contentOf(message: GossipMessage): News['news'] {
 }
 
 /**
- * @returns `message` undefined if it is of a kind that this version does not know
+ * @returns `message` undefined: this version does not know its kind
  * @throws KasError INVALID_MESSAGE if it is malformed or out of bounds
  */
 export function decodeGossip(bytes: Uint8Array): {
@@ -100,7 +100,7 @@ function messageOf(content: News['news']): GossipMessage | undefined {
   }
 }
 
-/** Versions are counted from 1 by steps of one: beyond 2^53 is none. */
+/** Converts a version. Versions begin at 1 and grow by one, so a version above 2^53 is invalid. */
 export function versionOf(version: bigint): number {
   if (version > BigInt(Number.MAX_SAFE_INTEGER)) throw outOfBounds('a version')
   return Number(version)
@@ -148,7 +148,7 @@ export function headOf(message: Head): RowHead {
   return head
 }
 
-/** As a delta and a part of a row have them. */
+/** Converts items to the form of a delta and of a part of a row. */
 export function itemsToMessages({ connections, registrations }: RowItems): {
   connections: Connection[]
   registrations: Registration[]
@@ -216,7 +216,7 @@ function registrationOf(message: Registration): RowRegistration {
     agentId: agentId as AgentId,
     projectId,
     podId,
-    meta: new Uint8Array(agentMeta), // a copy: a part of what was read would keep all of it
+    meta: new Uint8Array(agentMeta), // a copy: a view would keep the whole buffer that was read
     renewed,
     registeredAt: Number(registeredAtMs),
   }

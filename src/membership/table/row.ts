@@ -1,30 +1,35 @@
 import type { AgentId } from '../../call/call.ts'
 import { KasError } from '../../lib/errors.ts'
 
-/** What replicas know of one another: one row an instance, written by that instance alone (doc/membership.md). */
+/**
+ * Knowledge of replicas about one another: one row an instance, which only that instance writes (doc/membership.md).
+ */
 
-/** One process: its libp2p peer id, made anew at each start. */
+/** One process: its libp2p peer id, which is new at each start. */
 export type InstanceId = string & { readonly brand: 'InstanceId' }
 
-/** `leaving`: serves what it has, and should get no new calls. A state that we do not know counts as `joining`. */
+/** `leaving`: serves its calls, and should get no new ones. An unknown state counts as `joining`. */
 export type RowState = 'joining' | 'serving' | 'leaving'
 
-/** One connection of an agent's pod, at the replica that holds it. Never changed: replaced, under its id. */
+/**
+ * One connection of an agent's pod, at the replica of that connection. It is immutable: a change replaces it, under its
+ * id.
+ */
 export interface RowConnection {
-  /** unique in its row, among registrations too */
+  /** unique in its row, also among registrations */
   readonly id: string
   readonly agentId: AgentId
   readonly projectId: bigint
-  /** name of the pod, as it reports it; may be empty */
+  /** name that the pod reports; may be empty */
   readonly pod: string
   readonly role: 'home' | 'standby'
   /** `/package.Service/Method` */
   readonly methods: readonly string[]
-  /** ms since 1970, by the holder's clock */
+  /** ms since 1970, by the clock of its replica */
   readonly connectedAt: number
 }
 
-/** That a pod said at this replica that it is there. Never changed: replaced, under its id. */
+/** Registration of a pod at this replica. It is immutable: a change replaces it, under its id. */
 export interface RowRegistration {
   readonly id: string
   readonly agentId: AgentId
@@ -33,39 +38,39 @@ export interface RowRegistration {
   readonly podId: bigint
   /** the message AgentMeta, as the pod sent it */
   readonly meta: Uint8Array
-  /** the pod says it again every five minutes: it holds on when its row is gone */
+  /** true: the pod registers again every five minutes, so the registration survives its row */
   readonly renewed: boolean
-  /** ms since 1970; kept when the pod registers at another replica */
+  /** ms since 1970; unchanged if the pod registers at another replica */
   readonly registeredAt: number
 }
 
-/** What a row has of agents: both kinds share its ids, its bounds and its list on the wire. */
+/** An item of an agent: both kinds share a row's ids, its bounds and its list on the wire. */
 export type RowItem = RowConnection | RowRegistration
 
 /** A row without its items. */
 export interface RowHead {
-  /** survives restarts; the ring is made of names */
+  /** name of the replica; it survives restarts, and the ring consists of names */
   readonly name: string
   readonly state: RowState
-  /** where 8155 is; without it, the host that the gossip connection leads to */
+  /** host of port 8155; undefined: the host of the gossip connection */
   readonly replicaHost: string | undefined
   readonly replicaPort: number
   /** SHA-256 of the certificate's public key (SubjectPublicKeyInfo, DER), hex */
   readonly publicKeyHash: string
-  /** where agents reach this replica alone, if they can: `wss://kas-0.example.com` */
+  /** address for agents that leads to this replica only: `wss://kas-0.example.com`; undefined: there is none */
   readonly agentAddress: string | undefined
   readonly kasVersion: string
   /** ms since 1970, by its own clock */
   readonly startedAt: number
-  /** where it listens for gossip */
+  /** port on which it listens for gossip */
   readonly gossipPort: number
 }
 
-/** A row; its content moves on with the table, and `version` with it. */
+/** A row. Its content changes with the table, and so does `version`. */
 export interface Row {
   readonly instance: InstanceId
   readonly version: number
-  /** never changed: replaced */
+  /** immutable: replaced by changes */
   readonly head: RowHead
   /** by id */
   readonly connections: ReadonlyMap<string, RowConnection>
@@ -79,46 +84,46 @@ export interface RowItems {
   readonly registrations: readonly RowRegistration[]
 }
 
-/** A whole row at one version, as its owner gives it. */
+/** A whole row at one version, as its owner sends it. */
 export interface RowSnapshot extends RowItems {
   readonly instance: InstanceId
   readonly version: number
   readonly head: RowHead
 }
 
-/** The change from version `from` to `to`; also right for a row in between. Its items are those that were added. */
+/** The change from version `from` to `to`; it also applies to a row in between. Its items are the added ones. */
 export interface RowDelta extends RowItems {
   readonly from: number
   readonly to: number
   readonly head?: RowHead | undefined
-  /** ids that were removed or replaced meanwhile; before the items are added */
+  /** ids that were removed or replaced, which are removed before the items are added */
   readonly removed: readonly string[]
 }
 
-/**
- * Bounds of a row (doc/membership.md "Who gets in"): what is beyond them is refused, by its owner and by all others.
- */
+/** Bounds of a row (doc/membership.md "Who gets in"): items beyond them are refused, by its owner and by all others. */
 export const bounds = {
   metaBytes: 4096,
   methods: 256,
-  /** of an id, a pod, a method, a version, an address */
+  /** length of an id, a pod, a method, a version, an address */
   textLength: 512,
-  /** a DNS name's */
+  /** length of a DNS name */
   nameLength: 253,
   /** connections and registrations */
   itemsOfAgent: 1000,
-  /** of what one agent has in a row, as its owner keeps it */
+  /** bytes of one agent's items in a row, as its owner counts */
   agentBytes: 256 * 1024,
   /** as its owner counts */
   rowBytes: 64 * 1024 * 1024,
-  /** of a row of another: with room to spare */
+  /** of another instance's row: with a reserve */
   peerRowBytes: 128 * 1024 * 1024,
   instances: 256,
-  /** added and removed in one message, or a part of a row: each takes 12 bytes at least, where its owner counts */
+  /**
+   * added and removed items of one message, or of a part of a row: each takes 12 bytes at least, by its owner's count
+   */
   itemsOfMessage: 32_768,
 } as const
 
-/** what an item, and each method, takes on the wire at most beside its texts */
+/** greatest size of an item, and of each method, on the wire without its texts */
 const itemOverheadBytes = 96
 const methodOverheadBytes = 3
 
@@ -139,7 +144,7 @@ export function byKind(items: Iterable<RowItem>): RowItems {
   return { connections, registrations }
 }
 
-/** What the item takes on the wire, or some bytes more. */
+/** Size of the item on the wire, or some bytes more. */
 export function itemBytes(item: RowItem): number {
   const bytes = itemOverheadBytes + Buffer.byteLength(item.id)
   if (!isConnection(item)) return bytes + item.meta.length

@@ -17,34 +17,34 @@ import {
   type RowSnapshot,
 } from './row.ts'
 
-/** What a step changed. */
+/** Effects of one step. */
 export interface TableChange {
   /** agents with other connections */
   readonly connectionsOf: ReadonlySet<AgentId>
   /** agents with other registrations */
   readonly registrationsOf: ReadonlySet<AgentId>
-  /** a row came or went, or its head changed */
+  /** a row was added or removed, or its head changed */
   readonly members: boolean
-  /** the row that went, as it was last */
+  /** the removed row, in its last state */
   readonly removed?: Row
 }
 
 /**
- * `old`: known already. `gap`: something between is missing. `unknown`: there is no row of this instance.
- * None of the three changes anything.
+ * Result of a change: `old`: known already. `gap`: a change in between is missing. `unknown`: there is no row of this
+ * instance. These three change nothing.
  */
 export type Applied = TableChange | 'old' | 'gap' | 'unknown'
 
-/** Connections of one agent at one replica. Each call that waits for the agent asks for them after each change. */
+/** Connections of one agent at one replica. Each call that waits for the agent reads them after each change. */
 export interface AgentConnections {
   readonly row: Row
   /** at least one */
   readonly connections: readonly RowConnection[]
-  /** of all its connections */
+  /** methods of all its connections */
   readonly methods: ReadonlySet<string>
 }
 
-/** A registration, and the instance in whose row it is. */
+/** A registration, and the instance whose row has it. */
 export interface PeerRegistration {
   readonly instance: InstanceId
   readonly registration: RowRegistration
@@ -146,8 +146,8 @@ class TableRow implements Row {
 }
 
 /**
- * The rows of the other instances: pure, without a clock. Each row is its owner's word; merging is idempotent and
- * commutative over (instance, version). That a row comes from its owner is for the caller to see to.
+ * Rows of the other instances, without a clock or I/O. The content of a row is its owner's; merging is idempotent and
+ * commutative over (instance, version). The caller makes sure that a row comes from its owner.
  */
 export class Table {
   readonly #rows = new Map<InstanceId, TableRow>()
@@ -165,7 +165,7 @@ export class Table {
     return this.#rows.get(instance)
   }
 
-  /** Who has connections of the agent, in the order in which they came. */
+  /** Replicas with connections of the agent, in the order of their first connection. */
   holders(agentId: AgentId): readonly AgentConnections[] {
     const all: AgentConnections[] = []
     for (const row of this.#holders.get(agentId)?.values() ?? []) {
@@ -182,9 +182,9 @@ export class Table {
   }
 
   /**
-   * A whole row: replaces an older one.
+   * Puts a whole row, in place of an older one.
    *
-   * @throws KasError INVALID_MESSAGE if it is out of bounds; nothing has changed then
+   * @throws KasError INVALID_MESSAGE if it is out of bounds; then nothing has changed
    */
   put(snapshot: RowSnapshot): TableChange | 'old' {
     const before = this.#rows.get(snapshot.instance)
@@ -202,9 +202,9 @@ export class Table {
   }
 
   /**
-   * A change of a row.
+   * Applies a change to a row.
    *
-   * @throws KasError INVALID_MESSAGE if the row would be out of bounds; nothing has changed then
+   * @throws KasError INVALID_MESSAGE if the row would be out of bounds; then nothing has changed
    */
   apply(instance: InstanceId, delta: RowDelta): Applied {
     const row = this.#rows.get(instance)
@@ -247,8 +247,8 @@ export class Table {
 /**
  * Changes the items of a row.
  *
- * @returns the items that came and those that went
- * @throws KasError INVALID_MESSAGE if it is out of bounds then; it is as before
+ * @returns the added and the removed items
+ * @throws KasError INVALID_MESSAGE if the row would be out of bounds; then it is unchanged
  */
 function change(row: TableRow, { removed, connections, registrations }: RowDelta): RowItems {
   const added: readonly RowItem[] = [...connections, ...registrations]
@@ -268,7 +268,7 @@ function change(row: TableRow, { removed, connections, registrations }: RowDelta
   return byKind(changed)
 }
 
-/** Agents whose items are not the same in both. */
+/** Agents whose items differ. */
 function differing<Item extends RowItem>(
   before: ReadonlyMap<string, Item> = new Map(),
   after: ReadonlyMap<string, Item>,
@@ -283,7 +283,7 @@ function agentsOf(items: readonly RowItem[]): ReadonlySet<AgentId> {
   return new Set(items.map(({ agentId }) => agentId))
 }
 
-/** What the map has for `key`, made if there is nothing yet. */
+/** Returns the value of `key`, created if there is none yet. */
 function getOrCreate<Key, Value>(map: Map<Key, Value>, key: Key, create: () => Value): Value {
   const value = map.get(key) ?? create()
   map.set(key, value)

@@ -2,16 +2,17 @@ import * as z from 'zod'
 import { maxNamespaces, maxPaths, maxSources } from './limits.ts'
 
 /**
- * `gitops` of an agent's configuration (doc/gitops.md): stock keys, and ours from `name` on. kas checks the file with it,
- * and agentk reads with it what kas sends. No default is filled in. `error` says what is allowed.
+ * `gitops` of an agent's configuration (doc/gitops.md): stock keys, and keys of this project from `name` on. The file
+ * is checked by it in kas, and the sent configuration is read by it in agentk. It fills in no defaults. `error` says
+ * what is allowed.
  */
 
-/** `3600s`, as JSON of protobuf has it. */
+/** `3600s`, as in JSON of protobuf */
 export const durationForm = /^(\d{1,9}(?:\.\d{1,9})?)s$/
 /** `50%` */
 export const percentForm = /^(100|\d{1,2})%$/
 
-/** Names of kinds, groups or environments. */
+/** Bound of lists of kinds, groups or environments. */
 const maxNames = 100
 
 const text = z.string({ error: 'a text' }).max(1024, { error: 'at most 1024 characters' })
@@ -34,7 +35,7 @@ const releaseName = form(
   /^[a-z0-9](?:[-.a-z0-9]{0,51}[a-z0-9])?$/,
   'the name of a release: at most 53 lower-case letters, digits, hyphens and dots',
 )
-/** Of a folder or a file of the repository, from its root. */
+/** Path of a folder or a file of the repository, from its root. */
 const inside = filled.refine((path) => !path.startsWith('/') && !path.split('/').includes('..'), {
   error: 'a path inside the repository',
 })
@@ -42,7 +43,7 @@ const isLimit = (value: unknown) =>
   typeof value === 'number' ? Number.isSafeInteger(value) && value >= 0 : percentForm.test(String(value))
 const pruneLimit = z.custom<string | number>(isLimit, { error: 'a share such as "50%", or a number of objects' })
 
-/** Exactly one of these keys. */
+/** Requires exactly one of these keys. */
 function oneOf(...keys: readonly string[]) {
   return (value: object, context: z.RefinementCtx) => {
     if (Object.keys(value).length !== 1) context.addIssue({ code: 'custom', message: `one of ${keys.join(', ')}` })
@@ -70,7 +71,7 @@ export const sourceSchema = block({
   prune_timeout: duration.exactOptional(),
   prune_propagation_policy: z.enum(['orphan', 'background', 'foreground']).exactOptional(),
   inventory_policy: z.enum(['must_match', 'adopt_if_no_inventory', 'adopt_all']).exactOptional(),
-  /** absent, or an empty one: the default branch */
+  /** absent or empty: the default branch */
   ref: ref.exactOptional(),
   resource_inclusions: someOf(rule, maxNames).exactOptional(),
   resource_exclusions: someOf(rule, maxNames).exactOptional(),
@@ -97,19 +98,19 @@ export const sourceSchema = block({
 export type SourceBlock = z.output<typeof sourceSchema>
 export type ResourceRule = z.output<typeof rule>
 
-/** Absent block: there is no file, sources rest. No sources: a file that was read whole names none. */
+/** Absent block: there is no file, and sources pause. No sources: the file was read completely, and has none. */
 export const gitopsSchema = block({
   manifest_projects: listOf(sourceSchema, maxSources).superRefine(differentNames).exactOptional(),
 })
 
 export type GitopsBlock = z.output<typeof gitopsSchema>
 
-/** `gitopsSchema`, but for the sources: each is read by itself, so that one that cannot be read costs no other. */
+/** As `gitopsSchema` without the sources: each is read by itself, so that an invalid one does not stop the others. */
 export const sourceListSchema = block({
   manifest_projects: listOf(z.unknown(), maxSources).exactOptional(),
 })
 
-/** What a source has made is known by its project and its name. */
+/** Objects of a source are known by its project and its name, so the pair must be unique. */
 function differentNames(sources: readonly SourceBlock[], context: z.RefinementCtx): void {
   const seen = new Set<string>()
   for (const [i, { id = '', name = '' }] of sources.entries()) {

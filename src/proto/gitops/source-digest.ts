@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto'
 
 /**
- * Of a source as kas sends it in the configuration, known keys or not: kas and agentk of any versions get the same.
+ * Digest of a source in the configuration, with unknown keys. kas and agentk of any versions compute the same one.
  *
- * @param tree - what JSON gives
+ * @param tree - parsed JSON
  */
 export function sourceDigest(tree: unknown): string {
   return hash('sha256', JSON.stringify(tree)).slice(0, 16)

@@ -1,6 +1,6 @@
 import { Left, PhaseSchema, type SourceState } from '../gen/gitops_states_pb.ts'
 
-/** Why a source is not as its last round has left it, and the phase that people read then. */
+/** Reasons why a source is not in the state of its last reconciliation, each with the phase that is shown for it. */
 export const reasonPhases = {
   configuration_gone: 'NOT_READY',
   configuration_unread: 'NOT_READY',
@@ -19,7 +19,7 @@ export function isSourceReason(reason: string): reason is SourceReason {
   return Object.hasOwn(reasonPhases, reason)
 }
 
-/** The phase of a source as people read it, of all that is known of it: `NOT_READY`, `SYNCED`. */
+/** The phase that is shown for a source: `NOT_READY`, `SYNCED`. */
 export function phaseWord({
   phase,
   left,

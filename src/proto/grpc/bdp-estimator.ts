@@ -1,69 +1,71 @@
 import { Counter } from '../../lib/counter.ts'
 
-/** Taken before a sample begins, but for the first one: smaller answers fit every window, and cost no PING. */
+/** Bytes that are taken before the second sample: smaller answers fit every window, and cost no PING. */
 const firstBytes = 256 * 1024
 /** The same after a sample that found nothing new. */
 const restBytes = 2 * 1024 * 1024
-/** A shorter round trip is filled by any window: the shortest that was seen, for programs at work answer late. ms */
+/**
+ * Round trips below it are filled by any window. It is compared with the shortest one, because busy programs answer
+ * late. ms
+ */
 const minRoundTripMs = 2
 /**
- * Of the window that a reader took in one round trip: he would have taken more. Bytes come in bursts, of which a sample
- * misses what came before it.
+ * Part of the window from which a reader would have taken more in one round trip. Bytes come in bursts, and a sample
+ * misses the part of a burst before it.
  */
 const fullShare = 1 / 2
-/** so much wider at once: the other side learns of it only half a round trip later */
+/** Factor of a widening at once: the other side learns of it only half a round trip later. */
 const growth = 4
 
 export interface BdpEstimatorComponents {
-  /** one round trip, in ms; rejects when the connection ends first */
+  /** round trip in ms; rejects if the connection ends first */
   readonly ping: () => Promise<number>
-  /** `wantedBytes` is as the last round trip was */
+  /** called when `wantedBytes` has the result of a round trip */
   readonly onSample: () => void
 }
 
 /**
- * How wide the windows of a connection have to be, so that its way is full: bandwidth times delay, as gRPC estimates it.
- * While a PING is on its way, the bytes that readers take are counted, stream by stream. What arrives, and is not taken,
- * widens nothing.
+ * Estimates the windows that fill a long connection: bandwidth times delay, as gRPC does. While a PING is under way, it
+ * counts the bytes that readers take, stream by stream. Bytes that arrive and are not taken widen nothing.
  */
 export class BdpEstimator {
   readonly #components: BdpEstimatorComponents
   readonly #maxBytes: number
-  /** of each stream that took some, while a PING is on its way */
+  /** by stream, while a PING is under way */
   readonly #taken = new Counter<object>()
   #mostTaken = 0
   #isSampling = false
-  /** since the last sample */
+  /** True if bytes have arrived since the last sample. */
   #hasArrived = false
-  /** until the next sample: the first is of what comes first, when there is little to do yet */
+  /** bytes until the next sample. The first sample begins at once, while there is little to do */
   #waitBytes = 0
   #shortestMs = Number.POSITIVE_INFINITY
   #windowBytes = 0
   #wantedBytes = 0
 
-  /** @param maxBytes - no stream's window is to be wider */
+  /** @param maxBytes - bound of a stream's window */
   constructor(components: BdpEstimatorComponents, maxBytes: number) {
     this.#components = components
     this.#maxBytes = maxBytes
   }
 
-  /** Of each stream; 0: nothing is known of the way. */
+  /** Window of each stream; 0: the delay is unknown. */
   get wantedBytes(): number {
     return this.#wantedBytes
   }
 
   /**
-   * Something has come. A PING that follows nothing new is a fault to a stock kas: what is taken may have waited here for
-   * long.
+   * Notes that data has arrived. A PING without new data before it is a fault to a stock kas, and taken bytes may have
+   * waited here for long.
    */
   arrived(): void {
     this.#hasArrived = true
   }
 
   /**
-   * The reader of a stream has taken so much.
+   * Notes that the reader of a stream has taken bytes.
    *
-   * @param windowBytes - that the stream has now
+   * @param windowBytes - the stream's window now
    */
   took(stream: object, bytes: number, windowBytes: number): void {
     if (this.#isSampling) this.#count(stream, bytes)
@@ -90,7 +92,7 @@ export class BdpEstimator {
     const isFirst = this.#shortestMs === Number.POSITIVE_INFINITY
     this.#shortestMs = Math.min(this.#shortestMs, ms)
     this.#isSampling = false
-    this.#hasArrived = false // what came before the answer was sent before the PING was seen
+    this.#hasArrived = false // sent before the other side saw the PING
     this.#mostTaken = 0
     this.#taken.clear()
     const wanted = this.#shortestMs < minRoundTripMs ? 0 : this.#next(taken, window)

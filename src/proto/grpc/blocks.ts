@@ -1,10 +1,10 @@
-/** Smaller pieces are copied together: one by one, each would cost more than its bytes. */
+/** Size of a block, into which smaller pieces are copied: each alone would cost more than its bytes. */
 const blockBytes = 1024
 
-/** A view keeps all that was read with it: one that is less than such a part is copied. */
+/** A view of less than this part of its buffer is copied, because it would keep the whole buffer. */
 const ownPart = 1 / 8
 
-/** `bytes`, for as long as they may have to wait. */
+/** Returns `bytes` in a form that may wait for long. */
 export function kept(bytes: Buffer): Buffer {
   return bytes.length < bytes.buffer.byteLength * ownPart ? ownCopy(bytes) : bytes
 }
@@ -13,7 +13,10 @@ interface Piece {
   bytes: Buffer
 }
 
-/** The same for those from `start` on: what was read at once is copied at once, if they are a small part of it together. */
+/**
+ * Does the same for the pieces from `start` on. Pieces of one buffer are copied at once, if together they are a small
+ * part of it.
+ */
 export function keepAll(pieces: readonly Piece[], start: number): void {
   for (let i = start; i < pieces.length; ) {
     const { buffer } = (pieces[i] as Piece).bytes
@@ -35,20 +38,20 @@ function copyTogether(pieces: readonly Piece[], sum: number): void {
   }
 }
 
-/** Outside of node's pool, which other streams share. */
+/** Copies outside of Node's pool, which other streams share. */
 export function ownCopy(bytes: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(bytes.length)
   copy.set(bytes)
   return copy
 }
 
-/** Passes bytes that have to wait on in pieces of `blockBytes` at least, whatever they come in. */
+/** Joins bytes that have to wait: passes them on in pieces of at least `blockBytes`. */
 export class Blocks {
   readonly #take: (bytes: Buffer) => void
   #block: Buffer | undefined
   #filled = 0
 
-  /** @param take - gets them in their order: blocks of their own, and what is larger as a view */
+  /** @param take - called in order, with blocks of their own, or with a view of a larger piece */
   constructor(take: (bytes: Buffer) => void) {
     this.#take = take
   }
@@ -64,12 +67,12 @@ export class Blocks {
     }
     if (rest.length >= blockBytes) this.#take(rest)
     else if (rest.length > 0) {
-      this.#block = Buffer.allocUnsafeSlow(blockBytes) // of its own: one in node's pool would keep others' bytes
+      this.#block = Buffer.allocUnsafeSlow(blockBytes) // not from Node's pool, where it would keep bytes of others
       this.#filled = rest.copy(this.#block)
     }
   }
 
-  /** Passes the last ones on, however few. */
+  /** Passes on the last bytes, however few. */
   flush(): void {
     const block = this.#block
     if (!block) return

@@ -3,32 +3,32 @@ import { KasError } from '../../lib/errors.ts'
 import { isSendableValue } from './sendable.ts'
 
 /**
- * Trailers as the last frame of the body, as gRPC-Web has them: they leave with the last message, in one write, where
- * HTTP/2's own are written by node once all else has left. For connections whose two sides are ours; each call asks
- * for it.
+ * Trailers as the last frame of the body, as in gRPC-Web. They leave with the last message, in one write, while Node
+ * writes HTTP/2's own once all else has left. Both sides of such a connection are this project, and each call asks for
+ * it.
  */
 
-/** The request header that asks for it, and its value. */
+/** Request header that asks for such trailers, and its value. */
 export const bodyTrailersKey = 'kas-trailers'
 export const bodyTrailersValue = 'body'
 
-/** Marks the frame, in the place where a message says whether it is compressed. */
+/** Flag of the frame, in the byte that marks a compressed message. */
 export const trailersFlag = 0x80
 
-/** As many as node takes in HTTP/2's own. */
+/** Bound of lines, as in Node for HTTP/2's own trailers. */
 const maxLines = 128
 
 const nameForm = /^[0-9a-z_.-]+$/
 
 /**
- * A line for each value, names in lower case; what HTTP/2 would not take is left out: a line end in a value would make
- * the rest of it another trailer, which an agent must not say.
+ * Encodes a line for each value, with names in lower case. Values that HTTP/2 does not allow are left out. A line end
+ * in a value would make the rest another trailer, which an agent must not do.
  */
 export function encodeTrailers(trailers: OutgoingHttpHeaders): Buffer {
   return Buffer.from(headerLines(trailers), 'latin1')
 }
 
-/** The same as text whose characters are bytes. */
+/** The same as text in which each character is a byte. */
 export function headerLines(headers: OutgoingHttpHeaders): string {
   let text = ''
   for (const name in headers) {
@@ -42,7 +42,7 @@ export function headerLines(headers: OutgoingHttpHeaders): string {
 }
 
 /**
- * Names and values in turn.
+ * Returns names and values in turn.
  *
  * @throws KasError INVALID_MESSAGE
  */
@@ -51,7 +51,7 @@ export function decodeTrailers(bytes: Uint8Array): string[] {
 }
 
 /**
- * The same of text, from `start` on.
+ * The same for text, from `start` on.
  *
  * @throws KasError INVALID_MESSAGE
  */
@@ -70,7 +70,7 @@ export function readHeaderLines(text: string, start = 0): string[] {
   return raw
 }
 
-/** By name, of each the first. */
+/** Trailers by name; the first value of each. */
 export function parsedTrailers(raw: readonly string[]): IncomingHttpHeaders {
   const parsed: IncomingHttpHeaders = {}
   for (let i = 0; i < raw.length; i += 2) parsed[raw[i] as string] ??= raw[i + 1] as string

@@ -1,11 +1,11 @@
 import { youngCollector } from '../../lib/v8.ts'
 
-/** With 4 MiB full collections come between them in agentk, with 8 MiB in kas too. */
+/** Bytes between collections. With 4 MiB, full collections come between them in agentk, with 8 MiB also in kas. */
 export const collectEveryBytes = 2 * 1024 * 1024
 
 /**
- * Has the young generation collected after so many bytes. They pass in buffers outside of V8's heap, which only a
- * collection frees; V8 counts them towards the next full one, and sees no need for a small one beside so few objects.
+ * Collects the young generation after this many bytes. They pass in buffers outside of V8's heap, which only a
+ * collection frees. V8 counts them for the next full collection, but starts no small one for so few objects.
  */
 export class PassedBytes {
   readonly #collect: () => void
@@ -25,19 +25,19 @@ export class PassedBytes {
 
 let collectYoung: (() => void) | undefined
 
-/** Of the process: what its streams receive and send. */
+/** Bytes that all streams of the process receive and send. */
 export const passedBytes = new PassedBytes(() => {
-  collectYoung ??= youngCollector() // a context of its own, which a program does without that passes nothing large
+  collectYoung ??= youngCollector() // a context of its own, which is not made before large data passes
   collectYoung()
 })
 
-/** Smaller ones share memory with others, or lie in V8's heap. */
+/** Size below which a buffer shares its memory with others, or is in V8's heap. */
 const ownMemoryBytes = 4096
 
 /**
- * Frees the memory of a buffer that nobody reads any more, which is empty from then on. Else it would wait for a full
- * collection, and each brings the next one nearer: they were a quarter of what large bodies cost over WebSocket.
- * One that shares its memory is left alone.
+ * Frees the memory of a buffer that no code reads any more, and leaves it empty. Otherwise it would wait for a full
+ * collection, and each one brings the next nearer. That was a quarter of the cost of large bodies over WebSocket. A
+ * buffer that shares its memory stays as it is.
  */
 export function freeBuffer({ buffer, length }: Buffer): void {
   if (length >= ownMemoryBytes && length === buffer.byteLength && buffer instanceof ArrayBuffer) buffer.transfer(0)

@@ -6,31 +6,31 @@ import { readMetadata, readStatus } from './headers.ts'
 import { checkMessage, decodeHeaders, endFrame, forbidden, frameKind, messageHead } from './lane-frames.ts'
 import type { SessionLimits } from './limits.ts'
 
-/** One call on a lane, seen from its client. */
+/** One call on a lane, as its client uses it. */
 export interface ClientCall extends Pick<ClientStream, 'metadata' | 'done' | 'messages' | 'end' | 'cancel'> {
-  /** @returns undefined to go on, or a promise of room */
+  /** @returns undefined: the caller may go on; else a promise of room */
   send(message: Uint8Array): Promise<void> | undefined
-  /** Calls `listener` once nothing of the call is left here, which may be after `done`. */
+  /** Calls `listener` once nothing of the call is kept here, which may be after `done`. */
   onClosed(listener: () => void): void
 }
 
-/** Of a call on a lane. */
+/** Options of a call on a lane. */
 export type LaneCallOptions = Pick<OpenOptions, 'method' | 'metadata' | 'unread' | 'callerKey' | 'onInterim'>
 
-/** What a call that has ended may leave unsent on its lane. With more the lane ends: nobody wants it. bytes */
+/** Bytes that an ended call may leave unsent on its lane. With more the lane ends, because no receiver needs them. */
 const maxLeftBytes = 16 * 1024
 
 const end: IteratorResult<Uint8Array> = { value: undefined, done: true }
 
 interface LaneCallComponents {
   readonly limits: SessionLimits
-  /** whether the other side may have begun it before the lane ended with this */
+  /** true: the other side may have begun the call before the lane ended with this */
   readonly hasBegun: (ended: Outcome) => boolean
-  /** it has ended in order: the stream is not its own any more */
+  /** called once the call has ended in order and no longer uses the stream */
   readonly onFree: () => void
 }
 
-/** One call on a lane. One that does not end in order costs its lane. */
+/** One call on a lane. A call that does not end in order ends its lane. */
 export class LaneCall implements ClientCall {
   readonly metadata: Promise<Metadata | undefined>
   readonly done: Promise<Outcome>
@@ -39,7 +39,7 @@ export class LaneCall implements ClientCall {
   readonly #onInterim: OpenOptions['onInterim']
   readonly #metadata = Promise.withResolvers<Metadata | undefined>()
   readonly #done = Promise.withResolvers<Outcome>()
-  /** what of the reply has come */
+  /** part of the reply that has come */
   #stage: 'nothing' | 'interim' | 'head' = 'nothing'
   #hasSentEnd = false
   #outcome: Outcome | undefined
@@ -54,7 +54,7 @@ export class LaneCall implements ClientCall {
     this.done = this.#done.promise
   }
 
-  /** Ends with the reply, also with a failed one. Must be read to the end, or returned, for `done` to settle. */
+  /** Ends with the reply, also with a failed one. `done` settles only once this is read to the end, or returned. */
   get messages(): AsyncIterable<Uint8Array> {
     const next = () =>
       this.#stage === 'head' || this.#outcome ? Promise.resolve(this.#next()) : this.metadata.then(this.#next)
@@ -74,7 +74,7 @@ export class LaneCall implements ClientCall {
     void this.#stream.send(endFrame)
   }
 
-  /** Its lane ends with it. */
+  /** Cancels the call, and ends its lane. */
   cancel(reason: KasError = new KasError({ code: 'CANCELLED' })): void {
     this.#break({ error: reason, trailers: noMetadata })
   }
@@ -84,7 +84,7 @@ export class LaneCall implements ClientCall {
     else this.#onClosed = listener
   }
 
-  /** What comes first, and what follows until there is something to read. */
+  /** Accepts frames until the head or the end has come. Later frames are read on demand. */
   received = (result: IteratorResult<Uint8Array>): void => {
     if (result.done) this.lost()
     else {
@@ -97,17 +97,17 @@ export class LaneCall implements ClientCall {
     }
   }
 
-  /** Its head, or its end. */
+  /** True while the reply's head, or its end, has not come. */
   get #isExpected(): boolean {
     return this.#stage !== 'head' && !this.#outcome
   }
 
-  /** The lane has ended under it. */
+  /** Ends the call, because its lane has ended. */
   lost = (): void => {
     void this.#stream.done.then((ended) => this.#break(this.#outcomeOfLost(ended)))
   }
 
-  /** The next message, or the end. */
+  /** Returns the next message, or the end. */
   #next = (): IteratorResult<Uint8Array> | Promise<IteratorResult<Uint8Array>> => {
     while (!this.#outcome) {
       const frame = this.#stream.inbox.take()
@@ -136,7 +136,7 @@ export class LaneCall implements ClientCall {
     return Promise.resolve(end)
   }
 
-  /** @returns what is for the reader */
+  /** @returns the message for the reader; undefined: the frame is no message */
   #accept(frame: Uint8Array): Uint8Array | undefined {
     const isBody = this.#stage === 'head'
     if (frame[0] === frameKind.message && isBody) return frame.subarray(messageHead.length)
@@ -156,7 +156,7 @@ export class LaneCall implements ClientCall {
     return undefined
   }
 
-  /** The other side has said all: what is still to be sent is not wanted. */
+  /** Ends the call, because the reply is complete: the receiver does not need the bytes that are still unsent. */
   #finish(raw: readonly string[]): void {
     const isClean = this.#stream.unsentBytes <= maxLeftBytes
     if (isClean) this.end()
@@ -183,7 +183,7 @@ export class LaneCall implements ClientCall {
     this.#onClosed?.()
   }
 
-  /** A status of the lane is that of the call which had begun last. */
+  /** Outcome of a call whose lane has ended. The lane's status is that of the call that began last. */
   #outcomeOfLost(ended: Outcome): Outcome {
     const { error } = ended
     if (error && error.code !== 'STATUS') return { error, trailers: noMetadata }

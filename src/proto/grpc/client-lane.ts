@@ -8,24 +8,24 @@ import { begunKey, encodeCall, forbidden, laneMethod, messageHead } from './lane
 import type { SessionLimits } from './limits.ts'
 import { maxRequestMetadataBytes } from './sendable.ts'
 
-/** A stream of a session that carries one call after another, seen from its client. */
+/** A stream of a session that carries one call after another, as its client uses it. */
 export class ClientLane {
-  /** how the stream ended; never rejects */
+  /** outcome of the stream; never rejects */
   readonly ended: Promise<Outcome>
   readonly #stream: ClientStream
   readonly #limits: SessionLimits
   readonly #onFree: (lane: ClientLane) => void
-  /** the other side takes calls on it */
+  /** True once the other side has accepted the lane. */
   #isServed = false
-  /** calls so far */
+  /** number of calls so far */
   #calls = 0
   #hasEnded = false
-  /** absent: it is idle */
+  /** undefined: the lane is idle */
   #call: LaneCall | undefined
 
   /**
-   * @param onFree - a call has ended in order: it can carry another one
-   * @throws KasError TUNNEL_LOST (delivery none) when the session is draining
+   * @param onFree - called when a call has ended in order: the lane can carry another one
+   * @throws KasError TUNNEL_LOST (delivery none) if the session is draining
    */
   constructor(session: ClientSession, onFree: (lane: ClientLane) => void) {
     this.#stream = session.open({ method: laneMethod })
@@ -38,15 +38,15 @@ export class ClientLane {
     this.ended = this.#stream.done
     void this.ended.then(() => {
       this.#hasEnded = true
-      if (this.#stream.inbox.isEmpty) this.#call?.lost() // else what came before is still read, perhaps its end
+      if (this.#stream.inbox.isEmpty) this.#call?.lost() // else its frames are read, perhaps its end
     })
     this.#listen()
   }
 
   /**
-   * Of an idle lane.
+   * Begins a call on an idle lane.
    *
-   * @throws KasError INVALID_MESSAGE: HTTP/2 would not take such a call either, and the lane is free again
+   * @throws KasError INVALID_MESSAGE: HTTP/2 would refuse such a call too, and the lane is free again
    */
   carry(options: LaneCallOptions): ClientCall {
     if (this.#call) throw new Error('a lane carries one call at a time')
@@ -62,7 +62,7 @@ export class ClientLane {
     return this.#call
   }
 
-  /** Of an idle lane: no more calls. */
+  /** Ends an idle lane. */
   end(): void {
     this.#stream.end()
   }
@@ -78,7 +78,7 @@ export class ClientLane {
     }
   }
 
-  /** One read is always outstanding: what comes while the lane is idle is a fault, or the end. */
+  /** Keeps one read outstanding: a frame on an idle lane is a fault, or the end. */
   #listen(): void {
     this.#stream.inbox.next().then(this.#onFirst, this.#onFailure)
   }
@@ -94,7 +94,7 @@ export class ClientLane {
     this.#call = undefined
     this.#stream.receives(false)
     this.#stream.chargeTo(undefined)
-    if (this.#hasEnded) return // its last reply has been read only now
+    if (this.#hasEnded) return // its last reply was read after the end
     this.#listen()
     this.#onFree(this)
   }

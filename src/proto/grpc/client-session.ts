@@ -22,34 +22,34 @@ export interface ClientSessionOptions {
   readonly scheme: 'http' | 'https'
   readonly userAgent?: string
   readonly limits?: Partial<SessionLimits>
-  /** asks for trailers in the body: the other side is of ours, and may do it */
+  /** true: trailers come in the body; only if the other side is this project, which supports it */
   readonly bodyTrailers?: boolean
-  /** what wide windows may bring; absent: none is wide */
+  /** budget of wide windows; absent: no window is wide */
   readonly windows?: WindowBudget | undefined
-  /** the connection itself misbehaved; the calls on it fail on their own */
+  /** the connection itself failed; its calls fail on their own */
   readonly onError?: (error: unknown) => void
 }
 
 export interface OpenOptions {
-  /** `/package.Service/Method` */
+  /** path of the method: `/package.Service/Method` */
   readonly method: string
   readonly metadata?: Metadata
   /** cancels the call */
   readonly signal?: AbortSignal
   /** called for headers that come before the response's own */
   readonly onInterim?: (metadata: Metadata) => void
-  /** what comes and is not read is counted there */
+  /** counts unread bytes */
   readonly unread?: UnreadBytes | undefined
-  /** whose call it is, of those who are charged there; absent: the owner's */
+  /** caller of the call, in `unread`; absent: its owner */
   readonly callerKey?: string | undefined
-  /** deadline, sent to the server and kept here */
+  /** deadline, sent to the server and applied here */
   readonly timeoutMs?: number
 }
 
-/** One HTTP/2 connection, seen from its client. */
+/** One HTTP/2 connection, as its client uses it. */
 export class ClientSession {
   readonly limits: SessionLimits
-  /** the connection has ended, for whatever reason */
+  /** resolves once the connection has ended, for any reason */
   readonly closed: Promise<void>
   readonly #session: ClientHttp2Session
   readonly #duplex: Duplex & { bytesRead?: number }
@@ -61,7 +61,7 @@ export class ClientSession {
   readonly #onDraining: (() => void)[] = []
   #draining = false
 
-  /** Takes a duplex, connected or about to be; the caller must not touch it any more. */
+  /** Takes over a duplex, connected or about to be; the caller must not use it any more. */
   static over(duplex: Duplex, options: ClientSessionOptions): ClientSession {
     return new ClientSession(duplex, options)
   }
@@ -86,7 +86,7 @@ export class ClientSession {
       maxSessionMemory: maxSessionMemoryMb,
       maxSessionRejectedStreams: this.limits.maxRejectedStreams,
       maxSessionInvalidFrames: this.limits.maxInvalidFrames,
-      // the peer's own limit stands in its SETTINGS
+      // the peer's own limit is in its SETTINGS
       peerMaxConcurrentStreams: this.limits.maxConcurrentStreams,
     } as object)
     const session = this.#session
@@ -102,7 +102,7 @@ export class ClientSession {
     })
   }
 
-  /** GOAWAY came or the connection ended: open elsewhere. Running calls go on. */
+  /** True once GOAWAY came or the connection ended: new calls need another session. Running calls go on. */
   get draining(): boolean {
     return this.#draining || this.#session.closed || this.#session.destroyed
   }
@@ -115,18 +115,18 @@ export class ClientSession {
     return this.#streams
   }
 
-  /** All that was read from the connection so far. */
+  /** Bytes read from the connection so far. */
   get bytesRead(): number {
     return this.#duplex.bytesRead ?? 0
   }
 
-  /** Calls `listener` once, when the session starts to drain. */
+  /** Calls `listener` once, when the session begins to drain. */
   onDraining(listener: () => void): void {
     if (this.draining) listener()
     else this.#onDraining.push(listener)
   }
 
-  /** @throws KasError TUNNEL_LOST (delivery none) when the session is draining */
+  /** @throws KasError TUNNEL_LOST (delivery none) if the session is draining */
   open(options: OpenOptions): ClientStream {
     if (this.draining) throw new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
     options.signal?.throwIfAborted()
@@ -149,12 +149,12 @@ export class ClientSession {
     return stream
   }
 
-  /** Round trip in ms. One outstanding at a time is the caller's duty. Rejects when the connection ends first. */
+  /** Measures the round trip in ms; rejects if the connection ends first. The caller must not call it twice at once. */
   ping(): Promise<number> {
     return ping(this.#session)
   }
 
-  /** Lets running calls end, opens no more. */
+  /** Lets running calls end, and opens no more. */
   close(): void {
     if (!this.#session.closed && !this.#session.destroyed) this.#session.close()
     this.#drain()

@@ -14,7 +14,7 @@ import type { UnreadBytes } from './unread-bytes.ts'
 
 const refusedCode = 7
 
-/** What a stream asks of its session. */
+/** The part of a session that its streams use. */
 interface Connection {
   readonly window: StreamWindow
   readonly unpacker: Unpacker
@@ -24,13 +24,13 @@ interface Connection {
   onClosed(): void
 }
 
-/** One call, seen from its client. */
+/** One call, as its client uses it. */
 export class ClientStream {
   /** the server's headers; undefined: the call ended before they came. Never rejects. */
   readonly metadata: Promise<Metadata | undefined>
-  /** how the call ended. Never rejects. */
+  /** outcome of the call. Never rejects. */
   readonly done: Promise<Outcome>
-  /** what comes, as it comes: `messages` is for those whom its end does not concern */
+  /** received messages, which fail with the call; `messages` is for readers that do not need its end */
   readonly inbox: Inbox
   readonly #http2: ClientHttp2Stream
   readonly #connection: Connection
@@ -61,55 +61,55 @@ export class ClientStream {
       (error) => this.cancel(error),
       () => this.cancel(new KasError({ code: 'CANCELLED', detail: 'the reader left' })),
     )
-    this.inbox.begin() // also where nobody reads: the end of the call comes behind its messages
+    this.inbox.begin() // also without a reader: the end of the call follows its messages
     http2.on('response', (headers, _flags, raw: readonly string[]) => this.#onResponse(headers, raw))
     http2.on('trailers', (parsed, _flags, raw: readonly string[]) => {
       this.#trailers = { parsed, raw }
     })
     http2.on('end', () => this.#onEnd())
-    http2.on('error', () => undefined) // 'close' brings its code
+    http2.on('error', () => undefined) // 'close' has its code
     http2.on('close', () => this.#onClose())
   }
 
-  /** Ends with the reply, also with a failed one: `done` alone says how it ended. */
+  /** Ends with the reply, also with a failed one: only `done` has the outcome. */
   get messages(): AsyncIterable<Uint8Array> {
     return { [Symbol.asyncIterator]: () => untilFailed(this.inbox) }
   }
 
-  /** The other side has ended it without a status. */
+  /** True if the other side has ended the call without a status. */
   get wasReset(): boolean {
     return this.#wasReset
   }
 
-  /** Sent, and waiting for the connection. */
+  /** Bytes that wait for the connection. */
   get unsentBytes(): number {
     return this.#outbox.unsentBytes
   }
 
-  /** No longer message is taken or sent. To be called before the next one comes. */
+  /** Lowers the bound of messages, both ways. Must be called before the next message comes. */
   limit(maxMessageBytes: number): void {
     this.inbox.limit(maxMessageBytes)
     this.#outbox.limit(maxMessageBytes)
   }
 
-  /** What comes and is not read, and what is not taken, is counted there; undefined: nowhere. */
+  /** Counts unread and unsent bytes there from now on; undefined: nowhere. */
   chargeTo(unread: UnreadBytes | undefined, callerKey?: string): void {
     this.inbox.chargeTo(unread, callerKey)
     this.#outbox.chargeTo(unread)
   }
 
-  /** As `Inbox.receives`. */
+  /** See `Inbox.receives`. */
   receives(isSo: boolean): void {
     this.inbox.receives(isSo)
   }
 
-  /** Calls `listener` once nothing of the stream is left here, which may be after `done`. */
+  /** Calls `listener` once nothing of the stream is kept here, which may be after `done`. */
   onClosed(listener: () => void): void {
     if (this.#isClosed) listener()
     else this.#closedListener = listener
   }
 
-  /** Ties the call to a signal and a deadline. */
+  /** Cancels the call if `signal` aborts or the time is over. */
   bind(signal: AbortSignal | undefined, timeoutMs: number | undefined): void {
     const onAbort = () => this.cancel(KasError.from(signal?.reason))
     signal?.addEventListener('abort', onAbort, { once: true })
@@ -122,9 +122,9 @@ export class ClientStream {
   }
 
   /**
-   * @param head - the beginning of the message, when its payload should not be copied behind it
-   * @param rest - what follows `payload` in the same message
-   * @returns undefined to go on, or a promise of room
+   * @param head - beginning of the message, so that its payload need not be copied behind it
+   * @param rest - pieces of the same message that follow `payload`
+   * @returns undefined: the caller may go on; else a promise of room
    * @throws KasError MESSAGE_TOO_LARGE
    */
   send(payload: Uint8Array, head?: Uint8Array, rest?: readonly Uint8Array[]): Promise<void> | undefined {
@@ -160,13 +160,13 @@ export class ClientStream {
   }
 
   #onEnd(): void {
-    if (!this.#trailers) return // a reset, which 'close' brings
+    if (!this.#trailers) return // a reset: see 'close'
     this.inbox.end()
     const error = this.inbox.failed
       ? new KasError({ code: 'INVALID_MESSAGE', detail: 'the stream ended inside a message' })
       : readStatus(this.#trailers.parsed)
     this.#settle({ error, trailers: readMetadata(this.#trailers.raw) })
-    // the server has said all: what we still send is not wanted
+    // the reply is complete: the server does not need messages that are still unsent
     if (!this.#http2.writableEnded) this.#reset()
   }
 
@@ -186,7 +186,7 @@ export class ClientStream {
     this.#settle({ error, trailers: noMetadata })
   }
 
-  /** CANCEL, at once: `http2.close` would half-close the stream first, and a body that was cut would seem whole. */
+  /** Sends CANCEL at once: `http2.close` would half-close the stream first, and a cut body would seem complete. */
   #reset(): void {
     if (!this.#http2.destroyed) addAbortSignal(aborted, this.#http2)
   }
@@ -208,7 +208,7 @@ function unknownContent(contentType: string | undefined): KasError {
   return new KasError({ code: 'STATUS', grpc: Code.UNKNOWN, message })
 }
 
-/** An iterator that ends where the inbox fails. */
+/** Returns an iterator that ends when the inbox fails. */
 function untilFailed(inbox: Inbox): AsyncIterator<Uint8Array> {
   const end: IteratorResult<Uint8Array> = { value: undefined, done: true }
   return { next: () => inbox.next().catch(() => end), return: () => inbox.return() }

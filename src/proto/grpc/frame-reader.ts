@@ -1,6 +1,6 @@
 import { applyMask } from './masks.ts'
 
-/** Either side's limit for one frame (doc/reference/tunnel-protocol.md 2.2). bytes */
+/** Bound of one frame, on both sides (doc/reference/tunnel-protocol.md 2.2). bytes */
 export const maxWebSocketMessageBytes = 10 * 1024 * 1024
 
 /** of RFC 6455 7.4.1 */
@@ -22,10 +22,10 @@ const leastHeadBytes = 2
 const maxHeadBytes = 14
 const keyBytes = 4
 
-/** Up to here what frames of one chunk carry is moved together: a copy costs less than an event, or a buffer that waits. */
+/** Size up to which payloads of one chunk are joined: a copy costs less than an event, or a waiting buffer. */
 const movedBytes = 4096
 
-/** A frame that cannot be, or is not wanted. */
+/** A frame that is invalid or not accepted. */
 export class FrameFault extends Error {
   readonly closeCode: number
 
@@ -36,33 +36,35 @@ export class FrameFault extends Error {
 }
 
 export interface FrameEvents {
-  /** The next bytes of binary messages: a view of what was read, unmasked where it lies, or moved together there. */
+  /** called for the next bytes of binary messages: a view of the chunk, unmasked and joined in place */
   payload(bytes: Buffer): void
-  /** The next bytes of control frames, heads too, in memory of their own; what came before in the chunk may follow. */
+  /**
+   * called for the next bytes of control frames, with heads, copied. Payload before them in the chunk may come later.
+   */
   control(bytes: Buffer): void
 }
 
 /**
- * Reads the frames of a WebSocket whose messages are one byte stream (RFC 6455 5.2). It keeps nothing but a head that is
- * not whole: what a frame carries is passed on as it comes, however long the frame is, or its message.
+ * Reads the frames of a WebSocket whose messages are one byte stream (RFC 6455 5.2). It keeps only incomplete heads.
+ * Payload is passed on as it comes, however long its frame or message is.
  */
 export class FrameReader {
   readonly #events: FrameEvents
-  /** whether the other side is a client */
+  /** True if the other side is a client. */
   readonly #masked: boolean
   readonly #head = new Uint8Array(maxHeadBytes)
   #headBytes = 0
-  /** of the whole head, once its second byte is known */
+  /** length of the head; exact once its second byte is known */
   #wholeHeadBytes = leastHeadBytes
   #opcode = continuation
-  /** of the frame, not passed on yet */
+  /** bytes of the frame that are not passed on yet */
   #left = 0
-  /** of the frame, passed on */
+  /** bytes of the frame that are passed on */
   #passed = 0
   readonly #key = new Uint8Array(keyBytes)
-  /** false: its bytes are as they are */
+  /** False: the frame's bytes are not masked, or by a key of zero. */
   #isMasked = false
-  /** a message has begun and not ended */
+  /** True if a message has begun and not ended. */
   #inMessage = false
   #closed = false
 
@@ -71,12 +73,16 @@ export class FrameReader {
     this.#masked = masked
   }
 
-  /** What follows the frame Close is dropped. @throws FrameFault, after which it is not called again */
+  /**
+   * Reads a chunk. Bytes behind the frame Close are dropped.
+   *
+   * @throws FrameFault, after which it must not be called again
+   */
   read(chunk: Buffer): void {
     const pass = (from: number, to: number) => {
       if (from < to) this.#events.payload(to - from === chunk.length ? chunk : chunk.subarray(from, to))
     }
-    let [from, to] = [0, 0] // moved together, not passed on yet
+    let [from, to] = [0, 0] // the joined part, not passed on yet
     for (let at = 0; at < chunk.length && !this.#closed; ) {
       if (this.#left === 0) {
         at = this.#readHead(chunk, at)
@@ -107,7 +113,7 @@ export class FrameReader {
     return this.#opcode >= firstControl
   }
 
-  /** @returns where it ends, or the chunk does */
+  /** @returns place of the head's end in the chunk, or the chunk's end */
   #readHead(chunk: Buffer, start: number): number {
     for (let at = start; at < chunk.length; ) {
       const byte = chunk[at++] as number
@@ -120,7 +126,7 @@ export class FrameReader {
     return chunk.length
   }
 
-  /** The head of a frame is whole. */
+  /** Begins a frame, whose head is complete. */
   #begin(bytes: number): void {
     this.#headBytes = 0
     this.#wholeHeadBytes = leastHeadBytes
@@ -138,7 +144,7 @@ export class FrameReader {
     this.#end()
   }
 
-  /** @returns whether it changes anything */
+  /** @returns true: the key changes the bytes */
   #takeKey(at: number): boolean {
     let any = 0
     for (let i = 0; i < keyBytes; i++) {
@@ -164,7 +170,7 @@ export class FrameReader {
   }
 }
 
-/** @param second - of its bytes */
+/** @param second - second byte of the head */
 function headBytes(second: number): number {
   const short = second & 0x7f
   const lengthBytes = short < 126 ? 0 : short === 126 ? 2 : 8

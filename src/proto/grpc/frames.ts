@@ -2,7 +2,7 @@ import { KasError } from '../../lib/errors.ts'
 import { Blocks, kept } from './blocks.ts'
 import { trailersFlag } from './body-trailers.ts'
 
-/** gRPC's framing of messages: a flag, four bytes of length, the message. */
+/** Prefix of a message in gRPC: a flag and four bytes of length. */
 
 export const prefixBytes = 5
 
@@ -12,7 +12,7 @@ export function framePrefix(messageBytes: number, flag = 0): Buffer {
   return prefix
 }
 
-/** At the beginning of `into`. */
+/** Writes a prefix at the beginning of `into`. */
 export function writePrefix(into: Buffer, messageBytes: number, flag = 0): void {
   into[0] = flag
   into.writeUInt32BE(messageBytes, 1)
@@ -20,24 +20,23 @@ export function writePrefix(into: Buffer, messageBytes: number, flag = 0): void 
 
 type OnMessage = (message: Buffer, isPacked: boolean) => void
 
-/**
- * Cuts messages out of a byte stream. A message that came in one piece is a view of that piece, uncopied.
- */
+/** Cuts messages out of a byte stream. A message that came in one piece is a view of that piece, uncopied. */
 export class Deframer {
   #maxMessageBytes: number
   readonly #encoding: () => string | undefined
   readonly #onTrailers: ((bytes: Uint8Array) => void) | undefined
   #hasTrailers = false
   #pieces: Buffer[] = []
-  /** behind all of `#pieces` */
+  /** pieces after those of `#pieces` */
   #blocks: Blocks | undefined
   #bufferedBytes = 0
-  /** bytes that the next frame takes; its prefix while that is unknown */
+  /** size of the next frame; that of a prefix while it is unknown */
   #wanted = prefixBytes
 
   /**
-   * @param encoding - `grpc-encoding` of the call, known with its headers; all but `gzip` refuses compressed messages
-   * @param onTrailers - takes trailers in the body; without it they are a fault
+   * @param encoding - returns `grpc-encoding` of the call, known with its headers; any but `gzip` refuses compressed
+   *   messages
+   * @param onTrailers - called with trailers in the body; absent: they are a fault
    */
   constructor(maxMessageBytes: number, encoding: () => string | undefined, onTrailers?: (bytes: Uint8Array) => void) {
     this.#maxMessageBytes = maxMessageBytes
@@ -45,17 +44,17 @@ export class Deframer {
     this.#onTrailers = onTrailers
   }
 
-  /** Of messages from here on; the next one's prefix has not been read. */
+  /** Sets the bound of later messages. Must be called before the next one's prefix is read. */
   limit(maxMessageBytes: number): void {
     this.#maxMessageBytes = maxMessageBytes
   }
 
-  /** Bytes of a message that has begun and not ended. */
+  /** Bytes of the incomplete message. */
   get bufferedBytes(): number {
     return this.#bufferedBytes
   }
 
-  /** What is not whole is not wanted any more. */
+  /** Drops the incomplete message. */
   clear(): void {
     this.#pieces = []
     this.#blocks = undefined
@@ -64,7 +63,9 @@ export class Deframer {
   }
 
   /**
-   * @param onMessage - `isPacked`: by gzip, as it came
+   * Adds a chunk, and passes on each complete message.
+   *
+   * @param onMessage - `isPacked`: compressed by gzip, and not unpacked
    * @throws KasError MESSAGE_TOO_LARGE, INVALID_MESSAGE
    */
   push(chunk: Buffer, onMessage: OnMessage): void {
@@ -83,7 +84,7 @@ export class Deframer {
         at += used
         this.#wanted = prefixBytes + this.#messageBytes(bytes, 0)
         if (bytes.length < this.#wanted) {
-          // only the prefix was wanted so far: put it back and ask for the whole
+          // only the prefix is here: keep it until the whole frame is
           this.#pieces.push(bytes)
           this.#bufferedBytes = bytes.length
         } else {
@@ -95,7 +96,11 @@ export class Deframer {
     if (at < chunk.length) this.#buffer(chunk.subarray(at))
   }
 
-  /** As the prefix at `at` says. @throws KasError MESSAGE_TOO_LARGE */
+  /**
+   * Length in the prefix at `at`.
+   *
+   * @throws KasError MESSAGE_TOO_LARGE
+   */
   #messageBytes(bytes: Buffer, at: number): number {
     const messageBytes = bytes.readUInt32BE(at + 1)
     if (messageBytes > this.#maxMessageBytes) {
@@ -104,7 +109,11 @@ export class Deframer {
     return messageBytes
   }
 
-  /** Passes the frame from `start` to `end` on. @throws KasError INVALID_MESSAGE */
+  /**
+   * Passes on the frame from `start` to `end`.
+   *
+   * @throws KasError INVALID_MESSAGE
+   */
   #pass(bytes: Buffer, start: number, end: number, onMessage: OnMessage): void {
     if (this.#hasTrailers) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'a frame behind the trailers' })
     const payload = bytes.subarray(start + prefixBytes, end)
@@ -120,7 +129,7 @@ export class Deframer {
     this.#blocks.add(piece)
   }
 
-  /** What is buffered, and `rest`, in one piece. */
+  /** Returns the buffered bytes and `rest` in one piece. */
   #takeBuffered(rest: Buffer): Buffer {
     this.#blocks?.flush()
     this.#pieces.push(rest)

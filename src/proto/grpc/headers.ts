@@ -17,11 +17,11 @@ import {
 const unread = new Set(['content-type', 'te', 'date', bodyTrailersKey])
 
 /**
- * Metadata out of raw headers, names and values in turn: repeated keys stay apart, which the parsed form drops.
- * All is kept that gRPC and HTTP/2 do not keep to themselves.
+ * Reads metadata from raw headers, names and values in turn. Repeated keys are separate there; the parsed form drops
+ * them. All headers but those of gRPC and HTTP/2 are kept.
  */
 export function readMetadata(raw: readonly string[]): Metadata {
-  const metadata: Record<string, string[]> = Object.create(null) // a peer may call a key `constructor`
+  const metadata: Record<string, string[]> = Object.create(null) // a peer may send a key `constructor`
   for (let i = 0; i + 1 < raw.length; i += 2) {
     const key = raw[i] as string
     if (key.charCodeAt(0) === 58 /* : */ || unread.has(key)) continue
@@ -36,7 +36,7 @@ export function readMetadata(raw: readonly string[]): Metadata {
   return metadata
 }
 
-/** Adds metadata to headers: what HTTP/2 does not take, or is beyond the bounds, is left out. */
+/** Adds metadata to headers. Values that HTTP/2 does not allow, or that exceed the bounds, are left out. */
 export function writeMetadata(into: OutgoingHttpHeaders, metadata: Metadata, maxBytes?: number): void {
   const budget = new MetadataBudget(maxBytes)
   for (const key in metadata) {
@@ -59,7 +59,7 @@ export function writeStatus(into: OutgoingHttpHeaders, error: KasError | undefin
   }
 }
 
-/** @returns undefined for OK */
+/** Returns the status of trailers; undefined: OK. */
 export function readStatus(headers: IncomingHttpHeaders): KasError | undefined {
   const text = headers['grpc-status']
   if (text === '0') return undefined
@@ -79,7 +79,7 @@ export function readStatus(headers: IncomingHttpHeaders): KasError | undefined {
 
 const unitMs: Record<string, number> = { H: 3_600_000, M: 60_000, S: 1000, m: 1, u: 1e-3, n: 1e-6 }
 
-/** @returns milliseconds, undefined if absent or malformed */
+/** Returns milliseconds; undefined: absent or malformed. */
 export function readTimeout(value: string | string[] | undefined): number | undefined {
   const match = typeof value === 'string' ? /^(\d{1,8})([HMSmun])$/.exec(value) : null
   return match ? Number(match[1]) * (unitMs[match[2] as string] as number) : undefined
@@ -95,7 +95,7 @@ function decodeMessage(text: string): string {
   try {
     return decodeURIComponent(text)
   } catch {
-    return text // malformed escapes are shown as they came
+    return text // malformed escapes are shown as received
   }
 }
 
@@ -106,7 +106,7 @@ const resetCodes: Record<number, [grpc: number, text: string]> = {
   12: [Code.PERMISSION_DENIED, 'inadequate security'],
 }
 
-/** What an RST_STREAM of the other side means; code 0 without a status is a broken answer. */
+/** Status for an RST_STREAM of the other side; code 0 without a status is an invalid answer. */
 export function resetStatus(http2Code: number): KasError {
   const [grpc, message] = resetCodes[http2Code] ?? [Code.INTERNAL, `stream reset with HTTP/2 code ${http2Code}`]
   return new KasError({ code: 'STATUS', grpc, message })
@@ -123,7 +123,7 @@ const httpCodes: Record<number, number> = {
   504: Code.UNAVAILABLE,
 }
 
-/** What an answer without a gRPC status means. */
+/** Status for an answer without a gRPC status. */
 export function httpStatus(status: number): KasError {
   const message = `unexpected HTTP status code ${status}`
   return new KasError({ code: 'STATUS', grpc: httpCodes[status] ?? Code.UNKNOWN, message })

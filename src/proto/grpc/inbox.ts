@@ -11,26 +11,26 @@ import type { UnreadBytes } from './unread-bytes.ts'
 export interface InboxComponents {
   readonly stream: Http2Stream
   readonly deframer: Deframer
-  /** of the stream's connection */
+  /** window of the stream's connection */
   readonly window: StreamWindow
-  /** of the stream's connection */
+  /** unpacker of the stream's connection */
   readonly unpacker: Unpacker
 }
 
-/** A message as it came. */
+/** A message as received. */
 interface Unread {
   bytes: Buffer
   readonly isPacked: boolean
 }
 
-/** A message that waits, beside what it says. */
+/** Cost of a waiting message beside its content. */
 const queuedMessageBytes = prefixBytes + unreadMessageBytes
 
 const end: IteratorResult<Uint8Array> = { value: undefined, done: true }
 
 /**
- * The messages that a stream receives, read once, in order. While nobody reads, the stream is paused beyond
- * `maxUnreadBytes`, and the sender's window fills. What is packed stays so until it is read.
+ * Messages that a stream receives, read once, in order. Without a reader the stream is paused above `maxUnreadBytes`,
+ * and the sender's window fills. Packed messages stay packed until they are read.
  */
 export class Inbox implements AsyncIterableIterator<Uint8Array> {
   /** messages so far, read or not */
@@ -42,25 +42,25 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
   readonly #onFault: (error: KasError) => void
   readonly #onUnwanted: () => void
   readonly #messages: Unread[] = []
-  /** so many of them, the first ones, keep nothing else that was read with them */
+  /** number of first messages that keep no other data in memory */
   #alone = 0
-  /** absent: as the connection has it */
+  /** absent: the connection's bound */
   #maxMessageBytes: number | undefined
   #unreadBytes = 0
   #begun = false
   #ended = false
-  /** nobody reads what still comes */
+  /** True if no reader takes the messages that still come. */
   #isLeft = false
   #failure: KasError | undefined
   #waiting: PromiseWithResolvers<IteratorResult<Uint8Array>> | undefined
-  /** the first message is being unpacked */
+  /** True while the first message is being unpacked. */
   #unpacking = false
-  /** of the last message, if it was unpacked beside the event loop */
+  /** size of the last message, if it was unpacked in another thread */
   #unpackedBytes = 0
 
   /**
-   * @param onFault - a frame that cannot be: the call ends with it
-   * @param onUnwanted - the reader left before the end
+   * @param onFault - called for an invalid frame, which ends the call
+   * @param onUnwanted - called if the reader left before the end
    */
   constructor(
     { stream, deframer, window, unpacker }: InboxComponents,
@@ -78,21 +78,21 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     })
   }
 
-  /** The stream has closed. */
+  /** Frees everything, because the stream has closed. */
   close(): void {
     this.#bytes.close(this.#queuedBytes())
     this.#release()
     this.#unpacker.leave(this)
   }
 
-  /** Takes what comes, ahead of the reader; without it, from the first read on. */
+  /** Accepts messages from now on, ahead of the reader; without this call, from the first read on. */
   begin(): void {
     if (this.#begun) return
     this.#begun = true
     const add = (message: Buffer, isPacked: boolean) => this.#add(message, isPacked)
     this.#bytes.begin((chunk) => {
       if (this.#failure) return
-      if (this.#messages.length > this.#alone) this.#keepAlone() // they have waited: their reader does not keep up
+      if (this.#messages.length > this.#alone) this.#keepAlone() // they have waited: the reader is too slow
       try {
         this.#deframer.push(chunk, add)
       } catch (error) {
@@ -103,38 +103,38 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     })
   }
 
-  /** No longer message is taken, packed or not. To be called before the next one comes. */
+  /** Lowers the bound of messages, packed or not. Must be called before the next message comes. */
   limit(maxMessageBytes: number): void {
     this.#maxMessageBytes = maxMessageBytes
     this.#deframer.limit(maxMessageBytes)
   }
 
-  /** What waits here is counted there from now on, where without room the call ends; undefined: nowhere. */
+  /** Counts waiting bytes there from now on, and ends the call if there is no room; undefined: nowhere. */
   chargeTo(unread: UnreadBytes | undefined, callerKey?: string): void {
     if (!this.#stream.destroyed) this.#bytes.chargeTo(unread, callerKey)
   }
 
-  /** The call that it carries is this caller's from now on; undefined: there is none. */
+  /** Sets the caller of the call on this stream; undefined: there is no call. */
   payBy(callerKey: string | undefined): void {
     if (!this.#stream.destroyed) this.#bytes.payBy(callerKey)
   }
 
-  /** So much waits for the connection, which the one who is charged has to have room for, too. */
+  /** Counts unsent bytes, for which the same payer needs room. */
   countUnsent(bytes: number): void {
     this.#bytes.countUnsent(bytes)
   }
 
-  /** A call is to bring messages, or has ended: a stream may wait for calls, and carry one after another. */
+  /** Sets whether a call is to bring messages. A stream may wait for calls, and carry one after another. */
   receives(isSo: boolean): void {
     if (!this.#stream.destroyed) this.#bytes.receives(isSo)
   }
 
-  /** What has come and is not taken, whole or not. */
+  /** Bytes received and not taken, of complete messages or not. */
   get bufferedBytes(): number {
     return this.#bytes.receivedBytes
   }
 
-  /** Nobody reads any further. Who has begun to, and neither reads to the end nor returns, has to say so. */
+  /** Drops waiting messages. A reader that neither reads to the end nor returns has to call this. */
   discard(): void {
     this.#bytes.remove(this.#queuedBytes())
     this.#messages.length = 0
@@ -142,13 +142,13 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     this.#unreadBytes = 0
   }
 
-  /** As `discard`, also of what still comes. */
+  /** Drops waiting messages, and all that still come. */
   leave(): void {
     this.#isLeft = true
     this.discard()
   }
 
-  /** The other side has half-closed. */
+  /** Ends the messages, because the other side has half-closed. */
   end(): void {
     if (this.#ended || this.#failure) return
     if (this.#deframer.bufferedBytes > 0) {
@@ -157,12 +157,12 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     }
     this.#ended = true
     this.#bytes.end()
-    if (this.#unpacking) return // who waits gets that first
+    if (this.#unpacking) return // the reader of that message gets it first
     this.#waiting?.resolve(end)
     this.#waiting = undefined
   }
 
-  /** What was received before is still read; then the reader gets `error`. */
+  /** Fails with `error`. Messages that came before are still read. */
   fail(error: KasError): void {
     if (this.#ended || this.#failure) return
     this.#failure = error
@@ -170,17 +170,17 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     this.#waiting = undefined
   }
 
-  /** The other side has half-closed, and what it sent was whole. */
+  /** True if the other side has half-closed after a complete message. */
   get ended(): boolean {
     return this.#ended
   }
 
-  /** Nothing is left to be read, and nothing will come. */
+  /** True if all messages are read, and none will come. */
   get isRead(): boolean {
     return this.#ended && this.isEmpty
   }
 
-  /** All that has come whole is read. */
+  /** True if all complete messages are read. */
   get isEmpty(): boolean {
     return this.#messages.length === 0
   }
@@ -189,7 +189,7 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     return this.#failure !== undefined
   }
 
-  /** A message that is here already, and is no work. */
+  /** Returns a message that is here already, and needs no work in another thread. */
   take(): Uint8Array | undefined {
     this.begin()
     this.#release()
@@ -222,7 +222,7 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     return this
   }
 
-  /** Of whole messages. */
+  /** Bytes of complete messages. */
   #queuedBytes(): number {
     let sum = 0
     for (const { bytes } of this.#messages) sum += bytes.length + queuedMessageBytes
@@ -243,7 +243,7 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
   }
 
   #add(bytes: Buffer, isPacked: boolean): void {
-    if (this.#failure) return // a frame before it, or its number
+    if (this.#failure) return // an earlier frame failed
     this.received++
     if (this.#isLeft) {
       this.#bytes.remove(bytes.length + prefixBytes)
@@ -262,7 +262,7 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     if (waiting && !this.#unpacking) this.#serve(waiting)
   }
 
-  /** Gives the first message to who waits for it. */
+  /** Gives the first message to the reader that waits for it. */
   #serve(waiting: PromiseWithResolvers<IteratorResult<Uint8Array>>): void {
     const message = this.take()
     if (message) {
@@ -271,7 +271,7 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     } else if (!this.#failure) void this.#unpackFirst()
   }
 
-  /** @returns undefined: it is not small, or it is none, and the call ends */
+  /** @returns undefined: the message is not small, or invalid, and the call ends */
   #unpackSmall(packed: Buffer): Buffer | undefined {
     try {
       return this.#unpacker.unpackSmall(packed)
@@ -303,12 +303,12 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
   #refuse(error: unknown): void {
     this.discard()
     const failure = KasError.from(error)
-    this.#ended = false // what it sent was not whole
+    this.#ended = false // the messages were incomplete
     this.#onFault(failure)
     this.fail(failure)
   }
 
-  /** What the reader had last, it has handed on. */
+  /** Frees the last unpacked message, which the reader has passed on. */
   #release(): void {
     if (this.#unpackedBytes === 0) return
     this.#unpacker.release(this.#unpackedBytes)

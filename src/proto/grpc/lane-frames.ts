@@ -4,20 +4,20 @@ import { headerLines, readHeaderLines } from './body-trailers.ts'
 import { isSendableValue } from './sendable.ts'
 
 /**
- * A lane is a stream that carries one call after another, between two sides of ours (doc/decisions/0018). Each of its
- * messages is a frame, whose first byte says what it is; what HTTP/2 would say in headers stands there in lines.
+ * A lane is a stream that carries one call after another, between two programs of this project (doc/decisions/0018).
+ * Each of its messages is a frame with a kind in its first byte. HTTP/2's headers are lines in such a frame.
  */
 
 /** `/package.Service/Method` of lanes. */
 export const laneMethod = '/kas.replica.v1.Lanes/Carry'
 
-/** The trailer in which the end of a lane says how many calls have begun on it: those behind them were not delivered. */
+/** Trailer with the number of calls that began on a lane, sent at its end: later calls were not delivered. */
 export const begunKey = 'kas-begun'
 
 export const frameKind = { message: 0, head: 1, interim: 2, end: 3, trailers: 4 } as const
 export type HeaderKind = 'head' | 'interim' | 'trailers'
 
-/** In front of a message. */
+/** First byte of a message. */
 export const messageHead = Uint8Array.of(frameKind.message)
 export const endFrame = Uint8Array.of(frameKind.end)
 
@@ -27,14 +27,18 @@ export function encodeHeaders(kind: HeaderKind, headers: OutgoingHttpHeaders): B
   return encodeText(kind, headerLines(headers))
 }
 
-/** How a call begins. @throws KasError INVALID_MESSAGE */
+/**
+ * Encodes the beginning of a call.
+ *
+ * @throws KasError INVALID_MESSAGE
+ */
 export function encodeCall(method: string, headers: OutgoingHttpHeaders): Buffer {
   if (!isMethod(method)) throw malformed(`the method ${JSON.stringify(method)}`)
   return encodeText('head', method + lineEnd + headerLines(headers))
 }
 
 /**
- * Names and values in turn.
+ * Returns names and values in turn.
  *
  * @throws KasError INVALID_MESSAGE
  */
@@ -57,7 +61,7 @@ export function checkMessage({ length }: Uint8Array, maxBytes: number): void {
   if (length > maxBytes) throw new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: length, maxBytes })
 }
 
-/** What has no place where it stands. */
+/** Error for a frame that is not allowed at its place. */
 export function forbidden(frame: Uint8Array): KasError {
   return malformed(`a frame of kind ${frame[0]} out of its order`)
 }

@@ -1,30 +1,30 @@
-/** The bounds of a connection and its streams. Bytes unless a name says otherwise. */
+/** Bounds of a connection and its streams. Bytes unless a name says otherwise. */
 
 export interface SessionLimits {
-  /** larger messages are refused, on that call only, in both directions (gRPC's own default) */
+  /** messages above it are refused, in both directions, and only on their call (gRPC's own default) */
   readonly maxMessageBytes: number
-  /** what a reader that stopped holds at the most, at this hop */
+  /** most unread bytes of a reader that stopped, at this hop */
   readonly streamWindowBytes: number
-  /** the same, until `StreamWindow.widen`: of a peer that has not shown yet who it is */
+  /** the same for a peer that is not authenticated yet, until `StreamWindow.widen` */
   readonly strangerWindowBytes: number
   readonly connectionWindowBytes: number
   readonly maxConcurrentStreams: number
-  /** as many of them may be open at first: see StreamQuota */
+  /** streams that may be open at first: see StreamQuota */
   readonly firstStreams: number
-  /** head of a call, as HPACK decodes it */
+  /** head of a call, as decoded from HPACK */
   readonly maxHeaderBytes: number
-  /** node:http2 ends a session beyond this many reset streams in a burst; raise it for authenticated peers only */
+  /** reset streams in a burst, above which node:http2 ends a session; raise it for authenticated peers only */
   readonly streamResetBurst: number
-  /** and this many a second */
+  /** reset streams a second, above which node:http2 ends a session */
   readonly streamResetRate: number
-  /** refused streams that a session survives */
+  /** bound of refused streams, above which a session ends */
   readonly maxRejectedStreams: number
   /**
-   * Frames with a head or trailers that HTTP/2 forbids, and streams that crossed a lower bound on their way, each of
-   * which ends its own stream; more than these, over the life of a session, end that.
+   * bound of invalid frames over the life of a session, above which it ends. These are heads and trailers that HTTP/2
+   * forbids, and streams that crossed a lower bound on their way. Each of them ends its own stream.
    */
   readonly maxInvalidFrames: number
-  /** streams are read before their handler asks: only where the peer is authenticated already */
+  /** true: streams are read before their handler asks; only for peers that are authenticated already */
   readonly readAhead: boolean
 }
 
@@ -44,8 +44,8 @@ export const defaultLimits: SessionLimits = {
 }
 
 /**
- * Between replicas, which are authenticated: what one tenant does there, even in a burst, must not end the connection
- * that carries the calls of all.
+ * Bounds between replicas, which are authenticated. A burst of one tenant must not end the connection that carries the
+ * calls of all.
  */
 export const replicaLimits: SessionLimits = {
   ...defaultLimits,
@@ -58,45 +58,51 @@ export const replicaLimits: SessionLimits = {
   readAhead: true,
 }
 
-/** The window of a stream whose way is long, where its owner's budget has room for it; of its connection's streams then. */
+/**
+ * Window of a stream on a long connection. Its owner's budget must have room for it, and then all streams of the
+ * connection have it.
+ */
 export const wideWindowBytes = 16 * 1024 * 1024
-/** Of a connection whose streams may be wide: all of them at once. */
+/** Window of a connection with wide streams, for all of them together. */
 export const wideConnectionWindowBytes = 4 * wideWindowBytes
 
-/** Waits for the readers of one connection: beyond it, and until half of it is taken, each stream's window is narrow. */
+/** Unread bytes of one connection above which each stream's window is narrow, until half of them are read. */
 export const pressureBytes = 13 * 1024 * 1024
-/** That window. */
+/** Narrow window of a stream. */
 export const narrowWindowBytes = 64 * 1024
 
-/** node:http2 refuses new streams beyond this; the windows above are the true bound. MB. */
+/** Bound above which node:http2 refuses new streams; the windows above are the real bound. MB */
 export const maxSessionMemoryMb = 4096
 
-/** Received messages that wait for their reader: beyond it the stream is paused, and its window fills. */
+/** Unread bytes of received messages above which the stream is paused, so that its window fills. */
 export const maxUnreadBytes = 64 * 1024
 
-/** A packed message is unpacked at once up to here, which takes a tenth of a millisecond; else beside the event loop. */
+/**
+ * Size up to which a packed message is unpacked at once, which takes a tenth of a millisecond; larger ones in another
+ * thread.
+ */
 export const unpackedAtOnceBytes = 64 * 1024
 
-/** Messages of one connection that were larger, and that their readers have not handed on. */
+/** Unpacked bytes of one connection's larger messages that their readers have not passed on. */
 export const maxUnpackedBytes = 16 * 1024 * 1024
 
-/** What a received message costs beside its bytes while it waits: empty ones are not free. */
+/** Cost of a waiting message beside its bytes: empty ones are not free. */
 export const unreadMessageBytes = 128
 
-/** What a piece of a WebSocket's byte stream costs beside its bytes while it waits: pieces of one byte are not free. */
+/** Cost of a waiting piece of a WebSocket's byte stream beside its bytes: pieces of one byte are not free. */
 export const waitingPieceBytes = 256
 
-/** Sent bytes that wait for the connection: beyond it a sender waits. */
+/** Unsent bytes above which a sender waits for the connection. */
 export const maxUnsentBytes = 192 * 1024
 
-/** The same, while more than `wideUnsentBytes` of one agent wait on all of its streams. */
+/** The same bound while all streams of one agent have more than `wideUnsentBytes` unsent. */
 export const narrowUnsentBytes = 16 * 1024
 export const wideUnsentBytes = 2 * 1024 * 1024
 
 /**
- * One WebSocket message that carries a connection's bytes: with its head it fills four TLS records. The other side holds
- * it whole before it reads any of it, and takes 10 MiB at the most (doc/reference/tunnel-protocol.md 2.2); node writes a
- * whole window at once.
+ * Size of one WebSocket message with a connection's bytes: with its head it fills four TLS records. The other side
+ * buffers a whole message before it reads it, and accepts 10 MiB at most (doc/reference/tunnel-protocol.md 2.2). Node
+ * writes a whole window at once.
  */
 export const webSocketMessageBytes = 64 * 1024 - 8
 

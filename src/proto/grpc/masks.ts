@@ -1,19 +1,19 @@
 const keyBytes = 4
-/** Below this it costs more to lay words over the bytes than it saves. */
+/** Length below which an array of words costs more than it saves. */
 const wordsFrom = 64
 
 /**
- * Masks or unmasks `bytes` where they lie (RFC 6455 5.3).
+ * Masks or unmasks `bytes` in place (RFC 6455 5.3).
  *
  * @param key - four bytes
- * @param at - where in their frame the bytes begin
+ * @param at - place of the first byte in its frame
  */
 export function applyMask(bytes: Uint8Array, key: Uint8Array, at = 0): void {
   if (bytes.length < wordsFrom) byByte(bytes, key, at)
   else byWord(bytes, key, at)
 }
 
-/** The key for what begins there. */
+/** Key for bytes that begin at this place of a frame. */
 function turned(key: Uint8Array, at: number): Uint8Array {
   return Buffer.from(key.map((_, i) => key[(at + i) % keyBytes] as number))
 }
@@ -22,7 +22,7 @@ function byByte(bytes: Uint8Array, key: Uint8Array, at: number): void {
   for (let i = 0; i < bytes.length; i++) bytes[i] = (bytes[i] as number) ^ (key[(at + i) % keyBytes] as number)
 }
 
-/** @param bytes - more than a few */
+/** @param bytes - at least as many as a word has */
 function byWord(bytes: Uint8Array, key: Uint8Array, at: number): void {
   const { buffer, byteOffset, length } = bytes
   const start = -byteOffset & (keyBytes - 1)

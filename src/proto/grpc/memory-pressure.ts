@@ -1,13 +1,13 @@
 import { Listeners } from '../../lib/listeners.ts'
 
-/** So much waits for its readers that windows have to be narrow, until half of it is taken. */
+/** High while so many bytes wait for their readers that windows must be narrow. Ends once half of them are read. */
 export class MemoryPressure {
   readonly #highBytes: number
   readonly #listeners = new Listeners()
   #bytes = 0
   #isHigh = false
 
-  /** @param highBytes - more than these have to wait */
+  /** @param highBytes - pressure is high above this number of waiting bytes */
   constructor(highBytes: number) {
     this.#highBytes = highBytes
   }
@@ -16,7 +16,7 @@ export class MemoryPressure {
     return this.#isHigh
   }
 
-  /** @param bytes - that wait from now on, or fewer than 0: that do no more */
+  /** @param bytes - change of the waiting bytes; below 0: fewer wait */
   count(bytes: number): void {
     this.#bytes += bytes
     const isHigh = this.#bytes > (this.#isHigh ? this.#highBytes / 2 : this.#highBytes)

@@ -4,7 +4,10 @@ import { FrameFault, FrameReader } from './frame-reader.ts'
 import { maxUnsentBytes, waitingPieceBytes } from './limits.ts'
 import { lengthOf, type Masking, writeFrames } from './message-frames.ts'
 
-/** What is needed of a WebSocket; that of package ws fits, which reads its connection by one listener of 'data'. */
+/**
+ * The part of a WebSocket that this file uses. A socket of package ws fits: it reads its connection by one listener of
+ * 'data'.
+ */
 export interface MessageSocket {
   readonly readyState: number
   on(event: 'open' | 'close', listener: () => void): unknown
@@ -24,43 +27,43 @@ const closed = 3
 /** of RFC 6455 */
 const normalClosure = 1000
 
-/** Received bytes that wait for their reader, with what each piece costs: beyond it the WebSocket is not read. */
+/** Unread bytes, with the cost of each piece, above which the WebSocket is not read. */
 const maxUnreadBytes = 256 * 1024
 const defaultUnreadPatienceMs = 1000
 
 export interface MessageDuplexOptions {
-  /** below the WebSocket */
+  /** connection below the WebSocket */
   readonly connection: Duplex
   readonly masking: Masking
-  /** after the end of the WebSocket a reader may take what came before for this long */
+  /** time for a reader to take the remaining bytes after the end of the WebSocket */
   readonly unreadPatienceMs?: number
 }
 
 /**
  * A byte stream inside a WebSocket: the payloads of its binary messages, whose borders mean nothing
- * (doc/reference/tunnel-protocol.md 2.2). Our own, because ws' createWebSocketStream costs several times more. Must be
- * made before the socket is open or in the same turn, or the first bytes are lost.
+ * (doc/reference/tunnel-protocol.md 2.2). ws' createWebSocketStream costs several times more. The stream must be made
+ * before the socket is open or in the same turn, or the first bytes are lost.
  *
- * It reads and writes the frames of binary messages itself, and what they carry as it comes: ws would keep, and copy
- * together, each message until it is whole. The package has the upgrade and control frames.
+ * It reads and writes the frames of binary messages itself, and passes on payloads as they come. The package ws would
+ * collect and copy each message until it is complete. It does only the upgrade and control frames.
  *
- * For node:http2, which copies what it reads and what it writes: a large buffer of its own, of either way, is freed
- * as soon as it has passed.
+ * It is made for node:http2, which copies the bytes that it reads and writes. So large buffers, both ways, are freed as
+ * soon as they have passed.
  *
- * It closes with the WebSocket, also while nobody reads: node:http2 stops reading a connection that it is about to
- * leave, and would never get an 'end'.
+ * It closes with the WebSocket, also while it is not read. The reason is that node:http2 stops reading a connection
+ * that it is about to leave, and would never get an 'end'.
  */
 export class MessageDuplex extends Duplex {
   /** payload bytes received: grows while the other side lives */
   bytesRead = 0
-  /** payload bytes handed to the WebSocket */
+  /** payload bytes passed to the WebSocket */
   bytesWritten = 0
   readonly #socket: MessageSocket
   readonly #connection: Duplex
   readonly #masking: Masking
   readonly #unreadPatienceMs: number
   readonly #frames: FrameReader
-  /** takes control frames */
+  /** listener of ws, which gets control frames */
   #ofSocket: ((bytes: Buffer) => void) | undefined
   #paused = false
   /** pieces that wait for their reader */
@@ -85,15 +88,15 @@ export class MessageDuplex extends Duplex {
     if (socket.readyState === open) this.#readFrames()
     else socket.on('open', () => this.#readFrames())
     socket.on('close', () => this.#onClose())
-    // of a connection that has closed ws reads what waited once more, and not from where a frame begins
+    // ws reads the waiting bytes of a closed connection once more, and not from the start of a frame
     socket.on('error', (error) => options.connection.destroyed || this.destroy(error))
   }
 
-  /** The way of what had to wait: the listeners of 'data' have it when this returns. */
+  /** Reads waiting bytes: when this returns, the listeners of 'data' have them. */
   override read(size?: number): Buffer | null {
     const bytes = super.read(size) as Buffer | null
     if (this.readableLength === 0) this.#unreadPieces = 0
-    else if (bytes && this.#unreadPieces > 0) this.#unreadPieces-- // a reader that flows takes them one by one
+    else if (bytes && this.#unreadPieces > 0) this.#unreadPieces-- // a flowing reader takes them one by one
     this.#resume()
     if (bytes && this.readableFlowing) freeBuffer(bytes)
     return bytes
@@ -128,14 +131,14 @@ export class MessageDuplex extends Duplex {
   /** Waits only while much is unsent: a wait for each write would cost a turn of the event loop. */
   #send(pieces: readonly Buffer[], done: (error?: Error | null) => void): void {
     const bytes = lengthOf(pieces)
-    // 'close' brings its end: an error here would throw away what came before and is not read yet
+    // 'close' ends the stream: an error here would drop received bytes that are not read yet
     if (this.#socket.readyState !== open || bytes === 0) {
       done()
       return
     }
     this.bytesWritten += bytes
     this.#unsentWrites++
-    let wait = false // it is never sent before this returns
+    let wait = false // nothing is sent before this returns
     const sent = () => {
       this.#unsentWrites--
       if (wait) done()
@@ -145,7 +148,7 @@ export class MessageDuplex extends Duplex {
     if (!wait) done()
   }
 
-  /** Reads the connection in the place of the socket. */
+  /** Reads the connection in place of the socket. */
   #readFrames(): void {
     const connection = this.#connection
     const listener = connection.listeners('data').at(-1) as (bytes: Buffer) => void
@@ -173,7 +176,7 @@ export class MessageDuplex extends Duplex {
 
   #onPayload(bytes: Buffer): void {
     this.bytesRead += bytes.length
-    // a small one that waits would keep all that was read with it
+    // a small waiting piece would keep the whole buffer with which it was read
     const alone = this.readableLength > 0 && bytes.length < bytes.buffer.byteLength / 4
     this.push(alone ? Buffer.from(bytes) : bytes)
     if (this.readableLength === 0) return
@@ -187,7 +190,7 @@ export class MessageDuplex extends Duplex {
     return this.readableLength + this.#unreadPieces * waitingPieceBytes >= maxUnreadBytes
   }
 
-  /** node asks for more by bytes alone. */
+  /** Resumes the socket. Node asks for more by bytes only. */
   #resume(): void {
     if (!this.#paused || this.#isFull) return
     this.#paused = false

@@ -5,8 +5,8 @@ import { webSocketMessageBytes } from './limits.ts'
 import { applyMask } from './masks.ts'
 
 /**
- * How what is sent is masked (RFC 6455 5.3): a server's not at all; a client's by zero, which leaves the bytes as they
- * are, or each message by a key that nobody can guess.
+ * Masking of sent messages (RFC 6455 5.3). A server does not mask. A client masks by a key of zero, which leaves the
+ * bytes unchanged, or each message by a random key.
  */
 export type Masking = 'none' | 'zero' | 'random'
 
@@ -14,13 +14,13 @@ const finalBinary = 0x82
 const maskedFlag = 0x80
 const keyBytes = 4
 const zeroKey = Buffer.alloc(keyBytes)
-/** Below this all is copied behind its head: one small write is cheaper than several. */
+/** Size below which a message is copied behind its head: one small write is cheaper than several. */
 const copiedBytes = 4096
 
 /**
- * Writes what `pieces` hold to the connection below a WebSocket, as binary messages of one frame each, in one write; as
- * far as they are not masked from where they lie, since the package ws takes a message in one piece alone. They are
- * freed once they have left.
+ * Writes the bytes of `pieces` to the connection below a WebSocket, in one write, as binary messages of one frame each.
+ * Larger messages without a random mask are not copied: the package ws accepts a message in one piece only. The pieces
+ * are freed once they have left.
  */
 export function writeFrames(
   connection: Writable,
@@ -53,7 +53,7 @@ function framesOf(pieces: readonly Buffer[], masking: Masking): Buffer[] {
   return parts
 }
 
-/** The pieces of each message. */
+/** Splits the pieces into messages. */
 function messagesOf(pieces: readonly Buffer[]): Buffer[][] {
   const messages: Buffer[][] = []
   let room = 0
@@ -78,7 +78,11 @@ export function lengthOf(pieces: readonly Buffer[]): number {
   return length
 }
 
-/** Of a message that fits into 16 bits of length. @param key - undefined: it is not masked */
+/**
+ * Head of a message whose length fits in 16 bits.
+ *
+ * @param key - undefined: the message is not masked
+ */
 function frameHead(length: number, key: Buffer | undefined): Buffer {
   const lengthBytes = length < 126 ? 0 : 2
   const head = Buffer.alloc(2 + lengthBytes + (key?.length ?? 0))

@@ -6,10 +6,10 @@ import { framePrefix, prefixBytes, writePrefix } from './frames.ts'
 import { maxUnsentBytes, narrowUnsentBytes, wideUnsentBytes } from './limits.ts'
 import type { UnreadBytes } from './unread-bytes.ts'
 
-/** Below this a message is copied behind its prefix: one small write is cheaper than two. */
+/** Size below which a message is copied behind its prefix: one small write is cheaper than two. */
 const copiedBytes = 4096
 
-/** Sends messages. Those sent in one turn of the event loop leave in one write. */
+/** Sends messages. All messages of one turn of the event loop leave in one write. */
 export class Outbox {
   /** messages so far */
   sent = 0
@@ -22,22 +22,22 @@ export class Outbox {
   #charged: UnreadBytes | undefined
   #countedBytes = 0
   #onSent: (() => void) | undefined
-  // node's 'drain' comes only from its own mark on, and a sender may wait for less
+  // node's 'drain' comes only at its own mark, and a sender may wait for less
   #onLeft: (() => void) | undefined
 
-  /** @param onUnsent - called with what waits for the connection while that is counted */
+  /** @param onUnsent - called with the unsent bytes while they are counted */
   constructor(stream: Http2Stream, maxMessageBytes: number, onUnsent?: (bytes: number) => void) {
     this.#stream = stream
     this.#onUnsent = onUnsent
     this.#maxMessageBytes = maxMessageBytes
   }
 
-  /** No longer message is sent from now on. */
+  /** Lowers the bound of messages from now on. */
   limit(maxMessageBytes: number): void {
     this.#maxMessageBytes = maxMessageBytes
   }
 
-  /** Its waiting is counted there from now on; undefined: nowhere. */
+  /** Counts unsent bytes there from now on; undefined: nowhere. */
   chargeTo(unread: UnreadBytes | undefined): void {
     if (this.#charged) this.#charged.unsent -= this.#countedBytes
     this.#countedBytes = 0
@@ -45,22 +45,22 @@ export class Outbox {
     this.#count()
   }
 
-  /** Waits for the connection. */
+  /** Bytes that wait for the connection. */
   get unsentBytes(): number {
     return this.#closed ? 0 : this.#stream.writableLength
   }
 
-  /** Calls `listener` once, when nothing waits for the connection. */
+  /** Calls `listener` once, when no bytes wait for the connection. */
   onSent(listener: () => void): void {
     this.#onSent = listener
     this.#notifySent()
   }
 
   /**
-   * @param head - the beginning of the message, when its payload should not be copied behind it
-   * @param rest - what follows `payload` in the same message, where it lies
-   * @returns undefined to go on, or a promise of room; it resolves also when the stream closes, after which
-   *   messages vanish: its end says how
+   * @param head - beginning of the message, so that its payload need not be copied behind it
+   * @param rest - pieces of the same message that follow `payload`, not copied
+   * @returns undefined: the caller may go on; else a promise of room, which resolves also when the stream closes. After
+   *   that, messages are dropped, and the stream's end has the reason
    * @throws KasError MESSAGE_TOO_LARGE
    */
   send(payload: Uint8Array, head?: Uint8Array, rest: readonly Uint8Array[] = []): Promise<void> | undefined {
@@ -74,7 +74,7 @@ export class Outbox {
     this.sent++
     passedBytes.add(bytes)
     this.#onLeft ??= () => this.#left()
-    const onLeft = this.#corked ? undefined : this.#onLeft // one for all of this turn: they leave together
+    const onLeft = this.#corked ? undefined : this.#onLeft // one for this turn, which leaves in one write
     this.cork()
     const isCopied = payload.length <= copiedBytes
     stream.write(framed(bytes, head, isCopied ? payload : undefined), onLeft)
@@ -86,13 +86,13 @@ export class Outbox {
     return this.#room.promise
   }
 
-  /** The last frame, which is no message. */
+  /** Sends the last frame, which is no message. */
   sendTrailers(payload: Buffer): void {
     this.cork()
     this.#stream.write(Buffer.concat([framePrefix(payload.length, trailersFlag), payload]))
   }
 
-  /** Holds writes until the end of this turn of the event loop. */
+  /** Delays writes until the end of this turn of the event loop. */
   cork(): void {
     if (this.#corked) return
     this.#corked = true
@@ -100,13 +100,13 @@ export class Outbox {
     process.nextTick(uncork, this)
   }
 
-  /** The turn has ended. */
+  /** Writes the delayed bytes, at the end of the turn. */
   uncork(): void {
     this.#corked = false
     this.#stream.uncork()
   }
 
-  /** The stream has closed: nobody waits any longer. */
+  /** Ends all waits, because the stream has closed. */
   close(): void {
     this.#closed = true
     this.#left()
@@ -140,7 +140,7 @@ export class Outbox {
   }
 }
 
-/** The beginning of a message of `bytes`: its prefix, and what is to be copied behind that. */
+/** Returns the beginning of a message of `bytes`: its prefix, and the parts that are copied behind it. */
 function framed(bytes: number, head: Uint8Array | undefined, payload: Uint8Array | undefined): Buffer {
   const headEnd = prefixBytes + (head?.length ?? 0)
   const frame = Buffer.allocUnsafe(headEnd + (payload?.length ?? 0))

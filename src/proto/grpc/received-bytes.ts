@@ -6,45 +6,45 @@ import { passedBytes } from './buffer-memory.ts'
 import type { StreamWindow } from './stream-window.ts'
 import type { UnreadBytes } from './unread-bytes.ts'
 
-/** Received of a stream, beyond what it says while it waits for a call. */
+/** Bytes from which a stream counts as receiving, though it is not known to have a call. */
 const callBytes = 64 * 1024
 
 /**
- * The bytes that a stream has received, counted from the moment that they come until they are taken. While nobody reads
- * node holds them back, in blocks.
+ * Bytes that a stream has received, counted from their arrival until they are taken. Without a reader Node keeps them,
+ * in blocks.
  */
 export class ReceivedBytes implements Holder {
   readonly #stream: Http2Stream
   readonly #window: StreamWindow
   readonly #onOverflow: (error: KasError) => void
   readonly #onDrop: () => void
-  /** the stream's own, for what its reader gets */
+  /** the stream's own method, which passes bytes to its reader */
   readonly #push: Http2Stream['push']
-  /** also what node keeps */
+  /** including bytes that Node keeps */
   #bufferedBytes = 0
-  /** of them, what came because the window was wide */
+  /** part that came because the window was wide */
   #extraBytes = 0
-  /** counted by the window as one that receives */
+  /** True if the window counts this stream as receiving. */
   #receives = false
-  /** since it began to */
+  /** bytes since `receives` was last called */
   #receivedBytes = 0
   #charged: UnreadBytes | undefined
-  /** of the total of all agents, for whose call it is */
+  /** part of the total of all agents, for the caller of the call */
   #share: Share | undefined
   #callerKey: string | undefined
-  /** sent, and not taken by the connection: of the share alone */
+  /** bytes that wait for the connection: they count only in the share */
   #unsentBytes = 0
   #isDropped = false
   #hasEnded = false
   #begun = false
-  /** what came last while nobody reads; node keeps what is before it */
+  /** last bytes without a reader; Node keeps earlier ones */
   #kept: Blocks | undefined
   #paused = false
 
   /**
    * @param window - of the stream's connection
-   * @param onOverflow - there is no room for what came: the call ends
-   * @param onDrop - its messages are not wanted any more
+   * @param onOverflow - called if there is no room for received bytes: the call ends
+   * @param onDrop - called if its messages are to be dropped
    */
   constructor(stream: Http2Stream, window: StreamWindow, onOverflow: (error: KasError) => void, onDrop: () => void) {
     this.#stream = stream
@@ -55,17 +55,17 @@ export class ReceivedBytes implements Holder {
     stream.push = (chunk: Buffer | null) => this.#arrive(chunk)
   }
 
-  /** received */
+  /** bytes received and not taken */
   get receivedBytes(): number {
     return this.#bufferedBytes
   }
 
-  /** also what is sent and has not left */
+  /** including bytes that are unsent */
   get bufferedBytes(): number {
     return this.#bufferedBytes + this.#unsentBytes
   }
 
-  /** Passes on what has come, and what comes. */
+  /** Passes on the received bytes, and all later ones. */
   begin(onData: (chunk: Buffer) => void): void {
     this.#begun = true
     this.#kept?.flush()
@@ -73,9 +73,9 @@ export class ReceivedBytes implements Holder {
   }
 
   /**
-   * They are counted there from now on, where without room the call ends; undefined: nowhere.
+   * Counts the bytes there from now on, and ends the call if there is no room; undefined: nowhere.
    *
-   * @param callerKey - whose call it is; absent: the peer's own
+   * @param callerKey - caller of the call; absent: the peer itself
    */
   chargeTo(unread: UnreadBytes | undefined, callerKey?: string): void {
     const bytes = this.#bufferedBytes
@@ -93,12 +93,12 @@ export class ReceivedBytes implements Holder {
     this.add(bytes)
   }
 
-  /** Its call is another caller's from now on, or nobody's. */
+  /** Sets the caller of the call from now on; undefined: there is none. */
   payBy(callerKey: string | undefined): void {
     if (this.#share && callerKey !== this.#callerKey) this.chargeTo(this.#charged, callerKey)
   }
 
-  /** So much is sent and has not left, of which the caller's share has to have room, too. */
+  /** Counts unsent bytes, for which the caller's share needs room. */
   countUnsent(bytes: number): void {
     if (!this.#share || this.#isDropped || bytes === this.#unsentBytes) return
     const more = bytes - this.#unsentBytes
@@ -122,11 +122,11 @@ export class ReceivedBytes implements Holder {
     this.#bufferedBytes += bytes
     this.#extraBytes += extra
     this.#window.hold(bytes - extra)
-    if (this.#isDropped) this.remove(bytes) // it was the one that had most
+    if (this.#isDropped) this.remove(bytes) // it was the stream with most bytes, and has made room
     return !this.#isDropped
   }
 
-  /** So many are taken, or not wanted; no more than there are. */
+  /** Counts bytes as taken or dropped; at most as many as there are. */
   remove(bytes: number): void {
     const removed = Math.min(bytes, this.#bufferedBytes)
     this.#bufferedBytes -= removed
@@ -137,13 +137,13 @@ export class ReceivedBytes implements Holder {
     this.#share?.remove(removed)
   }
 
-  /** As `remove`, by its reader. */
+  /** As `remove`, for bytes that the reader took. */
   take(bytes: number): void {
     this.remove(bytes)
     this.#window.took(this, bytes)
   }
 
-  /** A call is to bring its bytes, or has ended: a stream may wait for calls, and carry one after another. */
+  /** Sets whether a call is to bring bytes. A stream may wait for calls, and carry one after another. */
   receives(isSo: boolean): void {
     this.#receivedBytes = 0
     if (isSo === this.#receives) return
@@ -152,7 +152,7 @@ export class ReceivedBytes implements Holder {
     else this.#window.ended()
   }
 
-  /** Takes no more for now: the sender's window fills. */
+  /** Stops reading for now: the sender's window fills. */
   pause(): void {
     if (this.#paused) return
     this.#paused = true
@@ -165,7 +165,7 @@ export class ReceivedBytes implements Holder {
     this.#stream.resume()
   }
 
-  /** Nothing follows; the call may have ended well, and is not dropped any more. */
+  /** Ends the bytes: none follow. The call may have ended well, so it is not dropped any more. */
   end(): void {
     this.#hasEnded = true
     this.receives(false)
@@ -174,7 +174,7 @@ export class ReceivedBytes implements Holder {
     this.#share?.holders.delete(this)
   }
 
-  /** The stream has closed: of what it received `bytes` are still here. */
+  /** Closes the stream: `bytes` of the received ones are still here. */
   close(bytes: number): void {
     this.receives(false)
     this.#unpause()
@@ -182,7 +182,7 @@ export class ReceivedBytes implements Holder {
     this.#leave()
   }
 
-  /** Nothing of it is kept: others have no room. */
+  /** Drops all bytes, because there is no room for others. */
   drop(why: NoRoom): void {
     this.#isDropped = true
     this.#onDrop()
@@ -191,10 +191,10 @@ export class ReceivedBytes implements Holder {
     this.#share?.remove(this.#unsentBytes)
     this.#unsentBytes = 0
     this.#overflow(why)
-    if (this.#unpause()) this.#stream.resume() // what node keeps goes too
+    if (this.#unpause()) this.#stream.resume() // drops the bytes that Node keeps
   }
 
-  /** What the connection brings, `null` at the end. */
+  /** Accepts bytes of the connection, `null` at the end. */
   #arrive(chunk: Buffer | null): boolean {
     const stream = this.#stream
     if (chunk) passedBytes.add(chunk.length)
@@ -206,26 +206,26 @@ export class ReceivedBytes implements Holder {
       this.#kept?.flush()
       return this.#push.call(stream, chunk)
     }
-    // a view would keep all that was read with it
+    // a view would keep the whole buffer with which it was read
     this.#kept ??= new Blocks((bytes) => this.#push.call(stream, isAlone(bytes) ? bytes : ownCopy(bytes)))
     this.#kept.add(chunk)
     return stream.readableLength < stream.readableHighWaterMark
   }
 
-  /** What brings so much is a call, whatever was known of it. */
+  /** Counts a stream as receiving after this many bytes, even if no call is known. */
   #notice(bytes: number): void {
     this.#receivedBytes += bytes
     if (this.#receivedBytes > callBytes) this.receives(true)
   }
 
-  /** @returns whether it was paused */
+  /** @returns true: it was paused */
   #unpause(): boolean {
     if (!this.#paused) return false
     this.#paused = false
     return true
   }
 
-  /** Nothing more is counted there. What is still to be read is, until it is. */
+  /** Stops counting there. Unread bytes count until they are read. */
   #leave(): void {
     this.#charged?.leave(this)
     const share = this.#share

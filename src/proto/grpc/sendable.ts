@@ -1,31 +1,34 @@
 import type { Metadata } from '../../call/call.ts'
 
 /**
- * What HTTP/2 takes of metadata, and how much: one filter for all that is written. What came from a tenant must cost his
- * own call alone: node ends a whole connection over a head that does not fit its frame, and over many that the other
+ * Rules and bounds of metadata in HTTP/2: one filter for all that is written. Metadata of a tenant must end only its
+ * own call. Node ends a whole connection over a head that does not fit its frame, and over many heads that the other
  * side finds invalid.
  */
 
-/** Names and values of a reply's head or of trailers; gRPC's own default. bytes */
+/** Bound of names and values in a reply's head or in trailers; gRPC's own default. bytes */
 export const maxMetadataBytes = 8 * 1024
-/** As much, of a request: its sender's own credentials and headers go along. A head has to fit 64 KiB. */
+/** The same bound for a request, which carries its sender's credentials and headers. A head has to fit 64 KiB. bytes */
 export const maxRequestMetadataBytes = 32 * 1024
-/** node resets a stream whose head has more than 128 lines, of which some are HTTP/2's and gRPC's. */
+/** Bound of values. Node resets a stream whose head has more than 128 lines, of which some are HTTP/2's and gRPC's. */
 export const maxMetadataValues = 100
-/** `grpc-message`, as it is encoded. bytes */
+/** Bound of `grpc-message`, encoded. bytes */
 export const maxStatusTextBytes = 8 * 1024
-/** `grpc-status-details-bin`, before it is encoded; larger ones are left out. bytes */
+/** Bound of `grpc-status-details-bin` before encoding; larger ones are left out. bytes */
 export const maxStatusDetailsBytes = 8 * 1024
 
-/** Says, among what is left of metadata, that some was cut. */
+/** Key that marks metadata of which a part was cut. */
 export const metadataCutKey = 'metadata-cut'
 export const metadataCut = [`passed on are ${maxMetadataBytes} bytes in ${maxMetadataValues} values at most`]
 
 const nameForm = /^[0-9a-z_.-]+$/
-/** NUL ends a value where node hands it over, a line end begins another header, and bytes are all that is sent. */
+/**
+ * Bytes that can be sent. NUL ends a value in Node, a line end begins another header, and larger characters are no
+ * bytes.
+ */
 const valueForm = /^[\t\x20-\x7e\x80-\xff]*$/
 
-/** HTTP/2 forbids them, they say what is not true of the next hop, or they are gRPC's own. */
+/** Names that HTTP/2 forbids, that describe this hop only, or that are gRPC's own. */
 const reservedNames = new Set([
   'connection',
   'content-length',
@@ -42,7 +45,7 @@ const reservedNames = new Set([
   'user-agent',
 ])
 
-/** node:http2 throws for a second value of these. */
+/** Names for which node:http2 throws at a second value. */
 const singleValuedNames = new Set([
   'access-control-allow-credentials',
   'access-control-max-age',
@@ -82,7 +85,7 @@ export function isSendableName(name: string): boolean {
 
 export const isSendableValue = (value: string): boolean => valueForm.test(value)
 
-/** The values of `name` that can be sent; `name` itself can. */
+/** Returns the values of `name` that can be sent. The name itself must be sendable. */
 export function sendableValues(name: string, values: readonly string[]): readonly string[] {
   const sendable = values.every(isSendableValue) ? values : values.filter(isSendableValue)
   return sendable.length > 1 && singleValuedNames.has(name) ? sendable.slice(0, 1) : sendable
@@ -98,7 +101,7 @@ export class MetadataBudget {
     this.#maxBytes = maxBytes
   }
 
-  /** @returns whether there was room for it; nothing is taken otherwise */
+  /** @returns false: there is no room, and nothing is taken */
   take(name: string, valueBytes: number): boolean {
     const bytes = this.#bytes + name.length + valueBytes
     if (bytes > this.#maxBytes || this.#values >= maxMetadataValues) return false
@@ -108,7 +111,7 @@ export class MetadataBudget {
   }
 }
 
-/** Whether all of it is passed on, as far as its size goes. */
+/** True if all of the metadata is within the bounds. */
 export function fitsBounds(metadata: Metadata): boolean {
   const budget = new MetadataBudget()
   for (const name in metadata) {
@@ -119,9 +122,9 @@ export function fitsBounds(metadata: Metadata): boolean {
 
 const cutMark = (bytes: number) => ` ... (cut, of ${bytes} bytes)`
 
-/** The beginning of a text that is too long, and how long it was. */
+/** Returns the text, or the beginning of a text that is too long, with its length. */
 export function boundedText(text: string): string {
-  // what is certainly short is not measured
+  // short texts need no measurement
   return text.length <= maxStatusTextBytes / 3 ? text : boundedUtf8(Buffer.from(text))
 }
 
@@ -129,15 +132,15 @@ export function boundedUtf8(bytes: Buffer): string {
   if (bytes.length <= maxStatusTextBytes) return bytes.toString()
   const mark = cutMark(bytes.length)
   const kept = bytes.toString('utf8', 0, maxStatusTextBytes - mark.length)
-  return kept.replace(/\ufffd+$/, '') + mark // a character that was cut in two
+  return kept.replace(/\ufffd+$/, '') + mark // half of a cut character
 }
 
-/** Percent-encodes what is not printable ASCII, and the percent sign. */
+/** Percent-encodes the percent sign and all characters but printable ASCII. */
 export function encodeStatusText(text: string): string {
   const encoded = percentEncoded(boundedText(text))
   if (encoded.length <= maxStatusTextBytes) return encoded
   const mark = cutMark(Buffer.byteLength(text))
-  // the characters that fit: each takes three times its bytes at the most, and none is cut in two
+  // only whole characters that fit: each takes at most three times its bytes
   let bytes = mark.length
   let kept = ''
   for (const character of text) {

@@ -18,27 +18,29 @@ import {
 import type { ServerStream } from './server-stream.ts'
 import type { UnreadBytes } from './unread-bytes.ts'
 
-/** One call, seen from its server: on a stream of its own, or on a lane. */
+/** One call, as its server uses it: on a stream of its own, or on a lane. */
 export interface ServedCall
   extends Pick<
     ServerStream,
     'method' | 'metadata' | 'signal' | 'chargeTo' | 'onClosed' | 'sendInterim' | 'sendMetadata' | 'addTrailers'
   > {
-  /** end at the caller's half-close, throw a KasError when the call ends before */
+  /** ends at the caller's half-close; throws a KasError if the call ends before */
   readonly messages: AsyncIterableIterator<Uint8Array> & Pick<Inbox, 'take' | 'isRead'>
   send(message: Uint8Array): Promise<void> | undefined
 }
 
-/** Serves one call. Resolves with trailers: status OK. Throws: a KasError gives its status, anything else INTERNAL. */
+/**
+ * Serves one call. Resolves with trailers: status OK. Throws: a KasError gives its status, any other error INTERNAL.
+ */
 // biome-ignore lint/suspicious/noConfusingVoidType: a handler without trailers returns nothing
 export type CallHandler = (call: ServedCall) => Promise<Metadata | void>
 
-/** Streams that each carry one call after another, seen from their server. */
+/** Streams that each carry one call after another, as their server uses them. */
 export class ServerLanes {
   readonly #lanes = new Set<ServerLane>()
   #isClosing = false
 
-  /** Serves one of them; resolves at its end. */
+  /** Serves one lane; resolves at its end. */
   async serve(stream: ServerStream, handler: CallHandler): Promise<void> {
     const lane = new ServerLane(stream, handler)
     this.#lanes.add(lane)
@@ -51,7 +53,7 @@ export class ServerLanes {
     }
   }
 
-  /** Calls that run end first; then, and where none runs, the lane ends. */
+  /** Ends each lane after its running call, or at once if it is idle. */
   close(): void {
     this.#isClosing = true
     for (const lane of this.#lanes) lane.close()
@@ -62,11 +64,11 @@ class ServerLane {
   readonly #stream: ServerStream
   readonly #handler: CallHandler
   readonly #end = Promise.withResolvers<void>()
-  /** the last one; a handler may run */
+  /** the last call, which may still run */
   #call: ServerLaneCall | undefined
-  /** calls so far */
+  /** number of calls so far */
   #begun = 0
-  /** a handler runs */
+  /** True while a handler runs. */
   #isCarrying = false
   #isClosing = false
   #hasEnded = false
@@ -80,8 +82,8 @@ class ServerLane {
     const { limits } = this.#stream.session
     this.#stream.limit(limits.maxMessageBytes + messageHead.length)
     if (!this.#isClosing) {
-      this.#stream.sendMetadata(noMetadata) // at once: so the client knows that its lane is served
-      this.#stream.signal.addEventListener('abort', this.sayBegun, { once: true }) // what is at fault ends it at once
+      this.#stream.sendMetadata(noMetadata) // at once, so that the client knows that its lane is served
+      this.#stream.signal.addEventListener('abort', this.sayBegun, { once: true }) // a fault ends the lane at once
       this.#carryAll().then(this.#end.resolve, this.#end.reject)
     }
     return this.#end.promise
@@ -105,7 +107,9 @@ class ServerLane {
     }
   }
 
-  /** Apart from what waits for its end, which would keep its head, and all that was read with it. */
+  /**
+   * Begins a call. It is a function of its own, because the wait for the call's end would keep the head and its buffer.
+   */
   #begin = (first: IteratorResult<Uint8Array>): ServerLaneCall | undefined => {
     if (this.#hasEnded || first.done) return undefined
     this.#call?.release() // the client has read all of it
@@ -114,7 +118,7 @@ class ServerLane {
     return new ServerLaneCall(this.#stream, method, readMetadata(raw))
   }
 
-  /** Ahead of its end. */
+  /** Adds the number of calls to the lane's trailers. */
   sayBegun = (): void => {
     this.#stream.addTrailers({ [begunKey]: [String(this.#begun)] })
   }
@@ -183,7 +187,7 @@ class ServerLaneCall implements ServedCall {
     }
   }
 
-  /** Nothing of it is left here: what runs on the lane is not its own any more. */
+  /** Frees the call, which has left: the lane may carry another one. */
   release = (): void => {
     if (this.#isReleased) return
     this.#isReleased = true
@@ -200,7 +204,7 @@ class ServerLaneCall implements ServedCall {
     void this.#stream.send(encodeHeaders('trailers', headers))
     this.#isFinished = true
     this.#hasHead = true
-    this.#stream.messages.chargeTo(undefined) // what comes now may be the next call's
+    this.#stream.messages.chargeTo(undefined) // later bytes may be the next call's
     this.#stream.onSent(this.release)
   }
 
@@ -213,15 +217,15 @@ class ServerLaneCall implements ServedCall {
 
 const end: IteratorResult<Uint8Array> = { value: undefined, done: true }
 
-/** Those of one call, out of its lane's. */
+/** Messages of one call, read from its lane. */
 class LaneMessages implements AsyncIterableIterator<Uint8Array> {
   readonly #inbox: Inbox
   #hasEnded = false
-  /** nobody reads them any more */
+  /** True once no reader takes them. */
   #isLeft = false
-  /** the client broke the order */
+  /** error of the client's invalid frame */
   #fault: KasError | undefined
-  /** a read of the lane */
+  /** the running read of the lane */
   #reading: Promise<IteratorResult<Uint8Array>> | undefined
 
   constructor(inbox: Inbox) {
@@ -240,7 +244,7 @@ class LaneMessages implements AsyncIterableIterator<Uint8Array> {
     return this.#isLeft ? Promise.resolve(end) : this.#next()
   }
 
-  /** The call may go on without. */
+  /** Stops reading. The call may go on. */
   return(): Promise<IteratorResult<Uint8Array>> {
     this.#isLeft = true
     return Promise.resolve(end)
@@ -250,7 +254,11 @@ class LaneMessages implements AsyncIterableIterator<Uint8Array> {
     return this
   }
 
-  /** The call has ended: what still comes of it is dropped. @throws KasError INVALID_MESSAGE: so is the lane */
+  /**
+   * Drops the messages that still come, because the call has ended.
+   *
+   * @throws KasError INVALID_MESSAGE: the lane ends with it
+   */
   async skip(): Promise<void> {
     this.#isLeft = true
     if (this.#reading) await this.#reading

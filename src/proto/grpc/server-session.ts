@@ -20,32 +20,31 @@ import type { UnreadBytes } from './unread-bytes.ts'
 import { whenClosed } from './when-closed.ts'
 import type { WindowBudget } from './window-budget.ts'
 
-/** What a session reports to its owner. All optional. */
+/** Events of a session for its owner. All optional. */
 export interface ServerSessionEvents {
   /** a call came in */
   started?(stream: ServerStream): void
-  /** its status is decided */
+  /** the call's status is decided */
   finished?(stream: ServerStream, error: KasError | undefined): void
-  /** a handler threw something that is no KasError: a fault of ours */
+  /** a handler threw an error that is no KasError: a fault of this program */
   handlerError?(method: string, error: unknown): void
-  /** the connection itself misbehaved */
+  /** the connection itself failed */
   sessionError?(error: unknown): void
 }
 
 export interface ServerSessionOptions {
   readonly limits?: Partial<SessionLimits>
   readonly events?: ServerSessionEvents
-  /** what wide windows may bring, unless it comes to belong to somebody; absent: none is wide */
+  /** budget of wide windows until the connection has an owner; absent: no window is wide */
   readonly windows?: WindowBudget | undefined
-  /** with other connections, at unpacking large messages; absent: its own */
+  /** turns for unpacking large messages, shared with other connections; absent: its own */
   readonly unpackTurns?: UnpackTurns
 }
 
 /**
- * Serves gRPC on one connection that is already authenticated as far as it will be: TCP, TLS or the inside of a
- * WebSocket.
+ * Serves gRPC on one connection: TCP, TLS or the inside of a WebSocket. No authentication of the connection follows.
  *
- * @param handlerFor - the handler of a method; undefined answers UNIMPLEMENTED, on that call only
+ * @param handlerFor - returns the handler of a method; undefined answers UNIMPLEMENTED, on that call only
  */
 export function serveSession(
   duplex: Duplex,
@@ -57,16 +56,16 @@ export function serveSession(
 
 const ignore = () => undefined
 
-/** a PING, and its acknowledgement */
+/** size of a PING, and of its acknowledgement */
 const pingFrameBytes = 17
 
-/** One HTTP/2 connection, seen from its server. */
+/** One HTTP/2 connection, as its server uses it. */
 export class ServerSession implements StreamSession {
   readonly limits: SessionLimits
   readonly window: StreamWindow
   readonly unpacker: Unpacker
   readonly quota: StreamQuota
-  /** the connection has ended, for whatever reason */
+  /** resolves once the connection has ended, for any reason */
   readonly closed: Promise<void>
   readonly #session: ServerHttp2Session
   readonly #duplex: Duplex & { bytesRead?: number; bytesWritten?: number }
@@ -109,33 +108,33 @@ export class ServerSession implements StreamSession {
     return this.#session.destroyed
   }
 
-  /** GOAWAY was sent. */
+  /** True once GOAWAY was sent. */
   get closing(): boolean {
     return this.#session.closed
   }
 
-  /** All that was read from the connection so far: grows while the other side lives. */
+  /** Bytes read from the connection so far: grows while the other side lives. */
   get bytesRead(): number {
     return this.#duplex.bytesRead ?? 0
   }
 
   /**
-   * Whose connection it is: it unpacks in the turn of all that are counted there, its windows are narrow while many readers
-   * have stopped that are, and wide as far as its budget goes.
+   * Sets the owner of the connection. It unpacks in the turn of all connections of the owner. Its windows are narrow
+   * while many readers of the owner have stopped, and wide as far as the owner's budget allows.
    */
   chargeTo(unread: UnreadBytes): void {
     this.window.belongTo(unread)
     this.unpacker.chargeTo(unread)
   }
 
-  /** Round trip in ms. One outstanding at a time is the caller's duty. Rejects when the connection ends first. */
+  /** Measures the round trip in ms; rejects if the connection ends first. The caller must not call it twice at once. */
   ping(): Promise<number> {
     return ping(this.#session)
   }
 
   /**
    * Calls `listener` for each PING of the other side; `active` if anything but acknowledgements was written since the
-   * last. What counts is the wire: a message may leave in pieces, as windows open, long after it was sent.
+   * last one. Written bytes count, because a message may leave in pieces, as windows open, long after it was sent.
    */
   onPing(listener: (active: boolean) => void): void {
     let accountedFor = 0
@@ -146,20 +145,20 @@ export class ServerSession implements StreamSession {
     })
   }
 
-  /** Calls `listener` once the other side says by GOAWAY that it leaves: it opens no more calls. */
+  /** Calls `listener` once the other side has sent GOAWAY: it opens no more calls. */
   onLeaving(listener: () => void): void {
     this.#session.once('goaway', () => listener())
   }
 
   /**
-   * GOAWAY with the true last stream id: streams that cross it are refused at their sender, which may open them
+   * Sends GOAWAY with the true last stream id. Later streams are refused at their sender, which may open them
    * elsewhere. Running calls go on; the connection ends with the last of them.
    */
   close(): void {
     if (!this.#session.closed && !this.#session.destroyed) this.#session.close()
   }
 
-  /** GOAWAY with an HTTP/2 error code, then the end. */
+  /** Sends GOAWAY with an HTTP/2 error code, then ends the connection. */
   reject(http2Code: number, debugText: string): void {
     if (this.#session.destroyed) return
     this.#session.goaway(http2Code, 0, Buffer.from(debugText))
@@ -172,7 +171,7 @@ export class ServerSession implements StreamSession {
     this.#duplex.destroy()
   }
 
-  /** Why its calls ended with it: one error for all of them, for there may be thousands. */
+  /** Error of the calls that ended with the connection: one for all of them, because there may be thousands. */
   get loss(): KasError {
     this.#loss ??= new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' })
     return this.#loss
@@ -192,8 +191,8 @@ export class ServerSession implements StreamSession {
 
   #onStream(http2: ServerHttp2Stream, headers: IncomingHttpHeaders, rawHeaders: readonly string[]): void {
     const contentType = headers['content-type'] ?? ''
-    http2.on('error', ignore) // 'close' brings its code
-    if (http2.destroyed || http2.closed) return // reset by what came right behind its head
+    http2.on('error', ignore) // 'close' has its code
+    if (http2.destroyed || http2.closed) return // reset by a frame right after its head
     if (headers[':method'] !== 'POST' || !/^application\/grpc(\+|;|$)/.test(contentType)) {
       http2.respond({ ':status': 415, 'grpc-status': String(Code.INVALID_ARGUMENT) }, { endStream: true })
       return
@@ -216,10 +215,10 @@ export class ServerSession implements StreamSession {
   }
 }
 
-/** Peers whose windows follow the way send a few a second. */
+/** Bound of SETTINGS. Peers whose windows follow the delay send a few a second. */
 const settingsRate = { perSecond: 100, burst: 1000 }
 
-/** Calls `onFlood` once a peer sends more SETTINGS than any has use for: each is read and acknowledged. */
+/** Calls `onFlood` once a peer sends more SETTINGS than it needs: each one is read and acknowledged. */
 function watchSettings(session: Http2Session, onFlood: () => void): void {
   const rateLimit = new RateLimit(monotonicClock, settingsRate)
   session.on('remoteSettings', () => {

@@ -13,18 +13,18 @@ import type { Unpacker } from './unpacker.ts'
 import type { UnreadBytes } from './unread-bytes.ts'
 
 const noError = 0
-/** 102, Processing: the status of headers that come before the response's */
+/** 102, Processing: status of headers that come before the response's */
 const interimStatus = 102
 
 const noHeaders: readonly string[] = []
 
 /**
- * Serves one call. Resolves with trailers: status OK. Throws: a KasError gives its status, anything else INTERNAL.
+ * Serves one call. Resolves with trailers: status OK. Throws: a KasError gives its status, any other error INTERNAL.
  */
 // biome-ignore lint/suspicious/noConfusingVoidType: a handler without trailers returns nothing
 export type Handler = (stream: ServerStream) => Promise<Metadata | void>
 
-/** The connection of a stream. */
+/** Connection of a stream. */
 export interface StreamSession {
   readonly limits: SessionLimits
   readonly window: StreamWindow
@@ -33,33 +33,33 @@ export interface StreamSession {
   /** running calls */
   readonly streams: ReadonlySet<ServerStream>
   readonly destroyed: boolean
-  /** why its calls ended with it */
+  /** error of its calls once the connection has ended */
   readonly loss: KasError
-  /** it has ended, for whatever reason */
+  /** resolves once the connection has ended, for any reason */
   readonly closed: Promise<void>
   chargeTo(unread: UnreadBytes): void
-  /** GOAWAY: running calls go on */
+  /** sends GOAWAY: running calls go on */
   close(): void
   onFinished(stream: ServerStream, error: KasError | undefined): void
   onHandlerError(method: string, error: unknown): void
   onClosed(stream: ServerStream): void
 }
 
-/** One call, seen from its server. */
+/** One call, as its server uses it. */
 export class ServerStream {
   /** `/package.Service/Method` */
   readonly method: string
   readonly session: StreamSession
-  /** ends at the caller's half-close, throws a KasError when the call ends before */
+  /** ends at the caller's half-close; throws a KasError if the call ends before */
   readonly messages: Inbox
   readonly #http2: ServerHttp2Stream
-  /** until they are read */
+  /** raw headers until `metadata` is read */
   #rawHeaders: readonly string[]
   readonly #outbox: Outbox
   readonly #trailersInBody: boolean
   #metadata: Metadata | undefined
   #controller: AbortController | undefined
-  /** of `whileOpen` */
+  /** controller of `whileOpen` */
   #working: AbortController | undefined
   #failure: KasError | undefined
   #finished = false
@@ -82,7 +82,7 @@ export class ServerStream {
     const maxBytes = session.limits.maxMessageBytes
     this.#outbox = new Outbox(http2, maxBytes, (bytes) => this.messages.countUnsent(bytes))
     this.#trailersInBody = headers[bodyTrailersKey] === bodyTrailersValue
-    const encoding = headers['grpc-encoding'] as string | undefined // alone, for the headers would be kept
+    const encoding = headers['grpc-encoding'] as string | undefined // a reference to the headers would keep all of them
     const deframer = new Deframer(maxBytes, () => encoding)
     this.messages = new Inbox(
       { stream: http2, deframer, window: session.window, unpacker: session.unpacker },
@@ -91,7 +91,7 @@ export class ServerStream {
         this.#finish(error)
         this.#onFault?.(error)
       },
-      () => undefined, // a server that reads no further ends the call by its status
+      () => undefined, // a server that stops reading ends the call by its status
     )
     if (session.limits.readAhead) this.messages.begin()
     http2.on('end', () => {
@@ -111,18 +111,18 @@ export class ServerStream {
     return this.#metadata
   }
 
-  /** What the caller said of itself has been read, and is not kept: it may be as long as the stream is. */
+  /** Drops the caller's metadata, once it is read: it could be kept as long as the stream. */
   forgetMetadata(): void {
     this.#metadata = noMetadata
     this.#rawHeaders = noHeaders
   }
 
-  /** Messages so far. */
+  /** Number of messages so far. */
   get counts(): { received: number; sent: number } {
     return { received: this.messages.received, sent: this.#outbox.sent }
   }
 
-  /** Aborts with a KasError when the caller cancels, its deadline passes or the connection is lost. */
+  /** Aborts with a KasError if the caller cancels, its deadline passes or the connection is lost. */
   get signal(): AbortSignal {
     if (!this.#controller) {
       this.#controller = new AbortController()
@@ -131,7 +131,7 @@ export class ServerStream {
     return this.#controller.signal
   }
 
-  /** Runs `work` with a signal as `signal`, of which nothing stays: a stream that waits for long needs none. */
+  /** Runs `work` with a signal like `signal`, which is dropped afterwards: a stream that waits for long needs none. */
   async whileOpen<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const controller = new AbortController()
     if (this.#failure) controller.abort(this.#failure)
@@ -143,45 +143,51 @@ export class ServerStream {
     }
   }
 
-  /** No longer message is taken or sent. To be called before the next one comes. */
+  /** Lowers the bound of messages, both ways. Must be called before the next message comes. */
   limit(maxMessageBytes: number): void {
     this.messages.limit(maxMessageBytes)
     this.#outbox.limit(maxMessageBytes)
   }
 
-  /** What comes and is not read, and what is not taken, is counted there; undefined: nowhere. */
+  /** Counts unread and unsent bytes there from now on; undefined: nowhere. */
   chargeTo(unread: UnreadBytes | undefined, callerKey?: string): void {
     this.messages.chargeTo(unread, callerKey)
     this.#outbox.chargeTo(unread)
   }
 
-  /** As `Inbox.payBy`. */
+  /** See `Inbox.payBy`. */
   payBy(callerKey: string | undefined): void {
     this.messages.payBy(callerKey)
   }
 
-  /** As `Inbox.receives`. */
+  /** See `Inbox.receives`. */
   receives(isSo: boolean): void {
     this.messages.receives(isSo)
   }
 
-  /** Calls `listener` when the stream ends by what it has received, whether anybody reads or not; undefined: no more. */
+  /**
+   * Calls `listener` when the stream ends by a fault in its received data, also while it is not read; undefined: no
+   * listener.
+   */
   onFault(listener: ((error: KasError) => void) | undefined): void {
     this.#onFault = listener
   }
 
-  /** Calls `listener` once, when nothing that was sent waits for the connection. */
+  /** Calls `listener` once, when all sent bytes have left for the connection. */
   onSent(listener: () => void): void {
     this.#outbox.onSent(listener)
   }
 
-  /** Calls `listener` once nothing of the stream is left here, which may be long after its handler is done. */
+  /** Calls `listener` once nothing of the stream is kept here, which may be long after its handler is done. */
   onClosed(listener: () => void): void {
     if (this.#isClosed) listener()
     else this.#onClosed = listener
   }
 
-  /** Headers ahead of the response's own: HTTP/2's informational ones. Nothing after the response has begun. */
+  /**
+   * Sends headers ahead of the response's own: HTTP/2's informational ones. Once the response has begun it does
+   * nothing.
+   */
   sendInterim(metadata: Metadata): void {
     if (this.#http2.destroyed || this.#http2.closed || this.#http2.headersSent) return
     const headers: OutgoingHttpHeaders = { ':status': interimStatus }
@@ -189,20 +195,23 @@ export class ServerStream {
     this.#http2.additionalHeaders(headers)
   }
 
-  /** Trailers that go with the end of the call, whatever it is; those of the handler's own replace them by name. */
+  /** Adds trailers to the end of the call, for any outcome. Trailers of the handler replace them by name. */
   addTrailers(metadata: Metadata): void {
     this.#trailers = this.#trailers ? { ...this.#trailers, ...metadata } : metadata
   }
 
-  /** Response headers, at most once and before the first message; without it they go with that. */
+  /**
+   * Sends response headers, at most once and before the first message. Without this call they go with the first
+   * message.
+   */
   sendMetadata(metadata: Metadata): void {
     if (this.#http2.headersSent) throw new Error('sendMetadata after the first message')
     this.#respond(metadata)
   }
 
   /**
-   * @param head - the beginning of the message, when its payload should not be copied behind it
-   * @returns undefined to go on, or a promise of room; messages to a caller that left vanish
+   * @param head - beginning of the message, so that its payload need not be copied behind it
+   * @returns undefined: the caller may go on; else a promise of room. Messages to a caller that left are dropped
    * @throws KasError MESSAGE_TOO_LARGE
    */
   send(payload: Uint8Array, head?: Uint8Array): Promise<void> | undefined {
@@ -211,7 +220,7 @@ export class ServerStream {
     return this.#outbox.send(payload, head)
   }
 
-  /** Runs the handler and ends the call with what it returns or throws. */
+  /** Runs the handler and ends the call with its result or error. */
   run(handler: Handler): void {
     try {
       handler(this).then(
@@ -274,7 +283,7 @@ export class ServerStream {
     http2.end()
   }
 
-  /** A caller that still sends is stopped; what it sent is not wanted any more. */
+  /** Stops a caller that still sends, because its messages are not needed any more. */
   #hangUp(): void {
     if (this.#http2.readableEnded) return
     this.#http2.resume()
@@ -295,7 +304,7 @@ export class ServerStream {
     this.#outbox.close()
     const isOver = this.#finished && this.#http2.readableEnded
     if (!isOver) this.#fail(this.#closeError())
-    else if (!this.messages.ended) this.messages.fail(this.#closeError()) // somebody may still wait for one
+    else if (!this.messages.ended) this.messages.fail(this.#closeError()) // a reader may still wait for a message
     this.#isClosed = true
     this.session.onClosed(this)
     this.#onClosed?.()

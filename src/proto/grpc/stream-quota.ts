@@ -1,32 +1,32 @@
 import type { Http2Session } from 'node:http2'
 import type { SessionLimits } from './limits.ts'
 
-/** Beyond those that are open, once one was refused: as many may be opened, and it grows by as many. */
+/** Streams beyond the open ones that the bound allows, and by which it grows, once a stream was refused. */
 export const spareStreams = 16
 
 /**
- * Between two times that the bound falls. What is on its way then is refused by nghttp2, and node counts it as an
- * invalid frame for as long as the connection lives: one that sends 40 each time has its 1,000 after 25 min, when it
- * is replaced. ms
+ * Least time between two reductions of the bound. Streams that are under way then are refused by nghttp2, and Node
+ * counts each as an invalid frame of the connection. With 40 of them each time, 1,000 are reached after 25 min, and the
+ * connection is replaced. ms
  */
 export const lowerEveryMs = 60_000
 
 const monotonicMs = () => performance.now()
 
 /**
- * How many streams the other side may have open: few at first, four times what is open whenever more than half of them
- * were admitted. Once one was refused it falls to what is open and a few, and grows by a few when none is left. What is
- * beyond costs nothing here: nghttp2 refuses it, or ends a connection that knows and does not care, before anything is
- * made of it.
+ * Bound of the streams that the other side may open. It is low at first, and becomes four times the open ones whenever
+ * more than half of it is open. Once a stream was refused, it falls to the open ones and a few more, and grows by a few
+ * when it is reached. Streams above it cost nothing here: nghttp2 refuses them. It ends a connection that knows the
+ * bound and ignores it.
  */
 export class StreamQuota {
   readonly #session: Http2Session
   readonly #maxStreams: number
   readonly #now: () => number
   #streams: number
-  /** in SETTINGS */
+  /** bound in the last SETTINGS */
   #sent: number
-  /** they are not acknowledged yet: node ends a connection with ten of them */
+  /** True while SETTINGS are not acknowledged: Node ends a connection with ten such. */
   #isSending = false
   #wasRefused = false
   #loweredAt = -Infinity
@@ -43,7 +43,7 @@ export class StreamQuota {
     this.#sent = this.#streams
   }
 
-  /** @param open - streams of the connection, the admitted one among them */
+  /** @param open - streams of the connection, including the admitted one */
   admitted(open: number): void {
     const isNeeded = this.#wasRefused ? open >= this.#streams : 2 * open > this.#streams
     if (!isNeeded) return
@@ -51,7 +51,7 @@ export class StreamQuota {
     this.#send()
   }
 
-  /** @param open - streams of the connection, the refused one among them */
+  /** @param open - streams of the connection, including the refused one */
   refused(open: number): void {
     this.#wasRefused = true
     const streams = open + spareStreams
@@ -62,7 +62,7 @@ export class StreamQuota {
     this.#send()
   }
 
-  /** What changes meanwhile is sent once this is acknowledged. */
+  /** Sends the bound. Changes before its acknowledgement are sent after it. */
   #send(): void {
     const session = this.#session
     if (this.#isSending || this.#streams === this.#sent || session.closed || session.destroyed) return

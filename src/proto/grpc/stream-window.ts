@@ -11,41 +11,40 @@ import { MemoryPressure } from './memory-pressure.ts'
 import { ping } from './ping.ts'
 import type { WindowBudget } from './window-budget.ts'
 
-/** Narrower windows are granted at once, also while SETTINGS are on their way: so many. Node refuses the eleventh. */
+/** Bound of SETTINGS without an acknowledgement, for narrower windows. Node refuses the eleventh. */
 const maxUnacknowledged = 4
 
-/** Whose a connection is. */
+/** Owner of a connection. */
 export interface WindowOwner {
-  /** what waits on all of his connections */
+  /** waiting bytes on all connections of the owner */
   readonly pressure?: MemoryPressure
-  /** absent: no window is wider than the connection's limits say */
+  /** absent: no window is wider than the connection's limits */
   readonly windows?: WindowBudget | undefined
 }
 
 /**
- * The window of each stream of a connection. node has one for all, and what was granted cannot be taken back:
- * where much waits for readers that stopped it becomes narrow, and what they hold together has a bound; the few do not slow
- * a long way down. Where the way is long it becomes as wide as the way takes and the owner's budget allows, divided by the streams
- * that receive.
+ * The window of each stream of a connection. Node has one for all streams, and a granted window cannot be taken back.
+ * The window becomes narrow while many bytes wait for readers that stopped, so that these bytes have a bound. On a long
+ * connection it becomes as wide as the delay needs and the owner's budget allows, divided by the receiving streams.
  */
 export class StreamWindow {
   readonly #session: Http2Session
   readonly #limitBytes: number
   #bytes: number
   #isStranger: boolean
-  /** of the connection */
+  /** pressure of the connection */
   readonly #own = new MemoryPressure(pressureBytes)
   #isOwned = false
-  /** of the connection's owner, on all of his connections */
+  /** pressure of the owner, on all of its connections */
   #owners: MemoryPressure | undefined
   #leaveOwners: (() => void) | undefined
   #budget: WindowBudget | undefined
   #estimator: BdpEstimator | undefined
-  /** streams that receive */
+  /** number of streams that receive */
   #receiving = 0
-  /** so many of them fit what is claimed, and one more */
+  /** streams that the claim has room for; once as many receive, it is renewed */
   #places = 0
-  /** for the window that the other side has acknowledged, and for those that are on their way to it */
+  /** claims for the acknowledged window, and for those whose SETTINGS are under way */
   readonly #claims = [0]
   #widestExtraBytes = 0
 
@@ -63,14 +62,14 @@ export class StreamWindow {
     })
   }
 
-  /** The peer has shown who it is: what it sends from now on is counted as its own. */
+  /** The peer is authenticated now: later bytes count as its own. */
   widen(): void {
     if (!this.#isStranger) return
     this.#isStranger = false
     this.#adapt()
   }
 
-  /** For good: the windows of all connections of the owner grant no more than the owner may leave unread. */
+  /** Sets the owner for good: all windows of its connections grant no more than the owner may leave unread. */
   belongTo({ pressure, windows }: WindowOwner): void {
     if (this.#isOwned || this.#session.destroyed) return
     this.#isOwned = true
@@ -81,45 +80,45 @@ export class StreamWindow {
   }
 
   /**
-   * Of what waits of a stream: as much may have come because its window was wide.
+   * Bytes among a stream's waiting ones that may have come because its window was wide.
    *
-   * @param unreadBytes - all of it
+   * @param unreadBytes - all waiting bytes
    */
   extraOf(unreadBytes: number): number {
     return Math.min(Math.max(0, unreadBytes - this.#limitBytes), this.#widestExtraBytes)
   }
 
-  /** A stream is to receive: to be called before it is asked to, where that is known. */
+  /** Counts a stream that is to receive: called before the stream is asked to send, if that is known. */
   began(): void {
     this.#receiving++
     const isWide = (this.#estimator?.wantedBytes ?? 0) > this.#limitBytes
     if (isWide && this.#receiving >= this.#places) this.#adapt()
   }
 
-  /** It receives no more. */
+  /** Counts a stream that receives no more. */
   ended(): void {
     this.#receiving--
     const [claim] = this.#claims
     if (this.#receiving > 0 || this.#claims.length > 1 || claim === 0) return
-    this.#places = 0 // the next to begin claims anew
+    this.#places = 0 // the next stream claims again
     this.#claims[0] = 0
     this.#budget?.claim(this, 0)
   }
 
-  /** A stream has received something. */
+  /** Notes that a stream has received data. */
   arrived(): void {
     this.#estimator?.arrived()
   }
 
-  /** The reader of a stream has taken so much. */
+  /** Notes that the reader of a stream has taken bytes. */
   took(stream: object, bytes: number): void {
     if (this.#claims.length === 1) this.#estimator?.took(stream, bytes, this.#bytes)
   }
 
   /**
-   * Of what came, so much waits for its reader.
+   * Counts received bytes that wait for their reader.
    *
-   * @param bytes - beside `extraOf`; fewer than 0: they are taken
+   * @param bytes - without `extraOf`; below 0: they are taken
    */
   hold(bytes: number): void {
     this.#own.count(bytes)
@@ -147,7 +146,7 @@ export class StreamWindow {
     this.#claim()
   }
 
-  /** Beyond the limit, of each stream. */
+  /** Window of each stream beyond the limit. */
   #extraFor(places: number): number {
     const wanted = Math.max(0, (this.#estimator?.wantedBytes ?? 0) - this.#limitBytes)
     return this.#budget ? Math.floor(Math.min(wanted, this.#budget.shareOf(this) / places)) : 0
@@ -159,7 +158,7 @@ export class StreamWindow {
     if (extra > 0 && this.#widestExtraBytes === 0) session.setLocalWindowSize(wideConnectionWindowBytes)
     this.#widestExtraBytes = Math.max(this.#widestExtraBytes, extra)
     this.#bytes = bytes
-    // not 'localSettings': that also reports what others have set
+    // 'localSettings' would also report settings of others
     session.settings({ initialWindowSize: bytes }, () => {
       this.#claims.shift()
       this.#claim()

@@ -4,46 +4,46 @@ import { gunzipAtOnce, isTooLongUnpacked } from '../../lib/gunzip-at-once.ts'
 import { Turns } from '../../lib/turns.ts'
 import { maxUnpackedBytes, unpackedAtOnceBytes } from './limits.ts'
 
-/** Of the four threads that node has for such work: names are resolved and files are read there too. */
+/** Threads for unpacking, out of Node's four for such work: they also resolve names and read files. */
 export const maxUnpackingAtOnce = 2
 
-/** Who unpacks beside the event loop, over all connections that share it: they take turns by who pays. */
+/** Turns for unpacking in other threads, shared by all connections: payers take them one after another. */
 export type UnpackTurns = Turns<object>
 
-/** A connection waits once at the most, so that there is room for all. */
+/** Makes turns without a bound of waits, because each connection waits once at most. */
 export const unpackTurns = (): UnpackTurns => new Turns({ maxRunning: maxUnpackingAtOnce })
 
 /**
- * Unpacks the messages of one connection, each when its reader takes it: a few bytes may stand for megabytes. Small
- * ones are unpacked where they stand; large ones beside the event loop, one at a time, in turn with other connections,
- * and only as long as those that their readers have not handed on are within `maxUnpackedBytes`: a connection that sends
- * many waits for itself.
+ * Unpacks the messages of one connection, each when its reader takes it, because a few bytes may unpack to megabytes.
+ * Small messages are unpacked at once. Large ones are unpacked in another thread, one at a time, in turn with other
+ * connections. They wait while the connection's unpacked bytes that readers have not passed on would exceed
+ * `maxUnpackedBytes`. So a connection that sends many waits for itself.
  */
 export class Unpacker {
   readonly #maxMessageBytes: number
-  /** large ones that their readers have */
+  /** bytes of large messages that their readers have */
   #unpackedBytes = 0
   #running = false
   readonly #turns: UnpackTurns
   #payer: object = this
-  /** who waits for the turn of the connection, and what ends that */
+  /** reader that waits for the connection's turn, and the controller that ends the wait */
   #asking: { readonly reader: object; readonly left: AbortController } | undefined
-  /** first in, first out, by who reads; undefined: nobody has waited yet */
+  /** waits by reader, first in, first out; undefined: there was none yet */
   #waiting: Map<object, PromiseWithResolvers<void>> | undefined
 
-  /** @param turns - with other connections; absent: it is alone */
+  /** @param turns - shared with other connections; absent: this one is alone */
   constructor(options: { maxMessageBytes: number }, turns = unpackTurns()) {
     this.#maxMessageBytes = options.maxMessageBytes
     this.#turns = turns
   }
 
-  /** Whose connection it is: all those of one payer have a turn where another's one has. */
+  /** Sets the owner of the connection: all connections of one payer share one payer's turns. */
   chargeTo(payer: object): void {
     if (this.#payer === this) this.#payer = payer
   }
 
   /**
-   * @returns undefined for one that is not small: see `unpack`
+   * @returns undefined: the message is not small, see `unpack`
    * @throws KasError INVALID_MESSAGE
    */
   unpackSmall(packed: Buffer): Buffer | undefined {
@@ -55,9 +55,9 @@ export class Unpacker {
   }
 
   /**
-   * The caller gives back, by `release`, what the message takes.
+   * Unpacks a large message. The caller returns its bytes with `release`.
    *
-   * @param reader - who waits for one at a time, and may `leave`
+   * @param reader - waits for one message at a time, and may `leave`
    * @throws KasError MESSAGE_TOO_LARGE, INVALID_MESSAGE; CANCELLED once the reader has left
    */
   async unpack(packed: Buffer, reader: object, maxBytes = this.#maxMessageBytes): Promise<Buffer> {
@@ -92,7 +92,7 @@ export class Unpacker {
     }
   }
 
-  /** What the reader waits for is not wanted any more. */
+  /** Ends the reader's wait. */
   leave(reader: object): void {
     if (this.#asking?.reader === reader) this.#asking.left.abort(new KasError({ code: 'CANCELLED' }))
     const turn = this.#waiting?.get(reader)
@@ -115,7 +115,7 @@ export class Unpacker {
     if (!first) return
     const [reader, turn] = first
     this.#waiting.delete(reader)
-    this.#running = true // its turn, also before it goes on
+    this.#running = true // the reader has the turn before it goes on
     turn.resolve()
   }
 }

@@ -3,33 +3,33 @@ import { MemoryPressure } from './memory-pressure.ts'
 import type { WindowOwner } from './stream-window.ts'
 import type { WindowBudget } from './window-budget.ts'
 
-/** Of `maxBytes`: what waits beyond it makes the windows narrow. */
+/** Share of `maxBytes` above which waiting bytes make the windows narrow. */
 const pressureShare = 0.55
 
-/** Finds what one caller has of the replica's total; undefined: what the peer sends on its own behalf. */
+/** Returns one caller's share in the replica's total; undefined: the peer itself. */
 export type EnterShare = (callerKey: string | undefined) => Share
 
 /**
- * Bytes that have come and wait to be taken, over all streams that are charged to it. Who keeps up does not end for
- * those that do not: where there is no room, the one that holds most makes it.
+ * Received bytes that wait to be taken, over all streams that are charged to it. If there is no room, the stream with
+ * most makes it, so streams with fast readers do not end for those with slow ones.
  */
 export class UnreadBytes implements WindowOwner {
-  /** beside what comes because windows were wide */
+  /** without the bytes that came because windows were wide */
   readonly maxBytes: number
-  /** of the connections and streams that are charged; absent: none is wide */
+  /** budget of the charged connections and streams; absent: no window is wide */
   readonly windows: WindowBudget | undefined
-  /** what is to be sent, and has not left: beyond `wideUnsentBytes` each stream keeps less */
+  /** unsent bytes: above `wideUnsentBytes` each stream buffers less */
   unsent = 0
-  /** called whenever nothing waits any more */
+  /** called once, when no bytes wait any more */
   onEmpty: (() => void) | undefined
-  /** of what waits, but for what came because windows were wide */
+  /** pressure of waiting bytes, without those that came because windows were wide */
   readonly pressure: MemoryPressure
-  /** of a total of all owners; absent: there is none */
+  /** for a total of all owners; absent: there is none */
   readonly enterShare: EnterShare | undefined
   readonly #noRoom: NoRoom
   readonly #holders = new Set<Holder>()
   #bytes = 0
-  /** of them, what came because windows were wide */
+  /** part that came because windows were wide */
   #extraBytes = 0
 
   constructor(maxBytes: number, windows?: WindowBudget, enterShare?: EnterShare) {
@@ -49,8 +49,8 @@ export class UnreadBytes implements WindowOwner {
   }
 
   /**
-   * @param extra - of them, what came because a window was wide
-   * @returns whether there was room, or came to be; nothing is added otherwise
+   * @param extra - part that came because a window was wide
+   * @returns false: there is no room, and nothing is added
    */
   add(bytes: number, extra = 0): boolean {
     while (!this.#hasRoom(bytes, extra)) {
@@ -65,18 +65,18 @@ export class UnreadBytes implements WindowOwner {
     return true
   }
 
-  /** @param extra - of them, what came because a window was wide */
+  /** @param extra - part that came because a window was wide */
   remove(bytes: number, extra = 0): void {
     this.#countExtra(-extra)
     this.pressure.count(extra - bytes)
     this.#bytes -= bytes
     if (this.#bytes !== 0) return
     const { onEmpty } = this
-    this.onEmpty = undefined // once: nothing may be removed again
+    this.onEmpty = undefined // once: it may lead to another removal
     onEmpty?.()
   }
 
-  /** It may be dropped, until it leaves. */
+  /** Adds a stream that may be dropped, until it leaves. */
   enter(holder: Holder): void {
     this.#holders.add(holder)
   }

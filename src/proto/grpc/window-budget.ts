@@ -1,6 +1,7 @@
 /**
- * What wide windows may bring beyond the narrowest ones, of all connections of an owner. A connection claims for its
- * streams what they were granted, from when that leaves until a narrower window is acknowledged.
+ * Budget of an owner for the bytes that wide windows of all its connections may bring beyond the narrowest ones. A
+ * connection claims the windows granted to its streams, from when the grant leaves until a narrower window is
+ * acknowledged.
  */
 export class WindowBudget {
   readonly maxBytes: number
@@ -9,13 +10,13 @@ export class WindowBudget {
   #claimed = 0
   #unreadBytes = 0
 
-  /** @param parent - counts all of this, too */
+  /** @param parent - counts the same claims */
   constructor(maxBytes: number, parent?: WindowBudget) {
     this.maxBytes = maxBytes
     this.#parent = parent
   }
 
-  /** What one connection may claim: an equal part, if others have left so much. */
+  /** Most bytes that one connection may claim: an equal part, if the others have left as much. */
   shareOf(connection: object): number {
     const own = this.#claims.get(connection)
     const connections = this.#claims.size + (own === undefined ? 1 : 0)
@@ -24,7 +25,7 @@ export class WindowBudget {
     return this.#parent ? Math.min(share, this.#parent.shareOf(connection)) : share
   }
 
-  /** In place of what it claimed before; 0: it claims nothing any more. */
+  /** Replaces the connection's claim; 0: removes it. */
   claim(connection: object, bytes: number): void {
     this.#claimed += bytes - (this.#claims.get(connection) ?? 0)
     if (bytes === 0) this.#claims.delete(connection)
@@ -32,7 +33,7 @@ export class WindowBudget {
     this.#parent?.claim(connection, bytes)
   }
 
-  /** What has come through wide windows and waits for its readers is not granted again. */
+  /** Counts bytes that came through wide windows and wait for their readers: they are not granted again. */
   hold(bytes: number): void {
     this.#unreadBytes += bytes
     this.#parent?.hold(bytes)

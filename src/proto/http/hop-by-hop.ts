@@ -1,6 +1,6 @@
 import { canonicalHeaderName } from './http-over-grpc.ts'
 
-/** Headers of one connection that no proxy passes on (RFC 9110 7.6.1), canonical names. */
+/** Headers of one connection, canonical, which no proxy passes on (RFC 9110 7.6.1). */
 export const hopByHopHeaders: readonly string[] = [
   'Connection',
   'Keep-Alive',
@@ -14,12 +14,15 @@ export const hopByHopHeaders: readonly string[] = [
 ]
 
 /**
- * Names that are read of Connection headers: a head has no more lines (`maxHeadLines`). Who lists more lists what is not
- * there, and could as well not list what is.
+ * Bound of names that are read from Connection headers. A head has no more lines (`maxHeadLines`), so further names are
+ * absent from it.
  */
 const maxNamed = 1000
 
-/** Names (canonical) that Connection headers list: they are for this hop only. Undefined: none that is not known. */
+/**
+ * Returns the canonical names that Connection headers list, which are for this hop only. Undefined: only well-known
+ * ones.
+ */
 export function namedByConnection(values: readonly string[]): Set<string> | undefined {
   let named: Set<string> | undefined
   let left = maxNamed

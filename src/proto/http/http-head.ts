@@ -10,34 +10,34 @@ import type {
 } from './http-message.ts'
 
 /**
- * Reads the header messages of HTTP inside a gRPC stream (doc/reference/tunnel-protocol.md 1.3 and 1.4). What they hold
- * comes from callers, from agents and from what answers in their clusters: it is counted before it is built.
+ * Reads the header messages of HTTP inside a gRPC stream (doc/reference/tunnel-protocol.md 1.3 and 1.4). Their content
+ * comes from callers, agents and servers in their clusters, so it is counted before objects are built.
  */
 
-/** Of the head of an answer that is decoded, whoever sent it. */
+/** Bound of the head of an answer, from any sender. */
 export const maxHeadBytes = 1024 * 1024
-/** Header lines of it: agentk lets 500 pass, and stock ones seldom see a hundred. */
+/** Bound of its header lines: agentk lets 500 pass, and stock agents seldom see a hundred. */
 export const maxHeadLines = 1000
-/** Of whom a request acts as. */
+/** Bound of the values of an impersonation. */
 export const maxHeadValues = 10_000
-/** Of the head of a request: callers send 1 MiB, which is longer as a message. It has no more than one message may have. */
+/** Bound of the head of a request, that of one message: callers send 1 MiB, which is longer as a message. */
 export const maxRequestHeadBytes = 4 * 1024 * 1024
-/** Header lines of it: as many as kas takes of callers, and those that it adds. */
+/** Bound of its header lines: those that kas accepts of callers, and those that it adds. */
 export const maxRequestHeadLines = 50_100
-/** Values of its query: more than 1 MiB of `command=x`. */
+/** Bound of the values of its query: more than 1 MiB of `command=x`. */
 export const maxQueryValues = 120_000
 
 export const headerExtraName = 'gitlab.agent.kubernetes_api.rpc.HeaderExtra'
 const moduleExtraName = 'gitlab.agent.gitlab_access.rpc.HeaderExtra'
 
 /**
- * The query as its caller wrote it, in `HttpRequest.Header`: a field of ours, which others skip. Theirs is the map beside it, which
- * stands for the same.
+ * Field of `HttpRequest.Header` with the query as its caller wrote it. It is of this project, and other programs skip
+ * it. They read the map beside it, which has the same query.
  */
 export const rawQueryField = 7001
-/** Beside a longer one the map is not read. */
+/** Length of a raw query above which the map beside it is not read. */
 const maxBuiltRawQuery = 16 * 1024
-/** as in a request line */
+/** characters of a request line */
 const queryText = /^[!-~]*$/
 
 interface HeadLimits {
@@ -46,13 +46,13 @@ interface HeadLimits {
   readonly queryValues: number
 }
 
-/** Of a request to a cluster, which kas sends. */
+/** Bounds of a request to a cluster, which kas sends. */
 const requestLimits: HeadLimits = {
   bytes: maxRequestHeadBytes,
   lines: maxRequestHeadLines,
   queryValues: maxQueryValues,
 }
-/** Of a request to GitLab, which any agent may send. */
+/** Bounds of a request to GitLab, which any agent may send. */
 const moduleLimits: HeadLimits = { bytes: maxHeadBytes, lines: maxHeadLines, queryValues: maxHeadValues }
 
 const lineBudget = (limit: number) => new ValueBudget({ limit, unit: 'header lines' })
@@ -108,7 +108,7 @@ function readRawQuery({ latin1 }: Reader): string {
   return latin1
 }
 
-/** @param rawQuery - which stood before it */
+/** @param rawQuery - the raw query, if it came before */
 function readRequest(reader: Reader, { lines: maxLines, queryValues }: HeadLimits, rawQuery = '') {
   const request = { method: '', urlPath: '', query: [] as [string, string[]][], header: [] as Headers }
   const lines = lineBudget(maxLines)
@@ -156,8 +156,8 @@ function readModuleExtra(any: Reader): string | undefined {
 }
 
 /**
- * What an Any of type `name` holds. Another type is refused: it may say whom the request acts as, and without that it
- * would act as the agent.
+ * Returns the content of an Any of type `name`. Another type is refused: it may carry an impersonation, and without
+ * that the request would act as the agent.
  */
 function readAny(any: Reader, name: string): Reader | undefined {
   let type = ''

@@ -1,6 +1,6 @@
-/** HTTP as it passes inside a gRPC stream (doc/reference/tunnel-protocol.md 1.3 and 1.4). */
+/** HTTP inside a gRPC stream (doc/reference/tunnel-protocol.md 1.3 and 1.4). */
 
-/** Names in Go's canonical form; values in order, each character a byte, as node:http has them. */
+/** Names in Go's canonical form; values in order, each character a byte, as in node:http. */
 export type Headers = [name: string, values: string[]][]
 
 export interface Impersonation {
@@ -16,7 +16,7 @@ export interface HttpRequestHeader {
   readonly urlPath: string
   /** decoded */
   readonly query: [name: string, values: string[]][]
-  /** as it was written; absent: it is what `query` says, encoded as Go does */
+  /** as written; absent: `query`, encoded as Go does */
   readonly rawQuery?: string
   readonly header: Headers
   /** 0: no body; -1 or absent: unknown */
@@ -24,14 +24,14 @@ export interface HttpRequestHeader {
   readonly impersonation?: Impersonation | undefined
 }
 
-/** What an agent asks of a module of GitLab's (doc/reference/tunnel-protocol.md 1.8). */
+/** Request of an agent to one of GitLab's modules (doc/reference/tunnel-protocol.md 1.8). */
 export interface ModuleRequestHeader extends Omit<HttpRequestHeader, 'impersonation' | 'rawQuery'> {
   readonly moduleName: string
 }
 
 export interface HttpResponseHeader {
   readonly statusCode: number
-  /** "200 OK" */
+  /** for example "200 OK" */
   readonly status: string
   readonly header: Headers
 }

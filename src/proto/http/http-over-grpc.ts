@@ -20,8 +20,8 @@ import type {
 } from './http-message.ts'
 
 /**
- * HTTP inside a gRPC stream (doc/reference/tunnel-protocol.md 1.3 and 1.4), by hand: each request and each chunk of a
- * body passes here.
+ * HTTP inside a gRPC stream (doc/reference/tunnel-protocol.md 1.3 and 1.4). Encoding and decoding are written by hand,
+ * because each request and each chunk of a body passes here.
  */
 
 export const kubernetesApiMethod = '/gitlab.agent.kubernetes_api.rpc.KubernetesApi/MakeRequest'
@@ -86,7 +86,7 @@ export function decodeHttpResponse(bytes: Uint8Array): HttpResponseMessage {
   return decode(bytes, 'HttpResponse', readResponseHeader)
 }
 
-/** For MessageOrder, the same in both directions. */
+/** order of messages, the same in both directions */
 export const httpMessageOrder = {
   start: ['header'],
   header: ['data', 'trailer'],
@@ -95,21 +95,26 @@ export const httpMessageOrder = {
   upgradeData: ['upgradeData', 'EOF'],
 } as const satisfies OrderTable
 
-/** Fields of the oneof in one message, of which the last counts: encoders write one, and two million would fit. */
+/**
+ * Bound of fields of the oneof in one message, of which the last counts. Encoders write one, and two million would fit.
+ */
 const maxSettings = 16
 
 const canonicalNames = new Map<string, string>()
 const maxCanonicalNames = 1000
-/** longer names are not kept: they come from callers and agents */
+/** longer names are not cached: they come from callers and agents */
 const maxKeptNameLength = 64
 
-/** As Go's CanonicalMIMEHeaderKey for valid names: each word begins with a capital, the rest is lower case. */
+/**
+ * Returns a name as Go's CanonicalMIMEHeaderKey does for valid names: each word begins with a capital, the rest is
+ * lower case.
+ */
 export function canonicalHeaderName(name: string): string {
   const known = canonicalNames.get(name)
   if (known !== undefined) return known
   const canonical = name.toLowerCase().replace(/(^|-)[a-z]/g, (start) => start.toUpperCase())
   if (name.length <= maxKeptNameLength) {
-    // made-up names push out the usual ones, but not for ever
+    // invented names push out the usual ones, but not for ever
     if (canonicalNames.size >= maxCanonicalNames) canonicalNames.clear()
     canonicalNames.set(name, canonical)
   }

@@ -3,12 +3,12 @@ import { MessageOrder } from '../wire/message-order.ts'
 import type { HttpMessage } from './http-message.ts'
 import { httpMessageOrder } from './http-over-grpc.ts'
 
-/** The messages of one request (doc/reference/tunnel-protocol.md 1.3), read in order, each once. */
+/** Reads the messages of one request (doc/reference/tunnel-protocol.md 1.3) in order, each once. */
 export class HttpRequestMessages<Header> {
   readonly #messages: AsyncIterator<Uint8Array>
   readonly #decode: (bytes: Uint8Array) => HttpMessage<Header>
   readonly #order = new MessageOrder(httpMessageOrder)
-  /** read ahead, to learn whether a body of unknown length is there at all */
+  /** message that was read ahead, to learn whether a body of unknown length follows */
   #peeked: HttpMessage<Header> | undefined
   #trailerSeen = false
 
@@ -18,14 +18,18 @@ export class HttpRequestMessages<Header> {
     this.#decode = decode
   }
 
-  /** @throws KasError INVALID_MESSAGE when the request does not begin with its header */
+  /** @throws KasError INVALID_MESSAGE if the request does not begin with its header */
   async header(): Promise<Header> {
     const message = await this.next()
     if (message?.kind !== 'header') throw new KasError({ code: 'INVALID_MESSAGE', detail: 'no request header' })
     return message.header
   }
 
-  /** The next message, undefined at the caller's half-close. @throws KasError */
+  /**
+   * Returns the next message, undefined at the caller's half-close.
+   *
+   * @throws KasError
+   */
   async next(): Promise<HttpMessage<Header> | undefined> {
     const peeked = this.#peeked
     if (peeked) {
@@ -43,20 +47,24 @@ export class HttpRequestMessages<Header> {
     return message
   }
 
-  /** Whether a body follows the header. */
+  /** True if a body follows the header. */
   async hasBody(): Promise<boolean> {
     this.#peeked = await this.next()
     return this.#peeked?.kind === 'data'
   }
 
-  /** The body, up to its trailer. Leaving it early leaves the rest to `discard`. */
+  /** Yields the body, up to its trailer. A loop that ends early leaves the rest to `discard`. */
   async *body(): AsyncGenerator<Uint8Array> {
     for (let message = await this.next(); message?.kind === 'data'; message = await this.next()) {
       if (message.data.length > 0) yield message.data
     }
   }
 
-  /** Reads what is left and throws it away. @throws KasError when a body comes that `header` had ruled out */
+  /**
+   * Reads and drops the rest.
+   *
+   * @throws KasError if a body comes that `header` had ruled out
+   */
   async discard(options: { bodyAllowed: boolean }): Promise<void> {
     for (let message = await this.next(); message; message = await this.next()) {
       if (message.kind === 'data' && !options.bodyAllowed && !this.#trailerSeen) {

@@ -1,6 +1,6 @@
-/** What Go's URL.EscapedPath leaves as it is, in a path. */
+/** Bytes of a path that Go's URL.EscapedPath does not escape. */
 const pathByte = /[A-Za-z0-9\-._~$&+,/:;=@]/
-/** What Go's QueryEscape leaves as it is. */
+/** Bytes that Go's QueryEscape does not escape. */
 const queryByte = /[A-Za-z0-9\-._~]/
 
 const pathEscapes = escapes(pathByte)
@@ -11,9 +11,9 @@ const plainPath = /^[A-Za-z0-9\-._~$&+,/:;=@]*$/
 const plainQuery = /^[A-Za-z0-9\-._~]*$/
 
 /**
- * The request target of a decoded path and query, encoded as Go does: the query sorted by name.
+ * Returns the request target of a decoded path and query, encoded as Go does: the query sorted by name.
  *
- * @param rawQuery - as it was written; absent: `query` is encoded
+ * @param rawQuery - the query as written; absent: `query` is encoded
  * @see doc/reference/tunnel-protocol.md 1.3: an escaped slash in a path has become a slash on its way
  */
 export function requestUrl(
@@ -28,7 +28,7 @@ export function requestUrl(
   return encoded === '' ? target : `${target}?${encoded}`
 }
 
-/** A decoded query, encoded as Go does: sorted by name. */
+/** Encodes a decoded query as Go does: sorted by name. */
 export function encodeQuery(query: readonly (readonly [name: string, values: readonly string[]])[]): string {
   if (query.length === 0) return ''
   const sorted = query.length === 1 ? query : query.toSorted(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))

@@ -1,8 +1,8 @@
 import * as z from 'zod'
 
 /**
- * `views.yaml` of an agent: what its views show (doc/views.md). Rules of health are checked by agentk, which compiles
- * them; here by their shape.
+ * `views.yaml` of an agent: the content of its views (doc/views.md). Only the form of health rules is checked here.
+ * agentk compiles them, and checks the rest.
  */
 
 const text = z.string({ error: 'a text' })

@@ -1,12 +1,12 @@
 import { Reader } from './wire.ts'
 
-/** What messages hold, counted before any of it is built: two bytes may stand for a whole object. */
+/** Counts the content of messages before objects are built: two bytes may mean a whole object. */
 
 /**
- * How many fields a message has at its top level, repeated ones each time. Counting stops past `max`.
+ * Counts the fields at the top level of a message, repeated ones each time. Counting stops above `max`.
  *
  * @returns `max + 1` if there are more
- * @throws KasError INVALID_MESSAGE if `message` is malformed as far as it is read
+ * @throws KasError INVALID_MESSAGE if the read part of `message` is malformed
  */
 export function fieldCount(message: Uint8Array, max: number): number {
   let count = 0
@@ -15,7 +15,7 @@ export function fieldCount(message: Uint8Array, max: number): number {
   return count
 }
 
-/** As `fieldCount`, of the messages that stand in the field `number` of a message. */
+/** Counts as `fieldCount` does, in the messages of a message's field `number`. */
 export function fieldCountWithin(message: Uint8Array, number: number, max: number): number {
   let count = 0
   const reader = new Reader(message)

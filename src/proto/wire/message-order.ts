@@ -1,9 +1,9 @@
 import { KasError } from '../../lib/errors.ts'
 
-/** What may follow what, `EOF` included; first the start. */
+/** Kinds that may follow each kind, including `EOF`; the first key is the start. */
 export type OrderTable = Readonly<Record<string, readonly string[]>>
 
-/** Follows one side's messages by a table. */
+/** Checks the order of one side's messages by a table. */
 export class MessageOrder {
   readonly #order: OrderTable
   #last = 'start'
@@ -16,7 +16,7 @@ export class MessageOrder {
     return this.#last
   }
 
-  /** @throws KasError INVALID_MESSAGE, naming the step and what is allowed */
+  /** @throws KasError INVALID_MESSAGE with the wrong step and the allowed ones */
   accept(next: string): void {
     const allowed = this.#order[this.#last] as readonly string[]
     if (!allowed.includes(next)) {

@@ -5,15 +5,15 @@ import type { BackwardWriter, Reader } from './wire.ts'
 const nothing = new Uint8Array(0)
 
 /**
- * `map<string, prototool.Values>` (doc/reference/tunnel-protocol.md 1.1), by hand: the maps of metadata, HTTP headers
- * and queries.
+ * `map<string, prototool.Values>` (doc/reference/tunnel-protocol.md 1.1), written by hand: the maps of metadata, HTTP
+ * headers and queries.
  */
 
 const beyondAscii = /[^\0-\x7f]/
 
 /**
- * Values whose characters are bytes (as node:http has them). Agents before 17.6 refuse a whole message in which one
- * value is not UTF-8, so such bytes are sent as the characters that they stand for in latin1.
+ * Writes a value whose characters are bytes (as in node:http). Agents before 17.6 refuse a whole message if one value
+ * is not UTF-8. So such bytes are sent as the characters that they are in latin1.
  */
 export function writeByteValue(writer: BackwardWriter, value: string): void {
   if (!beyondAscii.test(value) || isUtf8(Buffer.from(value, 'latin1'))) writer.latin1(value)
@@ -46,10 +46,10 @@ export function writeEntry(
 }
 
 /**
- * Reads one entry. Newer agents send repeated pairs in place of maps: keys may come twice, and lists may be empty.
+ * Reads one entry. Newer agents send repeated pairs in place of maps: keys may be repeated, and lists may be empty.
  *
- * @param budget - pays for each value, and for the key of an entry without any
- * @throws KasError INVALID_MESSAGE, or what the budget throws
+ * @param budget - pays for each value, and for the key of an entry without values
+ * @throws KasError INVALID_MESSAGE, or the error of the budget
  */
 export function readEntry(
   reader: Reader,
@@ -74,7 +74,7 @@ export function readEntry(
   return [key, values]
 }
 
-/** Writes entries so that they stand on the wire in their order. */
+/** Writes entries so that their order stays on the wire. */
 export function writeEntries(
   writer: BackwardWriter,
   field: number,
@@ -87,27 +87,31 @@ export function writeEntries(
   }
 }
 
-/** Field 1, or nothing: an empty payload is not on the wire. */
+/** Returns field 1, or nothing: an empty payload is left out on the wire. */
 export function readPayload(reader: Reader): Uint8Array {
   let payload: Uint8Array = nothing
   while (reader.next()) if (reader.field === 1) payload = reader.bytes
   return payload
 }
 
-/** Counts what is read of one part of an HTTP head, so that nothing is built beyond its limit. */
+/** Counts the values of one part of an HTTP head, so that nothing above its limit is built. */
 export class ValueBudget {
   readonly #limit: number
   readonly #unit: string
   #left: number
 
-  /** @param options.unit - what is counted, in the plural */
+  /** @param options.unit - name of the counted values, in the plural */
   constructor({ limit, unit }: { limit: number; unit: string }) {
     this.#limit = limit
     this.#unit = unit
     this.#left = limit
   }
 
-  /** One more is about to be built. @throws KasError HTTP_HEAD_TOO_LARGE */
+  /**
+   * Counts one more value, before it is built.
+   *
+   * @throws KasError HTTP_HEAD_TOO_LARGE
+   */
   take(): void {
     if (this.#left === 0) throw new KasError({ code: 'HTTP_HEAD_TOO_LARGE', limit: this.#limit, unit: this.#unit })
     this.#left -= 1

@@ -1,8 +1,8 @@
 import { KasError } from '../../lib/errors.ts'
 
 /**
- * The few parts of protobuf's encoding that the hot path needs, by hand: generated code costs several times more
- * per message, and every call crosses it. All else uses the generated messages.
+ * The parts of protobuf's encoding that each call needs, written by hand: generated code costs several times more per
+ * message. All other messages use the generated code.
  */
 
 const initialScratchBytes = 16 * 1024
@@ -10,14 +10,14 @@ const initialScratchBytes = 16 * 1024
 const maxFieldNumber = 2 ** 29 - 1
 
 /**
- * Writes a message from its end to its start, so that each length is known when it is written. One scratch buffer
- * serves all; nothing here is re-entrant.
+ * Writes a message from its end to its start, so that each length is known when it is written. All writes share one
+ * buffer, so nothing here is re-entrant.
  */
 export class BackwardWriter {
   #buffer = Buffer.allocUnsafeSlow(initialScratchBytes)
   #at = initialScratchBytes
 
-  /** Begins a message: what an encoding that threw left behind is gone. */
+  /** Begins a message, and drops the rest of an encoding that threw. */
   begin(): this {
     this.#at = this.#buffer.length
     return this
@@ -41,7 +41,7 @@ export class BackwardWriter {
   }
 
   bytes(value: Uint8Array): void {
-    const at = this.#room(value.length) // first: it may replace the buffer
+    const at = this.#room(value.length) // first, since it may replace the buffer
     this.#buffer.set(value, at)
   }
 
@@ -68,7 +68,7 @@ export class BackwardWriter {
     this.varint((field << 3) | 2)
   }
 
-  /** The message; the writer is empty again. */
+  /** Returns the message, and empties the writer. */
   take(): Uint8Array {
     const out = Buffer.allocUnsafe(this.length)
     this.#buffer.copy(out, 0, this.#at)
@@ -83,7 +83,7 @@ export function varintLength(value: number): number {
   return length
 }
 
-/** @returns the offset behind it */
+/** @returns the offset after the value */
 export function writeVarint(into: Uint8Array, at: number, value: number): number {
   let rest = value
   let offset = at
@@ -96,11 +96,11 @@ export function writeVarint(into: Uint8Array, at: number, value: number): number
 }
 
 /**
- * The head of a `{ <outer>: { 1: <payload> } }` message, which all data messages of this wire are: the payload
- * follows it as it is, uncopied.
+ * Returns the head of a `{ <outer>: { 1: <payload> } }` message, the form of all data messages of this protocol. The
+ * payload follows it, uncopied.
  */
 export function payloadHead(outerField: number, payloadBytes: number): Uint8Array {
-  // an empty payload is a default value, and left out
+  // an empty payload is a default value, which is left out
   if (payloadBytes === 0) return Uint8Array.of((outerField << 3) | 2, 0)
   const inner = 1 + varintLength(payloadBytes)
   const head = Buffer.allocUnsafe(1 + varintLength(inner + payloadBytes) + inner)
@@ -125,7 +125,7 @@ export class Reader {
   #valueEnd = 0
   #varint = 0
 
-  /** @param message - of which the part from `start` to `end` is read */
+  /** @param message - only the part from `start` to `end` is read */
   constructor(message: Uint8Array, start = 0, end = message.length) {
     this.#buffer = Buffer.isBuffer(message)
       ? message
@@ -177,7 +177,7 @@ export class Reader {
     return this.#buffer.toString('utf8', this.#valueAt, this.#valueEnd)
   }
 
-  /** Where the value lies, without a view of it. */
+  /** Reader of a sub-message, without a view of its bytes. */
   get message(): Reader {
     this.#expect(2)
     return new Reader(this.#buffer, this.#valueAt, this.#valueEnd)
@@ -202,7 +202,7 @@ export class Reader {
   }
 }
 
-/** A varint of ten bytes: a negative int64. */
+/** Decodes a varint of ten bytes: a negative int64. */
 function negative(bytes: Uint8Array): number {
   const value = bytes.reduceRight((sum, byte) => (sum << 7n) | BigInt(byte & 127), 0n)
   return Number(BigInt.asIntN(64, value))
@@ -213,7 +213,7 @@ function malformed(detail: string): KasError {
 }
 
 /**
- * The bytes of a sub-message as they came, unknown fields and their order included; `undefined` if it is absent.
+ * Returns the bytes of a sub-message as received, with unknown fields and in their order; `undefined`: it is absent.
  *
  * @throws KasError INVALID_MESSAGE if `message` is malformed
  * @see doc/reference/tunnel-protocol.md 1.19
@@ -222,12 +222,12 @@ export function fieldBytes(message: Uint8Array, fieldNo: number): Uint8Array | u
   const found: Uint8Array[] = []
   const reader = new Reader(message)
   while (reader.next()) if (reader.field === fieldNo) found.push(reader.bytes)
-  // parts of one sub-message merge by concatenation; a copy of its own, since it is kept: one in node's pool holds 8 KiB
+  // parts of one sub-message are concatenated; a copy, because a kept one in Node's pool would keep 8 KiB
   return found.length === 0 ? undefined : Uint8Array.from(Buffer.concat(found))
 }
 
 /**
- * How often a field stands in a message: before what it stands for is built.
+ * Counts a field in a message, before objects are built for it.
  *
  * @throws KasError INVALID_MESSAGE if `message` is malformed
  */

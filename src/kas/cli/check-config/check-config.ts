@@ -48,7 +48,7 @@ const help = `usage: kas ${usage}
 ${outputHelp(outputs)}  exit code: 0 if all can be used, 1 if one cannot, 2 if the command line is wrong
 `
 
-/** `agent.configuration.max_configuration_file_size`, where no configuration of kas is checked */
+/** `agent.configuration.max_configuration_file_size`, if no configuration of kas is checked */
 const defaultMaxAgentBytes = 131_072
 
 /** `kas check-config` */

@@ -16,20 +16,20 @@ import { refusedByAgentk } from './refused-by-agentk.ts'
 
 const schemas = moduleSchemas.list
 
-/** Names of the files of an agent's folder. */
+/** Names of the files in an agent's folder. */
 export const agentFiles = ['config.yaml', ...schemas.flatMap(({ block, file }) => block?.ownFile ?? file?.name ?? [])]
 
-/** Why a file cannot be used: one of the reasons. */
+/** One of the reasons why a file cannot be used. */
 export interface Problem {
-  /** where it is: the file, or `environment` */
+  /** the file, or `environment` */
   readonly file: string
   readonly line?: number | undefined
   readonly key?: string | undefined
-  /** what was found, and what is allowed */
+  /** found value, and allowed values */
   readonly text: string
 }
 
-/** What stands in a usable file, and has no effect. */
+/** A key of a usable file that has no effect. */
 export type WithoutEffect = ConfigWarning & { readonly line?: number | undefined }
 
 export interface CheckedFile {
@@ -37,13 +37,17 @@ export interface CheckedFile {
   readonly kind: 'kas' | 'agent' | 'directory'
   readonly problems: readonly Problem[]
   readonly withoutEffect: readonly WithoutEffect[]
-  /** what stops nothing, and is to be known */
+  /** facts to know that are no faults */
   readonly notes: readonly Problem[]
-  /** files that it names, and that are not here */
+  /** files that it names, and that are missing here */
   readonly unchecked: readonly Problem[]
 }
 
-/** As kas reads it at its start, with what the environment sets. @param now - ms since 1970 */
+/**
+ * Checks a file as kas reads it at its start, with the settings of the environment.
+ *
+ * @param now - ms since 1970
+ */
 export async function checkedKasFile(
   file: string,
   env: Readonly<Record<string, string | undefined>>,
@@ -80,9 +84,9 @@ export function checkedDirectory(file: string): Promise<CheckedFile> {
 }
 
 /**
- * A file of the folder of an agent: one of a module, or its configuration.
+ * Checks a file of an agent's folder: one of a module, or its configuration.
  *
- * @param named - all files of agents that are checked: one with a block goes with the `config.yaml` of its folder
+ * @param named - all files of agents that are checked: one with a block is checked with the `config.yaml` of its folder
  */
 export async function checkedAgentFile(file: string, maxBytes: number, named: readonly string[]): Promise<CheckedFile> {
   const name = basename(file)
@@ -109,7 +113,7 @@ function withRefused(read: AgentConfigurationFile): { readonly warnings: readonl
   return { warnings: [...read.warnings, ...refusedByAgentk(read)] }
 }
 
-/** @returns undefined if it cannot be used by itself: what is wrong is said of it, not of the file beside it */
+/** Returns the `config.yaml` beside the file; undefined if it is unusable itself, which is reported for that file. */
 async function configurationBeside(
   file: string,
   named: readonly string[],
@@ -164,14 +168,14 @@ async function checkedFile(
 
 interface Parsed {
   readonly warnings: readonly ConfigWarning[]
-  /** what the files are that it names */
+  /** checks the files that it names */
   named?(): Promise<NamedFiles>
 }
 
 const nothing = { problems: [], withoutEffect: [], notes: [], unchecked: [] }
 const nothingNamed: NamedFiles = { problems: [], notes: [], unchecked: [] }
 
-/** The programs only warn of it, since a later release may know the key. */
+/** Returns a problem where the programs only warn, because a later release may know the key. */
 function decisiveProblem(file: string, { key, line, ...warning }: WithoutEffect): Problem {
   return { file, line, key, text: warningReason(warning) }
 }
@@ -180,7 +184,7 @@ function invalid(file: string, problem: string): KasError {
   return new KasError({ code: 'SETTINGS_INVALID', file, problems: [problem] })
 }
 
-/** @throws `error`, if it is none of a file */
+/** @throws `error`, if it is about no file */
 function problemsOf(error: unknown, file: string, lineOf: (key: string) => number | undefined): Problem[] {
   if (!(error instanceof KasError)) throw error
   const { spec, cause } = error
@@ -190,12 +194,12 @@ function problemsOf(error: unknown, file: string, lineOf: (key: string) => numbe
     return (texts.length > 0 ? texts : [spec.detail]).map((text) => problemOf(file, text, lineOf))
   }
   if (spec.code !== 'SETTINGS_INVALID') throw error
-  // an unknown key may be reason another one is missing
+  // an unknown key may be the reason why another one is missing
   const texts = [...spec.problems, ...(spec.hints ?? [])]
   return texts.map((text) => problemOf(spec.file, text, lineOf))
 }
 
-/** Of a sentence of `lib/config.ts`: `line 7: agent.listen.network: found "udp", allowed: one of tcp, tcp4`. */
+/** Parses a sentence of `lib/config.ts`: `line 7: agent.listen.network: found "udp", allowed: one of tcp, tcp4`. */
 function problemOf(file: string, sentence: string, lineOf: (key: string) => number | undefined): Problem {
   const { line, key, text } = /^(?:line (?<line>\d+): )?(?:(?<key>\S+): )?(?<text>.*)$/s.exec(sentence)?.groups ?? {}
   const known = line === undefined ? (key === undefined ? undefined : lineOf(key)) : Number(line)

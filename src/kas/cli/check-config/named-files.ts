@@ -7,7 +7,7 @@ import { directoryFileChecks } from '../doctor/directory-files.ts'
 import type { FileCheck } from '../doctor/file-check.ts'
 import { secretChecks } from '../doctor/secrets.ts'
 
-/** A sentence about a key of a file, beside those about the file's own form. */
+/** A sentence about a key of a file, beside those about the file's form. */
 export interface Remark {
   readonly key: string
   readonly text: string
@@ -16,16 +16,20 @@ export interface Remark {
 export interface NamedFiles {
   readonly problems: readonly Remark[]
   readonly notes: readonly Remark[]
-  /** files that are not here, or that this user cannot read */
+  /** files that are missing here, or that this user cannot read */
   readonly unchecked: readonly Remark[]
 }
 
-/** Reads the files that kas' configuration names, but for the directory file. @param now - ms since 1970 */
+/**
+ * Checks the files that kas' configuration names, except the directory file.
+ *
+ * @param now - ms since 1970
+ */
 export function namedByKas(config: KasConfig, now: number): Promise<NamedFiles> {
   return checkFiles([...certificateChecks(config, now), ...authorityChecks(config), ...secretChecks(config)])
 }
 
-/** Reads the files that a directory file names. */
+/** Checks the files that a directory file names. */
 export function namedByDirectory(contents: DirectoryContents): Promise<NamedFiles> {
   return checkFiles(directoryFileChecks(contents))
 }
@@ -52,7 +56,7 @@ async function notChecked([key, file]: readonly [string, string]): Promise<Remar
   return reason === undefined ? [] : [{ key, text: `not checked: ${reason}` }]
 }
 
-/** @returns undefined: the file can be read, or is wrong in a way that reading it names */
+/** Returns the reason why a file cannot be checked. undefined: it can be read, or a read reports its fault. */
 export async function unreadReason(file: string): Promise<string | undefined> {
   try {
     await stat(file)

@@ -3,7 +3,7 @@ import { entriesNeeded, type ImpersonatedNames, isKasExtraKey, isKasName } from 
 import type { GitopsBlock } from '../../../proto/gitops/schema.ts'
 import type { AgentConfigurationFile } from '../../agent-config/agent-config-file.ts'
 
-/** As it stands in the file: a key without a value is null there. */
+/** Form in the file, where a key without a value is null. */
 type AsWritten<T> = { readonly [Key in keyof T]?: T[Key] | null }
 
 interface EntryAsWritten {
@@ -15,10 +15,13 @@ interface CiAccessAsWritten {
   readonly groups?: readonly EntryAsWritten[] | null
 }
 
-/** characters: a name may be long */
+/** bound of the flags in a text, in characters, because names may be long */
 const maxShown = 500
 
-/** Identities of a usable configuration that agentk refuses unless its flags name them: a warning each, with the flags. */
+/**
+ * Finds identities of a usable configuration that agentk refuses without certain flags: a warning for each, with the
+ * flags.
+ */
 export function refusedByAgentk({ raw, blocks }: Pick<AgentConfigurationFile, 'raw' | 'blocks'>): ConfigWarning[] {
   const ci = raw.ci_access as CiAccessAsWritten | null | undefined
   const entries = (['projects', 'groups'] as const).flatMap((kind) =>
@@ -46,7 +49,7 @@ export function refusedByAgentk({ raw, blocks }: Pick<AgentConfigurationFile, 'r
 function warningOf(key: string, identity: AsWritten<ImpersonatedNames>, values: string): ConfigWarning[] {
   const { username, groups, uid, extra } = identity
   const names = { username: username ?? '', groups: groups ?? [], uid: uid ?? '', extra: extra ?? [] }
-  // of these kas says by itself that they let nobody in
+  // kas itself reports that these names let no caller in
   if ([names.username, ...names.groups].some(isKasName) || names.extra.some((one) => isKasExtraKey(one.key))) return []
   const flags = entriesNeeded(names).map((entry) => `--may-impersonate=${entry}`)
   if (flags.length === 0) return []

@@ -1,9 +1,9 @@
 import type { Command, CommandGroup } from '../../command/command.ts'
 import { programOptions, subcommands } from '../program.ts'
 
-/** What may follow some words. */
+/** Words and options that may follow a line. */
 export interface Place {
-  /** after `kas`, with spaces between; empty: nothing yet */
+  /** words after `kas`, with spaces between; empty: none yet */
   readonly at: string
   readonly words: readonly string[]
   readonly options: readonly PlaceOption[]
@@ -13,13 +13,13 @@ export interface PlaceOption {
   readonly name: string
   readonly short?: string | undefined
   readonly takesValue: boolean
-  /** all that the value may be, where that is known */
+  /** all possible values, if they are known */
   readonly values?: readonly string[] | undefined
 }
 
 const helpOption = { help: { type: 'boolean', short: 'h' } } as const
 
-/** The tables by which commands read their options, in the order of `kas --help`. */
+/** Returns the tables by which commands read their options, in the order of `kas --help`. */
 export async function commandTree(groups: readonly CommandGroup[]): Promise<Place[]> {
   const entries = groups.flatMap(({ commands }) => commands)
   const known = await Promise.all(entries.map(async ({ words, load }) => place(words, await load())))
@@ -50,7 +50,7 @@ function place(
   }
 }
 
-/** As it is typed: `--namespace`, `-n`. */
+/** Flags as typed: `--namespace`, `-n`. */
 export function flagsOf({ name, short }: PlaceOption): string[] {
   return [`--${name}`, ...(short === undefined ? [] : [`-${short}`])]
 }

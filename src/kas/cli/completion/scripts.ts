@@ -1,15 +1,15 @@
 import { flagsOf, type Place, type PlaceOption } from './command-tree.ts'
 
-/** No word, flag or value of the tables has a sign that means something within these. */
+/** Quotes a text: no word, flag or value of the tables has a character with a meaning in these quotes. */
 const quoted = (text: string) => `'${text}'`
 
-/** What leads from a place to the next one: ` agent`, `agent create`. */
+/** Steps from a place to the next one: ` agent`, `agent create`. */
 const steps = (places: readonly Place[]) =>
   places.flatMap(({ at }) => (at === '' ? [] : [quoted(at.includes(' ') ? at : ` ${at}`)]))
 
 const proposals = ({ words, options }: Place) => [...words, ...options.flatMap(flagsOf)].join(' ')
 
-/** `tree|--output`: where one stands, and the word before. */
+/** Patterns such as `tree|--output`: the place, and the word before. */
 const before = (at: string, options: readonly PlaceOption[]) =>
   options.flatMap((option) => flagsOf(option).map((flag) => quoted(`${at}|${flag}`)))
 
@@ -26,7 +26,7 @@ const withAnyValue = (places: readonly Place[]) =>
     ),
   )
 
-/** Where an option takes a value of any kind, bash proposes files. */
+/** bash completion. Where an option takes any value, bash proposes files. */
 export function bashScript(places: readonly Place[]): string {
   return `# bash completion for kas: source <(kas completion bash)
 _kas() {

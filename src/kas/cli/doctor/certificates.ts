@@ -14,10 +14,14 @@ import type { KasConfig } from '../../config/kas-schema.ts'
 import { type FileCheck, findingsOfFiles } from './file-check.ts'
 
 const dayMs = 86_400_000
-/** With fewer left it is reported. */
+/** Days before its end from which a certificate is reported. */
 const fewDays = 14
 
-/** The pairs of kas' own servers, files of authorities, and addresses without TLS. @param now - ms since 1970 */
+/**
+ * Checks certificates of kas' own servers, files of authorities, and addresses without TLS.
+ *
+ * @param now - ms since 1970
+ */
 export async function checkCertificates(config: KasConfig, now: number): Promise<Finding[]> {
   const found = await findingsOfFiles([...certificateChecks(config, now), ...authorityChecks(config)])
   const named: Finding[] =
@@ -35,7 +39,11 @@ function clearFinding(one: ClearAddress): Finding {
   return { check: 'certificates', state: 'note', subject: one.key, text, advice: clearAddressAdvice }
 }
 
-/** The pairs of kas' own servers. @param now - ms since 1970 */
+/**
+ * Certificates of kas' own servers.
+ *
+ * @param now - ms since 1970
+ */
 export function certificateChecks({ agent, observability, api }: KasConfig, now: number): FileCheck[] {
   const pairs = {
     'agent.listen': agent.listen,
@@ -58,7 +66,7 @@ export function certificateChecks({ agent, observability, api }: KasConfig, now:
 /** Files of authorities that kas trusts. */
 export function authorityChecks({ gitlab, directory, observability }: KasConfig): FileCheck[] {
   const authorities = {
-    // without effect beside a directory file, and then not read
+    // not read with a directory file, where it has no effect
     'gitlab.ca_certificate_file': directory.file === undefined ? gitlab.ca_certificate_file : undefined,
     'observability.tracing.otlp_ca_certificate_file': observability.tracing?.otlp_ca_certificate_file,
   }
@@ -111,7 +119,7 @@ function datesOf(file: string, chain: readonly X509Certificate[], now: number): 
   return days < fewDays ? { state: 'note', text, advice: 'renew it' } : { state: 'ok', text }
 }
 
-/** Names alone do not show it: authorities that were made anew have the name of the one before. */
+/** True if `by` signed the certificate. Names are not enough: a renewed authority has the name of the old one. */
 const isSigned = (one: X509Certificate | undefined, by: X509Certificate) =>
   one?.checkIssued(by) === true && one.verify(by.publicKey)
 

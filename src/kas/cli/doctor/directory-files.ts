@@ -4,10 +4,10 @@ import { readCredentials } from '../../repositories/git-credentials.ts'
 import { readHookSecret } from '../../repositories/hook-secret.ts'
 import type { FileCheck } from './file-check.ts'
 
-/** A secret that is shorter can be guessed from a hook that somebody has seen. characters */
+/** Least length of a hook's secret: a shorter one can be guessed from a captured hook. characters */
 const minHookSecret = 16
 
-/** Files that a directory file names. */
+/** Files in a directory file. */
 export function directoryFileChecks({ projects }: DirectoryContents): FileCheck[] {
   return [...projects.values()].flatMap(({ git }, i): FileCheck[] => {
     const at = `projects[${i}].git`
@@ -34,7 +34,7 @@ function fileCheck(key: string, file: string, read: (file: string) => Promise<st
   return { key, files: [[key, file]], check }
 }
 
-/** @returns what is to be said of it */
+/** @returns text for a note; undefined: there is none */
 async function checkHookSecret(file: string): Promise<string | undefined> {
   const { length } = await readHookSecret(file)
   return length < minHookSecret ? `has ${length} characters, which can be guessed: openssl rand -hex 32` : undefined

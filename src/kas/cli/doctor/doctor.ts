@@ -60,7 +60,7 @@ ${outputHelp(outputs)}  exit code: 0 if no check has failed, 1 if one has, 2 if 
   Of secrets a fingerprint is shown. What each check is, and what it does not see: doc/doctor.md
 `
 
-/** What `kas doctor` checks, in the order of doc/doctor.md. */
+/** Checks of `kas doctor`, in the order of doc/doctor.md. */
 export const checkNames = [
   'configuration',
   'listen',

@@ -6,7 +6,7 @@ import { WebSocket } from 'ws'
 import { abortable } from '../../../lib/signals.ts'
 import { frontCheckPath, frontCheckProtocol, frontTicketScheme } from '../../servers/front-tickets.ts'
 
-/** Where kubectl reaches kas, and by what this doctor is let in. */
+/** Address of kas for kubectl, with the ticket that lets this doctor in. */
 export interface FrontPlace {
   readonly url: URL
   readonly secureContext: SecureContext | undefined
@@ -17,23 +17,23 @@ export interface FrontPlace {
 export interface FrontAnswer {
   readonly status: number
   readonly location: string | undefined
-  /** JSON; undefined: it is none */
+  /** parsed JSON; undefined: it is no JSON */
   readonly body: unknown
 }
 
 export interface FrontQuestion {
   readonly headers?: Readonly<Record<string, string>>
-  /** by POST */
+  /** sent by POST */
   readonly body?: Uint8Array
   readonly signal: AbortSignal
 }
 
-/** More than what kas answers. */
+/** Bound above any answer of kas. */
 const maxAnswerBytes = 64 * 1024
-/** More than what comes back on a WebSocket. */
+/** Bound above any message on the WebSocket. */
 const maxMessageBytes = 1024
 
-/** As kubectl does: the path of its server, without a slash at its end, then that of the request. */
+/** Request target as kubectl makes it: the path of its server, without a slash at its end, then that of the request. */
 function targetOf(url: URL): string {
   return `${url.pathname.replace(/\/+$/, '')}${frontCheckPath}`
 }
@@ -41,7 +41,7 @@ function targetOf(url: URL): string {
 const authorizationOf = ({ ticket }: FrontPlace) =>
   ticket === undefined ? {} : { Authorization: `${frontTicketScheme}${ticket}` }
 
-/** @throws what the connection threw, or the reason of the signal */
+/** @throws the error of the connection, or the reason of the signal */
 export async function askFront(place: FrontPlace, { headers = {}, body, signal }: FrontQuestion): Promise<FrontAnswer> {
   const { url, secureContext } = place
   const options = {
@@ -63,7 +63,7 @@ export async function askFront(place: FrontPlace, { headers = {}, body, signal }
     url.protocol === 'https:'
       ? tlsRequest({ ...options, ...(secureContext && { secureContext }) })
       : plainRequest(options)
-  asked.on('error', () => undefined) // of a body that is refused while it is sent: the answer says more
+  asked.on('error', () => undefined) // if a body is refused while it is sent, the answer is the better reason
   asked.end(body)
   try {
     const [answer] = (await once(asked, 'response', { signal })) as [IncomingMessage]
@@ -98,10 +98,14 @@ function jsonOf(text: string): unknown {
 
 export type FrontSocket =
   | { readonly kind: 'open'; readonly socket: WebSocket }
-  /** it was answered otherwise */
+  /** another status was answered */
   | { readonly kind: 'refused'; readonly status: number }
 
-/** Asks for a WebSocket, as exec, attach and port-forward do. @throws what the connection threw, or the reason of the signal */
+/**
+ * Asks for a WebSocket, as exec, attach and port-forward do.
+ *
+ * @throws the error of the connection, or the reason of the signal
+ */
 export async function openFront(place: FrontPlace, signal: AbortSignal): Promise<FrontSocket> {
   const { url, secureContext } = place
   const address = new URL(url)
@@ -117,7 +121,7 @@ export async function openFront(place: FrontPlace, signal: AbortSignal): Promise
   const { promise, resolve, reject } = Promise.withResolvers<FrontSocket>()
   socket.on('open', () => resolve({ kind: 'open', socket }))
   socket.on('unexpected-response', (_, answer) => resolve({ kind: 'refused', status: answer.statusCode ?? 0 }))
-  socket.on('error', reject) // of one that was open: 'close' follows
+  socket.on('error', reject) // an error after 'open' is followed by 'close'
   try {
     const opened = await abortable(promise, signal)
     if (opened.kind === 'refused') socket.terminate()
@@ -128,7 +132,12 @@ export async function openFront(place: FrontPlace, signal: AbortSignal): Promise
   }
 }
 
-/** Sends a message. @returns whether it came back. @throws the reason of the signal */
+/**
+ * Sends a message.
+ *
+ * @returns true: the message came back
+ * @throws the reason of the signal
+ */
 export async function echoes(socket: WebSocket, text: string, signal: AbortSignal): Promise<boolean> {
   if (socket.readyState !== socket.OPEN) return false
   const { promise, resolve } = Promise.withResolvers<boolean>()

@@ -8,22 +8,25 @@ import type { FrontCheckAnswer } from '../../servers/front-tickets.ts'
 import { ask } from '../status-command.ts'
 import { askFront, echoes, type FrontAnswer, type FrontPlace, type FrontQuestion, openFront } from './front-request.ts'
 
-/** of each question. ms */
+/** bound of each question. ms */
 const timeoutMs = 10_000
 const flag = '--kubernetes-api-url'
 const caFlag = '--kubernetes-api-ca-file'
 
 export interface FrontOptions {
-  /** where kubectl reaches kas; undefined: it is not given */
+  /** URL of kas for kubectl; undefined: it is not given */
   readonly url: URL | undefined
   readonly caFile: string | undefined
-  /** undefined: nobody has asked for it */
+  /** undefined: not asked for */
   readonly idleSeconds: number | undefined
-  /** no replica is asked */
+  /** true: no replica is asked */
   readonly isPre: boolean
 }
 
-/** kubectl's way through what is in front of kas: address, path, Upgrade, long heads, bodies, whom kas takes callers for. */
+/**
+ * Checks kubectl's way through the proxies in front of kas: address, path, Upgrade, long heads, bodies, and the
+ * caller's address as kas sees it.
+ */
 export async function checkFront(config: KasConfig, options: FrontOptions): Promise<Finding[]> {
   const { url, caFile } = options
   if (url === undefined) return skipped(`kubectl's way to kas is not checked without ${flag}`)
@@ -59,7 +62,7 @@ function skipped(text: string): Finding[] {
   return [one('skipped', text, advice), idle('skipped', text)]
 }
 
-/** @returns a text: why there is none */
+/** @returns a text: the reason why there is no ticket */
 async function ticketOf({ ops }: KasConfig): Promise<string | { readonly ticket: string }> {
   if (ops.socket === undefined) return 'ops.socket is not set'
   try {
@@ -71,7 +74,7 @@ async function ticketOf({ ops }: KasConfig): Promise<string | { readonly ticket:
 
 type Reached =
   | { readonly finding: Finding }
-  /** undefined: kas answers, and this doctor is not let in */
+  /** undefined: kas answers, and does not let this doctor in */
   | { readonly finding: Finding; readonly kas: FrontCheckAnswer | undefined }
 
 async function reach(place: FrontPlace, config: KasConfig): Promise<Reached> {
@@ -121,7 +124,7 @@ type OfKas =
   | { readonly kind: 'answer'; readonly answer: FrontCheckAnswer }
   | { readonly kind: 'error'; readonly message: string }
 
-/** Undefined: it is not from kas. */
+/** Undefined: the answer is not from kas. */
 function ofKas({ status, body }: FrontAnswer): OfKas | undefined {
   if (status === 200 && isAnswer(body)) return { kind: 'answer', answer: body }
   const { message } = (body ?? {}) as { message?: unknown }
@@ -130,7 +133,7 @@ function ofKas({ status, body }: FrontAnswer): OfKas | undefined {
     : undefined
 }
 
-/** Each member, as anybody may answer. */
+/** Checks each member, because any program may answer. */
 function isAnswer(body: unknown): body is FrontCheckAnswer {
   const { client, sender, isTrusted, isForwarded, bytes } = (body ?? {}) as Partial<Record<string, unknown>>
   const areAddresses = [client, sender].every((one) => one === undefined || typeof one === 'string')
@@ -152,7 +155,7 @@ function callerFinding({ client, sender, isTrusted, isForwarded }: FrontCheckAns
   return { ...one('ok', `this call is from ${client ?? 'a Unix socket'}${by}`), ...(hasTrusted && { subject }) }
 }
 
-/** Of one line, as a token may have. Fronts take 8 KiB and more by default. */
+/** Size of one header line, as long as some tokens. Proxies accept 8 KiB and more by default. */
 const longHeadBytes = 7 * 1024
 
 async function checkHead(place: FrontPlace): Promise<Finding> {
@@ -162,7 +165,7 @@ async function checkHead(place: FrontPlace): Promise<Finding> {
   return await tried(place, { what: `a request with a head of ${longHeadBytes / 1024} KiB`, advice, headers })
 }
 
-/** What kubectl apply sends of a large CustomResourceDefinition. */
+/** Size of a request of kubectl apply with a large CustomResourceDefinition. */
 const longBodyBytes = 1.5 * 1024 * 1024
 
 async function checkBody(place: FrontPlace): Promise<Finding> {
@@ -186,7 +189,7 @@ async function tried(place: FrontPlace, { what, advice, ...question }: Trial): P
       if (bytes === (question.body?.length ?? 0)) return one('ok', `${what} comes to kas`)
       return one('failed', `${what} does not come to kas whole: ${bytes} bytes of the body have come`, advice)
     }
-    if (kas) return one('skipped', `${what}: ${kas.message}`) // as of many doctors at once
+    if (kas) return one('skipped', `${what}: ${kas.message}`) // for example, too many doctors at once
     return one('failed', `${what} does not come to kas: status ${answer.status}`, advice)
   } catch (error) {
     return one('failed', `${what} does not come to kas: ${textOf(error)}`, advice)
@@ -219,7 +222,7 @@ async function checkUpgrade(place: FrontPlace): Promise<Finding> {
 const idleAdvice =
   'let what is in front of kas wait longer: proxy_read_timeout of nginx, timeout tunnel of HAProxy, the idle timeout of a load balancer; or kas itself was stopped meanwhile'
 
-/** Neither side sends anything on it, as of a followed log. */
+/** Checks a stream without data from either side, like a followed log. */
 async function checkIdle(place: FrontPlace, seconds: number | undefined): Promise<Finding> {
   if (seconds === undefined) {
     const advice = '--idle 70 is longer than what most fronts cut after'
@@ -227,7 +230,7 @@ async function checkIdle(place: FrontPlace, seconds: number | undefined): Promis
   }
   try {
     const opened = await openFront(place, AbortSignal.timeout(timeoutMs))
-    if (opened.kind === 'refused') return idle('skipped', 'there is no WebSocket') // the finding of `front` says more
+    if (opened.kind === 'refused') return idle('skipped', 'there is no WebSocket') // see the finding of `front`
     const { socket } = opened
     const begin = performance.now()
     try {
@@ -264,7 +267,7 @@ async function chainOf({ url, secureContext }: FrontPlace): Promise<Finding[]> {
 
 function connectionAdvice(error: unknown, { host, hostname, protocol }: URL): string {
   const { code: given } = error as NodeJS.ErrnoException
-  const code = typeof given === 'string' ? given : undefined // of a time-out it is a number
+  const code = typeof given === 'string' ? given : undefined // a time-out has a number
   switch (tlsFault(code)) {
     case 'untrusted':
       return `if its authority is private, give ${caFlag}, and kubeconfigs the same: kas kubeconfig --ca`

@@ -9,10 +9,10 @@ import type { AgentInfo, AgentInfos } from '../../directory/gitlab/agent-info.ts
 import { GitalyRepository } from '../../repositories/gitaly/gitaly-repository.ts'
 import { GitalyServers } from '../../repositories/gitaly/gitaly-servers.ts'
 
-/** of GitLab and of Gitaly together. ms */
+/** bound of the questions to GitLab and to Gitaly together. ms */
 const timeoutMs = 10_000
 const userAgent = 'kas-doctor'
-/** calls: some are needed */
+/** calls: one check needs some */
 const limit = { refillPerSecond: 10, bucketSize: 10 }
 const uncounted = {
   answered: () => undefined,
@@ -21,7 +21,7 @@ const uncounted = {
   forgotten: () => undefined,
 }
 
-/** Where GitLab says that the repository of the token's agent lies. */
+/** Checks the repository of the token's agent at the Gitaly that GitLab names. */
 export async function checkGitaly({
   infos,
   config,
@@ -64,7 +64,7 @@ export async function checkGitaly({
     server: () => servers.at(coordinates.address),
     features: () => coordinates.features,
     clock: systemClock,
-    kept: new Counter({ max: 0 }), // it is read once
+    kept: new Counter({ max: 0 }), // it is read only once
   })
   const subject = `agent ${agent.name}`
   try {

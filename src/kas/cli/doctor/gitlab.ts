@@ -16,23 +16,23 @@ import { isRefusal, refusesKas } from '../../directory/gitlab/gitlab-reach.ts'
 import type { PassedAnswer } from '../../directory/gitlab/passage.ts'
 import { checkGitaly } from './gitaly.ts'
 
-/** of all that is asked. ms */
+/** bound of all questions together. ms */
 const timeoutMs = 10_000
-/** What does not connect is over before, and keeps no doctor from its end. ms */
+/** bound of a connection: it ends before the questions do, so that it does not delay the end of the doctor. ms */
 const connectMs = 8000
-/** No agent has it: GitLab says no to it, once it has taken kas' own word. */
+/** Token that no agent has: GitLab refuses it, once it has accepted kas' own credentials. */
 const madeUpToken = 'kas-doctor'
 const userAgent = 'kas-doctor'
 
 const noLog = createLogger({ level: 'error', destination: { write: () => undefined } })
 const uncounted = { waited: () => undefined, answered: () => undefined, unchecked: () => undefined }
 
-/** GitLab, its certificates, its clock, and where it sends kas for repositories. */
+/** Checks GitLab, its certificates, its clock, and the Gitaly that it names. */
 export async function checkGitlab(
   config: KasConfig,
   options: {
     readonly env: CliIo['env']
-    /** of an agent, by which GitLab says where Gitaly is; undefined: none is given */
+    /** token of an agent, with which GitLab names Gitaly; undefined: none is given */
     readonly token: string | undefined
   },
 ): Promise<Finding[]> {
@@ -76,7 +76,7 @@ export async function checkGitlab(
   }
 }
 
-/** By the `Date` of an answer, whatever it says; what stands in front of GitLab may have given it. */
+/** Compares clocks by the `Date` of an answer with any status; a proxy in front of GitLab may have set it. */
 async function checkClock(client: GitlabClient): Promise<Finding[]> {
   const subject = 'GitLab'
   const headers = ['Accept', 'application/json', 'Gitlab-Agent-Api-Request', madeUpToken]
@@ -97,7 +97,7 @@ async function checkClock(client: GitlabClient): Promise<Finding[]> {
     await client.pass(passage, take, AbortSignal.timeout(timeoutMs))
     return [clockFinding(subject, "GitLab's", ahead)]
   } catch {
-    return [{ check: 'clocks', state: 'skipped', subject, text: 'GitLab cannot be asked' }] // the finding of `gitlab` says why
+    return [{ check: 'clocks', state: 'skipped', subject, text: 'GitLab cannot be asked' }] // see `gitlab`
   }
 }
 
@@ -114,7 +114,7 @@ async function checkChain({ gitlab }: KasConfig, env: CliIo['env']): Promise<Fin
   return [{ ...at, ...(await checkServedChain(asked, { keep, now: Date.now(), timeoutMs })) }]
 }
 
-/** @param proxy - by which GitLab is reached; undefined: by none */
+/** @param proxy - proxy to GitLab; undefined: none */
 async function askGitlab(infos: AgentInfos, address: string, proxy: URL | undefined): Promise<CheckResult> {
   const by = proxy === undefined ? '' : ` by the proxy ${proxy.host}`
   try {
@@ -138,7 +138,7 @@ async function askGitlab(infos: AgentInfos, address: string, proxy: URL | undefi
   }
 }
 
-/** Another host than a proxy's is not reached by this machine itself. */
+/** A failed connection to a proxy's host is the proxy's fault. */
 const proxyAdvice = 'the proxy is not reached: see proxies; if GitLab is to be reached without it, name it in NO_PROXY'
 
 function isUnreached(cause: unknown): boolean {
@@ -150,7 +150,7 @@ function isUnreached(cause: unknown): boolean {
 
 const failed = (text: string, advice: string): CheckResult => ({ state: 'failed', text, advice })
 
-/** In its own words: a front may say 401, too, and a GitLab without kas 404. */
+/** True if the words are GitLab's own: a proxy may answer 401, too, and a GitLab without kas 404. */
 function isGitlabs({ spec }: KasError): boolean {
   return spec.code === 'GITLAB_STATUS' && spec.status !== 404 && /^40[13] /.test(spec.told ?? '')
 }

@@ -2,21 +2,21 @@ import type { Finding } from '../../../lib/findings.ts'
 import type { ClusterClient } from '../../../membership/discovery/kubernetes/cluster-client.ts'
 import { failureText, statusOf } from '../../../membership/discovery/kubernetes/failure.ts'
 
-/** What chart and manifests write of the pod's own grace: kas has no right to read pods. s */
+/** Variable in which chart and manifests repeat the pod's grace, since kas has no right to read pods. s */
 export const graceVariable = 'POD_TERMINATION_GRACE_PERIOD_SECONDS'
 
 export interface PodGrace {
-  /** of the pod; undefined: it is not known */
+  /** name of the pod; undefined: unknown */
   readonly name: string | undefined
-  /** what `graceVariable` says */
+  /** value of `graceVariable` */
   readonly variable: string | undefined
-  /** how long kas takes to stop, at most */
+  /** the most that kas takes to stop */
   readonly neededMs: number
 }
 
 const check = 'graces'
 
-/** By the pod itself, if it may be read; else by what its environment says. */
+/** Checks the grace of the pod itself, if it may be read; else the variable of the environment. */
 export async function checkGraces(client: ClusterClient, pod: PodGrace): Promise<Finding> {
   const { name, neededMs } = pod
   if (!name) return graceByVariable(pod, 'POD_NAME is not set')
@@ -33,7 +33,7 @@ export async function checkGraces(client: ClusterClient, pod: PodGrace): Promise
   }
 }
 
-/** @param reason - the pod itself is not read */
+/** @param reason - why the pod itself is not read */
 export function graceByVariable({ variable, neededMs }: PodGrace, reason: string): Finding {
   if (!variable || !/^\d{1,9}$/.test(variable)) {
     const number = variable ? `; ${graceVariable} is no number of seconds` : ''

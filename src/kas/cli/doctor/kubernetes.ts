@@ -10,12 +10,12 @@ import { parseListenAddress } from '../../config/listen-address.ts'
 import { stopPatienceMs } from '../../config/stop-patience.ts'
 import { checkGraces, graceByVariable, graceVariable, type PodGrace } from './graces.ts'
 
-/** of each question. ms */
+/** bound of each question. ms */
 const requestTimeoutMs = 10_000
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** What kas asks the API server for: rights, the Services by which replicas are found, its pod, the time. */
+/** Checks kas' use of the API server: rights, the Services for discovery, its pod, the clock. */
 export async function checkKubernetes(
   config: KasConfig,
   options: {
@@ -81,10 +81,10 @@ async function checkServices(client: ClusterClient, { services, namespace, confi
   return [rightsFinding(namespace, slices, endpoints), ...found]
 }
 
-/** Why it is not known whether something is allowed. */
+/** Reason why it is unknown whether something is allowed. */
 interface Unknown {
   readonly text: string
-  /** the question itself is not allowed */
+  /** true: the question itself is not allowed */
   readonly isDenied: boolean
 }
 
@@ -94,7 +94,7 @@ async function mayFollow(
   { services, namespace }: Pick<Wanted, 'services' | 'namespace'>,
 ): Promise<boolean | Unknown> {
   const group = kind === 'endpointslices' ? 'discovery.k8s.io' : ''
-  const names = kind === 'endpointslices' ? [undefined] : services // a Role may name Endpoints, and no slices
+  const names = kind === 'endpointslices' ? [undefined] : services // only Endpoints can be allowed by name
   const asked = ['list', 'watch'].flatMap((verb) => names.map((name) => ({ verb, name })))
   try {
     const answers = await Promise.all(
@@ -147,7 +147,7 @@ interface Service {
 
 interface Endpoints {
   readonly addresses: number
-  /** of those that have a name */
+  /** by name */
   readonly ports: Readonly<Record<string, number | undefined>>
 }
 
@@ -221,7 +221,7 @@ async function checkClock(client: ClusterClient): Promise<Finding> {
     const ahead: Ahead | undefined = aheadByDate(headers.date ?? headers.Date, { sentAt, receivedAt: Date.now() })
     return clockFinding(subject, "the API server's", ahead)
   } catch (error) {
-    const date = answeredDate(error) // a refusal has one, too
+    const date = answeredDate(error) // also in a refusal
     if (date === undefined) return { check: 'clocks', state: 'skipped', subject, text: failureText(error) }
     return clockFinding(subject, "the API server's", aheadByDate(date, { sentAt, receivedAt: Date.now() }))
   }

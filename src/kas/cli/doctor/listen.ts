@@ -11,10 +11,10 @@ import type { KasConfig } from '../../config/kas-schema.ts'
 import { type Listen, type ListenOptions, parseListenAddress } from '../../config/listen-address.ts'
 import { listenFailure } from '../../servers/listen-failure.ts'
 
-/** ms */
+/** bound of a connection. ms */
 const timeoutMs = 5000
 
-/** Others cannot reach it then, and kas warns of it in its log alone. */
+/** Finds gossip on loopback, which other replicas cannot reach; kas itself reports it only in its log. */
 function onLoopback({ cluster, private_api }: KasConfig): Finding[] {
   if (private_api.listen.authentication_secret_file === undefined) return []
   const problem = unreachableGossip(cluster)
@@ -30,9 +30,10 @@ interface Place {
 }
 
 /**
- * Where kas listens.
+ * Checks the addresses on which kas listens.
  *
- * @param isPre - kas does not run yet: each place is taken for a moment. Else somebody has to listen there
+ * @param isPre - true: kas does not run yet, and each address is taken for a moment. false: a program has to listen
+ *   there
  */
 export async function checkListen(config: KasConfig, { isPre }: { readonly isPre: boolean }): Promise<Finding[]> {
   const places = placesOf(config)
@@ -83,7 +84,11 @@ async function tryToListen({ key, listen, options }: Place): Promise<Finding> {
   }
 }
 
-/** Nothing is made: what a killed kas left there would be taken away. @throws what reading the folder threw */
+/**
+ * Checks the folder. It creates no socket, which would remove that of a killed kas.
+ *
+ * @throws the error of reading the folder
+ */
 async function tryToMakeSocket(subject: string, path: string): Promise<Finding> {
   const check = 'listen'
   const folder = dirname(path)

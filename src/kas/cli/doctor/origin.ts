@@ -7,7 +7,7 @@ import { configLines } from '../config-lines.ts'
 type Environment = Readonly<Record<string, string | undefined>>
 
 const ofDiscovery = ['KAS_CLUSTER_SERVICE', 'KAS_CLUSTER_DNS', 'KAS_CLUSTER_STATIC']
-/** Variables that go over the file. Discovery is taken from one place as a whole. */
+/** Variables that win over the file. A variable of discovery replaces it as a whole. */
 const overFile: Readonly<Record<string, readonly string[]>> = {
   'cluster.listen.address': ['KAS_CLUSTER_LISTEN'],
   'cluster.previous_authentication_secret_file': ['KAS_CLUSTER_PREVIOUS_AUTHENTICATION_SECRET_FILE'],
@@ -15,12 +15,12 @@ const overFile: Readonly<Record<string, readonly string[]>> = {
   'cluster.discovery.dns': ofDiscovery,
   'cluster.discovery.static': ofDiscovery,
 }
-/** Variables that count where the file has not the key. */
+/** Variables that apply if the file does not have the key. */
 const besideFile: Readonly<Record<string, string>> = { 'ops.socket': 'KAS_OPS_SOCKET', 'cluster.name': 'POD_NAME' }
 
 const isKey = (subject: string | undefined): subject is string => /^[a-z_]+(\.[a-z_]+)+$/.test(subject ?? '')
 
-/** Says of each finding about a key from where its value is: a line of the file, a variable, or the default. */
+/** Adds the source of the value to each finding about a key: a line of the file, a variable, or the default. */
 export async function withOrigins(
   findings: readonly Finding[],
   { file, env }: { readonly file: string; readonly env: Environment },

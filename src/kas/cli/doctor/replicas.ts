@@ -5,7 +5,7 @@ import type { LinkReport, LinksReport, ReplicaLinksReport } from '../../peers/re
 import type { MemberReport, StatusReport } from '../../servers/ops-socket/status-report.ts'
 import { ask } from '../status-command.ts'
 
-/** What the replica of this configuration knows of itself, and what each says of the way to each other one. */
+/** Checks the state of this configuration's replica, and each replica's report about its links to the others. */
 export async function checkReplicas({ ops, private_api }: KasConfig): Promise<Finding[]> {
   const { socket } = ops
   if (socket === undefined) {
@@ -86,7 +86,7 @@ function linkFindings({ name, links, unanswered }: ReplicaLinksReport): Finding[
   return [one('ok', `calls reach, and gossip is connected to, ${names}`, undefined, name), ...faults]
 }
 
-/** in a row: a replica that starts, or is busy, may miss the first */
+/** dials in a row: a replica that starts, or is busy, may miss the first */
 const sureDials = 3
 const again = 'ask again in some seconds'
 const openCalls = 'open 8155 between the two; does it run, and with the same secret?'
@@ -105,7 +105,10 @@ function gossipFaults(from: string, { name, gossip }: LinkReport): Finding[] {
   return [one('failed', `it has no connection for gossip with ${name} (8156)`, openGossip, from)]
 }
 
-/** What answers and is refused knows another secret, or is no kas; what does not answer is not reached. */
+/**
+ * Advice for a failed dial. An answer with a refusal comes from another secret, or from another program; no answer
+ * means no connection.
+ */
 function adviceFor(reason: string): string {
   const isUnanswered =
     /connection refused|ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|no answer in time|timed out/i.test(reason)

@@ -12,22 +12,22 @@ import { type FileCheck, findingsOfFiles } from './file-check.ts'
 
 const otlpKey = 'observability.tracing.otlp_token_secret_file'
 const fingerprintLength = 12
-/** A secret with fewer can be guessed: its fingerprint says which guess is right. bytes */
+/** Length below which a secret has no fingerprint, which would confirm a guess. bytes */
 const minFingerprinted = 32
 
-/** Each file of a secret that is named, as kas reads it at its start. */
+/** Checks each configured secret file, as kas reads it at its start. */
 export async function checkSecrets(config: KasConfig): Promise<Finding[]> {
   const all = await findingsOfFiles(secretChecks(config))
   return all.length > 0 ? all : [{ check: 'secrets', state: 'skipped', text: 'no file of a secret is named' }]
 }
 
-/** Checks each secret that the configuration names. */
+/** Checks of all configured secret files. */
 export function secretChecks(config: KasConfig): FileCheck[] {
   const { gitlab, api, private_api, cluster, agent, directory, observability } = config
   const kubernetes = agent.kubernetes_api
   const otlpToken = observability.tracing?.otlp_token_secret_file
   return [
-    // without effect beside a directory file, and then not read
+    // not read with a directory file, where it has no effect
     ...(directory.file === undefined
       ? secretCheck('gitlab.authentication_secret_file', gitlab.authentication_secret_file, readApiSecret)
       : []),
@@ -92,7 +92,7 @@ function adviceFor(key: string): string {
     : `compare with the fingerprint elsewhere; a new secret: ${made}`
 }
 
-/** It may be short, and is of another program: it has no fingerprint. */
+/** Checks the token, without a fingerprint: it may be short, and is of another program. */
 async function checkOtlpToken(file: string): Promise<Finding[]> {
   try {
     await OtlpToken.read(file)
@@ -103,7 +103,7 @@ async function checkOtlpToken(file: string): Promise<Finding[]> {
   }
 }
 
-/** The same of the same secret, and nothing more. */
+/** Returns a text that is equal for equal secrets, and reveals nothing else. */
 function fingerprint(secret: Uint8Array | string): string {
   return `sha256 of it begins with ${hash('sha256', secret, 'hex').slice(0, fingerprintLength)}`
 }

@@ -10,12 +10,12 @@ import { parseDirectory } from '../../directory/file/directory-contents.ts'
 import { directoryFileChecks } from './directory-files.ts'
 import { findingsOfFiles } from './file-check.ts'
 
-/** What kas needs of the machine that it runs on: a directory file, git, names. */
+/** Checks kas' needs on its machine: a directory file, git, names. */
 
 const run = promisify(execFile)
 /** doc/directory.md "Changes" */
 const oldestGit = [2, 31] as const
-/** ms */
+/** bound of a run of git. ms */
 const gitTimeoutMs = 5000
 
 export async function checkDirectory({ directory: { file } }: KasConfig): Promise<Finding[]> {
@@ -54,7 +54,7 @@ export async function checkDirectory({ directory: { file } }: KasConfig): Promis
   }
 }
 
-/** It fetches repositories of the directory file; of GitLab's kas asks Gitaly. */
+/** Checks git, which fetches the repositories of a directory file. With GitLab, kas uses Gitaly. */
 export async function checkGit({ directory: { file } }: KasConfig): Promise<Finding[]> {
   const check = 'git'
   if (file === undefined) return [{ check, state: 'skipped', text: 'GitLab has the repositories' }]
@@ -80,8 +80,8 @@ interface Names {
 }
 
 /**
- * The name by which replicas are found, short ones as kas finds them; a Service is asked of the API server, in a pod
- * alone.
+ * Checks the name in `cluster.discovery.dns`, by kas' own rule for short names. Services of
+ * `cluster.discovery.kubernetes` are checked at the API server, only in a pod.
  */
 export async function checkDiscovery({ cluster: { discovery } }: KasConfig, names?: Names): Promise<Finding[]> {
   const check = 'discovery'

@@ -15,7 +15,12 @@ import { KubeconfigFiles } from './kubeconfig-files.ts'
 import { machineToken, TokenOnItsWay } from './machine-token.ts'
 import { bearerOf, placesFor, tokensAt } from './places.ts'
 
-/** @returns what goes to stdout. @throws UsageError, Error */
+/**
+ * Adds agents to a kubeconfig.
+ *
+ * @returns text for stdout
+ * @throws UsageError, Error
+ */
 export async function addToKubeconfig(context: CliContext): Promise<string> {
   const { values, io, clock, directory } = context
   const server = serverOption(context)
@@ -74,18 +79,18 @@ function serverOption({ values, io }: CliContext): string {
   return server
 }
 
-/** How long a new token may be unknown to kas, which reads its directory each 10 s where nothing announces a change. ms */
+/** Time for which kas may not know a new token: without an announcement it reads its directory each 10 s. ms */
 const knownWithinMs = 15_000
 const firstPauseMs = 100
 
-/** Tokens of a kubeconfig whose user kas is asked for. */
+/** Bound of the tokens in a kubeconfig whose users are asked from kas. */
 const maxForeignTokens = 20
 
-/** What kas says at the server. */
+/** kas' answers about the server. */
 interface Asked {
-  /** those that let the caller in, or the one of the name that was said */
+  /** agents that let the caller in, or the named one */
   readonly agents: readonly ListedAgent[]
-  /** by token: of those that the files hold for this server, and of the caller's */
+  /** users by token: those of the files for this server, and of the caller */
   readonly owners: ReadonlyMap<string, string>
 }
 
@@ -108,7 +113,7 @@ async function listAgents(context: CliContext, server: string, files: Kubeconfig
   return { agents: values.all && listed.length > 0 ? listed : [onlyAgent(listed, { values, user, server })], owners }
 }
 
-/** Undefined: of nobody, any more. */
+/** Returns the user of a token; undefined: it is not valid any more. */
 async function userOf(endpoint: Endpoint): Promise<string | undefined> {
   try {
     return (await askAgentsOfUser(endpoint)).user
@@ -139,7 +144,7 @@ function onlyAgent(
   throw new Error(`${which} lets ${user} in at ${server}; there are: ${names}${near}`)
 }
 
-/** A new token is unknown for a moment. */
+/** Repeats a question until `end` while kas does not know the new token yet. */
 async function answeredBy<T>(end: number, ask: () => Promise<T>, clock: CliContext['clock']): Promise<T> {
   for (let pauseMs = firstPauseMs; ; pauseMs *= 2) {
     try {
@@ -158,10 +163,10 @@ function namedAgent({ values, directory }: CliContext): Agent {
   return agentNamed(directory, required(textOption(values, 'agent'), '--agent'), textOption(values, 'project'))
 }
 
-/** Who the kubeconfig lets in, and the token that is on its way there. */
+/** The caller of the kubeconfig, with a token that may not be in it yet. */
 interface Caller {
   readonly token: string
-  /** absent: the token is not of our making, or is printed */
+  /** absent: the token comes from a file, or is printed */
   readonly onItsWay?: TokenOnItsWay | undefined
   readonly isNew?: boolean
 }
@@ -194,7 +199,10 @@ async function callerOf(context: CliContext, files: KubeconfigFiles): Promise<Ca
   return { token, onItsWay, isNew }
 }
 
-/** Undefined: the directory does not know it. Jobs' tokens come and go: each may take another's place. */
+/**
+ * Owner of a token; undefined: the directory does not know it. Jobs' tokens may replace one another, so they have one
+ * owner.
+ */
 function ownerOf({ userTokens, jobTokens }: DirectoryContents, token: string): string | undefined {
   const hash = tokenHash(token)
   const user = userTokens.get(hash)?.owner
@@ -228,7 +236,7 @@ function addAgent({ values, io }: CliContext, { agent, server, cluster, files, c
   io.stderr.write(`context ${places.context} ${isThere ? 'is there' : 'is new'}: ${use}\n`)
 }
 
-/** The directory first: a kubeconfig with a token that is not known yet is of no use. */
+/** Writes the directory first: a kubeconfig with an unknown token is useless. */
 async function write(context: CliContext, files: KubeconfigFiles, caller: Caller): Promise<string> {
   const { io } = context
   await commit(context, caller)

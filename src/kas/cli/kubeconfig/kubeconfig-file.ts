@@ -12,7 +12,7 @@ export interface Entry {
   readonly value: Fields
 }
 
-/** More than any kubeconfig of people: it is read again for each change. */
+/** Bound above any kubeconfig of a person: it is parsed again for each change. */
 const maxBytes = 8 * 1024 * 1024
 
 const head = { apiVersion: 'v1', kind: 'Config' } as const
@@ -24,13 +24,13 @@ interface Before {
   readonly mode: number
 }
 
-/** One kubeconfig under edit, or one that is to be printed; what is not set stays as it is, byte by byte. */
+/** One kubeconfig that is edited, or one that is printed. All bytes stay except those of set values. */
 export class KubeconfigFile {
-  /** as it was named; undefined: it is printed */
+  /** name as given; undefined: it is printed */
   readonly name: string | undefined
-  /** what `name` leads to */
+  /** path to which `name` leads */
   readonly real: string
-  /** as read; undefined: there is none yet */
+  /** undefined: there was no file */
   readonly #before: Before | undefined
   readonly #edit: YamlEdit
   #isPut = false
@@ -46,7 +46,7 @@ export class KubeconfigFile {
     return new KubeconfigFile(undefined, '', undefined)
   }
 
-  /** @throws Error if it is none, is another user's, or may not be written */
+  /** @throws Error if it is no kubeconfig, belongs to another user, or may not be written */
   static async open(name: string): Promise<KubeconfigFile> {
     const real = await ownPath(name)
     const before = await readBefore(real)
@@ -62,7 +62,7 @@ export class KubeconfigFile {
     return this.#edit.text
   }
 
-  /** Also where a token is in it, and others could read it: once it is written, they cannot. */
+  /** True if it has changed, or if it gets a token and other users could read it, which the write prevents. */
   get isToWrite(): boolean {
     return this.text !== (this.#before?.text ?? newText) || (this.#isPut && this.wasOpen)
   }
@@ -71,7 +71,7 @@ export class KubeconfigFile {
     return this.#before !== undefined
   }
 
-  /** Others could read it, or write to it. */
+  /** True if other users could read it, or write to it. */
   get wasOpen(): boolean {
     return ((this.#before?.mode ?? 0) & 0o077) !== 0
   }
@@ -85,7 +85,7 @@ export class KubeconfigFile {
     this.#edit.set(['current-context'], name)
   }
 
-  /** @throws Error that says what is wrong */
+  /** @throws Error with the fault */
   entries(kind: EntryKind): readonly Entry[] {
     const list = this.#edit.tree[`${kind}s`] ?? []
     const wrong = (what: string) => new Error(`${this.name}: ${kind}s: ${what}: this is no kubeconfig`)
@@ -98,7 +98,7 @@ export class KubeconfigFile {
     })
   }
 
-  /** Adds an entry, or sets these keys of the one that is there. */
+  /** Adds an entry, or sets these keys of an existing one. */
   put(kind: EntryKind, name: string, fields: Fields): void {
     this.#isPut = true
     for (const [key] of this.#missingHead()) this.#edit.set([key], head[key])
@@ -114,7 +114,11 @@ export class KubeconfigFile {
     }
   }
 
-  /** It is the caller's alone then (0600). @throws Error if it was changed meanwhile: nothing was written */
+  /**
+   * Writes the file, with a mode for the caller only (0600).
+   *
+   * @throws Error if it was changed meanwhile: then nothing was written
+   */
   async write(): Promise<void> {
     const check = async () => {
       if ((await readBefore(this.real))?.text === this.#before?.text) return
@@ -123,13 +127,13 @@ export class KubeconfigFile {
     await writeAtomically(this.real, this.text, { check, isSecret: true })
   }
 
-  /** @returns that others could read it, once it is written; undefined: they could not */
+  /** Note for a file that other users could read until it is written; undefined: they could not. */
   get note(): string | undefined {
     if (!this.wasOpen) return undefined
     return `note: ${this.name} had mode ${modeText(this.#before?.mode)}, and has a token in it: its mode is 0600 now`
   }
 
-  /** What is not there of what each kubeconfig begins with, and what is there instead. */
+  /** Keys with which each kubeconfig begins and that differ here, with their values. */
   #missingHead(): [key: keyof typeof head, found: unknown][] {
     const { tree } = this.#edit
     return (['apiVersion', 'kind'] as const).flatMap((key) => (tree[key] === head[key] ? [] : [[key, tree[key]]]))
@@ -138,7 +142,7 @@ export class KubeconfigFile {
 
 const modeText = (mode = 0) => mode.toString(8).padStart(4, '0')
 
-/** @throws Error if it is another user's, may not be written, or is no text */
+/** @throws Error if it belongs to another user, may not be written, or is no text */
 async function readBefore(real: string): Promise<Before | undefined> {
   const found = await readOwnFile(real, maxBytes)
   if (!found) return undefined

@@ -3,10 +3,10 @@ import type { Clock } from '../../../lib/clock.ts'
 import { type Entry, type EntryKind, type Fields, KubeconfigFile } from './kubeconfig-file.ts'
 import { lockFiles } from './lock.ts'
 
-/** The kubeconfigs that kubectl would merge: of a name the first counts, and what is new goes to one of them. */
+/** The kubeconfigs that kubectl would merge: the first entry of a name counts, and new entries go to one of them. */
 export class KubeconfigFiles {
   readonly #files: readonly KubeconfigFile[]
-  /** takes what is new */
+  /** file for new entries */
   readonly main: KubeconfigFile
   readonly #unlock: () => Promise<void>
 
@@ -17,10 +17,10 @@ export class KubeconfigFiles {
   }
 
   /**
-   * Nobody else writes them until `close`.
+   * Opens the files, and locks them until `close`.
    *
-   * @param name - of one file; `-`: it is printed; undefined: those of KUBECONFIG, without any it is printed
-   * @throws Error that says what is wrong with which
+   * @param name - of one file; `-`: it is printed; undefined: those of KUBECONFIG; without any it is printed
+   * @throws Error with the wrong file and its fault
    */
   static async open(name: string | undefined, env: { readonly KUBECONFIG?: string | undefined }, clock: Clock) {
     const ofEnvironment = [...new Set((env.KUBECONFIG ?? '').split(delimiter).filter(Boolean))]
@@ -61,14 +61,18 @@ export class KubeconfigFiles {
     file.put(kind, name, fields)
   }
 
-  /** @returns the names of those that were written */
+  /**
+   * Writes changed files.
+   *
+   * @returns their names
+   */
   async write(): Promise<string[]> {
     const changed = this.#files.filter((file) => file.isToWrite)
     for (const file of changed) await file.write()
     return changed.map(({ name }) => String(name))
   }
 
-  /** @returns a line for each that others could read, once it is written */
+  /** A line for each file that other users could read before it is written. */
   get notes(): readonly string[] {
     return this.#files.flatMap((file) => (file.isToWrite ? (file.note ?? []) : []))
   }
@@ -78,7 +82,7 @@ export class KubeconfigFiles {
   }
 }
 
-/** As kubectl chooses: the first that is there, else the last. */
+/** Returns the file for new entries, as kubectl chooses it: the first that exists, else the last. */
 function mainOf(files: readonly KubeconfigFile[]): KubeconfigFile {
   return files.find(({ isThere }) => isThere) ?? (files.at(-1) as KubeconfigFile)
 }

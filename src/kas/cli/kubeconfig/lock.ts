@@ -3,14 +3,15 @@ import { mkdir, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Clock } from '../../../lib/clock.ts'
 
-/** kubectl has a file for some milliseconds. */
+/** Bound of the wait: kubectl locks a file for some milliseconds. ms */
 const lockWaitMs = 2000
 
 /**
- * Keeps kubectl, and other kas, from writing these files, by `<file>.lock` beside each as kubectl does.
+ * Keeps kubectl, and other runs of kas, from writing these files. It uses `<file>.lock` beside each of them, as kubectl
+ * does.
  *
- * @returns gives them back
- * @throws Error that says what to do, if another has one for too long
+ * @returns function that unlocks them
+ * @throws Error that says what to do, if another program locks a file for too long
  */
 export async function lockFiles(files: readonly string[], clock: Clock): Promise<() => Promise<void>> {
   const locked: string[] = []
@@ -22,7 +23,7 @@ export async function lockFiles(files: readonly string[], clock: Clock): Promise
     listenNoMore()
   }
   try {
-    // in one order: nobody waits in a circle
+    // a common order prevents deadlocks
     for (const file of [...files].sort()) await lock(file, { clock, locked })
   } catch (error) {
     await unlock()
@@ -34,7 +35,11 @@ export async function lockFiles(files: readonly string[], clock: Clock): Promise
 /** Signals by which a terminal, or a system that stops, ends a program. */
 const endings = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
-/** Calls `clean` before such a signal ends the program. @returns stops that */
+/**
+ * Calls `clean` before such a signal ends the program.
+ *
+ * @returns function that removes the listeners
+ */
 function onEnd(clean: () => void): () => void {
   const listener = (signal: NodeJS.Signals) => {
     clean()
@@ -50,14 +55,14 @@ function onEnd(clean: () => void): () => void {
 
 interface Locking {
   readonly clock: Clock
-  /** those that are there, and ours */
+  /** lock files that this program has created */
   readonly locked: string[]
 }
 
 async function lock(file: string, { clock, locked }: Locking): Promise<void> {
   const lockFile = `${file}.lock`
   await mkdir(dirname(file), { recursive: true })
-  const take = () => tryCreate(lockFile) && locked.push(lockFile) > 0 // at once: no signal comes between
+  const take = () => tryCreate(lockFile) && locked.push(lockFile) > 0 // synchronous, so that no signal comes between
   if (take()) return
   let isOver = false
   let wake: () => void = () => undefined

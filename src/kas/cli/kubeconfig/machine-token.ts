@@ -7,17 +7,17 @@ import { hashOf } from '../short-hash.ts'
 import { newToken } from '../token.ts'
 import { writeAtomically } from '../write-atomically.ts'
 
-/** More than any token. */
+/** Bound above any token. */
 const maxTokenBytes = 4096
 
 export interface MachineTokenRequest {
   readonly user: { readonly id: number; readonly username: string }
   readonly name: string
-  /** undefined: as it is, and of a new one `newExpires`; null: never */
+  /** undefined: unchanged, and `newExpires` for a new token; null: never */
   readonly expires: string | null | undefined
-  /** undefined: never */
+  /** end of a new token; undefined: never */
   readonly newExpires: string | undefined
-  /** in ms since 1970 */
+  /** ms since 1970 */
   readonly now: number
 }
 
@@ -26,13 +26,13 @@ export interface MachineToken {
   readonly isNew: boolean
   /** undefined: never */
   readonly expires: string | undefined
-  /** how many of that name are void from now on */
+  /** number of tokens of this name that are void from now on */
   readonly replaced: number
 }
 
 /**
- * The one token of a user that bears this name: one of `known`, tokens that somebody has, if it may go on, or one of these
- * that has no name yet; else a new one in the place of all of that name.
+ * Finds the one token of this name that a user has. A token of `known` is kept if it is still valid and has this name,
+ * or none yet. Otherwise a new token replaces all of this name.
  */
 export function machineToken(
   directory: DirectoryDocument,
@@ -63,8 +63,8 @@ export function machineToken(
 }
 
 /**
- * A new token, beside the kubeconfig that is to hold it: the directory knows it before that is written, and whoever is
- * killed between the two finds it here the next time.
+ * A new token in a file beside the kubeconfig that is to contain it. The directory knows the token before the
+ * kubeconfig is written. If the command is killed in between, the next run finds the token here.
  */
 export class TokenOnItsWay {
   readonly #file: string

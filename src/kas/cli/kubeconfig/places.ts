@@ -3,7 +3,7 @@ import { tokenPattern } from '../../command/endpoint.ts'
 import type { Entry, Fields } from './kubeconfig-file.ts'
 import type { KubeconfigFiles } from './kubeconfig-files.ts'
 
-/** Under which names an agent stands in a kubeconfig. */
+/** Names of an agent's entries in a kubeconfig. */
 export interface Places {
   readonly context: string
   readonly cluster: string
@@ -13,9 +13,9 @@ export interface Places {
 export interface Wanted {
   readonly agent: { readonly id: bigint; readonly name: string; readonly project: { readonly path: string } }
   readonly server: string
-  /** as the command line wants it called */
+  /** name of the context from the command line */
   readonly context?: string | undefined
-  /** whose token it gets; undefined: nobody knows */
+  /** owner of the token; undefined: unknown */
   readonly owner: string | undefined
 }
 
@@ -25,13 +25,13 @@ export interface PlacesComponents {
   ownerOf(token: string): string | undefined
 }
 
-/** @returns undefined: it is none of kas */
+/** Returns undefined if the token is not one of kas. */
 export function bearerOf({ token }: Fields): { readonly agentId: string; readonly token: string } | undefined {
   const [, , agentId, secret] = tokenPattern.exec(typeof token === 'string' ? token : '') ?? []
   return agentId === undefined || secret === undefined ? undefined : { agentId, token: secret }
 }
 
-/** Tokens with which contexts of these files go to this server, and to no other. */
+/** Returns tokens of contexts that lead to this server, and to no other. */
 export function tokensAt(files: PlacesComponents['files'], server: string): string[] {
   const places = files.entries('context').map(({ value }) => {
     const cluster = files.find('cluster', String(value.cluster))
@@ -44,9 +44,9 @@ export function tokensAt(files: PlacesComponents['files'], server: string): stri
 }
 
 /**
- * Where an agent stands already, under whatever names, or is to stand: context `<project path>:<agent>` as CI jobs have
- * it (doc/reference/gitlab-contract.md 4.1), cluster `<host>`, user `<host>:agent:<id>`. An entry of such a name that is
- * for something else stays as it is.
+ * Returns the names of an agent's entries, existing or new. New ones are context `<project path>:<agent>` as in CI jobs
+ * (doc/reference/gitlab-contract.md 4.1), cluster `<host>`, user `<host>:agent:<id>`. An entry of such a name with
+ * another purpose stays as it is.
  *
  * @throws UsageError with the option that chooses other names
  */
@@ -77,7 +77,7 @@ class AgentPlaces {
     return this.#components.files.entries('context')
   }
 
-  /** It leads to the agent at this server, as this user. */
+  /** True if it leads to the agent at this server, as this user. */
   isOurs({ value: { cluster, user } }: Entry): boolean {
     const { files } = this.#components
     const [itsCluster, itsUser] = [files.find('cluster', String(cluster)), files.find('user', String(user))]
@@ -125,7 +125,7 @@ class AgentPlaces {
     return isAt(this.#wanted.server, cluster)
   }
 
-  /** A token of kas alone, and nobody else's that is known. */
+  /** True for a token of kas without other fields, whose owner is this caller or unknown. */
   #isCaller({ value }: Entry): boolean {
     const bearer = bearerOf(value)
     if (bearer?.agentId !== String(this.#wanted.agent.id) || Object.keys(value).length > 1) return false

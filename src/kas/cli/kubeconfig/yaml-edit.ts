@@ -5,7 +5,7 @@ import { parseYamlDocument } from '../../../lib/yaml-document.ts'
 type Path = readonly (string | number)[]
 type Tree = Record<string, unknown>
 
-/** A part of the text and what takes its place; all places are of the text before. */
+/** A part of the text, and its replacement; offsets are of the text before the edit. */
 interface Splice {
   readonly start: number
   readonly end: number
@@ -13,8 +13,8 @@ interface Splice {
 }
 
 /**
- * A YAML file under edit, whose every byte stays but for what is set: each edit is put into the text where it belongs,
- * then the whole is read again, and has to say what the file said before, and what was set, and nothing else.
+ * A YAML file under edit. All bytes stay except those of set values. Each edit is made in the text, which is then
+ * parsed again. The result must equal the content before, with the edit and no other change.
  */
 export class YamlEdit {
   readonly #file: string
@@ -22,8 +22,8 @@ export class YamlEdit {
   #known: { readonly root: Node | null; readonly tree: Tree }
 
   /**
-   * @param file - names it in errors
-   * @throws Error with the line if the text is not one document of YAML with a block of keys
+   * @param file - name for errors
+   * @throws Error with the line if the text is not one YAML document with a block of keys
    */
   constructor(file: string, text: string) {
     this.#file = file
@@ -35,12 +35,12 @@ export class YamlEdit {
     return this.#text
   }
 
-  /** What it says now. */
+  /** Present content. */
   get tree(): Readonly<Tree> {
     return this.#known.tree
   }
 
-  /** Sets the value of a key; above it there are blocks of keys and lists, but the last key may be new. */
+  /** Sets the value of a key. All parents must exist; the last key may be new. */
   set(path: Path, value: unknown): void {
     const { root } = this.#known
     const tree = structuredClone(this.#known.tree)
@@ -108,12 +108,12 @@ export class YamlEdit {
     this.#known = known
   }
 
-  /** Undefined: it is none any more. */
+  /** Undefined: it is no YAML any more. */
   #readIfSound(text: string): { root: Node | null; tree: Tree } | undefined {
     try {
       return this.#read(text)
     } catch {
-      return undefined // as the edit before was fine, this one is at fault, and says so
+      return undefined // the text before was valid, so this edit is at fault, and its caller reports it
     }
   }
 
@@ -124,13 +124,13 @@ export class YamlEdit {
     )
   }
 
-  /** @throws Error if what stands there is an alias, or a block of more than one line */
+  /** @throws Error if the node is an alias, or a block of more than one line */
   #replacing(node: Node, value: unknown, path: Path): Splice {
     const [start, end] = rangeOf(node)
     if (isAlias(node) || (isCollection(node) && !(node.flow && node.items.length === 0))) throw this.#notHere(path)
     const isBlockText = isScalar(node) && /^BLOCK/.test(node.type ?? '')
     const space = start === end && !/\s/.test(this.#text[start - 1] ?? ' ') ? ' ' : ''
-    const isQuoted = isScalar(node) && node.type === 'QUOTE_DOUBLE' // in JSON all are
+    const isQuoted = isScalar(node) && node.type === 'QUOTE_DOUBLE' // all are in JSON
     const text = isQuoted ? JSON.stringify(value) : flowOf(value)
     return { start, end, text: `${space}${text}${isBlockText ? '\n' : ''}` }
   }
@@ -140,7 +140,7 @@ export class YamlEdit {
     return this.#afterLine(endOf(map), indented(blockOf({ [key]: value }), this.#columnOfKeys(map)))
   }
 
-  /** Before the bracket that ends it. */
+  /** Inserts before the closing bracket. */
   #inFlow(node: Node & { items: unknown[] }, json: string): Splice {
     const at = rangeOf(node)[1] - 1
     const before = this.#text.slice(0, at).trimEnd()
@@ -149,7 +149,7 @@ export class YamlEdit {
     return { start: before.length, end: before.length, text }
   }
 
-  /** `key: []`, `key: null` or `key:`, perhaps with a comment behind it, which stays. */
+  /** Replaces `key: []`, `key: null` or `key:`. A comment behind it stays. */
   #inPlaceOfEmpty(node: Node, item: unknown, column: number): Splice[] {
     if (isAlias(node)) throw this.#notHere([])
     const [start, end] = rangeOf(node)
@@ -177,7 +177,7 @@ export class YamlEdit {
     return offset - (this.#text.lastIndexOf('\n', offset - 1) + 1)
   }
 
-  /** Of the hyphen before the first item, which may stand some lines above. */
+  /** Column of the hyphen before the first item, which may be some lines above. */
   #columnOfItems({ items: [first] }: { items: unknown[] }): number {
     let lineEnd = rangeOf(first as Node)[0]
     for (;;) {
@@ -195,7 +195,7 @@ function rangeOf({ range }: Node): readonly [start: number, end: number] {
   return [range[0], range[1]]
 }
 
-/** Where the last thing ends that stands in it, without what is a comment. */
+/** End of the last value in a node, without comments. */
 function endOf(node: Node): number {
   if (isCollection(node) && !node.flow) {
     const last = node.items.at(-1)
@@ -223,13 +223,13 @@ function setIn(tree: Tree, path: Path, value: unknown): void {
   parent[path.at(-1) as string] = value
 }
 
-/** On one line, as it may stand in brackets too. */
+/** Text on one line, valid also inside brackets. */
 function flowOf(value: unknown): string {
   const isPlain = typeof value === 'string' && /^\w[\w.:/@+=-]*$/.test(value) && stringify(value).trimEnd() === value
   return isPlain ? value : JSON.stringify(value)
 }
 
-/** No line is folded: what is long is base64. */
+/** Text of a block, without folded lines: long values are base64. */
 function blockOf(value: unknown): string {
   return stringify(value, { lineWidth: 0 })
 }

@@ -2,25 +2,25 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { printable } from '../../../lib/printable.ts'
 import { type Place, placeText, Unreached } from './unreached.ts'
 
-/** An answer that is not what was asked for. */
+/** An answer that is not what the command asked for. */
 export interface FaultyAnswer {
   readonly status: number
   readonly headers: IncomingHttpHeaders
-  /** its first characters suffice */
+  /** its first characters are enough */
   readonly body: string
 }
 
-/** characters of what something in front of kas says */
+/** bound of quoted text from a proxy in front of kas, in characters */
 const maxForeignText = 160
-/** characters of a `Status` that are shown */
+/** bound of a quoted `Status`, in characters */
 const maxMessage = 1000
-/** kas begins each error of its own so */
+/** beginning of kas' own errors */
 const ofKas = 'GitLab Agent Server: '
 
 /**
  * Classifies an answer to a request that kas itself answers.
  *
- * @returns undefined: it is from kas, and about what was asked
+ * @returns undefined: it is from kas, and is no fault
  */
 export function answerFault(answer: FaultyAnswer, place: Place): Unreached | undefined {
   const message = statusMessage(answer.body)
@@ -30,16 +30,16 @@ export function answerFault(answer: FaultyAnswer, place: Place): Unreached | und
 }
 
 /**
- * Reads the message of a `Status` of Kubernetes, which kas answers with.
+ * Reads the message of a `Status` of Kubernetes, the form of kas' errors.
  *
- * @returns undefined: it is none
+ * @returns undefined: it is no `Status`
  */
 export function statusMessage(body: string): string | undefined {
   try {
     const { message } = Object(JSON.parse(body)) as { message?: unknown }
     return typeof message === 'string' ? message.slice(0, maxMessage) : undefined
   } catch {
-    return undefined // no JSON: it is not from kas
+    return undefined // no JSON, so not from kas
   }
 }
 
@@ -62,7 +62,7 @@ function kasFault(status: number, message: string, place: Place): Unreached | un
     : undefined
 }
 
-/** Web servers that get HTTP at a port for HTTPS say so in words of their own. */
+/** Finds text of web servers that got HTTP at a port for HTTPS. */
 function schemeFault({ status, body }: FaultyAnswer, place: Place): Unreached | undefined {
   if (place.url.protocol !== 'http:' || status < 400) return undefined
   if (!/HTTP request (?:was sent )?to (?:an )?HTTPS|speaking plain HTTP to an SSL/i.test(body)) return undefined
@@ -111,7 +111,10 @@ function foreignFault(answer: FaultyAnswer, place: Place): Unreached {
   return new Unreached('server', `${text} It answered ${quoted}`)
 }
 
-/** Its own errors are a `Status` too, and each answer of it has an `Audit-Id` or its flow schema. */
+/**
+ * True for an answer of an API server: its errors are a `Status` too, and its answers have an `Audit-Id` or its flow
+ * schema.
+ */
 function isApiServer({ headers, body }: FaultyAnswer): boolean {
   if (headers['audit-id'] !== undefined || headers['x-kubernetes-pf-flowschema-uid'] !== undefined) return true
   return /"kind":\s*"Status"/.test(body) && /"apiVersion":\s*"v1"/.test(body)

@@ -5,9 +5,9 @@ import type { Endpoint } from '../endpoint.ts'
 import { exchange } from './exchange.ts'
 import { Unreached } from './unreached.ts'
 
-/** kas says so soon whom it takes the caller for; else it is not said. ms */
+/** Bound of the question to kas about the caller. ms */
 const answerMs = 2000
-/** agents that are named */
+/** bound of listed agents */
 const maxAgents = 5
 
 const answer = z.object({
@@ -16,8 +16,8 @@ const answer = z.object({
 })
 
 /**
- * Adds who the caller is, and which agents let them in, to a refusal of an agent. kas answers 401 to a user whom the
- * agent does not let in, and where there is no such agent, as it does to a token that it does not know.
+ * Adds the caller's identity, and the agents that let the caller in, to a refusal of an agent. kas answers 401 to an
+ * unknown token. It answers the same to a user whom the agent does not let in, and if there is no such agent.
  */
 export async function callerText(endpoint: Endpoint, fault: Unreached): Promise<Unreached> {
   const { authorization, agentId, clock } = endpoint
@@ -37,6 +37,6 @@ export async function callerText(endpoint: Endpoint, fault: Unreached): Promise<
     const text = `you are ${user}, and agent ${agentId} does not let you in${none}; ${others}. ${quoted}`
     return new Unreached('caller', printable(text), { cause: fault, status })
   } catch {
-    return fault // the stock kas does not say
+    return fault // a stock kas does not answer it
   }
 }

@@ -3,13 +3,13 @@ import { printable } from '../../../lib/printable.ts'
 import { tlsFault, withoutNodeAdvice } from '../../../lib/tls-fault.ts'
 import { type Place, placeText, Unreached } from './unreached.ts'
 
-/** A TLS server begins to answer at once. ms */
+/** Bound of a probe: a TLS server begins to answer at once. ms */
 const probeMs = 1000
 
 /**
- * Classifies how a connection, or the first bytes on it, failed.
+ * Classifies the failure of a connection, or of the first bytes on it.
  *
- * @param error - of a socket, of node's TLS or of its HTTP parser
+ * @param error - error of a socket, of Node's TLS or of its HTTP parser
  */
 export async function connectionFault(error: Error, place: Place): Promise<Unreached> {
   const given = firstCause(error)
@@ -29,7 +29,9 @@ export async function connectionFault(error: Error, place: Place): Promise<Unrea
 
 type NodeError = NodeJS.ErrnoException
 
-/** A host with several addresses fails with a list: where one of them refused, that is the reason. */
+/**
+ * Returns the first cause. A host with several addresses fails with a list, in which a refused connection counts first.
+ */
 function firstCause(error: Error): NodeError {
   if (!(error instanceof AggregateError)) return error
   const all = error.errors as readonly NodeError[]
@@ -96,12 +98,12 @@ function tlsProblem(error: NodeError, place: Place): Unreached | undefined {
     : undefined
 }
 
-/** OpenSSL has the server's reason under the code that it has for what is no TLS, too. */
+/** True for an alert of the server, which OpenSSL reports under the same code as a missing TLS. */
 function isAlert({ message }: NodeError): boolean {
   return /alert/i.test(message)
 }
 
-/** A TLS server that gets HTTP answers with an alert, or hangs up. */
+/** True if HTTP may have reached a TLS server, which answers with an alert, or closes. */
 function isOtherProtocol(error: NodeError): boolean {
   return isNoHttp(error) || ['ECONNRESET', 'EPIPE', 'ECONNABORTED'].includes(error.code ?? '')
 }
@@ -110,7 +112,7 @@ function isNoHttp({ code = '' }: NodeError): boolean {
   return code.startsWith('HPE_')
 }
 
-/** Whether a handshake comes to an end there, with whatever certificate. */
+/** True if a TLS handshake completes there, with any certificate. */
 function speaksTls({ hostname, port }: URL): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>()
   const host = hostname.replace(/^\[|\]$/g, '')

@@ -3,18 +3,18 @@ import { request as requestHttps } from 'node:https'
 import { BadAnswer } from '../bad-answer.ts'
 import { type Endpoint, urlBelow } from '../endpoint.ts'
 
-/** kas answers with 3 MiB at most */
+/** kas answers with at most 3 MiB */
 const maxBodyBytes = 4 * 1024 * 1024
 
 export interface KasRequest {
   readonly method: 'GET' | 'PATCH'
-  /** below the prefix of kas: its own, or of the API server behind it; with its query */
+  /** path below the prefix of kas, with its query: kas' own, or of the API server behind it */
   readonly path: string
   /** a merge patch; absent: none */
   readonly patch?: object
   /** default: JSON */
   readonly accept?: string
-  /** how long the answer is waited for. Default: 15 s */
+  /** bound of the exchange; default: 15 s */
   readonly timeoutMs?: number
 }
 
@@ -24,12 +24,16 @@ export interface KasAnswer {
   readonly body: string
 }
 
-/** How far an exchange has come. */
+/** Progress of an exchange. */
 export interface Progress {
   isConnected: boolean
 }
 
-/** Sends one request and reads its answer. @throws BadAnswer, Error of the connection */
+/**
+ * Sends one request and reads its answer.
+ *
+ * @throws BadAnswer, Error of the connection
+ */
 export async function exchange(
   endpoint: Endpoint,
   { method, path, patch, accept = 'application/json' }: KasRequest,

@@ -1,36 +1,36 @@
-/** Without an answer for so long a command says what it waits for. ms */
+/** Time without an answer after which a command says what it waits for. ms */
 export const noticeMs = 1000
 
-/** Ways in which a command does not get to kas. */
+/** Faults that keep a command from reaching kas. */
 export type UnreachedKind =
-  /** nobody listens at the port */
+  /** no program listens at the port */
   | 'port'
-  /** the name of the host is not known */
+  /** the name of the host is unknown */
   | 'name'
-  /** no way leads to the address */
+  /** there is no route to the address */
   | 'route'
   /** the certificate, or TLS itself, is refused */
   | 'tls'
-  /** http where TLS is spoken, or https where it is not */
+  /** http for a TLS server, or https for one without TLS */
   | 'scheme'
   /** kas answered, and does not let the caller in */
   | 'caller'
-  /** something else than kas answered */
+  /** another program than kas answered */
   | 'server'
-  /** connected, and no answer yet; or the connection was lost */
+  /** connected without an answer so far; or the connection was lost */
   | 'silent'
-  /** what stands in front does not reach kas, or kas cannot answer now */
+  /** the proxy in front of kas does not reach it, or kas cannot answer now */
   | 'away'
 
-/** These may pass by themselves: a command with time left asks again. */
+/** Faults that may pass by themselves: a command with time left asks again. */
 const passing: ReadonlySet<UnreachedKind> = new Set(['silent', 'away'])
 
-/** Where a command asks. */
+/** Address that a command asks. */
 export interface Place {
   readonly url: URL
-  /** what names the address, such as `FILE, context prod`; empty: nothing is known */
+  /** source of the address, such as `FILE, context prod`; empty: unknown */
   readonly named: string
-  /** a variable that names a proxy, which commands do not use */
+  /** variable that names a proxy, which commands do not use */
   readonly proxy?: string | undefined
 }
 
@@ -43,9 +43,9 @@ interface UnreachedOptions extends ErrorOptions {
 export class Unreached extends Error {
   override readonly name = 'Unreached'
   readonly kind: UnreachedKind
-  /** of HTTP; undefined: nothing answered */
+  /** of HTTP; undefined: there was no answer */
   readonly status: number | undefined
-  /** the reason was said while the answer was waited for: the text says only that the time is over */
+  /** true: the reason was printed during the wait, and the text says only that the time is over */
   readonly isReported: boolean
 
   constructor(kind: UnreachedKind, text: string, options: UnreachedOptions = {}) {
@@ -56,18 +56,18 @@ export class Unreached extends Error {
     this.isReported = isReported
   }
 
-  /** To ask again may help. */
+  /** True if another attempt may help. */
   get isPassing(): boolean {
     return passing.has(this.kind)
   }
 }
 
-/** Without how long it has lasted: reasons that differ in that alone are the same, and are said once. */
+/** Removes durations: reasons that differ only in them are the same, and are printed once. */
 export function lastingReason(text: string): string {
   return text.replaceAll(/\bfor (?:at least )?\d+ s\b/g, '')
 }
 
-/** Host and port, with what names them. */
+/** Host and port, with their source. */
 export function placeText({ url, named }: Place): string {
   return named === '' ? url.host : `${url.host} (${named})`
 }

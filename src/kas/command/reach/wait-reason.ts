@@ -5,7 +5,7 @@ import type { Endpoint } from '../endpoint.ts'
 import { exchange } from './exchange.ts'
 import { placeText } from './unreached.ts'
 
-/** kas says so soon what it knows of the agent; else it is kas that does not answer. ms */
+/** Bound of the question to kas about the agent; without an answer, kas itself is the reason. ms */
 const answerMs = 700
 
 const state = z.object({
@@ -14,10 +14,10 @@ const state = z.object({
 })
 
 /**
- * Asks kas what it knows of the agent.
+ * Asks kas for the state of the agent.
  *
- * @param known - the reason that kas or the agent has given itself: better than that there is no answer
- * @returns why there is no answer yet, as a sentence
+ * @param known - a reason from kas or the agent, which is better than a missing answer
+ * @returns the reason for the wait, as a sentence
  */
 export async function waitReason(endpoint: Endpoint, known?: string): Promise<string> {
   const { agentId, clock } = endpoint
@@ -45,7 +45,7 @@ function absentText(agentId: string, away: string | undefined): string {
   )
 }
 
-/** Says of a place that is connected to, or not, that it is silent. */
+/** Returns a sentence about an address without an answer, with or without a connection. */
 export function unansweredText(endpoint: Endpoint, isConnected: boolean): string {
   const where = placeText(endpoint)
   return isConnected

@@ -10,18 +10,18 @@ import {
   type ServiceInformerOptions,
 } from './service-informer.ts'
 
-/** `Endpoints` is the older kind, for clusters whose rights name only that. */
+/** `Endpoints` is the older kind, for clusters whose roles allow only that one. */
 export type Kind = 'EndpointSlices' | 'Endpoints'
 
 export interface AddressWatchOptions extends ServiceInformerOptions {
   readonly kind: Kind
   readonly services: readonly string[]
   readonly namespace: string
-  /** where a Service names no port `gossip` */
+  /** for a Service without a port `gossip` */
   readonly otherPort: number
 }
 
-/** The addresses of some Services, as one kind of object has them: one list and one watch for each Service. */
+/** Addresses of some Services from one kind of object: one list and one watch for each Service. */
 export class AddressWatch {
   readonly kind: Kind
   readonly #client: ClusterClient
@@ -29,7 +29,7 @@ export class AddressWatch {
 
   /**
    * @param components.client - closed with the watch
-   * @param components.onChange - called after `addresses()` may have changed
+   * @param components.onChange - called after a possible change of `addresses()`
    */
   constructor(components: ServiceInformerComponents & { readonly onChange: () => void }, options: AddressWatchOptions) {
     const { kind, services, otherPort } = options
@@ -50,7 +50,11 @@ export class AddressWatch {
     )
   }
 
-  /** Resolves when all are listed. @throws the first failure */
+  /**
+   * Resolves once all Services are listed.
+   *
+   * @throws the first failure
+   */
   async start(): Promise<void> {
     await Promise.all(this.#parts.map((part) => part.start()))
   }
@@ -59,7 +63,7 @@ export class AddressWatch {
     return this.#parts.flatMap((part) => part.addresses())
   }
 
-  /** Resolves with the reason once one of them has failed. */
+  /** Resolves with the reason once one of the watches has failed. */
   get lost(): Promise<unknown> {
     return Promise.race(this.#parts.map((part) => part.lost))
   }
@@ -79,7 +83,7 @@ function slicesOf(service: string, client: ClusterClient, { namespace }: Address
   }
 }
 
-/** By name, so that a Role may name the Services whose Endpoints it opens. */
+/** Selects by name, so that a Role may name the Services whose Endpoints it allows. */
 function endpointsOf(service: string, client: ClusterClient, { namespace }: AddressWatchOptions) {
   const api = client.config.makeApiClient(client.library.CoreV1Api)
   const fieldSelector = `metadata.name=${service}`

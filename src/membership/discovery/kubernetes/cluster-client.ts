@@ -3,19 +3,19 @@ import { within } from '../../../lib/deadline.ts'
 
 export type Library = typeof import('./client-node.ts')
 
-/** The package takes a second and 100 MB to load: only who asks a cluster does. */
+/** Loads the package, which takes a second and 100 MB: only if a cluster is asked. */
 const load = (): Promise<Library> => import('./client-node.ts')
 
 export interface ClusterClientOptions {
-  /** a file; absent: the cluster that this pod runs in */
+  /** path of a file; absent: the cluster that this pod runs in */
   readonly kubeconfig?: string
-  /** one request, a watch apart */
+  /** bound of one request, but not of a watch */
   readonly requestTimeoutMs: number
 }
 
 /**
- * A way to the API server with connections of its own, so that closing it cuts whatever hangs. Made anew for each
- * watch: certificates and tokens are read again, and a connection that has died without a word is left behind.
+ * Client of the API server with its own connections, so that `close` cuts all of them. Each watch gets a new client. It
+ * reads certificates and tokens again, and does not use a connection that has died without a word.
  */
 export class ClusterClient {
   readonly library: Library
@@ -30,27 +30,27 @@ export class ClusterClient {
     this.#options = options
   }
 
-  /** @throws Error if there is no such kubeconfig, or it names no cluster */
+  /** @throws Error if there is no such kubeconfig, or if it names no cluster */
   static async open(options: ClusterClientOptions): Promise<ClusterClient> {
     const client = new ClusterClient(await load(), options)
     client.#configure()
     return client
   }
 
-  /** The namespace of the context, which for a pod is its own. */
+  /** Namespace of the context; for a pod, its own. */
   get namespace(): string {
     return this.config.getContextObject(this.config.getCurrentContext())?.namespace?.trim() || 'default'
   }
 
-  /** aborts when it is closed */
+  /** aborts when the client is closed */
   get closed(): AbortSignal {
     return this.#closed.signal
   }
 
   /**
-   * Waits for `answer`, for as long as a request may take.
+   * Waits for `answer`, within the bound of a request.
    *
-   * @throws what it throws, Error if it takes too long, the reason of `closed`
+   * @throws the error of `answer`, Error if it takes too long, the reason of `closed`
    */
   inTime<T>(answer: Promise<T>): Promise<T> {
     const { requestTimeoutMs } = this.#options
@@ -58,10 +58,10 @@ export class ClusterClient {
     return within(answer, { ms: requestTimeoutMs, signals: [this.closed], reason })
   }
 
-  /** Cuts what runs; resolves when its connections are gone. */
+  /** Cuts running requests; resolves once the connections are closed. */
   async close(): Promise<void> {
     this.#closed.abort(new Error('closed'))
-    await this.#dispatcher?.destroy().catch(() => undefined) // nobody waits for what it carried
+    await this.#dispatcher?.destroy().catch(() => undefined) // no code waits for its requests
   }
 
   #configure(): void {
@@ -82,7 +82,7 @@ export class ClusterClient {
     config.createDispatcherOptions = (cluster, agentOptions) => this.#ended(optionsOf(cluster, agentOptions))
   }
 
-  /** Adds that a connection which is still being made ends with this client: undici leaves it for 10 s. */
+  /** Lets connections that are still being made end with this client: undici would leave them for 10 s. */
   #ended(options: ClientNode.DispatcherOptions): ClientNode.DispatcherOptions {
     if (options.type === 'socks') return options
     const given = options.type === 'none' ? {} : options.connect

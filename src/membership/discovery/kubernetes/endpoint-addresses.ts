@@ -1,7 +1,7 @@
 import type { V1EndpointSlice, V1Endpoints } from '@kubernetes/client-node'
 import { formatHostPort } from '../../../lib/host-port.ts'
 
-/** The port of a Service that members gossip on. */
+/** Name of the port of a Service on which members gossip. */
 export const gossipPortName = 'gossip'
 
 interface NamedPort {
@@ -10,10 +10,10 @@ interface NamedPort {
 }
 
 /**
- * Addresses of a slice, whatever their conditions say: one that is not ready may be joining, one that is terminating
- * still holds agents.
+ * Returns the addresses of a slice, whatever their conditions: one that is not ready may be joining, and one that is
+ * terminating still has agents.
  *
- * @param otherPort - where the slice names no port `gossip`
+ * @param otherPort - for a slice without a port `gossip`
  */
 export function sliceAddresses(slice: V1EndpointSlice, otherPort: number): string[] {
   if (slice.addressType === 'FQDN') return []
@@ -24,7 +24,7 @@ export function sliceAddresses(slice: V1EndpointSlice, otherPort: number): strin
   )
 }
 
-/** As `sliceAddresses`, for the older kind. */
+/** As `sliceAddresses`, for Endpoints, the older kind. */
 export function endpointsAddresses(endpoints: V1Endpoints, otherPort: number): string[] {
   return (endpoints.subsets ?? []).flatMap(({ addresses, notReadyAddresses, ports }) => {
     const port = gossipPort(ports) ?? otherPort

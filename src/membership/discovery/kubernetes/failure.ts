@@ -1,4 +1,4 @@
-/** What client-node and fetch throw, as far as it matters here. */
+/** The used properties of errors of client-node and fetch. */
 interface ApiFailure {
   /** of a list */
   readonly code?: unknown
@@ -9,19 +9,19 @@ interface ApiFailure {
   readonly cause?: unknown
 }
 
-/** The HTTP status of the refusal; undefined if there was none. */
+/** HTTP status of the refusal; undefined: there was none. */
 export function statusOf(error: unknown): number | undefined {
   const { code, statusCode } = error as ApiFailure
   return [code, statusCode].find((one) => typeof one === 'number')
 }
 
-/** These rights are not ours, or this API server does not have the kind. */
+/** True if the rights are missing, or if this API server does not have the kind. */
 export function isDenied(error: unknown): boolean {
   const status = statusOf(error)
   return status === 403 || status === 404
 }
 
-/** How long the server asked us to wait, in ms; 0 if it did not. */
+/** Pause that the server asked for, in ms; 0: none. */
 export function retryAfterMs(error: unknown): number {
   const seconds = Number((error as ApiFailure).headers?.['retry-after'] ?? 0)
   return seconds > 0 ? seconds * 1000 : 0
@@ -33,13 +33,13 @@ export function answeredDate(error: unknown): string | undefined {
   return date ?? capital
 }
 
-/** For people: the server's own words if it had any, else those of the connection. Never headers. */
+/** Text for people: the server's own words, else those of the connection. It never has headers. */
 export function failureText(error: unknown): string {
   const status = statusOf(error)
   const message = error instanceof Error ? error.message : String(error)
   if (status !== undefined) return `HTTP ${status}${messageIn((error as ApiFailure).body)}`
   const { cause } = error as ApiFailure
-  const wrapped = error instanceof TypeError && cause instanceof Error // fetch says only that it failed
+  const wrapped = error instanceof TypeError && cause instanceof Error // the error of fetch has no reason itself
   return wrapped && cause.message !== '' ? cause.message : message
 }
 

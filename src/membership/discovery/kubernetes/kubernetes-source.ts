@@ -10,19 +10,19 @@ export interface KubernetesDiscoveryOptions extends RetryOptions {
   readonly services: readonly string[]
   /** absent: that of the pod, or of the kubeconfig's context */
   readonly namespace?: string
-  /** where a Service names no port `gossip` */
+  /** for a Service without a port `gossip` */
   readonly otherPort: number
-  /** a file, for use outside of a pod */
+  /** path of a file, for use outside of a pod */
   readonly kubeconfig?: string
-  /** a list may take this long */
+  /** bound of one list */
   readonly requestTimeoutMs: number
-  /** everything is listed and watched anew this often, on a new connection, whatever the watch says */
+  /** interval at which all is listed and watched again, on a new connection, whatever the watch reports */
   readonly relistMs: number
-  /** a watch that lasted this long was no failure: the next pause is the first again */
+  /** age at which a watch counts as healthy: the pause after it is the first again */
   readonly healthyMs: number
-  /** EndpointSlices that were denied are tried again this often */
+  /** interval at which denied EndpointSlices are tried again */
   readonly slicesRetryMs: number
-  /** a watch that the server ended is opened again after this long at most */
+  /** longest pause before a watch that the server ended is opened again */
   readonly maxReopenMs: number
 }
 
@@ -37,9 +37,9 @@ export const kubernetesDefaults = {
 }
 
 /**
- * The addresses behind Services by their EndpointSlices, or by their Endpoints where those are denied. Addresses that
- * are not ready count, terminating ones until they are gone. It watches, and supervises its watch: whatever ends or
- * hangs is begun anew, and until that answers the last addresses stay.
+ * Addresses behind Services, from their EndpointSlices, or from their Endpoints if the former are denied. Addresses
+ * that are not ready count, and terminating ones until they are removed. A watch that ends or hangs is replaced, and
+ * the last addresses stay until the new one has answered.
  *
  * @see doc/decisions/0008-an-informer-and-its-supervisor.md
  */
@@ -48,9 +48,9 @@ export class KubernetesDiscovery extends RunningSource {
   readonly #components: SourceComponents
   readonly #options: KubernetesDiscoveryOptions
   #watch: AddressWatch | undefined
-  /** what was used last */
+  /** kind of the last watch */
   #kind: Kind = 'EndpointSlices'
-  /** EndpointSlices were denied a moment ago; ends that */
+  /** set while denied EndpointSlices are not tried; ends that time */
   #slicesAgain: (() => void) | undefined
 
   constructor(components: SourceComponents, options: KubernetesDiscoveryOptions) {
@@ -84,7 +84,7 @@ export class KubernetesDiscovery extends RunningSource {
     await this.#watch?.close()
   }
 
-  /** A watch in place of the one before, until it is due to be replaced (no failure) or fails. */
+  /** Replaces the watch, and waits until it is due for the next replacement (no failure) or fails. */
   async #watchOnce(asked: () => void, signal: AbortSignal): Promise<{ failure?: unknown; wasHealthy: boolean }> {
     const { clock, random } = this.#components
     const { relistMs, healthyMs } = this.#options
@@ -125,7 +125,7 @@ export class KubernetesDiscovery extends RunningSource {
       return await this.#open('Endpoints', signal)
     } catch (error) {
       if (!isDenied(error)) throw error
-      this.#trySlices() // neither is allowed: whichever will be first
+      this.#trySlices() // neither is allowed: the next attempt tries both
       if (denied === undefined) throw error
       throw new Error(`${failureText(denied)}; ${failureText(error)}`, { cause: error })
     }
@@ -165,7 +165,9 @@ export class KubernetesDiscovery extends RunningSource {
     }
   }
 
-  /** An API server that denies for a moment what it allowed must not turn all that was found into nobody. */
+  /**
+   * Throws if Endpoints would replace known addresses by none. An API server may deny EndpointSlices only for a moment.
+   */
   #checkFallback(kind: Kind, addresses: readonly string[]): void {
     if (kind === this.#kind || kind === 'EndpointSlices') return
     if (addresses.length > 0 || this.current().addresses.length === 0) return

@@ -4,7 +4,7 @@ import { pause } from '../../../lib/pause.ts'
 import { jittered, type Random } from '../retry.ts'
 import type { ClusterClient } from './cluster-client.ts'
 
-/** What is listed and watched. */
+/** Objects to list and watch. */
 export interface Listed<T extends KubernetesObject> {
   readonly path: string
   readonly labelSelector?: string
@@ -19,13 +19,13 @@ export interface ServiceInformerComponents {
 }
 
 export interface ServiceInformerOptions {
-  /** a watch that the server ended is opened again after this long at most: client-node alone takes up to 30 s */
+  /** longest pause before a watch that the server ended is opened again: client-node itself takes up to 30 s */
   readonly maxReopenMs: number
 }
 
 /**
- * client-node's informer with what it lacks: it says when its list is complete, ends for good with its client, and
- * each of its failures arrives at `lost`, those too that it would throw where nobody catches.
+ * client-node's informer, extended. It reports when its list is complete, and ends for good with its client. All its
+ * failures arrive at `lost`, also those that would be unhandled.
  */
 export class ServiceInformer<T extends KubernetesObject> {
   readonly #components: ServiceInformerComponents
@@ -55,7 +55,7 @@ export class ServiceInformer<T extends KubernetesObject> {
     client.closed.addEventListener('abort', () => this.#lose(client.closed.reason), { once: true })
   }
 
-  /** Resolves with the reason once it has failed; it does nothing more then. */
+  /** Resolves with the reason once the informer has failed; it does nothing more then. */
   get lost(): Promise<unknown> {
     return this.#lost.promise
   }
@@ -64,7 +64,7 @@ export class ServiceInformer<T extends KubernetesObject> {
     return this.#informer.list()
   }
 
-  /** Resolves when its objects are there; rejects with the reason if it fails before. */
+  /** Resolves once the objects are listed; rejects with the reason if it fails before. */
   async start(): Promise<void> {
     this.#informer.start().catch((error: unknown) => this.#lose(error))
     await Promise.race([this.#listed.promise, this.lost.then((error) => Promise.reject(error))])
@@ -75,7 +75,7 @@ export class ServiceInformer<T extends KubernetesObject> {
     void this.#informer.stop()
   }
 
-  /** The informer opens a watch when it has taken in its list. */
+  /** Returns a watch for the informer, which opens it once it has processed its list. */
   #watch(): Watch {
     const { client } = this.#components
     const watch = new client.library.Watch(client.config)
@@ -90,14 +90,14 @@ export class ServiceInformer<T extends KubernetesObject> {
         if (client.closed.aborted) request.abort()
         return request
       } catch (error) {
-        this.#lose(error) // no token file, for one
+        this.#lose(error) // for example, no token file
         return nothing
       }
     }
     return watch
   }
 
-  /** An event that is none would be an unhandled rejection in client-node. */
+  /** Passes on an event. An invalid one would be an unhandled rejection in client-node. */
   #pass(phase: string, object: unknown, onEvent: (phase: string, object: unknown) => void): void {
     const { metadata, code } = (object ?? {}) as { metadata?: unknown; code?: unknown }
     if (phase === 'ERROR' && code !== 410) {
@@ -116,7 +116,7 @@ export class ServiceInformer<T extends KubernetesObject> {
       try {
         this.#onChange()
       } catch (error) {
-        this.#lose(error) // an object that is none of its kind
+        this.#lose(error) // an object of another form
       }
     })
   }
@@ -127,7 +127,7 @@ export class ServiceInformer<T extends KubernetesObject> {
   }
 }
 
-/** An empty list of an answer that is none would be taken to mean that nobody is there. */
+/** Checks a list. An invalid answer would otherwise count as an empty list, and no members would be found. */
 function checked<T extends KubernetesObject>(list: KubernetesListObject<T>): KubernetesListObject<T> {
   if (!list?.metadata?.resourceVersion) throw new Error('the API server sent what is no list')
   return { ...list, items: list.items ?? [] }
