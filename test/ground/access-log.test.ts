@@ -8,7 +8,7 @@ import { maxStrangers } from '../../src/kas/access-log/refused-strangers.ts'
 import { defaultLineRules, lineClasses } from '../../src/kas/config/access-log.ts'
 import { askedNames } from '../../src/kubernetes/request/asked-identity.ts'
 
-/** doc/access-log.md names every field, event and class, with what is so by default. */
+/** doc/access-log.md names every field, event and class, with the defaults. */
 
 const document = readFileSync(join(import.meta.dirname, '../../doc/access-log.md'), 'utf8')
 const [fields = [], classes = []] = ['## Fields', '## How much'].map((title) => {

@@ -15,7 +15,9 @@ import type { OwnMethod } from '../../src/kas/servers/agents/call-admission.ts'
 import { shortName } from '../../src/kas/servers/agents/limits/agent-rates.ts'
 import { bareGitlab, fakeHost } from '../support/fake-host.ts'
 
-/** All that an agent may call has a rate: types refuse a method without, and doc/operations.md names each. */
+/**
+ * Each method that an agent may call has a rate. Types refuse a method without one, and doc/operations.md names each.
+ */
 
 const root = join(import.meta.dirname, '../..')
 const read = (file: string) => readFileSync(join(root, file), 'utf8')
@@ -73,7 +75,7 @@ t.test('doc/operations.md says what each method may cost', async (t) => {
   t.strictSame(byName(described), byName(served))
 })
 
-/** Of all modules, where GitLab is there for each. */
+/** Methods of all modules, with GitLab configured. */
 function agentMethods(t: Test): Record<string, AgentMethod> {
   const host = fakeHost({ gitlab: bareGitlab })
   const tracker = createAgentTracker(host)

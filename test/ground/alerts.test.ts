@@ -6,20 +6,23 @@ import t from 'tap'
 import { rules, rulesFile } from '../support/monitoring/files.ts'
 import { promtool } from '../support/monitoring/promtool.ts'
 
-/** Prometheus' own promtool says of series which rules fire: each on its fault, a single burst included, none without. */
+/**
+ * Prometheus' promtool decides which rules fire: each rule on its fault, even on a single burst, and none without a
+ * fault.
+ */
 
-/** a value a minute, in promtool's notation */
+/** values of series in promtool's notation, one value a minute */
 type Series = Readonly<Record<string, string>>
 
 const minutes = 100
 const always = (value: number) => `${value}+0x${minutes}`
-/** 0 for 20 minutes, then `count` at once, and no more */
+/** 0 for 20 minutes, then `count` at once, then no further rise */
 const burst = (count: number) => `0+0x20 ${count}+0x${minutes}`
-/** 0 for 20 minutes, then so many a minute */
+/** 0 for 20 minutes, then a rise of `aMinute` a minute */
 const steady = (aMinute: number) => `0+0x20 0+${aMinute}x${minutes}`
 /** a series that begins with its failures */
 const begins = (count: number) => `_x20 ${count}+0x${minutes}`
-/** `value` but for the minutes from the 30th on, in which it is another one */
+/** `value`, and `other` for `length` minutes from the 30th on */
 const interrupted = (value: number, other: number, length: number) =>
   `${value}+0x29 ${other}+0x${length - 1} ${value}+0x${minutes}`
 
@@ -38,7 +41,7 @@ const gitlab = (status: string) =>
 const gitaly = (grpcCode: string) =>
   of('kas_gitaly_call_duration_seconds_count', `grpc_method="FindCommit",grpc_code="${grpcCode}"`)('a')
 
-/** Two replicas and an agentk that are used, and fare well. */
+/** Two replicas and an agentk, in use and without faults. */
 const sound: Series = {
   ...both('up', '', always(1)),
   ...both('kas_members', '', always(2)),
@@ -81,7 +84,7 @@ const sound: Series = {
 
 const a = (name: string, labels = '') => of(name, labels)('a')
 
-/** What is otherwise where a rule has to fire; each alone is enough. */
+/** Changes of `sound` for which a rule must fire. Each of them alone is enough. */
 const faults: Readonly<Record<string, readonly Series[]>> = {
   KasReplicasTooFew: [
     { [a('up')]: interrupted(1, 0, 20) },
@@ -188,7 +191,7 @@ t.test('each rule fires on its fault, first bursts included, and none where all 
   }
   const { status, stdout } = await tried(worlds.map(({ name: _, ...world }) => world))
   t.equal(status, 0, stdout)
-  // one by one, for their names
+  // one by one, to name those that fail
   for (const { name, ...world } of status === 0 ? [] : worlds) {
     const { status, stdout, stderr } = await tried([world])
     t.equal(status, 0, `${name}\n${stdout}${stderr}`)

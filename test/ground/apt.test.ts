@@ -9,12 +9,12 @@ import { debianPackages } from '../../dev/images/debian.ts'
 import { absent } from '../support/absent.ts'
 import { eventually } from '../support/eventually.ts'
 
-/** Several at once who ask for Debian's packages in one folder; apt is a script that fails, or chooses nothing. */
+/** Several processes ask at once for Debian packages in one folder. apt is a script that fails or chooses nothing. */
 
 const isDebian = ['/etc/apt/sources.list.d/debian.sources', '/etc/apt/sources.list'].some(existsSync)
 const skip = !isDebian || absent('flock') ? 'needs a Debian, with flock' : false
 
-/** `update` waits until the test lets it go on, and ends as the test says. */
+/** Starts with an apt whose `update` waits for the test and ends with its exit code. */
 async function scene(t: Test) {
   const folder = await mkdtemp(join(tmpdir(), 'kas-apt-test-'))
   t.teardown(() => rm(folder, { recursive: true, force: true }))
@@ -45,7 +45,7 @@ esac
   }
 }
 
-/** Who has the folder runs apt, the others `flock`. */
+/** Waits for this number of child processes: one runs apt, the others wait in `flock`. */
 const children = (count: number) =>
   eventually(async () => {
     const found = readFileSync(`/proc/self/task/${process.pid}/children`, 'utf8').trim().split(' ')
@@ -99,7 +99,7 @@ t.test('who is killed has the folder no more', { skip }, async (t) => {
   const asked = ask('runc')
   await children(2)
   other.kill('SIGKILL')
-  await endUpdate(100) // apt outlives who has started it, and has the folder until then
+  await endUpdate(100) // apt outlives the process that started it, and locks the folder until then
   await callsAre(2)
   await endUpdate(0)
   t.strictSame(await asked, [])

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { eventually } from '../support/eventually.ts'
 
-/** What a bench has started ends with it, also where it alone is ended, as who bounds its time does. */
+/** Programs that a bench has started end with it, even if a time-out ends only the bench itself. */
 
 const module = JSON.stringify(join(import.meta.dirname, '../../bench/support/programs.ts'))
 const numbers = { SIGTERM: 15, SIGHUP: 1 }

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 
-/** A bench that is run now and then must run then: it is, as small as can be. What it measures so is of no use. */
+/** Runs a bench with the smallest sizes, so that it still works when it is needed. Its figures are useless. */
 
 const root = join(import.meta.dirname, '..', '..')
 const run = promisify(execFile)

@@ -11,9 +11,9 @@ import { stopPatienceMs } from '../../src/kas/config/stop-patience.ts'
 import { rendered, skip } from '../support/charts/chart-words.ts'
 import { objectsOf } from '../support/manifests.ts'
 
-/** What the chart kas writes agrees with what kas reads. */
+/** Output of the chart kas agrees with the programs. */
 
-/** of the pod, beyond what kas takes: neither knows of slow nodes. ms */
+/** ms; least margin of the pod's grace period over the stop time of kas, for example for a slow node */
 const roomMs = 10_000
 const environment = { POD_NAME: 'kas-0', POD_NAMESPACE: 'kas', KAS_OPS_SOCKET: '/tmp/kas.sock' }
 
@@ -105,7 +105,7 @@ t.test("a grace beyond the pod's: the pod's is longer then", { skip }, async (t)
 t.test('an autoscaler takes one replica at a time, no sooner than it takes to leave', async (t) => {
   const { objects, template } = installations.get('fronts') as Installation
   const { behavior } = objects.find(({ kind }) => kind === 'HorizontalPodAutoscaler')?.spec ?? {}
-  /** of Kubernetes' API */
+  /** maxima of the Kubernetes API, seconds */
   const maxima = { window: 3600, period: 1800 }
   const { terminationGracePeriodSeconds: grace } = template.spec
   const period = Math.min(grace, maxima.period)

@@ -10,7 +10,7 @@ import { rendered, skip } from '../support/charts/chart-words.ts'
 import { findObject, objectsOf } from '../support/manifests.ts'
 import { dashboard, rules, rulesFile } from '../support/monitoring/files.ts'
 
-/** Rules and dashboard of the chart kas are those of deploy/monitoring. */
+/** Rules and dashboard of the chart kas equal those of deploy/monitoring. */
 
 const values = [join(import.meta.dirname, '../support/charts/kas/least.yaml')]
 const on = ['metrics.prometheusRule.enabled=true', 'metrics.dashboard.enabled=true']

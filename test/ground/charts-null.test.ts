@@ -9,7 +9,7 @@ import { type ChartName, chartsFolder } from '../../dev/charts/helm.ts'
 import { rendered, skip } from '../support/charts/chart-words.ts'
 import { objectsOf } from '../support/manifests.ts'
 
-/** A value that is null takes the chart's own away: where something has to stand, it is missed by name. */
+/** A null value removes the chart's default. If a value is required, the message names it. */
 
 interface Schema {
   readonly type?: string | readonly string[]
@@ -26,7 +26,7 @@ const isMap = (value: unknown): value is Values => typeof value === 'object' && 
 const takesNull = ({ type = [], enum: words = [], anyOf = [] }: Schema): boolean =>
   [type].flat().includes('null') || words.includes(null) || anyOf.some(takesNull)
 
-/** Paths of values that are neither null nor missed. */
+/** Returns the paths of values that neither accept null nor are reported as missing. */
 function unguarded(values: Values, { properties = {}, required = [], additionalProperties }: Schema): string[] {
   if (additionalProperties !== false) return []
   return Object.entries(values).flatMap(([key, value]) => {
@@ -36,10 +36,10 @@ function unguarded(values: Values, { properties = {}, required = [], additionalP
   })
 }
 
-/** What is not made has to have a name: with null for these other values would be refused. */
+/** keys that stay: an object that is not created needs a name, and null would refuse other values */
 const kept = ['create']
 
-/** The values with null wherever the schema takes it, but for what is `given`. */
+/** Returns the values with null wherever the schema accepts it, except those in `given`. */
 function nulled(values: Values, { properties = {} }: Schema, given: Values): Values {
   const entries = Object.entries(values).flatMap(([key, value]): [string, unknown][] => {
     const own = properties[key] ?? {}
@@ -51,7 +51,7 @@ function nulled(values: Values, { properties = {} }: Schema, given: Values): Val
   return { ...given, ...Object.fromEntries(entries) }
 }
 
-/** Paths of nulls in an object: an API server takes them for what is not there, or refuses them. */
+/** Returns the paths of nulls in an object. An API server treats these as absent or refuses them. */
 function nullsOf(object: unknown, path: string): string[] {
   if (object === null) return [path]
   if (typeof object !== 'object') return []

@@ -3,11 +3,11 @@ import t from 'tap'
 import type { ChartName } from '../../dev/charts/helm.ts'
 import { refusal, skip } from '../support/charts/chart-words.ts'
 
-/** Values that cannot be meant are named in one sentence, before anything reaches a cluster. */
+/** Nonsensical values are refused in one sentence before anything reaches a cluster. */
 
 const values = (chart: ChartName) => [join(import.meta.dirname, `../support/charts/${chart}/least.yaml`)]
 
-/** @param apis - that the cluster has */
+/** @param apis - APIs that the cluster serves */
 type Refused = readonly [name: string, set: readonly string[], words: string | RegExp, apis?: readonly string[]]
 
 const source = (i: number, ...more: string[]) =>

@@ -8,7 +8,7 @@ import { plainManifests } from '../../dev/charts/manifests.ts'
 import { helmProgram, rendered, runHelm, skip } from '../support/charts/chart-words.ts'
 import { manifestsFolder, objectsOf } from '../support/manifests.ts'
 
-/** The charts, without a cluster: what they render is what is written down. test/e2e/charts.test.ts installs them. */
+/** Rendered charts equal the recorded ones, without a cluster. test/e2e/charts.test.ts installs them. */
 
 const root = join(import.meta.dirname, '../..')
 const charts = ['kas', 'agentk'] as const
@@ -88,7 +88,7 @@ t.test('whatever they are given, they grant and run no more than what is needed'
   }
 })
 
-/** Of values that have the secret's text themselves, which tests alone do. */
+/** Names of secrets whose text is in the values themselves, which only tests do. */
 function givenSecrets({ values }: Expectation): string[] {
   const { config } = parse(readFileSync(values, 'utf8'))
   const given = [config?.token && 'reach-token', config?.observability?.tls?.secret?.create && 'agentk-observability']
@@ -100,7 +100,7 @@ interface Schema {
   readonly additionalProperties?: unknown
 }
 
-/** Paths that have a value and no property. */
+/** Returns the paths that have a value but no property in the schema. */
 function unknownKeys(values: unknown, schema: Schema, path = ''): string[] {
   if (typeof values !== 'object' || values === null || Array.isArray(values)) return []
   if (schema.additionalProperties !== false) return []

@@ -1,14 +1,14 @@
 import { globSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 
-/** Where texts say what they follow, and whether it is there. Paths are relative to the root. */
+/** Citations in texts, and whether their target exists. Paths are relative to the root. */
 
-/** Names that stand for a page of the reference, beside its path. */
+/** names of pages of the reference, besides their paths */
 const pages: Readonly<Record<string, string>> = {
   captured: 'doc/reference/captured.md',
   'captured.md': 'doc/reference/captured.md',
 }
-/** Short ones, in tables of the wire and inside the reference. */
+/** short names, in tables of the wire and inside the reference */
 const shortPages: Readonly<Record<string, string>> = {
   W: 'doc/reference/tunnel-protocol.md',
   G: 'doc/reference/gitlab-contract.md',
@@ -17,7 +17,7 @@ const hasShortPages = /^(?:doc\/reference\/|doc\/wire\.md$|dev\/wire\/rows\/)/
 
 const section = String.raw`\d+(?:\.\d+)*`
 const rows = String.raw`no\.\s+\d+(?:(?:,|\s+and|\s+to)\s+\d+(?!\.?\d))*`
-/** `9.1`, `9.1 no. 3`, `2.2 no. 11 to 15`, `9.1 no. 1, 2`; `no. 57` of a page that counts through */
+/** `9.1`, `9.1 no. 3`, `2.2 no. 11 to 15`, `9.1 no. 1, 2`; `no. 57` of a page with continuous numbers */
 const item = String.raw`(?:${section}(?:\s+${rows})?|${rows})`
 const items = String.raw`\s+(?<items>${item}(?:(?:,|\s+and|\s+to)\s+${item})*)`
 
@@ -29,10 +29,10 @@ const quoted = /\b(?<page>doc\/[\w/-]+\.md)\s+"(?<heading>[^"]+)"/g
 const file = /(?<![\w-])(?<page>doc\/[\w/-]+\.md)/g
 const decision = /\b(?:decision\s+|doc\/decisions\/)(?<number>\d+)/gi
 const link = /\]\((?<link>[\w./-]*)(?:#(?<anchor>[\w-]+))?\)/g
-/** sections of a document that is not part of the project */
+/** sections of a document that does not belong to the project */
 const design = /\bdesign(?:,|'s)?\s+(?:section\s+)?\d+/gi
 
-/** Citations in these files that lead nowhere, each as `file:line: what it says`. */
+/** Returns the citations in these files that lead nowhere, as `file:line: citation`. */
 export function unresolved(root: string, files: readonly string[]): string[] {
   const pageAt = pageReader(root)
   return files.flatMap((name) => {
@@ -62,7 +62,7 @@ export function unresolved(root: string, files: readonly string[]): string[] {
   })
 }
 
-/** Citations of the design by its sections, as `unresolved` tells its own. */
+/** Returns the citations of that document's sections, in the form of `unresolved`. */
 export function designCitations(root: string, files: readonly string[]): string[] {
   return files.flatMap((name) => {
     const text = oneLine(readFileSync(join(root, name), 'utf8'))
@@ -77,10 +77,13 @@ function told(name: string, text: string, match: RegExpExecArray): string {
   return `${name}:${line}: ${match[0].replaceAll(/\s+/g, ' ')}`
 }
 
-/** A comment's lines as one, so that a citation may be broken between them; `\v`, a space to patterns, ends a line. */
+/**
+ * Joins the lines of a comment, because a citation may span two lines. `\v`, white space for patterns, marks each line
+ * end.
+ */
 const oneLine = (text: string): string => text.replaceAll(/\n[ \t]*(?:\*(?!\*)|\/\/|#(?!#))?/g, '\v')
 
-/** `9.1 no. 1, 2, 10.3 no. 4` as `9.1 no. 1`, `9.1 no. 2`, `10.3 no. 4`. */
+/** Splits `9.1 no. 1, 2, 10.3 no. 4` into `9.1 no. 1`, `9.1 no. 2` and `10.3 no. 4`. */
 function sectionsOf(cited: string): { section: string; row?: string }[] {
   return [...cited.matchAll(new RegExp(item, 'g'))].flatMap(([one]) => {
     const [section = '', rows] = one.split(/\s*no\.\s+/)
@@ -104,7 +107,7 @@ function pageReader(root: string): (path: string) => Page | undefined {
 function readPage(path: string): Page | undefined {
   if (globSync(path).length === 0) return undefined
   const headings = new Set<string>()
-  /** of each numbered section, those below it aside: numbers in a table's first column, or of a list */
+  /** rows of each numbered section without its subsections: numbers of a list or of a table's first column */
   const rows = new Map<string, Set<string>>()
   let open: Set<string> | undefined
   for (const line of readFileSync(path, 'utf8').split('\n')) {
@@ -122,7 +125,7 @@ function readPage(path: string): Page | undefined {
     has({ section, row }) {
       if (row === undefined) {
         const [above, last = ''] = [section.replace(/\.?\d+$/, ''), section.split('.').at(-1)]
-        return rows.has(section) || (rows.get(above)?.has(last) ?? false) // 0.3.4 is the fourth of the list in 0.3
+        return rows.has(section) || (rows.get(above)?.has(last) ?? false) // 0.3.4 is the fourth item of the list in 0.3
       }
       const within = [...rows].filter(([number]) => section === '' || `${number}.`.startsWith(`${section}.`))
       return within.some(([, own]) => own.has(row))
@@ -140,7 +143,7 @@ function linkResolves(
   return [...(pageAt(target)?.headings ?? [])].some((heading) => slug(heading) === anchor)
 }
 
-/** As forges make anchors of headings. */
+/** Returns the anchor that forges make from a heading. */
 const slug = (heading: string): string =>
   heading
     .toLowerCase()

@@ -8,7 +8,7 @@ import { kasConfigSchema } from '../../src/kas/config/kas-schema.ts'
 import { unusedKeys } from '../../src/kas/config/unused-keys.ts'
 import { leafKeys } from '../support/leaf-keys.ts'
 
-/** doc/configuration.md names every key with its default, and says the truth; every key of upstream is read. */
+/** doc/configuration.md names every key with its true default. kas reads every key of upstream. */
 
 const root = join(import.meta.dirname, '../..')
 const read = (file: string) => readFileSync(join(root, file), 'utf8')
@@ -33,7 +33,7 @@ const tables = [...document.matchAll(/(?:^\|.*\|\n)+/gm)].map(([text]): Table =>
   return { title, column, rows: lines.map(cellsOf) }
 })
 
-/** Each key that the tables say has an effect, with the text of its default. */
+/** keys with an effect according to the tables, with the text of their defaults */
 const told = tables
   .filter(({ column }) => column === 'Default')
   .flatMap(({ title, rows }) =>
@@ -45,7 +45,7 @@ const told = tables
 
 const ready = { directory: { file: '/d.yaml' }, agent: { kubernetes_api: {} } }
 
-/** `ready` with the value at the dotted path. */
+/** Returns `ready` with the values at the dotted paths. */
 function withValues(values: readonly (readonly [key: string, value: unknown])[]): object {
   const tree = structuredClone(ready) as Record<string, unknown>
   for (const [key, value] of values) {

@@ -4,7 +4,7 @@ import t from 'tap'
 
 const source = join(import.meta.dirname, '../../src')
 
-/** What builds a message out of bytes; each keeps fields that it does not know, unless it is asked not to. */
+/** functions that build a message from bytes; each keeps unknown fields by default */
 const decodes = /\b(?:fromBinary|mergeFromBinary|sizeDelimitedDecodeStream|anyUnpack|anyUnpackTo)\b/
 
 const itself = ['proto/decode.ts']

@@ -79,7 +79,10 @@ t.test('of a package of CommonJS, code that runs imports the default alone', asy
   t.strictSame(found.sort(), ['@peculiar/x509', 'undici'])
 })
 
-/** Names and patterns such as `@libp2p/*` in the first column of CONTRIBUTING's tables of dependencies, table by table. */
+/**
+ * Returns names and patterns such as `@libp2p/*` in the first column of CONTRIBUTING's tables of dependencies, by
+ * table.
+ */
 function readmeTables(): string[][] {
   const [, part = ''] =
     /<!-- dependencies: begin -->(.*)<!-- dependencies: end -->/s.exec(read('CONTRIBUTING.md')) ?? []
@@ -130,7 +133,7 @@ t.test('each dependency of the programs fits every platform', async (t) => {
   }
 })
 
-/** Scripts that set-up never runs, and what they would do: see that a binary is there; print advice. */
+/** scripts that set-up never runs; they would check for a binary or print advice */
 const unused = ['node_modules/@bufbuild/buf', 'node_modules/core-js', 'node_modules/esbuild', 'node_modules/protobufjs']
 
 t.test('no other dependency brings an install script', async (t) => {

@@ -7,7 +7,7 @@ import { stopPatienceMs } from '../../src/kas/config/stop-patience.ts'
 import { gossipPortName } from '../../src/membership/discovery/kubernetes/endpoint-addresses.ts'
 import { findObject, readManifests } from '../support/manifests.ts'
 
-/** What stands in for the kas of GitLab's packages agrees with their configuration files, and with the program. */
+/** The replacement of kas in GitLab's packages agrees with their configuration files and with the program. */
 
 const root = join(import.meta.dirname, '../..')
 const read = (file: string) => readFileSync(join(root, file), 'utf8')
@@ -16,7 +16,7 @@ const stock = (file: string) => read(`test/support/stock-configuration/${file}`)
 const objects = readManifests('../gitlab-helm').filter(({ kind }) => kind !== undefined)
 const { kas: values } = parse(read('deploy/gitlab-helm/values.yaml')).gitlab
 const isKas = { app: 'kas', release: 'gitlab' }
-/** for what neither knows of, such as a slow node */
+/** ms; margin for delays that neither side knows, such as a slow node */
 const roomMs = 10_000
 
 const ofPod = { POD_NAME: 'gitlab-kas-5d', POD_NAMESPACE: 'gitlab' }

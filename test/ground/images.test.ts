@@ -12,7 +12,7 @@ import { goProgramFile } from '../../dev/images/go-program.ts'
 import { Layer } from '../../dev/images/layer.ts'
 import { writeLayout } from '../../dev/images/oci-layout.ts'
 
-/** What images are made with; test/e2e/images makes and runs them. */
+/** Inputs of the images. test/e2e/images makes and runs them. */
 
 async function emptyFolder(t: Test): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'kas-images-test-'))

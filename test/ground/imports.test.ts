@@ -4,8 +4,8 @@ import t from 'tap'
 import { circles, type Import, importsIn } from '../../dev/census/imports.ts'
 
 /**
- * What each room of `src` may import: other rooms, then packages. A room is a folder with what is below it that is no
- * room of its own, or a file.
+ * Imports that each room of `src` is allowed: other rooms, then packages. A room is a file, or a folder without the
+ * rooms inside it.
  */
 const rooms: Readonly<Record<string, string>> = {
   lib: '| @opentelemetry/api fastest-levenshtein pino prom-client yaml zod',
@@ -112,7 +112,10 @@ const matches = (pattern: string, name: string) => {
   return end === undefined ? name === pattern : name.startsWith(start) && name.endsWith(end)
 }
 
-/** The innermost room of a file; each module is one, with its own rooms inside: its commands, and those of the table. */
+/**
+ * Returns the innermost room of a file. Each module is a room; its commands and the rooms of the table inside it are
+ * rooms too.
+ */
 function roomOf(file: string): string {
   const [module] = /^(?:kas|agentk)\/modules\/[^/]+(?:\/cli(?=\/))?/.exec(file) ?? []
   const own = Object.keys(rooms).filter((room) => file === room || file.startsWith(`${room}/`))
@@ -120,7 +123,7 @@ function roomOf(file: string): string {
   return module && !innermost?.startsWith(`${module}/`) ? module : (innermost ?? `no room: ${file}`)
 }
 
-/** @returns a line each: who imports what it may not */
+/** @returns one line for each forbidden import */
 function violations(imports: readonly Import[]): string[] {
   return imports.flatMap(({ file, to, isFile }) => {
     const [from, other] = [roomOf(file), isFile ? roomOf(to) : '']
@@ -139,7 +142,7 @@ function violations(imports: readonly Import[]): string[] {
   })
 }
 
-/** Rooms by how far up they are: each imports from those below it alone. @throws Error that names a circle */
+/** Returns rooms by level: each room imports only from lower levels. @throws Error that names a cycle */
 function floors(imports: readonly Import[]): string[][] {
   const below = new Map<string, Set<string>>()
   for (const { file, to, isFile } of imports) {

@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 const root = join(import.meta.dirname, '..', '..')
 const biome = join(root, 'node_modules', '.bin', 'biome')
 
-/** Path to content of a tree that the rules accept, with one file in each folder that has rules of its own. */
+/** files of a tree that the rules accept, with one file in each folder that has its own rules */
 const clean: Record<string, string> = {
   'src/lib/errors.ts': "import { z } from 'zod'\n\nexport const schema = z.string()\n",
   'src/lib/tracing/otlp-tracing.ts': "export { TracerProvider } from '@opentelemetry/sdk-trace'\n",
@@ -29,7 +29,7 @@ const clean: Record<string, string> = {
   'bench/hop.ts': 'export const hop = 1\n',
 }
 
-/** What biome, with the project's own configuration, says of the clean tree with these files laid over it. */
+/** Runs biome with the project's configuration on the clean tree plus these files. */
 function check(t: Test, files: Record<string, string> = {}): { status: number | null; output: string } {
   const dir = t.testdir()
   for (const name of ['biome.json', 'tsconfig.json']) cpSync(join(root, name), join(dir, name))

@@ -4,12 +4,14 @@ import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
 
-/** What the programs load: a command is to answer at once, and what is loaded weighs on each replica and each agent. */
+/**
+ * Modules that the programs load. A command must answer at once, and each loaded module costs memory in each process.
+ */
 
 const root = join(import.meta.dirname, '..', '..')
 const run = promisify(execFile)
 
-/** Ahead of the program: says at its end which packages it has loaded, its own files, and `fetch` if Node's was. */
+/** runs before the program; reports at exit the loaded packages, own files, and `fetch` if Node loaded its own */
 const recorder = `
 import { registerHooks } from 'node:module'
 const seen = new Set()
@@ -20,11 +22,12 @@ process.on('exit', () => {
   process.stderr.write('\\nloaded ' + JSON.stringify(names.filter(Boolean)) + '\\n')
 })`
 
-/** By package, and for files of ours under `own`: how many. */
+/** Returns the number of loaded files by package; `own`: files of this project. */
 async function loaded(...words: string[]): Promise<Record<string, number>> {
   const args = ['--import', `data:text/javascript,${encodeURIComponent(recorder)}`, ...words]
-  const failed = (error: { stderr: string }) => error // a command may, and says all the same what it has loaded
-  const env = { ...process.env, WS_NO_BUFFER_UTIL: '1' } // ws takes what lies in node_modules by chance
+  const failed = (error: { stderr: string }) => error // a command may fail; it still reports its loaded files
+  // otherwise ws loads an optional module if node_modules has it
+  const env = { ...process.env, WS_NO_BUFFER_UTIL: '1' }
   const { stderr } = await run(process.execPath, args, { cwd: root, env, maxBuffer: 2 ** 24 }).catch(failed)
   const [, names] = /^loaded (.*)$/m.exec(stderr) ?? []
   if (names === undefined) throw new Error(stderr)

@@ -13,7 +13,7 @@ import { stopPatienceMs } from '../../src/kas/config/stop-patience.ts'
 import { gossipPortName } from '../../src/membership/discovery/kubernetes/endpoint-addresses.ts'
 import { findObject, readManifests } from '../support/manifests.ts'
 
-/** The shipped manifests agree with the programs and with one another; test/e2e/deploy.test.ts applies them. */
+/** The manifests in deploy/ agree with the programs and with each other. test/e2e/deploy.test.ts applies them. */
 
 const root = join(import.meta.dirname, '../..')
 const kas = readManifests('kas')
@@ -44,9 +44,9 @@ const listens = {
   gossip: config.cluster.listen,
 }
 
-/** What src/agentk/main.ts takes. ms */
+/** ms; time that src/agentk/main.ts takes to stop */
 const agentkStopMs = 25_000
-/** for what neither knows of, such as a slow node */
+/** ms; margin for delays that neither side knows, such as a slow node */
 const roomMs = 10_000
 
 t.test('the configuration is as kas wants it', async (t) => {

@@ -2,7 +2,7 @@ import { globSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import t from 'tap'
 
-/** What gives modules what they need, and takes what they have, names none of them: `app.ts` alone does. */
+/** Files of the host that name no module. Only `app.ts` names them. */
 const namesNone = [
   'kas/host.ts',
   'kas/module.ts',
@@ -20,14 +20,14 @@ const namesNone = [
   'proto/placement.ts',
 ]
 
-/** Modules whose name is a word for something else there, too. */
+/** Modules with a name that also has another meaning there. */
 const otherMeanings = new Set([
-  'configuration', // of kas itself
+  'configuration', // the configuration of kas itself
   'kubernetes-api', // the server that agents reach, and keys of its configuration
   'leader', // the pod that holds the lease
   'repositories', // a room of kas
 ])
-/** Keys of the configuration are upstream's. */
+/** Keys of the configuration have upstream's names. */
 const keys = /\bagent\.gitops\.project_info_cache(?:_error)?_ttl\b/g
 
 const source = join(import.meta.dirname, '../../src')
@@ -35,14 +35,14 @@ const modules = globSync('{kas,agentk}/modules/*', { cwd: source })
   .map((folder) => basename(folder))
   .filter((name) => !otherMeanings.has(name))
 
-/** As a word, or a part of a name: `views`, `ViewFeeds`, `known_tokens`. */
+/** Matches the module as a word or as a part of a name: `views`, `ViewFeeds`, `known_tokens`. */
 function patternOf(module: string): RegExp {
   const word = module.replace(/s$/, '').replaceAll('-', '[-_ ]?')
   const name = word.charAt(0).toUpperCase() + word.slice(1)
   return new RegExp(`(?<![a-z])${word}s?(?![a-z])|(?<![A-Z])${name}s?(?![a-z])`)
 }
 
-/** @returns lines that name a module: file, number and module */
+/** @returns lines that name a module: file, line number and module */
 function named(text: string, file: string, names: readonly string[]): string[] {
   return text.split('\n').flatMap((line, i) => {
     const found = names.filter((name) => patternOf(name).test(line.replaceAll(keys, '')))

@@ -4,7 +4,7 @@ import t from 'tap'
 import { dashboard, rules } from '../support/monitoring/files.ts'
 import { selectorsOf } from '../support/monitoring/selectors.ts'
 
-/** deploy/monitoring agrees with doc/; test/e2e/monitoring.test.ts compares it with what the programs say. */
+/** deploy/monitoring agrees with doc/. test/e2e/monitoring.test.ts compares it with the running programs. */
 
 const root = join(import.meta.dirname, '../..')
 const read = (file: string) => readFileSync(join(root, file), 'utf8')

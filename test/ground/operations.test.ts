@@ -2,7 +2,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import t from 'tap'
 
-/** What doc/operations.md tells operators to look for is there: logs, metrics, errors, files. */
+/** Logs, metrics, errors and files that doc/operations.md names exist. */
 
 const root = join(import.meta.dirname, '../..')
 const read = (file: string) => readFileSync(join(root, file), 'utf8')

@@ -4,7 +4,7 @@ import t from 'tap'
 import { outputPage } from '../../dev/output/output-page.ts'
 import { outputSchema } from '../../dev/output/output-schema.ts'
 
-/** What doc/reference says of `-o json` is what the types of the commands say. */
+/** The pages of doc/reference about `-o json` agree with the types of the commands. */
 
 const root = join(import.meta.dirname, '../..')
 const read = (name: string) => readFileSync(join(root, 'doc/reference', name), 'utf8')

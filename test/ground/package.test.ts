@@ -16,12 +16,12 @@ import { vendorRules } from '../../src/agentk/health/custom/vendors.ts'
 import { sbomProblems } from '../support/cyclonedx/sbom-problems.ts'
 import { stagedPackage } from '../support/staged-package.ts'
 
-/** What the package holds, without npm: test/e2e/installed packs and installs it. */
+/** Content of the package, without npm. test/e2e/installed packs and installs it. */
 
 const root = join(import.meta.dirname, '..', '..')
 const env = foreignEnvironment()
 const maxFiles = 300
-/** what ws and debug take where it is, and do without */
+/** optional packages: ws and debug use them if they are installed */
 const tried = ['bufferutil', 'supports-color', 'utf-8-validate']
 
 function run(cwd: string, command: string, args: string[]): { status: number | null; stdout: string; stderr: string } {
@@ -42,7 +42,7 @@ const text = (name: string) => readFileSync(join(folder, name), 'utf8')
 const manifestOf = (where: string) => JSON.parse(readFileSync(join(where, 'package.json'), 'utf8'))
 const tree = manifestOf(root)
 
-/** `name@version` of all of which an output has bytes, by esbuild and the packages themselves. */
+/** `name@version` of each package that contributes bytes to an output, by esbuild and the packages' manifests */
 const carried = [
   ...new Set(
     metafiles

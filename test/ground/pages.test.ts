@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { firstWords, rowsOf } from '../support/views/first-words.ts'
 
-/** Tables of doc/ that stand on tests are what the tests say. */
+/** Tables of doc/ that rest on tests agree with these tests. */
 
 const root = join(import.meta.dirname, '../..')
 const read = (file: string) => readFileSync(join(root, file), 'utf8')
@@ -34,7 +34,7 @@ t.test(
   },
 )
 
-/** in a file of tests: a test, and a case of a table each row of which is one */
+/** patterns of titles in a test file: a test, and a row of a table of cases */
 const titled = [/\bt\.test\(\s*(['"])(.*?)\1,/g, /^ {2}(['"])(.*?)\1: /gm, /\[\s*(['"])(.*?)\1,/g]
 
 const badInput = { 'health.md': 13, 'access-log.md': 15, 'client-address.md': 6, 'directory.md': 12, 'install.md': 14 }

@@ -2,7 +2,7 @@ import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 
-/** A string of the code that holds one of the keys between our kas and our agentk. */
+/** A string literal with one of the keys between our kas and our agentk. */
 const key =
   /(['"`])(?:kas-(?:features|pod|role|replica|home|standby|ping-interval-ms)(?:-address)?|gitlab-kas-route)\1/i
 

@@ -5,7 +5,7 @@ import t from 'tap'
 
 const root = join(import.meta.dirname, '..', '..')
 
-/** Path below `dir` to content, of all files. */
+/** Returns the content of all files, by their path below `dir`. */
 function contents(dir: string): Record<string, string> {
   const paths = readdirSync(dir, { recursive: true, encoding: 'utf8' }).filter((path) =>
     statSync(join(dir, path)).isFile(),

@@ -5,14 +5,14 @@ import { notHeld, notThere } from '../../dev/wire/missing-rows.ts'
 import { wireSections } from '../../dev/wire/wire-sections.ts'
 import { designCitations, unresolved } from './citations.ts'
 
-/** What the code follows stands in the repository: every citation leads to a page, a section, a row. */
+/** Sources that the code follows are in the repository: every citation leads to a page, a section or a row. */
 
 const root = join(import.meta.dirname, '../..')
 const texts = '**/*.{ts,js,mjs,go,rb,proto,json,yaml,yml,md,txt,conf,sh}'
 const files = ['src', 'test', 'bench', 'dev', 'doc', 'deploy', 'bin']
   .flatMap((folder) => globSync(`${folder}/${texts}`, { cwd: root }))
   .concat('README.md', 'CHANGELOG.md', 'biome.json')
-  .filter((file) => file !== 'test/ground/references.test.ts') // cites what is not there
+  .filter((file) => file !== 'test/ground/references.test.ts') // contains citations that lead nowhere
   .sort()
 
 t.test('every citation resolves', async (t) => {
@@ -32,7 +32,7 @@ t.test('every row of the wire says where it comes from', async (t) => {
   t.strictSame(unresolved(folder, ['dev/wire/rows/all.txt']), [])
 })
 
-/** Files in a folder, and the reference beside them. */
+/** Writes files into a folder, together with the reference. */
 function tree(folder: string, own: Readonly<Record<string, string>>): string {
   const reference = globSync('doc/reference/*.md', { cwd: root }).map((path) => [path, readFileSync(join(root, path))])
   for (const [path, text] of [...Object.entries(own), ...reference] as [string, string][]) {

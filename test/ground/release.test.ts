@@ -7,7 +7,7 @@ import t, { type Test } from 'tap'
 import { writeLayout } from '../../dev/images/oci-layout.ts'
 import { type Release, releaseOf, releaseProblems } from '../../dev/release/release-checks.ts'
 
-/** What `npm run release` says of a release that is right, and of each way in which one is not. */
+/** Output of `npm run release` for a correct release, and for each kind of fault. */
 
 const run = promisify(execFile)
 const gzip = (text: string) => ({ gzip: Buffer.from(text), digest: hash('sha256', text), about: text })
@@ -65,7 +65,7 @@ async function releaseWith(t: Test, faults: Faults = {}): Promise<Release> {
   return await releaseOf(root, made)
 }
 
-/** Problems alone, each with its check. */
+/** Returns only the checks with problems. */
 async function wrong(release: Release): Promise<Record<string, string[]>> {
   return Object.fromEntries([...(await releaseProblems(release))].filter(([, problems]) => problems.length > 0))
 }

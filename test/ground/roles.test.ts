@@ -6,7 +6,7 @@ import { isLike } from '../../src/agentk/health/custom/kind-pattern.ts'
 import { vendorRules } from '../../src/agentk/health/custom/vendors.ts'
 import { findObject, readManifests } from '../support/manifests.ts'
 
-/** The role for kinds of vendors is what their rules need. */
+/** The role for kinds of vendors contains what their rules need. */
 
 const file = join(import.meta.dirname, '../../deploy/charts/agentk/files/vendors.yaml')
 

@@ -63,7 +63,7 @@ t.test('a file that runs no test, throws, or ends early fails', async (t) => {
   t.equal(early.failures.length > 0, true)
 })
 
-/** Fails while tests of others run. */
+/** sources that fail while tests of other files run */
 const late = {
   'a timer': `setTimeout(() => { throw new Error('late') }, 50)`,
   'a rejection': `void new Promise((resolve) => setTimeout(resolve, 50)).then(() => { throw new Error('late') })`,
@@ -158,7 +158,7 @@ function leftoverSkip(): string | false {
   return process.platform === 'linux' ? false : `needs ${join('/proc', 'PID', 'environ')}`
 }
 
-/** What a process of tests tells of `source`, line by line. */
+/** Returns the lines that a process of tests reports about `source`. */
 async function tellsOf(t: Test, source: string): Promise<string[]> {
   const folder = t.testdir({ 'case.test.ts': `import t from 'tap'\n${source}` })
   const path = [join(import.meta.dirname, '../runner/alone.ts'), join(folder, 'case.test.ts')]
@@ -213,7 +213,7 @@ t.test('grep picks tests by name', async (t) => {
   t.strictSame([result.passed, result.failures.length], [1, 0])
 })
 
-/** Runs `sources` together, by name. */
+/** Runs `sources` together in one process, by name. */
 async function runTogether(t: Test, sources: Record<string, string>, more: { lingerMs?: number } = {}) {
   const cases = Object.entries(sources).map(([name, source]) => [`${name}.test.ts`, `import t from 'tap'\n${source}`])
   const root = t.testdir(Object.fromEntries(cases))

@@ -4,11 +4,13 @@ import t from 'tap'
 
 const source = join(import.meta.dirname, '../../src')
 
-/** Imports of what makes such a server, whole modules among them. */
+/** Matches imports that can make a TLS server, imports of whole modules included. */
 const makes =
   /import (?!type)(?:\{[^']*?\b(?:createServer|createSecureServer|Server)\b[^']*|\* as \w+|\w+) from 'node:(?:tls|https|http2)'|createSsl\(/
 
-/** `Drain` asks whether a server is one of TLS. `trustedAuthorities` reads those of node. Neither makes one. */
+/**
+ * `Drain` asks whether a server uses TLS, and `trustedAuthorities` reads node's authorities. Neither makes a server.
+ */
 const allowed = ['lib/drain.ts', 'lib/tls-server.ts', 'lib/trusted-authorities.ts']
 
 t.test('one file makes all servers of TLS, so that none lets clients renegotiate', (t) => {

@@ -6,7 +6,7 @@ import { notHeld, notThere } from '../../dev/wire/missing-rows.ts'
 import { wireTable } from '../../dev/wire/table.ts'
 import { wireSections } from '../../dev/wire/wire-sections.ts'
 
-/** doc/wire.md says the truth: each row has a test, and none without. */
+/** doc/wire.md is true: each row has a test, and each test has a row. */
 
 const root = join(import.meta.dirname, '../..')
 const rows = wireSections(root).flatMap((section) => section.rows)

@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import t from 'tap'
 import { bannedWords, bannedWordsIn } from '../../dev/census/words.ts'
 
-/** Words that a stranger does not know in the sense in which they stood here stand nowhere but where this file says. */
+/** Words with a private sense do not occur, except for the names that this file lists. */
 
-/** Names that stay, everywhere or in the files of `within`, and the reason. */
+/** Names that stay, everywhere or in the files of `within`, with the reason. */
 const staying: readonly { readonly name: RegExp; readonly within?: RegExp; readonly reason: string }[] = [
   { name: /^(?:kas_row_held_back_total|kas_discovery_sources_silent)$/, reason: 'a metric' },
   { name: /^(?:PUSH_EVENT_UNTOLD|CALLER_OVER_SHARE)$/, reason: 'a code in logs and metrics' },

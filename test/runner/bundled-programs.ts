@@ -4,15 +4,15 @@ import { copyFile, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, utimes }
 import { join } from 'node:path'
 import { bundle } from '../../dev/package/bundle.ts'
 
-/** A run has ended by then. ms */
+/** ms; every run has ended after this time */
 const keptMs = 86_400_000
 
 /**
- * Both programs as they are shipped, for tests that start them: a few files in the place of 1,400 modules. Named after
- * their content, so that what was compiled of them is found again.
+ * Bundles both programs as they are shipped, for tests that start them: a few files instead of 1,400 modules. The
+ * folder is named by its content, so that compiled code is found again.
  *
- * @param make - puts them into a folder
- * @returns their folder, below node_modules, where they find what they do not hold
+ * @param make - writes the bundles into a folder
+ * @returns folder below node_modules, where the programs find packages that they do not contain
  */
 export async function bundledPrograms(
   root: string,
@@ -28,7 +28,7 @@ export async function bundledPrograms(
     await rename(part, folder)
   } catch (error) {
     await rm(part, { recursive: true })
-    if (!existsSync(folder)) throw error // else it was made before
+    if (!existsSync(folder)) throw error // otherwise another run has made it before
   }
   const now = new Date()
   await utimes(folder, now, now)
@@ -48,7 +48,7 @@ async function digestOf(folder: string): Promise<string> {
 async function removeOld(cache: string, beforeMs: number): Promise<void> {
   for (const name of await readdir(cache)) {
     const path = join(cache, name)
-    const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Infinity })) // another run was first
+    const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Infinity })) // another run has removed it
     if (mtimeMs < beforeMs) await rm(path, { recursive: true, force: true })
   }
 }

@@ -2,18 +2,18 @@ import { AsyncLocalStorage, AsyncResource, executionAsyncResource } from 'node:a
 
 type OnError = (error: unknown, event: string) => void
 
-/** of what runs */
+/** domain of the running code */
 const current = new AsyncLocalStorage<Domain>()
-/** of what no test has begun */
+/** domain of code that no test has begun */
 let outermost: Domain | undefined
 
 /**
- * In the place of async-hook-domain, by which tap knows whose an error is that nobody catches: a test's is what it has
- * begun, however much later it fails. That one follows each asynchronous step by hooks, which is a third of the CPU time
- * of tests with many of them; Node carries a store along for next to nothing.
+ * Replaces async-hook-domain, by which tap finds the test of an uncaught error: the test that began the failing work.
+ * The package uses a hook for each asynchronous step, up to a third of the CPU time. A store of Node costs almost
+ * nothing.
  */
 export class Domain {
-  /** read by tap */
+  /** tap reads it */
   readonly onerror: OnError
   readonly #parent: Domain | undefined
   #isDestroyed = false
@@ -22,7 +22,7 @@ export class Domain {
     this.onerror = onerror
     this.#parent = current.getStore() ?? outermost
     outermost ??= this
-    const resource = executionAsyncResource() // in which tap runs a test
+    const resource = executionAsyncResource() // the resource in which tap runs a test
     if (resource instanceof AsyncResource) {
       resource.runInAsyncScope = (run, owner, ...args) =>
         AsyncResource.prototype.runInAsyncScope.call(resource, () =>
@@ -32,20 +32,20 @@ export class Domain {
     listen()
   }
 
-  /** What has begun in it is its parent's from now on. */
+  /** Gives work that began in this domain to the parent. */
   destroy(): void {
     this.#isDestroyed = true
   }
 
-  /** The nearest one that is not destroyed. */
+  /** Returns the nearest domain that is not destroyed. */
   get living(): Domain | undefined {
     return this.#isDestroyed ? this.#parent?.living : this
   }
 }
 
-/** @returns whether a test has taken it */
+/** @returns true if a test has taken the error */
 function handle(error: unknown, event: string): boolean {
-  // whoever else has a handler is asked by Node
+  // Node calls any other handler itself
   if (process.hasUncaughtExceptionCaptureCallback() || process.listenerCount('uncaughtException') > 0) return false
   const domain = (current.getStore() ?? outermost)?.living
   if (!domain) return false
@@ -65,7 +65,7 @@ function listen(): void {
   isListening = true
   process.on('uncaughtExceptionMonitor', (error, origin) => {
     if (!handle(error, origin)) return
-    // it is a test's now: the process goes on
+    // a test has taken the error, so the process continues
     process.setUncaughtExceptionCaptureCallback(() => process.setUncaughtExceptionCaptureCallback(null))
   })
   const emit = process.emit as (event: string, ...args: unknown[]) => boolean

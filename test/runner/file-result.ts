@@ -8,16 +8,16 @@ export interface Skip {
   reason: string
 }
 
-/** What one test file came to. A test is a subtest without subtests of its own, or a file that has none. */
+/** Result of one test file. A test is a subtest without subtests, or a file without any. */
 export interface FileResult {
   file: string
   durationMs: number
   passed: number
   failures: Failure[]
   skips: Skip[]
-  /** comments of its tests, such as tables, in their order */
+  /** comments of its tests, such as tables, in order */
   comments: string[]
-  /** what the file wrote beside its results */
+  /** output of the file besides its results */
   output: string
 }
 

@@ -1,13 +1,13 @@
 import { dirname } from 'node:path'
 
-/** What runs in one process. */
+/** Test files that run in one process. */
 export interface Job {
-  /** its file, or the folder of its files */
+  /** name of its only file, or of the folder of its files */
   readonly name: string
   readonly files: readonly string[]
 }
 
-/** Rooms whose files do less than it takes to start a process, to load what they test, and an API server, if they share one. */
+/** Folders whose files share a process, because start-up, loading and an API server cost more than the tests. */
 const shared = [
   'test/unit',
   'test/cluster',
@@ -25,14 +25,14 @@ const shared = [
   'test/contract/wire',
   'test/ground',
 ]
-/** of those rooms, what starts programs for long, or has other programs on its PATH */
+/** files of these folders that start programs for long, or that have other programs on the PATH */
 export const alone = [
   ...['alerts', 'apt', 'bench-views', 'images', 'package', 'run-job', 'tree'].map((name) => `ground/${name}`),
   ...['front-address', 'front-cuts', 'front-kubectl', 'frozen-holder', 'membership'].map((name) => `cluster/${name}`),
   ...['discovery', 'links', 'one-port'].map((name) => `cluster/namespaces-${name}`),
 ].map((name) => `test/${name}.test.ts`)
 
-/** Most files are processes of their own; those of a room of `shared` are together. */
+/** Returns one job for each file; files of a folder in `shared` are one job together. */
 export function jobsOf(files: readonly string[]): Job[] {
   const rooms = Map.groupBy(files, (file) => (isShared(file) ? roomOf(file) : file))
   return [...rooms].map(([room, files]) => ({ name: files.length === 1 ? (files[0] as string) : room, files }))
@@ -40,7 +40,7 @@ export function jobsOf(files: readonly string[]): Job[] {
 
 const isShared = (file: string) => shared.some((room) => file.startsWith(`${room}/`)) && !alone.includes(file)
 
-/** `test/unit/kas`, of all that is below it: what its files test is loaded once; else `test/contract/agentk/gitops`. */
+/** Returns the folder of a job: `test/unit/kas` with everything below it, elsewhere `test/contract/agentk/gitops`. */
 const roomOf = (file: string) => {
   const depth = file.startsWith('test/unit/') ? 3 : 4
   return dirname(file).split('/').slice(0, depth).join('/')

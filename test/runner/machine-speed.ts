@@ -3,26 +3,26 @@ import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
 import type { Cost } from './schedule.ts'
 
-/** The job that runs first and alone, to see how fast the machine is: some seconds of work, and hardly a wait. */
+/** Job that runs first and alone, to measure the speed of the machine: some seconds of work and almost no waits. */
 export const sampleName = 'test/unit/proto'
 
-/** A machine that is slower still has no time for these tests. */
+/** Greatest factor: on a slower machine these tests have no time. */
 const mostSlowness = 8
 
-/** From here on a machine is slow; less is the noise of the sample. */
+/** Factor from which on a machine is slow; a smaller one is noise of the sample. */
 export const isSlow = 1.4
 
 /**
- * How many times longer work takes here than on the machine of test/times.json; 1: not longer, or nobody knows.
+ * Returns the factor by which work takes longer here than on the machine of test/times.json. 1: not longer, or unknown.
  *
- * @param load - by how much longer than its CPU time, because of other programs
+ * @param load - factor by which work takes longer than its CPU time, because of other programs
  */
 export function slownessOf(recorded: Cost | undefined, measured: Cost | undefined, load: number): number {
   const slower = recorded && measured ? measured.cpu / recorded.cpu : 1
   return Math.min(mostSlowness, Math.max(1, slower) * Math.max(1, load))
 }
 
-/** CPU time of each thread: some turns of the system's scheduler. ms */
+/** ms; CPU time of each thread, which spans some turns of the system's scheduler */
 const spinMs = 300
 
 const spin = `
@@ -33,7 +33,7 @@ const first = cpuMs()
 while (cpuMs() - first < workerData);
 parentPort.postMessage((performance.now() - began) / workerData)`
 
-/** By how much longer work on all cores takes now than its CPU time: other programs have the rest of them. */
+/** Returns the factor by which work on all cores now takes longer than its CPU time, because of other programs. */
 export async function currentLoad(): Promise<number> {
   const threads = Array.from({ length: availableParallelism() }, async () => {
     const thread = new Worker(spin, { eval: true, workerData: spinMs })
@@ -44,7 +44,7 @@ export async function currentLoad(): Promise<number> {
   return ratios.reduce((sum, each) => sum + each, 0) / ratios.length
 }
 
-/** A recorded cost, as it is here: work takes longer, waits do not. */
+/** Returns the recorded cost on this machine: work takes longer, waits do not. */
 export function onMachine({ wall, cpu }: Cost, slowness: number): Cost {
   return { wall: wall + cpu * (slowness - 1), cpu: cpu * slowness }
 }

@@ -6,18 +6,18 @@ export interface FoundProcess {
   command: string
 }
 
-/** From SIGKILL to the end of a process. */
+/** ms from SIGKILL to the end of a process */
 const dyingMs = 10_000
 
 const read = (path: string) => {
   try {
     return readFileSync(path, 'latin1')
   } catch {
-    return '' // gone, or another user's
+    return '' // ended, or of another user
   }
 }
 
-/** Living processes whose environment holds KAS_TEST_MARK=`mark`; none where there is no /proc to ask. */
+/** Returns living processes whose environment has KAS_TEST_MARK=`mark`; none on a system without /proc. */
 export function processesMarked(mark: string): FoundProcess[] {
   if (!existsSync('/proc/self/environ')) return []
   return readdirSync('/proc')
@@ -27,8 +27,8 @@ export function processesMarked(mark: string): FoundProcess[] {
 }
 
 /**
- * Waits until no process is found, at most `patienceMs`, then kills those that are; resolves once they are gone.
- * @returns the commands of the killed
+ * Waits at most `patienceMs` until no process is found, then kills the remaining ones. Resolves when they have ended.
+ * @returns commands of the killed processes
  */
 export async function endProcesses(find: () => FoundProcess[], patienceMs: number): Promise<string[]> {
   const left = await leftAfter(find, patienceMs)

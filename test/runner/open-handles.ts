@@ -1,8 +1,8 @@
 import type { Clock } from '../../src/lib/clock.ts'
 
 /**
- * Knows when a process that has no test any more should have ended: what is left open keeps it. A test may be silent for
- * as long as it takes, also when another one beside it has ended.
+ * Detects a process that should have ended, because no test runs: an open handle keeps it alive. A running test may be
+ * silent for any time, even after another test beside it has ended.
  */
 export class OpenHandles {
   readonly #clock: Clock
@@ -10,7 +10,9 @@ export class OpenHandles {
   #running = 0
   #cancel: (() => void) | undefined
 
-  /** @param options.lingerMs - from the end of a test to the start of the next one, or to the end of the process */
+  /**
+   * @param options.lingerMs - time from the end of a test to the start of the next one, or to the end of the process
+   */
   constructor(
     { clock }: { readonly clock: Clock },
     options: { readonly lingerMs: number; readonly onLinger: () => void },
@@ -28,7 +30,7 @@ export class OpenHandles {
     this.#cancel = this.#clock.after(lingerMs, onLinger)
   }
 
-  /** The process has ended. */
+  /** Stops, because the process has ended. */
   stop(): void {
     this.#cancel?.()
     this.#cancel = undefined

@@ -1,6 +1,6 @@
 import { own } from './own-test.ts'
 
-/** `tap` of one file among several in a process: an instance for each. */
+/** `tap` for one file among several in a process: each file gets its own instance. */
 
 export * from 'tap'
 export default own()

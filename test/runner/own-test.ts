@@ -2,7 +2,7 @@ import type { Test } from 'tap'
 
 let current: Test | undefined
 
-/** The subtest of the file that is imported next. */
+/** Sets the subtest of the file that is imported next. */
 export function begin(test: Test): void {
   current = test
 }

@@ -3,7 +3,7 @@ import type { FileResult } from './file-result.ts'
 const print = (text: string) => process.stdout.write(`${text}\n`)
 const indent = (text: string) => text.replace(/^(?=.)/gm, '    ')
 
-/** One line for a file, its tests' comments, and its failures in full with whatever else it wrote. */
+/** Prints one line for a file, the comments of its tests, and its failures in full with its other output. */
 export function printFile({ file, durationMs, passed, failures, skips, comments, output }: FileResult): void {
   const failed = failures.length
   const counts = `${passed} passed${failed > 0 ? `, ${failed} failed` : ''}${skips.length > 0 ? `, ${skips.length} skipped` : ''}`
@@ -13,7 +13,7 @@ export function printFile({ file, durationMs, passed, failures, skips, comments,
   if (failed > 0 && output) print(`\n--- output of ${file}\n${indent(output)}`)
 }
 
-/** The summary repeats so many lines of a failure, which is told in full where its file is. */
+/** number of lines of a failure in the summary; the full text is printed with its file */
 const toldLines = 6
 const lineLimit = 400
 
@@ -23,8 +23,8 @@ function beginning(details: string): string {
 }
 
 /**
- * The end of the run; its last line is `N passed, N failed, N skipped`.
- * @returns whether all went well, which a run of nothing has not
+ * Prints the end of the run; its last line is `N passed, N failed, N skipped`.
+ * @returns true if all tests passed; false for a run without tests
  */
 export function printSummary(results: FileResult[], { interrupted }: { interrupted: boolean }): boolean {
   const skips = results.flatMap((result) => result.skips)

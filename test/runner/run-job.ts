@@ -14,7 +14,7 @@ export interface JobResult {
   readonly cost: Cost
 }
 
-/** A file alone is the program itself, as by hand; several are run one after the other in one process. */
+/** Runs a job. A single file is the program itself; several files run in a row in one process. */
 export async function runJob({ name, files }: Job, options: RunOptions): Promise<JobResult> {
   const [file] = files
   return file !== undefined && files.length === 1 ? runFile(file, options) : runTogether(name, files, options)
@@ -35,7 +35,7 @@ async function runFile(file: string, options: RunOptions): Promise<JobResult> {
   return { results: [{ ...result, output, durationMs: performance.now() - started }], cost }
 }
 
-/** Beside the results of the files, one by the name of the job if something is wrong with the process. */
+/** Returns the results of the files, and one named like the job if the process itself has a fault. */
 async function runTogether(name: string, files: readonly string[], options: RunOptions): Promise<JobResult> {
   const parser = new Parser()
   const results = tallyFiles(parser)

@@ -13,37 +13,37 @@ import type { Cost } from './schedule.ts'
 export interface RunOptions {
   root: string
   timeoutMs: number
-  /** from the end of a test to the start of the next one, or to the end of the process */
+  /** ms from the end of a test to the start of the next one, or to the end of the process */
   lingerMs: number
-  /** of test names; all if undefined */
+  /** pattern of test names; undefined: all tests */
   grep: string | undefined
   signal: AbortSignal
 }
 
 export interface Program {
-  /** and its arguments; absolute */
+  /** absolute path of the program, and its arguments */
   readonly path: readonly string[]
-  /** which it finds in `KAS_TEST_FILES` */
+  /** files that the program reads from `KAS_TEST_FILES` */
   readonly files?: readonly string[]
 }
 
-/** What one process of tests came to. */
+/** Result of one process of tests. */
 export interface Ended {
-  /** of the process as a whole: it outlived its time, left something behind */
+  /** complaints about the process as a whole: it exceeded its time, or left something behind */
   readonly complaints: string[]
-  /** what it wrote beside its results */
+  /** output besides the results */
   readonly output: string
-  /** its CPU is that of all that ran meanwhile */
+  /** cost; its CPU time includes all programs that ran meanwhile */
   readonly cost: Cost
 }
 
-/** Given to a file for its own report on a time-out before it is killed. */
+/** ms that a file has for its own report after a time-out, before it is killed */
 const lastWordsMs = 2_000
-/** From the end of a file's process to the end of those that it started. */
+/** ms from the end of a file's process to the end of the processes that it started */
 const leftoverMs = 2_000
-/** Young objects have more room than a program of seconds fills often: a tenth less CPU. MiB */
+/** MiB; a larger young generation is collected less often: a tenth less CPU time */
 const roomForYoung = ['--min-semi-space-size=32', '--max-semi-space-size=32']
-/** Characters of a file's other output that are kept. */
+/** number of characters kept of a file's other output */
 const outputLimit = 200_000
 
 function environment(mark: string, files: readonly string[], options: RunOptions): NodeJS.ProcessEnv {
@@ -56,14 +56,14 @@ function environment(mark: string, files: readonly string[], options: RunOptions
     ...(grep === undefined ? {} : { TAP_GREP: grep }),
     KAS_TEST_MARK: mark,
     KAS_TEST_FILES: files.join('\n'),
-    // what one file and its programs have compiled the next ones need not
+    // files and programs that run later reuse the compiled code
     NODE_COMPILE_CACHE: join(root, 'node_modules', '.cache', 'compiled'),
   }
 }
 
 /**
- * Runs a program to its end, its TAP through `parser`. It is complained of if it outlives its time, lingers after
- * its last test (something was left open), or leaves processes behind, which are ended here.
+ * Runs a program to its end and passes its TAP to `parser`. It complains if the program exceeds its time, lingers after
+ * its last test (a handle is open), or leaves processes behind. It ends these processes.
  */
 export async function runProgram(
   name: string,

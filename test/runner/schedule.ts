@@ -1,24 +1,24 @@
-/** What running something takes, in seconds. */
+/** Cost of a job, in seconds. */
 export interface Cost {
   readonly wall: number
-  /** its own, and that of all that it started */
+  /** CPU time of the job and of all programs that it started */
   readonly cpu: number
 }
 
-/** What is new: a core, for as long as most files take that start programs. */
+/** Cost of a new job: one core, for as long as most files take that start programs. */
 export const unmeasured: Cost = { wall: 5, cpu: 5 }
 
-/** of what only waits: it has to start, and its timers come. Cores */
+/** cores; load of a job that only waits: it must start, and its timers fire */
 const leastLoad = 0.1
 
-/** Cores that it keeps busy, in the mean. */
+/** Returns the number of cores that a job keeps busy on average. */
 const loadOf = ({ wall, cpu }: Cost) => Math.max(leastLoad, cpu / wall || 0)
 
-/** Free for it, what would use more takes its turn: it is as much work beside others, and takes a little longer. Cores */
+/** cores; free cores that suffice to start a job of greater load: beside others it only takes a little longer */
 const enough = 1
 
 /**
- * Which of `waiting` starts now beside those `running`: the longest that the cores left are enough for.
+ * Returns the job of `waiting` that starts now beside `running`: the longest one for which the free cores suffice.
  *
  * @returns undefined until one of `running` has ended
  */

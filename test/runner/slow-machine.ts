@@ -1,6 +1,6 @@
 /**
- * Loaded after tap: on a machine that is slower than the one of test/times.json, time-outs of tests are longer by as
- * much. They end what hangs; a subtest that has none of its own has its parent's.
+ * Loaded after tap. On a machine slower than that of test/times.json, it lengthens the time-outs of tests by the same
+ * factor. Time-outs end tests that hang; a subtest without its own time-out uses its parent's.
  */
 import t from 'tap'
 import { patience, slowness } from '../support/slowness.ts'
@@ -9,7 +9,10 @@ interface Timed {
   setTimeout(ms: number): void
 }
 
-/** Where tap has what all of its tests have; its root has a method of that name beside it. */
+/**
+ * Returns the prototype with the methods that all of tap's tests share. tap's root has a `setTimeout` of its own
+ * besides.
+ */
 function baseOf(test: object): Timed {
   const chain: object[] = []
   for (let each: object | null = test; each; each = Object.getPrototypeOf(each)) chain.push(each)

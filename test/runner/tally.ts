@@ -2,7 +2,7 @@ import type { Parser, Result } from 'tap-parser'
 import { stringify } from 'yaml'
 import { emptyResult, type FileResult } from './file-result.ts'
 
-/** What a file or a subtest holds of its own, beside its subtests. */
+/** Counts of a file or a subtest, without its subtests. */
 interface Node {
   name: string[]
   subtests: number
@@ -10,16 +10,16 @@ interface Node {
   failuresBefore: number
 }
 
-/** Written by tap itself; all other comments are a test's own. */
+/** comments that tap itself writes; all others belong to a test */
 const ofTap = /^# (Subtest|time=|failed |skip:|todo:|bail|\{ total: )/
 
-/** tap's reason for the plan of a file without tests. */
+/** tap's reason for the plan of a file without tests */
 const nothingFound = 'no tests found'
 
 const indent = (text: string) => text.replace(/^(?=.)/gm, '    ')
 const describe = (point: Result) => `not ok: ${point.name}\n${point.diag ? indent(stringify(point.diag)) : ''}`
 
-/** Counts a node whose end has come; `failure` says why it failed if none of its own points or subtests does. */
+/** Counts a node that has ended. `failure` is the reason if none of its points and subtests failed. */
 function settle(node: Node, failure: string | undefined, result: FileResult): void {
   const silent = failure !== undefined && result.failures.length === node.failuresBefore
   const details = node.failedPoints.length > 0 || !silent ? node.failedPoints : [failure]
@@ -53,7 +53,7 @@ function watch(parser: Parser, name: string[], result: FileResult): Node {
 
 /**
  * Counts the tests that `parser` reads into `result`.
- * @returns to be called once the file has ended: counts the file itself, which fails for each of `complaints`
+ * @returns function to call when the file has ended: it counts the file itself, which fails for each of `complaints`
  */
 export function tally(parser: Parser, result: FileResult): (complaints: string[]) => void {
   const node = watch(parser, [result.file], result)
@@ -70,7 +70,9 @@ export function tally(parser: Parser, result: FileResult): (complaints: string[]
   }
 }
 
-/** Counts the tests that `parser` reads, where each of its subtests is a file: a result as soon as one has ended. */
+/**
+ * Counts the tests that `parser` reads if each of its subtests is a file. Adds a result as soon as a file has ended.
+ */
 export function tallyFiles(parser: Parser): FileResult[] {
   const results: FileResult[] = []
   let open: { parser: Parser; result: FileResult; settle: (complaints: string[]) => void } | undefined

@@ -1,4 +1,4 @@
-/** Loaded before tap, which gets error-domain.ts for its async-hook-domain. */
+/** Loaded before tap, so that tap gets error-domain.ts in place of async-hook-domain. */
 import { registerHooks } from 'node:module'
 
 const own = new URL('./error-domain.ts', import.meta.url).href

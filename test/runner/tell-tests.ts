@@ -1,6 +1,6 @@
 /**
- * Loaded before the tests of a process: tells on descriptor 3 when each of its first level `begins` and `ends`, a line
- * each. TAP does not: a test that has no result yet has no line.
+ * Loaded before the tests of a process. Reports on descriptor 3, one line each, when a test of the first level `begins`
+ * and `ends`. TAP has no line for a test without a result.
  */
 import { writeSync } from 'node:fs'
 import t, { type Test } from 'tap'

@@ -1,10 +1,10 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import type { Cost } from './schedule.ts'
 
-/** Costs of what has been run, by its name, as they lie beside the tests. */
+/** Costs of jobs by name, as the file beside the tests has them. */
 export type Times = ReadonlyMap<string, Cost>
 
-/** none if there is no such file */
+/** Reads the costs; none if the file does not exist. */
 export function readTimes(path: string): Times {
   try {
     return new Map(Object.entries(JSON.parse(readFileSync(path, 'utf8')) as Record<string, Cost>))
@@ -14,7 +14,7 @@ export function readTimes(path: string): Times {
   }
 }
 
-/** A line each, by name. */
+/** Writes one line per job, sorted by name. */
 export function writeTimes(path: string, times: Times): void {
   const lines = [...times]
     .sort(([a], [b]) => (a < b ? -1 : 1))
@@ -23,8 +23,8 @@ export function writeTimes(path: string, times: Times): void {
 }
 
 /**
- * `old` with what was `measured` now, without what is not among `known` any more. A time that is about what it was
- * stays as it is written.
+ * Returns `old` with the costs `measured` now, without jobs outside `known`. A cost that is about the same keeps its
+ * old figures.
  */
 export function updated(old: Times, measured: Times, known: ReadonlySet<string>): Times {
   return new Map(

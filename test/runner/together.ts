@@ -1,6 +1,6 @@
 /**
- * Runs the test files of `KAS_TEST_FILES` in this process, one after the other: each is a subtest by its name, which its
- * `tap` is. What they leave open is told of all of them together.
+ * Runs the test files of `KAS_TEST_FILES` in this process, one after the other. Each file is a subtest with its name;
+ * its `tap` is that subtest. Open handles are reported for all files together.
  */
 import { registerHooks } from 'node:module'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ const { default: t } = await import('tap')
 await import('./slow-machine.ts')
 await import('./tell-tests.ts')
 
-const files = (process.env.KAS_TEST_FILES ?? '').split('\n') // arguments would become a part of tap's name for it
+const files = (process.env.KAS_TEST_FILES ?? '').split('\n') // not arguments, which would become a part of tap's name
 const urls = new Map(files.map((file) => [pathToFileURL(join(process.cwd(), file)).href, file]))
 const own = new URL('./own-tap.ts', import.meta.url).href
 

@@ -9,11 +9,11 @@ import { isLike } from '../../src/agentk/health/custom/kind-pattern.ts'
 import type { KubernetesObject } from '../../src/kubernetes/object.ts'
 import { readVectors, type Vector } from './compare.ts'
 
-/** Argo CD's own list of kinds that it judges: folders of its `resource_customizations`, `group/Kind`, `_` for any. */
+/** Kinds that Argo CD judges: folders of its `resource_customizations`, `group/Kind`, with `_` for any. */
 export interface ArgoList {
-  /** where it is from */
+  /** source of the list */
   readonly name: string
-  /** as patterns of ours: `*` is any; the core group has no name */
+  /** patterns in our form: `*` is any; the core group has no name */
   readonly kinds: readonly string[]
   readonly vectors: readonly Vector[]
 }
@@ -21,7 +21,7 @@ export interface ArgoList {
 const modulePath = 'github.com/argoproj/argo-cd/v3'
 export const moduleVersion = 'v3.6.1'
 
-/** The kinds of which a folder of shared vectors has any. */
+/** Returns the kinds in a folder of shared vectors. */
 export function listOfVectors(folder: string): ArgoList {
   const vectors = ['argo-custom', 'argo-core'].flatMap((name) => readVectors(join(folder, `${name}.json`)))
   const kinds = vectors.map(({ name }) => kindOfFolder(name.split('/').slice(1, 3).join('/')))
@@ -29,7 +29,7 @@ export function listOfVectors(folder: string): ArgoList {
 }
 
 /**
- * All of the Go module, which the go command fetches, or has.
+ * Returns the kinds of the Go module, which the go command fetches if it is missing.
  *
  * @throws Error of the go command
  */
@@ -39,7 +39,7 @@ export function listOfModule(version = moduleVersion): ArgoList {
   return { name: `${modulePath}@${version}`, kinds: kinds.sort(), vectors: vectorsBelow(root) }
 }
 
-/** @returns those of a list that no rule of ours is for */
+/** @returns kinds of a list without a rule of ours */
 export function kindsWithoutRule(kinds: readonly string[], rules: readonly CustomRuleSource[]): string[] {
   return kinds.filter((kind) => !hasArgoRule(kind) && !rules.some((rule) => isLike(rule.kind, kind)))
 }
@@ -54,7 +54,7 @@ function folderOfModule(version: string): string {
   try {
     return (JSON.parse(go('mod', 'download', '-json', `${modulePath}@${version}`)) as { Dir: string }).Dir
   } catch (error) {
-    // One that asks for a newer Go is laid down all the same: nothing of it is built here.
+    // The go command unpacks a module that asks for a newer Go all the same, and nothing is built here.
     const folder = join(go('env', 'GOMODCACHE').trim(), `${modulePath}@${version}`)
     if (existsSync(folder)) return folder
     throw error
@@ -75,7 +75,7 @@ function vectorsBelow(root: string): Vector[] {
 }
 
 interface ArgoTest {
-  /** absent in some: they test nothing */
+  /** undefined in some, which test nothing */
   readonly inputPath?: string
   readonly healthStatus: { readonly status: string; readonly message?: string }
 }

@@ -1,6 +1,6 @@
 /**
- * `npm run argo`: which kinds Argo CD judges and we do not, by its list in KAS_VECTORS and by its Go module; what is not
- * there is named and skipped. Of cases that it has for them each is told that we judge otherwise. Exits 1 if a kind has
+ * `npm run argo`: lists kinds that Argo CD judges and we do not, by its list in KAS_VECTORS and by its Go module. A
+ * missing source is named and skipped. It prints each of Argo CD's cases that we judge otherwise. Exits 1 if a kind has
  * no rule.
  */
 import { spawnSync } from 'node:child_process'

@@ -1,21 +1,23 @@
-/** `npm run causes`: writes into doc/causes.md what `kas tree` says of the situations that it plays (KAS_VECTORS). */
+/**
+ * `npm run causes`: writes the output of `kas tree` for the situations of doc/causes.md (KAS_VECTORS) into that page.
+ */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { treeOf } from '../support/views/situation-tree.ts'
 import type { Situation } from './situations.ts'
 
-/** of the terminal that the page is of */
+/** width of the page's terminal */
 const columns = 124
 
 export const causesPage = join(import.meta.dirname, '../../doc/causes.md')
 
-/** A comment with the situation's name, then what is typed and what is said. */
+/** Matches a comment with the name of a situation, then the command and its output. */
 const block = /<!-- (?<name>[\w-]+) -->\n```\n\$ kas tree (?<argv>.*)\n[^`]*```\n/g
 
-/** Situations that a page plays, in its order. */
+/** Returns the names of the situations on a page, in order. */
 export const namesOn = (page: string) => [...page.matchAll(block)].map(({ groups }) => groups?.name ?? '')
 
-/** The page, with what is said now. @throws Error: it names a situation that there is not */
+/** Returns the page with the current output. @throws Error if it names an unknown situation */
 export async function withTrees(page: string, situations: readonly Situation[]): Promise<string> {
   const blocks: string[] = []
   for (const { groups: { name = '', argv = '' } = {} } of page.matchAll(block)) {

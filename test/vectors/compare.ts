@@ -6,11 +6,11 @@ import { kstatus } from '../../src/agentk/health/kstatus/kstatus.ts'
 import { kstatuses } from '../../src/agentk/health/kstatus/status.ts'
 import { type KubernetesObject, kindOf } from '../../src/kubernetes/object.ts'
 
-/** As the files of shared vectors have it. */
+/** A vector in the form of the shared files. */
 export interface Vector {
   readonly name: string
   readonly object: KubernetesObject
-  /** its creation is now */
+  /** true: the object is created now */
   readonly now?: boolean
   readonly expect: {
     readonly status: string | null
@@ -22,10 +22,10 @@ export interface Vector {
 export interface Comparison {
   readonly vectors: number
   readonly equalStatus: number
-  /** of those that say one */
+  /** number of vectors with a text */
   readonly texts: number
   readonly equalTexts: number
-  /** a line each */
+  /** one line each */
   readonly differences: readonly string[]
 }
 
@@ -33,7 +33,10 @@ export function readVectors(file: string): Vector[] {
   return JSON.parse(readFileSync(file, 'utf8')) as Vector[]
 }
 
-/** By the rules of kstatus if the file speaks its language, else by those of Argo CD: of its own where it has none. */
+/**
+ * Compares vectors by the rules of kstatus if they use its words, otherwise by those of Argo CD. Our own rules fill the
+ * gaps.
+ */
 export async function compare(vectors: readonly Vector[]): Promise<Comparison> {
   const isKstatus = vectors.some(({ expect }) => expect.status !== 'Unknown' && isOfKstatus(expect.status))
   const judge = isKstatus ? kstatusOf : await argoJudge(vectors)
@@ -73,7 +76,7 @@ async function argoJudge(vectors: readonly Vector[]): Promise<(vector: Vector) =
   const rules = new CustomRules(sources, (kind, error) => broken.push(`${kind}: ${(error as Error).message}`))
   for (const { object } of vectors) await rules.ready(kindOf(object))
   return ({ object, expect }) => {
-    // null: Argo CD without any override has no rule, whatever we have for the kind
+    // null: Argo CD without overrides has no rule, even if we have one for the kind
     const health = argoHealth(object, (one) => (expect.status === null ? undefined : rules.judge(one)))
     return { status: health?.status ?? null, reason: broken.splice(0).join(), text: health?.text ?? '' }
   }

@@ -12,7 +12,7 @@ interface Place {
   readonly name: string
 }
 
-/** What one caller is to be shown of a root. What is absent is not compared. */
+/** Expected answer for one caller and one root. Undefined fields are not compared. */
 export interface Expectation {
   readonly root: Place
   readonly verdict: string
@@ -27,7 +27,7 @@ export interface Expectation {
   readonly since?: string | null
 }
 
-/** As the files of shared situations have it. */
+/** A situation in the form of the shared files. */
 export interface Situation {
   readonly name: string
   readonly now: string
@@ -39,13 +39,13 @@ export interface Situation {
 export interface SituationsCompared {
   readonly situations: number
   readonly equal: number
-  /** roots that are verdicts to be Degraded and are not */
+  /** number of roots with a false verdict Degraded */
   readonly falseDegraded: number
-  /** a line each */
+  /** one line each */
   readonly differences: readonly string[]
 }
 
-/** orders in which objects and events of one situation are tried, as they are written and shuffled */
+/** number of orders in which objects and events are tried: the given one and shuffled ones */
 const orders = 4
 
 export function areSituations(content: readonly unknown[]): content is readonly Situation[] {
@@ -80,7 +80,7 @@ function judgeFor(snapshot: Snapshot, { root, mayNotList }: Expectation): Judged
   return judgedFor(snapshot, (kind) => !hidden.has(kind), [root.kind, root.namespace, root.name])
 }
 
-/** What vendors' rules and Argo CD's say. */
+/** Returns the verdicts of the vendors' rules and of Argo CD. */
 async function verdictsBy(situations: readonly Situation[]): Promise<(object: KubernetesObject) => RuleVerdicts> {
   const rules = new CustomRules(await vendorRules(), (kind, error) => {
     throw new Error(kind, { cause: error })
@@ -90,7 +90,7 @@ async function verdictsBy(situations: readonly Situation[]): Promise<(object: Ku
   return (object) => ({ argo: argoHealth(object, (one) => rules.judge(one)) })
 }
 
-/** @param seed - 0: as it is */
+/** @param seed - 0: the given order */
 export function shuffled<Item>(items: readonly Item[], seed: number): readonly Item[] {
   const result = [...items]
   let state = seed
@@ -108,7 +108,7 @@ export function nameOf({ root, mayNotList }: Expectation): string {
   return `${root.kind}/${root.name}${mayNotList ? ` without ${mayNotList.join(', ')}` : ''}`
 }
 
-/** What of an expectation does not hold. @param judged - undefined: the root is not there */
+/** Returns the parts of an expectation that do not hold. @param judged - undefined: the root does not exist */
 export function differ(expected: Expectation, judged: Judged | undefined): readonly string[] {
   if (!judged) return ['is not there']
   const { verdict, cause } = judged

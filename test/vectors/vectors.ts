@@ -1,6 +1,6 @@
 /**
- * `npm run vectors -- FILE...`: health vectors of any file, by our rules, or situations and their causes. Exits 1 if a
- * status, or anything of a situation, differs.
+ * `npm run vectors -- FILE...`: compares health vectors with our rules, or situations with their causes. Exits 1 if a
+ * status or any part of a situation differs.
  */
 import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'

@@ -7,7 +7,7 @@ import { apiClient } from '../../support/api-client.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { listen } from './api-server.ts'
 
-/** An API server that does not listen for a while: what was never sent waits, for a bounded time. */
+/** An API server that does not listen for a while. Unsent calls wait for it, for a bounded time. */
 
 const upgrade = { method: 'GET', path: '/exec', headers: ['Connection', 'Upgrade', 'Upgrade', 'echo'] }
 const { signal } = new AbortController()
@@ -131,17 +131,17 @@ t.test('how long calls take, with a patience of 200 ms', async (t) => {
   t.same(told, [...Array.from({ length: 10 }, () => 'failed'), 'answered'])
 })
 
-/** Moves the clock until `isDone`. @returns by how many ms */
+/** Moves the clock until `isDone`. @returns the time passed, ms */
 async function movedUntil(clock: ManualClock, isDone: () => boolean): Promise<number> {
   const from = clock.now()
   while (!isDone()) {
-    // a dial that is refused takes turns of the event loop; then its caller waits
+    // a refused dial takes turns of the event loop before its caller waits
     await clock.pass(clock.waits.length === 2 ? Math.max(1, clock.waits[0] as number) : 0)
   }
   return clock.now() - from
 }
 
-/** A client of a port where nothing listens. */
+/** Returns a client of a port where nothing listens. */
 async function absent(
   t: Test,
   { patienceMs, ...options }: { patienceMs: number; clock?: Clock },
@@ -153,7 +153,7 @@ async function absent(
   return { client, port }
 }
 
-/** Each attempt asks for the credentials. */
+/** Calls `onAttempt` for each attempt: each one asks for the credentials. */
 function countAttempts(client: ApiClient, onAttempt: () => void): void {
   Object.assign(client.access, {
     authorization: () => {

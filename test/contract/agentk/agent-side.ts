@@ -16,7 +16,7 @@ import { type Clock, systemClock } from '../../../src/lib/clock.ts'
 export const silentLog = pino({ level: 'silent' })
 const time = { clock: systemClock, random: () => 0 }
 
-/** Sessions to kas, started. */
+/** Starts sessions to kas. */
 export async function startSessions(
   t: Test,
   address: string,
@@ -40,7 +40,7 @@ export async function startSessions(
   return sessions
 }
 
-/** The sessions as modules see the connections. */
+/** Returns the sessions in the form that modules use. */
 export const kasOf = (
   sessions: KasSessions,
 ): Pick<
@@ -59,7 +59,7 @@ export const kasOf = (
   onFeature: () => () => undefined,
 })
 
-/** A pool on them, started, that serves the methods. */
+/** Starts a pool on these sessions that serves the methods. */
 export async function startPool(
   t: Test,
   sessions: KasSessions,

@@ -5,13 +5,13 @@ import { apiClient } from '../../support/api-client.ts'
 import { listen, startModule, startRaw, startSide } from './api-server.ts'
 import { exchange, wholeRequest } from './http-call.ts'
 
-/** What answers behind the API server (a pod, by services/proxy) may be anybody's: the heads that agentk reads. */
+/** Heads that agentk reads. Any pod can answer behind the API server (through services/proxy), so heads are hostile. */
 
 const end = 'Content-Length: 2\r\n\r\nok'
 const lines = (count: number) => Array.from({ length: count }, (_, i) => `x-${i}: v\r\n`).join('')
 const upgrade = { headers: { Upgrade: 'SPDY/3.1', Connection: 'Upgrade' } }
 
-/** Answers each request with the same bytes. @returns the module before it, and how many requests came */
+/** Answers each request with the same bytes. @returns the module under test, and the number of requests */
 async function startAnswering(t: Test, answer: (socket: Socket) => void) {
   let asked = 0
   const port = await startRaw(t, (socket) => {

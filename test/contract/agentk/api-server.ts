@@ -18,7 +18,7 @@ export interface Side {
   readonly port: number
 }
 
-/** The module under test before a real HTTP server. */
+/** Starts the module under test with a real HTTP server. */
 export async function startSide(
   t: Test,
   listener: RequestListener,
@@ -54,7 +54,7 @@ export function startModule(
   return { client, api: { forward } }
 }
 
-/** A server of raw bytes, for answers that node:http would not give. */
+/** Starts a server that writes raw bytes, for answers that node:http cannot give. */
 export async function startRaw(t: Test, onConnection: (socket: Socket, nth: number) => void): Promise<number> {
   let count = 0
   const sockets = new Set<Socket>()

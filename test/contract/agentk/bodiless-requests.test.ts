@@ -4,11 +4,11 @@ import { encodeHttpRequest } from '../../../src/proto/http/http-over-grpc.ts'
 import { startModule, startRaw } from './api-server.ts'
 import { callOf, Outgoing, type RequestInit, requestHeader } from './http-call.ts'
 
-/** The exact bytes that agentk writes to the API server for a request without a body. */
+/** Tests the exact bytes that agentk writes to the API server for a request without a body. */
 
-/** 8154 refuses these, and so does a stock kas. */
+/** Methods that 8154 refuses, and a stock kas too. */
 const refused = ['CONNECT', 'TRACE']
-/** Each that Node's parser knows, and one that it does not: agentk may stand behind another kas. */
+/** Each method that Node's parser knows, and an unknown one: agentk may be connected to another kas. */
 const methods = [...METHODS.filter((method) => !refused.includes(method)), 'FOO']
 
 const switching = 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n'
@@ -16,11 +16,14 @@ const upgrade = { Upgrade: 'SPDY/3.1', Connection: 'Upgrade' }
 
 interface Said {
   readonly head: string
-  /** what follows the head */
+  /** bytes after the head */
   readonly rest: string
 }
 
-/** The bytes that the API server reads until agentk ends the connection; the caller says `ping` once it is upgraded. */
+/**
+ * Returns the bytes that the API server reads until agentk ends the connection. The caller sends `ping` after the
+ * upgrade.
+ */
 async function upgraded(t: Test, init: RequestInit): Promise<Said> {
   const said = Promise.withResolvers<Said>()
   const port = await startRaw(t, (socket) => {
@@ -47,7 +50,7 @@ async function upgraded(t: Test, init: RequestInit): Promise<Said> {
   return result
 }
 
-/** Lines of a head that say how long a body is. */
+/** Lines of a head that describe the length of a body. */
 const lengthsOf = ({ head }: Said) =>
   head.split('\r\n').filter((line) => /^(?:content-length|transfer-encoding|trailer|expect|te):/i.test(line))
 

@@ -22,17 +22,17 @@ const echo: Forward = async (call) => ({
 export interface ConnectionsSideOptions {
   readonly methods?: Record<string, Serve>
   readonly allowHome?: readonly string[]
-  /** of the moves alone; the sessions' is the real one */
+  /** clock of the moves only; sessions use the system's clock */
   readonly clock?: Clock
   readonly times?: Partial<KasConnectionsOptions>
   readonly pod?: string
-  /** path, PEM: of kas, for grpcs and wss */
+  /** path of a PEM file with the CA of kas, for grpcs and wss */
   readonly caFile?: string
-  /** default `good` */
+  /** default: `good` */
   readonly token?: string
 }
 
-/** All of agentk that faces kas, started. */
+/** Starts all parts of agentk that face kas. */
 export async function startConnections(
   t: Test,
   address: string,

@@ -11,7 +11,7 @@ import type { ClusterSettings } from '../../../src/lib/kubeconfig.ts'
 import { apiClient } from '../../support/api-client.ts'
 import { listen } from './api-server.ts'
 
-/** Credentials of agentk that are replaced while it runs, seen by the API server. */
+/** Credentials that are replaced while agentk runs, as the API server sees them. */
 
 t.test('requests that are refused together with a token of before are all repeated with the newer one', async (t) => {
   const file = join(t.testdir({ token: 'old' }), 'token')
@@ -21,7 +21,7 @@ t.test('requests that are refused together with a token of before are all repeat
     if (request.headers.authorization === valid) return void response.end('"welcome"')
     refused.push(response)
     if (refused.length < 20) return
-    for (const each of refused) each.writeHead(401).end() // when all have come
+    for (const each of refused) each.writeHead(401).end() // once all have arrived
   })
   const client = await connect(t, server, 'http', { token: { file } })
   t.equal((await client.json('GET', '/')).status, 200)

@@ -19,9 +19,9 @@ import { patience } from '../../support/slowness.ts'
 import { listen } from './api-server.ts'
 import { FakeKas, listenAs } from './fake-kas.ts'
 
-/** agentk between a kas and an API server that are well, and what is planted there is named, with what to do. */
+/** agentk with a sound kas and a sound API server. agentk doctor names each planted fault and the remedy. */
 
-/** kas, then the API server, each of 10 s. ms */
+/** ms; kas, then the API server, each with 10 s */
 const hangMs = 26_000
 const version = { version: '1.2.3', commit: 'abc' }
 const authority = await Authority.create('root of the test')
@@ -40,17 +40,17 @@ interface World {
   /** flags, without `--` */
   readonly flags: Record<string, string>
   readonly env: Record<string, string>
-  /** a right that is not given: `impersonate users` */
+  /** denied rights, such as `impersonate users` */
   readonly denied: Set<string>
-  /** agentk in the same container */
+  /** the agentk that runs in the same container */
   running?: { args: string[]; env: Record<string, string> }
-  /** the one Lease that may be read and updated; all, if it is not set */
+  /** name of the only Lease that may be read and updated; undefined: all Leases */
   lease?: string
-  /** what the reviews were about */
+  /** attributes of the access reviews */
   readonly reviewed: Attributes[]
-  /** of everything that the API server is asked for */
+  /** status of each answer of the API server */
   apiStatus: number
-  /** its clock */
+  /** offset of the API server's clock, ms */
   aheadMs: number
   run(...args: string[]): Promise<{ code: number; stdout: string; findings: Finding[] }>
 }
@@ -141,7 +141,7 @@ t.test('a kas that is reached without TLS is said, unless it is on this machine'
 
 t.test('where all is well nothing else is said, and no token', async (t) => {
   const { run, kas, denied } = await sound(t)
-  // as the chart's default role has it
+  // denied by the chart's default role
   for (const resource of ['serviceaccounts', 'uids']) denied.add(`impersonate ${resource}`)
   const { code, stdout, findings } = await run()
   t.equal(code, 0, stdout)
@@ -215,7 +215,7 @@ t.test('a stream that stays idle, and one that kas ends', async (t) => {
   t.match(lived.stdout, /ok +idle +--kas-address: an idle stream has lived for 1 s\n/)
   const answer = world.kas.handlers.get(getConfigurationMethod)
   world.kas.handlers.set(getConfigurationMethod, async (stream) => {
-    void answer?.(stream) // the first message, and then:
+    void answer?.(stream) // sends the first message, then the stream ends
     throw new KasError({ code: 'STATUS', grpc: Code.UNAVAILABLE, message: 'a front has enough' })
   })
   const { findings } = await world.run('--idle=30')

@@ -20,7 +20,7 @@ import {
 import { MessageOrder } from '../../../src/proto/wire/message-order.ts'
 import { listen } from './api-server.ts'
 
-/** kas' side of one Connect stream. */
+/** The side of kas of one Connect stream. */
 export class KasTunnel {
   readonly stream: ServerStream
   #order: MessageOrder
@@ -35,7 +35,9 @@ export class KasTunnel {
     this.#messages = stream.messages[Symbol.asyncIterator]()
   }
 
-  /** The next message, in an order that doc/reference/tunnel-protocol.md 1.2 allows; undefined at the half-close. */
+  /**
+   * Returns the next message, checked against the order of doc/reference/tunnel-protocol.md 1.2; undefined: half-close.
+   */
   async next(): Promise<ConnectRequest | undefined> {
     const { value, done } = await this.#messages.next()
     if (done) {
@@ -77,20 +79,20 @@ export class KasTunnel {
   }
 }
 
-/** Enough of kas for its agents: tunnels are handed to the test, other methods to what it gives. */
+/** A minimal kas for agents: the test gets the tunnels and sets handlers for other methods. */
 export class FakeKas {
   readonly sessions: ServerSession[] = []
   readonly handlers = new Map<string, Handler>()
   readonly idle: KasTunnel[] = []
   connects = 0
-  /** told with each Connect from now on; absent: nothing is, as by a stock kas */
+  /** metadata of each Connect answer from now on; undefined: none, as a stock kas does */
   hints: Metadata | undefined
-  /** what agents have told with each Connect */
+  /** metadata that agents sent with each Connect */
   readonly told: Metadata[] = []
-  /** what `listenAs` opened */
+  /** functions that close the servers of `listenAs` */
   readonly onClose: (() => void)[] = []
   readonly #waiting: ((tunnel: KasTunnel) => void)[] = []
-  /** tunnels may carry one call after another */
+  /** true if a tunnel may carry one call after another */
   readonly #reuse: boolean
 
   constructor({ reuse = false } = {}) {
@@ -108,13 +110,13 @@ export class FakeKas {
     return session
   }
 
-  /** The next tunnel that has announced itself, oldest first. */
+  /** Returns the next tunnel that has announced itself, oldest first. */
   take(): Promise<KasTunnel> {
     const tunnel = this.idle.shift()
     return tunnel ? Promise.resolve(tunnel) : new Promise((resolve) => this.#waiting.push(resolve))
   }
 
-  /** Vanishes: nothing listens any more, no connection is left. */
+  /** Stops listening and cuts all connections. */
   close(): void {
     for (const close of this.onClose.splice(0)) close()
   }
@@ -139,7 +141,7 @@ export class FakeKas {
   }
 }
 
-/** Listens as kas does on one of its forms. @returns the port */
+/** Listens in one of the forms of kas. @returns the port */
 export async function listenAs(
   t: Test,
   kas: FakeKas,

@@ -22,7 +22,7 @@ export async function startReplicas(t: Test, count: number): Promise<FakeReplica
   return replicas
 }
 
-/** What all of them tell from now on. */
+/** Sets the hints that all replicas send from now on. */
 export function tell(replicas: FakeReplica[], home: FakeReplica, standby?: FakeReplica, more = {}): void {
   for (const { kas, name } of replicas) {
     kas.hints = {
@@ -35,7 +35,7 @@ export function tell(replicas: FakeReplica[], home: FakeReplica, standby?: FakeR
   }
 }
 
-/** As kas does after a change: ends an idle tunnel, whose slot hears the news with the next. */
+/** Ends an idle tunnel as kas does after a change. The next tunnel of its slot gets the new hints. */
 export async function poke({ kas }: FakeReplica): Promise<void> {
   const [tunnel] = kas.idle as [KasTunnel]
   tunnel.end()

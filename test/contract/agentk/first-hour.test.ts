@@ -24,7 +24,7 @@ import { kasOf, startSessions } from './agent-side.ts'
 import { listen } from './api-server.ts'
 import { FakeKas, listenAs } from './fake-kas.ts'
 
-/** What goes wrong in the first hour of an agentk, before real sockets: what it says in its log, and how often. */
+/** Faults in the first hour of an agentk, on real sockets: the log lines of agentk, and their number. */
 
 const authority = await Authority.create('kas')
 const expired = await Authority.create('kas', { lifeMs: -1 })
@@ -37,20 +37,20 @@ const outdated = serving(await expired.issueServing(names))
 type Listener = Parameters<typeof listen>[0] & { close(): unknown; closeAllConnections?(): void }
 const answering = (status: number) => (_: unknown, response: { writeHead(code: number): { end(): void } }) =>
   void response.writeHead(status).end()
-/** kas at 8154 and at 8151, GitLab's too */
+/** answers as kas and GitLab's kas do at 8154 and 8151 */
 const otherPort = (status: number) => () =>
   createHttpServer((_, response) => void response.writeHead(status, { Server: 'gitlab-kas/v17.0.0/abc' }).end())
 const web = (status: number) => () => createHttpServer(answering(status))
 const secureWeb = (certificate: object, status: number) => () => createHttpsServer(certificate, answering(status))
 const deaf = (certificate: object) => () =>
   createTlsServer({ ...certificate, ALPNProtocols: ['h2'] }, (socket) => socket.on('error', () => undefined).resume())
-/** as Go's TLS servers do */
+/** answers as Go's TLS servers do */
 const askingForTls = () =>
   createTcpServer((socket) => {
     socket.on('error', () => undefined).once('data', () => socket.end('HTTP/1.0 400 No\r\n\r\n'))
   })
 
-/** @returns the port that it listens on */
+/** @returns port of the server */
 async function start(t: Test, make: () => Listener): Promise<number> {
   const server = make()
   const port = await listen(server)
@@ -74,7 +74,7 @@ interface Line {
   readonly next_step?: string
 }
 
-/** What is logged, and the next steps that it tells. */
+/** Returns a log with its lines, and the next steps in them. */
 function watchedLog() {
   const lines: Line[] = []
   const write = (text: string) => void lines.push(JSON.parse(text))

@@ -11,23 +11,25 @@ type Fields = any
 const collection = /^\/apis\/([\w.]+)\/(\w+)\/(?:namespaces\/([\w-]+)\/)?(gitrepositories|receivers)(?:\/([\w.-]+))?$/
 const secrets = /^\/api\/v1\/namespaces\/([\w-]+)\/secrets$/
 
-/** Enough of an API server for Flux's objects, in memory, that fails as a test wants. Group versions are its own. */
+/**
+ * A minimal API server for Flux's objects, in memory. It fails as the test wants, and serves its own group versions.
+ */
 export class FluxApi {
-  /** group -> versions */
+  /** versions by group */
   readonly served = new Map([
     ['source.toolkit.fluxcd.io', ['v1', 'v1beta2']],
     ['notification.toolkit.fluxcd.io', ['v1', 'v1beta2', 'v1beta3']],
   ])
-  /** `<verb> <resource>` that are answered with this status */
+  /** status of the answer, by `<verb> <resource>` */
   readonly refused = new Map<string, number>()
-  /** namespaces in which nothing is created */
+  /** status of each create in a namespace */
   readonly refusedNamespaces = new Map<string, number>()
-  /** each request: `<verb> <resource>`, in order; `other <path>` */
+  /** requests in order: `<verb> <resource>`, or `other <path>` */
   readonly requests: string[] = []
   readonly secrets = new Set<string>()
-  /** watches do not say what happens now, neither later */
+  /** watches do not report changes made while this is set */
   isSilent = false
-  /** answers to POSTs at any other path */
+  /** Returns the status of a POST to any other path. */
   onOther: (path: string) => number = () => 404
   readonly #objects = new Map<string, Fields>()
   readonly #watches = new Set<{ resource: string; response: ServerResponse }>()
@@ -48,7 +50,7 @@ export class FluxApi {
     return api
   }
 
-  /** @returns the object as it is then */
+  /** @returns the stored object */
   put(resource: string, key: string, fields: Fields): Fields {
     const [namespace, name] = key.split('/')
     const known = this.#objects.get(`${resource} ${key}`)
@@ -76,12 +78,12 @@ export class FluxApi {
     return this.put('gitrepositories', key, { spec: { url, interval: '10m' } })
   }
 
-  /** As Flux: gives the Receiver its path. */
+  /** Gives the Receiver its path, as Flux does. */
   ready(key: string, path = `/hook/${key.replace('/', '-')}`): void {
     this.put('receivers', key, { status: { webhookPath: path } })
   }
 
-  /** Watches end: with an ERROR event of this code, by a clean end (200), or cut (0). */
+  /** Ends all watches: with an ERROR event of this code, cleanly (200), or by a cut connection (0). */
   endWatches(code: number): void {
     for (const { response } of this.#watches) {
       if (code === 0) response.destroy()

@@ -2,18 +2,18 @@ import t from 'tap'
 import { eventually } from '../../support/eventually.ts'
 import { startFlux } from './flux-side.ts'
 
-/** Flux that is not there, an API server that refuses or fails: what agentk does, and what it says. */
+/** Flux is missing, or the API server refuses or fails: the actions and log lines of agentk. */
 
 const url = (project: string) => `https://gitlab.example.com/apps/${project}`
 const own = { app: 'app.kubernetes.io/managed-by', project: 'agent.gitlab.com/project' }
 
-/** As a user makes it, of the GitRepository `web`. */
+/** A Receiver that a user made for the GitRepository `web`. */
 const usersReceiver = {
   spec: { type: 'generic', resources: [{ kind: 'GitRepository', name: 'web' }], secretRef: { name: 'x' } },
   status: { webhookPath: '/hook/of-a-user' },
 }
 
-/** One of a user's that is seen to be known: its project is followed. */
+/** A user's Receiver with a project of its own. When agentk follows that project, it knows the earlier ones too. */
 const last = {
   metadata: { annotations: { [own.project]: 'apps/last' } },
   spec: { type: 'generic', resources: [{ kind: 'OCIRepository', name: 'x' }], secretRef: { name: 'x' } },
@@ -94,7 +94,7 @@ t.test('who may not make Receivers uses those that there are, and says once what
   api.put('receivers', 'apps/last', last)
   const { tell, projects } = await next()
   t.strictSame(projects, ['apps/api', 'apps/last', 'apps/web'], 'the Receivers before it are known, too')
-  tell('apps/api', 1n) // none, and none will be
+  tell('apps/api', 1n) // has no Receiver, and gets none
   tell('apps/web', 2n)
   await isCalled(1)
   t.strictSame(called, ['POST /hook/of-a-user'])
@@ -108,7 +108,7 @@ t.test('of all Receivers of a GitRepository one is called; nothing of others is 
   const { api, next, called, configure, isCalled, isSaid, says } = await startFlux(t)
   api.repository('apps/web', url('web'))
   const taken = { ...usersReceiver, spec: { ...usersReceiver.spec, type: 'gitlab' } }
-  api.put('receivers', 'apps/gitlab-api', taken) // the name that ours would have
+  api.put('receivers', 'apps/gitlab-api', taken) // has the name that agentk would choose
   api.repository('apps/api', url('api'))
   configure()
   const { tell } = await next()
@@ -142,7 +142,7 @@ t.test('a Receiver of ours that is changed is repaired, one that is deleted is m
   api.put('receivers', 'apps/last', last)
   t.strictSame((await next()).projects, ['apps/last', 'apps/web'], 'the change before it is known, too')
   api.repository('apps/zzz', url('zzz'))
-  await isSaid(/^Made a Receiver$/, 2) // in a look that came to `web` first
+  await isSaid(/^Made a Receiver$/, 2) // the same pass looks at `web` first
   t.equal(says(/^Repaired a Receiver$/).length, 1, 'not in a loop with whoever changes it')
   api.remove('receivers', 'apps/gitlab-web')
   await isSaid(/^Made a Receiver$/, 3)
@@ -162,7 +162,7 @@ t.test('an object that cannot be made keeps no other from being made', async (t)
   await isSaid(/^Made a Receiver$/)
   await isSaid(/^Cannot make or repair a Receiver of Flux/)
   api.refusedNamespaces.clear()
-  api.repository('apps/api', url('api')) // a change is a reason, too
+  api.repository('apps/api', url('api')) // a change also triggers a new try
   await isSaid(/^Made a Receiver$/, 3)
   t.strictSame(
     says(/^Made a Receiver$/)
@@ -179,13 +179,13 @@ for (const [title, end, warnings] of [
   ['fail', 500, 6],
 ] as const) {
   t.test(`watches that ${title} go on, and nothing is missed`, async (t) => {
-    const watch = { firstRetryMs: 20, maxRetryMs: 5000 } // none lasts so long that its end were no failure
+    const watch = { firstRetryMs: 20, maxRetryMs: 5000 } // each watch ends so early that its end counts as a failure
     const { api, configure, isSaid, streams, lines } = await startFlux(t, undefined, { watch })
     configure()
     await eventually(() => api.watches === 2)
     for (const i of [1, 2, 3]) {
       api.isSilent = true
-      api.repository(`apps/p${i}`, url(`p${i}`)) // this watch does not tell it
+      api.repository(`apps/p${i}`, url(`p${i}`)) // this watch does not report the new object
       api.isSilent = false
       api.endWatches(end)
       await isSaid(/^Made a Receiver$/, i)

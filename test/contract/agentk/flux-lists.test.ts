@@ -6,7 +6,7 @@ import { eventually } from '../../support/eventually.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { FluxApi } from './flux-api.ts'
 
-/** How objects of one kind are listed: large ones, and again after a while. */
+/** Lists of objects of one kind: large ones, and repeated ones. */
 
 const times = { firstRetryMs: 1000, maxRetryMs: 1000, relistMs: 600_000 }
 const url = 'https://gitlab.example.com/apps/web'
@@ -52,9 +52,9 @@ t.test('one object that is too large is told once, with its place, and read agai
     putLarge(api, 'first', 10)
     putLarge(api, 'huge', 4.5 * mib)
   })
-  const halves = 6 // 50, 25, 12, 6, 3, 1
+  const halves = 6 // pages of 50, 25, 12, 6, 3 and 1
   for (const round of [1, 2]) {
-    await eventually(() => lists() === round * (halves + 1) && clock.waits.length === 1) // `first` is a page of its own
+    await eventually(() => lists() === round * (halves + 1) && clock.waits.length === 1) // `first` is on its own page
     await clock.pass(1000)
   }
   t.match(lines, [{ level: 'warn', resource: 'gitrepositories', count: 2, error: { code: 'MESSAGE_TOO_LARGE' } }])

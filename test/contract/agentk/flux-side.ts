@@ -19,17 +19,17 @@ import { listen } from './api-server.ts'
 import { FakeKas, listenAs } from './fake-kas.ts'
 import { FluxApi } from './flux-api.ts'
 
-/** kas' side of one ReconcileProjects stream. */
+/** The side of kas of one ReconcileProjects stream. */
 export interface PushesStream {
   readonly request: MessageShape<typeof ReconcileProjectsRequestSchema>
-  /** full paths */
+  /** full paths of the projects */
   readonly projects: readonly string[]
   readonly stream: ServerStream
   tell(project: string, pushId?: bigint): void
   end(error?: KasError): void
 }
 
-/** A kas that hands the streams of pushes to the test. */
+/** Starts a kas that gives the streams of pushes to the test. */
 export async function startPushesKas(t: Test) {
   const kas = new FakeKas()
   const streams: PushesStream[] = []
@@ -50,7 +50,7 @@ export async function startPushesKas(t: Test) {
     })
     await ended.promise
   })
-  /** the next stream that is opened, oldest first */
+  /** Returns the next opened stream, oldest first. */
   const next = () => eventually(() => streams.shift() ?? Promise.reject(new Error('no stream has been opened')))
   const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`)
   return { kas, sessions, streams, next }
@@ -64,7 +64,7 @@ const shortTimes: Partial<FluxOptions> = {
   webhooks: { retryMs: [20, 50] },
 }
 
-/** The module between a kas, an API server and Flux's webhooks; it leads, unless the test says otherwise. */
+/** Starts the module with a kas, an API server and Flux's webhooks. It leads unless the test changes that. */
 export async function startFlux(t: Test, prepare: (api: FluxApi) => void = () => undefined, options = shortTimes) {
   const api = await FluxApi.start(t)
   prepare(api)
@@ -92,13 +92,13 @@ export async function startFlux(t: Test, prepare: (api: FluxApi) => void = () =>
     onChange: (listener: () => void) => void listeners.push(listener),
   }
   const tellChange = () => listeners.forEach((listener) => void listener())
-  /** @param next - false: another pod does, and this one knows */
+  /** @param next - true: this pod leads; false: another pod does, and this one knows */
   const lead = (next: boolean) => {
     leads = next
     election.leader = next ? 'own' : 'other'
     tellChange()
   }
-  /** Whether it may act, while it has seen nobody else lead. @param isTold - false: it was frozen */
+  /** Sets whether this pod may act while it knows of no other leader. @param isTold - false: the pod was frozen */
   const hold = (next: boolean, isTold: boolean) => {
     leads = next
     if (isTold) tellChange()
@@ -112,7 +112,7 @@ export async function startFlux(t: Test, prepare: (api: FluxApi) => void = () =>
     onChange: (listener: (received: AgentConfiguration) => void) => void configured.push(listener),
     block: () => () => undefined,
   }
-  /** The first one begins the election. */
+  /** Sends a configuration; the first one begins the election. */
   const configure = (webhookReceiverUrl = webhookUrl) => {
     const gitlabExternalUrl = 'https://gitlab.example.com'
     const received = create(AgentConfigurationSchema, { agentId: 42n, gitlabExternalUrl, flux: { webhookReceiverUrl } })

@@ -22,7 +22,7 @@ for (const last of ['replaced', 'stream', 'change', 'call'] as const) {
       if (request[0] !== 'POST') return await api.client.json(...request)
       request[3]?.throwIfAborted()
       changes += 1
-      await gate.promise // an answer that comes late
+      await gate.promise // a late answer
       return { status: 201, body: {} }
     }
     const streams: { projects: readonly string[]; end(): void; onPush: (project: string, id: bigint) => void }[] = []
@@ -60,7 +60,7 @@ for (const last of ['replaced', 'stream', 'change', 'call'] as const) {
     await eventually(() => streams.length === 1 && changes === 1)
     streams[0]?.onPush('apps/a', 1n)
     await eventually(() => calls.length === 1)
-    api.repository('apps/c', 'https://gitlab.example.com/apps/c') // another stream, and another look to come
+    api.repository('apps/c', 'https://gitlab.example.com/apps/c') // leads to another stream, and to another pass later
     await isNoticed()
     await clock.pass(settleMs)
     t.equal(streams.length, 2)

@@ -7,7 +7,7 @@ import { ManualClock } from '../../support/manual-clock.ts'
 import { kasOf, silentLog } from './agent-side.ts'
 import { startFlux, startPushesKas } from './flux-side.ts'
 
-/** agentk's Flux module between a kas, an API server and Flux's webhooks. */
+/** Tests agentk's Flux module with a kas, an API server and Flux's webhooks. */
 
 const web = 'https://gitlab.example.com/apps/web.git'
 const api_ = 'ssh://git@gitlab.example.com/apps/api.git'
@@ -23,7 +23,7 @@ t.test('follows the projects of GitRepositories, makes their Receivers, and call
   t.strictSame(stream.metadata.authorization, ['Bearer token'])
   await isSaid(/^Made a Receiver$/)
   t.strictSame([...api.secrets], ['apps/gitlab-receiver-web'])
-  tell('apps/web', 1n) // Flux has not given it a path yet
+  tell('apps/web', 1n) // the Receiver has no path from Flux yet
   api.ready('apps/gitlab-web')
   await isCalled(1)
   tell('none/such', 2n)
@@ -125,7 +125,7 @@ t.test('the pod that does not lead does nothing', async (t) => {
   t.strictSame(called, [])
   lead(true)
   const again = await next()
-  again.tell('apps/web', 1n) // it was not handled
+  again.tell('apps/web', 1n) // this push was not handled
   await isCalled(1)
   await terms.stop()
   await eventually(() => api.watches === 0 || Promise.reject(new Error('still watching')))

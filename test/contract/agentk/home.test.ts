@@ -8,7 +8,7 @@ import { echoMethod, startConnections } from './connections-side.ts'
 import { FakeKas, listenAs } from './fake-kas.ts'
 import { at, type FakeReplica, idleAre, poke, serves, startReplicas, tell } from './fake-replicas.ts'
 
-/** Where agentk keeps its tunnels, by what kas tells it (doc/agentk-placement.md). */
+/** Places of agentk's tunnels, by the hints of kas (doc/agentk-placement.md). */
 
 type Three = [FakeReplica, FakeReplica, FakeReplica]
 
@@ -140,7 +140,7 @@ t.test('home does not answer, and it is at the standby: home is tried as standby
   const real = home.address
   tell(all, { ...home, address: 'grpc://127.0.0.1:1' }, here)
   const connections = await startConnections(t, here.address, { clock })
-  await eventually(() => assert.equal(clock.waits.length, 2)) // both ways failed
+  await eventually(() => assert.equal(clock.waits.length, 2)) // both dials failed
   tell(all, { ...home, address: real }, here)
   await poke(here)
   await at(connections, 'kas-0', undefined)
@@ -178,7 +178,7 @@ t.test('a front that leads anywhere: no move, and a standby wherever it is anoth
   const port = await listenAs(t, front, 'ws', { onUpgrade })
   const clock = new ManualClock()
   const connections = await startConnections(t, `ws://127.0.0.1:${port}`, { clock })
-  await eventually(() => assert.equal(clock.waits.length, 2)) // home and standby both came out at kas-0
+  await eventually(() => assert.equal(clock.waits.length, 2)) // the dials for home and for standby both reached kas-0
   t.strictSame([connections.places, upgrades], [{ home: 'kas-0', standby: undefined }, 3])
   await clock.pass(100)
   await eventually(() => assert.deepEqual([upgrades, clock.waits.filter((ms) => ms < 60_000)], [4, [200]]))
@@ -254,7 +254,7 @@ t.test('it stops: what a kas leaves that knows nothing of it is cancelled after 
   const [replica] = (await startReplicas(t, 1)) as [FakeReplica]
   const connections = await startConnections(t, replica.address, { times: { drainMs: 50 } })
   await idleAre([replica], [2])
-  const kept = await replica.kas.take() // no more of those that are ended when the agent leaves
+  const kept = await replica.kas.take() // not among those that kas ends when the agent leaves
   const limit = AbortSignal.timeout(patience(10_000))
   await connections.tunnels.stop(limit)
   t.notOk(limit.aborted)
@@ -266,7 +266,7 @@ t.test('stopped, nothing is left, also in the middle of a move', async (t) => {
   const all = (await startReplicas(t, 2)) as [FakeReplica, FakeReplica]
   const [here, home] = all
   tell(all, home)
-  home.kas.hints = undefined // it never says who it is
+  home.kas.hints = undefined // home never sends its name
   const connections = await startConnections(t, here.address)
   await eventually(() => assert.equal(home.kas.idle.length, 2))
   await connections.tunnels.stop()

@@ -50,7 +50,7 @@ export class Outgoing implements AsyncIterableIterator<Uint8Array> {
 export interface Answer {
   readonly header: HttpResponseHeader
   readonly body: Buffer
-  /** kinds of the messages in order, repeated ones once */
+  /** kinds of the messages in order, without repetitions */
   readonly kinds: string[]
   readonly outcome: Outcome
 }
@@ -69,7 +69,7 @@ export function callOf(messages: AsyncIterable<Uint8Array>, signal = new AbortCo
 
 export interface RequestInit extends Partial<Omit<HttpRequestHeader, 'contentLength'>> {
   readonly headers?: Record<string, string>
-  /** null: kas does not say it */
+  /** null: kas does not send the length */
   readonly contentLength?: number | null
 }
 
@@ -79,13 +79,13 @@ export function requestHeader({ headers, contentLength = 0, ...rest }: RequestIn
   return encodeHttpRequest.header({ method: 'GET', urlPath: '/', query: [], header, ...length, ...rest })
 }
 
-/** A whole request with its body, if any, as kas sends it. */
+/** Returns a whole request with its body, as kas sends it. */
 export function wholeRequest(init: RequestInit = {}, ...body: string[]): Outgoing {
   const data = body.map((chunk) => encodeHttpRequest.data(Buffer.from(chunk)))
   return new Outgoing().push(requestHeader(init), ...data, encodeHttpRequest.trailer).end()
 }
 
-/** A message of the answer, whole or split. */
+/** Decodes a message of the answer, whole or split. */
 export function decodeMessage(message: Uint8Array | SplitMessage): HttpResponseMessage {
   const whole = message instanceof SplitMessage ? Buffer.concat([message.head, ...message.payload]) : message
   return decodeHttpResponse(whole)

@@ -5,7 +5,7 @@ import type { Impersonation } from '../../../src/proto/http/http-message.ts'
 import { startSide } from './api-server.ts'
 import { exchange, headerValues, wholeRequest } from './http-call.ts'
 
-/** Whom the API server sees, by what kas and a caller say. */
+/** Identities that the API server sees, by the settings of kas and the headers of the caller. */
 
 const nobody: Impersonation = { username: '', groups: [], uid: '', extra: [] }
 

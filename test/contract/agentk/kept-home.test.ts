@@ -7,16 +7,16 @@ import { listen } from './api-server.ts'
 import { startConnections } from './connections-side.ts'
 import { at, type FakeReplica, idleAre, poke, serves, startReplicas, tell } from './fake-replicas.ts'
 
-/** Replicas come and go: agentk leaves none before it has tunnels at two others (doc/agentk-placement.md). */
+/** Replicas come and go. agentk leaves a replica only when it has tunnels at two others (doc/agentk-placement.md). */
 
 type Three = [FakeReplica, FakeReplica, FakeReplica]
 
 const leaving = { 'kas-features': ['leaving'] }
 
-/** Nothing listens there. */
+/** Returns the replica with an address where nothing listens. */
 const unreachable = (replica: FakeReplica): FakeReplica => ({ ...replica, address: 'grpc://127.0.0.1:1' })
 
-/** A plain balancer: each connection comes out at the next of those that it is given. @returns its address */
+/** Starts a plain balancer: each connection goes to the next of `leadsTo`. @returns its address */
 async function startFront(t: Test, leadsTo: FakeReplica[]): Promise<string> {
   const sockets = new Set<Socket>()
   const server = createServer((client) => {
@@ -38,7 +38,7 @@ async function startFront(t: Test, leadsTo: FakeReplica[]): Promise<string> {
   return `grpc://127.0.0.1:${await listen(server)}`
 }
 
-/** What all of them tell, behind a front: names alone. */
+/** Sets the hints of replicas behind a front: names only. */
 function tellNames(replicas: FakeReplica[], home: FakeReplica, standby: FakeReplica): void {
   for (const { kas, name } of replicas) {
     kas.hints = { 'kas-replica': [name], 'kas-home': [home.name], 'kas-standby': [standby.name] }
@@ -105,7 +105,7 @@ t.test('a replica leaves that knows of none that serves: what was wanted still i
   for (const replica of [standby, home]) {
     replica.kas.hints = { 'kas-replica': [replica.name], ...leaving }
     await poke(replica)
-    // the second call comes by the tunnel that was opened last, if not the first
+    // the second call may use the tunnel that was opened last
     for (let i = 0; i < 2; i++) await serves(t, replica)
     t.strictSame(connections.places, { home: 'kas-0', standby: 'kas-1' })
   }
@@ -120,7 +120,7 @@ t.test('home leaves, and where it should be is not reached: the standby is home,
   await at(connections, 'kas-0', 'kas-1')
   tell([other, right], right, other)
   tell([old], right, other, leaving)
-  right.kas.hints = undefined // it does not say who it is
+  right.kas.hints = undefined // this replica does not send its name
   await poke(old)
   await eventually(() => assert.deepEqual(clock.waits, [10_000]))
   await clock.pass(10_000)
@@ -273,9 +273,9 @@ t.test('home leaves, and the new one has not heard of it yet: it is not gone bac
   await poke(old)
   await at(connections, 'kas-1', 'kas-0')
   await eventually(() => assert.deepEqual(clock.waits, [1000]))
-  await idleAre([home], [3]) // two, and the one that told its role
+  await idleAre([home], [3]) // two tunnels, and the one that reported the role
   await poke(home)
-  // the third call comes by the tunnel that was opened last, if no other did
+  // the third call may use the tunnel that was opened last
   for (let i = 0; i < 3; i++) await serves(t, home)
   t.strictSame(connections.places, { home: 'kas-1', standby: 'kas-0' })
   tell(all, home, standby)

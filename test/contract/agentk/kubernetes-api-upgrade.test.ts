@@ -49,7 +49,7 @@ t.test('bytes pass both ways after 101, those that came with it first', async (t
   t.equal((await bytes.next()).value, 'hello ')
   messages.push(data('ping'))
   t.equal((await bytes.next()).value, '<ping>')
-  messages.end() // the caller half-closes: what the server still says passes
+  messages.end() // the caller half-closes; bytes from the server still pass
   t.equal((await bytes.next()).value, 'bye')
   t.equal((await bytes.next()).done, true)
   t.equal((await reply.done).error, undefined)
@@ -74,7 +74,7 @@ t.test('what the server said before it closed arrives whole, though its caller w
   const gone = Promise.withResolvers<void>()
   server.on('upgrade', (_, socket: Socket) => {
     socket.on('error', () => undefined).on('close', () => gone.resolve())
-    socket.resume() // as an API server that still reads, until it closes
+    socket.resume() // reads until it closes, as an API server does
     socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n')
     socket.write(said, () => socket.destroy())
   })
@@ -86,7 +86,7 @@ t.test('what the server said before it closed arrives whole, though its caller w
     const message = decodeMessage(bytes)
     if (message.kind === 'upgradeData') received.push(Buffer.from(message.data))
     messages.push(data('its window grows'))
-    await new Promise(setImmediate) // it is written, and refused
+    await new Promise(setImmediate) // the data is written, and refused
   }
   t.ok(Buffer.concat(received).equals(said), `${Buffer.concat(received).length} bytes`)
 })
@@ -157,7 +157,7 @@ t.test('an upgrade refused with 401 is asked again with a newer token', async (t
   writeFileSync(file, 'old')
   const tokens: string[] = []
   const { api, server, client } = await startSide(t, () => undefined, { token: { file } })
-  client.access.authorization() // read, and good for a second
+  client.access.authorization() // reads the token, which is then good for a second
   writeFileSync(file, 'newer')
   server.on('upgrade', (request, socket: Socket) => {
     tokens.push(request.headers.authorization ?? '')

@@ -86,7 +86,7 @@ t.test('bodies keep their form: length, chunks, none', async (t) => {
   t.equal(await send({ method: 'DELETE', contentLength: 2 }, '{}'), 'DELETE 2 - {}')
   t.equal(await send({ method: 'DELETE' }), 'DELETE - - ')
   t.equal(await send({ method: 'POST' }), 'POST 0 - ')
-  // kas before 16.0 does not tell the length
+  // kas before 16.0 does not send the length
   const untold = new Outgoing().push(
     encodeHttpRequest.header({ method: 'PUT', urlPath: '/', query: [], header: [] }),
     encodeHttpRequest.data(Buffer.from('abc')),
@@ -169,7 +169,7 @@ t.test('a cut chunked body is an error too', async (t) => {
 
 t.test('a GET over a kept connection that the server has just closed is sent again, a POST is not', async (t) => {
   const requests: string[] = []
-  // each connection answers one GET as if it were kept, and closes on all else
+  // each connection answers one GET as if it were kept, and closes on any other request
   const port = await startRaw(t, (socket) => {
     let count = 0
     socket.on('data', (data) => {
@@ -182,7 +182,7 @@ t.test('a GET over a kept connection that the server has just closed is sent aga
   })
   const { api } = startModule(t, port)
   t.equal((await exchange(api.forward, wholeRequest())).body.toString(), 'ok')
-  await nextTurn() // a connection is free again in the next turn of the event loop
+  await nextTurn() // the connection is free again in the next turn of the event loop
   t.equal((await exchange(api.forward, wholeRequest())).body.toString(), 'ok')
   await nextTurn()
   t.same(requests, ['GET', 'GET', 'GET'])
@@ -303,7 +303,7 @@ t.test('an answer arrives whole, whose server closes while its caller writes on'
     if (message.kind === 'header') status = message.header.statusCode
     if (message.kind === 'data') received.push(Buffer.from(message.data))
     messages.push(body)
-    await nextTurn() // it is written, and refused
+    await nextTurn() // the data is written, and refused
   }
   t.equal(status, 413)
   t.equal((await reply.done).error, undefined)
@@ -408,7 +408,7 @@ t.test('a header that HTTP does not allow fails the call alone', async (t) => {
   t.equal((await exchange(api.forward, wholeRequest())).body.toString(), 'fine')
 })
 
-/** Resolves once a connection that is begun from now on was refused. */
+/** Resolves when a connection that begins from now on is refused. */
 function nextRefusedDial(t: Test): Promise<void> {
   return new Promise((resolve) => {
     const onSocket = (message: unknown) => {

@@ -27,7 +27,7 @@ import { FakeKas, listenAs } from './fake-kas.ts'
 const meta = create(AgentMetaSchema, { version: 'v0.0.0', commitId: 'abc', podNamespace: 'ns', podName: 'pod' })
 const shared = { log: silentLog, clock: systemClock, random: () => 0 }
 
-/** kas' side of one configuration stream. */
+/** The side of kas of one configuration stream. */
 interface ConfigurationStream {
   request: MessageShape<typeof ConfigurationRequestSchema>
   stream: ServerStream

@@ -23,7 +23,7 @@ import { requestHeader } from './http-call.ts'
 
 const pod = { POD_NAMESPACE: 'default', POD_NAME: 'agentk-0' }
 
-/** Starts agentk; it is killed with the test. */
+/** Starts agentk. The end of the test kills it. */
 function startAgentk(t: Test, args: string[]) {
   const env = { PATH: process.env.PATH, ...pod, AGENTK_TOKEN: 'secret-token' }
   const child = spawn(process.execPath, [mainOf('agentk'), ...args], { env, stdio: ['ignore', 'ignore', 'pipe'] })
@@ -146,7 +146,7 @@ t.test('serves, registers, leads, and leaves in order', { timeout: 60_000 }, asy
   tunnel.closeSend()
   t.equal((await tunnel.next())?.kind, 'header')
   agentk.child.kill('SIGTERM')
-  await once(agentk.child.stderr, 'data') // it says that it is stopping
+  await once(agentk.child.stderr, 'data') // it logs that it stops
   slow.resolve()
   let last: string | undefined
   for (let message = await tunnel.next(); message; message = await tunnel.next()) last = message.kind

@@ -9,7 +9,7 @@ import { FakeKas, type KasTunnel, listenAs } from './fake-kas.ts'
 const method = '/test.Echo/Do'
 const nothing = { trailers: {} }
 
-/** Reads all, then sends back what came. */
+/** Reads all messages, then sends them back. */
 const echo: Forward = async (call) => {
   const all: Uint8Array[] = []
   for await (const message of call.messages) all.push(message)
@@ -26,7 +26,7 @@ async function start(t: Test, serve: Forward = echo, isReused = true) {
   return { kas, pool }
 }
 
-/** The kinds of what the agent says up to where it waits for the next call, or ends. */
+/** Returns the kinds of the agent's messages until it waits for the next call or ends. */
 async function readCall(tunnel: KasTunnel): Promise<string[]> {
   const kinds: string[] = []
   for (;;) {
@@ -49,7 +49,7 @@ t.test('the tunnel waits for the next call, and no other is opened in its place'
     tunnel.closeSend()
     t.same(await readCall(tunnel), ['header', 'message', 'trailer', 'descriptor'])
   }
-  // two, and ten more at the first call
+  // two at the start, ten more with the first call
   await eventually(() => assert.equal(kas.connects, 12))
   t.same(pool.counts, { idle: 12, active: 0, served: 5 })
 })

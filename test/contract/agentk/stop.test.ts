@@ -26,20 +26,20 @@ import { startSide } from './api-server.ts'
 import { FakeKas, type KasTunnel, listenAs } from './fake-kas.ts'
 import { requestHeader } from './http-call.ts'
 
-/** agentk ends in time and leaves nothing, whatever has become of kas, while a call without an end runs. */
+/** agentk ends in time and leaves nothing, in each state of kas, while an endless call runs. */
 
 const patienceMs = patience(500)
-/** beyond the patience: a cut is a matter of turns of the event loop */
+/** time above the patience: the cut takes some turns of the event loop */
 const slackMs = patience(1000)
 
 interface Parts {
   readonly kas: FakeKas
-  /** before it */
+  /** front between agentk and kas */
   readonly front: FreezableFront
   readonly sessions: KasSessions
   readonly pool: TunnelPool
   readonly tunnel: KasTunnel
-  /** what the API server answers the call with, still open */
+  /** the API server's answer to the call, still open */
   readonly response: ServerResponse
 }
 
@@ -109,7 +109,7 @@ for (const form of ['grpc', 'ws'] as const) {
     const parts = await startCall(t, form)
     const { response, front } = parts
     front.freeze()
-    while (response.write(Buffer.alloc(64 * 1024))); // until agentk reads no more
+    while (response.write(Buffer.alloc(64 * 1024))); // until agentk stops reading
     t.ok((await stopAll(parts)) < patienceMs + slackMs)
     await leavesNothing(t, parts)
   })
@@ -160,7 +160,7 @@ t.test('a dial that ends as the sessions stop leaves no connection', async (t) =
   await t.rejects(sessions.session(AbortSignal.timeout(patience(5000))), { code: 'CANCELLED' })
 })
 
-/** A pod that kas knows of. */
+/** Starts a pod that is registered at kas. */
 async function startRegistered(t: Test, form: 'grpc' | 'ws') {
   const kas = new FakeKas()
   const registered = Promise.withResolvers<void>()
@@ -179,7 +179,7 @@ async function startRegistered(t: Test, form: 'grpc' | 'ws') {
   )
   const front = await FreezableFront.start(t, await listenAs(t, kas, form))
   const sessions = await startSessions(t, `${form}://127.0.0.1:${front.port}`)
-  // its first pause comes after the first registration
+  // the registrar pauses for the first time after the first registration
   const clock = {
     now: systemClock.now,
     after: (ms: number, action: () => void) => {
@@ -203,7 +203,7 @@ async function startRegistered(t: Test, form: 'grpc' | 'ws') {
   return { kas, front, sessions, registrar, left: () => left }
 }
 
-/** A call runs whose answer has begun, from an API server that does not end it. */
+/** Starts a call with an answer that has begun and that the API server does not end. */
 async function startCall(t: Test, form: 'grpc' | 'ws'): Promise<Parts> {
   const answering = Promise.withResolvers<ServerResponse>()
   const { api } = await startSide(t, (_, response) => {
@@ -223,13 +223,13 @@ async function startCall(t: Test, form: 'grpc' | 'ws'): Promise<Parts> {
   return { kas, front, sessions, pool, tunnel, response: await answering.promise }
 }
 
-/** The agent has heard that its connection is to be left. */
+/** Resolves when the agent has learned that its connection is to be left. */
 async function leaves({ sessions }: Parts): Promise<void> {
   const session = await sessions.session(AbortSignal.timeout(patience(5000)))
   await new Promise<void>((resolve) => session.onDraining(resolve))
 }
 
-/** As the program stops its parts. @returns ms */
+/** Stops the parts in the order of the program. @returns duration, ms */
 async function stopAll({ pool, sessions }: Parts): Promise<number> {
   const startedAt = performance.now()
   const limit = AbortSignal.timeout(patienceMs)
@@ -238,7 +238,7 @@ async function stopAll({ pool, sessions }: Parts): Promise<number> {
   return performance.now() - startedAt
 }
 
-/** No slot, no connection, and no request at the API server. */
+/** Checks that no slot, no connection and no request at the API server is left. */
 async function leavesNothing(t: Test, { pool, sessions, response }: Parts): Promise<void> {
   t.match(pool.counts, { idle: 0, active: 0 })
   t.equal(sessions.connected, false)

@@ -25,7 +25,7 @@ const optionsFor = (address: string, more: Partial<TransportOptions> = {}): Tran
 })
 const run = promisify(execFile)
 const moduleUrl = (name: string) => pathToFileURL(join(import.meta.dirname, '../../../src/agentk/tunnels', name)).href
-/** A program of its own: what Node and the system trust is settled by the environment. */
+/** A program of its own, because the environment sets which authorities Node and the system trust. */
 const dialler = (port: number, caFile: string | undefined) => `
 import { dialKas } from '${moduleUrl('transport.ts')}'
 import { parseKasAddress } from '${moduleUrl('kas-address.ts')}'
@@ -61,7 +61,7 @@ t.test('through a proxy by CONNECT, with its credentials', async (t) => {
   ] as const) {
     const kas = new FakeKas()
     const kasPort = await listenAs(t, kas, form)
-    // a name of this machine itself would be reached directly
+    // a name of this machine would bypass the proxy
     const sessions = await startSessions(t, `${form}://kas.test:${kasPort}`, { env: { [variable]: url } })
     await startPool(t, sessions, {})
     await kas.take()

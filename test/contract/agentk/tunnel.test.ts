@@ -24,7 +24,7 @@ function replyOf(messages: AsyncIterable<Uint8Array>, error?: KasError): Reply {
   }
 }
 
-/** Sends back what comes. */
+/** Sends back each message. */
 const echo: Forward = async (call) => replyOf(call.messages)
 
 async function readAll(tunnel: KasTunnel): Promise<string[]> {
@@ -62,7 +62,7 @@ t.test('header, messages, trailer; then the slot opens the next', async (t) => {
     'trailer {"after":["words"]}',
   ])
   tunnel.end()
-  // two, ten more at the first call, and the next of the used slot
+  // two at the start, ten more with the first call, and the next one of the used slot
   await eventually(() => assert.equal(kas.connects, 13))
   t.same(pool.counts, { idle: 12, active: 0, served: 1 })
 })
@@ -144,7 +144,7 @@ t.test('kas ends Connect with an error: the call is cancelled', async (t) => {
 t.test('messages out of order end the tunnel', async (t) => {
   const { kas } = await start(t, { [method]: echo })
   const tunnel = await kas.take()
-  tunnel.closeSend() // before request_info
+  tunnel.closeSend() // sent before request_info
   await t.rejects(tunnel.next())
   t.ok(await kas.take(), 'the slot goes on')
 })
@@ -195,7 +195,7 @@ t.test('a lost connection is dialled again at once', async (t) => {
   const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`, { clock })
   await startPool(t, sessions, { [method]: echo })
   await kas.take()
-  passedMs = 2000 // a connection that lived for more than a second was a good one
+  passedMs = 2000 // a connection that lived for more than a second counts as good
   kas.idle.length = 0
   kas.sessions[0]?.destroy()
   const before = performance.now()
@@ -270,7 +270,7 @@ t.test('all four forms of address', async (t) => {
   }
 })
 
-/** The next tunnel on a certain connection. */
+/** Returns the next tunnel on this session. */
 async function takeOn(kas: FakeKas, session: () => unknown): Promise<KasTunnel> {
   for (;;) {
     const tunnel = await kas.take()

@@ -16,12 +16,12 @@ import { RecordsDouble } from '../../support/views/records-double.ts'
 import { ViewClient } from '../../support/views/view-client.ts'
 import { agent, EventsDouble, StatesDouble, user, viewerOf } from '../../support/views/view-stage.ts'
 
-/** What callers see, by the reviews of a real API server, with its own authorizers. */
+/** Rows that callers see, by reviews of a real API server with its own authorizers. */
 
 const missing = missingAssets(process.env.KUBEBUILDER_ASSETS, 'api')
 const skip = missing.length > 0 && `needs ${missing.join(', ')}`
 
-/** A minute is two seconds. */
+/** factor by which this clock is faster: a minute takes two seconds */
 const speed = 30
 const fastClock: Clock = {
   now: () => (performance.timeOrigin + performance.now()) * speed,

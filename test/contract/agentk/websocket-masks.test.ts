@@ -24,7 +24,7 @@ const echo: Forward = async (call) => ({
 
 const behindUpgrade = (sent: Buffer) => webSocketFrames(sent.subarray(sent.indexOf('\r\n\r\n') + 4))
 
-/** A front that ends the TLS, if there is some, and keeps what agentk sends. */
+/** Starts a front that ends TLS if there is any, and records the bytes that agentk sends. */
 async function startFront(t: Test, kasPort: number, secure: boolean) {
   const sent: Buffer[] = []
   const sockets = new Set<Socket>()
@@ -45,13 +45,13 @@ async function startFront(t: Test, kasPort: number, secure: boolean) {
   return { port, frames: () => behindUpgrade(Buffer.concat(sent)) }
 }
 
-/** Calls that agentk sends back, over a WebSocket to a kas whose receiver takes what RFC 6455 allows and nothing else. */
+/** Plays echo calls over a WebSocket to a kas whose receiver accepts only what RFC 6455 allows. */
 async function play(t: Test, scheme: 'ws' | 'wss', host: string, options: Partial<TransportOptions>) {
   const kas = new FakeKas()
   const front = await startFront(t, await listenAs(t, kas, 'ws'), scheme === 'wss')
   const sessions = await startSessions(t, `${scheme}://${host}:${front.port}`, { caFile, ...options })
   await startPool(t, sessions, { [method]: echo })
-  // nothing, little, a length of 16 bits, one of 64, more than all windows
+  // empty, small, a length of 16 bits, one of 64 bits, and more than all windows
   for (const bytes of [0, 5, 1000, 100_000, 3_500_000]) {
     const message = Buffer.alloc(bytes, 'large or small')
     const tunnel = await kas.take()

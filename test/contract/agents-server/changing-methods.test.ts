@@ -12,7 +12,7 @@ import { startFeeds } from '../../support/feeds.ts'
 import { followMethod, leadMethod } from '../../support/views-agent.ts'
 import { echoMethod, startConnections } from '../agentk/connections-side.ts'
 
-/** Pods of our agentk that begin and end to lead, at our kas: what they serve changes while calls run. */
+/** Pods of our agentk begin and end to lead at our kas, so their methods change while calls run. */
 
 const echo: Serve = async (call) => ({
   metadata: Promise.resolve({}),
@@ -20,7 +20,7 @@ const echo: Serve = async (call) => ({
   done: Promise.resolve({ trailers: {} }),
 })
 
-/** Each view gets one update, which names the pod; a pod that does not lead any more ends its Follows. */
+/** Sends one update per view with the pod's name. When the pod stops leading, it ends its Follow calls. */
 function followOf(name: string, lead: AbortSignal): Serve {
   return async (call) => {
     async function* updates() {

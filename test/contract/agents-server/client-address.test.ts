@@ -13,7 +13,10 @@ import { FakeAgent } from '../../support/fake-agent.ts'
 import { proxyHeaderV1, proxyHeaderV2 } from '../../support/proxy-headers.ts'
 import { patience } from '../../support/slowness.ts'
 
-/** Whose a stream is on 8150, where fronts are trusted (doc/client-address.md). 127.0.0.1 is one; 127.0.0.2 is none. */
+/**
+ * Client address of a stream on 8150 behind trusted fronts (doc/client-address.md). Only 127.0.0.1 is trusted,
+ * 127.0.0.2 is not.
+ */
 
 const header = { trustedProxies: ['127.0.0.1'], proxyProtocol: false }
 const proxyProtocol = { trustedProxies: ['127.0.0.1'], proxyProtocol: true }
@@ -50,10 +53,10 @@ async function start(t: Test, addresses: ClientAddressesOptions, options: Partia
 
 interface Dialled {
   readonly token?: string
-  /** X-Forwarded-For */
+  /** value of X-Forwarded-For */
   readonly forwarded?: string
   readonly localAddress?: string
-  /** before all else */
+  /** bytes before all others */
   readonly first?: string | Buffer
 }
 
@@ -123,7 +126,7 @@ t.test('bad input: PROXY headers', async (t) => {
   const answerTo = async (bytes: string | Buffer, localAddress = '127.0.0.1') => {
     const socket = connect({ port, host: '127.0.0.1', localAddress, allowHalfOpen: true })
     t.teardown(() => socket.destroy())
-    socket.on('error', () => undefined) // a reset: it had more to read
+    socket.on('error', () => undefined) // a reset, because the server had more to read
     socket.end(bytes)
     return await text(socket).catch(() => '')
   }

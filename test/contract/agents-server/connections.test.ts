@@ -52,7 +52,7 @@ t.test('token doubled: UNAUTHENTICATED, also if both are good', async (t) => {
   t.ok(hasEndOfStream(answer, 1), 'refused at once: a good one would stay open')
 })
 
-/** A HEADERS frame of the stream with END_STREAM: a trailers-only answer. */
+/** True if a HEADERS frame of the stream has END_STREAM, as a trailers-only answer does. */
 function hasEndOfStream(bytes: Buffer, stream: number): boolean {
   for (let at = 0; at + 9 <= bytes.length; at += 9 + bytes.readUIntBE(at, 3)) {
     if (bytes[at + 3] === 1 && ((bytes[at + 4] as number) & 1) === 1 && bytes.readUInt32BE(at + 5) === stream)
@@ -188,7 +188,7 @@ t.test('too many PINGs of a quiet client end its connection; those around data d
   const agent = await FakeAgent.dial(port)
   t.teardown(() => agent.close())
   agent.open()
-  for (let i = 0; i < 6; i++) await agent.session.ping().catch(() => undefined) // the first ones are beside SETTINGS
+  for (let i = 0; i < 6; i++) await agent.session.ping().catch(() => undefined) // the first ones come beside SETTINGS
   await agent.session.closed
   t.equal(agent.session.draining, true)
 })

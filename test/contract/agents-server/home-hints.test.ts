@@ -10,7 +10,7 @@ import { eventually } from '../../support/eventually.ts'
 import { FakeAgent, type FakeTunnel } from '../../support/fake-agent.ts'
 import { FakePlacement } from '../../support/fake-placement.ts'
 
-/** What kas tells agents of where they should be (doc/agentk-placement.md). */
+/** Hints that kas sends to agents about their place (doc/agentk-placement.md). */
 
 const announced = { 'kas-features': ['home,ping'], 'kas-pod': ['pod-a'] }
 
@@ -39,7 +39,7 @@ async function start(t: Test, settleMs = 1) {
 const ours = (metadata: Metadata = {}) =>
   Object.fromEntries(Object.entries(metadata).filter(([name]) => name.startsWith('kas-')))
 
-/** Response headers that have come by the time that other calls are answered. */
+/** Returns the response headers that have come by now, or 'nothing'. Three other calls are answered meanwhile. */
 async function receivedNow(agent: FakeAgent, tunnel: FakeTunnel): Promise<Metadata | 'nothing'> {
   let received: Metadata | 'nothing' = 'nothing'
   void tunnel.stream.metadata.then((metadata) => {

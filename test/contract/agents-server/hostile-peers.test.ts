@@ -17,13 +17,13 @@ import { eventually } from '../../support/eventually.ts'
 import { FakeAgent } from '../../support/fake-agent.ts'
 import { anyRate } from '../../support/method-rate.ts'
 
-/** Peers on 8150, with a token or without, that mean harm: they fail alone. */
+/** Hostile peers on 8150, with or without a token: their attacks end only their own connections. */
 
 const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
 const frame = (type: number, flags: number, stream: number, payload: Uint8Array = Buffer.alloc(0)) =>
   Buffer.concat([Buffer.of(0, payload.length >> 8, payload.length & 255, type, flags, 0, 0, 0, stream), payload])
 const settings = frame(4, 0, 0)
-/** `GET http:/`, by HPACK's static table */
+/** `GET http:/`, encoded by HPACK's static table */
 const getHead = Buffer.from([0x82, 0x86, 0x84, 0x01, 0x01, 0x61])
 
 async function dial(t: Test, port: number): Promise<Socket> {
@@ -34,7 +34,7 @@ async function dial(t: Test, port: number): Promise<Socket> {
   return socket
 }
 
-/** An agent that comes now is served. */
+/** Checks that an agent that connects now is served. */
 async function lives(t: Test, { forward, port }: Awaited<ReturnType<typeof startAgentsServer>>): Promise<void> {
   const agent = await FakeAgent.dial(port)
   t.teardown(() => agent.close())
@@ -96,7 +96,7 @@ t.test('inside a WebSocket: large fragments, with PINGs between them', async (t)
   for (const fragment of [Buffer.concat([preface, settings, unknownFrame]), unknownFrame]) {
     webSocket.send(fragment, { fin: false })
     webSocket.ping()
-    await once(webSocket, 'pong') // the fragment has been read by itself
+    await once(webSocket, 'pong') // so the server reads each fragment by itself
   }
   webSocket.send(settings, { fin: true })
   await answered
@@ -131,7 +131,7 @@ t.test('attack: a request whose body has no end is answered, and read no further
       socket.resume()
       const pump = (error?: Error | null) => error || socket.write(body, pump)
       socket.write(`${method} / HTTP/1.1\r\nHost: a\r\n${header}\r\n\r\n`, pump)
-      await new Promise((resolve) => socket.once('close', resolve)) // by a reset, perhaps
+      await new Promise((resolve) => socket.once('close', resolve)) // possibly closed by a reset
     }
   }
   t.same(refused.filter((reason) => reason === 'upgrade').length, 4)
@@ -403,7 +403,7 @@ t.test('a WebSocket message that never becomes whole is read as it comes, by byt
   const upgrade =
     'GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n'
   const keys = 'Sec-WebSocket-Protocol: ws-tunnel\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n'
-  const long = Buffer.concat([Buffer.of(0x82, 0xff), Buffer.alloc(12)]) // masked, by zero
+  const long = Buffer.concat([Buffer.of(0x82, 0xff), Buffer.alloc(12)]) // masked with zeros
   long.writeUInt32BE(10 * 1024 * 1024, 6)
   const fragment = (first: boolean, byte: number) => Buffer.of(first ? 2 : 0, 0x81, 0, 0, 0, 0, byte)
   const http2 = Buffer.concat([preface, settings])
@@ -415,7 +415,7 @@ t.test('a WebSocket message that never becomes whole is read as it comes, by byt
     socket.write(upgrade + keys)
     await once(socket, 'data')
     for (const piece of pieces) socket.write(piece)
-    await once(socket, 'data') // SETTINGS: the preface has been read
+    await once(socket, 'data') // SETTINGS from the server: it has read the preface
   }
   await lives(t, server)
 })
@@ -433,7 +433,7 @@ t.test('whole messages of any size up to 10 MiB are taken, however many', async 
   const arrived = () => session.open({ method: '/test.No/Method' }).done
   await arrived()
   for (let i = 0; i < 5; i++) {
-    // WINDOW_UPDATEs: bytes that mean nothing to a call
+    // WINDOW_UPDATE frames, which belong to no call
     const updates = Buffer.concat(Array.from({ length: 100 }, () => frame(8, 0, 0, Buffer.of(0, 0, 0, 1))))
     agent.send(Buffer.concat(Array.from({ length: 100 * (i + 1) }, () => updates)))
     await arrived()
@@ -455,7 +455,7 @@ t.test('streams beyond what a connection may have at first are refused before an
   }
   const server = await startAgentsServer(t, { components: { directory } })
   const socket = await dial(t, server.port)
-  // HEADERS of POST /gitlab.agent...Connect, by literals, on each odd stream; all before the server's SETTINGS are here
+  // HEADERS of POST /gitlab.agent...Connect, as literals, on each odd stream, before the server's SETTINGS arrive
   const literal = (name: string, value: string) =>
     Buffer.concat([Buffer.of(0, name.length), Buffer.from(name), Buffer.of(value.length), Buffer.from(value)])
   const block = Buffer.concat([

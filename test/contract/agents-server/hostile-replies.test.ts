@@ -7,7 +7,7 @@ import { encodeConnectRequest } from '../../../src/proto/reverse-tunnel.ts'
 import { callOf, callThrough, readReply, startAgentsServer } from '../../support/agents-server.ts'
 import { FakeAgent } from '../../support/fake-agent.ts'
 
-/** What an agent says of a reply beyond its bounds is passed on in part, and counted. */
+/** Metadata and errors of an agent beyond the bounds: kas passes on a part and counts the reply. */
 
 t.test('metadata and errors are cut, with a mark, and counted once each', async (t) => {
   const refused: string[] = []

@@ -33,6 +33,6 @@ t.test('connections that left before they acknowledged the SETTINGS of kas are n
   await eventually(() => {
     collect()
     const kept = seen.filter((connection) => connection.deref()).length
-    assert.ok(kept <= 1, `${kept} are kept`) // what was last may still be on the stack
+    assert.ok(kept <= 1, `${kept} are kept`) // the last one may still be on the stack
   })
 })

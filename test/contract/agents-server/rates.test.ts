@@ -9,13 +9,13 @@ import { eventually } from '../../support/eventually.ts'
 import { FakeAgent } from '../../support/fake-agent.ts'
 import { ManualClock, settle } from '../../support/manual-clock.ts'
 
-/** What an agent may call, and how often: what is over waits, and is nobody else's. */
+/** Rates of an agent's calls. A call above the rate waits and delays no other agent. */
 
 const method = '/test.v1.States/Push'
 const rate: MethodRate = { perSecond: 10, burst: 20, cost: { call: 1, message: 1, kib: 1 } }
 const evilId = 43n as AgentId
 
-/** Beside the agent of `good` there is one of `evil`. */
+/** A directory with the agent of the token `good` and one of the token `evil`. */
 function twoAgents(): AgentsDirectory {
   const one = oneAgent()
   const project = { id: 2n, path: 'evil/clusters' }
@@ -174,7 +174,7 @@ t.test('three pods that come at once are not slowed, nor what their tunnels carr
   for (const { agent } of pods) {
     const first = agent.open()
     await eventually(() => tunnels.counts(agentId, '/test.Echo/Echo').idle === 1)
-    await agent.session.ping() // the connection may have more streams now
+    await agent.session.ping() // after this the connection may have more streams
     first.stream.cancel()
     await eventually(() => tunnels.counts(agentId, '/test.Echo/Echo').idle === 0)
   }

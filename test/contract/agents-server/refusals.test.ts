@@ -13,7 +13,7 @@ import { oneAgent, startAgentsServer } from '../../support/agents-server.ts'
 import { FakeAgent } from '../../support/fake-agent.ts'
 import { anyRate } from '../../support/method-rate.ts'
 
-/** What is refused on 8150 is counted, under reasons that no peer can make. */
+/** Refusals on 8150 are counted by reason. A peer cannot make up new reasons. */
 
 type Overrides = NonNullable<Parameters<typeof startAgentsServer>[1]>
 
@@ -21,7 +21,7 @@ async function counting(t: Test, { components, ...overrides }: Overrides = {}) {
   const register = createRegistry()
   const onRefused = createRefusalMetrics(register)
   const { port } = await startAgentsServer(t, { ...overrides, components: { ...components, onRefused } })
-  /** only those that are not zero */
+  /** counters above zero */
   const refused = async () => {
     const { values } = (await register.getSingleMetric('kas_agents_refused_total')?.get()) ?? { values: [] }
     return Object.fromEntries(
@@ -37,7 +37,7 @@ async function callWith(t: Test, port: number, token: string, method = connectMe
   await agent.session.open({ method, metadata: { authorization: [`Bearer ${token}`] } }).done
 }
 
-/** Says something, and waits for the end of the connection. */
+/** Sends the bytes and waits for the end of the connection. */
 async function say(t: Test, port: number, bytes: string | Uint8Array): Promise<void> {
   const socket = connect({ port, host: '127.0.0.1' })
   t.teardown(() => socket.destroy())
@@ -100,7 +100,7 @@ t.test('connections: bytes that are no protocol, HTTP that is no upgrade', async
   await say(t, port, 'GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n')
   const webSocket = new WebSocket(`ws://127.0.0.1:${port}`, 'another')
   t.teardown(() => webSocket.terminate())
-  webSocket.on('error', () => undefined) // ws itself does not take an answer without a protocol
+  webSocket.on('error', () => undefined) // the ws library rejects an answer without a protocol
   await new Promise((resolve) => webSocket.once('close', resolve))
   t.strictSame(await refused(), { protocol: 1, upgrade: 3 })
 })

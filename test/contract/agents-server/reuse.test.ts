@@ -13,7 +13,7 @@ async function start(t: Test, metadata: Record<string, string[]> = announced) {
   return { ...server, agent }
 }
 
-/** Answers one call with `text`, and says that the tunnel waits for the next. */
+/** Answers one call with `text` and announces that the tunnel waits for the next. @returns name of the method */
 async function answer(tunnel: FakeTunnel, text: string): Promise<string> {
   const info = await tunnel.next()
   for (let message = await tunnel.next(); message?.kind !== 'closeSend'; message = await tunnel.next());

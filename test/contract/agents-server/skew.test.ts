@@ -6,8 +6,8 @@ import { type Extension, extensions, startSkewRelay, type Withheld } from '../..
 import { echoMethod, startConnections } from '../agentk/connections-side.ts'
 
 /**
- * Our agentk and our kas where one of them is older: each extension is withheld, of either side or of both. Without all
- * of them each is to the other what a stock one is.
+ * Our agentk with our kas, one of them older: each extension is withheld on one side or on both. Without all extensions
+ * each side treats the other as a stock one.
  */
 
 const none: readonly Extension[] = []
@@ -29,7 +29,7 @@ async function start(t: Test, withheld: Withheld) {
   return { ...side, placement, passed, connections, idle }
 }
 
-t.jobs = 5 // each pairing is a server, a relay and an agentk of its own, and mostly waits
+t.jobs = 5 // each pairing has its own server, relay and agentk, and mostly waits
 
 for (const ofAgentk of olders) {
   for (const ofKas of olders) {

@@ -233,7 +233,7 @@ t.test('the reply has begun: not repeated, the cut is seen', async (t) => {
   t.same(ended.messages, ['begun'])
 })
 
-/** What was sent before the answer to a PING has arrived. */
+/** Cuts the connection after the answer to a PING: everything sent before has arrived. */
 async function pingThenCut(agent: FakeAgent): Promise<undefined> {
   await agent.session.ping()
   agent.socket.destroy()

@@ -7,13 +7,16 @@ import { agentId, callOf, oneAgent, startAgentsServer } from '../../support/agen
 import { eventually } from '../../support/eventually.ts'
 import { FakeAgent, type FakeTunnel } from '../../support/fake-agent.ts'
 
-/** Bytes that agents send and nobody reads are one total of the replica (doc/operations.md "How a replica divides its memory"). */
+/**
+ * Bytes that agents send and nobody reads count towards one total of the replica (doc/operations.md "How a replica
+ * divides its memory").
+ */
 
 const KiB = 1024
 const piece = Buffer.alloc(32 * KiB)
 const other = 43n as AgentId
 
-/** A directory with a second agent, of a project of its own, whose token is `other`. */
+/** A directory with a second agent, in a project of its own. Its token is `other`. */
 function twoAgents() {
   const { agentByToken, ...rest } = oneAgent()
   return {
@@ -29,7 +32,7 @@ function twoAgents() {
 async function ground(t: Test, unreadBytes: number) {
   const memory = new ReplicaMemory({ unreadBytes, callersBytes: 1 })
   const { forward, port } = await startAgentsServer(t, { components: { memory, directory: twoAgents() as never } })
-  /** A call whose reader takes its first message, and no other one. */
+  /** Makes a call. Its reader takes the first message only. */
   const read = async (agent: FakeAgent, id: AgentId, callerKey: string, pieces: number) => {
     const tunnel = agent.open()
     const controller = new AbortController()
@@ -45,7 +48,7 @@ async function ground(t: Test, unreadBytes: number) {
 
 async function answer(tunnel: FakeTunnel, pieces: number): Promise<void> {
   while ((await tunnel.next())?.kind !== 'closeSend') {
-    // the caller's own messages come first
+    // skips the caller's own messages
   }
   tunnel.send(encodeConnectRequest.header({}))
   for (let i = 0; i < pieces; i++) tunnel.message(piece)

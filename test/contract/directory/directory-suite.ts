@@ -4,10 +4,11 @@ import type { Directory, KnownCaller } from '../../../src/kas/directory/director
 import { type ErrorCode, KasError } from '../../../src/lib/errors.ts'
 
 /**
- * What every Directory promises. The world that an implementation sets up: agent 42 `prod` of project 1
- * `platform/clusters` in group 7; user 5 `ada`, maintainer of project 1; user 6 `bob`, reporter of project 1;
- * CI jobs of project 1 (job 900), of project 2 `apps/web` in group 8 `apps` (job 901, environment prod-eu) and of
- * project 3 `other/thing` (job 902).
+ * Promises of every Directory. An implementation sets up this world:
+ * - agent 42 `prod` of project 1 `platform/clusters` in group 7
+ * - user 5 `ada`, maintainer of project 1, and user 6 `bob`, reporter of project 1
+ * - CI job 900 of project 1, and CI job 902 of project 3 `other/thing`
+ * - CI job 901 (environment prod-eu) of project 2 `apps/web` in group 8 `apps`
  */
 export interface DirectoryWorld {
   readonly directory: Directory
@@ -19,7 +20,7 @@ export interface DirectoryWorld {
   }
 }
 
-/** @param start - sets the world up, with this configuration file of agent 42 */
+/** @param start - sets up the world with this configuration file of agent 42 */
 export function directorySuite(
   t: Test,
   name: string,

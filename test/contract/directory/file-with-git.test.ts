@@ -15,7 +15,7 @@ import { capturedLog } from '../../support/captured-log.ts'
 import { GitRepository } from '../../support/git-repository.ts'
 import { rejects } from './directory-suite.ts'
 
-/** All parts together: the commands write the file, a push changes who may. */
+/** All parts together: commands write the directory file, and a push changes the access rules. */
 t.test('a user is let in and out by pushes, and by the commands, while kas runs', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'kas-directory-'))
   t.teardown(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))

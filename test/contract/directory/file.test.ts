@@ -55,7 +55,7 @@ const tree = {
 async function start(t: Test, configuration: string) {
   const path = join(t.testdir({ 'directory.yaml': JSON.stringify(tree) }), 'directory.yaml')
   const { log, lines } = capturedLog()
-  const clock = new ManualClock(Date.parse('2026-12-31T23:59:00Z')) // soon before tokens expire
+  const clock = new ManualClock(Date.parse('2026-12-31T23:59:00Z')) // shortly before the tokens expire
   const directoryFile = new DirectoryFile({ log, clock }, { file: path })
   t.teardown(() => directoryFile.stop())
   await directoryFile.start()

@@ -6,7 +6,7 @@ import { clusterForward, data, head, trailer } from '../kubernetes-server/fake-c
 import { createKubernetesServer } from '../kubernetes-server/start-server.ts'
 
 /**
- * What GitLab's dashboard does, on 8154 and behind it (doc/reference/tunnel-protocol.md 6.1 to 6.3,
+ * Requests of GitLab's dashboard, on 8154 and at GitLab (doc/reference/tunnel-protocol.md 6.1 to 6.3,
  * doc/reference/gitlab-contract.md 3).
  */
 

@@ -85,7 +85,7 @@ t.test('who wants a younger answer than is kept has GitLab asked, and gives it t
   }
 })
 
-/** Moves the clock on, and waits until what is due then has happened and only the next question is planned. */
+/** Moves the clock. Waits until the due work is done and only the next request is planned. */
 async function pass(clock: ManualClock, seconds: number, isAsked: () => boolean = () => true): Promise<void> {
   clock.advance(seconds * 1000)
   await eventually(() => (isAsked() && clock.pending === 1) || Promise.reject(new Error('not asked yet')))
@@ -154,7 +154,7 @@ t.test('who leaves does not take the answer away from others; the last one does'
   first.abort(reason)
   t.equal(await left.catch((error: unknown) => error), reason)
   gitlab.fault = undefined
-  gitlab.cut() // the exchange that hangs is lost with its connection, and made again
+  gitlab.cut() // the hanging exchange loses its connection and is repeated
   t.match(await staying, { id: 42n })
   t.equal(gitlab.calls.length, 2)
 
@@ -223,7 +223,7 @@ t.test('who holds tunnels of an agent hears when its token is refused', async (t
   const [agent] = gitlab.world.agents
   if (agent) agent.tokens = []
   directory.watchToken('glagent-prod')
-  await pass(clock, 300, () => gitlab.calls.length === 3) // what is planned now is to tell of it
+  await pass(clock, 300, () => gitlab.calls.length === 3) // the only planned work now is the notification
   t.equal(told, 0)
   await rejects(t, directory.agentByToken('glagent-prod', signal), 'UNAUTHENTICATED')
   clock.advance(2000)

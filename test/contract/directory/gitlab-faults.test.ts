@@ -11,14 +11,14 @@ import { GitlabDouble, type GitlabFault } from '../../support/gitlab/gitlab-doub
 import { type GitlabSideOptions, startGitlabSide } from '../../support/gitlab/gitlab-side.ts'
 import { crowd, suiteWorld } from '../../support/gitlab/gitlab-world.ts'
 
-/** GitLab fails: what was said before serves on, what is new fails with GitLab's name, and nothing piles up. */
+/** GitLab fails. Earlier answers stay valid, new requests fail with GitLab's name, and nothing piles up. */
 
 const { signal } = new AbortController()
 const agentId = 42n as AgentId
 const world = () => suiteWorld('user_access: { access_as: { agent: {} }, projects: [{ id: platform/clusters }] }')
 const pat = (key: string) => ({ type: 'personal_access_token', key }) as const
 
-/** ms; GitLab that says nothing for so long counts as away */
+/** ms; GitLab counts as away after this time without an answer */
 const headMs = 500
 const quick: GitlabSideOptions = { client: { timeouts: { headMs, bodySilenceMs: headMs }, maxRepeats: 1 } }
 
@@ -174,7 +174,7 @@ t.test('an agent keeps its tunnels, and new ones wait for GitLab', async (t) => 
   await servedLater
 })
 
-/** The most calls that began within one second, and their number. */
+/** @returns the highest number of calls that began within one second, and the number of all calls */
 function busiest(calls: readonly { at: number }[]): { perSecond: number; total: number } {
   const times = calls.map(({ at }) => at)
   const perSecond = Math.max(0, ...times.map((from) => times.filter((at) => at >= from && at < from + 1000).length))
@@ -214,7 +214,7 @@ t.test(
         `all known after ${Date.now() - backAt} ms and ${back.total} calls`,
     )
     t.equal(new Set(found.map(({ id }) => id)).size, agents)
-    const allowed = limit.refillPerSecond + limit.bucketSize + 50 // those that were on their way when the second began
+    const allowed = limit.refillPerSecond + limit.bucketSize + 50 // plus the calls in flight when the second began
     t.ok(failing.perSecond <= allowed)
     t.ok(back.perSecond <= allowed)
     t.ok(back.total <= agents + 10, 'each agent is asked about once')

@@ -6,7 +6,7 @@ import { GitlabDouble } from '../../support/gitlab/gitlab-double.ts'
 import { startGitlabSide } from '../../support/gitlab/gitlab-side.ts'
 import { suiteWorld } from '../../support/gitlab/gitlab-world.ts'
 
-/** Who makes credentials up pays for it: who was known is served, and GitLab is hardly asked. */
+/** A flood of made-up credentials delays only its sender. Known callers are served, and GitLab gets few requests. */
 
 const { signal } = new AbortController()
 const agentId = 42n as AgentId
@@ -14,22 +14,22 @@ const configuration = 'user_access: { access_as: { agent: {} }, projects: [{ id:
 const pat = (key: string) => ({ type: 'personal_access_token', key }) as const
 const stranger = '203.0.113.7'
 const front = '10.0.0.1'
-/** of what is made up, in turn */
+/** number of made-up tokens in one flood */
 const crowdSize = 1200
 
 interface FloodOptions {
   readonly from?: string
-  /** of made-up token `i` */
+  /** Returns the made-up token `i`. */
   readonly token?: (i: number) => string
 }
 
-/** GitLab takes 5 calls a second, and 50 at once: a crowd in its queue takes minutes. */
+/** Starts with a GitLab that takes 5 calls a second, and 50 at once: the flood would fill its queue for minutes. */
 async function start(t: Test) {
   const gitlab = await GitlabDouble.start(t, { world: suiteWorld(configuration) })
   const unchecked: string[] = []
   const { directory, lines } = await startGitlabSide(t, gitlab, {
     client: { refillPerSecond: 5, bucketSize: 50 },
-    directory: { accessTtlMs: 0, infoTtlMs: 0 }, // each answer is old at once
+    directory: { accessTtlMs: 0, infoTtlMs: 0 }, // each answer is stale at once
     onUnchecked: (kind) => unchecked.push(kind),
   })
   const leaving = new AbortController()

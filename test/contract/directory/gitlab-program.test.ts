@@ -12,7 +12,7 @@ import { suiteWorld } from '../../support/gitlab/gitlab-world.ts'
 import { startKasApp } from '../../support/kas-app.ts'
 import { serveOnce } from '../../support/serve-once.ts'
 
-/** The whole of kas with a GitLab, by the configuration file that packages write. */
+/** A whole kas with a GitLab, with the configuration file that packages write. */
 
 async function start(t: Test, configuration: string, { reportingPeriod = '60s', infoTtl = '300s' } = {}) {
   const gitlab = await GitlabDouble.start(t, { world: suiteWorld(configuration) })
@@ -118,7 +118,7 @@ t.test('counters that GitLab does not take are reported later, once', async (t) 
   const { gitlab, app, lines, get } = await start(t, '', { reportingPeriod: '50ms' })
   const path = '/internal/kubernetes/usage_metrics'
   gitlab.fault = { kind: 'status', status: 500, path }
-  const asked = get('Bearer ci:42:job-clusters').catch(() => undefined) // its agent is not there
+  const asked = get('Bearer ci:42:job-clusters').catch(() => undefined) // the agent is not connected
   await eventually(() => gitlab.of(path).length >= 2 || Promise.reject(new Error('not yet')))
   gitlab.fault = undefined
   await app.stop(AbortSignal.abort())

@@ -13,7 +13,7 @@ import { createRegistry } from '../../../src/lib/metrics.ts'
 import { GitlabDouble } from '../../support/gitlab/gitlab-double.ts'
 import { createGitlabClient, startGitlabSide } from '../../support/gitlab/gitlab-side.ts'
 
-/** The way to GitLab: TLS, proxies, connections, and what of it can be wrong in the configuration. */
+/** The connection to GitLab: TLS, proxies, sockets, and faults of its configuration. */
 
 const { signal } = new AbortController()
 
@@ -35,7 +35,7 @@ t.test('a certificate of an authority that nobody named', async (t) => {
   t.match(error, { code: 'DIRECTORY_UNAVAILABLE', message: /GitLab did not answer .*(CERT|SIGNATURE|ISSUER)/ })
 })
 
-/** A proxy that takes all to one port of this machine, and remembers where it was asked to go. */
+/** A proxy that passes everything to one local port, and records the requested URLs. */
 async function startProxy(t: Test, port: number) {
   const asked: string[] = []
   const sockets = new Set<Socket>()
@@ -96,7 +96,7 @@ t.test('an answer arrives whole, though GitLab closes while the body is written'
       async function* body() {
         yield Buffer.alloc(1000)
         await gone.promise
-        for (let more = 0; more < 3; more++) yield Buffer.alloc(1000) // it is refused, before anything is read
+        for (let more = 0; more < 3; more++) yield Buffer.alloc(1000) // refused before GitLab reads anything
         await new Promise(() => undefined)
       }
       const request = { origin: address ?? here, path: '/', method: 'POST', headers: [], body: body() }

@@ -37,7 +37,7 @@ async function start(t: Test, version: GitlabVersion = '18.9', root = '') {
   return { gitlab, ...(await startGitlabSide(t, gitlab)) }
 }
 
-/** The headers of a call that kas chose, under the names that it sent. */
+/** Returns the headers that kas set on a call, with the names it sent. */
 function sent(call: GitlabDouble['calls'][number] | undefined): Record<string, string> {
   const { rawHeaders = [] } = call ?? {}
   const pairs = rawHeaders.flatMap((name, i) => (i % 2 === 0 ? [[name, rawHeaders[i + 1] ?? ''] as const] : []))

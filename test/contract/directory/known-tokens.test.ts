@@ -6,11 +6,11 @@ import { eventually } from '../../support/eventually.ts'
 import { FakeAgent } from '../../support/fake-agent.ts'
 import { type Replica, startWholeReplicas } from '../../support/gitlab/whole-replicas.ts'
 
-/** Whole replicas, one GitLab, one agent. */
+/** Whole replicas with one GitLab and one agent. */
 
 const infoPath = '/internal/agents/agentk/agent_info'
 
-/** The agent dials, and has an idle tunnel. */
+/** Connects the agent and waits until it has an idle tunnel. */
 async function comes(t: { teardown(action: () => unknown): void }, { portOf, socket }: Replica): Promise<void> {
   const agent = await FakeAgent.dial(portOf('Agentk API'), 'glagent-prod')
   t.teardown(() => agent.close())
@@ -29,6 +29,6 @@ t.test('what one replica was answered holds at the others, though GitLab is away
   await gitlab.leave()
   await comes(t, second)
   await first.app.stop(AbortSignal.abort())
-  await comes(t, await startAgain(0)) // one that has just begun
+  await comes(t, await startAgain(0)) // a replica that has just started
   t.equal(gitlab.of(infoPath).length, 1)
 })

@@ -1,7 +1,7 @@
 import type { Discovered, DiscoverySource } from '../../../src/membership/discovery/source.ts'
 import { eventually } from '../../support/eventually.ts'
 
-/** What the source says once it satisfies `condition`. @throws Error that shows the last */
+/** Resolves with the source's state once it satisfies `condition`. @throws Error with the last state */
 export function discovered(
   source: DiscoverySource,
   condition: (discovered: Discovered) => boolean,

@@ -4,18 +4,21 @@ import { discovered, finds } from './discovered.ts'
 
 export type Fault = 'failure' | 'silence'
 
-/** A source before a ground that the test rules. Its timers are short: it asks again within a second. */
+/** A discovery source with a ground that the test controls. Its timers are short: it asks again within a second. */
 export interface DiscoveryGround {
   readonly source: DiscoverySource
-  /** these are there from now on; `10.x` addresses with port 8156 */
+  /** Sets the hosts from now on: `10.x` addresses with port 8156. */
   set(hosts: readonly string[]): Promise<void> | void
-  /** `failure`: refused, in the source's own way; `silence`: no answer, on what is open neither; absent: all is well */
+  /**
+   * Sets a fault. `failure`: the source's own kind of refusal; `silence`: no answer, also on open connections;
+   * undefined: none.
+   */
   inject(fault?: Fault): void
-  /** throws while the source still has something open */
+  /** @throws Error while the source still has something open */
   assertAtRest(): Promise<void> | void
 }
 
-/** What every source promises (doc/discovery.md). */
+/** Promises of every source (doc/discovery.md). */
 export function discoverySuite(t: Test, ground: (t: Test) => Promise<DiscoveryGround> | DiscoveryGround): void {
   const begin = async (t: Test): Promise<DiscoveryGround> => {
     const begun = await ground(t)

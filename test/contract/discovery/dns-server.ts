@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { isIPv6 } from 'node:net'
 import type { TornDown } from '../../support/processes.ts'
 
-/** What it does with a question: addresses (none: no data), no such name, a failure of the server, or nothing. */
+/** Answer to a question: addresses (none: no data), no such name, a server failure, or no answer at all. */
 export type DnsAnswer = readonly string[] | 'nxdomain' | 'servfail' | 'silence'
 
 export interface DnsQuestion {
@@ -16,7 +16,7 @@ const headBytes = 12
 const responseCodes = { nxdomain: 3, servfail: 2 }
 
 /**
- * A DNS server on UDP, at loopback unless told otherwise, that answers A and AAAA as it is told. RFC 1035, without
+ * A DNS server on UDP, by default on loopback, that answers A and AAAA as the test says. It follows RFC 1035, without
  * compression in questions.
  */
 export class DnsServer {
@@ -36,13 +36,13 @@ export class DnsServer {
     return server
   }
 
-  /** as node:dns' `setServers` takes it */
+  /** address in the form for `setServers` of node:dns */
   get address(): string {
     const { address, port } = this.#socket.address()
     return `${address}:${port}`
   }
 
-  /** Resolves once `more` questions have come from now on. */
+  /** Resolves when `more` further questions have come. */
   asked(more: number): Promise<void> {
     return new Promise((resolve) => this.#waiting.push({ count: this.questions.length + more, resolve }))
   }
@@ -67,21 +67,21 @@ export class DnsServer {
 function response(query: Buffer, answer: Exclude<DnsAnswer, 'silence'>): Buffer {
   const head = Buffer.from(query)
   const failed = typeof answer === 'string'
-  head[2] = 0x84 // an answer, with authority
+  head[2] = 0x84 // an authoritative answer
   head[3] = failed ? responseCodes[answer] : 0
   head.writeUInt16BE(failed ? 0 : answer.length, 6)
   head.writeUInt16BE(0, 8)
-  head.writeUInt16BE(0, 10) // the question's EDNS part is not repeated
+  head.writeUInt16BE(0, 10) // the EDNS part of the question is not repeated
   return Buffer.concat([head, ...(failed ? [] : answer.map(record))])
 }
 
 function record(address: string): Buffer {
   const bytes = isIPv6(address) ? ipv6Bytes(address) : Buffer.from(address.split('.').map(Number))
   const head = Buffer.alloc(12)
-  head.writeUInt16BE(0xc000 | headBytes, 0) // the name of the question
+  head.writeUInt16BE(0xc000 | headBytes, 0) // points to the name in the question
   head.writeUInt16BE(bytes.length === 4 ? 1 : 28, 2)
-  head.writeUInt16BE(1, 4) // IN
-  head.writeUInt32BE(0, 6) // TTL
+  head.writeUInt16BE(1, 4) // class IN
+  head.writeUInt32BE(0, 6) // TTL 0
   head.writeUInt16BE(bytes.length, 10)
   return Buffer.concat([head, bytes])
 }

@@ -28,7 +28,7 @@ async function begin(t: Test, options: { search?: SearchList } = {}) {
   return { server, source, lines }
 }
 
-/** Answers A and AAAA of the one name. */
+/** Answers A and AAAA for one name only. */
 const of =
   (answers: Partial<Record<DnsQuestion['type'], DnsAnswer>>, name = host) =>
   (question: DnsQuestion): DnsAnswer =>
@@ -50,7 +50,7 @@ discoverySuite(t, async (t) => {
     inject: (next) => {
       fault = next
     },
-    assertAtRest: () => undefined, // a resolver that was called off holds nothing
+    assertAtRest: () => undefined, // a cancelled resolver keeps nothing open
   }
 })
 

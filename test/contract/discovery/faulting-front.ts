@@ -9,16 +9,16 @@ export interface FrontRequest {
   readonly watch: boolean
 }
 
-/** What it does in place of the API server. */
+/** Reaction of the front in place of the API server. */
 export type FrontFault =
   | { readonly status: number; readonly headers?: Readonly<Record<string, string>> }
   | { readonly delayMs: number }
-  /** a watch that says this and ends */
+  /** a watch that sends these lines and ends */
   | { readonly lines: string }
   | 'silence'
   | 'cut'
 
-/** A plain HTTP front of an API server that can fail in the server's place. */
+/** A plain HTTP front of an API server. It can fail in place of the server. */
 export class FaultingFront {
   readonly requests: FrontRequest[] = []
   fault: (request: FrontRequest) => FrontFault | undefined = () => undefined
@@ -26,7 +26,7 @@ export class FaultingFront {
   readonly #agent: Agent
   readonly #target: string
   readonly #sockets = new Set<Socket>()
-  /** streams of the current time pass; those of the times before are frozen */
+  /** epoch: streams of the current epoch pass, those of earlier ones are frozen */
   #time = 0
 
   private constructor(target: string, ca: string) {
@@ -39,7 +39,7 @@ export class FaultingFront {
     })
   }
 
-  /** @param options.ca - PEM, of the server at `target` (an https URL) */
+  /** @param options.ca - PEM of the authority for `target` (an https URL) */
   static async start(t: TornDown, options: { target: string; ca: string }): Promise<FaultingFront> {
     const front = new FaultingFront(options.target, options.ca)
     front.#server.listen(0, '127.0.0.1')
@@ -52,17 +52,17 @@ export class FaultingFront {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
   }
 
-  /** that a client has open */
+  /** number of connections that a client has open */
   get connections(): number {
     return this.#sockets.size
   }
 
-  /** From now on nothing passes on the streams that there are, nor their end. */
+  /** Freezes the existing streams: neither bytes nor their end pass. */
   freeze(): void {
     this.#time++
   }
 
-  /** Ends all connections without a word. */
+  /** Cuts all connections. */
   cut(): void {
     for (const socket of this.#sockets) socket.destroy()
   }

@@ -7,7 +7,7 @@ import { discovered, finds } from './discovered.ts'
 import type { FrontFault } from './faulting-front.ts'
 import { endpointsRule, KubernetesGround, slicesRule } from './kubernetes-ground.ts'
 
-/** An API server that refuses, is slow, or speaks nonsense: the last answer stays, and nobody is asked in a loop. */
+/** An API server that refuses, is slow or sends nonsense. The source keeps its last answer and does not loop. */
 
 const missing = missingAssets(process.env.KUBEBUILDER_ASSETS, 'api')
 const skip = missing.length > 0 && `needs ${missing.join(', ')}`
@@ -18,7 +18,7 @@ const two = '10.3.0.2:8156'
 t.test('discovery by a Kubernetes that fails', { skip, timeout: 180_000 }, async (t) => {
   const controlPlane = await sharedControlPlane(t)
 
-  /** It has found one and two. */
+  /** Starts a source that has found two hosts. */
   const begin = async (t: Test, options: Partial<KubernetesDiscoveryOptions> = {}) => {
     const ground = await KubernetesGround.start(t, controlPlane, [slicesRule, endpointsRule('kas-private')])
     await ground.addSlice({ name: 'one', hosts: ['10.3.0.1', '10.3.0.2'] })

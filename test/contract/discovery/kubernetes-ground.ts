@@ -41,7 +41,7 @@ export interface SliceSpec {
   readonly ports?: readonly { name: string; port: number; protocol?: string }[]
 }
 
-/** Timers of seconds made tenths. */
+/** Timers of tenths of seconds instead of seconds. */
 export const quick = {
   otherPort: 8156,
   firstRetryMs: 50,
@@ -55,7 +55,7 @@ export const quick = {
 
 let namespaces = 0
 
-/** A namespace of the control plane with an account that has a Role there, and a front through which it is reached. */
+/** A namespace of the control plane, an account with a Role in it, and a front through which the account reaches it. */
 export class KubernetesGround {
   readonly front: FaultingFront
   readonly namespace: string
@@ -95,12 +95,12 @@ export class KubernetesGround {
     return ground
   }
 
-  /** the account's */
+  /** token of the account */
   get token(): string {
     return this.#token
   }
 
-  /** @param way - `front`: through it, without TLS; `direct`: as in a cluster */
+  /** @param way - `front`: through the front, without TLS; `direct`: as in a cluster */
   async source(options: Partial<KubernetesDiscoveryOptions> = {}, way: 'front' | 'direct' = 'front') {
     const { log, lines } = capturedLog()
     const source = new KubernetesDiscovery(

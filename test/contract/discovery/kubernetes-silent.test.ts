@@ -8,7 +8,7 @@ import { capturedLog } from '../../support/captured-log.ts'
 import { eventually } from '../../support/eventually.ts'
 import { quick } from './kubernetes-ground.ts'
 
-/** An address that takes connections and says nothing, not even TLS: a node whose API server hangs. */
+/** An address that accepts connections and sends nothing, not even TLS, like a node whose API server hangs. */
 async function begin(t: Test) {
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {

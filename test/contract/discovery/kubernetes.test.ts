@@ -7,7 +7,7 @@ import { discovered, finds } from './discovered.ts'
 import { discoverySuite } from './discovery-suite.ts'
 import { endpointsRule, KubernetesGround, slicesRule } from './kubernetes-ground.ts'
 
-/** The source against a real API server: what it reads there, with which rights. */
+/** The source on a real API server: the objects that it reads, and the rights that it needs. */
 
 const missing = missingAssets(process.env.KUBEBUILDER_ASSETS, 'api')
 const skip = missing.length > 0 && `needs ${missing.join(', ')}`

@@ -38,9 +38,9 @@ discoverySuite(t, (t) => {
     },
     inject: (next) => {
       fault = next
-      if (next === undefined) asked?.reject(refused('EAI_AGAIN')) // the system gives up at some time
+      if (next === undefined) asked?.reject(refused('EAI_AGAIN')) // the system gives up after some time
     },
-    assertAtRest: () => undefined, // it owns nothing but timers, which would keep this process alive
+    assertAtRest: () => undefined, // the source has only timers, and these would keep this process alive
   }
 })
 

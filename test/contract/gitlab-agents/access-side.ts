@@ -14,7 +14,7 @@ import { anyRate } from '../../support/method-rate.ts'
 
 export const modules = '/internal/kubernetes/modules'
 
-/** A server for agents whose requests go on to a GitLab. */
+/** Starts a server for agents that passes their requests to a GitLab. */
 export async function startAccess(t: Test, options: { gitlab?: GitlabDoubleOptions; side?: GitlabSideOptions } = {}) {
   const gitlab = await GitlabDouble.start(t, options.gitlab)
   const { directory, log, lines } = await startGitlabSide(t, gitlab, options.side)
@@ -40,7 +40,7 @@ export async function startAccess(t: Test, options: { gitlab?: GitlabDoubleOptio
 
 type RequestInit = MessageInitShape<typeof HttpRequestSchema>['message']
 
-/** One message of a request, by the generated code. */
+/** Returns one message of a request, written by the generated code. */
 export function messageOf(message: NonNullable<RequestInit>): Uint8Array {
   return toBinary(HttpRequestSchema, create(HttpRequestSchema, { message }))
 }
@@ -76,7 +76,7 @@ export function headOf(init: HeadInit = {}): Uint8Array {
   })
 }
 
-/** A call of MakeRequest. */
+/** Opens a call of MakeRequest. */
 export function openAccess(agent: FakeAgent, token = 'glagent-prod') {
   const stream = agent.session.open({ method: gitlabAccessMethod, metadata: { authorization: [`Bearer ${token}`] } })
   const messages = stream.messages[Symbol.asyncIterator]()
@@ -90,7 +90,7 @@ export function openAccess(agent: FakeAgent, token = 'glagent-prod') {
     send: async (...parts: Uint8Array[]) => {
       for (const part of parts) await stream.send(part)
     },
-    /** all of the answer; its messages as they came */
+    /** Returns the whole answer, and its messages in order. */
     async answer() {
       const kinds: string[] = []
       const chunks: Uint8Array[] = []
@@ -117,7 +117,7 @@ export function openAccess(agent: FakeAgent, token = 'glagent-prod') {
   }
 }
 
-/** A whole request, half-closed, and its answer. */
+/** Sends a whole request with a half-close. Returns its answer. */
 export async function access(agent: FakeAgent, head: HeadInit = {}, ...rest: Uint8Array[]) {
   const { send, stream, answer } = openAccess(agent)
   await send(headOf(head), ...(rest.length > 0 ? rest : [trailer]))

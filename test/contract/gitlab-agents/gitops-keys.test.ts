@@ -12,7 +12,7 @@ import { suiteWorld } from '../../support/gitlab/gitlab-world.ts'
 import { startWholeReplicas } from '../../support/gitlab/whole-replicas.ts'
 import { openSynchronize, synchronize } from './stock-gitops.ts'
 
-/** Every key of kas' `agent.gitops` does what it says, in a whole kas: each with a value of its own, and with its default. */
+/** Effect of each key of kas' `agent.gitops` in a whole kas, with a value of its own and with the default. */
 
 const own = 'platform/clusters'
 const glob = (value: string) => ({ path: { case: 'glob' as const, value } })
@@ -35,7 +35,7 @@ async function start(t: Test, gitops: string) {
 
 type Side = Awaited<ReturnType<typeof start>>
 
-/** What the agent gets: the files, or why not. */
+/** Returns the files that the agent gets, or the error. */
 async function outcome({ agent }: Side): Promise<string> {
   try {
     return [...((await synchronize(agent, request))?.files.keys() ?? [])].join()
@@ -45,13 +45,13 @@ async function outcome({ agent }: Side): Promise<string> {
   }
 }
 
-/** How often GitLab is asked while an agent asks three times for the files of a project. */
+/** Returns how often kas asks GitLab while an agent asks three times for the files of a project. */
 async function askedThrice({ agent, gitlab }: Side, projectId: string): Promise<string> {
   for (let i = 0; i < 3; i++) await synchronize(agent, { ...request, projectId }).catch(() => undefined)
   return gitlab.of(info).length > 1 ? 'each time' : `${gitlab.of(info).length}`
 }
 
-/** A push of which nobody tells. */
+/** Pushes without a notification. Returns 'noticed' if kas finds the commit. */
 async function untoldPush({ agent, repository }: Side): Promise<string> {
   const known = await synchronize(agent, request)
   const waiting = openSynchronize(agent, { ...request, commitId: known?.commitId ?? '' })
@@ -64,7 +64,7 @@ interface Row {
   readonly value: string
   readonly does: (side: Side) => Promise<string>
   readonly expected: string
-  /** with the default; absent: not waited for */
+  /** result with the default; undefined: not tested, it would take long */
   readonly otherwise?: string
 }
 

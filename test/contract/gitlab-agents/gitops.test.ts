@@ -16,7 +16,7 @@ import { suiteWorld } from '../../support/gitlab/gitlab-world.ts'
 import { startWholeReplicas } from '../../support/gitlab/whole-replicas.ts'
 import { openSynchronize, type Round, type StockRelease, stockRequests, synchronize } from './stock-gitops.ts'
 
-/** Files of projects, to agents as stock ones ask for them, out of whole replicas of kas with GitLab and Gitaly. */
+/** Files of projects for agents with stock requests, from whole replicas of kas with GitLab and Gitaly. */
 
 const info = '/internal/kubernetes/project_info'
 const releases = Object.keys(stockRequests) as StockRelease[]

@@ -6,7 +6,7 @@ import { eventually } from '../../support/eventually.ts'
 import { crowd } from '../../support/gitlab/gitlab-world.ts'
 import { access, data, headOf, openAccess, startAccess, trailer } from './access-side.ts'
 
-/** Agents' requests to a GitLab that fails, and agents that leave or hang. */
+/** Agents' requests to a failing GitLab, and agents that leave or hang. */
 
 const failure = (message: RegExp | string) => ({ grpcCode: 14, message })
 const timeouts = { connectMs: 1000, headMs: 100, bodySilenceMs: 1000 }
@@ -119,7 +119,7 @@ t.test('who does not read stops who sends: an agent GitLab, and GitLab an agent'
   up.stream.cancel()
 })
 
-/** Resolves once the number is above 0 and moves no more. */
+/** Resolves when the number is above 0 and no longer changes. */
 async function stands(value: () => number): Promise<void> {
   let last = -1
   let same = 0
@@ -162,7 +162,8 @@ t.test('requests that hang keep neither other agents nor their tokens waiting', 
   )
   t.equal(count(), 15, 'of all agents at once')
   held.get('agent-1')?.[0]?.end('x')
-  const { statusCode } = await Promise.race(calls.map((call) => call.answer())) // GitLab may have got them in any order
+  // GitLab may have received them in any order
+  const { statusCode } = await Promise.race(calls.map((call) => call.answer()))
   t.equal(statusCode, 200)
   await eventually(() => count() === 16 || Promise.reject(new Error(`${count()} are asked`)))
 })

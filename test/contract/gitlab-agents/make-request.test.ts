@@ -7,7 +7,7 @@ import { HeaderExtraSchema as KubernetesExtraSchema } from '../../../src/proto/g
 import { type GitlabVersion, gitlabVersions } from '../../support/gitlab/gitlab-versions.ts'
 import { access, data, type HeadInit, headOf, messageOf, openAccess, startAccess, trailer } from './access-side.ts'
 
-/** What passes, and what does not, between an agent and GitLab's own modules. */
+/** Requests that pass, or do not pass, between an agent and GitLab's own modules. */
 
 async function bodyOf(request: IncomingMessage): Promise<Buffer> {
   const parts: Buffer[] = []
@@ -136,7 +136,7 @@ t.test('an answer that comes before the request is whole is the answer', async (
 
 t.test('messages that must not come end the call, and what GitLab was asked', async (t) => {
   const { gitlab, dial } = await startAccess(t)
-  gitlab.module = () => undefined // it answers nothing
+  gitlab.module = () => undefined // GitLab does not answer
   const agent = await dial()
   const order = (from: string, to: string) => new RegExp(`^forbidden transition from ${from} to ${to}`)
   const wrongExtra = anyPack(KubernetesExtraSchema, create(KubernetesExtraSchema, {}))
@@ -171,7 +171,7 @@ t.test('messages that must not come end the call, and what GitLab was asked', as
 t.test('a head that cannot be is not passed on', async (t) => {
   const { gitlab, dial } = await startAccess(t)
   const agent = await dial()
-  await access(agent) // the token is known now
+  await access(agent) // from here on the token is known
   const asked = gitlab.calls.length
   for (const [head, message] of [
     [{ path: '/../agent_configuration' }, 'url_path must not hold . or .. as a segment'],

@@ -6,7 +6,7 @@ import { startWholeReplicas } from '../../support/gitlab/whole-replicas.ts'
 import { access } from './access-side.ts'
 import { followProjects } from './reconcile-stream.ts'
 
-/** What an agent's Flux hears of pushes, from whole replicas of kas. */
+/** Notifications of pushes that an agent's Flux gets from whole replicas of kas. */
 
 const pushes = Number(process.env.KAS_PUSHES ?? 20)
 const verify = '/internal/kubernetes/verify_project_access'
@@ -100,7 +100,7 @@ t.test('an agent that comes and goes 40 times while GitLab tells of 40 pushes he
         heard.set(path, (heard.get(path) ?? new Set()).add(pushId))
       }
     })()
-    reading.catch(() => undefined) // it left
+    reading.catch(() => undefined) // the agent left
     return { agent, stream }
   }
   let { agent, stream } = await listen(0)

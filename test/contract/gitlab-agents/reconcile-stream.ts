@@ -3,7 +3,7 @@ import { reconcileProjectsMethod } from '../../../src/kas/modules/flux/reconcile
 import { ReconcileProjectsRequestSchema, ReconcileProjectsResponseSchema } from '../../../src/proto/gen/flux_pb.ts'
 import type { FakeAgent } from '../../support/fake-agent.ts'
 
-/** The stream by which an agent hears of pushes to `projects`. */
+/** Opens the stream on which an agent receives pushes to `projects`. */
 export function followProjects(agent: FakeAgent, projects: readonly string[], token = 'glagent-prod') {
   const stream = agent.session.open({
     method: reconcileProjectsMethod,
@@ -11,7 +11,7 @@ export function followProjects(agent: FakeAgent, projects: readonly string[], to
   })
   const request = create(ReconcileProjectsRequestSchema, { project: projects.map((id) => ({ id })) })
   void stream.send(toBinary(ReconcileProjectsRequestSchema, request))
-  stream.end() // a server stream: as grpc-go does
+  stream.end() // half-closes, as grpc-go does for a server stream
   const messages = stream.messages[Symbol.asyncIterator]()
   const next = async () => {
     const { value, done } = await messages.next()

@@ -11,17 +11,17 @@ type RequestInit = MessageInitShape<typeof ObjectsToSynchronizeRequestSchema>
 export interface Round {
   readonly commitId: string
   readonly projectId: bigint
-  /** by path, in the order in which they came */
+  /** contents by path, in order of arrival */
   readonly files: ReadonlyMap<string, Buffer>
-  /** paths of files that came without data, as the agent has them */
+  /** paths of files that came without data, because the agent has them */
   readonly known: readonly string[]
   /** object ids by path, in hex */
   readonly blobs: ReadonlyMap<string, string>
-  /** bytes of the largest piece */
+  /** size of the largest piece, bytes */
   readonly largest: number
 }
 
-/** Which message may follow which (doc/reference/tunnel-protocol.md 1.10). */
+/** Messages that may follow each message (doc/reference/tunnel-protocol.md 1.10). */
 const followers: Readonly<Record<string, readonly string[]>> = {
   start: ['header', 'end'],
   header: ['object', 'trailer'],
@@ -29,7 +29,7 @@ const followers: Readonly<Record<string, readonly string[]>> = {
   trailer: ['end'],
 }
 
-/** What agents of these releases put into a request for one project. */
+/** Requests for one project, as agents of these releases send them. */
 export const stockRequests = {
   '13.8': (project: string, commitId = ''): RequestInit => ({
     projectId: project,
@@ -55,9 +55,9 @@ export const stockRequests = {
 export type StockRelease = keyof typeof stockRequests
 
 /**
- * Asks for one round, as stock agentk's object watcher does. What comes out of order is an error.
+ * Asks for one round, as stock agentk's object watcher does. A message out of order is an error.
  *
- * @returns undefined: the stream ended with OK before a header, as one that is too old does
+ * @returns undefined: the stream ended with OK before a header, as a stream that is too old does
  */
 export async function synchronize(agent: FakeAgent, request: RequestInit, token = 'glagent-prod') {
   return await openSynchronize(agent, request, token).round()

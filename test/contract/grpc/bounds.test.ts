@@ -40,7 +40,7 @@ import {
   text,
 } from './sides.ts'
 
-/** Compression, the size of messages, and readers that stop. */
+/** Compression, sizes of messages, and readers that stop. */
 
 t.setTimeout(60_000)
 const pairs: [client: Side, server: Side][] = [
@@ -171,7 +171,7 @@ t.test('what is too large is refused at its sender, before it leaves', async (t)
   t.equal((await answer.done).code, Code.RESOURCE_EXHAUSTED)
 })
 
-/** what a stopped reader may hold at our hop, with room for one message more and what both sockets keep */
+/** bytes that a stopped reader may keep at our side; `slackBytes`: room for one more message and for both sockets */
 const heldByUs = defaultLimits.streamWindowBytes + maxUnsentBytes + maxUnreadBytes
 const slackBytes = 512 * 1024
 const piece = Buffer.alloc(32 * 1024, 'x')
@@ -179,7 +179,7 @@ const piece = Buffer.alloc(32 * 1024, 'x')
 for (const pair of pairs) {
   const name = `${pair[0].name} calls ${pair[1].name}`
 
-  // grpc-js as a client reads on for nobody, against its own server too
+  // grpc-js as a client reads on without a reader, with its own server too
   if (pair[0] !== grpcJs)
     // wire: tunnel.flow
     t.test(`${name}: a client that stops reading holds a window and slows nobody`, async (t) => {
@@ -268,7 +268,7 @@ for (const server of [grpcJs, ours]) {
       'the first have a wide window',
     )
     const most = pressureBytes / defaultLimits.streamWindowBytes + 1
-    while (stopped.length < most) stopped.push(await stopOne()) // the window narrows while it fills
+    while (stopped.length < most) stopped.push(await stopOne()) // the window narrows as the buffers fill
     const narrow = await stopOne()
     t.ok(narrow.held <= narrowWindowBytes + maxUnsentBytes + maxUnreadBytes + slackBytes / 2, `${narrow.held} bytes`)
     for (const { call } of [...stopped, narrow]) {
@@ -283,7 +283,7 @@ for (const server of [grpcJs, ours]) {
   })
 }
 
-/** The value once it stands still, measured in round trips of another call on the same connection. */
+/** Returns the value when it stays the same for 30 round trips of another call on the same connection. */
 async function settled(t: Test, client: Client, value: () => number): Promise<number> {
   let last = -1
   let still = 0
@@ -343,7 +343,7 @@ t.test('empty messages that nobody reads fill a window too', async (t) => {
     { endStream: false },
   )
   stream.on('error', () => undefined)
-  const total = 1_000_000 // 5 MB: more than the windows of a stream and of its buffers
+  const total = 1_000_000 // 5 MB: more than the windows of a stream and its buffers
   stream.end(Buffer.alloc(5 * total))
   const [serving] = server.sessions
   const received = () => [...(serving?.streams ?? [])][0]?.counts.received ?? 0
@@ -354,12 +354,12 @@ t.test('empty messages that nobody reads fill a window too', async (t) => {
     most = received()
   }
   t.ok(most < total / 4, `${most} messages were taken in`)
-  const answered = once(stream, 'response') // a reply without messages is trailers alone
+  const answered = once(stream, 'response') // a reply without messages is trailers-only
   reading.resolve()
   t.match((await answered)[0], { 'grpc-status': '0', count: String(total) })
 })
 
-/** Calls as grpc-encoding gzip, each with these messages, and no end. */
+/** Opens calls with grpc-encoding gzip. Each sends these messages and does not end. */
 function sendPacked(session: ClientHttp2Session, calls: number, messages: readonly Uint8Array[]) {
   const body = Buffer.concat(messages.map((message) => framed(1, message)))
   const headers = { ':path': '/test.Contract/Read', 'grpc-encoding': 'gzip', 'content-type': 'application/grpc' }
@@ -371,7 +371,7 @@ function sendPacked(session: ClientHttp2Session, calls: number, messages: readon
   })
 }
 
-/** What has been sent on the session before has been read from its connection. */
+/** Resolves when the server has read everything sent on the session before. */
 async function sent(session: ClientHttp2Session): Promise<void> {
   for (let i = 0; i < 5; i++) await new Promise((resolve) => session.ping(resolve))
 }
@@ -391,7 +391,7 @@ t.test('what is packed costs what was sent, until a handler takes it', async (t)
   t.teardown(() => server.close())
   const session = await rawClient(t, server.port)
   const calls = 50
-  const bombs = [megabytes(4), megabytes(4)] // twenty times the bound, over all calls; more only takes longer
+  const bombs = [megabytes(4), megabytes(4)] // twenty times the bound over all calls; more only takes longer
   const before = bufferedBytes()
   const streams = sendPacked(session, calls, bombs)
   await sent(session)
@@ -498,7 +498,7 @@ t.test('packed data that cannot be read ends its call, behind what came before i
   t.equal((await rawCall(session, headers, framed(1, large))).headers['grpc-status'], '0', 'the connection lives')
 })
 
-/** One side's streams are all charged to one agent. */
+/** Serves streams that are all charged to one agent. */
 async function serveCharged(t: Test, unread: UnreadBytes, readAhead: boolean) {
   const reading = Promise.withResolvers<void>()
   const sessions = new Set<ServerSession>()
@@ -506,7 +506,7 @@ async function serveCharged(t: Test, unread: UnreadBytes, readAhead: boolean) {
     stream.session.chargeTo(unread)
     stream.chargeTo(unread)
     if (readAhead) stream.messages.begin()
-    const first = stream.messages.next() // of a message that is not whole nothing comes
+    const first = stream.messages.next() // resolves only with a whole message
     await Promise.race([reading.promise, first])
     let bytes = (await first).value?.length ?? 0
     await reading.promise
@@ -652,7 +652,7 @@ t.test('many senders that wait for one agent keep less each', async (t) => {
   t.equal(unread.unsent, 0)
 })
 
-/** Streams of one client, charged to `unread`, to a server that reads all and says nothing. */
+/** Opens streams of one client, charged to `unread`, to a server that reads everything and answers nothing. */
 async function senders(t: Test, unread: UnreadBytes) {
   const read: TestHandler = async ({ messages }) => {
     for await (const _ of messages);
@@ -701,7 +701,7 @@ t.test('what has left is not counted as unsent, also where nothing follows', asy
   t.equal(unread.unsent, 0)
 })
 
-/** Whether there was room by the time that nothing moved any more. */
+/** True if there is room by the time the connection is idle. */
 async function comes(room: Promise<void>, session: ClientSession): Promise<boolean> {
   let came = false
   void room.then(() => {
@@ -711,7 +711,7 @@ async function comes(room: Promise<void>, session: ClientSession): Promise<boole
   return came
 }
 
-/** Nothing moves on the connection any more. */
+/** Resolves when nothing moves on the connection. */
 async function quiet(session: ClientSession): Promise<void> {
   for (let i = 0; i < 10; i++) await session.ping()
 }
@@ -724,7 +724,7 @@ for (const end of ['ok', 'error', 'half an answer']) {
       stream.chargeTo(unread)
       stream.onClosed(closed.resolve)
       await stream.messages.next()
-      await eventually(() => unread.bytes > 500_000) // more than is read ahead: node keeps it
+      await eventually(() => unread.bytes > 500_000) // more than the read-ahead: node buffers the rest
       if (end === 'half an answer') await stream.send(Buffer.from('x'))
       if (end === 'error') throw new KasError({ code: 'NOT_SERVED', what: 'it' })
     }

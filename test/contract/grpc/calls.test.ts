@@ -5,7 +5,7 @@ import { grpcJs } from './grpc-js.ts'
 import { ours, oursWithBodyTrailers } from './ours.ts'
 import { bytes, type Client, collect, Failure, type Side, type SideOptions, type TestHandler, text } from './sides.ts'
 
-/** The cases that every client and every server must pass with one another. */
+/** Cases that each client and each server must pass with each other. */
 
 t.setTimeout(60_000)
 const pairs: [client: Side, server: Side][] = [
@@ -254,7 +254,7 @@ for (const pair of pairs) {
   })
 }
 
-// grpc-js ends such a call at once, as client and as server
+// grpc-js ends such a call at once, both as client and as server
 t.test('a deadline far away, beyond what a timer holds, ends nothing', async (t) => {
   const { client } = await ground(t, [ours, ours], { '/test.Contract/Echo': echo })
   const call = await client.call('/test.Contract/Echo', { timeoutMs: 40 * 24 * 3_600_000 })
@@ -267,7 +267,7 @@ t.test('a deadline far away, beyond what a timer holds, ends nothing', async (t)
   t.match(await call.done, { code: 0 })
 })
 
-/** node:http2 joins repeated text headers with ", ": gRPC allows both forms. */
+/** Joins repeated text headers with ", " as node:http2 does: gRPC allows both forms. */
 function joined(key: string, values: readonly string[] = []): unknown {
   return key.endsWith('-bin') ? values.map((one) => Buffer.from(one, 'base64').toString('hex')) : values.join(', ')
 }

@@ -6,14 +6,16 @@ import type { SessionLimits } from '../../../src/proto/grpc/limits.ts'
 import { serveOurs } from './ours.ts'
 import { bytes, collect, type TestHandler, text } from './sides.ts'
 
-/** 5,000 cancelled calls beside one long call: node:http2's guard, raised for peers that are known, kept for others. */
+/**
+ * 5,000 cancelled calls next to one long call. The guard of node:http2 is raised for known peers and kept for others.
+ */
 
 t.setTimeout(60_000)
 const cancels = 5000
 
 interface Ground {
   readonly session: ClientSession
-  /** calls whose handler began, and whose handler was told that the caller left */
+  /** `begun`: calls whose handler began; `left`: those of them whose handler saw the caller leave */
   readonly seen: { begun: number; left: number }
   readonly allLeft: Promise<void>
 }

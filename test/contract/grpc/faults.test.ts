@@ -11,7 +11,7 @@ import { ours, serveOurs } from './ours.ts'
 import { framed, rawCall, rawClient, rawServer } from './raw-peers.ts'
 import { bytes, collect, type TestHandler, text } from './sides.ts'
 
-/** Peers that break the protocol: each fault ends its own call and no other. */
+/** Peers that break the protocol: each fault ends its own call and no other one. */
 
 t.setTimeout(30_000)
 

@@ -8,7 +8,9 @@ import { serveOurs } from './ours.ts'
 import { framed, gate, goawayIn, rawCall, rawServer } from './raw-peers.ts'
 import { bytes, collect, type TestHandler, text } from './sides.ts'
 
-/** A stream that crosses the server's GOAWAY: opened after it was sent, before it was read. */
+/**
+ * A stream that crosses the server's GOAWAY: the client opens it after the server sent GOAWAY and before it read it.
+ */
 
 t.setTimeout(30_000)
 const path = '/test.Contract/Echo'
@@ -127,7 +129,7 @@ t.test('calls of grpc-js beside a GOAWAY at any moment all succeed or say that t
   t.strictSame([...codes], [0])
 })
 
-/** A raw server that echoes, and its newest session. */
+/** Starts a raw echo server. Returns access to its newest session. */
 async function rawEcho(t: Test) {
   let session: ServerHttp2Session | undefined
   const port = await rawServer(t, (stream) => {

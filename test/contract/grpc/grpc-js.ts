@@ -7,7 +7,7 @@ const raw = (message: Buffer) => message
 const asBuffer = (message: Uint8Array) => Buffer.from(message.buffer, message.byteOffset, message.length)
 const gzipAlgorithm = 2
 
-/** @grpc/grpc-js: the implementation that ours must agree with. */
+/** @grpc/grpc-js, the reference implementation. */
 export const grpcJs: Side = {
   name: 'grpc-js',
 
@@ -53,7 +53,7 @@ export const grpcJs: Side = {
 }
 
 function clientCall(stream: grpc.ClientDuplexStream<Buffer, Buffer>): ClientCall {
-  stream.on('error', () => undefined) // told by 'status'
+  stream.on('error', () => undefined) // 'status' reports it
   const metadata = Promise.withResolvers<Metadata>()
   stream.once('metadata', (received: grpc.Metadata) => metadata.resolve(fromGrpc(received)))
   const done = new Promise<{ code: number; message: string; trailers: Metadata }>((resolve) => {
@@ -76,7 +76,7 @@ async function* quiet(stream: AsyncIterable<Buffer>): AsyncIterable<Uint8Array> 
   try {
     yield* stream
   } catch {
-    // told by 'status'
+    // 'status' reports it
   }
 }
 

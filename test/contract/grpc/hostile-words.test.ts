@@ -10,11 +10,11 @@ import { ours, oursWithBodyTrailers, serveOurs } from './ours.ts'
 import { rawServer } from './raw-peers.ts'
 import { bytes, collect, Failure, type Side, type TestHandler, text } from './sides.ts'
 
-/** What a tenant says in metadata and in errors passes between replicas, and ends no connection. */
+/** Hostile metadata and errors of a tenant pass between replicas and end no connection. */
 
 t.setTimeout(60_000)
 
-/** Each alone: node ends a connection over the first two groups, and over many of the others. */
+/** Hostile metadata. node ends a connection over the first two groups, and over many of the others. */
 const nasty: Record<string, Record<string, string[]>> = {
   'a value of 70 kB': { k: ['x'.repeat(70_000)] },
   'values of 70 kB together': Object.fromEntries(Array.from({ length: 70 }, (_, i) => [`k${i}`, ['x'.repeat(1000)]])),
@@ -30,7 +30,7 @@ const nasty: Record<string, Record<string, string[]>> = {
   'white space around': { k: [' v ', '\t'] },
 }
 
-/** A stream that runs all the while, and is whole at its end. */
+/** Runs a stream during the whole test and checks that it stays whole. */
 async function beside(t: Test, pair: Side, handlers: Record<string, TestHandler>) {
   const echo: TestHandler = async ({ messages, send }) => {
     for await (const message of messages) await send(message)
@@ -116,7 +116,7 @@ t.test('a replica that sends what is not valid, again and again, ends its own ca
   t.equal(count, 1500)
 })
 
-/** Calls over one connection, as replicas hold it. */
+/** Makes calls over one connection, as replicas do. */
 async function serialClient(t: Test, port: number) {
   const socket = connect({ port, host: '127.0.0.1' })
   await once(socket, 'connect')

@@ -26,11 +26,11 @@ const largest = replicaLimits.maxMessageBytes
 
 interface SideOptions {
   readonly options?: Partial<LanesOptions>
-  /** in the place of our own */
+  /** handler in place of our own */
   readonly lane?: Handler
 }
 
-/** Calls over one connection, as between two replicas. */
+/** Starts two sides that make calls over one connection, as two replicas do. */
 async function sides(t: Test, handler: CallHandler, { options = {}, lane }: SideOptions = {}) {
   const lanes = new ServerLanes()
   const streams: ServerStream[] = []
@@ -61,14 +61,14 @@ async function sides(t: Test, handler: CallHandler, { options = {}, lane }: Side
   const clock = new ManualClock()
   const pool = new Lanes({ session, clock }, { ...defaultLanes, ...options })
   const paths = () => streams.map((stream) => stream.method)
-  /** Both sides hear that the other one has reset the stream. */
+  /** Resets the stream in the name of the other side, on both sides. */
   const reset = (id: number) => {
     for (const to of sockets) to.write(resetFrame(id))
   }
   return { pool, session, lanes, clock, streams, paths, sessions, reset }
 }
 
-/** Between the two, where a test may put in frames of its own. */
+/** Starts a relay between the two sides; a test may insert frames. */
 async function relay(t: Test, to: number) {
   const sockets = new Set<Socket>()
   const server = createServer({ noDelay: true }, (near) => {
@@ -83,7 +83,7 @@ async function relay(t: Test, to: number) {
 const resetType = 3
 const internalError = 2
 
-/** RST_STREAM of HTTP/2. */
+/** Returns an RST_STREAM frame of HTTP/2. */
 function resetFrame(id: number): Buffer {
   const frame = Buffer.alloc(13)
   frame[2] = 4
@@ -102,7 +102,7 @@ async function read(call: ClientCall) {
   return { metadata: await call.metadata, messages, error, trailers }
 }
 
-/** One call from its beginning to its end. */
+/** Makes one call from beginning to end. */
 function ask({ pool }: Pick<Sides, 'pool'>, messages: readonly string[], unread?: UnreadBytes) {
   const call = pool.open({ method, metadata: { 'x-one': ['1', '2'], 'a-bin': ['AAE='] }, unread })
   for (const message of messages) void call.send(Buffer.from(message))
@@ -110,7 +110,7 @@ function ask({ pool }: Pick<Sides, 'pool'>, messages: readonly string[], unread?
   return read(call)
 }
 
-/** The same, with one lane that is free. */
+/** Returns the same side with one idle lane. */
 async function warm(side: Sides): Promise<Sides> {
   const call = side.pool.open({ method })
   call.end()
@@ -292,7 +292,7 @@ t.test('a reader that stops holds its sender back, on its own lane alone', async
     if (!call.metadata.endless) return await echo(call)
     call.sendMetadata({})
     for (const piece = Buffer.alloc(32 * 1024); !call.signal.aborted; sent++) {
-      await (call.send(piece) ?? new Promise(setImmediate)) // its end comes in a later turn
+      await (call.send(piece) ?? new Promise(setImmediate)) // the call may end in a later turn
     }
   })
   await warm(side)
@@ -422,7 +422,7 @@ t.test('a call that crosses the end of its lane was not begun', async (t) => {
   })
   await warm(side)
   calls.length = 0
-  side.lanes.close() // and in the same turn, before the client can know
+  side.lanes.close() // in the same turn, before the client can know
   const { error } = await ask(side, ['x'])
   t.match(error?.spec, { code: 'TUNNEL_LOST', delivery: 'none' })
   t.same(calls, [])
@@ -433,13 +433,13 @@ t.test('a lane says at its end how many calls have begun on it', async (t) => {
   const side = await warm(
     await sides(t, async (call) => {
       calls.push({ ...call.metadata })
-      for await (const _ of call.messages); // the next call's head is none of them
+      for await (const _ of call.messages); // the head of the next call is not a message
     }),
   )
   calls.length = 0
   const lane = side.session.open({ method: laneMethod })
   void lane.send(encodeCall(method, { name: 'first' }))
-  void lane.send(encodeCall(method, { name: 'second' })) // inside the first: the server ends the lane
+  void lane.send(encodeCall(method, { name: 'second' })) // within the first call, so the server ends the lane
   t.match(await lane.done, { error: { grpcCode: 3 }, trailers: { 'kas-begun': ['1'] } })
   t.same(calls, [{ name: ['first'] }])
 })
@@ -537,7 +537,7 @@ t.test('a lane that ends before its last reply is read carries nothing more', as
   late.end()
   await finished.promise
   await new Promise(setImmediate)
-  await side.session.ping() // all of the reply is here
+  await side.session.ping() // the whole reply has arrived
   side.reset(1)
   while (side.session.streams.size > 0) await new Promise(setImmediate)
   t.match(await read(late), { messages: ['late'], error: undefined })
@@ -603,7 +603,7 @@ for (const [name, frames] of [
       await once(stream.signal, 'abort')
     }
     const side = await warm(await sides(t, echo, { lane }))
-    const first = side.pool.open({ method }) // has the sound lane
+    const first = side.pool.open({ method }) // uses the sound lane
     isSound = false
     const call = side.pool.open({ method })
     t.match((await read(call)).error, { code: 'INVALID_MESSAGE' })

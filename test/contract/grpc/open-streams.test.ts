@@ -5,7 +5,7 @@ import { ClientSession } from '../../../src/proto/grpc/client-session.ts'
 import { serveSession } from '../../../src/proto/grpc/server-session.ts'
 import type { Handler, ServerStream } from '../../../src/proto/grpc/server-stream.ts'
 
-/** What a stream that is open for long does not keep. */
+/** Memory that a long open stream does not keep. */
 
 /** @returns a client of one handler */
 async function serve(t: Test, handler: Handler): Promise<ClientSession> {

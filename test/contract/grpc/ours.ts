@@ -9,14 +9,14 @@ import { type Client, type ClientCall, Failure, type Server, type Side, type Tes
 
 const unlimited = { maxMessageBytes: 64 * 1024 * 1024 }
 
-/** src/proto/grpc over plain TCP. */
+/** Our implementation (src/proto/grpc) over plain TCP. */
 export const ours: Side = {
   name: 'ours',
   serve: (handlers, options) => serveOurs(handlers, options?.sendAnything ? unlimited : {}),
   connect: (port, options) => Promise.resolve(new OurClient(port, options?.sendAnything ? unlimited : {})),
 }
 
-/** As replicas speak with one another. */
+/** Our implementation as replicas use it with each other. */
 export const oursWithBodyTrailers: Side = {
   ...ours,
   name: 'ours, trailers in the body',

@@ -11,7 +11,7 @@ import { type AddressInfo, connect } from 'node:net'
 import { Duplex, PassThrough } from 'node:stream'
 import type { Test } from 'tap'
 
-/** node:http2 with nothing on top: peers that do what a gRPC library would not. */
+/** Peers on plain node:http2: they do things that no gRPC library would do. */
 
 export const framed = (flag: number, message: Uint8Array, length = message.length) => {
   const prefix = Buffer.alloc(5)
@@ -21,7 +21,7 @@ export const framed = (flag: number, message: Uint8Array, length = message.lengt
 }
 
 export interface RawAnswer {
-  /** of the response and the trailers together */
+  /** headers of the response and the trailers together */
   readonly headers: IncomingHttpHeaders
   readonly body: Buffer
   readonly rstCode: number
@@ -35,7 +35,7 @@ export async function rawClient(t: Test, port: number): Promise<ClientHttp2Sessi
   return session
 }
 
-/** Sends `body` as it is and half-closes, unless `open`. */
+/** Sends `body` unchanged and half-closes, unless `open` is set. */
 export function rawCall(
   session: ClientHttp2Session,
   headers: Record<string, string>,
@@ -65,7 +65,7 @@ export function rawCall(
   })
 }
 
-/** A server whose answer to each stream is `onStream`. */
+/** Starts a server that answers each stream with `onStream`. */
 export async function rawServer(
   t: Test,
   onStream: (stream: ServerHttp2Stream) => void,
@@ -90,12 +90,12 @@ export async function rawServer(
   return (server.address() as AddressInfo).port
 }
 
-/** A connection whose incoming bytes can be held back: what the peer sends while `hold` is on comes after `release`. */
+/** A connection that can withhold incoming bytes. Bytes that arrive after `hold` come after `release`. */
 export interface Gate {
   readonly duplex: Duplex
   hold(): void
   release(): void
-  /** resolves when bytes wait behind the gate in which `found` sees what it looks for */
+  /** Resolves when the withheld bytes satisfy `found`. */
   waiting(found: (bytes: Buffer) => boolean): Promise<void>
 }
 
@@ -139,7 +139,7 @@ export async function gate(t: Test, port: number): Promise<Gate> {
 
 const goawayType = 7
 
-/** Whether HTTP/2 frames, from a frame's beginning on, hold a GOAWAY; its last stream id. */
+/** Returns the last stream id of the first GOAWAY in HTTP/2 frames; undefined: there is none. */
 export function goawayIn(bytes: Buffer): number | undefined {
   for (let at = 0; at + 9 <= bytes.length; at += 9 + bytes.readUIntBE(at, 3)) {
     if (bytes[at + 3] === goawayType && at + 13 <= bytes.length) return bytes.readUInt32BE(at + 9)

@@ -6,7 +6,7 @@ import { ClientSession } from '../../../src/proto/grpc/client-session.ts'
 import { patience } from '../../support/slowness.ts'
 import { serveOurs } from './ours.ts'
 
-/** A handler has ended its call while somebody still waits for a message of it, as a tunnel does whose caller left. */
+/** A handler ends its call while a reader still waits for a message, as in a tunnel whose caller left. */
 
 const path = '/test.Contract/Left'
 

@@ -1,6 +1,6 @@
 import type { Metadata } from '../../../src/call/call.ts'
 
-/** What a gRPC implementation must offer to be put under the contract, as a client and as a server. */
+/** Interface of a gRPC implementation under test, as a client and as a server. */
 
 export interface Status {
   readonly code: number
@@ -19,7 +19,7 @@ export interface ClientCall {
 }
 
 export interface Client {
-  /** opens on a connection that does not drain, connecting if there is none */
+  /** Opens a call on a connection that does not drain. Connects if there is none. */
   call(method: string, options?: { metadata?: Metadata; timeoutMs?: number }): Promise<ClientCall>
   close(): Promise<void>
 }
@@ -29,7 +29,7 @@ export interface ServerCall {
   readonly messages: AsyncIterable<Uint8Array>
   sendMetadata(metadata: Metadata): void
   send(message: Uint8Array): Promise<void> | undefined
-  /** the caller left: resolves at that moment */
+  /** resolves when the caller leaves */
   readonly left: Promise<void>
 }
 
@@ -47,15 +47,15 @@ export class Failure extends Error {
 
 export interface Server {
   readonly port: number
-  /** GOAWAY on every connection; new ones are taken */
+  /** Sends GOAWAY on every connection. New connections are accepted. */
   goaway(): void
   close(): Promise<void>
 }
 
 export interface SideOptions {
-  /** compress what is sent, if this side can */
+  /** compresses messages if this side can */
   readonly gzip?: boolean
-  /** takes the limit off what this side sends, so that the other side's limit shows */
+  /** removes this side's limit on sent messages, so that the other side's limit shows */
   readonly sendAnything?: boolean
 }
 

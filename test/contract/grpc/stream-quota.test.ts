@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import { type ServerSession, serveSession } from '../../../src/proto/grpc/server-session.ts'
 import { rawCall, rawClient } from './raw-peers.ts'
 
-/** The bound of a connection's streams moves up and down while its other side is slow, or has many on their way. */
+/** The bound of a connection's streams moves up and down while its peer is slow, or has many streams in flight. */
 
 interface Served {
   readonly port: number
@@ -32,7 +32,7 @@ async function serve(t: Test): Promise<Served> {
 const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
 const settings = Buffer.from([0, 0, 0, 4, 0, 0, 0, 0, 0])
 
-/** Speaks HTTP/2, and acknowledges nothing. */
+/** Dials a peer that speaks HTTP/2 and acknowledges nothing. */
 async function dialSilent(t: Test, port: number): Promise<Socket> {
   const socket = connect({ port, host: '127.0.0.1' })
   t.teardown(() => socket.destroy())
@@ -58,7 +58,7 @@ t.test(
   },
 )
 
-/** @returns whether the other side took it */
+/** @returns true if the other side accepts the stream */
 async function open(client: ClientHttp2Session): Promise<boolean> {
   const { rstCode } = await rawCall(client, { ':path': '/a.B/C' }, Buffer.alloc(0))
   return rstCode !== refusedStream
@@ -75,7 +75,7 @@ t.test(
     let refused = 0
     for (let round = 0; round < 40; round++) {
       quota.admitted(100)
-      await (await session).ping() // the client has heard it, and so has the server
+      await (await session).ping() // both sides now know the bound
       quota.refused(1)
       const taken = await Promise.all(Array.from({ length: 80 }, () => open(client)))
       refused += taken.filter((was) => !was).length

@@ -15,7 +15,7 @@ import type { Handler } from '../../../src/proto/grpc/server-stream.ts'
 import { callUnary } from '../../../src/proto/unary.ts'
 import { unaryHandler } from '../../support/unary-handler.ts'
 
-/** Typed unary methods against those of grpc-js. */
+/** Typed unary methods, compared with those of grpc-js. */
 
 t.setTimeout(30_000)
 const method = '/gitlab.agent.agent_registrar.rpc.AgentRegistrar/Register'

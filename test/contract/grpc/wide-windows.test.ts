@@ -12,7 +12,7 @@ import { eventually } from '../../support/eventually.ts'
 import { FarPort } from '../../support/far-port.ts'
 import { framed, rawClient } from './raw-peers.ts'
 
-/** A peer that obeys SETTINGS, some way off; what its streams bring is read, or not, as each says. */
+/** A distant peer that obeys SETTINGS. Each test decides which of its streams are read. */
 
 const MiB = 1024 * 1024
 const roundTripMs = 20
@@ -20,18 +20,18 @@ const message = framed(0, Buffer.alloc(64 * 1024 - 5))
 
 interface Ground {
   readonly session: ClientHttp2Session
-  /** Asks for the bytes of a stream that is open: only then its peer sends. */
+  /** Requests the bytes of an open stream. The peer sends only after this. */
   readonly ask: (name: string) => void
-  /** the reader `late`, who has stopped behind his first message, takes the others, each after 2 ms */
+  /** Lets the reader `late`, which stopped after its first message, read the others, one every 2 ms. */
   readonly takeLate: () => void
   readonly unread: UnreadBytes
   readonly windows: WindowBudget
-  /** by name, what was read of a stream */
+  /** bytes read of each stream, by its name */
   readonly read: ReadonlyMap<string, number>
   readonly failures: readonly unknown[]
 }
 
-/** Readers: `fast` takes all, `slow` a message each 32 ms (2 MB/s), `stopped` one alone. */
+/** Starts readers: `fast` reads everything, `slow` one message every 32 ms (2 MB/s), `stopped` only one message. */
 async function ground(t: Test): Promise<Ground> {
   const windows = new WindowBudget(30 * MiB)
   const unread = new UnreadBytes(maxUnreadBytesPerAgent, windows)
@@ -75,7 +75,7 @@ async function ground(t: Test): Promise<Ground> {
   return { session: await rawClient(t, far.port), ask, takeLate: () => late.resolve(), unread, windows, read, failures }
 }
 
-/** Once it is asked it sends as fast as the window allows. */
+/** Opens a stream. After the request for bytes it sends as fast as the window allows. */
 function open(session: ClientHttp2Session, name: string): ClientHttp2Stream {
   const head = { ':method': 'POST', ':path': '/a.B/C', 'content-type': 'application/grpc', name }
   const stream = session.request(head, { endStream: false })
@@ -92,7 +92,7 @@ async function widened(session: ClientHttp2Session, toBytes: number): Promise<vo
   while ((session.remoteSettings.initialWindowSize ?? 0) < toBytes) await once(session, 'remoteSettings')
 }
 
-/** Nothing is on its way any more: all windows are full. */
+/** Resolves when nothing is in flight: all windows are full. */
 async function atRest(session: ClientHttp2Session, unread: UnreadBytes): Promise<void> {
   for (let before = -1; before !== unread.bytes; ) {
     before = unread.bytes

@@ -15,7 +15,7 @@ import { webSocketFrames } from '../../support/websocket-frames.ts'
 import { type Cluster, clusterForward, data, head, trailer } from './fake-cluster.ts'
 import { createKubernetesServer } from './start-server.ts'
 
-/** Who may no longer is ended while its request runs (doc/reference/tunnel-protocol.md 6.3). */
+/** A running request ends when its caller loses access (doc/reference/tunnel-protocol.md 6.3). */
 
 const grant: JobGrant = {
   accessAs: { as: 'ci_job' },
@@ -56,7 +56,7 @@ async function start(t: Test, cluster: Cluster) {
     t.teardown(() => call.destroy())
     return call
   }
-  /** after at least one check that found nothing wrong */
+  /** Withdraws access after at least one check that found no fault. */
   const withdraw = async (error: KasError) => {
     await eventually(() => tokens.length >= 3 || Promise.reject(new Error('not asked again')))
     world.answer = () => Promise.reject(error)
@@ -64,7 +64,7 @@ async function start(t: Test, cluster: Cluster) {
   return { world, open, withdraw, lines, running }
 }
 
-/** Says `first`, then nothing. */
+/** Sends `first`, then nothing. */
 function silentAfter(first: string | Uint8Array, header = json): Cluster {
   return async function* () {
     yield head(200, header)
@@ -194,14 +194,14 @@ t.test('a client that takes nothing is cut soon after', async (t) => {
 
 interface Upgrade {
   readonly upgrade?: string
-  /** of the WebSocket, or of the streams of SPDY */
+  /** protocol of the WebSocket, or of SPDY's streams */
   readonly protocol: string
-  /** what the cluster has sent by then, and what it sends once the caller may no longer */
+  /** bytes that the cluster sends before and after the caller loses access */
   readonly before: Uint8Array
   readonly after?: Uint8Array
 }
 
-/** @returns all that the client of a WebSocket gets behind the 101 */
+/** @returns all bytes that the client of a WebSocket gets after the 101 */
 async function upgraded(t: Test, { upgrade = 'websocket', protocol, before, after }: Upgrade): Promise<Buffer> {
   const withdrawn = Promise.withResolvers<void>()
   const { open, withdraw, world, lines } = await start(t, async function* () {
@@ -352,7 +352,7 @@ t.test('a directory that is away ends nothing, and a request that ended is not a
     const isAsked = () => world.tokens.filter((one) => one === token).length >= count
     await eventually(() => isAsked() || Promise.reject(new Error('not asked')))
   }
-  await asked('x', 2) // the first was let through
+  await asked('x', 2) // the first check let the caller through
   world.answer = () => Promise.reject(new KasError({ code: 'JOB_AGENTS_FAILED' }))
   await asked('x', 6)
   finish()

@@ -1,4 +1,6 @@
-/** A program for tests: serves 8154 with its access log on stdout, calls itself, and says on stderr how long calls took. */
+/**
+ * A program for tests. It serves 8154 with its access log on stdout, calls itself, and reports the durations on stderr.
+ */
 import { Agent, request } from 'node:http'
 import { Registry } from 'prom-client'
 import { AccessLog } from '../../../src/kas/access-log/access-log.ts'

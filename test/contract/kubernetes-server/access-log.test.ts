@@ -15,7 +15,7 @@ import { startServer } from './start-server.ts'
 import { ViewsClient } from './views-client.ts'
 import { WatchClient } from './watch-client.ts'
 
-/** One line a call, whatever becomes of it (doc/access-log.md). */
+/** One line per call, for each outcome (doc/access-log.md). */
 
 const all = { rules: [{ level: 'metadata' }] } as const satisfies Partial<AccessLogOptions>
 const asJob = 'Authorization: Bearer ci:42:as-job'
@@ -43,7 +43,7 @@ async function* upgraded({ messages }: ClusterRequest): AsyncGenerator<Uint8Arra
     if (next.value.kind === 'upgradeData') yield encodeHttpResponse.upgradeData(Buffer.from('four'))
 }
 
-/** By a word of the path. */
+/** Answers by words in the path. */
 const cluster: Cluster = async function* (request) {
   const { header, body } = request
   const is = (word: string) => header.urlPath.includes(word)
@@ -124,7 +124,7 @@ interface Case {
 }
 
 const pods = { resource: 'pods', namespace: 'web' }
-/** Each on a connection of its own. */
+/** each case uses a connection of its own */
 const cases: Readonly<Record<string, Case>> = {
   get: {
     request: asked(`GET ${web}/pods/a`),
@@ -315,7 +315,8 @@ t.test('bad input: user agents with line ends, escapes, invalid UTF-8 and 64 KiB
     await client.toEnd()
     const [line] = await access.count(1)
     t.equal(line?.user_agent, said, sent.slice(0, 10))
-    if (said === undefined) t.match(line, { event: 'refused', reason: /BAD_REQUEST|HEAD_TOO_LARGE/ }) // by node's parser
+    // refused by node's parser
+    if (said === undefined) t.match(line, { event: 'refused', reason: /BAD_REQUEST|HEAD_TOO_LARGE/ })
     t.notOk(hasControls(access.text.trimEnd()), 'it steers no terminal')
   }
 })

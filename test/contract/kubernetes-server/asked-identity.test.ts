@@ -8,7 +8,9 @@ import { type ClusterRequest, clusterForward, echo } from './fake-cluster.ts'
 import { RawClient } from './raw-client.ts'
 import { startServer } from './start-server.ts'
 
-/** Callers' own `Impersonate-*` headers: where kas passes them on, where it refuses them, and how its log names them. */
+/**
+ * Callers' own `Impersonate-*` headers: where kas passes them on, where it refuses them, and their names in its log.
+ */
 
 const asAgent = 'Authorization: Bearer pat:42:good'
 const asUser = 'Authorization: Bearer pat:42:as-user'

@@ -13,7 +13,10 @@ import { ViewsClient } from './views-client.ts'
 import { startViews } from './views-ground.ts'
 import { WatchClient } from './watch-client.ts'
 
-/** What clients of kas' own WebSockets ask for is part of their callers' share (doc/operations.md "How a replica divides its memory"). */
+/**
+ * Queries over kas' own WebSockets count towards the share of their callers (doc/operations.md "How a replica divides
+ * its memory").
+ */
 
 const MiB = 1024 * 1024
 const headersOf = (key: string) => ({ Authorization: `Bearer pat:42:${key}` })
@@ -33,7 +36,7 @@ async function startOfViews(t: Test, callersBytes: number) {
   ground.world.grant = directoryWithBob.grantUser
   const open = (headers = ada, path = 'views', protocol = 'kas-views-v1') =>
     ViewsClient.open(t, ground.port, { headers, path: `/k8s-proxy/${path}`, protocols: [protocol] })
-  /** A WebSocket with as many views as it may have. */
+  /** Opens a WebSocket with as many views as are allowed. */
   const fill = async () => {
     const client = await open()
     for (let id = 1; id <= views; id++) client.view(id, longQuery)

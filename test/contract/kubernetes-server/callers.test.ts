@@ -6,12 +6,12 @@ import { clusterForward, echo } from './fake-cluster.ts'
 import { RawClient } from './raw-client.ts'
 import { startServer } from './start-server.ts'
 
-/** Whose share of the agent's tunnels a request takes, whatever its caller says of himself (doc/routing.md). */
+/** The caller whose share of tunnels a request uses, for each kind of credentials (doc/routing.md). */
 
 const ada = { id: 5n, username: 'ada' }
 const bob = { id: 6n, username: 'bob' }
 
-/** Tokens and cookies `ada-…` and `bob-…`, and jobs `ada-<project>` and `bob-<project>`. */
+/** Knows tokens and cookies `ada-…` and `bob-…`, and jobs `ada-<project>` and `bob-<project>`. */
 const directory: Pick<Directory, 'grantJob' | 'grantUser'> = {
   async grantJob(_agent, token) {
     const [, user, project = ''] = /^(ada|bob)-(\d+)$/.exec(token) ?? []
@@ -42,7 +42,7 @@ async function ground(t: Test) {
   t.teardown(() => server.stop(AbortSignal.abort()))
   const client = await RawClient.open(port)
   t.teardown(() => client.close())
-  /** Who a request with these headers is taken for. */
+  /** Returns the caller of a request with these headers. */
   const callerOf = async (...headers: string[]): Promise<Caller> => {
     client.text = ''
     await client.request('GET /k8s-proxy/api', ...headers).until(/^HTTP\/1.1 200 OK\r\n.*\}$/s)

@@ -17,7 +17,10 @@ import { RawClient } from './raw-client.ts'
 import { directory, good, startServer } from './start-server.ts'
 import { WatchClient } from './watch-client.ts'
 
-/** Whose a request is on 8154, where fronts are trusted (doc/client-address.md). 127.0.0.1 is one; 127.0.0.2 is none. */
+/**
+ * Client address of a request on 8154 behind trusted fronts (doc/client-address.md). Only 127.0.0.1 is trusted,
+ * 127.0.0.2 is not.
+ */
 
 const header = { trustedProxies: ['127.0.0.1'], proxyProtocol: false }
 const proxyProtocol = { trustedProxies: ['127.0.0.1'], proxyProtocol: true }
@@ -54,7 +57,7 @@ async function start(t: Test, options: Options, certificate?: CertificateFiles, 
   return { ...started, log, access, asked, open }
 }
 
-/** What the cluster got, of the last answer. */
+/** Returns the values of a header that the cluster got with the last request. */
 const told = (text: string, name: string) => {
   const { header } = JSON.parse(text.slice(text.lastIndexOf('\r\n\r\n'))) as HttpRequestHeader
   return header.filter(([each]) => each === name).flatMap(([, values]) => values)

@@ -4,13 +4,16 @@ import { type Cluster, clusterForward, head, trailer } from './fake-cluster.ts'
 import { RawClient } from './raw-client.ts'
 import { startServer } from './start-server.ts'
 
-/** Handshakes of client libraries, recorded at a server of `http://127.0.0.1:18999/k8s-proxy`; `npm run soak -- clients` plays them. */
+/**
+ * Handshakes of client libraries, recorded at a server of `http://127.0.0.1:18999/k8s-proxy`. `npm run soak -- clients`
+ * plays them.
+ */
 
 const pods = '/k8s-proxy/api/v1/namespaces/t/pods'
 const token = 'Bearer pat:42:as-user'
 const channels = 'v5.channel.k8s.io,v4.channel.k8s.io,v3.channel.k8s.io,v2.channel.k8s.io,channel.k8s.io'
 
-/** websocket-client */
+/** websocket-client, of Python */
 const python = (path: string, ...more: readonly string[]) => [
   `GET ${path} HTTP/1.1`,
   'Upgrade: websocket',
@@ -23,7 +26,7 @@ const python = (path: string, ...more: readonly string[]) => [
   ...more,
 ]
 
-/** ws */
+/** ws, of Node.js */
 const clientNode = (path: string) => [
   `GET ${path} HTTP/1.1`,
   `Authorization: ${token}`,
@@ -36,7 +39,7 @@ const clientNode = (path: string) => [
   'Host: 127.0.0.1:18999',
 ]
 
-/** Vert.x, which names the origin itself, also where the library has */
+/** Vert.x, which adds an origin even if the library has set one */
 const fabric8 = (path: string, ...more: readonly string[]) => [
   `GET ${path} HTTP/1.1`,
   `Authorization: ${token}`,

@@ -3,16 +3,13 @@ import { clusterForward, echo } from './fake-cluster.ts'
 import { RawClient } from './raw-client.ts'
 import { startServer } from './start-server.ts'
 
-/**
- * Cookies, headers that come twice and names in any case, over the real listener
- * (doc/reference/tunnel-protocol.md 6.2).
- */
+/** Cookies, repeated headers and names in any case, on the real listener (doc/reference/tunnel-protocol.md 6.2). */
 
 const session = ['Gitlab-Agent-Id: 42', 'X-Csrf-Token: c']
 const noCredentials = 'Unauthorized: no valid credentials provided'
 const invalidValue = 'Unauthorized: _gitlab_kas invalid cookie value'
 const emptyValue = 'Unauthorized: _gitlab_kas cookie value must not be empty'
-/** well-formed, but nobody's */
+/** message for a well-formed cookie of no session */
 const nobodys = 'Unauthorized'
 
 async function start(t: Test) {
@@ -20,7 +17,7 @@ async function start(t: Test) {
   t.teardown(() => server.stop(AbortSignal.abort()))
   const client = await RawClient.open(port)
   t.teardown(() => client.close())
-  /** the status, and what kas says of a refusal; all on one connection */
+  /** Returns the status, and kas' message if it refuses. All requests use one connection. */
   const ask = async (...headers: string[]): Promise<[status: number, message?: string]> => {
     client.text = ''
     const text = await client.request('GET /k8s-proxy/api', ...headers).until(/\r\n\r\n.*\}\n?$/s)

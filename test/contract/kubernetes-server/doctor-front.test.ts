@@ -19,23 +19,23 @@ import { type Finding, findingsText } from '../../../src/lib/findings.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { startServer } from './start-server.ts'
 
-/** `kas doctor --kubernetes-api-url`: kas behind a front that is well, and behind one that does what fronts do. */
+/** `kas doctor --kubernetes-api-url` with kas behind a sound front, and behind fronts with typical faults. */
 
-/** What the front does; all of it absent: it passes everything on. */
+/** Behavior of the front; without any of these it passes everything on. */
 interface Front {
-  /** answers by itself; false: it does not */
+  /** Answers in place of kas; returns false if it does not. */
   answer?: (request: IncomingMessage, response: ServerResponse) => boolean
-  /** changes what goes on */
+  /** Changes the headers that the front passes on. */
   change?: (headers: Record<string, string | string[] | undefined>) => void
-  /** the path that kas gets */
+  /** Returns the path that kas gets. */
   path?: (path: string) => string
-  /** an Upgrade goes on as a plain request */
+  /** passes an Upgrade on as a plain request */
   dropsUpgrade?: boolean
-  /** an upgraded connection is cut after so long; 0: before it has carried anything. ms */
+  /** ms after which an upgraded connection is cut; 0: before it carries anything */
   cutsAfterMs?: number
-  /** an upgraded connection stays open, and carries nothing any more */
+  /** keeps an upgraded connection open and drops all its bytes */
   swallows?: boolean
-  /** sent on an upgraded connection before all else */
+  /** first bytes on an upgraded connection */
   says?: Buffer
 }
 
@@ -43,16 +43,16 @@ interface World {
   readonly port: number
   readonly front: Front
   readonly folder: string
-  /** of kas */
+  /** configuration of kas */
   config: KasConfig
   run(more?: Partial<FrontOptions>): Promise<Finding[]>
 }
 
 interface WorldOptions {
   readonly trusted?: readonly string[]
-  /** of the replica that kas' socket belongs to; default: that of the server */
+  /** tickets of the replica that owns the socket of kas; default: those of the server */
   readonly ticketsOf?: FrontTickets
-  /** kas takes no ticket at all */
+  /** kas accepts no tickets */
   readonly isOlder?: boolean
 }
 
@@ -190,7 +190,7 @@ const answering = (status: number, headers: Record<string, string> = {}): NonNul
   }
 }
 
-/** What kas may say, and more or else. */
+/** Answers as kas could, with the fields of `more`. */
 const answeringAsKas = (more: object): NonNullable<Front['answer']> => {
   const kas = { client: '192.0.2.7', sender: '127.0.0.1', isTrusted: true, isForwarded: true, bytes: 0 }
   return (asked, response) => {
@@ -314,7 +314,7 @@ const faults: Readonly<Record<string, Fault>> = {
     says: /a WebSocket is opened, and closed by what is between/,
     advises: /upgrade_configs/,
     plant: (front) => {
-      front.says = Buffer.from('827e0401', 'hex') // the head of a message of 1025 bytes, which never comes
+      front.says = Buffer.from('827e0401', 'hex') // the head of a message of 1025 bytes; the message never comes
     },
   },
   'a front that takes Upgrade away': {

@@ -10,7 +10,7 @@ import { KasError } from '../../../src/lib/errors.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
-/** How soon who may no longer loses what runs where GitLab says it, whose answers are kept for a minute. */
+/** Time until a caller who lost access loses running requests, with answers of GitLab kept for a minute. */
 
 const minuteMs = 60_000
 const agentId = 42n as AgentId

@@ -9,7 +9,7 @@ import { webSocketFrames } from '../../support/websocket-frames.ts'
 import { clusterForward, head, trailer } from './fake-cluster.ts'
 import { startServer } from './start-server.ts'
 
-/** What runs in a pod is told why it ends: where the replica's shutdown grace is over, and where its agent is lost. */
+/** A stream into a pod gets the reason of its end: the replica's shutdown grace is over, or the agent is lost. */
 
 const patient = new AbortController().signal
 const upgrades = {
@@ -19,10 +19,10 @@ const upgrades = {
   other: { upgrade: 'websocket', key: 'Sec-Websocket-Protocol', protocol: 'SPDY/3.1+portforward.k8s.io' },
 }
 type Upgrade = (typeof upgrades)[keyof typeof upgrades]
-/** how it comes to its end */
+/** cause of the end */
 type Way = 'stop' | 'lost'
 
-/** @returns all that a client gets behind the 101, and what the metrics have of it */
+/** @returns all bytes that the client gets after the 101, and the metrics of the call */
 async function ended(t: Test, { upgrade, key, protocol }: Upgrade, way: Way, before: Uint8Array) {
   const lost = Promise.withResolvers<void>()
   const cluster = clusterForward(async function* () {

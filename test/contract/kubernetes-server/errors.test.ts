@@ -8,8 +8,8 @@ import { RawClient } from './raw-client.ts'
 import { good, startServer } from './start-server.ts'
 
 /**
- * What callers see when kas says no, or the way to the cluster fails (doc/reference/tunnel-protocol.md 6.6,
- * doc/reference/captured.md 3).
+ * Answers that callers see when kas refuses, or when the route to the cluster fails (doc/reference/tunnel-protocol.md
+ * 6.6, doc/reference/captured.md 3).
  */
 
 async function setUp(t: Tap, forward: Forward) {

@@ -5,17 +5,17 @@ import type { Headers, HttpRequestHeader, HttpRequestMessage } from '../../../sr
 import { decodeHttpRequest, encodeHttpResponse, httpMessageOrder } from '../../../src/proto/http/http-over-grpc.ts'
 import { MessageOrder } from '../../../src/proto/wire/message-order.ts'
 
-/** One request as the agent sees it. */
+/** One request as the agent gets it. */
 export interface ClusterRequest {
   readonly call: Call
   readonly header: HttpRequestHeader
-  /** the messages after the header, in their order */
+  /** messages after the header, in order */
   readonly messages: AsyncIterator<HttpRequestMessage>
-  /** the body to its end */
+  /** Returns the whole body. */
   body(): Promise<Buffer>
 }
 
-/** Yields encoded messages; throws what the call is to end with. */
+/** Yields encoded messages. Throws the error with which the call ends. */
 export type Cluster = (request: ClusterRequest) => AsyncGenerator<Uint8Array, void, void>
 
 export const head = (statusCode: number, header: Headers = [], text = 'OK') =>
@@ -23,7 +23,7 @@ export const head = (statusCode: number, header: Headers = [], text = 'OK') =>
 export const data = (text: string | Uint8Array) => encodeHttpResponse.data(Buffer.from(text))
 export const { trailer } = encodeHttpResponse
 
-/** A Forward that is a function: the tunnel, the agent and its cluster in one. */
+/** Returns a Forward that plays the tunnel, the agent and its cluster. */
 export function clusterForward(cluster: Cluster): Forward {
   return async (call) => {
     const done = Promise.withResolvers<Outcome>()
@@ -80,7 +80,7 @@ async function wholeBody(messages: AsyncIterator<HttpRequestMessage>): Promise<B
   }
 }
 
-/** Answers with what it got, as JSON. */
+/** Answers with the request, as JSON. */
 export const echo: Cluster = async function* ({ header, body, call }) {
   const text = JSON.stringify({ ...header, body: (await body()).toString(), safety: call.safety })
   yield head(200, [

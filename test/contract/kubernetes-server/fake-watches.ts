@@ -15,12 +15,12 @@ export class FakeWatch {
     this.call = call
   }
 
-  /** Bytes of the body. */
+  /** Sends bytes of the body. */
   say(text: string | Uint8Array): this {
     return this.#tell(data(text))
   }
 
-  /** @param resourceVersion - absent: it has none, and a watch does not go on behind it */
+  /** @param resourceVersion - undefined: the event has none, and a watch cannot resume after it */
   event(name: string, type = 'ADDED', resourceVersion?: string): this {
     return this.say(`${JSON.stringify({ type, object: { metadata: { name, resourceVersion } } })}\n`)
   }
@@ -29,7 +29,7 @@ export class FakeWatch {
     this.#tell(how)
   }
 
-  /** Resolves once kas has cancelled it. */
+  /** Resolves when kas has cancelled the watch. */
   get cancelled(): Promise<void> {
     const { signal } = this.call
     return new Promise((resolve) => {
@@ -64,7 +64,7 @@ export class FakeWatch {
   }
 }
 
-/** A cluster whose watches a test answers one by one. */
+/** A cluster. The test answers its watches one by one. */
 export class FakeWatches {
   readonly all: FakeWatch[] = []
   readonly forward = clusterForward(this.#cluster())
@@ -76,7 +76,7 @@ export class FakeWatches {
     this.#statusCode = statusCode
   }
 
-  /** The watch that began as the `n`th, from 0. */
+  /** Returns the watch number `n`, counted from 0. */
   async nth(n: number): Promise<FakeWatch> {
     for (;;) {
       const watch = this.all[n]
@@ -87,7 +87,7 @@ export class FakeWatches {
     }
   }
 
-  /** The `n`th, from 0, is answered so. */
+  /** Refuses the watch number `n`, counted from 0. */
   refuse(n: number, statusCode: number, status: object): void {
     this.#refusals.set(n, { statusCode, status })
   }

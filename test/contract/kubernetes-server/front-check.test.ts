@@ -6,7 +6,7 @@ import { FrontTickets, frontCheckProtocol } from '../../../src/kas/servers/front
 import type { KubernetesServerOptions } from '../../../src/kas/servers/kubernetes/kubernetes-server.ts'
 import { startServer } from './start-server.ts'
 
-/** What `kas doctor` is answered on 8154, and who is let in to it. */
+/** Answers to `kas doctor` on 8154, and the callers that get one. */
 
 const secret = Buffer.alloc(32, 7)
 const path = '/k8s-proxy/front-check'

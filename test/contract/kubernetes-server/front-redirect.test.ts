@@ -4,10 +4,7 @@ import { clusterForward, echo } from './fake-cluster.ts'
 import { RawClient } from './raw-client.ts'
 import { agentId, good, startServer } from './start-server.ts'
 
-/**
- * What a front is told that takes requests to the replica that holds the agent
- * (doc/kubernetes-proxy.md "Behind a front").
- */
+/** Answer to a front that passes a request to the replica with the agent (doc/kubernetes-proxy.md "Behind a front"). */
 
 async function setUp(t: Test) {
   const asked: bigint[] = []

@@ -11,13 +11,13 @@ interface OpenOptions {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** As GitLab's client: one request, then it reads, and ends at what it cannot draw. */
+/** A client like GitLab's. It sends one request, then reads, and ends when it cannot draw an update. */
 export class GraphClient {
   readonly socket: WebSocket
   readonly graph = new StrictGraph()
   readonly closed: Promise<{ code: number; reason: string }>
   readonly texts: string[] = []
-  /** what it ended with by itself */
+  /** error with which the client itself ended */
   failure: Error | undefined
 
   constructor(socket: WebSocket) {
@@ -26,7 +26,7 @@ export class GraphClient {
     this.closed = new Promise((resolve) => {
       socket.once('close', (code, reason) => resolve({ code, reason: String(reason) }))
     })
-    socket.on('error', () => undefined) // told by 'close'
+    socket.on('error', () => undefined) // 'close' reports it
   }
 
   /** @throws Error with the status code of a refusal */

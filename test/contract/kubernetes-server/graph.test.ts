@@ -12,7 +12,7 @@ import { directoryWithBob } from './start-server.ts'
 import { startViews } from './views-ground.ts'
 import { tokenProtocol } from './watch-client.ts'
 
-/** GitLab's graph of an agent's cluster, of which the test is the agent (doc/graph.md). */
+/** GitLab's graph of an agent's cluster; the test plays the agent (doc/graph.md). */
 
 const asUser = { Authorization: 'Bearer pat:42:as-user' }
 
@@ -20,7 +20,7 @@ async function start(t: Test, limits: Partial<KubernetesLimits> = {}, graph: Par
   const ground = await startViews(t, limits, graph)
   const { port, follow } = ground
   const open = (headers: Record<string, string> = asUser) => GraphClient.open(t, port, { headers })
-  /** A client whose request has reached the agent, which says the rest as its only view. */
+  /** Opens a client whose request has reached the agent. The agent then sends updates of its only view. */
   const drawn = async () => {
     const client = (await open()).ask({ queries: [{ include: {} }] })
     const agent = await follow()
@@ -367,7 +367,9 @@ t.test('who may no longer is told; who is somebody else from now on sees that', 
   await say({ svx: [deployment, pod(1)], sarc: [[1, 0, 'or']] })
   const other: UserGrant = { accessAs: { as: 'agent' }, configProjectId: 1n, user: { id: 5n, username: 'ada' } }
   world.grant = async () => other
-  /** Within a minute the directory is asked again; the client answers pings meanwhile. */
+  /**
+   * Moves the clock until the event happens. kas asks the directory again within a minute; the client answers pings.
+   */
   const until = async <T>(happens: Promise<T>): Promise<T> => {
     let hasHappened = false
     const noted = happens.finally(() => {

@@ -7,7 +7,7 @@ import { clusterForward, data, head, trailer } from './fake-cluster.ts'
 import { RawClient } from './raw-client.ts'
 import { directory, good, startServer } from './start-server.ts'
 
-/** How long a head may be, and what the heads of strangers may take of a replica together. */
+/** Bounds of the length of a head, and of the memory for all heads of strangers. */
 
 type Tap = typeof t | import('tap').Test
 async function setUp(t: Tap, ...[options, certificate, components]: SetUp) {

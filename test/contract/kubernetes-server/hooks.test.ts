@@ -20,7 +20,7 @@ const secret = 'a secret of the hook'
 const path = '/k8s-proxy/hooks/git/7'
 const push = Buffer.from('{"ref":"refs/heads/main"}')
 
-/** Project 7 has a secret, 8 a file that is not there, no other one has any. */
+/** Project 7 has a secret, project 8 names a missing file, and other projects have none. */
 async function start(
   t: Test,
   limits: Partial<KubernetesLimits> = {},
@@ -77,7 +77,7 @@ async function post(port: number, { headers, body, at, method }: Sent) {
     method,
     headers: { ...headers, 'content-length': body.length },
   })
-  sent.on('error', () => undefined) // an answer may come before all is sent
+  sent.on('error', () => undefined) // an answer may come before everything is sent
   sent.end(body)
   const [answer] = await once(sent, 'response')
   const { statusCode } = answer
@@ -208,7 +208,7 @@ t.test('so many bodies are read at once, of one network fewer; others wait for a
   const { 'X-Hub-Signature-256': signature } = github(push)
   const head = `POST ${path} HTTP/1.1\r\nHost: x\r\nX-Hub-Signature-256: ${signature}\r\nContent-Length: ${push.length}\r\n`
   socket.write(`${head}Expect: 100-continue\r\n\r\n`)
-  await once(socket, 'data') // it has a turn, and its body is waited for
+  await once(socket, 'data') // it has a turn, and kas waits for its body
   const waiting = send(github(push))
   const refused = await Promise.race([send(github(push)), waiting])
   t.equal(refused.status, 429)
@@ -221,7 +221,7 @@ t.test('so many bodies are read at once, of one network fewer; others wait for a
   t.equal((await send(github(push))).status, 202, 'the turn is free again')
 })
 
-/** Sends what a stranger can, whose body is then waited for. */
+/** Sends a head as a stranger can. kas then waits for the body. */
 async function hold(t: Test, port: number, localAddress: string) {
   const socket = connect({ port, host: '127.0.0.1', localAddress })
   t.teardown(() => socket.destroy())
@@ -236,7 +236,7 @@ async function hold(t: Test, port: number, localAddress: string) {
   return held
 }
 
-/** @param networks - whose bodies take all turns, and wait for more of them */
+/** @param networks - networks whose bodies take all turns; more of their requests wait */
 async function attacked(t: Test, networks: readonly string[], { ofNetwork, waiting }: Record<string, number>) {
   const clock = new ManualClock()
   const ground = await start(t, { maxSignedRequests: 16 }, { clock })
@@ -277,7 +277,7 @@ t.test('attack: sixteen networks with a turn each', async (t) => {
 
 const paths = ['7', '8', '9', '0', '7x', ''].map((name) => `/k8s-proxy/hooks/git/${name}`)
 
-/** Sends a head, and says whether the body is asked for before there is an answer. */
+/** Sends a head. @returns the answer, and whether kas asked for the body before it */
 async function askToSend(port: number, at: string, own: Record<string, string>) {
   const headers = { ...own, 'content-length': push.length, Expect: '100-continue' }
   const sent = request({ port, host: '127.0.0.1', path: at, method: 'POST', headers })

@@ -21,12 +21,12 @@ import { Processes } from '../../support/processes.ts'
 import { type Cluster, clusterForward, data, head, trailer } from './fake-cluster.ts'
 import { startServer } from './start-server.ts'
 
-/** What the user of kubectl reads of calls that kas refuses. */
+/** Messages that a user of kubectl reads when kas refuses a call. */
 
 const assets = process.env.KUBEBUILDER_ASSETS ?? ''
 const skip = !existsSync(join(assets, 'kubectl')) && 'needs kubectl'
 
-/** kubectl waits for as long as it is told to before each of its repeats: 5 s and more in earnest */
+/** kubectl waits `Retry-After` seconds before it repeats: really 5 s and more, here 0 */
 const held = { agentId: '42', held: 480, living: 520, watches: 479, retryAfterS: 0 }
 const sentence =
   'You hold 480 of the 520 tunnels that agent 42 has here, 479 of them watches, and others wait. Please end some, or try again later'
@@ -39,7 +39,7 @@ const pod = {
   status: { phase: 'Running' },
 }
 
-/** What kubectl asks for before it does what it is told; undefined: it is that. */
+/** Returns a document that kubectl reads before the command itself; undefined: the path is that of the command. */
 const documentOf = (path: string) => discoveryDocument(path) ?? (path.endsWith('/pods/echo') ? pod : undefined)
 
 const answer: Cluster = async function* ({ header: { urlPath } }) {
@@ -58,11 +58,11 @@ async function pathOf(messages: AsyncIterable<Uint8Array>): Promise<string> {
 
 interface Caller {
   readonly token?: string
-  /** of kubectl */
+  /** folder of the kubectl program */
   readonly folder?: string
 }
 
-/** kubectl, whose calls go to `forward`. Its cache of what the cluster serves is empty. */
+/** Returns a kubectl whose calls go to `forward`, with an empty discovery cache. */
 async function setUp(
   t: Test,
   forward: Forward,
@@ -98,7 +98,7 @@ t.test('kubectl prints why, after its own repeats', { skip, timeout: 120_000 }, 
     'get pods --watch',
     'logs --follow echo',
     'create configmap made',
-    'exec echo -- cat', // by WebSocket, and by SPDY
+    'exec echo -- cat', // by WebSocket, then by SPDY
     'port-forward echo :80',
   ]
   for (const command of commands) {
@@ -121,7 +121,7 @@ t.test('kubectl says at once since when an agent is away', { skip, timeout: 120_
   t.teardown(() => away.stop())
   clock.advance(75_000)
   const asked: string[] = []
-  // a call that waited for its agent as for any would be here for 20 s
+  // with the usual wait a call for a missing agent would take 20 s
   const search = { ...defaultSearch, newcomerMs: 1 }
   const { forward } = new Router({ tunnels, away, observer: { routed() {}, timedOut() {} } }, search)
   const kubectl = await setUp(t, async (call) => {
@@ -146,7 +146,7 @@ const kubectls = {
   'kubectl of today': { skip, folder: assets },
   [`kubectl ${olderVersion}`]: { skip: 'lacks' in older && older.lacks, folder: 'lacks' in older ? '' : older.folder },
 }
-/** What kas refuses before it asks the cluster, and the sentence that a user reads. */
+/** refusals before kas asks the cluster, each with the sentence for the user */
 const refusals = {
   'a token that kas does not know': {
     token: 'pat:42:unknown',

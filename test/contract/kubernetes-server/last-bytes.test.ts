@@ -17,7 +17,7 @@ import { encodeHttpResponse } from '../../../src/proto/http/http-over-grpc.ts'
 import { type Cluster, clusterForward, data, head, trailer } from './fake-cluster.ts'
 import { agentId, good, startServer } from './start-server.ts'
 
-/** What kas says before it closes a connection arrives, though the client still writes (RFC 9112, 9.6). */
+/** The last bytes before kas closes a connection arrive, even while the client still writes (RFC 9112, 9.6). */
 
 type Tap = typeof t | import('tap').Test
 
@@ -51,7 +51,7 @@ async function setUp(t: Tap, way: (typeof ways)[number], cluster: Cluster, optio
 const request = (line: string, ...headers: string[]) =>
   `${[`${line} HTTP/1.1`, 'Host: kas', ...headers].join('\r\n')}\r\n\r\n`
 
-/** @returns all that still comes; how it ended, unless in order */
+/** @returns all further bytes, and the error code unless the connection ended in order */
 async function readToEnd(socket: Socket): Promise<{ bytes: Buffer; fault: string | undefined }> {
   const chunks: Buffer[] = []
   let fault: string | undefined
@@ -76,10 +76,10 @@ for (const way of ways) {
       for (let at = 0; at < said.length; at += 64_000) yield up(said.subarray(at, at + 64_000))
     })
     const socket = await dial()
-    readOnAfterFailedWrite(socket) // all counts that has arrived
+    readOnAfterFailedWrite(socket) // bytes that have arrived count, even after a failed write
     socket.write(request(exec, good, ...spdy))
     const before: Buffer[] = []
-    // until kas has ended the call: then the system has the rest
+    // kas has ended the call, so the system has the remaining bytes
     while (!socket.closed && (await count('upgraded')) !== 1) {
       const chunk = socket.read() as Buffer | null
       if (chunk) before.push(chunk)
@@ -98,7 +98,7 @@ for (const way of ways) {
 const bad = 'Authorization: Bearer ci:42:bad'
 const post = 'POST /k8s-proxy/api/v1/pods'
 
-/** By what they send: the answer; of strangers less is read than of callers. */
+/** Answers by the kind of request. kas reads less from strangers than from callers. */
 const answers: Record<string, { head: string; bytes: number; answer: RegExp }> = {
   'nobody knows the caller': {
     head: request(post, bad, 'Content-Length: 1500000'),
@@ -179,7 +179,7 @@ for (const way of ways) {
   })
 }
 
-/** Whether the system says, by now, that somebody is there. */
+/** @returns true if the system still sees a peer after a write */
 async function isOpen(socket: Socket): Promise<boolean> {
   await new Promise((resolve) => socket.write('ping', resolve))
   return !socket.destroyed

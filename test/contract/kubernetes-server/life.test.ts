@@ -15,7 +15,7 @@ import { type Cluster, clusterForward, data, echo, head, trailer } from './fake-
 import { RawClient } from './raw-client.ts'
 import { createKubernetesServer, good, startServer } from './start-server.ts'
 
-/** Start, stop in stages, TLS (doc/operations.md "How a replica leaves"). */
+/** Start, stop in stages, and TLS (doc/operations.md "How a replica leaves"). */
 
 type Tap = typeof t | import('tap').Test
 async function setUp(t: Tap, cluster: Cluster, options: Parameters<typeof startServer>[1] = {}) {
@@ -30,10 +30,10 @@ async function setUp(t: Tap, cluster: Cluster, options: Parameters<typeof startS
 }
 
 const long = 600_000
-/** What runs may take as long as the graces say. */
+/** lets running requests take the whole grace periods */
 const patient = new AbortController().signal
 
-/** Answers in two parts, the second when told. */
+/** Answers in two parts. The test releases the second one. */
 function twoParts() {
   const second = Promise.withResolvers<void>()
   const cluster: Cluster = async function* () {

@@ -6,9 +6,9 @@ import { eventually } from '../../support/eventually.ts'
 import { clusterForward, echo } from './fake-cluster.ts'
 import { startServer } from './start-server.ts'
 
-/** Few long answers of kas' own are made at once, whichever agents they are about (doc/operations.md). */
+/** kas makes only a few of its own long answers at once, over all agents (doc/operations.md). */
 
-/** A user's token is its id. Each hundred of agents is a tenant. */
+/** A directory in which a user's token is the user's id. Each hundred of agents is a tenant. */
 const directory: Pick<Directory, 'grantJob' | 'grantUser'> = {
   grantJob: () => Promise.reject(new KasError({ code: 'JOB_TOKEN_UNAUTHORIZED' })),
   async grantUser(agentId, { key }) {
@@ -33,7 +33,7 @@ async function ground(t: Test) {
     return await (await fetch(`http://127.0.0.1:${port}/k8s-proxy/long`, { headers, signal })).text()
   }
   const begun = (count: number) => eventually(() => made.length >= count)
-  /** Another user's whole answer, before which all that came earlier has begun, if it may. */
+  /** Asks as another user and gets the whole answer. Earlier requests with a free turn have begun by then. */
   const another = async (agent: number) => {
     const count = made.length
     const answer = ask(9, agent)

@@ -8,13 +8,16 @@ import { eventually } from '../../support/eventually.ts'
 import { RawClient } from './raw-client.ts'
 import { directoryWithBob, startServer } from './start-server.ts'
 
-/** The memory of callers at a replica is one total of all agents (doc/operations.md "How a replica divides its memory"). */
+/**
+ * The memory of callers is one total of the replica, over all agents (doc/operations.md "How a replica divides its
+ * memory").
+ */
 
 const KiB = 1024
 const [ada, bob] = ['good', 'bob'].map((token) => `Authorization: Bearer pat:42:${token}`) as [string, string]
 const full = /^HTTP\/1\.1 429 .*This replica of kas has \d+ MiB for connections and calls/s
 
-/** @param callersBytes - a connection takes 8 KiB here, and a call on it 16 KiB and three times its head */
+/** @param callersBytes - a connection takes 8 KiB here; a call takes 16 KiB and three times its head */
 async function ground(t: Test, callersBytes: number, more: Partial<KubernetesServerComponents> = {}) {
   const waiting = new Set<Call>()
   const agent = { isSilent: true }
@@ -42,7 +45,7 @@ async function ground(t: Test, callersBytes: number, more: Partial<KubernetesSer
     client.request(line, ...headers)
     return client
   }
-  /** A call that waits for its agent, or its refusal. */
+  /** Makes a call. Resolves when it waits for its agent, or is refused. */
   const call = async (who: string, ...headers: string[]) => {
     const before = begun
     const client = await open('GET /k8s-proxy/version', who, ...headers)

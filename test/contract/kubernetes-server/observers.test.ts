@@ -8,7 +8,7 @@ import { clusterForward, echo } from './fake-cluster.ts'
 import { startServer } from './start-server.ts'
 import { WatchClient } from './watch-client.ts'
 
-/** Modules see each request on 8154, and its end. */
+/** Modules observe the begin and the end of each request on 8154. */
 
 const asJob = { Authorization: 'Bearer ci:42:as-job' }
 

@@ -4,7 +4,7 @@ import { type Cluster, clusterForward, echo, head, trailer } from './fake-cluste
 import { RawClient } from './raw-client.ts'
 import { startServer } from './start-server.ts'
 
-/** Libraries send `Origin` with each WebSocket; a page of another origin may ride on its user's cookie. */
+/** Libraries send `Origin` with each WebSocket. A page of a foreign origin could misuse the cookie of its user. */
 
 type Tap = typeof t | import('tap').Test
 const foreign = 'Origin: https://evil.example.com'
@@ -29,7 +29,7 @@ async function setUp(t: Tap) {
   }
   const { server, port, count, log } = await startServer(clusterForward(cluster))
   t.teardown(() => server.stop(AbortSignal.abort()))
-  /** @returns status, head and body of the answer */
+  /** @returns status line, headers and body of the answer */
   const ask = async (line: string, ...headers: string[]) => {
     const client = await RawClient.open(port)
     t.teardown(() => client.close())

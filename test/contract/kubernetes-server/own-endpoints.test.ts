@@ -12,7 +12,7 @@ import { clusterForward, echo } from './fake-cluster.ts'
 import { RawClient } from './raw-client.ts'
 import { directory, directoryWithBob, startServer } from './start-server.ts'
 
-/** Paths of 8154 that kas answers by itself, for what is handed in. */
+/** Paths of 8154 that kas itself answers, with endpoints from the test. */
 
 const asJob = { Authorization: 'Bearer ci:42:as-job' }
 const asAgent = { Authorization: 'Bearer ci:42:good' }
@@ -233,7 +233,7 @@ t.test('about one agent only so many run at once', async (t) => {
   }
 })
 
-/** Counts how much of it is written. */
+/** A body that counts the bytes written. */
 class CountedBody extends Uint8Array {
   written = 0
 
@@ -272,7 +272,7 @@ t.test('answers about one agent have a rate in bytes: what is over delays the ne
   const { ask, clock } = await start(t, serve, { ownAnswerRate: { perSecond: 1000, burst: 1000 } })
   t.equal((await (await ask('/echo/state')).arrayBuffer()).byteLength, 3000)
   const second = ask('/echo/state')
-  await eventually(() => clock.pending === 2) // its access is checked now and then, and it waits
+  await eventually(() => clock.pending === 2) // one timer for the access check, one for the wait
   clock.advance(1999)
   t.equal(served, 1, 'nothing is made before')
   clock.advance(1)

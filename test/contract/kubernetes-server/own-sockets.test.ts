@@ -17,7 +17,7 @@ import { RawClient } from './raw-client.ts'
 import { directory, directoryWithBob, startServer } from './start-server.ts'
 import { tokenProtocol } from './watch-client.ts'
 
-/** WebSockets of paths that kas serves by itself on 8154, for what is handed in. */
+/** WebSockets of paths that kas itself serves on 8154, with an endpoint from the test. */
 
 const asJob = { Authorization: 'Bearer ci:42:as-job' }
 const what = 'WebSockets for words of this agent'
@@ -29,7 +29,7 @@ const job = `Authorization: ${asJob.Authorization}`
 
 type Conversation = Partial<OwnConversation>
 
-/** A server whose endpoint does with a WebSocket what the test says. */
+/** Starts a server. The test handles the WebSockets of its endpoint. */
 async function start(t: Test, converse: (opened: OpenedSocket) => Conversation = () => ({})) {
   const clock = new ManualClock()
   const world = { directory: directory as Pick<Directory, 'grantJob' | 'grantUser'>, asked: 0 }
@@ -85,11 +85,11 @@ async function start(t: Test, converse: (opened: OpenedSocket) => Conversation =
     const socket = new WebSocket(`ws://127.0.0.1:${started.port}/k8s-proxy/words`, protocols, { headers })
     t.teardown(() => socket.terminate())
     const closed = once(socket, 'close').then(([code, reason]) => ({ code, reason: String(reason) }))
-    closed.catch(() => undefined) // who is refused learns it from 'open'
+    closed.catch(() => undefined) // 'open' rejects if kas refuses
     await once(socket, 'open')
     return { socket, closed }
   }
-  /** What a client reads that asks for a WebSocket with these headers beside what it needs for one. */
+  /** Returns the answer to a refused WebSocket request with these additional headers. */
   const refused = async (...headers: string[]) => {
     const client = await RawClient.open(started.port)
     t.teardown(() => client.close())
@@ -272,7 +272,7 @@ t.test('a client that writes all before it reads gets what was said, and why it 
       if (String(data) === 'end') socket.close(4000, 'enough')
     },
   }))
-  mock.timers.enable({ apis: ['setTimeout'] }) // its time to close has no end
+  mock.timers.enable({ apis: ['setTimeout'] }) // the time to close never ends
   t.teardown(() => mock.timers.reset())
   const masked = (payload: Buffer) => {
     const frame = serverFrame(opcodes.binary, payload)

@@ -9,12 +9,12 @@ import { type Cluster, clusterForward, data, head, trailer } from './fake-cluste
 import { RawClient } from './raw-client.ts'
 import { startServer } from './start-server.ts'
 
-/** What nobody may find in a log, in 10,000 lines of calls that are full of it: none of it comes through (doc/access-log.md). */
+/** 10,000 calls full of secrets: none of these reaches the access log (doc/access-log.md). */
 
 const calls = 10_000
 const atOnce = 8
 
-/** What is looked for: by itself, as a value of a Secret, and as a browser shows a token. */
+/** The secret in three forms: plain, as a value of a Secret (base64), and URL-encoded. */
 const planted = 'planted'
 const forms = [planted, Buffer.from(planted).toString('base64').replace(/=*$/, ''), encodeURIComponent('pl\u00e4nted')]
 const secret = forms.join('.')
@@ -34,7 +34,7 @@ const directory: Pick<Directory, 'grantJob' | 'grantUser'> = {
   },
 }
 
-/** Answers with secrets, by a word of the path. */
+/** Answers with secrets, by words in the path. */
 const cluster: Cluster = async function* ({ header, messages, body }) {
   const is = (word: string) => header.urlPath.includes(word)
   const headers: [string, string[]][] = [
@@ -113,7 +113,7 @@ t.test('10,000 lines of calls that are full of secrets', { timeout: 120_000 }, a
   })
   t.teardown(() => server.stop(AbortSignal.abort()))
   let next = 0
-  /** One after the other; a refusal before the body has come is the connection's last answer. */
+  /** Makes calls in a row. After a refusal before the end of the body, the connection closes. */
   const caller = async () => {
     let client: RawClient | undefined
     while (next < calls) {

@@ -1,11 +1,11 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 
-/** A client that writes what it is told and keeps what comes, as latin1. */
+/** A client that writes raw text and keeps received bytes as latin1. */
 export class RawClient {
   readonly socket: Socket
   text = ''
-  /** how the connection ended: `end`, an error's code, or undefined while it is open */
+  /** end of the connection: `end` or an error code; undefined: it is open */
   ended: string | undefined
   #changed: (() => void) | undefined
 
@@ -31,12 +31,12 @@ export class RawClient {
     return this
   }
 
-  /** Writes a request with the given lines after its first. */
+  /** Writes a request with these headers. */
   request(line: string, ...headers: string[]): this {
     return this.write(`${[`${line} HTTP/1.1`, 'Host: kas', ...headers].join('\r\n')}\r\n\r\n`)
   }
 
-  /** Waits until `pattern` has come. @throws if the connection ends before */
+  /** Waits until `pattern` matches. @throws Error if the connection ends before */
   async until(pattern: RegExp): Promise<string> {
     while (!pattern.test(this.text)) {
       if (this.ended) throw new Error(`${this.ended} before ${pattern}: ${JSON.stringify(this.text)}`)
@@ -45,7 +45,7 @@ export class RawClient {
     return this.text
   }
 
-  /** All that came, once the connection has ended. */
+  /** Returns all received text after the connection has ended. */
   async toEnd(): Promise<string> {
     while (!this.ended) await this.#change()
     return this.text

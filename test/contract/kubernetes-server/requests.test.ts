@@ -4,7 +4,7 @@ import { type Cluster, clusterForward, data, echo, head, trailer } from './fake-
 import { RawClient } from './raw-client.ts'
 import { good, startServer } from './start-server.ts'
 
-/** What the cluster gets and what the caller gets back (doc/reference/tunnel-protocol.md 6.1 to 6.4). */
+/** Requests that the cluster gets and answers that the caller gets (doc/reference/tunnel-protocol.md 6.1 to 6.4). */
 
 async function setUp(t: Tap, cluster: Cluster) {
   const started = await startServer(clusterForward(cluster))

@@ -9,7 +9,7 @@ import { RawClient } from './raw-client.ts'
 import { directory, directoryWithBob, startServer } from './start-server.ts'
 import { WatchClient } from './watch-client.ts'
 
-/** Watches whose holder is lost (doc/kubernetes-proxy.md "Watches go on"), as their clients see them. */
+/** Watches after the loss of their replica, as clients see them (doc/kubernetes-proxy.md "Watches go on"). */
 
 const asUser = 'Authorization: Bearer pat:42:as-user'
 const lost = () => new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' })
@@ -36,7 +36,7 @@ async function start(t: Test, limits: Partial<KubernetesLimits> = {}) {
   return { watches, world, open, openWebSocket, count }
 }
 
-/** Names of the objects of the events, in order; of an ERROR, its code. */
+/** Returns the names of the events' objects, in order; the code of an ERROR event. */
 function namesIn(text: string): (string | number)[] {
   return text
     .split(/[\r\n]+/)

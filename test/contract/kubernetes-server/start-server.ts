@@ -12,7 +12,7 @@ import { KasError } from '../../../src/lib/errors.ts'
 import { createLogger } from '../../../src/lib/log.ts'
 import { noTracer } from '../../../src/lib/tracing/tracer.ts'
 
-/** The server over a `Forward` and a directory that are functions. */
+/** The server with functions as `Forward` and directory. */
 
 export const agentId = 42n
 export const good = 'Authorization: Bearer ci:42:good'
@@ -28,8 +28,8 @@ const job: JobGrant = {
 const user: UserGrant = { accessAs: { as: 'agent' }, configProjectId: 1n, user: { id: 5n, username: 'ada' } }
 
 /**
- * Tokens and cookies: `good`; `as-job` and `as-user`, who are impersonated; `long`, with a long name; `refused`, whose users are
- * known; `broken`, which throws something odd.
+ * Tokens and cookies. `good` acts as the agent. `as-job` and `as-user` are impersonated. `long` has a long name.
+ * `refused` is refused, though its user is known. `broken` throws an unexpected error.
  */
 export const directory: Pick<Directory, 'grantJob' | 'grantUser'> = {
   async grantJob(agent, token, _signal, { onKnown } = {}) {
@@ -48,7 +48,7 @@ export const directory: Pick<Directory, 'grantJob' | 'grantUser'> = {
   },
 }
 
-/** Beside those of `directory`, who are one user: bob, by the token `bob`. */
+/** Knows the user bob with the token `bob`, in addition to the user of `directory`. */
 export const directoryWithBob: typeof directory = {
   ...directory,
   async grantUser(agent, token, ...rest) {
@@ -94,7 +94,7 @@ export interface StartedServer {
   readonly server: KubernetesServer
   readonly port: number
   readonly log: string[]
-  /** the value of the first metric with this label value: an outcome or an error code; -1: there is none */
+  /** Returns the value of the first metric with this label value (an outcome or error code); -1: there is none. */
   count(labelValue: string): Promise<number>
 }
 

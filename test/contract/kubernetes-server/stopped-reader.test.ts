@@ -3,10 +3,10 @@ import { once } from 'node:events'
 import t from 'tap'
 import type { AccessLine } from '../../../src/kas/access-log/access-line.ts'
 
-/** The reader of stdout stops while calls go on (doc/access-log.md "Where it goes"). */
+/** The reader of stdout stops while calls continue (doc/access-log.md "Where it goes"). */
 
 const program = new URL('access-log-program.ts', import.meta.url).pathname
-/** more lines than wait in 2 MiB */
+/** more lines than fit into 2 MiB */
 const calls = 8000
 
 t.test('calls go on, and each has its line, or is counted', { timeout: 120_000 }, async (t) => {
@@ -16,7 +16,7 @@ t.test('calls go on, and each has its line, or is counted', { timeout: 120_000 }
     let text = ''
     child.stdout.setEncoding('utf8')
     child.stdout.pause()
-    const [said] = await once(child.stderr, 'data') // the calls are over
+    const [said] = await once(child.stderr, 'data') // all calls have ended
     child.stdout.on('data', (chunk: string) => {
       text += chunk
     })

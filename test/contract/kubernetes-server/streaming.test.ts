@@ -8,7 +8,7 @@ import { type Cluster, clusterForward, data, head, trailer } from './fake-cluste
 import { RawClient } from './raw-client.ts'
 import { good, startServer } from './start-server.ts'
 
-/** Long and large answers and bodies: at once, in pace with their reader, whole or visibly cut. */
+/** Long and large answers and bodies: sent at once, at the pace of the reader, and either whole or visibly cut. */
 
 type Tap = typeof t | import('tap').Test
 async function setUp(t: Tap, cluster: Cluster) {
@@ -22,7 +22,7 @@ async function setUp(t: Tap, cluster: Cluster) {
   return { ...started, open }
 }
 
-/** A count that does not move any more. */
+/** Returns the count when it no longer changes. */
 async function settled(read: () => number): Promise<number> {
   let last = -1
   let same = 0

@@ -2,7 +2,7 @@ import t from 'tap'
 import { clusterForward, data, head, trailer } from './fake-cluster.ts'
 import { directory, startServer } from './start-server.ts'
 
-/** A user whose token ends within 14 days reads it in each answer: kubectl prints the header Warning. */
+/** Each answer warns a user whose token ends within 14 days: kubectl prints the header Warning. */
 
 const dayMs = 86_400_000
 

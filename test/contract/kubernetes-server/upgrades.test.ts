@@ -12,7 +12,7 @@ import { type Cluster, type ClusterRequest, clusterForward, data, head, trailer 
 import { RawClient } from './raw-client.ts'
 import { agentId, good, startServer } from './start-server.ts'
 
-/** exec, attach, port-forward: connections that carry bytes (doc/reference/tunnel-protocol.md 6.5). */
+/** exec, attach and port-forward over upgraded connections (doc/reference/tunnel-protocol.md 6.5). */
 
 type Tap = typeof t | import('tap').Test
 async function setUp(t: Tap, cluster: Cluster, options: Parameters<typeof startServer>[1] = {}) {
@@ -40,7 +40,7 @@ const switching = head(
 )
 const up = (bytes: string | Uint8Array) => encodeHttpResponse.upgradeData(Buffer.from(bytes))
 
-/** Everything that the client sends once it is upgraded, upper-cased; a last word when it has closed its side. */
+/** Sends back each piece of upgraded data in upper case, and a last word after the client's half-close. */
 async function* shout({ messages }: ClusterRequest) {
   for (;;) {
     const { done, value } = await messages.next()
@@ -190,10 +190,12 @@ const execSwitching = head(
   ],
   'Switching Protocols',
 )
-/** A message of stdout, as the API server frames it. */
+/** Returns a message of stdout in the API server's framing. */
 const output = (text: string) => serverFrame(opcodes.binary, Buffer.from(`\x01${text}`))
 
-/** Resolves when nothing has changed for a while: whatever can fill up is full. Without a timer, which may be a double. */
+/**
+ * Resolves when the count has not changed for 250 ms: all buffers are full. It uses no timer, which could be a double.
+ */
 async function settled(count: () => number): Promise<void> {
   let [last, since] = [count(), performance.now()]
   while (performance.now() - since < 250) {
@@ -246,7 +248,7 @@ t.test('a client that has paused and is ended for room gets what it had, and the
   const { open } = await setUp(t, async function* () {
     yield execSwitching
     yield trailer
-    // wherever it stops, it is in the midst of a frame
+    // each end is in the middle of a frame
     yield up(frame.subarray(0, 20_000))
     for (; sent < 400; sent++) yield up(Buffer.concat([frame.subarray(20_000), frame.subarray(0, 20_000)]))
     await room.promise

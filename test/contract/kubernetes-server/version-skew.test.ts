@@ -4,7 +4,7 @@ import { clusterForward, data, head, trailer } from './fake-cluster.ts'
 import { startServer } from './start-server.ts'
 
 /**
- * Answers with what an operator chose to add to or take from them (doc/reference/tunnel-protocol.md 6.4 `Warning`,
+ * Answers with the additions and removals that an operator configured (doc/reference/tunnel-protocol.md 6.4 `Warning`,
  * allow-list).
  */
 

@@ -18,7 +18,7 @@ interface OpenOptions {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** Who looks at views over a WebSocket. */
+/** A viewer that opens views over a WebSocket. */
 export class ViewsClient {
   readonly socket: WebSocket
   readonly closed: Promise<{ code: number; reason: string }>
@@ -37,7 +37,7 @@ export class ViewsClient {
         this.#changed?.()
       })
     })
-    socket.on('error', () => undefined) // told by 'close'
+    socket.on('error', () => undefined) // 'close' reports it
   }
 
   /** @throws Error with the status code of a refusal */
@@ -59,7 +59,7 @@ export class ViewsClient {
     return this.send({ type: 'open', id, agent: '42', view: 'tree', ...more })
   }
 
-  /** The next message. @throws if the WebSocket is closed before */
+  /** Returns the next message. @throws Error if the WebSocket closes before */
   async next(): Promise<ViewsSaid> {
     for (;;) {
       const said = this.#said.shift()
@@ -71,7 +71,7 @@ export class ViewsClient {
     }
   }
 
-  /** The id and the number of the next update. */
+  /** Returns the id and the number of the next update. */
   async nextSeq(): Promise<string> {
     const { id, update, code } = await this.next()
     return `${id}: ${update?.seq ?? code}`

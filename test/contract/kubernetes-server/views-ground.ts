@@ -13,7 +13,7 @@ import { FakeFollows } from '../../unit/kas/modules/views/feed/fake-follows.ts'
 import { clusterForward, echo } from './fake-cluster.ts'
 import { createKubernetesServer, directory } from './start-server.ts'
 
-/** A server on 8154 with views, of which the test is the agent. */
+/** Starts a server on 8154 with views. The test plays the agent. */
 export async function startViews(
   t: Test,
   limits: Partial<KubernetesLimits> = {},

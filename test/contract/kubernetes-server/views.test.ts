@@ -12,7 +12,7 @@ import { ViewsClient, viewsProtocol } from './views-client.ts'
 import { startViews } from './views-ground.ts'
 import { tokenProtocol } from './watch-client.ts'
 
-/** Views of an agent's cluster over a WebSocket, and one at a time (doc/views.md). */
+/** Views of an agent's cluster, over a WebSocket and by single requests (doc/views.md). */
 
 const asUser = { Authorization: 'Bearer pat:42:as-user' }
 
@@ -176,14 +176,14 @@ t.test('an update that is not one JSON object ends its view: it could speak for 
   t.equal(await client.nextSeq(), '0: 1', 'the others go on')
 })
 
-/** The agent, once it has heard of the client's first view. */
+/** Returns the agent after it has received the client's first view. */
 async function follow0<T extends { step(): Promise<string> }>(_: unknown, follow: () => Promise<T>): Promise<T> {
   const agent = await follow()
   await agent.step()
   return agent
 }
 
-/** A WebSocket that reads nothing once it is open. */
+/** Opens a WebSocket that reads nothing. */
 async function openUnread(t: Test, port: number) {
   const socket = connect({ port, host: '127.0.0.1' })
   t.teardown(() => socket.destroy())
@@ -212,7 +212,7 @@ async function openUnread(t: Test, port: number) {
   }
 }
 
-/** Until it does not change any more. */
+/** Resolves when the value no longer changes. */
 async function settled(value: () => number): Promise<void> {
   let [seen, same] = [0, 0]
   await eventually(() => {
@@ -307,7 +307,7 @@ t.test('a socket that never reads, and opens views without end, is not read from
   await served
 })
 
-/** A minute of a client that answers pings: each time it has said something before the next is due. */
+/** Passes a minute for a client that answers pings: it sends a message before each next ping is due. */
 async function minute(clock: ManualClock, client: ViewsClient): Promise<void> {
   for (let i = 0; i < 4; i++) {
     clock.advance(15_000)

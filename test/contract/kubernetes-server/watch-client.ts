@@ -19,7 +19,7 @@ export interface WatchSaid {
   error?: { message: string; object: { kind?: string; message: string; code?: number } }
 }
 
-/** A page's WebSocket. */
+/** The WebSocket of a page. */
 export class WatchClient {
   readonly socket: WebSocket
   readonly closed: Promise<{ code: number; reason: string }>
@@ -62,7 +62,7 @@ export class WatchClient {
     })
   }
 
-  /** The next message. @throws if the WebSocket is closed before */
+  /** Returns the next message. @throws Error if the WebSocket closes before */
   async next(): Promise<WatchSaid> {
     for (;;) {
       const said = this.#said.shift()
@@ -74,7 +74,7 @@ export class WatchClient {
     }
   }
 
-  /** The name of the object of the next event, and of which watch. */
+  /** Returns the watch id and the name of the next event's object. */
   async nextName(): Promise<string> {
     const { watchId, watchEvent } = await this.next()
     return `${watchId}: ${watchEvent?.object.metadata.name}`

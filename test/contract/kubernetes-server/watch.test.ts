@@ -299,7 +299,7 @@ t.test('who may no longer gets the reason, and the WebSocket is closed', async (
   const refused = { code: 401, message: 'GitLab Agent Server: Unauthorized' }
   t.match(await client.next(), { watchId: 'c', error: { object: refused } }, 'a new one at once')
   await eventually(() => {
-    clock.advance(accessCheckMs) // the check before may not have had its answer yet
+    clock.advance(accessCheckMs) // the previous check may not have its answer yet
     if (all.some(({ call }) => !call.signal.aborted)) throw new Error('not found out yet')
   })
   for (const watchId of ['a', 'b']) t.match(await client.next(), { type: 'error', watchId, error: { object: refused } })
@@ -347,7 +347,7 @@ t.test('a client that takes nothing holds the cluster up, and is cut at the writ
   const { open, clock } = await start(t, {}, { forward: endless } as FakeWatches)
   const client = (await open()).watch('a')
   await client.next()
-  const timers = 2 // of the ping and of the check of access; with the write dead-line's they are three
+  const timers = 2 // timers of the ping and of the access check; the write deadline adds a third one
   client.socket.pause()
   let last = -1
   let same = 0
@@ -401,7 +401,7 @@ t.test('a client is pinged, and cut when it gives no sign of life until the next
     clock.advance(30_000)
     await Promise.all(pinged)
     if (i === 1) t.equal((await dead.closed).code, 1006)
-    alive.watch('a') // the server has read what came before this: the answer to the ping
+    alive.watch('a') // by now the server has read the answer to the ping
     await watches.nth(i)
   }
   t.equal(alive.socket.readyState, alive.socket.OPEN)

@@ -6,7 +6,7 @@ import { clusterForward, data, head, trailer } from './fake-cluster.ts'
 import { RawClient } from './raw-client.ts'
 import { good, startServer } from './start-server.ts'
 
-/** Web applications behind `services/…/proxy`: redirects, cookies, the host that they are called by, and queries as they came. */
+/** Web applications behind `services/…/proxy`: redirects, cookies, their host name, and unchanged queries. */
 
 type Tap = typeof t | import('tap').Test
 const web = '/api/v1/namespaces/t/services/web:http/proxy'

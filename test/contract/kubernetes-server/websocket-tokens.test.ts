@@ -16,15 +16,15 @@ import { agentId, createKubernetesServer } from './start-server.ts'
 import { tokenProtocol, WatchClient, watchProtocol } from './watch-client.ts'
 
 /**
- * How a page gets to its WebSocket (doc/reference/tunnel-protocol.md 6.8, doc/reference/gitlab-contract.md 3.6 and
- * 9.4 no. 39).
+ * Ways in which a page opens its WebSocket (doc/reference/tunnel-protocol.md 6.8, doc/reference/gitlab-contract.md 3.6
+ * and 9.4 no. 39).
  */
 
 const page = 'https://gitlab.example.com'
 const secret = Buffer.alloc(72, 7)
 const asUser = { Cookie: '_gitlab_kas=as-user', 'Gitlab-Agent-Id': '42', 'X-Csrf-Token': 'c', Origin: page }
 
-/** One replica; those of one secret know one another's tokens. */
+/** Starts one replica. Replicas with the same secret accept each other's tokens. */
 async function replica(t: Test, more: { secret?: Uint8Array; clock?: ManualClock; off?: boolean } = {}) {
   const clock = more.clock ?? new ManualClock()
   const watches = new FakeWatches()
@@ -44,7 +44,7 @@ async function replica(t: Test, more: { secret?: Uint8Array; clock?: ManualClock
   return { port, get, token, watches, webSocketTokens, log }
 }
 
-/** What a browser sends. */
+/** Returns the headers that a browser sends. */
 const upgrade = (token: string) => [
   'Connection: Upgrade',
   'Upgrade: websocket',
@@ -143,7 +143,7 @@ t.test('credentials in a header serve as well; beside them a token is not read',
   t.equal((await watches.nth(1)).header.impersonation, undefined)
 })
 
-/** Answers with the head that it got, also to an upgrade, which has no end yet. */
+/** Answers with the request's head, also to an upgrade. */
 const repeat: Cluster = async function* ({ header }) {
   yield head(200)
   yield data(JSON.stringify(header))

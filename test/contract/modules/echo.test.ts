@@ -25,8 +25,8 @@ import { createEcho } from './echo/kas-module.ts'
 import { echoSchemas } from './echo/module-schemas.ts'
 
 /**
- * A throw-away module, with a part of each kind that a feature may have: it is handed to the two programs, and nothing
- * of them is changed for it (doc/decisions/0017).
+ * A throw-away module with each kind of part that a feature may have. The two programs take it without any change
+ * (doc/decisions/0017).
  */
 
 const jobToken = 'job-token'
@@ -35,7 +35,7 @@ ci_access: { projects: [{ id: platform/clusters }] }
 echo: { word: ahoy }
 `
 
-/** Two replicas with the module; the configuration of agent 42 stands in a repository. */
+/** Starts two replicas with the module. A repository contains the configuration of agent 42. */
 async function startReplicas(t: Test) {
   const folder = await mkdtemp(join(tmpdir(), 'echo-'))
   t.teardown(() => rm(folder, { recursive: true }))
@@ -73,7 +73,7 @@ t.test(
     const { folder, replicas } = await startReplicas(t)
     const [first, second] = replicas
     const told = await eventually(async () => {
-      const answer = await get(first, '/echo?word=hello') // until the agent's configuration has been read
+      const answer = await get(first, '/echo?word=hello') // until kas has read the agent's configuration
       return answer.status === 200 && answer
     })
     t.strictSame(told.body, { agentId: 42, names: ['kas-1'] })

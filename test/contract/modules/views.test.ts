@@ -19,7 +19,7 @@ import { startServer } from '../kubernetes-server/start-server.ts'
 import { ViewsClient } from '../kubernetes-server/views-client.ts'
 import { connect, metadataOf, openBidi } from '../rails-server/start-server.ts'
 
-/** The module of views, as kas makes it, on the two ports that carry it. */
+/** The module of views as kas creates it, on the two ports that carry it. */
 
 const headers = { Authorization: 'Bearer pat:42:as-user' }
 const file = '{"verdict":"kstatus"}'

@@ -8,7 +8,7 @@ import { eventually } from '../../support/eventually.ts'
 import { Processes } from '../../support/processes.ts'
 import { mainOf } from '../../support/programs.ts'
 
-/** Where kas as a process writes who did what. */
+/** Output of the access log of kas as a process. */
 
 t.setTimeout(60_000)
 
@@ -30,7 +30,7 @@ cluster: { name: kas-0 }
   await writeFile(join(folder, 'directory.yaml'), '{}')
   const spawn = (...args: string[]) => processes.spawn({ command: process.execPath, args: [mainOf('kas'), ...args] })
   const running = await spawn('--configuration-file=kas.yaml')
-  /** Refused, as anybody is here: a line for the first from each address. */
+  /** Makes a call, which is refused. The first call from each address writes a line. */
   const call = async (from: string) => {
     const [line] = await running.says(/^.*"Kubernetes API endpoint is up".*$/m)
     const [host = '', port = ''] = (JSON.parse(line) as { net_address: string }).net_address.split(':')

@@ -10,7 +10,7 @@ import { agentToken, type KasApp, startKasApps } from '../../cluster/kas-apps.ts
 import { eventually } from '../../support/eventually.ts'
 import { FakeAgent } from '../../support/fake-agent.ts'
 
-/** Two replicas without GitLab, and the command line of who keeps their directory file, and of a user. */
+/** Two replicas without GitLab, with the commands of an administrator of the directory file and of a user. */
 
 const access = 'user_access: { access_as: { agent: {} }, projects: [{ id: platform/clusters }] }\n'
 

@@ -20,8 +20,8 @@ import { type GitlabSideOptions, startGitlabSide } from '../../support/gitlab/gi
 import { createKasApp } from '../../support/kas-app.ts'
 
 /**
- * The mistakes of the first hour: each is told with its next step, in words that doc/operations.md has too ("First
- * hour"). `said` stands in both.
+ * Mistakes of the first hour. Each message names the next step, and doc/operations.md ("First hour") has the same
+ * words: `said` is in both.
  */
 
 t.setTimeout(60_000)
@@ -34,7 +34,7 @@ const signal = new AbortController().signal
 const agentId = 42n as AgentId
 const issue = () => authority.issueServing({ dns: ['kas.test'], ip: [] })
 
-/** @param text - what an operator sees */
+/** @param text - output that an operator sees */
 function tells(t: Test, text: string, said: string): void {
   t.ok(text.includes(said), `${said}\n${text}`)
   t.ok(chapter.includes(said), `doc/operations.md has: ${said}`)
@@ -47,7 +47,7 @@ async function listening(t: Test, server: ReturnType<typeof createServer>): Prom
   return (server.address() as AddressInfo).port
 }
 
-/** What `npm start` and packages write, with one mistake. */
+/** Starts kas with files as `npm start` and packages write them, and one mistake. */
 async function failedStart(t: Test, { files = {}, text }: { files?: Record<string, string>; text: string }) {
   const secret = Buffer.alloc(32, 7).toString('base64')
   const twice = Buffer.from(secret).toString('base64')

@@ -3,12 +3,12 @@ import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
 
-/** A disk of 1 MiB that is full for a while, as the access log meets it. */
+/** The access log on a disk of 1 MiB that is full for a while. */
 
 const module = (name: string) => JSON.stringify(new URL(`../../../src/${name}`, import.meta.url))
 const lines = 4000
 
-/** Fills the disk, logs, makes room once it has failed, and prints what stands in the log. */
+/** Fills the disk, logs, makes room after the first failure, and prints the content of the log. */
 const program = `
 const { readFileSync, rmSync, writeFileSync } = await import('node:fs')
 const { FileSink } = await import(${module('lib/line-sinks.ts')})

@@ -67,7 +67,7 @@ t.test('killed at each step: the old file or the new one, and no token that nobo
     const [token, ...more] = await named()
     t.same(more, [])
     t.ok(hashes.includes(token.sha256), `step ${at}: somebody has the token`)
-    await rm(`${config}.lock`, { force: true }) // as the next call says, where one was left
+    await rm(`${config}.lock`, { force: true }) // the message of the next call says so if a lock is left
     const again = await kas(line(config))
     t.equal(again.code, 0, again.stderr)
     t.equal(shape(await readFile(config, 'utf8')), shape(changed))

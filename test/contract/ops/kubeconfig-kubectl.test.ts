@@ -12,7 +12,7 @@ const run = promisify(execFile)
 const assets = process.env.KUBEBUILDER_ASSETS
 const skip = assets ? false : 'needs kubectl in KUBEBUILDER_ASSETS'
 
-/** Runs kubectl on a kubeconfig; what fails says why on stderr. */
+/** Runs kubectl with a kubeconfig. @returns its output; if it fails, stderr has the reason */
 async function kubectl(config: string, ...args: string[]): Promise<{ stdout: string; stderr: string }> {
   return await run(join(assets ?? '', 'kubectl'), ['--kubeconfig', config, ...args]).catch((error) => error)
 }
@@ -48,12 +48,12 @@ t.test('both write at once: kas loses nothing that kubectl has written', { skip 
       t.equal(code, 0, stderr)
     }
   }
-  /** One after another: kubectl reads before it takes the lock, so two of them, or kas between, may lose to kubectl. */
+  /** Sets all names in a row. kubectl reads the file before it locks it, so a concurrent change would be lost. */
   const setAll = async () => {
     const written: string[] = []
     for (const name of names) {
       const { stderr } = await kubectl(config, 'config', 'set-cluster', name, `--server=https://${name}`)
-      if (!/config\.lock/.test(String(stderr))) written.push(name) // kubectl does not wait
+      if (!/config\.lock/.test(String(stderr))) written.push(name) // kubectl does not wait for the lock
     }
     return written
   }

@@ -154,7 +154,7 @@ t.test(
     collected = 0
     const socket = connect(port, '127.0.0.1')
     t.teardown(() => socket.destroy())
-    socket.on('error', () => undefined) // it may be reset
+    socket.on('error', () => undefined) // the connection may be reset
     const closed = once(socket, 'close')
     socket.resume()
     socket.write('GET /metrics HTTP/1.1\r\nHost: kas\r\n\r\n'.repeat(1000))

@@ -9,7 +9,7 @@ import { Processes } from '../../support/processes.ts'
 import { mainOf } from '../../support/programs.ts'
 import { patience } from '../../support/slowness.ts'
 
-/** kas as a process: its command line, its exit codes, its signals. */
+/** kas as a process: its command line, exit codes and signals. */
 
 t.setTimeout(60_000)
 const anyPort = '{ address: "127.0.0.1:0" }'
@@ -32,7 +32,7 @@ redis: { server: { address: "redis:6379" } }
 sever: {}
 `
 
-/** Starts one with a good configuration. */
+/** Starts kas with a valid configuration. */
 async function serving(t: Test, text = configuration()) {
   const started = await kas(t, ['--configuration-file=kas.yaml'], { 'kas.yaml': text, 'directory.yaml': '{}' })
   const address = async (name: string) => {

@@ -11,7 +11,7 @@ import { GitRepository } from '../../support/git-repository.ts'
 import { Processes } from '../../support/processes.ts'
 import { mainOf } from '../../support/programs.ts'
 
-/** kas and agentk as processes, a directory file, a Git repository, and a plain HTTP server as the cluster. */
+/** kas and agentk as processes, with a directory file, a Git repository, and a plain HTTP server as the cluster. */
 
 t.setTimeout(120_000)
 const sha256 = (token: string) => createHash('sha256').update(token).digest('hex')

@@ -13,7 +13,7 @@ const method = '/test.Agent/Method'
 const for42 = { 'kas-hop-routing-agent-id': '42' }
 const gzip = { 'grpc.default_compression_algorithm': 2 }
 
-/** A reply out of what a test decides. */
+/** Returns a reply from the parts that the test gives. */
 function replyOf(init: {
   metadata?: Metadata
   messages?: AsyncIterable<Uint8Array>
@@ -29,7 +29,7 @@ function replyOf(init: {
 /** Sends each message back. */
 const echo: Forward = async (call) => replyOf({ messages: call.messages })
 
-/** A call by HTTP/2 itself. */
+/** Makes a call by plain HTTP/2. */
 async function rawCall(t: Test, port: number, headers: Record<string, string> = {}) {
   const session = http2.connect(`http://127.0.0.1:${port}`)
   t.teardown(() => session.destroy())
@@ -332,7 +332,7 @@ t.test('compressed messages are accepted, bombs are not', async (t) => {
 const chunk = Buffer.alloc(64 * 1024)
 const many = 400 // 25 MiB
 
-/** Resolves once `count` has grown and rests; gives it. */
+/** Resolves with the count when it has grown and no longer changes. */
 function atRest(count: () => number): Promise<number> {
   let last = 0
   let rests = 0
@@ -354,7 +354,7 @@ t.test('an agent that nobody reads is slowed', async (t) => {
       })(),
     }),
   )
-  // not grpc-js, which takes all that comes
+  // not by grpc-js, which reads everything that arrives
   const stream = await rawCall(t, port)
   t.ok((await atRest(() => given)) < 50, `${given} of ${many}`)
   let read = 0
@@ -392,7 +392,7 @@ t.test('a caller who leaves is noticed while nobody reads its messages', async (
   const arrived = Promise.withResolvers<void>()
   const left = Promise.withResolvers<void>()
   const { client } = await start(t, async (call) => {
-    await call.messages[Symbol.asyncIterator]().next() // the others wait unread
+    await call.messages[Symbol.asyncIterator]().next() // the other messages stay unread
     call.signal.addEventListener('abort', () => left.resolve())
     arrived.resolve()
     await abortable(new Promise<never>(() => undefined), call.signal)

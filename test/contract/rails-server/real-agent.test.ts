@@ -5,7 +5,7 @@ import { startAgentsServer } from '../../support/agents-server.ts'
 import { echoMethod, FakeAgent } from '../../support/fake-agent.ts'
 import { callUnary, connect, goodMetadata, openBidi, startRailsServer } from './start-server.ts'
 
-/** From GitLab's port through a real server for agents to an agent on the other end of its tunnel. */
+/** Calls from GitLab's port through a real server for agents to an agent at the other end of its tunnel. */
 
 const for42 = { 'kas-hop-routing-agent-id': '42' }
 

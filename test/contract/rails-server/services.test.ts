@@ -70,7 +70,7 @@ async function start(t: Test, publish: (event: PushEvent) => Promise<void> = asy
 // wire: 8150.register.meta
 t.test('AgentTracker answers under every name it ever had', async (t) => {
   const { clock, own, ask, call } = await start(t)
-  // fields that this version does not know, in an order of the agent's own
+  // unknown fields, in the agent's own order
   const newer = Buffer.concat([Buffer.from([0x32, 3, 0x61, 0x62, 0x63]), meta('v19.0.0')])
   own.register(agent(42n, 1n), 8n, meta('v18.5.0'))
   own.register(agent(42n, 1n), 7n, newer)

@@ -15,7 +15,7 @@ import { KasError } from '../../../src/lib/errors.ts'
 import { createLogger } from '../../../src/lib/log.ts'
 import { noTracer } from '../../../src/lib/tracing/tracer.ts'
 
-/** The server on a free port, and GitLab as grpc-js has it. */
+/** The server on a free port, with grpc-js as the client of GitLab. */
 
 export const secret = Buffer.from('0123456789abcdef0123456789abcdef')
 const raw = (message: Buffer) => message
@@ -25,7 +25,7 @@ interface Overrides {
   readonly options?: Partial<RailsServerOptions>
 }
 
-/** It has not been started. */
+/** Creates the server without starting it. */
 export function createRailsServer(secretFile: string, { components, options }: Overrides = {}) {
   const log: string[] = []
   const server = new RailsServer(
@@ -45,7 +45,7 @@ export function createRailsServer(secretFile: string, { components, options }: O
 }
 
 export async function startRailsServer(t: Test, overrides: Overrides = {}) {
-  const folder = await mkdtemp(join(tmpdir(), 'rails-server-')) // not t.testdir, which is the test's own
+  const folder = await mkdtemp(join(tmpdir(), 'rails-server-')) // not t.testdir, which belongs to the test
   t.teardown(() => rm(folder, { recursive: true }))
   const secretFile = join(folder, 'secret')
   await writeFile(secretFile, `${secret.toString('base64')}\n`)
@@ -62,7 +62,8 @@ export interface JwtInit {
 }
 
 /**
- * As GitLab makes them (doc/reference/tunnel-protocol.md 5.1), with `claims` over its own; undefined ones are left out.
+ * Returns a token as GitLab makes it (doc/reference/tunnel-protocol.md 5.1). `claims` replace its own; undefined ones
+ * are left out.
  */
 export function jwt({ algorithm = 'HS256', key = secret, claims = {} }: JwtInit = {}): Promise<string> {
   const now = Math.floor(Date.now() / 1000)
@@ -92,7 +93,7 @@ export function metadataOf(values: Readonly<Record<string, string | Buffer>>): g
   return metadata
 }
 
-/** Metadata of a call that is let in, for agent 42 unless `more` says otherwise. */
+/** Returns valid metadata, for agent 42 unless `more` changes that. */
 export async function goodMetadata(more: Readonly<Record<string, string | Buffer>> = {}): Promise<grpc.Metadata> {
   return metadataOf({ authorization: `bearer ${await jwt()}`, ...more })
 }
@@ -105,7 +106,7 @@ export interface UnaryResult {
   readonly trailers: grpc.Metadata
 }
 
-/** A unary call that does not throw. */
+/** Makes a unary call that does not throw. */
 export function callUnary(
   client: grpc.Client,
   method: string,
@@ -130,7 +131,7 @@ export function callUnary(
 
 export function openBidi(client: grpc.Client, method: string, metadata: grpc.Metadata, options: grpc.CallOptions = {}) {
   const stream = client.makeBidiStreamRequest(method, raw, raw, metadata, options)
-  stream.on('error', () => undefined) // told by 'status'
+  stream.on('error', () => undefined) // 'status' reports it
   const status = new Promise<grpc.StatusObject>((resolve) => stream.once('status', resolve))
   const headers = new Promise<grpc.Metadata>((resolve) => stream.once('metadata', resolve))
   return { stream, status, headers }

@@ -6,7 +6,7 @@ import type { Forward } from '../../../src/call/call.ts'
 import type { RailsServerOptions } from '../../../src/kas/servers/rails/rails-server.ts'
 import { callUnary, connect, goodMetadata, jwt, metadataOf, openBidi, startRailsServer } from './start-server.ts'
 
-/** Connections to 8153 by which no call of GitLab has come. */
+/** Connections to 8153 without any call of GitLab. */
 
 const method = '/test.Own/Hello'
 const methods = new Map([[method, async (request: Uint8Array) => request]])
@@ -23,7 +23,7 @@ async function setUp(t: Test, unauthenticated: RailsServerOptions['unauthenticat
     components: { methods, forward: echo, onRefused },
     options: { ...(unauthenticated ? { unauthenticated } : {}) },
   })
-  /** Nothing is said on it. Closed: the server has ended it. */
+  /** Opens a silent connection. `closed`: the server has ended it. */
   const connectSilently = async () => {
     const socket = dial({ port, host: '127.0.0.1' })
     t.teardown(() => socket.destroy())

@@ -13,8 +13,8 @@ import type { Handler } from '../../../src/proto/grpc/server-stream.ts'
 import { startReplicasServer } from '../../support/replicas-server.ts'
 
 /**
- * Peers that are frozen, or slow, in the midst of a TLS handshake: their kernel has connected, and they say nothing,
- * or say it later.
+ * Peers that freeze or are slow during a TLS handshake. Their kernel has connected, and they send nothing or send
+ * later.
  */
 
 interface Setting {
@@ -22,7 +22,7 @@ interface Setting {
   readonly hold?: Handler
   readonly isKnown?: () => boolean
   readonly strangers?: ReplicasServerOptions['strangers']
-  /** a call came in */
+  /** called for each call that arrives */
   readonly started?: () => void
 }
 
@@ -50,7 +50,7 @@ async function startServer(
     t.teardown(() => session.destroy())
     return session
   }
-  /** A connection, and nothing on it. */
+  /** Connects and sends nothing. */
   const connectSilently = async (localAddress = '127.0.0.1') => {
     const socket = connect({ port, host: '127.0.0.1', localAddress })
     t.teardown(() => socket.destroy())
@@ -64,7 +64,7 @@ async function startServer(
 t.test('stop does not wait for a handshake that never ends', { timeout: 10_000 }, async (t) => {
   const { server, dial, connectSilently } = await startServer(t)
   const { socket, closed } = await connectSilently()
-  await dial() // connections are taken in their order: the silent one is in
+  await dial() // the server accepts in order, so it has the silent connection too
   const stopped = server.stop()
   socket.resume()
   await Promise.all([stopped, closed])

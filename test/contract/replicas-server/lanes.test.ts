@@ -15,7 +15,7 @@ import { idleTunnel } from '../../support/idle-tunnel.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { startReplicasServer } from '../../support/replicas-server.ts'
 
-/** The second hop by itself: an entry's hand-overs on lanes, to a replica whose agent says what the test says. */
+/** The second hop alone: hand-overs of an entry replica on lanes to a replica. The test answers for the agent. */
 
 const ok: Outcome = { trailers: noMetadata }
 
@@ -30,10 +30,10 @@ function replyOf(
   return { metadata: head, messages, done: Promise.resolve(outcome) }
 }
 
-/** What reaches the agent, and what it answers. */
+/** Returns the agent's reply to a call. */
 type Agent = (call: Call) => Reply | Promise<Reply>
 
-/** Says what was said to it. */
+/** Replies with the messages of the call. */
 const echo: Agent = async ({ messages }) => {
   let said = ''
   for await (const message of messages) said += Buffer.from(message).toString()
@@ -57,7 +57,7 @@ async function hop(t: Test, agent: Agent = echo) {
     return open(options)
   }
   const lanes = new Lanes({ session, clock: new ManualClock() })
-  /** One more that waits for a call. */
+  /** Adds one more idle tunnel. */
   const addTunnel = () => {
     const tunnel = tunnelOf(agent)
     tunnels.add(agentId, tunnel)
@@ -94,7 +94,7 @@ function tunnelOf(agent: Agent): Tunnel {
   })
 }
 
-/** The peer has said that it serves lanes, and one is free. */
+/** Returns a hop with an idle lane; the peer has announced that it serves lanes. */
 async function warm(t: Test, agent?: Agent) {
   const side = await hop(t, agent)
   for (let before = -1; before !== side.opened.length; await new Promise(setImmediate)) {
@@ -240,7 +240,7 @@ t.test('a holder that stops: the call that runs ends in order, then the connecti
   t.equal(await running.answer, 'ready')
   const reply = running.forward()
   const waiting = offer({ waitMs: 5000 })
-  await new Promise((resolve) => session.ping().then(resolve)) // it has arrived
+  await new Promise((resolve) => session.ping().then(resolve)) // the request has arrived
   const stopped = server.stop(new AbortController().signal)
   t.equal(await waiting.answer, 'none')
   go.resolve()

@@ -22,7 +22,7 @@ t.test('a replica that leaves gives tunnels to its peers as long as it has some'
     const { promise: answer, resolve } = Promise.withResolvers<string | undefined>()
     const read = (metadata: Metadata) => resolve(metadata[tunnelKey]?.[0])
     const handOver = { agentId, waitMs: 5000, eager: false, caller: kasCaller, isWatch: false, isLog: false }
-    const metadata = writeHandOver(handOver, {}) // the last one may just be given back
+    const metadata = writeHandOver(handOver, {}) // waits, because the last tunnel may just be given back
     const stream = lanes.open({ method: echoMethod, metadata, onInterim: read })
     void stream.done.then(({ trailers }) => read(trailers))
     await answer

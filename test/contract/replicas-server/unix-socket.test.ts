@@ -32,7 +32,7 @@ private_api:
 
 // wire: log.net_address
 t.test('a socket that a killed process left makes room; one that answers does not', async (t) => {
-  t.chdir(t.testdir()) // a socket's path is short
+  t.chdir(t.testdir()) // a short path, because the path of a socket is bounded
   const path = 'observability.socket'
   const program = `require('node:net').createServer().listen('${path}', () => process.kill(process.pid, 'SIGKILL'))`
   t.equal(spawnSync(process.execPath, ['-e', program], { env: {} }).signal, 'SIGKILL')

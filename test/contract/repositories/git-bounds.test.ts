@@ -23,13 +23,13 @@ import { GitRepository } from '../../support/git-repository.ts'
 import { watchMemory } from '../../support/process-memory.ts'
 import { failure } from './repositories-suite.ts'
 
-/** What a repository may make the gits of kas take, whatever was pushed to it. */
+/** Bounds of the resources that a repository can make kas' git processes use, whatever was pushed. */
 
 const agent: Agent = { id: 42n as AgentId, name: 'prod', project: { id: 1n, path: 'platform/clusters' } }
 const signal = new AbortController().signal
 const skip = process.platform === 'linux' ? false : 'elsewhere the system counts no memory'
 const mebibyte = 2 ** 20
-/** of a process: the 64 MiB that it may allocate, its program, and the packs that it maps */
+/** resident memory of one process: its 64 MiB of allocations, its program, and mapped packs */
 const maxResident = 120 * mebibyte
 
 async function newFolder(t: Test): Promise<string> {
@@ -46,7 +46,7 @@ async function start(
   const folder = await newFolder(t)
   const repository = typeof address === 'function' ? address : () => address
   const addresses = { repository, onChange: () => () => undefined }
-  // every process that git starts has its HOME
+  // git passes HOME on to every process that it starts
   const env = { ...process.env, ...options.env, HOME: folder }
   const all = { stateDir: join(folder, 'state'), pollMs: 60_000, ...options, env }
   const repositories = gitRepositories({ addresses, log: capturedLog().log, clock }, all)
@@ -55,7 +55,7 @@ async function start(
   return { repositories, mark: `HOME=${folder}` }
 }
 
-/** A program in place of git, that is asked first; what a git starts by itself does not come there. */
+/** Makes a program in place of git that is called first. Processes that git itself starts bypass it. */
 async function fakeGit(t: Test, script = '') {
   const bin = await newFolder(t)
   const asked = join(bin, 'asked')
@@ -79,7 +79,7 @@ t.test('git: a pack of a thousand bytes whose files have gigabytes', { skip }, a
   await writeFile(caFile, ca)
   for (const [name, bomb, isRefused] of [
     ['one', { fileBytes: 512 * mebibyte }, true],
-    ['many', { fileBytes: 60 * mebibyte, files: 2 }, undefined], // each may just fit
+    ['many', { fileBytes: 60 * mebibyte, files: 2 }, undefined], // each one may just fit
     ['smaller', { fileBytes: 20 * mebibyte, files: 4 }, false],
   ] as const) {
     const path = join(folder, `${name}.git`)

@@ -10,7 +10,7 @@ import type { CommitId } from '../../../src/kas/repositories/repositories.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { failure } from './repositories-suite.ts'
 
-/** Trees that a pusher makes by hand: git writes them where it is told to, and takes them where nobody looks. */
+/** Handmade hostile trees. git would write their paths where they lead, so kas refuses the trees. */
 
 const agent: Agent = { id: 42n as AgentId, name: 'prod', project: { id: 1n, path: 'platform/clusters' } }
 const signal = new AbortController().signal
@@ -18,11 +18,11 @@ const author = ['-c', 'user.name=Mallory', '-c', 'user.email=mallory@example.com
 
 interface Entry {
   readonly name: string
-  /** absent: a file */
+  /** undefined: a file */
   readonly isFolder?: true
 }
 
-/** kas' view of a repository whose default branch has this tree; in a folder of it there is `a.yaml`. */
+/** Starts with a repository whose default branch has this tree; each folder in it contains `a.yaml`. */
 async function startWith(t: Test, entries: readonly Entry[]) {
   const folder = await mkdtemp(join(tmpdir(), 'kas-git-hostile-'))
   t.teardown(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))

@@ -25,7 +25,7 @@ const run = promisify(execFile)
 const agent: Agent = { id: 42n as AgentId, name: 'prod', project: { id: 1n, path: 'platform/clusters' } }
 const signal = new AbortController().signal
 
-/** A bare repository, and kas' view of it. */
+/** Starts with a bare repository. Returns the repositories of kas for it. */
 async function start(
   t: Test,
   {
@@ -106,7 +106,7 @@ t.test('git: the default branch by its name, also after it was renamed', async (
   t.match(repositories.lastPoll(agent), { commit, branch: 'trunk' })
 })
 
-/** A git that says what it is asked to do; what a git starts by itself does not count. */
+/** Makes a git that records its commands. Processes that git itself starts do not count. */
 async function recordingGit(t: Test) {
   const bin = t.testdir()
   const told = join(bin, 'told')
@@ -208,7 +208,7 @@ t.test('git: a push that is told is fetched without a look; one that brings noth
   t.equal(await repositories.head(agent, signal), second)
   t.same(commands().slice(first), ['fetch'])
   t.equal(String(await repositories.file(agent, second, 'a', 9, signal)), '2')
-  // the branch that it was is not the one any more
+  // the default branch is another one now
   await git('push', '--quiet', url, 'HEAD:next')
   await run('git', ['-C', url, 'symbolic-ref', 'HEAD', 'refs/heads/next'])
   await git('commit', '--quiet', '--allow-empty', '--message', 'next')
@@ -304,7 +304,7 @@ t.test(
   'git: credentials go to their host by the environment, never by argv, and a redirect is not followed',
   async (t) => {
     const folder = t.testdir({ credentials: 'ada:s3cret\n', bin: {} })
-    // a git that tells what it was given instead of running
+    // a git that records its input and environment instead of running
     const seen = join(folder, 'seen')
     const script = `#!/bin/sh\n{ echo "argv: $*"; env; } >> ${seen}\nexit 128\n`
     await writeFile(join(folder, 'bin', 'git'), script)
@@ -347,7 +347,7 @@ t.test(
   'git: a server that never answers is left after the time-out, with all processes',
   { skip: noProc },
   async (t) => {
-    const server = createServer() // takes connections and says nothing
+    const server = createServer() // accepts connections and sends nothing
     const sockets = new Set<Socket>()
     server.on('connection', (socket) => sockets.add(socket))
     t.teardown(() => server.close())

@@ -7,7 +7,7 @@ import { gitalyAgent as agent, startGitalySide } from '../../support/gitaly/gita
 import { DnsServer } from '../discovery/dns-server.ts'
 import { failure } from './repositories-suite.ts'
 
-/** Each form of address, as GitLab writes it (doc/reference/tunnel-protocol.md 1.20). */
+/** Each form of a Gitaly address that GitLab sends (doc/reference/tunnel-protocol.md 1.20). */
 
 const signal = new AbortController().signal
 const unpolled = { repositories: { pollMs: 3_600_000 } }

@@ -10,7 +10,10 @@ import { gitalyAgent as agent, startGitalySide } from '../../support/gitaly/gita
 import { type GitalyVersion, gitalyVersions } from '../../support/gitaly/gitaly-versions.ts'
 import { failure } from './repositories-suite.ts'
 
-/** A Gitaly that is away, slow, wrong or of another mind: never an empty answer, always an error that says so. */
+/**
+ * A Gitaly that is away, slow, wrong or answers something unexpected: kas never returns an empty result, always an
+ * error.
+ */
 
 const signal = new AbortController().signal
 const path = '.gitlab/agents/prod/config.yaml'
@@ -97,7 +100,7 @@ t.test('trees: answers that are wrong, broken or missing, at each call', async (
     for (const fault of faults) {
       gitaly.fault = { ...fault, method }
       const isAbsent = method === 'GetTreeEntries' && fault.kind === 'status' && fault.code === status.NOT_FOUND
-      if (isAbsent) continue // the folder is not there
+      if (isAbsent) continue // GetTreeEntries answers NOT_FOUND if the folder is absent
       t.match(await failure(call()), unreadable, `${method}: ${JSON.stringify(fault)}`)
     }
     gitaly.fault = undefined

@@ -9,14 +9,14 @@ import { gitalyAgent as agent, startGitalySide } from '../../support/gitaly/gita
 import { framed, rawServer } from '../grpc/raw-peers.ts'
 import { failure } from './repositories-suite.ts'
 
-/** A Gitaly that means harm, or what a pusher has made it say: it costs its own call. */
+/** A hostile Gitaly, or hostile content that a user pushed: only the call itself fails. */
 
 const signal = new AbortController().signal
 const commit = 'a'.repeat(40) as CommitId
 const unreadable = { code: 'REPOSITORY_FAILED' }
 const grpc = { ':status': 200, 'content-type': 'application/grpc' }
 
-/** What the trees of a Gitaly fail with that answers each call by `answer`, and its calls. */
+/** Starts a Gitaly that answers each call by `answer`. @returns error of the trees, and the calls */
 async function startRaw(t: Test, answer: (stream: ServerHttp2Stream) => void, callTimeoutMs = 30_000) {
   const { repositories, learn } = await startGitalySide(t, { repositories: { pollMs: 3_600_000, callTimeoutMs } })
   const closed: Promise<unknown>[] = []
@@ -46,7 +46,7 @@ t.test('a packed answer of a gigabyte is unpacked to 4 MiB, and no further', asy
     packed = bomb
     const message = /Gitaly at tcp:\S+: received message larger than max \(\d+ vs\. 4194304\)$/
     t.match(await files(), { ...unreadable, message }, name)
-    await closed.at(-1) // the call is over for Gitaly too
+    await closed.at(-1) // the call has ended for Gitaly too
   }
 })
 

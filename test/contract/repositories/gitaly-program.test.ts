@@ -25,20 +25,20 @@ import type { GitlabVersion } from '../../support/gitlab/gitlab-versions.ts'
 import { suiteWorld } from '../../support/gitlab/gitlab-world.ts'
 import { type Replica, startWholeReplicas } from '../../support/gitlab/whole-replicas.ts'
 
-/** The whole of kas between a GitLab, its Gitaly and an agent. Nothing is polled here: pushes are told. */
+/** A whole kas with GitLab, Gitaly and an agent. Without polls: GitLab notifies kas of pushes. */
 
 const path = '.gitlab/agents/prod/config.yaml'
 const pushes = Number(process.env.KAS_PUSHES ?? 15)
 const access = (project: string) => `ci_access: { projects: [{ id: ${project} }] }`
 
 interface Versions {
-  /** default: nothing is polled, pushes are told */
+  /** default: no polls, only notifications of pushes */
   readonly pollPeriod?: string
   readonly gitlab?: GitlabVersion
   readonly gitaly?: GitalyVersion
 }
 
-/** GitLab tells the first replica of pushes; an agent is at each, that of the last one is the test's. */
+/** Starts replicas with an agent at each. GitLab notifies the first replica of pushes; the test uses the last agent. */
 async function start(
   t: Test,
   { gitlab: gitlabVersion, gitaly: gitalyVersion, pollPeriod = '3600s' }: Versions = {},
@@ -58,9 +58,9 @@ async function start(
   const last = replicas.at(-1) as Replica
   const agent = await last.dial()
   const openConfiguration = (commitId = '') => follow(agent, commitId)
-  /** what GitLab has taken */
+  /** configurations that GitLab has taken */
   const told = () => (gitlab.taken.get('/internal/kubernetes/agent_configuration') ?? []) as Told[]
-  /** resolves once GitLab has taken so many configurations */
+  /** Resolves when GitLab has taken `many` configurations. */
   const isTold = (many: number) =>
     eventually(() => {
       if (told().length < many) return Promise.reject(new Error(`${told().length} of ${many} are told`))
@@ -82,7 +82,7 @@ async function bothHold(socket: string): Promise<RouteReport> {
   return report
 }
 
-/** The agent's configuration stream. */
+/** Opens the configuration stream of an agent. */
 function follow(agent: FakeAgent, commitId: string) {
   const metadata = { authorization: ['Bearer glagent-prod'] }
   const stream = agent.session.open({ method: getConfigurationMethod, metadata })
@@ -181,7 +181,7 @@ t.test('of two replicas that hold an agent one posts to GitLab, and once it has 
   await isTold(2)
   const lead = replicas.findIndex(({ name }) => name === reports[0]?.rank[0])
   agents[lead]?.close()
-  await isTold(3) // who leads anew cannot know what was told
+  await isTold(3) // the new leader does not know what the old one reported
   await repository.push({ [path]: access('apps/three') })
   await tellPush()
   t.match(projectsOf((await streams[1 - lead]?.next()) as ConfigurationResponse), ['apps/three'])
@@ -262,7 +262,7 @@ t.test('a file that is absent is an empty configuration; one that cannot be read
   ] as const) {
     const asked = gitaly.of('TreeEntry').length
     gitaly.fault = fault
-    await tellPush() // whether the head or the file is what fails: nothing is sent
+    await tellPush() // the head cannot be read; below, only the file cannot
     gitaly.fault = { ...fault, method: 'TreeEntry' }
     await repository.push({ [path]: access(`apps/${fault.kind}`) })
     await tellPush()

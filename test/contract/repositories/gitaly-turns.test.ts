@@ -32,7 +32,7 @@ t.test('many come back with the commit that they have: they wait for who is new,
   for (const { project } of agents) {
     const relativePath = `@hashed/${project.id}.git`
     if (project.id !== 1n) await symlink(repository.bare, join(folder, relativePath))
-    // of one tenant, so that there are no turns of tenants
+    // all of one tenant, so tenants take no turns
     addresses.learn(project.id, { ...known, repository: { ...known.repository, relativePath } }, clock.now())
   }
   const configurations = new AgentConfigs({ schemas: moduleSchemas, repositories, log, clock })
@@ -61,7 +61,7 @@ t.test('many come back with the commit that they have: they wait for who is new,
   })
   all.push(ask(newest, true))
   asked.push(repositories.poke(pushed.project.id))
-  const most = 20 // of some 3 for each of 31
+  const most = 20 // of about 3 calls for each of 31 projects
   for (let i = 0; i < most; i++) await step()
   t.ok(done.includes(newest.id), `who is new has its configuration after ${most} calls`)
   t.ok(done.includes(pushed.id), 'and the one whose project was pushed to')

@@ -6,12 +6,12 @@ import { type GitalyVersion, gitalyVersions } from '../../support/gitaly/gitaly-
 import { failure, repositoriesSuite } from './repositories-suite.ts'
 import { treesSuite } from './trees-suite.ts'
 
-/** What kas asks of a Gitaly that is well, and when (doc/reference/tunnel-protocol.md 1.20, 2.9). */
+/** Calls that kas makes to a sound Gitaly, and their times (doc/reference/tunnel-protocol.md 1.20, 2.9). */
 
 const signal = new AbortController().signal
 const path = '.gitlab/agents/prod/config.yaml'
 const versions = Object.keys(gitalyVersions) as GitalyVersion[]
-/** nobody looks but who is told to */
+/** only notifications cause calls */
 const unpolled = { repositories: { pollMs: 3_600_000 } }
 
 for (const version of ['16.5', '18.9'] as const) {

@@ -3,19 +3,19 @@ import type { Agent } from '../../../src/kas/agent.ts'
 import type { CommitId, Repositories } from '../../../src/kas/repositories/repositories.ts'
 import { type ErrorCode, KasError } from '../../../src/lib/errors.ts'
 
-/** A repository that a test pushes to. */
+/** A repository to which a test pushes. */
 export interface RepositoriesWorld {
   readonly repositories: Repositories
   readonly agent: Agent
-  /** commits files to the default branch `main` and gives the commit */
+  /** Commits files to the default branch `main`. Returns the commit. */
   push(files: Readonly<Record<string, string | Uint8Array>>): Promise<string>
-  /** makes a symbolic link part of the next push */
+  /** Adds a symbolic link to the next push. */
   link(path: string, target: string): Promise<void>
-  /** takes the default branch away and leaves another */
+  /** Removes the default branch; another one stays. */
   loseBranch(): Promise<void>
 }
 
-/** What every Repositories promises. */
+/** Promises of every Repositories. */
 export function repositoriesSuite(name: string, start: (t: Test) => Promise<RepositoriesWorld>): void {
   const signal = new AbortController().signal
   const path = '.gitlab/agents/prod/config.yaml'

@@ -17,7 +17,7 @@ import { fakeHost } from '../../support/fake-host.ts'
 import { ServedRepository } from '../../support/gitaly/served-repository.ts'
 import { FakePeers } from '../../unit/kas/peers/fake-peers.ts'
 
-/** Replicas that share the polls of a real repository: the last one polls for all. */
+/** Replicas that share the polls of a real repository. The last one polls for all. */
 
 const project = { id: 1n, path: 'apps/web' }
 const signal = new AbortController().signal

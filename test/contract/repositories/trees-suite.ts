@@ -9,17 +9,17 @@ import { failure } from './repositories-suite.ts'
 export interface TreesWorld {
   readonly repositories: Repositories & Trees & Pick<Service, 'stop'>
   readonly agent: Agent
-  /** commits files to the default branch `main` and gives the commit */
+  /** Commits files to the default branch `main`. Returns the commit. */
   push(files: Readonly<Record<string, string | Uint8Array>>): Promise<string>
-  /** makes a symbolic link part of the next push */
+  /** Adds a symbolic link to the next push. */
   link(path: string, target: string): Promise<void>
-  /** in the clone from which is pushed */
+  /** Runs git in the clone from which the test pushes. */
   git(...args: string[]): Promise<string>
-  /** of the repository to which is pushed */
+  /** URL of the repository to which the test pushes */
   readonly url: string
 }
 
-/** What every Trees promises. */
+/** Promises of every Trees. */
 export function treesSuite(name: string, start: (t: Test) => Promise<TreesWorld>): void {
   const signal = new AbortController().signal
   const limits = { maxFileBytes: 1 << 20, maxTotalBytes: 2 << 20 }

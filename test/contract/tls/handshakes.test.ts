@@ -3,7 +3,7 @@ import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { certificateFiles, tlsServers } from '../../support/tls-servers.ts'
 
-/** A peer that is frozen in the midst of a TLS handshake, at each server that speaks TLS to strangers. */
+/** A peer that freezes during a TLS handshake, at each server that speaks TLS with strangers. */
 
 for (const [name, start] of Object.entries(tlsServers)) {
   t.test(`server ${name} that stops does not wait for it`, { timeout: 10_000 }, async (t) => {
@@ -16,7 +16,7 @@ for (const [name, start] of Object.entries(tlsServers)) {
   })
 }
 
-/** Resolves when the server has it: with `bytes`, when the server has answered to them, too. */
+/** Resolves when the connection is made; with `bytes`, when the server has answered them and closed it. */
 async function connectTo(t: Test, port: number, bytes?: string) {
   const socket = connect({ port, host: '127.0.0.1' })
   t.teardown(() => socket.destroy())

@@ -3,7 +3,7 @@ import { connect, type TLSSocket } from 'node:tls'
 import t, { type Test } from 'tap'
 import { certificateFiles, type Started, tlsServers } from '../../support/tls-servers.ts'
 
-/** A client of TLS 1.2 asks for another handshake on its connection, at each server that speaks TLS to strangers. */
+/** A TLS 1.2 client asks for a second handshake, at each server that speaks TLS with strangers. */
 
 for (const [name, start] of Object.entries(tlsServers)) {
   t.test(`server ${name} begins no second handshake on a connection`, { timeout: 10_000 }, async (t) => {
@@ -15,12 +15,12 @@ for (const [name, start] of Object.entries(tlsServers)) {
   })
 }
 
-/** @returns the code of what came of it; `renegotiated`: it was done */
+/** @returns error code of the second handshake; `renegotiated`: it succeeded */
 async function renegotiate(t: Test, port: Started['port']): Promise<string | undefined> {
-  const ALPNProtocols = ['h2', 'http/1.1'] // 8153 closes the connection without it
+  const ALPNProtocols = ['h2', 'http/1.1'] // without ALPN 8153 closes the connection
   const socket = connect({ port, host: '127.0.0.1', rejectUnauthorized: false, maxVersion: 'TLSv1.2', ALPNProtocols })
   t.teardown(() => socket.destroy())
-  socket.resume() // else what a server says first is in the way
+  socket.resume() // skips bytes that the server sends first
   await once(socket, 'secureConnect')
   return await outcome(socket)
 }

@@ -11,7 +11,7 @@ import { eventually } from '../../support/eventually.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { OtlpCollector } from '../../support/otlp-collector.ts'
 
-/** OpenTelemetry's own exporter, against a collector. */
+/** OpenTelemetry's exporter with a collector. */
 
 const traceId = 'a'.repeat(32)
 const spanId = 'b'.repeat(16)
@@ -128,7 +128,7 @@ t.test('a collector that fails is told once a minute; the end does not wait for 
     })
   }
   for (let i = 0; i < 5; i++) await send(401)
-  await send(200) // sent once the last before it has ended, and was told
+  await send(200) // sent after the one before has ended and was reported
   t.match(told(), [{ level: 'warn', reason: 'Unauthorized (401)', count: undefined }])
   clock.advance(60_000)
   await send(401)

@@ -16,14 +16,14 @@ import { createKubernetesServer, good, startServer } from '../kubernetes-server/
 import { WatchClient } from '../kubernetes-server/watch-client.ts'
 import { callUnary, connect, goodMetadata, metadataOf, startRailsServer } from '../rails-server/start-server.ts'
 
-/** What each server tells of a call, by a tracer that keeps it. */
+/** Spans that each server records of a call. */
 
 const traceId = 'a'.repeat(32)
 const spanId = 'b'.repeat(16)
 const traceparent = `00-${traceId}-${spanId}-01`
 const of = ({ traceId: id, spanId: span }: RecordedSpan) => `00-${id}-${span}-01`
 
-/** @returns the calls that come, each refused with the next error */
+/** @returns the calls that arrive; each is refused with the next error */
 function refusing(...errors: unknown[]) {
   const calls: Call[] = []
   const forward: Forward = async (call) => {
@@ -190,7 +190,7 @@ t.test('8150: an agent’s own calls, and what GitLab is asked for them', async 
   t.match(info, {
     kind: 'client',
     name: /^GET \/api\/v4\/internal\/.*agent_info$/,
-    parentId: undefined, // it asks who calls
+    parentId: undefined, // asks who calls, so it has no parent yet
     ended: true,
   })
   t.match(passed, {

@@ -14,14 +14,14 @@ import { eventually } from '../../support/eventually.ts'
 import { RecordedTracer } from '../../support/recorded-tracer.ts'
 import { patience } from '../../support/slowness.ts'
 
-/** What callers share, and what goes on without them, by real timers: those take their maker's context along. */
+/** Work that callers share or that continues without them, with real timers: a timer keeps the context of its maker. */
 
 const { log } = capturedLog()
 const clock = systemClock
 const random = () => 0
 const agent = { id: 42n as AgentId, name: 'prod', project: { id: 7n, path: 'platform/clusters' } }
 
-/** A stream that is served; `note` keeps what would be the parent of a request to GitLab. */
+/** Serves a stream. `note` records the span that would be the parent of a request to GitLab. */
 function start() {
   const tracer = new RecordedTracer()
   const stream = tracer.begin('stream', { kind: 'server' })

@@ -3,9 +3,9 @@ import { agentFileKeys } from '../../../dev/wire/agent-file-rows.ts'
 import { parseAgentConfiguration } from '../../../src/kas/agent-config/agent-config-file.ts'
 import { moduleSchemas } from '../../../src/kas/module-schemas.ts'
 
-/** Each key of an agent's configuration file by itself (doc/reference/tunnel-protocol.md 7.2). */
+/** Each single key of an agent's configuration file (doc/reference/tunnel-protocol.md 7.2). */
 
-/** What a part of the file needs beside the key that is looked at. */
+/** Values that a part of the file needs beside the tested key. */
 const needed: Readonly<Record<string, object>> = {
   'projects[]': { id: 'a' },
   'groups[]': { id: 'a' },
@@ -13,7 +13,7 @@ const needed: Readonly<Record<string, object>> = {
   'extra[]': { key: 'k', val: ['v'] },
 }
 
-/** A file with this value at the path. */
+/** Returns a file with this value at the path. */
 function fileWith(path: string, value: unknown): object {
   const [first = '', ...rest] = path.split('.')
   const below = rest.length === 0 ? value : { ...needed[first], ...fileWith(rest.join('.'), value) }

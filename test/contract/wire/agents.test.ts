@@ -4,7 +4,7 @@ import { connectMethod, encodeConnectRequest } from '../../../src/proto/reverse-
 import { callOf, callThrough, startAgentsServer } from '../../support/agents-server.ts'
 import { FakeAgent, FakeTunnel } from '../../support/fake-agent.ts'
 
-/** What agents say first: their metadata, their descriptor (doc/reference/tunnel-protocol.md 1.2, 2.3, 3.1). */
+/** First messages of agents: metadata and descriptor (doc/reference/tunnel-protocol.md 1.2, 2.3, 3.1). */
 
 const beginnings: Record<string, (tunnel: FakeTunnel) => void> = {
   'a header': (tunnel) => tunnel.send(encodeConnectRequest.header({})),

@@ -5,7 +5,7 @@ import { ConnectionAge } from '../../../src/kas/servers/agents/connection-age.ts
 import { defaultKubernetesLimits } from '../../../src/kas/servers/kubernetes/http/kubernetes-limits.ts'
 import { type AgentConnection, defaultLiveness } from '../../../src/kas/tunnels/agent-connection.ts'
 
-/** Figures that others reckon with: what they time is held by other tests, with shorter ones. */
+/** Figures on which others rely. Other tests check their effect, with shorter times. */
 
 const minuteMs = 60_000
 
@@ -17,7 +17,8 @@ t.test('a connection of 2 h: GOAWAY, idle tunnels end, all is cut', async (t) =>
     retire: () => happened.push('idle tunnels end'),
     session: { destroy: () => happened.push('cut') },
   } as unknown as AgentConnection
-  const age = new ConnectionAge(connection, 0, { maxAgeMs: 120 * minuteMs, random: () => 0.5 }) // in the middle of its jitter
+  // 0.5: in the middle of the jitter
+  const age = new ConnectionAge(connection, 0, { maxAgeMs: 120 * minuteMs, random: () => 0.5 })
   for (const [minutes, expected] of [
     [24, ['GOAWAY']],
     [39, ['GOAWAY', 'idle tunnels end']],

@@ -13,7 +13,7 @@ import { FakeAgent, type FakeTunnel } from '../../support/fake-agent.ts'
 import { callUnary, connect, jwt, metadataOf } from '../rails-server/start-server.ts'
 import { startWholeKas } from './whole-kas.ts'
 
-/** What GitLab hears of agents and users, under the names of upstream, from a whole kas. */
+/** Reports of a whole kas to GitLab about agents and users, under upstream's names. */
 
 const token = 'glagent-prod'
 const metadata = { authorization: [`Bearer ${token}`] }
@@ -24,7 +24,7 @@ async function dial(t: Test, port: number): Promise<FakeAgent> {
   return agent
 }
 
-/** Answers one request of HTTP with 204. */
+/** Answers one HTTP request with 204. */
 async function serveOnce(tunnel: FakeTunnel): Promise<void> {
   for (let message = await tunnel.next(); message?.kind !== 'closeSend'; message = await tunnel.next());
   tunnel.send(encodeConnectRequest.header({}))

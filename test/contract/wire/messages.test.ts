@@ -4,7 +4,7 @@ import { createRegistry, type DescFile } from '@bufbuild/protobuf'
 import t from 'tap'
 import { wireMessages } from '../../../dev/wire/message-rows.ts'
 
-/** Numbers of fields as the reference has them; our own may come on top. */
+/** Field numbers equal those of the reference; our own fields may be added. */
 
 const generated = join(import.meta.dirname, '../../../src/proto/gen')
 const isFile = (value: unknown): value is DescFile => (value as { kind?: unknown } | undefined)?.kind === 'file'

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { startServer } from '../kubernetes-server/start-server.ts'
 
-/** Where a request has several faults, the first of these is told (doc/reference/tunnel-protocol.md 6.1). */
+/** If a request has several faults, kas reports the first one of this order (doc/reference/tunnel-protocol.md 6.1). */
 
 const foreign = { Origin: 'https://evil.example.com' }
 const unknown = { Authorization: 'Bearer ci:43:unknown' }

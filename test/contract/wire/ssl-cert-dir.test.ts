@@ -8,7 +8,7 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { Authority } from '../../../dev/certificates.ts'
 
-/** Omnibus names its folder of authorities by the environment alone (doc/reference/gitlab-contract.md 6.3). */
+/** Omnibus names its folder of authorities only through the environment (doc/reference/gitlab-contract.md 6.3). */
 
 const source = pathToFileURL(join(import.meta.dirname, '../../../src/lib/trusted-authorities.ts'))
 const program = (port: number) => `

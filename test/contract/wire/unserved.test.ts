@@ -4,7 +4,7 @@ import { callUnary, connect, jwt, metadataOf } from '../rails-server/start-serve
 import { startWholeKas } from './whole-kas.ts'
 
 /**
- * Methods that later releases of upstream serve, and that nobody could confirm (doc/reference/gitlab-contract.md 10.2).
+ * Methods that later releases of upstream serve and that nobody could confirm (doc/reference/gitlab-contract.md 10.2).
  */
 
 const ofAgents = [

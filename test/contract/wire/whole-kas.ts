@@ -5,7 +5,7 @@ import { GitlabDouble } from '../../support/gitlab/gitlab-double.ts'
 import { suiteWorld } from '../../support/gitlab/gitlab-world.ts'
 import { startKasApp } from '../../support/kas-app.ts'
 
-/** All of one kas, with all of its ports, and its GitLab. */
+/** Starts one whole kas with all its ports, and its GitLab. */
 export async function startWholeKas(t: Test, configuration = '') {
   const gitlab = await GitlabDouble.start(t, { world: suiteWorld(configuration) })
   const secretFile = join(t.testdir({ secret: gitlab.secret.toString('base64') }), 'secret')

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import t from 'tap'
 
-/** more than a block has */
+/** more ports than one block has */
 const count = 120
 
 t.test('processes that ask at once, and long before they listen, get ports of their own', async (t) => {

@@ -1,4 +1,4 @@
-/** Asks for ports twice at once, sends them all, and listens on none. */
+/** Makes two requests for ports at once and sends all the ports. It listens on none of them. */
 import { freePorts } from '../../../dev/control-plane/free-ports.ts'
 
 const count = Number(process.argv[2])

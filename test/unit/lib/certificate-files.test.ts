@@ -21,14 +21,14 @@ async function ground(t: Test, clock: Clock = systemClock) {
   const options = { certificateFile: join(folder, 'tls.crt'), keyFile: join(folder, 'tls.key'), settleMs }
   const files = new CertificateFiles({ log, clock }, options)
   t.teardown(() => files.stop())
-  const alive = setInterval(() => undefined, 60_000) // its watchers keep no process alive
+  const alive = setInterval(() => undefined, 60_000) // the watchers of the files do not keep the process alive
   t.teardown(() => clearInterval(alive))
   return { folder, files, make, lines, ...options }
 }
 
 const changed = (files: CertificateFiles) => new Promise<Certificate>((resolve) => files.onChange(resolve))
 
-/** Resolves with the next line that has `words`. */
+/** Resolves with the next line that contains `words`. */
 function once(lines: string[], words: string): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   const push = lines.push.bind(lines)

@@ -1,7 +1,9 @@
 import t from 'tap'
 import { aheadByDate, clockFinding } from '../../../src/lib/clock-findings.ts'
 
-/** How far a clock is off is known to the second of a Date and the time of an answer, and said where it is sure. */
+/**
+ * The offset of a clock is known to the second of a Date and the duration of an answer. It is reported only if certain.
+ */
 
 const date = 'Fri, 02 Jan 2026 10:00:00 GMT'
 const at = Date.parse(date)

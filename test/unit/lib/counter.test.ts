@@ -40,12 +40,12 @@ t.test(
     const random = Seeded.for(t)
     const limits = { maxOfKey: 1 + random.int(20), max: 1 + random.int(5000) }
     const counter = new Counter<number>(limits)
-    /** of what is in */
+    /** entries that are counted now */
     const inside: { readonly key: number; readonly by: number; readonly leave: () => void }[] = []
     const sumOf = (key?: number) =>
       inside.reduce((sum, one) => sum + (key === undefined || one.key === key ? one.by : 0), 0)
     for (let step = 0; step < 20_000; step++) {
-      const key = Math.floor(1000 * random.fraction() ** 3) // some come more often
+      const key = Math.floor(1000 * random.fraction() ** 3) // some keys come more often
       if (random.chance(step < 10_000 ? 0.4 : 0.6) && inside.length > 0) {
         const [one] = inside.splice(random.int(inside.length), 1)
         one?.leave()

@@ -42,7 +42,7 @@ t.test('a promise is waited for no longer, and may reject afterwards', async (t)
 
 t.test("without a clock it is the system's", async (t) => {
   const never = new Promise<never>(() => undefined)
-  const alive = setInterval(() => undefined, 1000) // its timer lets the process end
+  const alive = setInterval(() => undefined, 1000) // the timer of the deadline does not keep the process alive
   t.teardown(() => clearInterval(alive))
   await t.rejects(within(never, { ms: 1 }), { name: 'TimeoutError' })
 })

@@ -26,7 +26,7 @@ import {
 } from '../../../src/lib/metrics.ts'
 import { createMembershipMetrics } from '../../../src/membership/metrics.ts'
 
-/** The lists in doc/ are complete and name nothing that is gone. */
+/** The lists in doc/ are complete and name nothing that no longer exists. */
 
 const doc = (name: string) => readFile(join(import.meta.dirname, '../../../doc', name), 'utf8')
 

@@ -8,7 +8,7 @@ import { ManualClock, settle } from '../../support/manual-clock.ts'
 const patient = new AbortController().signal
 const graces = { listenGraceMs: 1000, shutdownGraceMs: 5000, lingerMs: 100 }
 
-/** A server with a client that stays, and the steps of its end. */
+/** A server with a client that stays, and the recorded steps of the drain. */
 async function start(t: Test, options: DrainOptions = graces, more: Partial<Drainable> = {}) {
   const clock = new ManualClock()
   const steps: string[] = []
@@ -30,7 +30,7 @@ async function start(t: Test, options: DrainOptions = graces, more: Partial<Drai
   t.teardown(() => drain.stop())
   await drain.listen({ port: 0, host: '127.0.0.1' })
   const { port } = server.address() as AddressInfo
-  /** @returns whether it was taken */
+  /** @returns the socket, and `taken`: true if the server accepted it */
   const dial = async () => {
     const socket = connect(port, '127.0.0.1')
     t.teardown(() => socket.destroy())
@@ -41,17 +41,16 @@ async function start(t: Test, options: DrainOptions = graces, more: Partial<Drai
   }
   const { socket: client } = await dial()
   const closed = once(client, 'close')
-  /** Moves the time on, once what was done before has come to its wait. */
+  /** Moves the clock after all earlier work has reached its wait. */
   const advance = async (ms: number) => {
     await settle()
     clock.advance(ms)
     await settle()
-    await settle() // one is the server's own, for what has come from the network
+    await settle() // the server needs one more turn to read from the network
   }
   return { drain, steps, clock, dial, client, closed, advance }
 }
 
-/** All that is ready is done. */
 t.test('each step comes after its grace', async (t) => {
   const { drain, steps, clock, dial, closed, advance } = await start(t)
   t.equal(drain.phase, 'serving')
@@ -189,7 +188,7 @@ t.test('who is connected at the end of the listen grace is accepted, not reset',
   const left = drain.leave(patient)
   await settle()
   const dialled = dial()
-  await new Promise((resolve) => process.nextTick(resolve)) // it is connected now; the server has not heard of it
+  await new Promise((resolve) => process.nextTick(resolve)) // the connection is made, but the server has not noticed it
   clock.advance(1000)
   t.equal((await dialled).taken, true)
   await left

@@ -18,7 +18,7 @@ function ground(t: Test, files: readonly string[], own: { watch?: typeof watch; 
   const components = { clock, log, onChange: () => void changes++, ...own }
   const folders = new FolderWatch(files, components, { debounceMs, safetyPollMs })
   t.teardown(() => folders.stop())
-  /** Moves the time on, by far less than the poll would need, until a change is told. */
+  /** Moves the clock until a change is reported, by far less than the poll interval. */
   const told = async () => {
     const before = changes
     await eventually(() => {
@@ -29,7 +29,7 @@ function ground(t: Test, files: readonly string[], own: { watch?: typeof watch; 
   return { folders, clock, lines, told, changes: () => changes }
 }
 
-/** A `watch` of which each can be made to fail. */
+/** A `watch` double; the test can make each watcher fail. */
 function fakeWatch() {
   const open: { watcher: EventEmitter; event: () => void }[] = []
   const state = { refuse: false, open }
@@ -51,7 +51,7 @@ t.test('a folder that was removed, made anew, moved away and replaced tells of i
   const { folders, clock } = ground(t, [file], {
     onChange: () => (read = existsSync(file) ? readFileSync(file, 'utf8') : 'absent'),
   })
-  /** Several, for the first may be read because of what happened before. */
+  /** Writes several times: an earlier event may cause the first read. */
   const seesWrites = async (name: string) => {
     for (const text of [1, 2, 3].map((n) => `${name} ${n}`)) {
       await writeFile(file, text)

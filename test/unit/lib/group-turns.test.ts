@@ -11,13 +11,13 @@ function start(options: Partial<GroupTurnsOptions> = {}) {
     tooMany: () => new Error('too many'),
     ...options,
   })
-  /** in the order in which they began */
+  /** running turns, in the order in which they began */
   const running: { readonly name: string; readonly end: () => void }[] = []
   const ask = async (group: string, source: string, until = signal) => {
     const end = await turns.take(group, source, until)
     running.push({ name: `${group}/${source}`, end })
   }
-  /** Ends the oldest. @returns what runs then */
+  /** Ends the oldest turn. @returns names of the turns that run then */
   const next = async () => {
     running.shift()?.end()
     await setImmediate()

@@ -3,10 +3,10 @@ import { HandshakeTurns, handshakeShare, maxWaitingHandshakes } from '../../../s
 import { routedNetworkOf } from '../../../src/lib/host-port.ts'
 import { SourceHistory, sourceOf } from '../../../src/lib/source-history.ts'
 
-/** ms of the event loop that a handshake takes here */
+/** time of the event loop that one handshake takes here, ms */
 const costMs = 1
 
-/** An event loop in virtual time, on which handshakes cost `costMs` and all else takes `otherShare` of what is left. */
+/** An event loop in virtual time. A handshake costs `costMs`; other work takes `otherShare` of the rest. */
 class Loop {
   now = 0
   idle = 0
@@ -18,7 +18,7 @@ class Loop {
   readonly #timers: { readonly at: number; readonly action: () => void }[] = []
   readonly #put: (() => void)[] = []
 
-  /** @param preemption - how many times as long all work takes, because other programs have the CPU */
+  /** @param preemption - factor by which all work takes longer, because other programs use the CPU */
   constructor(otherShare = 0, preemption = 1) {
     this.#otherShare = otherShare
     this.#preemption = preemption
@@ -38,7 +38,7 @@ class Loop {
     })
   }
 
-  /** @returns when it began and whether it lost its place */
+  /** @returns time at which the handshake began, and whether it lost its place */
   arrive(address: string): { begunAt?: number; isLost?: true; leave: () => void } {
     const seen: { begunAt?: number; isLost?: true; leave: () => void } = { leave: () => undefined }
     const begin = () => {
@@ -49,13 +49,13 @@ class Loop {
     const lost = () => {
       seen.isLost = true
     }
-    this.history.ask(routedNetworkOf(address)) // as it connects
+    this.history.ask(routedNetworkOf(address)) // recorded at the connect
     seen.leave = this.turns.enter({ ...sourceOf(address), begin, lost })
     this.#run()
     return seen
   }
 
-  /** Runs timers that are due until `until`. */
+  /** Runs the timers that are due until `until`. */
   runTo(until: number): void {
     for (;;) {
       const next = this.#timers.sort((a, b) => a.at - b.at)[0]
@@ -80,7 +80,7 @@ class Loop {
   }
 }
 
-/** @returns `count` addresses in as many networks of IPv4 as `networks` says */
+/** @returns `count` addresses in `networks` IPv4 networks */
 function strangers(count: number, networks: number): string[] {
   return Array.from({ length: count }, (_, i) => {
     const network = i % networks
@@ -88,7 +88,9 @@ function strangers(count: number, networks: number): string[] {
   })
 }
 
-/** Strangers come at `perSecond`, again and again; a newcomer of a network of its own comes every half second. */
+/**
+ * Strangers connect at `perSecond`, again and again. Every half second a newcomer connects from a network of its own.
+ */
 function attacked(networks: number, perSecond: number, { otherShare = 0 } = {}): number[] {
   const loop = new Loop(otherShare)
   const addresses = strangers(3500, networks)

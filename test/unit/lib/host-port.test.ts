@@ -95,7 +95,7 @@ t.test('the far end of a socket, while it is there', async (t) => {
 t.test('a Unix socket has none', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'kas-'))
   t.teardown(() => rmSync(folder, { recursive: true }))
-  const path = join(folder, 's') // short: a socket's path has 108 bytes at most
+  const path = join(folder, 's') // short: the path of a socket has at most 108 bytes
   const server = createServer().listen(path)
   t.teardown(() => server.close())
   await once(server, 'listening')

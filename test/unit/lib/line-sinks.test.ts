@@ -93,7 +93,7 @@ t.test('what is no file is refused: its reader could hold up the program', async
   t.throws(() => new FileSink(join(folder, 'absent', 'log'), components), /ENOENT/)
 })
 
-/** A program that logs more than a pipe takes, and says on stderr that its event loop goes on. */
+/** A program that logs more than a pipe takes, and reports on stderr that its event loop runs. */
 const program = `
 const { standardSink } = await import(${JSON.stringify(new URL('../../../src/lib/line-sinks.ts', import.meta.url))})
 const { LineWriter } = await import(${JSON.stringify(new URL('../../../src/lib/line-writer.ts', import.meta.url))})

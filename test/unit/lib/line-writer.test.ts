@@ -3,7 +3,7 @@ import { BoundedLines } from '../../../src/lib/bounded-lines.ts'
 import { type LineSink, LineWriter } from '../../../src/lib/line-writer.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
-/** A sink whose writes a test ends one by one. */
+/** A sink; the test ends its writes one by one. */
 class HeldSink implements LineSink {
   text = ''
   readonly writes: { lines: Buffer; from: number; done: (to: number, error?: Error) => void }[] = []
@@ -18,7 +18,7 @@ class HeldSink implements LineSink {
     this.text += lines
   }
 
-  /** Ends the next one, which takes so many bytes. */
+  /** Ends the next write, which takes `bytes` bytes. */
   async end(bytes = Number.POSITIVE_INFINITY, error?: Error): Promise<void> {
     if (this.writes.length === 0) await this.#arrived.promise
     this.#arrived = Promise.withResolvers()

@@ -5,7 +5,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { Lingering } from '../../../src/lib/lingering.ts'
 
-/** @returns both ends of a connection; the client closes its own side itself */
+/** @returns both ends of a connection; the client closes its own side */
 async function connected(t: Test): Promise<{ client: Socket; server: Socket }> {
   const listener = createServer({ allowHalfOpen: true }).listen(0, '127.0.0.1')
   await once(listener, 'listening')

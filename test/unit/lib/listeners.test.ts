@@ -58,7 +58,7 @@ t.test('of a key without listeners nothing is kept', (t) => {
   removeA()
   removeA()
   const again = listeners.add('a', (value) => called.push(`again${value}`))
-  removeA() // of listeners that are there no more: those of today stay
+  removeA() // these listeners are removed already; the new one stays
   listeners.notify('a', 3)
   again()
   t.strictSame(called, ['a1', 'a2', 'b2', 'again3'])
@@ -72,7 +72,7 @@ t.test('of a key without listeners nothing is kept', (t) => {
   t.end()
 })
 
-/** What a listener does when it is called. */
+/** Actions of a listener when it is called. */
 interface Act {
   readonly adds: boolean
   readonly removes: number | undefined
@@ -85,7 +85,7 @@ t.test(
     const seeded = Seeded.for(t)
     for (let round = 0; round < 1000; round++) {
       const listeners = new Listeners<number>()
-      /** by number: how to remove it; undefined once it has been */
+      /** functions that remove a listener, by its number; undefined: it is removed */
       const removals: ((() => void) | undefined)[] = []
       const called: string[] = []
       let depth = 0

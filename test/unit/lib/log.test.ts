@@ -7,7 +7,7 @@ import { KasError } from '../../../src/lib/errors.ts'
 import { createLogger } from '../../../src/lib/log.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 
-/** The line that `error` makes. */
+/** Returns the log line for `error`. */
 function told(error: unknown): { error: Record<string, unknown> } {
   const lines: string[] = []
   const log = createLogger({ level: 'info', destination: { write: (line) => void lines.push(line) } })

@@ -2,7 +2,7 @@ import t from 'tap'
 import { lowerPriority, type PrioritySystem, priorityNotice } from '../../../src/lib/low-priority.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 
-/** A system that keeps what is set. */
+/** A system that records the priority set on it. */
 function systemAt(niceness: number, refuses: Partial<PrioritySystem> = {}) {
   const set: number[] = []
   const setPriority = (priority: number) => void set.push(priority)

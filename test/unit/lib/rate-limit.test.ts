@@ -108,7 +108,7 @@ t.test(
     const rate = { perSecond: 1, burst: 10, maxKeys: 200 }
     const clock = new ManualClock(0)
     const limits = new RateLimits<number>(clock, rate)
-    /** what each would have if none was forgotten */
+    /** limits if none were forgotten */
     const plain = new Map<number, RateLimit>()
     for (let step = 0; step < 20_000; step++) {
       clock.advance(random.int(20))

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { RepeatedRead } from '../../../src/lib/repeated-read.ts'
 
-/** Reads that the test ends. */
+/** Reads; the test ends each one. */
 function ground() {
   const reads: (() => void)[] = []
   const reading = new RepeatedRead(() => new Promise((resolve) => reads.push(resolve)))

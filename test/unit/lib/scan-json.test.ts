@@ -4,7 +4,7 @@ import { Seeded } from '../../support/seeded.ts'
 
 const scan = (text: string) => scanEvent(Buffer.from(text))
 
-/** What JSON.parse takes for an event. */
+/** Returns the type of an event as JSON.parse reads it; undefined: it is not an event. */
 function parsed(text: string): string | undefined {
   try {
     const value = JSON.parse(text) as { type?: unknown } | null
@@ -75,7 +75,7 @@ t.test('bytes that were changed are taken where JSON.parse takes them, and nowhe
     const expected = parsed(changed)
     const found = await scan(changed)
     if (found !== undefined) taken++
-    // an escape in a name at the top, or in the type, is not read, and never needed
+    // an escape in a top-level name or in the type is not read, and not needed
     const isStricter = found === undefined && /\\/.test(changed)
     if (found !== expected && !isStricter) t.fail(`${changed}: ${found} instead of ${expected}`)
   }

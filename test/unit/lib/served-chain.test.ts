@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { loadX509 } from '../../../src/kas/peers/replica-identity.ts'
 import { checkServedChain } from '../../../src/lib/served-chain.ts'
 
-/** A server whose certificate is signed by an intermediate authority, which it sends along or not. */
+/** A server with a certificate of an intermediate authority. It sends that authority's certificate or omits it. */
 
 const dayMs = 86_400_000
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
@@ -50,7 +50,7 @@ const x509 = await loadX509()
 const root = await issue('root', { isAuthority: true })
 const intermediate = await issue('intermediate', { by: root, isAuthority: true })
 
-/** @param ca - what is trusted */
+/** @param ca - trusted authorities */
 async function look(t: Test, server: Issued, { sent = '', ca = root.pem }: { sent?: string; ca?: string } = {}) {
   const listening = createServer({ cert: server.pem + sent, key: await keyOf(server) }, (socket) => {
     socket.on('error', () => undefined)

@@ -7,7 +7,7 @@ function ground(maxBytes = 100) {
   let full = 0
   const total = new SharedTotal({ maxBytes, isOne, onFull: () => full++ })
   const dropped: string[] = []
-  /** Something of a caller in a tenant. @returns false: there was no room */
+  /** Puts bytes of a caller of a tenant. @returns false: there was no room */
   const put = (name: string, bytes: number, how: { isIdle?: boolean; isNew?: boolean } = {}) => {
     const [tenant = '', caller = ''] = name.split(' ')
     const share = total.enter(tenant, caller)

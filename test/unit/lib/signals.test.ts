@@ -52,7 +52,7 @@ t.test('abortable: a promise that nobody waits for any more may reject', async (
   t.teardown(() => process.off('unhandledRejection', onFault))
   const aborted = AbortSignal.abort(new Error('reason'))
   await t.rejects(abortable(Promise.reject(new Error('own')), aborted), { message: 'reason' })
-  await new Promise((resolve) => setImmediate(resolve)) // where node tells of such rejections
+  await new Promise((resolve) => setImmediate(resolve)) // by then node reports such rejections
   t.same(faults, [])
 })
 

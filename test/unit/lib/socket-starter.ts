@@ -2,7 +2,7 @@ import { OpsSocket } from '../../../src/kas/servers/ops-socket/ops-socket.ts'
 import { claimSocket } from '../../../src/lib/stale-socket.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 
-/** A process that starts the socket of its argument, stops it, or claims its place, as it is told by IPC. */
+/** A process that starts, stops or claims the socket of its argument, as IPC messages ask. */
 const [path = ''] = process.argv.slice(2)
 const answers = { '/status': () => ({ name: `process ${process.pid}.` }) }
 let socket: OpsSocket | undefined

@@ -10,14 +10,14 @@ import { capturedLog } from '../../support/captured-log.ts'
 
 t.setTimeout(120_000)
 const rounds = 20
-const path = 'ops' // short: a socket's path is bounded
+const path = 'ops' // short: the path of a socket is bounded
 
-/** Leaves what a process leaves that is killed while it listens. */
+/** Leaves a stale socket, as a process does that is killed while it listens. */
 async function leaveStale(): Promise<void> {
   const server = createServer()
   await once(server.listen('living'), 'listening')
   await link('living', path)
-  server.close() // takes its own name with it
+  server.close() // also removes the name 'living'
   await once(server, 'close')
 }
 
@@ -33,7 +33,7 @@ async function whoAnswers(): Promise<string> {
   return text
 }
 
-/** One that says by IPC what came of its start, each time it is told to start; then it holds the socket. */
+/** A process that starts the socket on request and reports the result by IPC. */
 function starter(t: Test): { child: ChildProcess; start: () => Promise<unknown>; stop: () => Promise<unknown> } {
   const child = fork(join(import.meta.dirname, 'socket-starter.ts'), [path], { env: {} })
   t.teardown(() => child.kill('SIGKILL'))
@@ -83,7 +83,7 @@ t.test('so too of several processes', async (t) => {
     if (round % 4 !== 3) await Promise.all(started.map(({ stop }) => stop()))
     else {
       const [killed] = starters.splice(winner, 1, starter(t)) as [ReturnType<typeof starter>]
-      killed.child.kill('SIGKILL') // what it leaves is the next round's
+      killed.child.kill('SIGKILL') // the next round finds its socket
       await once(killed.child, 'exit')
       await once(starters[winner]?.child as ChildProcess, 'message')
       t.ok((await stat(path)).isSocket())

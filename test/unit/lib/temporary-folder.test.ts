@@ -11,7 +11,7 @@ import { TemporaryFolder } from '../../../src/lib/temporary-folder.ts'
 const log = createLogger({ level: 'silent' })
 const source = new URL('../../../src/lib/temporary-folder.ts', import.meta.url).href
 
-/** Not below the project: a socket's path is short. */
+/** Makes a folder outside the project, because the path of a socket is short. */
 async function parentOf(t: Test): Promise<string> {
   const parent = await mkdtemp(join(tmpdir(), 'tf-'))
   t.teardown(() => rm(parent, { recursive: true, force: true }))
@@ -25,12 +25,12 @@ async function started(t: Test, parent: string): Promise<TemporaryFolder> {
   return folder
 }
 
-/** Long ago, as far as a file tells. */
+/** Makes a folder look as if it was made long ago. */
 async function age(path: string): Promise<void> {
   await utimes(join(path, 'owner.sock'), 0, 0)
 }
 
-/** The folder of another process. */
+/** Makes the folder of another process. */
 async function other(t: Test, parent: string, program = 'agentk'): Promise<{ path: string; kill(): Promise<void> }> {
   const script = `
     const { TemporaryFolder } = await import(${JSON.stringify(source)})

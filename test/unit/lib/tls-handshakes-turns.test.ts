@@ -9,7 +9,7 @@ import { beginInTurns, type HandshakeSources } from '../../../src/lib/tls-handsh
 mock.timers.enable({ apis: ['setTimeout'] })
 t.teardown(() => mock.timers.reset())
 
-/** A server whose connections are names: what waits for a turn, and what has begun. */
+/** A server whose connections are names. It records waiting and begun handshakes. */
 function start(firstBytesMs = 60_000, sources?: HandshakeSources) {
   const server = new EventEmitter()
   const begun: string[] = []

@@ -16,7 +16,7 @@ async function listen(t: Test, handshakeTimeout: number) {
   return { server, handshakes, port }
 }
 
-/** A connection, and nothing on it. */
+/** Connects and sends nothing. */
 async function connectSilently(t: Test, port: number) {
   const socket = connect({ port, host: '127.0.0.1' })
   t.teardown(() => socket.destroy())

@@ -39,7 +39,7 @@ t.test(
       let takes: Take[] = []
       for (let step = 0; step < 1500; step++) {
         for (let many = random.int(5); many > 0; many--)
-          takes.push(start(turns, Math.floor(1000 * random.fraction() ** 4))) // some come more often
+          takes.push(start(turns, Math.floor(1000 * random.fraction() ** 4))) // some keys come more often
         for (let many = random.int(step < 1000 ? 4 : 9); many > 0 && takes.length > 0; many--) {
           const take = random.pick(takes)
           if (random.chance(0.2)) take.leave.abort(new Error('left'))
@@ -88,7 +88,7 @@ t.test('each of 1,000 sources waits for one turn of each other one, however many
   const turns = new Turns<number>({ maxRunning: 1, tooMany })
   let end = await turns.take(-1, never)
   let begun = 0
-  /** sources that wait, and how many of each */
+  /** waiting sources, with the number of waits of each */
   const waiting = new Map<number, number>()
   const late: string[] = []
   let next = Promise.withResolvers<Take>()
@@ -124,7 +124,7 @@ interface Item {
   readonly weight: number
 }
 
-/** What the queue promises, done plainly: an entry for each source, in the order of their turns. */
+/** The promised order, done simply: one entry per source, in the order of their turns. */
 class PlainQueue {
   readonly sources: { readonly source: number; readonly items: Item[] }[] = []
   readonly #maxSize: number
@@ -137,7 +137,7 @@ class PlainQueue {
     return this.sources.flatMap(({ items }) => items)
   }
 
-  /** @returns who has no place */
+  /** @returns items that lose their place */
   add(item: Item): Item[] {
     const lost: Item[] = []
     while (weightOf(this.items) + item.weight > this.#maxSize) {

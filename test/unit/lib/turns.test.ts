@@ -40,7 +40,7 @@ t.test('waits are bounded, and end with their signal; a turn that came too late 
   await t.rejects(waiting, { message: 'left' })
   const third = turns.take(c, signal)
   late.abort(new Error('late'))
-  end() // before the one that left could say so
+  end() // before the rejection of the one that left is seen
   await t.rejects(tooLate, { message: 'late' })
   ;(await third)()
   ;(await turns.take(a, signal))()
@@ -57,7 +57,7 @@ t.test('who has waited for long has one of those taken away who have more', asyn
   }
   const end = (name: string) => {
     running.get(name)?.()
-    running.get(name)?.() // and not twice
+    running.get(name)?.() // a second call changes nothing
   }
   for (const [source, name] of [
     [a, 'a1'],

@@ -24,7 +24,7 @@ t.test('the young generation is collected, and only that', async (t) => {
     })
     observer.observe({ entryTypes: ['gc'] })
   })
-  const alive = setInterval(() => undefined, 1000) // what tells of collections does not keep a process
+  const alive = setInterval(() => undefined, 1000) // the observer does not keep the process alive
   collect()
   const kinds = await seen.finally(() => clearInterval(alive))
   t.ok(kinds.includes(constants.NODE_PERFORMANCE_GC_MINOR))

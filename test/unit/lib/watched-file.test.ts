@@ -3,11 +3,11 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { WatchedFile } from '../../../src/lib/watched-file.ts'
 
-/** @returns a file with `text`, watched, and a clock of our own for how often it is looked at */
+/** @returns a watched file with `text`, and a clock for the interval of its checks */
 function watched(t: Test, text: string) {
   const path = join(t.testdir({ file: text }), 'file')
   const clock = { now: 0 }
-  /** written so that its last change lies `agoMs` in the past */
+  /** Writes the file with a change time `agoMs` in the past. */
   const write = (text: string, agoMs: number) => {
     writeFileSync(path, text)
     const at = (Date.now() - agoMs) / 1000

@@ -1,6 +1,6 @@
 import { parentPort } from 'node:worker_threads'
 
-/** What a job of the test asks for. */
+/** Job that the test requests. */
 export type TestJob = { readonly give: string } | { readonly do: 'hang' | 'throw' | 'exit' | 'grow' | 'count' }
 
 parentPort?.on('message', (job: TestJob) => {

@@ -8,7 +8,7 @@ import { createMembership } from '../../support/membership.ts'
 import { head, instance, snapshot } from './rows.ts'
 
 const other = instance('other')
-/** A membership that is connected with one peer, whose row has no agents yet. */
+/** Starts a membership that is connected with one peer. The peer's row has no agents yet. */
 export async function startMembership() {
   const { log, lines } = capturedLog()
   const register = new Registry()
@@ -37,11 +37,11 @@ export async function startMembership() {
   const started = membership.start()
   gossip?.connected(other)
   await started
-  /** A delta of the peer comes. */
+  /** Receives a delta of the peer. */
   const receive = (change: RowDelta) => gossip?.received(other, encodeGossip(other, { kind: 'delta', delta: change }))
-  /** The peer says that it goes. */
+  /** Receives the peer's farewell. */
   const leave = () => gossip?.received(other, encodeGossip(other, { kind: 'farewell' }))
-  /** The peer's row is fetched, and is another one. */
+  /** Fetches the peer's row, which has changed. */
   const pull = async (changes: Partial<RowSnapshot>) => {
     row = { ...row, version: row.version + 1, ...changes }
     membership.refresh(other)

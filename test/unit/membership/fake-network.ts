@@ -8,19 +8,19 @@ import { Table, type TableChange } from '../../../src/membership/table/table.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { head, instance } from './rows.ts'
 
-/** One replica's rules on a network that a test rules. */
+/** The rules of one replica on a network that the test controls. */
 export class FakeReplica {
   readonly instance: InstanceId
   readonly own: OwnRow
   readonly table = new Table()
   readonly rules: GossipRules
   readonly changes: TableChange[] = []
-  /** calls of its network, in order */
+  /** calls of the network, in order */
   readonly cuts: [instance: InstanceId, reason: string][] = []
   readonly pulls: InstanceId[] = []
   readonly published: Uint8Array[] = []
   readonly refused: string[] = []
-  /** of those that hear of changes */
+  /** errors of listeners to changes */
   readonly failures: unknown[] = []
   onChange: (change: TableChange) => void = () => undefined
 
@@ -59,16 +59,16 @@ export class FakeReplica {
   }
 }
 
-/** Delivers at once, or not at all. */
+/** A network that delivers each message at once, or loses it. */
 export class FakeNetwork {
   readonly clock = new ManualClock()
   readonly replicas: FakeReplica[] = []
-  /** whether this message is lost */
+  /** True if this message is lost. */
   loses: (from: FakeReplica, to: FakeReplica) => boolean = () => false
-  /** what a pull waits for; rejected: it fails */
+  /** Resolves before a pull goes on; rejects: the pull fails. */
   beforePull: (by: FakeReplica, owner: InstanceId) => Promise<void> = async () => undefined
 
-  /** Replicas that are all connected with one another. */
+  /** Adds replicas that are all connected with each other. */
   add(...names: string[]): FakeReplica[] {
     const added = names.map((name) => new FakeReplica(this, name))
     for (const replica of added) {
@@ -100,7 +100,7 @@ export class FakeNetwork {
     return replica.own.snapshot()
   }
 
-  /** Moves the time, and lets pulls that are due come back. */
+  /** Moves the clock and lets due pulls return. */
   async advance(ms: number): Promise<void> {
     for (let rest = ms; rest > 0; rest -= 10) {
       this.clock.advance(Math.min(10, rest))
@@ -109,5 +109,5 @@ export class FakeNetwork {
   }
 }
 
-/** What promises that are resolved already lead to has happened. */
+/** Resolves when the callbacks of all settled promises have run. */
 export const settled = () => new Promise<void>((resolve) => setImmediate(resolve))

@@ -48,19 +48,19 @@ export function registration(podId: bigint, agentId = 42, changes: Partial<RowRe
   }
 }
 
-/** A step of one version that adds and removes nothing, but for `changes`. */
+/** A delta of one version that changes only the fields of `changes`. */
 export function delta(from: number, changes: Partial<RowDelta> = {}): RowDelta {
   return { from, to: from + 1, removed: [], connections: [], registrations: [], ...changes }
 }
 
-/** An empty row, but for `changes`. */
+/** An empty row with the fields of `changes`. */
 export function snapshot(owner: InstanceId, version: number, changes: Partial<RowSnapshot> = {}): RowSnapshot {
   return { instance: owner, version, head, connections: [], registrations: [], ...changes }
 }
 
 export const instance = (name: string) => name as InstanceId
 
-/** Numbers from 0 to 1, the same for the same seed (mulberry32). */
+/** Returns random numbers from 0 to 1, the same ones for the same seed (mulberry32). */
 export function seeded(seed: number): () => number {
   let state = seed
   return () => {

@@ -17,7 +17,7 @@ import { MessageOrder } from '../../../src/proto/wire/message-order.ts'
 import { encoded, rewrittenMessage } from '../../support/rewritten-message.ts'
 import { Seeded } from '../../support/seeded.ts'
 
-/** The hand-written codec against the generated one. */
+/** The hand-written codec agrees with the generated one. */
 
 type Meta = Record<string, string[]>
 
@@ -51,7 +51,7 @@ const someStatus = (seeded: Seeded) =>
     details: seeded.list(2, () => ({ typeUrl: seeded.text(5), value: seeded.bytes(9) })),
   })
 
-/** A message of each kind, and what the generated code writes and should read for it. */
+/** A message of each kind, with the bytes that the generated code writes and the value to read from them. */
 function someRequests(seeded: Seeded) {
   const [descriptor, status, data] = [someDescriptor(seeded), someStatus(seeded), seeded.bytes(300)]
   const [header, trailer] = [someMeta(seeded), someMeta(seeded)]
@@ -118,7 +118,7 @@ const request = (msg: NonNullable<Parameters<typeof create<typeof ConnectRequest
 const response = (msg: NonNullable<Parameters<typeof create<typeof ConnectResponseSchema>>[1]>['msg'] & object) =>
   create(ConnectResponseSchema, { msg })
 
-/** Buffers and plain arrays of bytes alike; keys of a map in any order; what was unknown left out. */
+/** Returns a comparable form: bytes as buffers, keys in any order, unknown fields left out. */
 const plain = (value: unknown): unknown =>
   JSON.parse(
     JSON.stringify(value, (key, inner) => {
@@ -254,7 +254,7 @@ t.test('which message may follow which', async (t) => {
   }
 })
 
-/** The shortest way from the start of an order to one of its steps. */
+/** Returns the shortest sequence of steps from the start of an order to `step`. */
 function wayTo(order: Record<string, readonly string[]>, step: string): string[] {
   const ways: string[][] = [[]]
   for (const way of ways) {

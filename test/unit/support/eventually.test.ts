@@ -39,7 +39,7 @@ t.test('is told when to try again, by what changes', async (t) => {
   }
   const check = () => {
     tries += 1
-    if (tries === 1) set(1) // while it asks
+    if (tries === 1) set(1) // during the check
     return value === 2 && value
   }
   const found = eventually(check, { onChange })

@@ -11,7 +11,7 @@ import { eventually } from '../../../support/eventually.ts'
 import { anyIdentity } from '../../../support/identities.ts'
 import { configMap, deployment, Ground, keyOf, skip } from './ground.ts'
 
-/** Server-side apply by a source's manager, against a real API server. */
+/** Server-side apply with a source's field manager, on a real API server. */
 
 const { signal } = new AbortController()
 const id = '42-7'
@@ -126,7 +126,7 @@ t.test('an applier', { skip, timeout: 180_000 }, async (t) => {
     races = 100
     t.match(await apply(key, configMap('raced', { a: '3' }, marks)), { kind: 'busy' })
     t.equal((await ground.get(key)).data.a, '2')
-    // another has taken it meanwhile
+    // another source takes the object meanwhile
     races = 0
     let takes = 1
     ground.onAsk = async ({ method }) => {
@@ -147,7 +147,7 @@ t.test('an applier', { skip, timeout: 180_000 }, async (t) => {
     }
     t.match(await apply(key, configMap('twice', { a: 'ours' }, marks)), { kind: 'foreign', text: /41-7/ })
     t.equal((await ground.get(key)).data.a, 'theirs')
-    // nor by a leader that was frozen: its successor has the same manager
+    // a frozen leader does not touch it either, although its successor has the same manager
     const newer = keyOf('ConfigMap', 'frozen')
     let successors = 1
     ground.onAsk = async ({ method }) => {
@@ -213,7 +213,7 @@ t.test('an applier', { skip, timeout: 180_000 }, async (t) => {
     await ground.merge(key, { metadata: { managedFields: [{}] } })
     await apply(key, deployment('erased', { paused: false }, marks))
     t.equal((await ground.get(key)).spec.replicas, 7)
-    // and what leaves the manifest later goes
+    // a field that leaves the manifest later is removed
     const map = keyOf('ConfigMap', 'erased')
     await apply(map, configMap('erased', { a: '1', b: '1' }, marks))
     await ground.merge(map, { data: { theirs: '1' } })

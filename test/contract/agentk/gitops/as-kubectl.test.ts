@@ -6,7 +6,7 @@ import { KubectlReference } from './kubectl-reference.ts'
 import { Pod } from './pod.ts'
 import { RandomManifests } from './random-manifests.ts'
 
-/** The same manifests, applied by a source and by `kubectl apply --server-side`, become the same objects. */
+/** A source and `kubectl apply --server-side` make the same objects from the same manifests. */
 
 const crd = {
   apiVersion: 'apiextensions.k8s.io/v1',
@@ -65,7 +65,7 @@ const tool = (name: string, spec: object, more: object = {}) =>
   object('nulls.example.com/v1', 'Tool', name, { spec, ...more })
 const ports = [{ port: 80 }]
 
-/** A null in each place where kubectl's and ours might differ. */
+/** A null in each place where kubectl and agentk might differ. */
 const nulls: readonly ObjectTree[] = [
   object('v1', 'ConfigMap', 'data', { data: { LOG_LEVEL: 'info', EXTRA_ARGS: null } }),
   object('v1', 'ConfigMap', 'binary', { binaryData: { a: null, b: 'eA==' } }),
@@ -120,7 +120,7 @@ const nulls: readonly ObjectTree[] = [
   tool('no-status', { mode: 'a' }, { status: null }),
 ]
 
-/** What of these kinds both have applied is the same, object by object and field by field. */
+/** Checks that both have applied the same objects of these kinds, field by field. */
 async function compare(t: Test, reference: KubectlReference, kinds: readonly ObjectTree[]) {
   const theirs = await reference.applied('kubectl', kinds)
   const ours = await reference.applied('agentk', kinds)
@@ -129,7 +129,9 @@ async function compare(t: Test, reference: KubectlReference, kinds: readonly Obj
   return theirs
 }
 
-/** Of a seed, in each of two commits: what the second leaves out goes. KAS_MANIFESTS: as many as it says. */
+/**
+ * Number of random manifests in each of two commits, set by KAS_MANIFESTS. The second commit drops some of the first.
+ */
 const generated = Number(process.env.KAS_MANIFESTS ?? 500)
 
 t.test('as kubectl', { skip, timeout: 300_000 + 1000 * generated }, async (t) => {

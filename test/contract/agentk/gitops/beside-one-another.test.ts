@@ -4,7 +4,7 @@ import type { SourceBlock } from '../../../../src/proto/gitops/schema.ts'
 import { Ground, keyOf, skip } from './ground.ts'
 import { type Files, Pod } from './pod.ts'
 
-/** Agents of one cluster whose reach overlaps: nobody touches another's objects. */
+/** Agents of one cluster with overlapping reach: no agent touches objects of another. */
 
 const namespaces = ['east', 'west'] as const
 const names = ['a', 'b', 'c', 'd', 'e', 'f']
@@ -34,7 +34,7 @@ t.test('agents beside one another', { skip, timeout: 180_000 }, async (t) => {
   const ownerOf = async (key: ObjectKey) =>
     (await ground.get(key))?.metadata.annotations['config.k8s.io/owning-inventory']
 
-  /** All want what they may reach, at once; then one after another leaves. */
+  /** All parties apply everything in their reach at once. Then one after another leaves. */
   const together = async (parties: readonly Party[], t: Test) => {
     const first = await Promise.all(parties.map(({ pod, files }) => pod.bring(files('first'))))
     const owners = new Map(await Promise.all(keys.map(async (key) => [keyText(key), await ownerOf(key)] as const)))
@@ -64,7 +64,7 @@ t.test('agents beside one another', { skip, timeout: 180_000 }, async (t) => {
         ),
       )
       const { planDigest } = await pod.bring({})
-      if (before.size === 0) continue // it wants nothing, and has nothing
+      if (before.size === 0) continue // this party has applied nothing
       const { pruned } = await pod.bring({}, { approved: planDigest })
       t.strictSame(pruned.map(keyText).sort(), [...before].sort(), `${pod.options.id} takes its own along`)
     }

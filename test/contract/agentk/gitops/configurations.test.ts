@@ -4,7 +4,7 @@ import { eventually } from '../../../support/eventually.ts'
 import { ProjectKas, startGitops } from './gitops-side.ts'
 import { Ground, keyOf, skip } from './ground.ts'
 
-/** A change of the configuration deletes nothing, whatever it is: on a real API server, of a source that would. */
+/** No change of the configuration deletes anything, on a real API server, with a source that prunes on removal. */
 
 const map = (name: string, namespace: string) => `
 apiVersion: v1

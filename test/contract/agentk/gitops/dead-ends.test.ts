@@ -4,7 +4,7 @@ import { eventually } from '../../../support/eventually.ts'
 import { Ground, keyOf, skip } from './ground.ts'
 import { map, RowsSide } from './rows-side.ts'
 
-/** Where a source could not go on by itself: what its row says, and that what it names helps. */
+/** Cases in which a source cannot go on by itself. The row names a remedy, and the remedy works. */
 
 const admission = 'admissionregistration.k8s.io'
 const webhook = (namespace: string) => `
@@ -74,7 +74,7 @@ t.test('dead ends', { skip, timeout: 300_000 }, async (t) => {
     const source = { id: 'platform/shop', default_namespace: namespace, ...pruning, ...block }
     const started = await side.start(t, [source])
     const { shown, id } = started
-    /** As the row says. */
+    /** Approves the plan as the row says. */
     const approve = async () => {
       await eventually(() => shown()?.next.startsWith('kubectl annotate'))
       const [, name, value] =

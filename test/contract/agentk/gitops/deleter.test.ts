@@ -10,7 +10,7 @@ import { eventually } from '../../../support/eventually.ts'
 import { widgetDefinition } from '../../../support/widget-definition.ts'
 import { configMap, Ground, keyOf, skip } from './ground.ts'
 
-/** Deletions and waits, against a real API server. */
+/** Deletions and waits, on a real API server. */
 
 const { signal } = new AbortController()
 const id = '42-7'
@@ -137,7 +137,7 @@ t.test('a deleter', { skip, timeout: 180_000 }, async (t) => {
     await ground.apply(key, { ...widgetDefinition, metadata: { name: key.name, ...marks } }, manager)
     t.equal(await passGate(components, { kind, key, applied: widgetDefinition }, options, signal), undefined)
     const widgets = await eventually(async () => {
-      await ground.readKinds() // discovery tells of it a moment after its definition says so
+      await ground.readKinds() // discovery lists the kind shortly after its definition reports it as established
       return ground.kinds.find({ group: 'example.com', kind: 'Widget' }) ?? false
     })
     t.match(widgets, { plural: 'widgets', isNamespaced: true })

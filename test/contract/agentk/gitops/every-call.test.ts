@@ -2,10 +2,10 @@ import t from 'tap'
 import { frozenAtEachCall, killedAtEachCall } from './every-call.ts'
 import { Ground, keyOf, skip } from './ground.ts'
 
-/** A pod that is lost at any moment of a round; `npm run soak -- gitops --part calls` does it with more objects. */
+/** A pod is lost at any moment of a round. `npm run soak -- gitops --part calls` uses more objects. */
 
 const objects = 8
-/** So many objects are read, made, changed and deleted, and a few calls more. */
+/** this many objects are read, made, changed and deleted, so a round makes at least this many calls */
 const leastCalls = 2 * objects
 
 t.test('at each call of a round', { skip, timeout: 300_000 }, async (t) => {

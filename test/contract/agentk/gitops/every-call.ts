@@ -4,11 +4,11 @@ import { type KubernetesObject, listAt, textAt } from '../../../../src/kubernete
 import { type Ground, keyOf } from './ground.ts'
 import { type Fault, type Files, Pod } from './pod.ts'
 
-/** Rounds that meet a fault at each of their calls, one after another, and what is in the cluster then. */
+/** Rounds that meet a fault at each of their calls in turn, and the state of the cluster after each. */
 
 const namespace = 'shop'
 const valueAnnotation = 'example.com/value'
-/** in the names of objects that each commit has */
+/** part of the names of objects that each commit has */
 const staying = 'stays'
 const rbac = 'rbac.authorization.k8s.io'
 const kinds = [
@@ -24,7 +24,7 @@ interface Seen {
   readonly resourceVersion: string
 }
 
-/** All objects of the kinds that commits bring, by `keyText`. */
+/** Returns all objects of the kinds in the commits, by `keyText`. */
 async function objectsOf(ground: Ground): Promise<ReadonlyMap<string, Seen>> {
   const seen = new Map<string, Seen>()
   for (const { kind, group, collection } of kinds) {
@@ -44,7 +44,7 @@ async function objectsOf(ground: Ground): Promise<ReadonlyMap<string, Seen>> {
   return seen
 }
 
-/** One commit after another of one source: half of the objects stay, of these three in four change; the others leave and come. */
+/** Commits of one source. Half of the objects stay, and three in four of these change. The others leave and come. */
 class Commits {
   readonly #ground: Ground
   readonly #projectId: bigint
@@ -63,7 +63,7 @@ class Commits {
     return new Pod(this.#ground, { projectId: this.#projectId, block, ...(fault && { fault }) })
   }
 
-  /** What the cluster holds at a commit: values by `keyText`. */
+  /** Objects in the cluster at a commit: values by `keyText`. */
   wanted(commit: number): ReadonlyMap<string, string> {
     return new Map(this.#all(commit).map(({ key, value }) => [keyText(key), value]))
   }
@@ -92,11 +92,11 @@ class Commits {
 
 interface EveryCallOptions {
   readonly projectId: bigint
-  /** of each commit */
+  /** number of objects of each commit */
   readonly objects: number
 }
 
-/** Beside the source's own: nobody's, another inventory's, and one that bears its label alone. */
+/** Creates objects beside the source's own: without marks, of another inventory, and with this source's label only. */
 async function strangers(ground: Ground, id: string, projectId: bigint): Promise<readonly string[]> {
   const all: Readonly<Record<string, object>> = {
     nobodys: {},
@@ -108,7 +108,7 @@ async function strangers(ground: Ground, id: string, projectId: bigint): Promise
   return keys.map(({ key }) => keyText(key))
 }
 
-/** Finds what must not be: objects of the source that are not the commit's or unknown to its inventory, strangers touched. */
+/** Finds faults: objects of the source outside the commit or the inventory, and strangers' objects that changed. */
 class Judge {
   readonly #ground: Ground
   readonly #commits: Commits
@@ -128,13 +128,13 @@ class Judge {
     return new Judge(ground, commits, new Map(keys.map((key) => [key, seen.get(key)])))
   }
 
-  /** What bears the source's marks is in its inventory, at any moment. */
+  /** Checks that each object with the source's marks is in the inventory. This is true at any moment. */
   async nothingForgotten(where: string): Promise<void> {
     const known = await this.#commits.pod().entries()
     for (const [key] of await this.#own()) if (!known.has(key)) this.#fail(where, `${key} is forgotten`)
   }
 
-  /** What is there of the commit is as it has it: a deletion of what came back as it was may have been taken. */
+  /** Checks that no object has an older value. An object may be absent: a late deletion may still remove it. */
   async nothingOlder(commit: number, where: string): Promise<void> {
     const wanted = this.#commits.wanted(commit)
     for (const [key, { value }] of await this.#own()) {
@@ -176,13 +176,13 @@ class Judge {
 }
 
 export interface EveryCall {
-  /** of a round */
+  /** number of calls in a round */
   readonly calls: number
-  /** what must not be; empty: nothing */
+  /** faults; empty: none */
   readonly failures: readonly string[]
 }
 
-/** A round is killed at each of its calls, and made again by the next pod. */
+/** Kills a round at each of its calls. The next pod repeats the round. */
 export async function killedAtEachCall(
   ground: Ground,
   { projectId, objects, kind }: EveryCallOptions & { readonly kind: 'unsent' | 'unanswered' },
@@ -203,7 +203,7 @@ export async function killedAtEachCall(
   }
 }
 
-/** A round is frozen at each of its calls, and thaws when the next pod has brought a newer commit. */
+/** Freezes a round at each of its calls. It thaws after the next pod has applied a newer commit. */
 export async function frozenAtEachCall(ground: Ground, { projectId, objects }: EveryCallOptions): Promise<EveryCall> {
   const commits = new Commits(ground, { projectId, objects })
   const judge = await Judge.start(ground, commits, projectId)

@@ -10,7 +10,7 @@ import { type SourceState, SourceStateSchema } from '../../../../src/proto/gen/g
 import { bareDirectory, unpolled } from '../../../support/fake-host.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 
-/** What `kas gitops status` exits with where a pod has told kas so. */
+/** Returns the exit code of `kas gitops status` after a pod has reported these states. */
 export async function exitOf(told: Iterable<SourceState>): Promise<number> {
   const agentId = 42n as AgentId
   const clock = new ManualClock()

@@ -7,7 +7,9 @@ import { ProjectKas, startGitops } from './gitops-side.ts'
 import { configMap, deployment, Ground, keyOf, skip } from './ground.ts'
 import { Pod } from './pod.ts'
 
-/** What fails during a round is told of its object, and holds no other; once it is mended the commit is in the cluster. */
+/**
+ * A failure in a round is reported for its object and stops no other object. After the fix the whole commit is applied.
+ */
 
 const text = (object: ObjectTree) => JSON.stringify(object)
 const after = (kind: string, name: string) => ({
@@ -116,7 +118,7 @@ t.test('when something fails', { skip, timeout: 180_000 }, async (t) => {
     t.ok(await ground.get(keyOf('ConfigMap', 'goes')))
     t.equal((await ground.get(keyOf('ConfigMap', 'owned'))).data.a, 'theirs')
 
-    // the webhook is gone, and the commit is mended
+    // the webhook is deleted and the commit is fixed
     await ground.client.json('DELETE', ground.path(hook))
     const mended = { ...fine, 'owned.json': text(configMap('owned', {})), 'asked.json': text(bad.asked) }
     const next = await eventually(async () => {

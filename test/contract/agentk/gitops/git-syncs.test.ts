@@ -13,7 +13,7 @@ import { eventually } from '../../../support/eventually.ts'
 import { anyIdentity } from '../../../support/identities.ts'
 import { Ground, keyOf, skip } from './ground.ts'
 
-/** States of sources on a real API server, with the kind and the rights that we ship. */
+/** Status of sources on a real API server, with the definition and the rights of our deployment files. */
 
 const folder = new URL('../../../../deploy/kubernetes/agentk-gitops/', import.meta.url)
 const group = 'agent.gitlab.com'
@@ -99,7 +99,7 @@ t.test('states of sources', { skip, timeout: 120_000 }, async (t) => {
     refuse('c2')
     await eventually(async () => (await ground.get(key)).status.phase === 'Refused')
     t.match((await ground.get(key)).status.trouble, [{ file: 'a.yaml', line: 3, text: 'no kind' }])
-    // with the rights that we ship, about this very object
+    // with the rights of our deployment files, for this very object
     const { uid } = (await ground.get(key)).metadata
     const told = async () => {
       const { body } = await ground.client.json('GET', '/api/v1/namespaces/agentk/events')

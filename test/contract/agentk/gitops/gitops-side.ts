@@ -23,28 +23,28 @@ import { kasOf, startSessions } from '../agent-side.ts'
 import { FakeKas, listenAs } from '../fake-kas.ts'
 import type { Ground } from './ground.ts'
 
-/** Of kas' span. */
+/** traceparent of the span of kas */
 export const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
 
 type Request = MessageShape<typeof ObjectsToSynchronizeRequestSchema>
 
-/** A kas with one project, whose files the test pushes. */
+/** A kas with one project. The test pushes the files. */
 export class ProjectKas {
   readonly kas = new FakeKas()
   readonly requests: Request[] = []
   readonly #projectId: bigint
   #files: Readonly<Record<string, string>> | undefined
   #pushed = Promise.withResolvers<void>()
-  /** set: it refuses */
+  /** error with which kas refuses the stream; undefined: none */
   refusal: KasError | undefined
-  /** more of what comes before files */
+  /** more fields of the header before the files */
   header: { readonly leftOut?: readonly string[]; readonly branch?: string } = {}
-  /** it refuses the files of the newest commit to the source with this glob */
+  /** glob of a source that kas refuses the newest commit's files; undefined: none */
   refusedGlob: string | undefined
-  /** full path of a project for which nothing ever comes */
+  /** full path of a project for which kas never sends anything */
   unreadable: string | undefined
 
-  /** as they were told */
+  /** states in the order in which agentk reported them */
   readonly states: SourceState[] = []
 
   constructor(projectId: bigint) {
@@ -100,7 +100,7 @@ export class ProjectKas {
   }
 }
 
-/** The module between such a kas and an API server. It leads. */
+/** Starts the module with this kas and an API server. It leads. */
 export async function startGitops(
   t: Test,
   ground: Ground,

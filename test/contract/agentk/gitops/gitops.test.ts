@@ -5,7 +5,7 @@ import { eventually } from '../../../support/eventually.ts'
 import { ProjectKas, startGitops, traceparent } from './gitops-side.ts'
 import { Ground, keyOf, skip } from './ground.ts'
 
-/** The module, between a kas and a real API server. */
+/** Tests the module with a kas and a real API server. */
 
 const map = (name: string, value: string) => `
 apiVersion: v1
@@ -141,7 +141,7 @@ t.test('GitOps', { skip, timeout: 180_000 }, async (t) => {
       await eventually(async () => (await statusOf('42-15-other'))?.phase === 'Refused')
       project.push({ 'one/a.yaml': map('ra', '1'), 'other/d.yaml': map('rd', '1') })
       await eventually(async () => (await value('rc')) === undefined)
-      await eventually(async () => (await statusOf('42-15-other'))?.phase === 'Refused') // and not Reading, as before
+      await eventually(async () => (await statusOf('42-15-other'))?.phase === 'Refused') // not Reading, as before
     },
   )
 
@@ -152,7 +152,7 @@ t.test('GitOps', { skip, timeout: 180_000 }, async (t) => {
     const told = () => project.states.findLast((state) => state.source === '42-12')
     await eventually(() => told()?.phase === Phase.SYNCED)
     t.match(told(), { source: '42-12', project: 'platform/shop', commit: project.commit })
-    // and whoever scrapes, and who collects traces
+    // metrics and traces report it too
     await eventually(async () => /rounds_total\{result="synced"\} 1/.test(await register.metrics()))
     const metrics = await register.metrics()
     t.match(metrics, 'agentk_gitops_push_to_applied_seconds_count 1')
@@ -163,7 +163,7 @@ t.test('GitOps', { skip, timeout: 180_000 }, async (t) => {
     const changed = { ...source, environments: ['production'] }
     configure({ manifest_projects: [changed] })
     await eventually(() => told()?.environment[0] === 'production')
-    // one of another project, that never got to make anything, may go meanwhile
+    // a source of another project that has made nothing may leave meanwhile
     t.notOk(
       project.states.some((state) => state.source === '42-12' && state.removed),
       'it is the same source in other words',
@@ -256,7 +256,7 @@ t.test('GitOps', { skip, timeout: 180_000 }, async (t) => {
     project.push({ 'a.yaml': map('named', '2') })
     await eventually(async () => (await value('named')) === '2')
     configure({ manifest_projects: [{ ...removed, name: 'web' }] })
-    // what the old one had is the new one's by now
+    // the new source now owns the objects of the old one
     await eventually(async () => (await ground.get(keyOf('ConfigMap', 'gitops-42-18-source', 'gitops'))) === undefined)
     t.equal(await statusOf('42-18'), undefined)
     t.equal((await ground.get(keyOf('ConfigMap', 'named'))).metadata.uid, uid)

@@ -6,7 +6,7 @@ import { eventually } from '../../../support/eventually.ts'
 import { Ground, keyOf, skip } from './ground.ts'
 import { map, namespace, pruned, RowsSide, source } from './rows-side.ts'
 
-/** A namespace, or the definition of a kind, goes with nothing that nobody was told of. */
+/** Deleting a namespace or a definition also deletes objects in it. agentk reports all of these before. */
 
 const group = 'with.example.com'
 const definition = (isServed: boolean) => `

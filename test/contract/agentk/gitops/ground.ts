@@ -20,19 +20,19 @@ export interface Ask {
   readonly body: unknown
 }
 
-/** Loaded here alone: a process that loads tap and is no test is ended by it. */
+/** Loads the shared control plane only here: tap ends a process that loads it and is not a test. */
 async function shared(t: Pick<Test, 'teardown'>): Promise<ControlPlane> {
   const { sharedControlPlane } = await import('../../../support/control-plane/shared-control-plane.ts')
   return await sharedControlPlane(t)
 }
 
-/** A real API server, and what a source of it asks. */
+/** A real API server, and a record of the requests of a source. */
 export class Ground {
   readonly controlPlane: ControlPlane
   readonly client: ApiClient
   readonly lanes: ApiLanes
   kinds: ClusterKinds
-  /** all that has been asked through the lanes */
+  /** all requests through the lanes */
   readonly asked: Ask[] = []
   /** called before a request is sent */
   onAsk: (ask: Ask) => Promise<void> | void = () => undefined
@@ -54,8 +54,8 @@ export class Ground {
   }
 
   /**
-   * @param t - ends it
-   * @param own - has been started; absent: the one that tests of this process share
+   * @param t - its teardown ends the ground
+   * @param own - a running control plane; default: the one that tests of this process share
    */
   static async start(t: Pick<Test, 'teardown'>, own?: ControlPlane): Promise<Ground> {
     const controlPlane = own ?? (await shared(t))
@@ -68,7 +68,7 @@ export class Ground {
     this.kinds = await ClusterKinds.read(this.client, new AbortController().signal)
   }
 
-  /** Its writes, in order: method and path without the query. */
+  /** Returns the writes of the lanes in order: method and path without the query. */
   writes(): string[] {
     return this.asked
       .filter(({ method }) => method !== 'GET')
@@ -81,7 +81,7 @@ export class Ground {
     return objectPath(kind, key)
   }
 
-  /** @returns undefined: it is not there */
+  /** @returns the object; undefined: there is none */
   // biome-ignore lint/suspicious/noExplicitAny: the shape is the API server's
   async get(key: ObjectKey): Promise<any> {
     const { status, body } = await this.client.json('GET', this.path(key))

@@ -9,16 +9,16 @@ import { systemClock } from '../../../../src/lib/clock.ts'
 import type { SourceBlock } from '../../../../src/proto/gitops/schema.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
 
-/** What agentk does with a commit before it touches the cluster, as in a pod of 512 MiB: one form of heavy commit each. */
+/** Builds one heavy commit of each form as agentk does in a pod of 512 MiB, before it touches the cluster. */
 
 export const podBytes = 512 * 1024 * 1024
 
-/** What came of it. */
+/** Result of one build. */
 export interface HeavyResult {
   readonly problems: number
-  /** the first, as people read it */
+  /** first problem, as a person reads it */
   readonly problem: string
-  /** of the main thread meanwhile */
+  /** turns of the main thread during the build */
   readonly turns: number
   readonly maxRssBytes: number
 }
@@ -62,7 +62,7 @@ export const forms = {
   },
 } satisfies Readonly<Record<string, Form>>
 
-/** @param path - for PATH: where a script stands for kustomize */
+/** @param path - value of PATH, with a script in place of kustomize */
 async function play({ block, files }: Form, path: string): Promise<HeavyResult> {
   const memory = podMemory(podBytes)
   const turns = commitTurns(memory.turns)
@@ -103,7 +103,7 @@ async function play({ block, files }: Form, path: string): Promise<HeavyResult> 
   }
 }
 
-/** As files come from kas. */
+/** Returns the text as files from kas have it, in shared memory. */
 function shared(text: string): Uint8Array {
   const bytes = Buffer.from(text)
   const data = new Uint8Array(new SharedArrayBuffer(bytes.length))

@@ -7,11 +7,11 @@ import { maxProblems } from '../../../../src/agentk/modules/gitops/manifests/man
 import { type forms, type HeavyResult, podBytes } from './heavy-commits-program.ts'
 import { scripted } from './scripted.ts'
 
-/** Of the main thread's heap: agentk's own quarter of the pod, so that a check there would end it. MiB */
+/** MiB; heap of the main thread, agentk's own quarter of the pod: a check on this thread would exhaust it */
 const mainHeapMb = 128
 const run = promisify(execFile)
 
-/** What a source's state says: the bound, and where it was passed. */
+/** Text of the source's state: the bound, and the place where the commit exceeds it. */
 const bounds: Readonly<Record<keyof typeof forms, RegExp>> = {
   'wide kustomizations': /^kustomization\.yaml:1: too many values: more than \d+ in a document/,
   'entries that are not there': /^kustomization\.yaml:1: resources: a is no file or folder of the commit/,
@@ -20,7 +20,7 @@ const bounds: Readonly<Record<keyof typeof forms, RegExp>> = {
   'lines that differ': /^\. \(rendered\):30000001: it renders differently each time/,
   'small maps': /^a\.yaml:1: too many values/,
 }
-/** kustomize's place: line ends, and then what is not the same again. */
+/** replaces kustomize: prints line ends, then text that differs each time */
 const differing = '/usr/bin/head -c 30000000 /dev/zero | /usr/bin/tr "\\0" "\\n"; echo "a: $HOME"'
 
 for (const [name, bound] of Object.entries(bounds)) {

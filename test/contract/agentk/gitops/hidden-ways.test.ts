@@ -10,7 +10,7 @@ import { RenderFailure } from '../../../../src/agentk/modules/gitops/render/rend
 import { type InstalledRenderer, installedRenderers, printedBy } from '../../../support/renderers.ts'
 import { type HiddenWay, helmWays, kustomizeWays, type Trap } from './hidden-ways.ts'
 
-/** Ways to hide a key or an address from the checks, against the real programs, which keep the network here. */
+/** Ways to hide a key or an address from the checks, tried with the real programs, which keep the network here. */
 
 const helm = { chart: 'prod', values: [], release: 'shop' }
 const cluster = { version: 'v1.35.4', apiVersions: ['apps/v1'] }
@@ -20,7 +20,7 @@ const filesOf = ({ files }: HiddenWay) =>
 const text = (files: readonly { readonly data: Uint8Array }[]) =>
   files.map(({ data }) => Buffer.from(data).toString()).join('')
 
-/** A port that counts, and a folder beside those of renderings. */
+/** A port that counts requests, and a folder next to those of the renderings. */
 class TrapGround {
   readonly folder: string
   readonly trap: Trap
@@ -70,7 +70,7 @@ class TrapGround {
     this.#server = server
   }
 
-  /** @returns what was reached meanwhile. */
+  /** @returns names of the traps that were reached meanwhile */
   async during(work: () => Promise<string>): Promise<string[]> {
     this.requests = 0
     const said = await work()
@@ -79,7 +79,7 @@ class TrapGround {
   }
 }
 
-/** As the renderer runs it, without the checks. */
+/** Runs the program as the renderer does, without the checks. */
 async function unchecked(
   ground: TrapGround,
   program: string,

@@ -1,16 +1,16 @@
 import { gzipSync } from 'node:zlib'
 
-/** What a way is to reach with the checks off. */
+/** Targets that a hidden way reaches when the checks are off. */
 export interface Trap {
-  /** of a port on loopback, which counts: `http://127.0.0.1:1234` */
+  /** address of a counting port on loopback: `http://127.0.0.1:1234` */
   readonly address: string
-  /** a folder outside the commit, from a folder of its root */
+  /** a folder outside the commit, relative to a folder in its root */
   readonly outside: string
-  /** the same, absolute */
+  /** the same folder, absolute */
   readonly outsidePath: string
 }
 
-/** Files of a commit that hides from the checks what a program is to take from elsewhere. */
+/** Files of a commit that hide a reference to the outside from the checks. */
 export interface HiddenWay {
   readonly name: string
   readonly files: Readonly<Record<string, string | Buffer>>
@@ -19,7 +19,7 @@ export interface HiddenWay {
 const map = (name: string) => `apiVersion: v1\nkind: ConfigMap\nmetadata: { name: ${name} }\ndata: { a: b }\n`
 const base64 = (text: string) => Buffer.from(text).toString('base64')
 
-/** The kustomization is `prod`. */
+/** Returns ways for kustomize; the kustomization is `prod`. */
 export function kustomizeWays({ address, outside }: Trap): HiddenWay[] {
   const url = `${address}/map.yaml`
   const escaped = url.replaceAll('/', '\\x2f')
@@ -30,7 +30,7 @@ export function kustomizeWays({ address, outside }: Trap): HiddenWay[] {
   const generator = (files: string) =>
     `apiVersion: builtin\nkind: ConfigMapGenerator\nmetadata: { name: gen }\nfiles: [${files}]\n`
   const oneLine = `{"apiVersion":"builtin","kind":"ConfigMapGenerator","metadata":{"name":"gen"},"files":["k=${url.replaceAll('/', '\\/')}"]}`
-  /** for who takes it as it is written, it is a file */
+  /** the file exists too, for a reader that takes the base64 text literally */
   const inBase64 = (name: string, tag: string, head = ''): HiddenWay =>
     way(name, `${head}resources: [${tag} "${base64(url)}"]`, { [`prod/${base64(url)}`]: map('b') })
   const inGenerators = (kustomization: string, more: HiddenWay['files']) => ({
@@ -153,7 +153,7 @@ export function kustomizeWays({ address, outside }: Trap): HiddenWay[] {
   ]
 }
 
-/** The chart is `prod`. */
+/** Returns ways for helm; the chart is `prod`. */
 export function helmWays({ address, outsidePath }: Trap): HiddenWay[] {
   const url = `${address}/schema.json`
   const file = `file://${outsidePath}/schema.json`
@@ -176,7 +176,7 @@ export function helmWays({ address, outsidePath }: Trap): HiddenWay[] {
     'db/values.yaml': 'a: b\n',
     'db/values.schema.json': JSON.stringify({ $ref: url }),
   })
-  /** gojsonschema knows what names itself but for the fragment: it opens what stands before that */
+  /** gojsonschema knows the schema by its $id without the fragment, and opens that URL */
   const named = (id: string, place: string) => ({ $id: `${id}#a`, $ref: place })
   const draft4 = { $schema: 'http://json-schema.org/draft-04/schema#' }
   const properties = { color: { type: 'string' } }
@@ -214,7 +214,7 @@ export function helmWays({ address, outsidePath }: Trap): HiddenWay[] {
   ]
 }
 
-/** As `tar` packs it. */
+/** Packs files as `tar` does. */
 function tarball(files: Readonly<Record<string, string>>): Buffer {
   const blocks = Object.entries(files).flatMap(([path, text]) => {
     const header = Buffer.alloc(512)

@@ -14,7 +14,7 @@ import { keyText } from '../../../../src/kubernetes/key.ts'
 import { adminClient } from '../../../support/api-client.ts'
 import { sharedControlPlane } from '../../../support/control-plane/shared-control-plane.ts'
 
-/** Inventories in ConfigMaps of a real API server. */
+/** Inventories in ConfigMaps, on a real API server. */
 
 const missing = missingAssets(process.env.KUBEBUILDER_ASSETS, 'api')
 const skip = missing.length > 0 && `needs ${missing.join(', ')}`
@@ -45,7 +45,7 @@ t.test('inventories of a real API server', { skip, timeout: 120_000 }, async (t)
     const agentId = BigInt(agents++)
     return { namespace, agentId, id: `${agentId}-7` }
   }
-  /** Writes are listed; the one with this number, from 1, does not come back. */
+  /** Records writes. The answer to the write number `failing`, counted from 1, is lost. */
   const counted = (failing = 0) => {
     const writes: string[] = []
     const api: JsonApi = {

@@ -11,13 +11,13 @@ import { collectionPath } from '../../../../src/kubernetes/path.ts'
 import type { Ground } from './ground.ts'
 import { Pod } from './pod.ts'
 
-/** The same manifests, applied by `kubectl apply --server-side` and by a source, each in a namespace of its own. */
+/** Applies the same manifests by `kubectl apply --server-side` and by a source, each in a namespace of its own. */
 export class KubectlReference {
   readonly #ground: Ground
   readonly #pod: Pod
   readonly #name: string
 
-  /** @param name - of the pair; the namespaces are `NAME-kubectl` and `NAME-agentk` */
+  /** @param name - name of the pair; the namespaces are `NAME-kubectl` and `NAME-agentk` */
   constructor(ground: Ground, name: string, projectId: bigint) {
     this.#ground = ground
     this.#name = name
@@ -31,7 +31,7 @@ export class KubectlReference {
     }
   }
 
-  /** @returns names of manifests that kubectl could not apply, and of those that the source could not */
+  /** @returns names of the manifests that kubectl (`refused`) and the source (`failed`) could not apply */
   async apply(manifests: readonly ObjectTree[]) {
     const docs = manifests.map((manifest) => JSON.stringify(manifest)).join('\n---\n')
     const errors = await this.#kubectl(docs)
@@ -43,9 +43,10 @@ export class KubectlReference {
   }
 
   /**
-   * Objects of these manifests' kinds as one manager has applied them, without what differs from namespace to namespace.
+   * Returns objects of these manifests' kinds as one manager has applied them, without parts that depend on the
+   * namespace.
    *
-   * @returns by `Kind name`
+   * @returns objects by `Kind name`
    */
   async applied(by: 'kubectl' | 'agentk', manifests: readonly ObjectTree[]) {
     const namespace = `${this.#name}-${by}`
@@ -66,7 +67,7 @@ export class KubectlReference {
     return all
   }
 
-  /** @returns its errors, line by line */
+  /** @returns error lines of kubectl */
   #kubectl(input: string): Promise<readonly string[]> {
     const { kubeconfig } = this.#ground.controlPlane
     const program = join(process.env.KUBEBUILDER_ASSETS ?? '', 'kubectl')
@@ -86,7 +87,9 @@ export class KubectlReference {
 const marks = [inventoryLabel, ownerAnnotation, digestAnnotation]
 const unlike = ['uid', 'resourceVersion', 'creationTimestamp', 'namespace', 'managedFields', 'generation']
 
-/** Without the marks of agentk, what the API server gives each object, and what kubectl leaves behind of `stringData`. */
+/**
+ * Returns the object without agentk's marks, server-set fields, and the entries that kubectl leaves after `stringData`.
+ */
 function comparable({ metadata, spec, data, ...rest }: KubernetesObject, secret: Fields | undefined): unknown {
   const kept: Record<string, unknown> = Object.fromEntries(
     Object.entries(metadata as ObjectTree).filter(([key]) => !unlike.includes(key)),
@@ -99,7 +102,7 @@ function comparable({ metadata, spec, data, ...rest }: KubernetesObject, secret:
 
 type Fields = Readonly<Record<string, Readonly<Record<string, unknown>>>>
 
-/** Marks left out; of a Secret, `stringData` is what agentk makes `data` of. */
+/** Returns managed fields without agentk's marks. A Secret's `stringData` counts as `data`, as agentk writes it. */
 function ownFields(fields: unknown): Fields {
   const { 'f:metadata': metadata = {}, 'f:stringData': text = {}, 'f:data': data, ...others } = fields as Fields
   const hasData = data !== undefined || Object.keys(text).length > 0

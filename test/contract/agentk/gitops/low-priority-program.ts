@@ -5,7 +5,7 @@ import { commitTurns } from '../../../../src/agentk/modules/gitops/render/render
 import { systemClock } from '../../../../src/lib/clock.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
 
-/** Reads a commit, and prints what came of it, the niceness of the process and of its lowest thread, and what was logged. */
+/** Reads a commit. Prints the result, the niceness of the process and of its lowest thread, and the log. */
 
 export interface Told {
   readonly names: readonly string[]
@@ -14,7 +14,7 @@ export interface Told {
   readonly logged: readonly unknown[]
 }
 
-/** The 19th field of proc_pid_stat(5); those before hold no blank, but the name in braces may. */
+/** Reads the 19th field of proc_pid_stat(5). Only the name in parentheses, before it, can contain blanks. */
 const nicenessOf = (task: string) => {
   const fields = readFileSync(`/proc/self/task/${task}/stat`, 'utf8').split(') ').at(-1)?.split(' ') ?? []
   return Number(fields[16])

@@ -5,7 +5,7 @@ import t from 'tap'
 import { absent } from '../../../support/absent.ts'
 import type { Told } from './low-priority-program.ts'
 
-/** agentk that a runtime started at a low priority, without the right to raise it. */
+/** An agentk that was started at a low priority, without the right to raise it. */
 
 const program = join(import.meta.dirname, 'low-priority-program.ts')
 const isRoot = process.getuid?.() === 0
@@ -13,7 +13,7 @@ const lacking = ['nice', ...(isRoot ? ['setpriv'] : [])].filter(absent)
 const skip = process.platform === 'linux' ? lacking.length > 0 && `needs ${lacking.join(', ')}` : 'needs Linux'
 const withoutRight = isRoot ? ['setpriv', '--bounding-set=-sys_nice', '--inh-caps=-sys_nice'] : []
 
-/** Lower, a busy machine would let the test wait. */
+/** not lower: on a busy machine the test would wait */
 const niceness = 6
 
 t.test('a commit is read, behind what passes calls', { skip }, async (t) => {

@@ -3,7 +3,7 @@ import { KeptOutput } from '../../../../src/agentk/modules/gitops/render/program
 import { RendererProcesses } from '../../../../src/agentk/modules/gitops/render/renderer-process.ts'
 import { errorText } from '../../../../src/lib/errors.ts'
 
-/** Tries a namespace and runs a program while no descriptor is left, and once more when there are. */
+/** Tries a namespace and runs a program while no descriptor is free, and again when descriptors are free. */
 
 const processes = new RendererProcesses({ path: '', keepsNetwork: true, maxMemoryKib: 1024 * 1024 })
 const run = async (): Promise<string> => {
@@ -27,7 +27,7 @@ const tryNamespace = async (): Promise<string> => {
     return `${errorText(error)}\n`
   }
 }
-const said = [await run()].slice(1) // what is opened once is open
+const said = [await run()].slice(1) // the first run opens the descriptors that stay open
 const taken: number[] = []
 try {
   for (;;) taken.push(openSync('/dev/null', 'r'))

@@ -11,7 +11,7 @@ import { eventually } from '../../../support/eventually.ts'
 import { FakeKas } from '../fake-kas.ts'
 import { setsFrom } from './sets-from.ts'
 
-/** What an agent makes of what a kas sends as a set of files. */
+/** Sets of files that an agent makes from the messages of kas. */
 
 type Message = { case: 'header' | 'object' | 'trailer'; value: object }
 const header = (commitId = 'c1', more = {}): Message => ({
@@ -24,7 +24,7 @@ const object = (source: string, data: string | Uint8Array, more = {}): Message =
 })
 const trailer: Message = { case: 'trailer', value: {} }
 
-/** @param streams - what each stream answers; the last one stays open */
+/** @param streams - answers of each stream; the last stream stays open */
 async function follow(t: Test, ...streams: readonly (readonly Message[])[]) {
   const kas = new FakeKas()
   const requests: { commitId: string; knownBranch: string; knownBlob: Uint8Array[] }[] = []

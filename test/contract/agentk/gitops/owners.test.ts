@@ -4,7 +4,7 @@ import { configMap, Ground, keyOf, skip } from './ground.ts'
 import { Pod } from './pod.ts'
 import { RowsSide, source } from './rows-side.ts'
 
-/** An object whose owner is not there is a problem: the garbage collector deletes it as soon as it is made. */
+/** An object with a missing owner is a problem: the garbage collector deletes it at once. */
 
 interface Owner {
   readonly apiVersion?: string

@@ -24,8 +24,8 @@ import type { Ground } from './ground.ts'
 export type Files = Readonly<Record<string, string>>
 
 /**
- * What happens to the pod at one of its calls, counted from 1. `unsent`: it is killed before the call; `unanswered`: after
- * the API server has taken it; `held`: it is frozen, this call and those after it are on their way until it thaws.
+ * A fault at one call of the pod, counted from 1. `unsent`: killed before the call. `unanswered`: killed after the API
+ * server has taken the call. `held`: frozen; this call and later ones wait until it thaws.
  */
 export interface Fault {
   readonly at: number
@@ -37,14 +37,14 @@ export interface PodOptions {
   readonly projectId: bigint
   readonly block?: SourceBlock
   readonly fault?: Fault
-  /** what is answered in place of the API server; undefined: it answers itself */
+  /** Returns an answer in place of the API server; undefined: the API server answers. */
   readonly answer?: (method: string, path: string) => JsonAnswer | undefined
 }
 
 type Json = ApiClient['json']
 type PodComponents = Partial<ReconcileComponents & Pick<BuildComponents, 'render'>>
 
-/** The agent has no other source. */
+/** claims of an agent without other sources */
 export const noOthers: SourceClaims = {
   claim: () => undefined,
   isHandedOver: () => false,
@@ -55,7 +55,7 @@ export const noOthers: SourceClaims = {
   hasRoom: () => true,
 }
 
-/** One process of agentk with one source: all that it asks of the API server passes here. */
+/** One process of agentk with one source. All its requests to the API server pass here. */
 export class Pod {
   readonly options: SourceOptions
   readonly #ground: Ground
@@ -79,14 +79,14 @@ export class Pod {
     this.#fault = fault
     this.#answer = answer ?? (() => undefined)
     const client = { json: this.#json }
-    // a bound on the rate would be all that its tests wait for
+    // otherwise the tests would wait only for the rate limit
     const options = { callsPerSecond: 100_000 }
     this.#lanes = new ApiLanes({ client, clock: systemClock, holds: () => this.#leads }, options)
     const lane = this.#lanes.lane('control')
     this.#kinds = new SharedKinds({ lane, clock: systemClock, signal: this.#killed.signal })
   }
 
-  /** Calls that it may have in flight. */
+  /** Number of calls that may be in flight. */
   get width(): number {
     return this.#lanes.width
   }
@@ -95,18 +95,18 @@ export class Pod {
     return this.#killed.signal.aborted
   }
 
-  /** Resolves once it is: never, if it makes fewer calls. */
+  /** Resolves when the pod is frozen; never if it makes fewer calls. */
   get frozen(): Promise<void> {
     return this.#frozen.promise
   }
 
-  /** What it had on its way is sent. It does not lead any more. */
+  /** Sends the waiting calls. The pod no longer leads. */
   thaw(): void {
     this.#leads = false
     this.#thawed.resolve()
   }
 
-  /** Resolves once the API server has answered all that was sent. */
+  /** Resolves when the API server has answered all sent calls. */
   async landed(): Promise<void> {
     while (this.#sent.size > 0) await Promise.allSettled(this.#sent)
   }
@@ -115,7 +115,7 @@ export class Pod {
     return this.#inventory().load(this.#killed.signal)
   }
 
-  /** One round. @throws as `reconcile` */
+  /** Makes one round. @throws as `reconcile` */
   round(files: Files, input: Partial<RoundInput> = {}, { render, ...components }: PodComponents = {}) {
     const { id, accessAs } = this.options
     const client = { json: this.#json, send: this.#ground.client.send.bind(this.#ground.client) }
@@ -157,7 +157,7 @@ export class Pod {
     )
   }
 
-  /** A round that is done. @throws what it was instead */
+  /** Makes a round that must be done. @throws Error with any other result */
   async bring(files: Files, input: Partial<RoundInput> = {}, components: PodComponents = {}) {
     const result = await this.round(files, input, components)
     if (result.kind !== 'done') throw new Error(JSON.stringify(result))
@@ -171,7 +171,7 @@ export class Pod {
     return new Inventory(this.#lanes.lane('control'), { namespace: 'gitops', agentId: this.#agentId, id })
   }
 
-  /** A process that ends takes nothing back: what was sent is without a signal. */
+  /** Sends requests without a signal: a process that is killed does not take its requests back. */
   readonly #json: Json = async (method, path, body, signal, options) => {
     this.#killed.signal.throwIfAborted()
     signal?.throwIfAborted()

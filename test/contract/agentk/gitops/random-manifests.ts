@@ -6,7 +6,7 @@ type Tree = Record<string, unknown>
 const quantities = ['0.5', '500m', 1, '1Gi', '1024Mi', '.5', '1e3', '0.1Gi', '1000000k', 0] as const
 const names = ['a', 'b', 'c', 'd'] as const
 
-/** Manifests as people write them, with nulls, quantities, lists with keys, and status where nothing asks for it. */
+/** Random manifests as people write them: with nulls, quantities, lists with keys, and unnecessary status fields. */
 export class RandomManifests {
   readonly #random: Seeded
   readonly #toolVersion: string
@@ -16,7 +16,7 @@ export class RandomManifests {
     this.#toolVersion = toolVersion
   }
 
-  /** @param index - the same one has the same kind and name */
+  /** @param index - manifests with the same index have the same kind and name */
   manifest(index: number): ObjectTree {
     const make = this.#makers[index % this.#makers.length] as () => Tree
     const { apiVersion, kind, metadata, ...rest } = make()
@@ -130,7 +130,7 @@ export class RandomManifests {
     }
   }
 
-  /** A value somewhere becomes null, or is left out. */
+  /** Replaces a random value by null, or removes it. */
   #change(tree: Tree): void {
     const places: [Tree, string][] = []
     const collect = (value: unknown) => {
@@ -141,7 +141,7 @@ export class RandomManifests {
       }
     }
     collect(tree)
-    if (places.length === 0) return // all of it has gone before
+    if (places.length === 0) return // everything is removed already
     const [holder, at] = this.#random.pick(places)
     if (this.#random.chance(0.6)) (holder as Tree)[at] = null
     else if (Array.isArray(holder)) holder.splice(Number(at), 1)

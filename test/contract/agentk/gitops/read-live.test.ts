@@ -3,7 +3,7 @@ import { readLiveObjects } from '../../../../src/agentk/modules/gitops/live/read
 import { keyText, type ObjectKey } from '../../../../src/kubernetes/key.ts'
 import { Ground, keyOf, skip } from './ground.ts'
 
-/** What of a source is in the cluster, against a real API server. */
+/** Reads of a source's objects in the cluster, on a real API server. */
 
 const definition = {
   spec: {

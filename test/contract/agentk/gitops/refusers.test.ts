@@ -3,7 +3,7 @@ import { eventually } from '../../../support/eventually.ts'
 import { Ground, keyOf, skip } from './ground.ts'
 import { type Files, Pod, type PodOptions } from './pod.ts'
 
-/** What refuses objects of a commit: it comes last, and goes first. */
+/** Objects that refuse others (webhooks, policies): agentk applies them last and deletes them first. */
 
 const admission = 'admissionregistration.k8s.io'
 const policy = (kind: string, name: string) => keyOf(kind, name, '', admission)
@@ -18,7 +18,7 @@ spec:
   selector: { matchLabels: { app: ${name} } }
   template: { metadata: { labels: { app: ${name} } }, spec: { containers: [{ name: a, image: a }] } }
 `
-/** Refuses all that is made of a kind in a namespace: nobody serves it. */
+/** Returns a webhook that refuses all writes of a resource in a namespace: nothing serves it. */
 const webhook = (name: string, namespace: string, resource: string, group = 'apps') => `
 apiVersion: ${admission}/v1
 kind: ValidatingWebhookConfiguration
@@ -59,7 +59,7 @@ t.test('what refuses objects', { skip, timeout: 240_000 }, async (t) => {
     const block = { default_namespace: namespace, prune_limit: '100%', prune_confirm: [], reconcile_timeout: '1s' }
     return new Pod(ground, { projectId: ++sources, block, answer })
   }
-  /** Brings files, then once more as somebody has approved the plan. */
+  /** Applies files, then once more with the approved plan. */
   const approve = async (pod: Pod, files: Files) => {
     const first = await pod.bring(files)
     t.match(first.planDigest, /^[0-9a-f]{64}$/)

@@ -15,7 +15,7 @@ import { ManualClock } from '../../../support/manual-clock.ts'
 import { installedRenderers } from '../../../support/renderers.ts'
 import { scripted } from './scripted.ts'
 
-/** Programs that render, real ones where they are there, and scripts in their place for what goes wrong. */
+/** Programs that render: real ones where installed, and scripts in their place for faults. */
 
 const kubectl = join(process.env.KUBEBUILDER_ASSETS ?? '', 'kubectl')
 const cluster = { version: 'v1.35.4', apiVersions: ['apps/v1', 'example.com/v1'] }
@@ -25,7 +25,7 @@ const shop = { 'prod/kustomization.yaml': 'resources: [a.yaml]\nnamePrefix: x-\n
 const byKustomize = { kustomize: { path: 'prod' }, defaultNamespace: 'shop' }
 const text = ({ files }: Rendered) => files.map(({ data }) => Buffer.from(data).toString()).join('')
 
-/** By a script in kustomize's place. */
+/** Renders with a script in place of kustomize. */
 async function byScript(
   t: Test,
   script: string,
@@ -35,7 +35,7 @@ async function byScript(
   const path = await scripted(t, 'kustomize', script)
   return new Renderer({ path, folder: path, ...more }).render(filesOf(shop), byKustomize, cluster, signal)
 }
-/** A folder for PATH with this script as unshare, and one as kustomize. */
+/** Makes a folder for PATH with this script as unshare, and another script as kustomize. */
 async function withUnshare(t: Test, script: string): Promise<string> {
   const path = await scripted(t, 'unshare', script)
   await writeFile(join(path, 'kustomize'), '#!/bin/sh\necho a: 1\n', { mode: 0o755 })
@@ -185,7 +185,7 @@ t.test('in a small pod one runs at a time; the others wait, and have written not
     t.strictSame([text(rendered), rendered.problems], ['a: 1\n', []])
 })
 
-/** A port on loopback. @returns its number, and how many have connected */
+/** Opens a port on loopback. @returns its number, and the number of connections */
 async function countingPort(t: Test) {
   const ground = { connections: 0, port: 0 }
   const server = createTcpServer((socket) => {

@@ -7,11 +7,11 @@ import { Ground, keyOf, skip } from './ground.ts'
 import { Pod, type PodOptions } from './pod.ts'
 import { RowsSide, source } from './rows-side.ts'
 
-/** ConfigMaps and Secrets that Pods of an earlier commit use stay until these Pods have gone. */
+/** ConfigMaps and Secrets stay while Pods of an earlier commit use them. */
 
 const map = (name: string) => `apiVersion: v1\nkind: ConfigMap\nmetadata: { name: ${name} }\ndata: { a: b }\n`
 const secret = (name: string) => `apiVersion: v1\nkind: Secret\nmetadata: { name: ${name} }\nstringData: { a: b }\n`
-/** Template of a Pod that reads `name`, a ConfigMap. */
+/** Returns the template of a Pod that reads the ConfigMap `name`. */
 const reading = (name: string, app: string) => ({
   metadata: { labels: { app } },
   spec: { containers: [{ name: 'a', image: 'a', envFrom: [{ configMapRef: { name } }] }] },
@@ -37,7 +37,7 @@ t.test('rollouts', { skip, timeout: 240_000 }, async (t) => {
   }
   const scale = (name: string, replicas: number) =>
     ground.merge(appsKey('ReplicaSet', name), { status: { replicas } }, 'kube-controller-manager', 'status')
-  /** As the controller makes one of the Deployment's template. */
+  /** Makes a ReplicaSet from the Deployment's template, as the controller does. */
   const replicaSet = async (name: string, of: string, replicas = 2) => {
     const { template } = (await ground.get(appsKey('Deployment', of))).spec
     const labels = { app: of, 'pod-template-hash': 'x' }
@@ -247,7 +247,7 @@ t.test(
       if (kind === 'StatefulSet') {
         const pod = keyOf('Pod', `${app}-0`)
         await eventually(async () => (await status()).observedGeneration === 3)
-        await ground.client.json('DELETE', ground.path(pod), { gracePeriodSeconds: 0 }) // as the row says
+        await ground.client.json('DELETE', ground.path(pod), { gracePeriodSeconds: 0 }) // the row names this command
       }
       await eventually(async () => !(await is('one')) && !(await is('two')) && row()?.kept.length === 0)
       t.ok(await is('three'))

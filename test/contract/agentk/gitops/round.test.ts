@@ -16,7 +16,7 @@ import { systemClock } from '../../../../src/lib/clock.ts'
 import type { SourceBlock } from '../../../../src/proto/gitops/schema.ts'
 import { configMap, Ground, keyOf, skip } from './ground.ts'
 
-/** One commit after another, against a real API server. */
+/** Commits in a row, on a real API server. */
 
 interface Extra {
   readonly approved?: string
@@ -26,11 +26,11 @@ interface Extra {
   readonly superseded?: AbortSignal
   readonly signal?: AbortSignal
   readonly newOwner?: string
-  /** what another source wants is not known */
+  /** source whose commit is not known yet */
   readonly unread?: string
   readonly wantedByOthers?: readonly ObjectKey[]
   readonly hasRoom?: boolean
-  /** they run, too */
+  /** ids of other sources that run too */
   readonly followed?: readonly string[]
 }
 
@@ -359,12 +359,12 @@ rules: []
     t.match(result, { result: { kind: 'refused', problems: [{ file: 'b.yaml' }] } })
     t.strictSame(writes, [])
     t.equal(await value('held'), '1')
-    // nor where one object fails
+    // nothing is pruned either when one object fails
     const partly = await source.done({ 'a.yaml': map('held', '3'), 'x.yaml': map('Bad_Name', '1') })
     t.match(partly.kinds, { held: 'applied', Bad_Name: 'failed' })
     t.match(partly.pruned, [])
     t.equal(await value('held-too'), '1')
-    // an empty commit waits
+    // an empty commit waits for approval
     t.match(await source.done({}), { pruned: [], planDigest: /./ })
     t.equal(await value('held-too'), '1')
   })
@@ -581,11 +581,11 @@ spec: { template: { spec: { restartPolicy: Never, containers: [{ name: a, image:
       problem: { kind: 'immutable' },
     })
     t.equal((await ground.get(key)).metadata.uid, first.metadata.uid)
-    // what could not be made again stays
+    // an object that could not be made again stays
     const bad = await source.done({ 'a.yaml': job('', replace) })
     t.match(bad.ends.again, { kind: 'failed', problem: { text: /it stays: .*image/ } })
     t.equal((await ground.get(key)).metadata.uid, first.metadata.uid)
-    // nor what says never
+    // an object that its manifest marks `never` stays too
     const never = await source.done({ 'a.yaml': job('a:2', `${replace}, agent.gitlab.com/prune: never`) })
     t.match(never.ends.again, { kind: 'failed', problem: { text: /never to delete it/ } })
     t.match((await source.done({ 'a.yaml': job('a:2', replace) })).kinds, { again: 'applied' })
@@ -593,7 +593,7 @@ spec: { template: { spec: { restartPolicy: Never, containers: [{ name: a, image:
     t.not(second.metadata.uid, first.metadata.uid)
     t.equal(second.spec.template.spec.containers[0].image, 'a:2')
     t.match((await source.done({ 'a.yaml': job('a:2', replace) })).kinds, { again: 'unchanged' })
-    // others' objects are not deleted
+    // objects of others are not deleted
     await ground.merge(key, { metadata: { annotations: { 'config.k8s.io/owning-inventory': null } } })
     const foreign = await source.done({ 'a.yaml': job('a:3', replace) })
     t.match(foreign.ends.again, { kind: 'failed', problem: { text: /this source has not made it/ } })
@@ -651,7 +651,7 @@ roleRef: { apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: ${name}
     const approved = await source.done(files('edit'), { approved: asking.planDigest })
     t.match(approved, { kinds: { bound: 'applied' }, planDigest: '', awaitingApproval: [] })
     t.equal((await ground.get(key)).roleRef.name, 'edit')
-    // the approval is used up
+    // an approval counts once
     t.not((await source.done(files('admin'), { approved: asking.planDigest })).planDigest, '')
     t.equal((await ground.get(key)).roleRef.name, 'edit')
   })
@@ -764,7 +764,7 @@ spec: { template: { spec: { restartPolicy: Never, containers: [{ name: a, image:
       const object = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name, namespace: 'shop', ...owned }, data: {} }
       await ground.apply(keyOf('ConfigMap', name), object, 'agentk')
     }
-    // somebody's, who has copied the marks, and writes the inventory of his namespace
+    // a user's object with copied marks; the user also writes that inventory in the namespace
     const copied = configMap('stock-c', {}, owned)
     await ground.create(keyOf('ConfigMap', 'stock-c'), copied, 'kubectl')
     await ground.create(keyOf('ConfigMap', 'inventory-42-8'), {
@@ -865,7 +865,7 @@ spec: { template: { spec: { restartPolicy: Never, containers: [{ name: a, image:
       t.strictSame(found, [undefined, undefined, 'after', 'after', 'after', 'after'], `at ${at}`)
       const wanted = names.slice(2).map((name) => keyText(keyOf('ConfigMap', name)))
       t.strictSame([...(await source.entries()).keys()].sort(), wanted, `at ${at}`)
-      // the next source begins with nothing
+      // the next source begins without objects
       const { planDigest } = await source.done({})
       await source.done({}, { approved: planDigest })
       if (!wasKilled) break

@@ -8,7 +8,7 @@ import { exitOf } from './exit-of.ts'
 import { ProjectKas, startGitops } from './gitops-side.ts'
 import type { Ground } from './ground.ts'
 
-/** Manifests, and sources whose rows a test reads, on a real API server. */
+/** Manifests and sources on a real API server. The test reads the rows of the sources. */
 
 export const map = (name: string, metadata = '') => `
 apiVersion: v1
@@ -21,7 +21,7 @@ apiVersion: v1
 kind: Namespace
 metadata: { name: ${name}${metadata && `, ${metadata}`} }
 `
-/** Goes without approval. */
+/** annotation for objects that are pruned without approval */
 export const pruned = 'annotations: { agent.gitlab.com/prune: allow }'
 
 export const source = {
@@ -34,20 +34,20 @@ export class RowsSide {
   readonly #ground: Ground
   #projectId: bigint
 
-  /** @param first - number of a project: each start takes the next one */
+  /** @param first - number of the first project; each start uses the next number */
   constructor(ground: Ground, first: bigint) {
     this.#ground = ground
     this.#projectId = first
   }
 
-  /** @param client - in place of the ground's */
+  /** @param client - default: the ground's client */
   async start(t: Test, blocks: readonly (SourceBlock | Record<string, unknown>)[], client = this.#ground.client) {
     const id = this.#projectId++
     const project = new ProjectKas(id)
     return { id: `42-${id}`, ...(await this.startAt(t, { id, project }, blocks, client)) }
   }
 
-  /** With a project that there is already. */
+  /** Starts with an existing project. */
   async startAt(
     t: Test,
     { id, project }: { readonly id: bigint; readonly project: ProjectKas },
@@ -56,7 +56,7 @@ export class RowsSide {
   ) {
     const block = { manifest_projects: blocks as SourceBlock[] }
     const started = await startGitops(t, this.#ground, project, block, client)
-    /** the newest of each, by id */
+    /** newest state of each source, by id */
     const rows = () => new Map(project.states.map((state) => [state.source, state] as const))
     const row = (name = '') => rows().get(`42-${id}${name}`)
     const shown = (name = '') => shownRow(row(name))
@@ -66,7 +66,8 @@ export class RowsSide {
         row(name)?.phase === phase &&
         shown(name)?.phase === word &&
         row(name)?.wanted === project.commit &&
-        (phase !== Phase.SYNCED || row(name)?.commit === project.commit) // until its round begins, SYNCED is of the commit before
+        // SYNCED belongs to the commit before until the round begins
+        (phase !== Phase.SYNCED || row(name)?.commit === project.commit)
       await eventually(isSo).catch((cause) => {
         const all = JSON.stringify([...rows().values()], (_, one) => (typeof one === 'bigint' ? String(one) : one))
         throw new Error(all, { cause })
@@ -78,7 +79,7 @@ export class RowsSide {
   }
 }
 
-/** As kas shows it. */
+/** Returns the row as kas shows it. */
 export function shownRow(state: SourceState | undefined) {
   return state && sourceRow({ state: toBinary(SourceStateSchema, state), ageMs: 0, live: true }, () => undefined)
 }

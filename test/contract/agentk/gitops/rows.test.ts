@@ -8,7 +8,7 @@ import { ProjectKas, startGitops } from './gitops-side.ts'
 import { Ground, keyOf, skip } from './ground.ts'
 import { map, namespace, RowsSide, shownRow, source } from './rows-side.ts'
 
-/** What a source's row says of each thing that happens, on a real API server. */
+/** Text of a source's row in each situation, on a real API server. */
 
 const crd = `
 apiVersion: apiextensions.k8s.io/v1

@@ -2,7 +2,7 @@ import t from 'tap'
 import { Ground, keyOf, skip } from './ground.ts'
 import { Pod } from './pod.ts'
 
-/** The number of replicas: an autoscaler's where one names the object, and Git's where none does. */
+/** Number of replicas: the autoscaler's if one targets the object, otherwise the number in Git. */
 
 const group = 'scalers.example.com'
 const crd = `

@@ -3,7 +3,7 @@ import { Phase } from '../../../../src/proto/gen/gitops_states_pb.ts'
 import { configMap, Ground, keyOf, skip } from './ground.ts'
 import { RowsSide, source } from './rows-side.ts'
 
-/** Another manager that writes what Git has. */
+/** Another manager that writes the fields that Git sets. */
 
 t.test('a second writer', { skip, timeout: 120_000 }, async (t) => {
   const ground = await Ground.start(t)

@@ -7,7 +7,7 @@ import { maxRoundBytes } from '../../../../src/proto/gitops/limits.ts'
 import { kasOf, startSessions } from '../agent-side.ts'
 import { type FakeKas, listenAs } from '../fake-kas.ts'
 
-/** What comes of the YAML files of a branch from that kas, until the test ends. */
+/** Returns the sets of YAML files of a branch that agentk gets from this kas, until the test ends. */
 export async function setsFrom(t: Test, kas: FakeKas) {
   const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`)
   const sets: ObjectSet[] = []

@@ -4,7 +4,7 @@ import { eventually } from '../../../support/eventually.ts'
 import { widgetDefinition } from '../../../support/widget-definition.ts'
 import { skip } from './ground.ts'
 
-/** What one test leaves in the API server that it shares with others is not there for the next. */
+/** Objects that one test leaves in the shared API server are removed before the next test. */
 
 const crds = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
 const role = '/apis/rbac.authorization.k8s.io/v1/clusterroles/system:discovery'

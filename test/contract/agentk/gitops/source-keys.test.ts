@@ -8,17 +8,17 @@ import { configMap, deployment, Ground, keyOf, skip } from './ground.ts'
 import { Pod } from './pod.ts'
 import { scripted } from './scripted.ts'
 
-/** Each key of a source, and what it changes on a real API server: beside the same without it. */
+/** The effect of each key of a source on a real API server, compared with a source without the key. */
 
 const map = (name: string, value = '1', metadata: object = {}) => JSON.stringify(configMap(name, { value }, metadata))
 const text = (object: ObjectTree) => JSON.stringify(object)
 const files = (...names: string[]) => Object.fromEntries(names.map((name) => [`${name}.json`, map(name)]))
 const finalizers = ['example.com/hold']
 
-/** What a key is to show, of objects whose names begin with its own. */
+/** Checks one key, with objects whose names begin with the key's name. */
 type Row = (t: Test, side: KeySide) => Promise<void>
 
-/** A pod for each block, and the cluster that they share. */
+/** Pods with one block each, on one cluster. */
 class KeySide {
   readonly #ground: Ground
   #projectId = 100n
@@ -27,12 +27,12 @@ class KeySide {
     this.#ground = ground
   }
 
-  /** Of a project of its own. */
+  /** Returns a pod of a new project. */
   pod(block: SourceBlock): Pod {
     return new Pod(this.#ground, { projectId: ++this.#projectId, block })
   }
 
-  /** Another process of the same source, with other words. */
+  /** Returns another process of the same source, with another block. */
   again(block: SourceBlock): Pod {
     return new Pod(this.#ground, { projectId: this.#projectId, block })
   }
@@ -45,7 +45,7 @@ class KeySide {
     return (await this.#ground.get(keyOf('ConfigMap', name, namespace)))?.data.value
   }
 
-  /** The whole module, and a kas whose project holds these files. */
+  /** Starts the whole module with a kas whose project has these files. */
   async module(t: Test, block: SourceBlock, pushed: Readonly<Record<string, string>>) {
     const projectId = ++this.#projectId
     const project = new ProjectKas(projectId)
@@ -196,7 +196,7 @@ const rows: Readonly<Record<keyof SourceBlock, Row>> = {
   },
 
   reconcile_timeout: async (t, side) => {
-    // nobody makes its pods here: it is never healthy
+    // nothing makes its Pods here, so it never becomes healthy
     const waved = (name: string) => {
       const annotations = { 'config.kubernetes.io/depends-on': `apps/namespaces/shop/Deployment/${name}` }
       return { 'a.json': text(deployment(name)), 'b.json': map(`after-${name}`, '1', { annotations }) }
@@ -242,7 +242,7 @@ const rows: Readonly<Record<keyof SourceBlock, Row>> = {
   },
 
   prune_propagation_policy: async (t, side) => {
-    // who would take the finalizers off again does not run here
+    // the controller that removes these finalizers does not run here
     for (const [policy, left] of [
       ['background', undefined],
       ['foreground', ['foregroundDeletion']],
@@ -321,7 +321,7 @@ const rows: Readonly<Record<keyof SourceBlock, Row>> = {
   },
 }
 
-/** Programs are scripts here: what real ones make of it is shown where they are run. */
+/** Programs are scripts here. Other tests run the real ones. */
 function rendering(path: string, { options }: Pod) {
   const renderer = new Renderer({ path })
   const cluster = { version: 'v1.35.4', apiVersions: [] }

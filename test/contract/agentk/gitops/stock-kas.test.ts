@@ -23,14 +23,14 @@ import { kasOf, silentLog, startSessions } from '../agent-side.ts'
 import { FakeKas, listenAs } from '../fake-kas.ts'
 import { setsFrom } from './sets-from.ts'
 
-/** Our agentk before a kas that knows the stock fields alone, as 16.5 does: no block of ours, no object ids. */
+/** Our agentk with a kas that knows only the stock fields, as 16.5 does: without our block and without object ids. */
 
 interface Commit {
   readonly id: string
   readonly files: Readonly<Record<string, string>>
 }
 
-/** It answers each stream with the commit after the one that is named; the last one waits. */
+/** A kas that answers each stream with the commit after the named one. After the last commit the stream waits. */
 class StockKas {
   readonly kas = new FakeKas()
   readonly requests: ObjectsToSynchronizeRequest[] = []

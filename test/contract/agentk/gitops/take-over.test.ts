@@ -6,26 +6,26 @@ import type { SourceBlock } from '../../../../src/proto/gitops/schema.ts'
 import { configMap, deployment, Ground, keyOf, skip } from './ground.ts'
 import { Pod } from './pod.ts'
 
-/** A cluster that another program has synced from the same manifests goes over to a source. */
+/** A source takes over a cluster that another program has synced from the same manifests. */
 
 const caBundle = Buffer.from('-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n').toString('base64')
 
 interface Former {
   readonly name: string
   readonly block: SourceBlock
-  /** on each of its objects */
+  /** labels and annotations of each object */
   readonly metadata: { labels?: Record<string, string>; annotations?: Record<string, string> }
   write(ground: Ground, key: ObjectKey, object: ObjectTree): Promise<void>
-  /** what it leaves in the cluster beside them */
+  /** Creates objects that the program leaves in the cluster. */
   leave?(ground: Ground, keys: readonly ObjectKey[]): Promise<void>
-  /** what the source is told where nobody knows any more who has made its objects */
+  /** block of the source for objects that no longer name their maker */
   readonly erased: SourceBlock
 }
 
 const appliedBy = (manager: string) => (ground: Ground, key: ObjectKey, object: ObjectTree) =>
   ground.apply(key, object, manager)
 
-/** As client-side apply does. */
+/** Creates objects as client-side apply does. */
 const createdBy = (manager: string) => (ground: Ground, key: ObjectKey, object: ObjectTree) => {
   const { metadata } = object as { metadata: { annotations?: object } }
   const last = { 'kubectl.kubernetes.io/last-applied-configuration': JSON.stringify(object) }
@@ -123,7 +123,7 @@ t.test('a cluster goes over', { skip, timeout: 300_000 }, async (t) => {
           await former.write(ground, key, marked)
         }
         if (!isErased) await former.leave?.(ground, Object.values(keys))
-        // what others do to them
+        // changes by others
         await ground.create(keyOf('HorizontalPodAutoscaler', keys.web.name, 'shop', 'autoscaling'), {
           metadata: { name: keys.web.name },
           spec: { scaleTargetRef: { apiVersion: 'apps/v1', kind: 'Deployment', name: keys.web.name }, maxReplicas: 9 },
@@ -155,14 +155,14 @@ t.test('a cluster goes over', { skip, timeout: 300_000 }, async (t) => {
         const [hook] = (await ground.get(keys.hook)).webhooks
         t.equal(hook.clientConfig.caBundle, caBundle, `${about}: as it was injected`)
 
-        // it is the source's: what leaves the manifest goes, what others have set stays
+        // the source owns it: fields that leave the manifest are removed, fields of others stay
         const changed = { ...files, [`${keys.map.name}.json`]: JSON.stringify(configMap(keys.map.name, { kept: '2' })) }
         await pod.bring(changed)
         t.strictSame((await ground.get(keys.map)).data, { kept: '2', theirs: '1' }, `${about}: its fields`)
         t.equal((await ground.get(keys.web)).spec.replicas, 7)
         const { [`${keys.gone.name}.json`]: _, ...left } = changed
         t.match((await pod.bring(left)).pruned, [{ name: keys.gone.name }])
-        // nothing of this source is left for the next
+        // deletes everything before the next case
         const { planDigest: all } = await pod.bring({})
         t.equal((await pod.bring({}, { approved: all })).pruned.length, 3)
       }

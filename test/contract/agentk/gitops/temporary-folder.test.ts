@@ -7,10 +7,10 @@ import { eventually } from '../../../support/eventually.ts'
 import { ProjectKas, startGitops } from './gitops-side.ts'
 import { Ground, skip } from './ground.ts'
 
-/** What an agentk that was killed had rendered does not stay for ever. */
+/** agentk removes the rendered files that a killed agentk left. */
 
 t.test('agentk removes what a killed one left behind, once it has a source', { skip, timeout: 60_000 }, async (t) => {
-  const ground = await Ground.start(t) // before there is another folder for all that is temporary
+  const ground = await Ground.start(t) // starts before TMPDIR changes
   const parent = await mkdtemp(join(tmpdir(), 'tf-'))
   const before = process.env.TMPDIR
   t.teardown(async () => {
@@ -36,7 +36,7 @@ t.test('agentk removes what a killed one left behind, once it has a source', { s
   )
 })
 
-/** As an agentk that is killed while it renders. */
+/** Leaves the folder of an agentk that is killed while it renders. */
 async function leaveBehind(parent: string): Promise<void> {
   const url = new URL('../../../../src/lib/temporary-folder.ts', import.meta.url).href
   const script = `

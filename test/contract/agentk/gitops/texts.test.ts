@@ -3,7 +3,7 @@ import { Ground, keyOf, skip } from './ground.ts'
 import { Pod } from './pod.ts'
 import { map, namespace } from './rows-side.ts'
 
-/** What is lost with an object that goes, and what holds one that does not end. */
+/** Texts about data that is lost with an object, and about the cause that keeps a deletion from ending. */
 
 const claim = (size: string, annotations = '') => `
 apiVersion: v1

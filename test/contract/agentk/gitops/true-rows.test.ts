@@ -5,7 +5,7 @@ import { ProjectKas } from './gitops-side.ts'
 import { Ground, keyOf, skip } from './ground.ts'
 import { map, RowsSide, source } from './rows-side.ts'
 
-/** Rows that once said of a source what was not so. */
+/** Rows that were once false. */
 
 t.test('rows that are true', { skip, timeout: 240_000 }, async (t) => {
   const ground = await Ground.start(t)
@@ -139,7 +139,7 @@ t.test('rows that are true', { skip, timeout: 240_000 }, async (t) => {
     await first.stop()
     const id = BigInt(first.id.slice('42-'.length))
     const project = new ProjectKas(id)
-    project.unreadable = 'platform/other' // its number is not known any more
+    project.unreadable = 'platform/other' // the id of that project is no longer known
     const adopting = { ...a, paths: [{ glob: 'a/**' }, { glob: 'c/**' }], adopt: [`${first.id}-b`] }
     const { row, becomes, stop } = await side.startAt(t, { id, project }, [adopting, b])
     project.push({ 'a/a.yaml': map('true-own'), 'c/b.yaml': map('true-others') })

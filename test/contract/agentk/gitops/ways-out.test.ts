@@ -2,7 +2,7 @@ import t from 'tap'
 import { Ground, keyOf, skip } from './ground.ts'
 import { Pod } from './pod.ts'
 
-/** What stands in a live object, and no manifest has said it, does not keep a commit out. */
+/** A field in the live object that no manifest sets does not block a commit. */
 
 const workload = (kind: string, spec: string, volume = 'name: a') => `
 apiVersion: apps/v1
@@ -42,7 +42,7 @@ t.test('ways out', { skip, timeout: 240_000 }, async (t) => {
       t.equal(kinds.web, 'applied', kind)
       t.strictSame(notes, [], 'nobody had changed it')
       const live = await ground.get(keyOf(kind, 'web', namespace, 'apps'))
-      if (kind !== 'DaemonSet') t.strictSame(Object.keys(live.spec[field]), ['type'], kind) // there both may stand
+      if (kind !== 'DaemonSet') t.strictSame(Object.keys(live.spec[field]), ['type'], kind) // a DaemonSet may have both
       t.match((await pod.bring({ 'a.yaml': workload(kind, service) })).kinds, { web: 'applied' }, 'and back')
     }
   })
@@ -164,7 +164,7 @@ spec:
       t.match(replaced.kinds, { a: 'applied' })
       await ground.readKinds()
       t.match(await ground.get(keyOf('Mode', 'a', 'again', group)), { spec: { mode: 'two' } })
-      // a definition, by Git alone
+      // a definition, changed only through Git
       const scoped = await pod.bring({ 'crd.yaml': crd('Cluster'), 'a.yaml': object('mode: two') })
       t.match(scoped.ends[`modes.${group}`], {
         problem: { text: /immutable; take it out of the source, approve the plan/ },

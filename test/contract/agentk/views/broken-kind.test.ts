@@ -10,7 +10,7 @@ import { capturedLog } from '../../../support/captured-log.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { KeptSink } from '../../../support/kept-sink.ts'
 
-/** A kind that a real API server cannot list, and an API that does not answer, hold up no other kind. */
+/** A kind that a real API server cannot list, or an API that does not answer, delays no other kind. */
 
 const assets = process.env.KUBEBUILDER_ASSETS ?? ''
 const missing = missingAssets(assets, 'api')
@@ -37,7 +37,7 @@ const queues = {
 const key = 'p1.example.com/Queue'
 const timeoutMs = 60_000
 
-/** Its time goes eight times as fast: 50 s are 6.3 s. */
+/** factor by which this clock is faster: 50 s take 6.3 s */
 const speed = 8
 const fastClock: Clock = {
   now: () => systemClock.now() * speed,

@@ -13,7 +13,9 @@ import { sharedControlPlane } from '../../../support/control-plane/shared-contro
 import { eventually } from '../../../support/eventually.ts'
 import { ViewClient } from '../../../support/views/view-client.ts'
 
-/** Breakages of a real API server, as who looks at them reads it. What its controllers and kubelets would write is written here. */
+/**
+ * Failures on a real API server, as a viewer sees them. The test writes the status of controllers and kubelets itself.
+ */
 
 const missing = missingAssets(process.env.KUBEBUILDER_ASSETS, 'api')
 const skip = missing.length > 0 && `needs ${missing.join(', ')}`
@@ -210,7 +212,7 @@ t.test('what breaks is named, with its culprit', { skip, timeout: 180_000 }, asy
   })
 })
 
-/** Who looks at a cluster through all that an agent keeps of it. */
+/** A viewer of a cluster, with the whole cluster cache of an agent. */
 class Looking {
   readonly client = new ViewClient()
   readonly #picture: ClusterCache
@@ -260,7 +262,7 @@ class Looking {
     })
   }
 
-  /** Once its cause has that reason. */
+  /** Resolves with the row when its cause has this reason. */
   row(kind: string, name: string, reason: string): Promise<Row> {
     return eventually(() => {
       const row = [...this.client.rows.values()].find(({ k, n }) => k === kind && n === name)

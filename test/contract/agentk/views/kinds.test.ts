@@ -15,7 +15,7 @@ import { eventually } from '../../../support/eventually.ts'
 import { KeptSink } from '../../../support/kept-sink.ts'
 import { widgetDefinition } from '../../../support/widget-definition.ts'
 
-/** Kinds of a real API server: what is kept equals what it lists, whatever happens to it or to agentk's rights. */
+/** Kinds of a real API server. The cache equals the lists, even when the server or agentk's rights change. */
 
 const assets = process.env.KUBEBUILDER_ASSETS ?? ''
 const missing = missingAssets(assets, 'api')
@@ -36,7 +36,7 @@ t.test('kinds of an API server', { skip, timeout: 220_000 }, async (t) => {
   const remove = (path: string) => admin.request(path, { method: 'DELETE' })
   for (const name of ['shop', 'test']) await admin.create('/api/v1/namespaces', { metadata: { name } })
 
-  /** As an administrator, or with this token. */
+  /** Returns a client with this token; undefined: an administrator. */
   const clientOf = (t: Test, token?: string, server = controlPlane.server) =>
     token === undefined
       ? adminClient(t, controlPlane, server)
@@ -71,7 +71,7 @@ t.test('kinds of an API server', { skip, timeout: 220_000 }, async (t) => {
     return { api, client, sink, events, lines, paths, stop }
   }
 
-  /** What is kept of it is what the API server lists. */
+  /** Waits until the cache equals the list of the API server. */
   const equalsList = (sink: KeptSink, kind: string, path: string) =>
     eventually(async () => {
       const { items } = await admin.get(path)
@@ -182,7 +182,7 @@ t.test('kinds of an API server', { skip, timeout: 220_000 }, async (t) => {
 
   await t.test('an object over 4 MiB is left out by name', async (t) => {
     const rules = { wantsStatus: (kind: string) => kind === 'ConfigMap', ready: () => Promise.resolve() }
-    await createMap('test', 'huge', { text: '<'.repeat(750_000) }) // six bytes each in JSON
+    await createMap('test', 'huge', { text: '<'.repeat(750_000) }) // each character takes six bytes in JSON
     const { sink } = await follow(t, { follow: { kinds: ['ConfigMap'] }, rules })
     const place = (name: string) => ({ namespace: 'test', name })
     await eventually(() => sink.is('ConfigMap') === 'live')
@@ -239,7 +239,7 @@ t.test('kinds of an API server', { skip, timeout: 220_000 }, async (t) => {
     t.equal(lists(), before, 'watches have gone on, without lists')
   })
 
-  /** Of the server from here on: to start it again takes long. */
+  /** flags of the server from here on, because a restart takes long */
   const byPages = ['--feature-gates=WatchList=false', '--etcd-compaction-interval=1s']
 
   await t.test('a restart of the API server: 410 to watches that go on', async (t) => {

@@ -13,7 +13,7 @@ import { KeptSink } from '../../../support/kept-sink.ts'
 import { readManifests } from '../../../support/manifests.ts'
 import { widgetDefinition } from '../../../support/widget-definition.ts'
 
-/** The role for kinds of vendors, at a real API server: with it all of them are followed, without it none. */
+/** The role for kinds of vendors, on a real API server. With the role all these kinds are followed, without it none. */
 
 const missing = missingAssets(process.env.KUBEBUILDER_ASSETS, 'api')
 const skip = missing.length > 0 && `needs ${missing.join(', ')}`
@@ -21,7 +21,7 @@ const skip = missing.length > 0 && `needs ${missing.join(', ')}`
 const crds = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
 const rbac = '/apis/rbac.authorization.k8s.io/v1'
 
-/** `group/Kind` of some that have rules: of exact kinds, of irregular names, and of whole groups. */
+/** `group/Kind` of some kinds with rules: exact kinds, irregular names and whole groups. */
 const vendorKinds = [
   'cert-manager.io/Certificate',
   'kafka.banzaicloud.io/KafkaCluster',
@@ -43,7 +43,7 @@ t.test('the role for kinds of vendors', { skip, timeout: 120_000 }, async (t) =>
   )
   for (const one of [role, ...ownRules]) await admin.create(`${rbac}/clusterroles`, one as object)
 
-  /** What is kept and what is refused, of an account that has these roles. */
+  /** Returns the kinds that an account with these roles may follow, and the refused ones. */
   const follow = async (t: Test, user: string, roles: readonly string[]) => {
     for (const name of roles) {
       await admin.create(`${rbac}/clusterrolebindings`, {

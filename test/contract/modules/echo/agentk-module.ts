@@ -3,11 +3,11 @@ import { echoSchema } from './schema.ts'
 
 export interface Heard {
   readonly word: (word: string | undefined) => void
-  /** kas has the module, too */
+  /** called when kas has the module too */
   readonly feature: () => void
 }
 
-/** The agent's side: it hears the word of its own block of the agent's file, and whether kas has the module. */
+/** The agent's part. It reports the word of its block in the agent's file, and whether kas has the module. */
 export function createEcho({ configuration, kas }: AgentkHost, heard: Heard): AgentkModule {
   const never = new AbortController().signal
   kas.onFeature(async () => {

@@ -17,7 +17,7 @@ const say: Command = {
   },
 }
 
-/** `kas echo say`: asks what the module serves on 8154. */
+/** `kas echo say`: calls the module's endpoint on 8154. */
 export const echoCli: ModuleCli = [
   {
     task: 'see',

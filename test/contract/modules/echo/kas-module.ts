@@ -6,7 +6,7 @@ import { KasError } from '../../../../src/lib/errors.ts'
 import { unaryService } from '../../../../src/proto/unary.ts'
 import { Echo, SayResponseSchema } from './gen/echo_pb.ts'
 
-/** A feature of kas that says a word to all replicas: it has a part of each kind that a module may have. */
+/** A feature of kas that sends a word to all replicas. It has each kind of part that a module may have. */
 export function createEcho({ peers, register }: KasHost, name: string): KasModule {
   const heard = new Counter({ name: 'echo_heard_total', help: 'Words of other replicas', registers: [register] })
   let last = 'nothing'

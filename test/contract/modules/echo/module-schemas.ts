@@ -4,7 +4,7 @@ import { echoSchema } from './schema.ts'
 
 export const echoBlock: BlockSchema<typeof echoSchema> = { key: 'echo', schema: echoSchema, maxBytes: 16 * 1024 }
 
-/** With those of kas, which it has in its own list. */
+/** Schemas of kas' own modules and of this one. */
 export const echoSchemas: ModuleSchemas = {
   list: [{ block: echoBlock }, ...moduleSchemas.list],
   program: new URL('./parsing-thread-program.ts', import.meta.url),

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-/** `echo` of the agent's file: kas checks it with this, agentk reads with it. */
+/** Schema of `echo` in the agent's file. kas checks the file with it, agentk reads the block with it. */
 export const echoSchema = z.object(
   {
     word: z.string({ error: 'a text' }).exactOptional(),

@@ -6,7 +6,7 @@ const refused = Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:6443'), 
 const untrusted = Object.assign(new Error('self-signed certificate'), { code: 'DEPTH_ZERO_SELF_SIGNED_CERT' })
 const patienceMs = 15_000
 
-/** An API server whose dials end as `answer` says. */
+/** Starts an API server. Each dial ends with the promise that `answer` returns. */
 function start() {
   const clock = new ManualClock()
   const server = { answer: (): Promise<void> => Promise.reject(refused), dials: 0 }
@@ -17,7 +17,7 @@ function start() {
   return { clock, server, absence: new Absence({ clock, dial }, { patienceMs }) }
 }
 
-/** Fails a dial now and once more when the patience has ended. */
+/** Fails one dial now and one more after the patience has ended. */
 async function die({ clock, absence }: ReturnType<typeof start>): Promise<void> {
   absence.failed(refused)
   await clock.pass(patienceMs)

@@ -11,7 +11,7 @@ const hint = 'HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n'
 const lines = (count: number) => 'a: b\r\n'.repeat(count)
 const anything = lines(2 * maxAnswerLines) + 'x'.repeat(2 * maxAnswerHeadBytes)
 
-/** What a guard says of `text`, which comes in pieces of `size` bytes. */
+/** Returns the fault that a guard finds in `text`, which arrives in pieces of `size` bytes. */
 function faultOf(text: string, size = text.length, guard = new HeadGuard()): string | undefined {
   const bytes = Buffer.from(text)
   for (let at = 0; at < bytes.length; at += size) {

@@ -58,7 +58,7 @@ t.test('an identity passes if all its names are on the list or are of GitLab', a
   t.strictSame(passes({ username: 'ada', uid: '8' }), ['uid:8'])
 })
 
-/** `Impersonate-User` with letters in either case and either sign between the words. */
+/** Spellings of `Impersonate-User`: random case, and `-` or `_` between the words. */
 function spellings(name: string, seeded: Seeded): string[] {
   const random = () =>
     [...name].map((sign) => {

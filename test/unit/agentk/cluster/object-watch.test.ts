@@ -24,7 +24,7 @@ const bookmark = (version: number, annotations?: object) => ({
 const listEnd = (version: number) => bookmark(version, { 'k8s.io/initial-events-end': 'true' })
 const error = (code: number) => ({ type: 'ERROR' as const, object: { kind: 'Status', code } })
 
-/** What it is called with, one word each. */
+/** Records the calls of the watch, one entry per call. */
 class RecordedSink implements WatchSink {
   readonly words: string[] = []
   readonly outcomes: Refusal[] = []
@@ -90,7 +90,7 @@ function start(
   return { api, clock, sink, turns, stop }
 }
 
-/** Listed by a watch, up to a version of 10. */
+/** Starts a watch that has listed everything, up to resource version 10. */
 async function startListed(t: Test, options?: Partial<ObjectWatchOptions>) {
   const side = start(t, options)
   const watch = await side.api.watch()
@@ -425,7 +425,7 @@ t.test('who leaves nothing out is told the place of what is too large', async (t
   t.strictSame(await api.waiting(), [])
 })
 
-/** Metadata at the end of the object, behind texts that look like it. */
+/** Metadata at the end of the object, after other texts that resemble metadata. */
 function hugeLine(type: string, name: string): Buffer {
   const data = {
     name: 'no',

@@ -12,12 +12,12 @@ export interface Ask {
   fail(error: unknown): Promise<void>
 }
 
-/** A watch that waits for what the test says. */
+/** A watch that sends only the bytes and events that the test gives. */
 export interface Watch {
   readonly path: string
   readonly query: URLSearchParams
   readonly accept: string
-  /** the client has ended it */
+  /** the client has ended the watch */
   readonly isAborted: boolean
   readonly isPaused: boolean
   open(status?: number): Promise<void>
@@ -27,12 +27,12 @@ export interface Watch {
   cut(): Promise<void>
 }
 
-/** An API server whose every answer is the test's, in the order of the requests. */
+/** An API server. The test gives every answer, in the order of the requests. */
 export class ScriptedApi implements Pick<ApiClient, 'json' | 'send'> {
   readonly #asks: Ask[] = []
   readonly #watches: Watch[] = []
 
-  /** The oldest request for JSON that has not been taken, of `path` if that is given. */
+  /** Returns the oldest request for JSON that the test has not taken yet, only of `path` if that is given. */
   async ask(path?: string): Promise<Ask> {
     await settled()
     return take(this.#asks, path)
@@ -43,7 +43,7 @@ export class ScriptedApi implements Pick<ApiClient, 'json' | 'send'> {
     return take(this.#watches, path)
   }
 
-  /** Paths of what waits to be taken. */
+  /** Paths of the requests that the test has not taken yet. */
   async waiting(): Promise<string[]> {
     await settled()
     return [...this.#asks, ...this.#watches].map(({ path }) => path)
@@ -128,7 +128,7 @@ function targetOf(target: string): { path: string; query: URLSearchParams } {
   return { path, query: new URLSearchParams(query) }
 }
 
-/** Everything that waits for no timer has gone on. */
+/** Resolves when everything that needs no timer has run. */
 async function settled(): Promise<void> {
   for (let i = 0; i < 3; i++) await new Promise((resolve) => setImmediate(resolve))
 }

@@ -7,7 +7,7 @@ const hour = 3_600_000
 function start() {
   const machine = new ManualClock()
   const clock = new ServerClock(machine)
-  /** of an answer, as a server writes it whose clock is so much ahead */
+  /** Passes on an answer of a server whose clock is `aheadMs` ahead. */
   const answer = (aheadMs: number, waitedMs = 20) =>
     clock.answered(new Date(machine.now() + aheadMs - waitedMs / 2).toUTCString(), waitedMs)
   return { machine, clock, answer, ahead: () => clock.now() - machine.now() }

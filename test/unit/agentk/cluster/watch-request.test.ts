@@ -3,7 +3,7 @@ import type { ApiClient } from '../../../../src/agentk/cluster/api-client.ts'
 import type { ApiRequest, ApiResponseHandler } from '../../../../src/agentk/cluster/api-request.ts'
 import { followWatch, maxEventBytes, type WatchEvent } from '../../../../src/agentk/cluster/watch-request.ts'
 
-/** A watch whose answer the test sends. */
+/** A watch. The test sends its answer. */
 function watch() {
   const events: WatchEvent[] = []
   const sent = Promise.withResolvers<ApiResponseHandler>()

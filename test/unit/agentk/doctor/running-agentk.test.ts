@@ -2,7 +2,7 @@ import t, { type Test } from 'tap'
 import { parseFlags } from '../../../../src/agentk/config/flags.ts'
 import { mergeRunning, runningAgentk } from '../../../../src/agentk/doctor/running-agentk.ts'
 
-/** The folder of a process in /proc. */
+/** Makes the folder of a process as /proc has it. */
 const processOf = (t: Test, words: readonly string[], environ: readonly string[] = []) =>
   t.testdir({ cmdline: [...words, ''].join('\0'), environ: [...environ, ''].join('\0') })
 
@@ -60,7 +60,7 @@ t.test('a token that is given replaces the other form of it', async (t) => {
   t.same([file.flags['token-file'], file.env.AGENTK_TOKEN], ['/mine', undefined])
   const variable = merge([], { AGENTK_TOKEN: 'mine' }, flags)
   t.same([variable.flags['token-file'], variable.env.AGENTK_TOKEN], [undefined, 'mine'])
-  // what is run in the container of agentk has its environment
+  // a command in agentk's container inherits the environment of that container
   const inherited = merge(['--token-file=/mine'], { AGENTK_TOKEN: 'own' }, [], { AGENTK_TOKEN: 'own' })
   t.same([inherited.flags['token-file'], inherited.env.AGENTK_TOKEN], ['/mine', undefined])
 })

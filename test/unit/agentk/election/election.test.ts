@@ -43,7 +43,7 @@ t.test('one of two leads; when it leaves the other follows at its next round', a
   const leases = new LeaseStore()
   const [a, b] = [candidate(t, 'a', leases, clock), candidate(t, 'b', leases, clock)]
   a.begin('lock')
-  a.begin('lock') // twice changes nothing
+  a.begin('lock') // a second call changes nothing
   await settle()
   b.begin('lock')
   await clock.pass(60_000)
@@ -94,7 +94,7 @@ t.test('a leader that was frozen does not act when it thaws', async (t) => {
   a.begin('lock')
   await settle()
   b.begin('lock')
-  await running.pass(30_000) // a's clock, and so a, does not run
+  await running.pass(30_000) // the clock of a stands still, and so does a
   t.ok(b.holds())
   frozen.freeze(30_000)
   t.notOk(a.holds(), 'before anything else of it has run')

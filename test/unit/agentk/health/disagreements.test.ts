@@ -2,7 +2,7 @@ import t from 'tap'
 import { inArgosWords, verdictOf } from '../../../../src/agentk/health/verdict.ts'
 import type { KubernetesObject } from '../../../../src/kubernetes/object.ts'
 
-/** Where the two systems say different things of one object, and what each says: a change here is one that users see. */
+/** Cases in which Argo CD and kstatus judge one object differently, with both verdicts. Users see a change of these. */
 
 const now = Date.parse('2026-01-01T00:00:00Z')
 const longAgo = '2025-01-01T00:00:00Z'
@@ -143,7 +143,7 @@ const cases: readonly Case[] = [
   ],
 ]
 
-/** where both mean the same in the end; that they do is what is pinned */
+/** cases in which both verdicts mean the same; the tests pin that too */
 const agreeing = new Set([
   'a claim that waits for its first consumer: both for ever',
   'a CronJob whose job runs: the text says that nobody knows',

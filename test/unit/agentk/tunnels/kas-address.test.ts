@@ -22,12 +22,12 @@ const cases: [own: string, address: string, allowed: boolean, also?: string[]][]
   ['wss://kas.example.com/k', 'wss://kas.example.com:8150/k', true],
   ['wss://kas.example.com/k', 'grpcs://kas-0.kas.example.com', true],
   ['wss://kas.example.com/k', 'wss://KAS-0.Kas.Example.com/other', true],
-  // the token goes there: no weaker scheme
+  // the token goes there, so a weaker scheme is refused
   ['wss://kas.example.com/k', 'ws://kas.example.com/k', false],
   ['grpcs://kas.example.com', 'grpc://kas.example.com', false],
   ['ws://kas.example.com', 'wss://kas.example.com', true],
   ['grpc://kas.example.com', 'ws://kas.example.com', true],
-  // nor another domain, however alike
+  // another domain is refused, however similar
   ['wss://kas.example.com/k', 'wss://kas-0.example.com', false],
   ['wss://kas.example.com/k', 'wss://evilkas.example.com', false],
   ['wss://kas.example.com/k', 'wss://kas.example.com.evil.test', false],
@@ -37,11 +37,11 @@ const cases: [own: string, address: string, allowed: boolean, also?: string[]][]
   ['wss://kas.example.com/k', 'https://kas.example.com', false],
   ['wss://kas.example.com/k', 'nonsense', false],
   ['wss://kas.example.com/k', '', false],
-  // named
+  // allowed by name
   ['wss://kas.example.com/k', 'wss://kas-0.example.com', true, ['kas-0.example.com']],
   ['wss://kas.example.com/k', 'wss://kas-0.replicas.test', true, ['other.test', 'replicas.test']],
   ['wss://kas.example.com/k', 'ws://kas-0.replicas.test', false, ['replicas.test']],
-  // an address is no domain
+  // an IP address has no subdomains
   ['grpc://10.0.0.1', 'grpc://10.0.0.1:8151', true],
   ['grpc://10.0.0.1', 'grpc://10.0.0.2', false],
   ['grpc://10.0.0.1', 'grpc://10.0.0.2', true, ['10.0.0.2']],

@@ -8,12 +8,12 @@ import { ManualClock, settle } from '../../../support/manual-clock.ts'
 const log = pino({ level: 'silent' })
 const never = new AbortController().signal
 
-/** Takes what is written, says nothing. */
+/** A connection that reads everything and answers nothing. */
 function silent(): Duplex {
   return new Duplex({ read: () => undefined, write: (_chunk, _encoding, done) => done() })
 }
 
-/** Sessions whose dials all succeed, at a kas that says nothing. */
+/** Starts sessions at a kas that answers nothing; each dial succeeds. */
 async function start(t: Test, more: Partial<KasSessionsComponents> = {}) {
   const clock = new ManualClock()
   const dialled: Duplex[] = []

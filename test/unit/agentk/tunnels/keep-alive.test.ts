@@ -73,7 +73,7 @@ t.test('a late loop of our own proves nothing', async (t) => {
   const session = watched(() => false)
   new KeepAlive(session, { times, clock }).start()
   await clock.pass(5000)
-  clock.freeze(60_000) // we were frozen: the answer waits unread
+  clock.freeze(60_000) // this process was frozen; the answer waits unread
   await clock.pass(0)
   t.notOk(session.destroyed)
   session.bytesRead += 8

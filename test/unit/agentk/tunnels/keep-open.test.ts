@@ -12,21 +12,21 @@ const settled = () => settle(4)
 const lost = new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
 const status = (grpc: number) => new KasError({ code: 'STATUS', grpc, message: 'by kas' })
 
-/** What becomes of a stream. */
+/** Course of one stream. */
 interface Step {
   readonly lastsMs?: number
-  /** what `read` returns, or throws */
+  /** result of `read` */
   readonly end?: StreamEnd
   readonly throws?: unknown
-  /** kas ends it with this */
+  /** error with which kas ends the stream */
   readonly error?: KasError
-  /** the connection leaves with it */
+  /** the connection closes with the stream */
   readonly leaves?: boolean
   /** the stream cannot be opened */
   readonly refusesOpen?: KasError
 }
 
-/** Plays one step for each stream that is opened, and notes when. */
+/** Plays one step for each stream that is opened, and records the time. */
 function play(steps: readonly Step[], options: { isOurs?: boolean; restMs?: number } = {}) {
   const clock = new ManualClock(0)
   const openedAt: number[] = []
@@ -50,7 +50,7 @@ function play(steps: readonly Step[], options: { isOurs?: boolean; restMs?: numb
   } as unknown as ClientSession
   const kas: KeepOpenComponents['kas'] = {
     session: async () => {
-      draining = false // another one
+      draining = false // it is another connection
       return session
     },
     metadata: () => noMetadata,

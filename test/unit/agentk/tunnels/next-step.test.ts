@@ -4,7 +4,7 @@ import { parseKasAddress } from '../../../../src/agentk/tunnels/kas-address.ts'
 import { nextStepOfRefusal, nextStepToKas, proxyPrefix } from '../../../../src/agentk/tunnels/next-step.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
 
-/** What real sockets do not show in a test; the rest stands in test/contract/agentk/first-hour.test.ts. */
+/** Cases that real sockets do not show in a test. The others are in test/contract/agentk/first-hour.test.ts. */
 
 const address = parseKasAddress('wss://kas.example.com/-/kubernetes-agent/')
 const failed = (code: string, more: object = {}) => Object.assign(new Error(code), { code, ...more })

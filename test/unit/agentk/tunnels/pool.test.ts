@@ -14,7 +14,7 @@ const failed = (grpc: number): Outcome => ({
   error: new KasError({ code: 'STATUS', grpc, message: 'told by the test' }),
 })
 
-/** A Connect stream whose other side is the test. */
+/** A Connect stream; the test is its other side. */
 class FakeStream {
   readonly sent: Uint8Array[] = []
   readonly #messages: Uint8Array[] = []
@@ -135,7 +135,7 @@ async function start(
   return { clock, sessions, pool, take, streams: sessions.current.streams }
 }
 
-/** Methods that a Connect has announced. */
+/** Methods that a Connect stream has announced. */
 function announcedOn(stream: FakeStream | undefined): string[] {
   const message = decodeConnectRequest(stream?.sent[0] as Uint8Array)
   if (message.kind !== 'descriptor') return []

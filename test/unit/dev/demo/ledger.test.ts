@@ -13,7 +13,7 @@ const answer = (status: number, delivery?: Answer['delivery'], body = ''): Answe
   tookMs: 1,
 })
 
-/** A cluster that gets each create as often as `deliveries` says, and a kas that answers it with `said`. */
+/** A cluster that gets each create `deliveries` times, behind a kas that answers with `said`. */
 function clusterOf(steps: readonly { deliveries: number; said: Answer }[]) {
   const made: Made[] = []
   const removed: string[] = []

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { claimStateFolder, livingStateFolders } from '../../../../dev/start/state-folder.ts'
 
-/** No process has it: above the kernel's largest. */
+/** Pid that no process has: above the kernel's maximum. */
 const deadPid = 2 ** 30
 
 t.test('each start gets the lowest number that no living one has', async (t) => {
@@ -31,7 +31,7 @@ t.test('what a dead start left is removed and its number used again', async (t) 
 
 t.test('starts at the same moment get different folders', async (t) => {
   const root = join(t.testdir(), '.run')
-  // their ids differ as those of processes do; both live
+  // two pids of living processes
   const folders = await Promise.all([process.pid, process.ppid].map((pid) => claimStateFolder(root, pid)))
   t.same(folders.map(({ number }) => number).sort(), [1, 2])
 })

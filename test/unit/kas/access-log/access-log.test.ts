@@ -90,7 +90,7 @@ t.test('one token that connects 195 times in 8 s: 20 lines of each event, and th
   )
   access.event('agent_connected', 'session', 'agent 42', fields)
   const stopped = access.stop()
-  clock.advance(2000) // nobody takes what waits
+  clock.advance(2000) // nobody reads the waiting lines
   await stopped
   const told = lines().filter(({ event, agent_id: id }) => event === 'agent_connected' && id === '42')
   t.equal(

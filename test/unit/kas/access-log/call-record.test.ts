@@ -13,7 +13,7 @@ const client = {
   address: '10.0.0.7',
 }
 
-/** Whatever may hold a secret, in any place where a caller can put it; names, selectors and programs are meant to be written. */
+/** Paths with `planted` in every place where a caller can put a secret. Names, selectors and programs are logged. */
 const targets = [
   '/api/v1/namespaces/web/secrets?resourceVersion=planted&continue=planted&fieldManager=planted',
   '/api/v1/namespaces/web/pods/a/exec?command=env&command=planted&command=-c%20planted&container=planted&tty=planted',

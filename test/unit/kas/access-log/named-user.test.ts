@@ -2,7 +2,7 @@ import t from 'tap'
 import { isNamedUser } from '../../../../src/kas/access-log/named-user.ts'
 
 const ada = { id: 5n, name: 'ada' }
-/** chosen by its owner */
+/** its owner chose this name */
 const five = { id: 6n, name: '5' }
 
 t.test('a number is an id alone, @ stands before a name', async (t) => {

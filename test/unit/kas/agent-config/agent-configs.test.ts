@@ -19,22 +19,22 @@ const agent: Agent = { id: 42n as AgentId, name: 'prod', project: { id: 1n, path
 const signal = new AbortController().signal
 const settled = () => settle(5)
 
-/** A repository that a test writes by hand. */
+/** A repository; the test sets its content. */
 class FakeRepositories implements Repositories, Pick<Trees, 'mayHave'> {
-  /** gitops.yaml */
+  /** content of gitops.yaml */
   gitops: string | undefined
   commit: string | undefined = 'one'
   text: string | undefined = 'ci_access: { projects: [{ id: x }] }'
-  /** by agent, before `text` */
+  /** texts by agent, in place of `text` */
   readonly texts = new Map<string, string>()
   failure: KasError | undefined
   fileFailure: KasError | undefined
   reads: string[] = []
-  /** contents of files */
+  /** contents of the files that were read */
   readonly given: WeakRef<Uint8Array>[] = []
   readonly listeners = new Set<() => void>()
   seen = 7
-  /** agents */
+  /** agents whose read was hurried */
   readonly hurried: string[] = []
 
   hurry({ id }: Reading): void {
@@ -267,7 +267,7 @@ const ofProject = (id: bigint, name: string): Agent => ({
   name,
   project: { id, path: 'a/b' },
 })
-/** Of this thread: that other programs run does not count. */
+/** CPU time of this thread, ms; other programs do not count. */
 const cpuMs = () => {
   const { user, system } = process.threadCpuUsage()
   return (user + system) / 1000
@@ -297,7 +297,7 @@ t.test('who waits for the turn of its project keeps no file meanwhile', async (t
   const { configurations, repositories, clock } = await start(t)
   const evil = ofProject(2n, 'evil')
   repositories.texts.set('evil', dense)
-  const first = configurations.current(evil, signal) // has the turn
+  const first = configurations.current(evil, signal) // this read has the turn of the project
   await settled()
   const others = Array.from({ length: 20 }, (_, i) =>
     configurations.current({ ...evil, id: BigInt(100 + i) as AgentId }, signal),
@@ -310,7 +310,7 @@ t.test('who waits for the turn of its project keeps no file meanwhile', async (t
   repositories.texts.delete('evil')
   await first
   await settled()
-  clock.advance(3_600_000) // its project has rested
+  clock.advance(3_600_000) // the project has rested
   t.same((await Promise.all(others)).map(isIn), Array(20).fill(['x']), 'and is read anew')
 })
 
@@ -351,7 +351,7 @@ t.test('stop while a long file is read', async (t) => {
 async function withEcho(t: Test) {
   const started = await start(t)
   const echo = async () => {
-    const newest = await started.configurations.refreshed(agent, signal) // once it is read, by whichever thread
+    const newest = await started.configurations.refreshed(agent, signal) // when one of the threads has read it
     return blockIn(newest, echoBlock)
   }
   return { ...started, echo }
@@ -361,7 +361,7 @@ t.test("a module's block is read by its schema, and kept as it stands for agentk
   const { configurations, repositories, lines, echo } = await withEcho(t)
   t.equal(await echo(), undefined, 'the file has none')
   t.strictSame([...((await configurations.newest(agent, signal))?.blocks?.keys() ?? [])], ['gitops'])
-  const long = `# ${'x'.repeat(5000)}` // read in the other thread
+  const long = `# ${'x'.repeat(5000)}` // long enough that the other thread reads it
   for (const [i, comment] of ['', long].entries()) {
     await repositories.move(`read ${i}`, `echo: { words: [a], wrds: 1, none: }\n${comment}`)
     t.same(await echo(), { words: ['a'] })

@@ -34,7 +34,7 @@ t.test('one turn of a project at a time, and none of another waits for it', asyn
 t.test('a project that took more than its burst rests until it has had a tenth of the time', async (t) => {
   const { take, begun, clock } = start()
   ;(await take(1n, 'a')).end(60)
-  ;(await take(1n, 'b')).end(60) // 1200 ms for both, 1000 of them at once
+  ;(await take(1n, 'b')).end(60) // 1200 ms for both; 1000 ms of it may come at once
   const third = take(1n, 'c')
   clock.advance(199)
   await settle()

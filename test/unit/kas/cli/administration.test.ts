@@ -216,7 +216,7 @@ t.test('a file that kas would refuse is not edited', async (t) => {
 
 t.test('a directory that cannot be written: no id and no token is printed, and nothing is half made', async (t) => {
   const { folder, run } = world(t, undefined)
-  const file = join(folder, 'd'.repeat(250)) // the one that is to take its place would have too long a name
+  const file = join(folder, 'd'.repeat(250)) // so long that the name of the temporary file would be too long
   const text = `projects:\n  - { id: 1, path: platform/clusters }\nagents:\n  - { id: 1, name: prod, project: 1, tokens: [{ sha256: ${'a'.repeat(64)} }] }\nusers:\n  - { id: 1, username: ada, tokens: [{ sha256: ${'b'.repeat(64)} }] }\n`
   await writeFile(file, text)
   const lines = [

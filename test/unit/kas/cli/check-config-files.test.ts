@@ -9,7 +9,7 @@ import { parseKasConfig } from '../../../../src/kas/config/kas-config.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
 import { checkFile, configFolder } from '../../../support/check-config.ts'
 
-/** Files that a configuration names are read; what is not read is said; what passes without TLS is said. */
+/** check-config reads the files that a configuration names. It reports files it does not read and use without TLS. */
 
 const authority = await Authority.create('root of the test')
 const pair = await authority.issueServing({ dns: ['localhost'], ip: [] })
@@ -31,7 +31,7 @@ async function world(t: Test, option = 'configuration-file'): Promise<World> {
   return { folder, write, check }
 }
 
-/** Blocks with each key that names a file; the name of the file is `to(key)`. */
+/** Blocks with each key that names a file. The file is `to(key)`. */
 const namedBy: readonly (readonly [key: string, tree: (file: string) => object])[] = [
   ['directory.file', (file) => ({ directory: { file } })],
   ['agent.listen.certificate_file', (file) => listening('agent', file)],
@@ -69,7 +69,7 @@ function listening(block: string, file: string): object {
   return { [block]: { listen: { certificate_file: file, key_file: file } } }
 }
 
-/** What kas needs without a directory file. */
+/** Configuration that kas needs when it has no directory file. */
 async function sound({ write }: World): Promise<Record<string, Record<string, unknown>>> {
   const file = await write('secret', secret(32))
   return {
@@ -79,7 +79,7 @@ async function sound({ write }: World): Promise<Record<string, Record<string, un
   }
 }
 
-/** One block over another, at each level. */
+/** Merges one block over another at each level. */
 function merged(one: unknown, other: unknown): unknown {
   if (typeof one !== 'object' || typeof other !== 'object' || one === null || other === null) return other
   const all = { ...one } as Record<string, unknown>
@@ -217,7 +217,7 @@ t.test('a folder in place of a file, and a file that another user alone may read
   await mkdir(join(one.folder, 'folder'))
   const folder = merged(base, { gitlab: { authentication_secret_file: join(one.folder, 'folder') } }) as object
   t.equal((await one.check(folder)).code, 1)
-  if (process.getuid?.() === 0) return // root may read it
+  if (process.getuid?.() === 0) return // root can read the file anyway
   await chmod(join(one.folder, 'secret'), 0)
   const { code, stdout } = await one.check(base)
   t.equal(code, 0, stdout)

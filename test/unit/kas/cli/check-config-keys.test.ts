@@ -11,7 +11,7 @@ import { moduleSchemas } from '../../../../src/kas/module-schemas.ts'
 import { type DecisiveKeys, takeUnknownKeys } from '../../../../src/lib/unknown-keys.ts'
 import { checkFile, configFolder } from '../../../support/check-config.ts'
 
-/** A misspelt key that says who may do what, or where kas listens, is an error of check-config. */
+/** check-config reports a misspelt key as an error if it decides who may do what, or where kas listens. */
 
 const agentSchema = withBlocks(blocksOf(moduleSchemas.list))
 const files: Readonly<Record<string, { schema: ZodType; keys: DecisiveKeys }>> = {
@@ -20,7 +20,7 @@ const files: Readonly<Record<string, { schema: ZodType; keys: DecisiveKeys }>> =
   agent: { schema: agentSchema, keys: ofAgentFile },
 }
 
-/** A file with this key alone, under its last name or another one. */
+/** A file with only this key; `last` replaces the last part of the path. */
 function treeAt(path: string, last: string, value: unknown): Record<string, unknown> {
   const [first = '', ...rest] = path.split('.')
   const name = first.replace(/\[\]/g, '')
@@ -31,7 +31,7 @@ function treeAt(path: string, last: string, value: unknown): Record<string, unkn
 
 const lastOf = (path: string) => path.slice(path.lastIndexOf('.') + 1)
 
-/** Ways to write a name wrong: one or two edits, or in another manner of writing. */
+/** Misspellings of a name: one or two edits, or another style such as camel case. */
 function misspelt(name: string): string[] {
   const half = Math.floor(name.length / 2)
   const swapped = name.slice(0, half - 1) + name[half] + name[half - 1] + name.slice(half + 1)
@@ -61,7 +61,7 @@ for (const [kind, { keys }] of Object.entries(files)) {
       t.strictSame(unknownIn(kind, treeAt(path, lastOf(path), 1)), [], `${path} is known`)
       for (const wrong of misspelt(lastOf(path))) {
         const found = unknownIn(kind, treeAt(path, wrong, 1))
-        if (found.length === 0) continue // it is another known key
+        if (found.length === 0) continue // the misspelling is another known key
         tried++
         t.match(found, [{ isDecisive: true, hint: String }], `${path} as ${wrong}`)
       }
@@ -112,7 +112,7 @@ async function check(t: Test, option: string, text: string, ...more: readonly st
 
 const token = { sha256: 'a'.repeat(64) }
 const alone = { directory: { file: 'd.yaml' } }
-/** What was tried at d6580cdb, where it ended with 0 and `can be used`, and the like of it. */
+/** inputs that ended with 0 and `can be used` at d6580cdb, and similar ones */
 const typed: readonly [option: string, tree: object, said: string][] = [
   [
     'directory',
@@ -211,7 +211,7 @@ t.test('a key whose absence makes another one wrong is named beside it', async (
   t.match(empty.stdout, 'user_acces: this key is not known, did you mean user_access?')
 })
 
-/** All keys of a schema, at each level. */
+/** Returns all keys of a schema, at each level. */
 function pathsOf(schema: ZodType, at = ''): string[] {
   const { def } = schema as unknown as { def: { innerType?: ZodType; element?: ZodType; shape?: object; in?: ZodType } }
   if (def.innerType) return pathsOf(def.innerType, at)
@@ -222,9 +222,9 @@ function pathsOf(schema: ZodType, at = ''): string[] {
   })
 }
 
-/** Values that are wrong for most keys. */
+/** values that are wrong for most keys */
 const wrongValues = [null, true, 'x', '', -1, 1.5, 1e9, {}, { x: 1 }, [], ['x'], [{}], [[]], [null]]
-/** What the validator says of itself, and nobody else would. */
+/** words that only the validator uses */
 const ownWords = /Invalid|nonoptional|received|expected|Too (big|small)|undefined|NaN|Unrecognized|\bint\b|\brecord\b/
 
 t.test('whatever stands in place of a value, the message has plain words', async (t) => {

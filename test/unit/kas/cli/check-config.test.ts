@@ -54,7 +54,7 @@ interface Wrong {
   readonly kind: 'configuration-file' | 'directory' | 'agent-file'
   readonly name?: string
   readonly text: string
-  /** as it is printed, after the file */
+  /** printed lines, without the name of the file */
   readonly said: readonly RegExp[]
 }
 

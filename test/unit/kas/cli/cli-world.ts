@@ -12,7 +12,7 @@ projects:
 agents: [] # none yet
 `
 
-/** A folder with a directory file, and the command line there. */
+/** Makes a folder with a directory file, and runs commands there. */
 export function world(t: Test, text?: string) {
   const folder = t.testdir(text === undefined ? {} : { 'directory.yaml': text })
   const file = join(folder, 'directory.yaml')

@@ -8,13 +8,13 @@ import { mainOf } from '../../../support/programs.ts'
 import { startHostileServer } from './hostile-server.ts'
 import { status } from './usual-answers.ts'
 
-/** Many rows as JSON, for a reader who takes them all and for one who leaves. */
+/** Many rows as JSON, for a reader who reads them all and for one who leaves. */
 
 const count = 100_000
-/** As a shell reports a program that SIGPIPE has ended. */
+/** exit code that a shell reports for a program that SIGPIPE ended */
 const brokenPipe = 141
 
-/** On a machine that is busy the answer takes a second. */
+/** on a busy machine the answer can take a second */
 const onlyNotice = /^(?:kas: no answer from the kas on ops yet: [^\n]+\n)?$/
 
 async function start(t: Test) {

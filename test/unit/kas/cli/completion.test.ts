@@ -23,7 +23,7 @@ async function kas(...args: string[]): Promise<{ code: number; stdout: string; s
 const places = await commandTree(commandGroups)
 const help = usage(commandGroups)
 
-/** What the help says: flags, and words after these. */
+/** Flags and words that the help lists for one position. */
 interface Help {
   readonly at: string
   readonly expected: readonly string[]

@@ -22,10 +22,10 @@ import { type DoctorFault, testFaults } from '../../../support/doctor-faults.ts'
 import { GitlabDouble } from '../../../support/gitlab/gitlab-double.ts'
 import { patience } from '../../../support/slowness.ts'
 
-/** An installation that is well, and what is planted in it is named, with what to do. */
+/** A sound installation. kas doctor names each fault planted in it and the remedy. */
 
 const dayMs = 86_400_000
-/** The longest row of questions, each of 10 s: a replica for a ticket, then the front. ms */
+/** ms; the longest chain of requests, each with 10 s: a ticket from a replica, then the front */
 const hangMs = 26_000
 const names = { dns: ['localhost', 'gitlab.test'], ip: ['127.0.0.1'] }
 const authority = await Authority.create('root of the test')
@@ -57,7 +57,7 @@ const member = (name: string, more: Partial<MemberReport> = {}): MemberReport =>
 interface World {
   readonly folder: string
   readonly gitlab: GitlabDouble
-  /** as it is written to the file, which may be changed before */
+  /** Configuration as it is written to the file. A test may change it before. */
   readonly config: Record<string, Record<string, unknown>>
   readonly status: { -readonly [Key in keyof StatusReport]: StatusReport[Key] }
   readonly links: {
@@ -66,7 +66,7 @@ interface World {
     failingSources: LinksReport['failingSources']
   }
   readonly env: Record<string, string>
-  /** of all servers of kas: somebody listens there */
+  /** address of all servers of kas; a program listens there */
   readonly address: string
   write(name: string, text: string): Promise<string>
   run(...args: string[]): Promise<{ code: number; stdout: string; findings: Finding[] }>
@@ -246,7 +246,7 @@ t.test('the token of a collector is looked at, and has no fingerprint', async (t
   )
 })
 
-/** @param more - of the link of `from` */
+/** @param more - further fields of the link that `from` has */
 function reachedBy({ links }: World, from: string, { name = 'kas-1', ...more }: Partial<LinkReport>): void {
   links.replicas = links.replicas.map((one) => (one.name === from ? { ...one, links: [link(name, more)] } : one))
 }
@@ -600,7 +600,7 @@ const faults: Readonly<Record<string, DoctorFault<World>>> = {
   'a proxy whose password is not escaped': {
     check: 'gitlab',
     says: /environment: HTTPS_PROXY: it is no URL of a proxy; .* are written %25, %23, %2F and %40$/,
-    advises: /^$/, // its text says it
+    advises: /^$/, // the text already says what to do
     plant: ({ config, env }) => {
       config.gitlab = { ...config.gitlab, address: 'https://gitlab.test' }
       env.HTTPS_PROXY = 'http://ada:good-password#w@10.0.0.1:3128'

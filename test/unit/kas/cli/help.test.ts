@@ -3,7 +3,7 @@ import { runCli } from '../../../../src/kas/cli/cli.ts'
 import { commandGroups } from '../../../../src/kas/cli/commands.ts'
 import { usage } from '../../../../src/kas/cli/program.ts'
 
-/** The help of each command explains each of its options, and its exit codes. */
+/** The help of each command explains each of its options and lists its exit codes. */
 
 async function helpOf(words: string): Promise<string> {
   let stdout = ''

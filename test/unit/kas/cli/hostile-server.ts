@@ -14,10 +14,10 @@ export interface Said {
   stderr: string
 }
 
-/** The answer of a server to a path: JSON, or a text as it is. */
+/** Returns a server's answer to a path: JSON or plain text. */
 export type Answer = (path: string) => { readonly status?: number; readonly body: string } | undefined
 
-/** A kas, or the socket of a replica, that answers with what the test says; views too. */
+/** Starts a kas, or the socket of a replica, that answers as the test says, to views too. */
 export async function startHostileServer(t: Test) {
   const play: { answer: Answer; view: unknown } = { answer: () => undefined, view: undefined }
   const serve = () =>
@@ -47,12 +47,12 @@ export async function startHostileServer(t: Test) {
   })
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/k8s-proxy/`
   const folder = t.testdir({ config: kubeconfigText(url), token: 'kaspat-x\n' })
-  t.chdir(folder) // a short path: that of a socket is bounded
+  t.chdir(folder) // a short path, because the path of a socket is bounded
   await once(socketServer.listen('ops'), 'listening')
   return { play, url, folder }
 }
 
-/** A server that answers each connection with these bytes. */
+/** Starts a server that answers each connection with these bytes. */
 export async function startRawServer(t: Test, bytes: Buffer): Promise<string> {
   const server = createTcpServer((socket) => {
     socket.on('error', () => undefined)
@@ -66,7 +66,7 @@ export async function startRawServer(t: Test, bytes: Buffer): Promise<string> {
 export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>
   readonly isTerminal?: boolean
-  /** absent: those of kas */
+  /** default: the groups of kas */
   readonly groups?: readonly CommandGroup[]
 }
 

@@ -27,25 +27,25 @@ import {
   viewError,
 } from './usual-answers.ts'
 
-/** Whatever a server, an agent, a file or the caller of a call has named: no command lets it steer a terminal. */
+/** No command lets a name from a server, an agent, a file or a caller steer a terminal. */
 
-/** ids, by which an answer holds together; what is longer or another word is refused as a whole */
+/** ids that connect the parts of an answer; with a longer or unknown one the whole answer is refused */
 const ids = new Set(['u', 'order', 'id', 'seq'])
 
 interface Case {
-  /** lines that ask for it */
+  /** command lines that ask for it */
   readonly lines: readonly string[]
-  /** of a server: by how the path begins */
+  /** answers of a server, by the beginning of the path */
   readonly answers?: Readonly<Record<string, unknown>>
   readonly views?: readonly unknown[]
   readonly files?: Readonly<Record<string, unknown>>
-  /** strings that are replaced, each by itself; absent: all, and all of them at once too */
+  /** matches the strings to replace, each by itself; undefined: all, one by one and all at once */
   readonly only?: RegExp
-  /** texts that are no JSON: logs */
+  /** texts that are not JSON: logs */
   readonly texts?: Readonly<Record<string, string>>
 }
 
-/** A name that the directory's schema refuses is refused by all of them: `check-config` is asked for each. */
+/** A case of the directory. The schema refuses hostile names in most places; `check-config` covers these. */
 const ofDirectory = (...lines: string[]): Case => ({
   lines,
   files: { 'directory.yaml': directory },
@@ -127,7 +127,7 @@ const cases: Readonly<Record<string, Case>> = {
   },
 }
 
-/** The cases of each command: a text in place of each of its strings; then all of them at once. */
+/** Plays the cases of a command: a hostile text in each single string, then in all of them at once. */
 async function play(t: Test, { lines, answers = {}, views = [undefined], files = {}, texts = {}, only }: Case) {
   const { play: server, url, folder } = await startHostileServer(t)
   let played = 0
@@ -174,7 +174,7 @@ function answerOf(answers: Readonly<Record<string, unknown>>, texts: Readonly<Re
   }
 }
 
-/** In place of the text of all of its strings but ids. */
+/** Adds `text` to all strings of a value except ids. */
 function everywhere(value: unknown, text: string, name = ''): unknown {
   if (typeof value === 'string') return ids.has(name) ? value : `${value}${text}`
   if (Array.isArray(value)) return ids.has(name) ? value : value.map((one) => everywhere(one, text, name))
@@ -188,7 +188,7 @@ for (const [words, one] of Object.entries(cases)) {
 
 t.test('each command is among them', async (t) => {
   const known = new Set(Object.keys(cases))
-  const elsewhere = ['doctor'] // test/contract/agentk/doctor.test.ts and test/unit/kas/cli/doctor.test.ts
+  const elsewhere = ['doctor'] // see test/contract/agentk/doctor.test.ts and test/unit/kas/cli/doctor.test.ts
   const all = commandGroups.flatMap(({ commands }) => commands.map(({ words }) => words))
   t.strictSame(
     all.filter((each) => !known.has(each) && !elsewhere.includes(each)),
@@ -270,7 +270,7 @@ t.test('a library that reads a file writes nothing past the command', async (t) 
   t.equal(code, 2)
   t.match(stderr, 'an object has apiVersion')
   await run(['gitops', 'status'])
-  await setImmediate() // node warns in a turn of its own
+  await setImmediate() // node warns in a later turn
   t.strictSame(warnings, [])
 })
 

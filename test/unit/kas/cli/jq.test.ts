@@ -12,7 +12,7 @@ import { run, startHostileServer } from './hostile-server.ts'
 import { fullSource, fullState, unreportedSource } from './source-samples.ts'
 import { agents, directory, line, pathLine, sessions, status } from './usual-answers.ts'
 
-/** Each line of doc/reference/output.md is played, and answers its question. */
+/** Runs each jq line of doc/reference/output.md and checks that it answers its question. */
 
 const skip = absent('jq') && 'needs jq'
 
@@ -39,7 +39,7 @@ const failing = {
   polled: { ...fullSource.polled, commit: fullSource.commit },
 }
 
-/** of a server or a socket, to any path */
+/** answers of a server or a socket, the same for every path */
 const answers: Readonly<Record<string, unknown>> = {
   log: logLines,
   'gitops status': {

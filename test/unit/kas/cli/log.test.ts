@@ -53,7 +53,7 @@ const refused: AccessLine = {
 
 async function start(t: Test) {
   const recent = new RecentLines()
-  t.chdir(t.testdir()) // a short path: that of a socket is bounded
+  t.chdir(t.testdir()) // a short path, because the path of a socket is bounded
   const socket = new OpsSocket(
     {
       answers: {},

@@ -8,16 +8,15 @@ import { agents, directory, ended, ofAgent, route, sessions, status } from './us
 import { printedView, viewSamples } from './view-samples.ts'
 
 /**
- * Each command that prints data prints what doc/reference/output.md says, and each key that stands there is printed by
- * one of these lines.
+ * Each command that prints data prints the keys of doc/reference/output.md. These lines print each key of that page.
  */
 
 interface Sample {
-  /** the command, as doc/reference/output.md names it */
+  /** Name of the command in doc/reference/output.md. */
   readonly command: string
-  /** its arguments, without `-o` */
+  /** arguments, without `-o` */
   readonly line: string
-  /** what a server or the socket of a replica answers, to each path */
+  /** answer of a server or of a replica's socket, to each path */
   readonly answer?: unknown
   readonly files?: Readonly<Record<string, unknown>>
   readonly env?: Readonly<Record<string, string>>
@@ -46,7 +45,7 @@ const usable = {
   directory: { file: 'directory.yaml' },
   redis: { url: 'redis://x' },
 }
-/** no socket of a replica */
+/** without the socket of a replica */
 const env = { KAS_OPS_SOCKET: '' }
 const usableFiles = { 'directory.yaml': {}, 'kas.yaml': usable }
 

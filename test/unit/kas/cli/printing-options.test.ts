@@ -8,11 +8,11 @@ import { run, startHostileServer } from './hostile-server.ts'
 import { fullState } from './source-samples.ts'
 import { agents, directory, ended, line, ofAgent, route, sessions, status, view } from './usual-answers.ts'
 
-/** `--no-headers`, `--no-color` and `--quiet` of each command that prints data. */
+/** Tests `--no-headers`, `--no-color` and `--quiet` of each command that prints data. */
 
 interface Asked {
   readonly answer?: unknown
-  /** of the process; default: 0 */
+  /** exit code; default: 0 */
   readonly code?: number
 }
 
@@ -53,7 +53,7 @@ const words = (text: string) =>
     .split('\n')
     .filter((each) => !isHead(each))
     .map((each) => each.trim().split(/\s+/).join(' '))
-/** Commands that print no tables with heads. */
+/** Commands that print no tables with headers. */
 const headless = /^(?:log|check-config|doctor|tree|health)/
 
 for (const [asked, more] of Object.entries(usual)) {

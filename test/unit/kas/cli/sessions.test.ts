@@ -10,7 +10,7 @@ import { capturedLog } from '../../../support/captured-log.ts'
 import { FakePeers } from '../peers/fake-peers.ts'
 
 async function start(t: Test, peers = new FakePeers()) {
-  t.chdir(t.testdir()) // a short path: that of a socket is bounded
+  t.chdir(t.testdir()) // a short path, because the path of a socket is bounded
   const table = new SessionTable()
   const { log } = capturedLog()
   const sessions = new ReplicaSessions({ table, peers, name: 'kas-0', clock: systemClock, log })

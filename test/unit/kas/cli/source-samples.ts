@@ -7,7 +7,7 @@ import { ManualClock } from '../../../support/manual-clock.ts'
 import { checkedOutput } from '../../../support/output-schema.ts'
 import { startHostileServer } from './hostile-server.ts'
 
-/** What kas answers about GitOps sources, with all that may stand there. */
+/** Answers of kas about GitOps sources, with every field set. */
 
 const key = { group: 'apps', version: 'v1', kind: 'Deployment', namespace: 'shop', name: 'web' }
 const cluster = { group: '', version: 'v1', kind: 'Namespace', namespace: '', name: 'shop' }
@@ -54,7 +54,7 @@ export const fullSource = {
   object: '/apis/agent.gitlab.com/v1/namespaces/agentk/gitsyncs/42-7-web',
 }
 
-/** As kas has it of a source that nobody has reported. */
+/** Answer of kas for a source that no agent has reported. */
 export const unreportedSource = {
   source: '42-a/b',
   project: 'a/b',
@@ -82,11 +82,11 @@ export const fullState = {
 }
 
 interface SourceSample {
-  /** as doc/reference/output.md names it */
+  /** Name of the command in doc/reference/output.md. */
   readonly command: string
-  /** after `gitops`, without `-o` */
+  /** arguments after `gitops`, without `-o` */
   readonly args: readonly string[]
-  /** what kas answers one time after another, the last of them again and again */
+  /** Answers of kas in turn; the last one repeats. */
   readonly answers: readonly object[]
   readonly code: number
 }
@@ -102,7 +102,7 @@ export const sourceSamples: readonly SourceSample[] = [
   { command: 'kas gitops status --watch', args: ['status', '--watch'], answers: [fullState], code: 1 },
 ]
 
-/** Runs the command; with `--watch` until each answer was shown. @returns what it prints */
+/** Runs the command; with `--watch`, until each answer was shown. @returns its output */
 export async function saidOfSources(
   t: Test,
   { args, answers, code }: Omit<SourceSample, 'command'>,
@@ -128,7 +128,7 @@ export async function saidOfSources(
     stderr: { write: () => undefined },
     stdin: Readable.from([]),
   })
-  // pauses end, and time stands still while nobody waits
+  // the clock ends pauses, and stands still without a timer
   const ticking = setInterval(() => args.includes('--watch') && clock.advance(500), 1)
   try {
     t.equal(await gitopsStatus([...args, '-o', format], { io, clock, signal: end.signal }), code)
@@ -138,7 +138,7 @@ export async function saidOfSources(
   return stdout
 }
 
-/** What the command prints, checked by its schema; with `--watch` each of its lines. */
+/** Returns the printed JSON, checked by its schema; with `--watch`, one value per line. */
 export async function printedSources(
   t: Test,
   sample: Omit<SourceSample, 'command'>,
@@ -147,7 +147,7 @@ export async function printedSources(
   return (sample.args.includes('--watch') ? json.trimEnd().split('\n') : [json]).map((text) => checkedOutput(text))
 }
 
-/** The same as YAML. */
+/** Returns the same as YAML. */
 export async function sourcesAsYaml(
   t: Test,
   sample: Omit<SourceSample, 'command'>,

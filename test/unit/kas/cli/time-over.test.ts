@@ -4,20 +4,20 @@ import t, { type Test } from 'tap'
 import { ManualClock } from '../../../support/manual-clock.ts'
 import { begin, frozen, kasOf, kubeconfigText, listen } from './unreached-ground.ts'
 
-/** Commands whose time ends while kas is frozen: from the beginning, after some answers, or in the middle of one. */
+/** Commands whose time ends while kas is frozen: at once, after some answers, or in the middle of one. */
 
 const env = { KUBECONFIG: 'config', KAS_OPS_SOCKET: 'ops' }
 const stepMs = 100
 
 interface Ended {
   readonly code: number
-  /** by the command's clock */
+  /** duration by the command's clock */
   readonly ms: number
   readonly stdout: string
   readonly stderr: string
 }
 
-/** Runs a command to its end, by a clock that moves only while the command waits for it, and for nothing else. */
+/** Runs a command to its end. The clock moves only while the command waits for a timer. */
 async function run(line: string): Promise<Ended> {
   const clock = new ManualClock()
   const beganAt = clock.now()
@@ -27,7 +27,7 @@ async function run(line: string): Promise<Ended> {
     ended = found
   })
   for (;;) {
-    while (ended === undefined && clock.pending === 0) await new Promise(setImmediate) // it reads its files
+    while (ended === undefined && clock.pending === 0) await new Promise(setImmediate) // the command reads its files
     for (let turn = 0; turn < 50 && ended === undefined; turn++) await new Promise(setImmediate)
     if (ended !== undefined) break
     clock.advance(stepMs)
@@ -41,7 +41,7 @@ async function at(t: Test, server: string): Promise<string> {
   return `${new URL(server).host} (config, context x)`
 }
 
-/** A kas whose answers have a head and half a body, from the given one on. */
+/** Starts a kas that gives the answers of `whole`, then only a head and half a body. */
 async function halfway(t: Test, whole: readonly object[] = []): Promise<string> {
   const rest = [...whole]
   const server = createServer((_, response) => {

@@ -4,11 +4,11 @@ import t, { type Test } from 'tap'
 import { tokenHash } from '../../../../src/lib/token-hash.ts'
 import { commented, world } from './cli-world.ts'
 
-/** Tokens end: 90 days for users, 1 day for jobs; agents' tokens have no end. */
+/** Lifetime of tokens: 90 days for users, 1 day for jobs, unlimited for agents. */
 
 const dayMs = 86_400_000
 
-/** Days from now until a token ends. */
+/** Returns the days until a token expires. */
 const daysLeft = (expiresAt: number | undefined) =>
   expiresAt === undefined ? 'never' : Math.round((expiresAt - Date.now()) / dayMs)
 

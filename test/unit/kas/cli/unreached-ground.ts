@@ -12,11 +12,11 @@ import { UsageError } from '../../../../src/kas/command/command.ts'
 import type { Clock } from '../../../../src/lib/clock.ts'
 import { viewsProtocol } from '../../../../src/proto/views-json.ts'
 
-/** Servers that stand where kas should be, and commands that ask there. */
+/** Servers at the address of kas, and commands that call them. */
 
 export type Answer = { readonly status: number; readonly body: string; readonly headers?: Record<string, string> }
 
-/** Starts a server on a port of the system. @returns the port */
+/** Starts a server on a port that the system chooses. @returns the port */
 export async function listen(t: Test, server: Server): Promise<number> {
   const sockets = new Set<Socket>()
   server.on('connection', (socket: Socket) => {
@@ -31,7 +31,7 @@ export async function listen(t: Test, server: Server): Promise<number> {
   return (server.address() as AddressInfo).port
 }
 
-/** An HTTP server that answers everything with this, requests for an upgrade too. */
+/** Starts an HTTP server that gives this answer to each request, also to upgrades. */
 export async function answering(t: Test, answer: Answer | ((path: string) => Answer), pem?: Pem): Promise<string> {
   const listener: RequestListener = ({ url = '' }, response) => {
     const { status, body, headers } = typeof answer === 'function' ? answer(url) : answer
@@ -42,13 +42,13 @@ export async function answering(t: Test, answer: Answer | ((path: string) => Ans
   return `${pem ? 'https' : 'http'}://127.0.0.1:${await listen(t, server)}/k8s-proxy/`
 }
 
-/** A server that takes connections, and writes these bytes; absent: nothing. */
+/** Starts a server that accepts connections and writes `bytes`; undefined: nothing. */
 export async function frozen(t: Test, bytes?: string): Promise<string> {
   const server = createTcp((socket) => void (bytes !== undefined && socket.end(bytes)))
   return `http://127.0.0.1:${await listen(t, server)}/k8s-proxy/`
 }
 
-/** A kas whose state is this, and whose views say this, if anything. */
+/** Starts a kas with this state. Its views send `view`; undefined: nothing. */
 export async function kasOf(t: Test, state: object, view?: object): Promise<string> {
   const server = createServer((request, response) => {
     if (request.url?.startsWith('/k8s-proxy/gitops/state')) return void response.end(JSON.stringify(state))
@@ -65,11 +65,11 @@ export async function kasOf(t: Test, state: object, view?: object): Promise<stri
 
 export interface Run {
   readonly said: { stdout: string; stderr: string }
-  /** the exit code, as the program has it */
+  /** exit code of the program */
   readonly code: Promise<number>
 }
 
-/** Runs a command by a clock of the test. */
+/** Runs a command with the test's clock. */
 export function begin(line: string, { clock, env }: { clock: Clock; env: Readonly<Record<string, string>> }): Run {
   const argv = line.split(' ')
   const said = { stdout: '', stderr: '' }

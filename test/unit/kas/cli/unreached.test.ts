@@ -8,7 +8,7 @@ import { ManualClock } from '../../../support/manual-clock.ts'
 import { checkedOutput } from '../../../support/output-schema.ts'
 import { type Answer, answering, begin, frozen, kasOf, kubeconfigText, listen, type Run } from './unreached-ground.ts'
 
-/** Ways in which kas is not reached, by each command that asks it: the sentence, the exit code, the time. */
+/** Ways in which a command cannot reach kas. For each command: the sentence, the exit code, the time. */
 
 const commands = [
   'tree',
@@ -22,7 +22,7 @@ const commands = [
   'agents',
   'kubeconfig --all --server URL --token-file token --file made',
 ] as const
-/** They end at once with it. `kas health` has codes of its own. */
+/** exit code of a command that ends at once; `kas health` has codes of its own */
 const codeOf = (line: string, isCaller: boolean) => (line === 'health' && !isCaller ? 5 : 1)
 
 interface Place {
@@ -47,7 +47,7 @@ t.before(async () => {
 })
 const issue = (ip: string) => authority.issueServing({ dns: [], ip: [ip] })
 
-/** Each ends at once. */
+/** Servers for which each command ends at once. */
 const ways: Readonly<Record<string, [place: (t: Test) => Promise<Place | string>, says: RegExp, isCaller?: true]>> = {
   'nobody listens': [
     async () => `http://127.0.0.1:${await freePort()}/k8s-proxy/`,
@@ -126,7 +126,7 @@ const ways: Readonly<Record<string, [place: (t: Test) => Promise<Place | string>
   ],
 }
 
-/** A kas that knows the token, and refuses all but the question for agents. */
+/** Starts a kas that knows the token and refuses everything except the list of agents. */
 function toAda(t: Test, refusal: Answer): Promise<string> {
   const agents = [{ id: '7', name: 'prod', project: 'a/b', pods: 0, connected: [] }]
   const known = { status: 200, body: JSON.stringify({ user: 'ada', agents, unread: 0 }) }
@@ -147,7 +147,7 @@ async function freePort(): Promise<number> {
   return await promise
 }
 
-/** The folder of the test is the working directory. */
+/** Changes to a folder of the test, with the files that commands read. */
 async function folderFor(t: Test, { server, ca }: Place): Promise<void> {
   t.chdir(t.testdir({ token: 'secret\n' }))
   await writeFile('config', kubeconfigText(server, ca === undefined ? {} : { ca }))
@@ -166,9 +166,10 @@ for (const [name, [placeOf, says, isCaller = false]] of Object.entries(ways)) {
     const place = typeof given === 'string' ? { server: given } : given
     await folderFor(t, place)
     for (const line of commands) {
-      const { said, code } = begin(lineFor(line, place), { clock: new ManualClock(), env }) // whoever waits waits for ever
+      // a command that waits would wait forever: the clock never moves
+      const { said, code } = begin(lineFor(line, place), { clock: new ManualClock(), env })
       const found = await code
-      // the question of who the caller is has an answer
+      // the command only asked for its caller, and that has an answer
       if (!(isCaller && found === 0)) t.equal(found, codeOf(line, isCaller), `${line}: ${said.stderr}${said.stdout}`)
       t.match(said.stderr + said.stdout, says, line)
     }
@@ -217,7 +218,7 @@ t.test('a kubeconfig of something else is named with its file and context', asyn
 
 interface Waiting {
   readonly place: (t: Test) => Promise<string>
-  /** on stderr, a second after the beginning by the command's clock */
+  /** on stderr, one second after the start by the command's clock */
   readonly says: RegExp
   readonly lines?: readonly string[]
 }
@@ -309,7 +310,7 @@ t.test('a reason that lasts longer at each question is said once', async (t) => 
   t.strictSame(said.stderr.match(/^kas: No replica has had agent 42/gm)?.length, 1, said.stderr)
 })
 
-/** Moves the clock to the end of a command. */
+/** Moves the clock until a command ends. */
 async function ending(code: Promise<number>, clock: ManualClock): Promise<number> {
   let ended: number | undefined
   void code.then((found) => {
@@ -323,7 +324,7 @@ async function ending(code: Promise<number>, clock: ManualClock): Promise<number
   return code
 }
 
-/** Moves the clock by less than 2 s until that is said, then to the end. */
+/** Moves the clock by less than 2 s until the command prints `says`, then to the command's end. */
 async function waited(
   t: Test,
   { said, code }: Run,
@@ -347,7 +348,7 @@ async function waited(
   t.equal(await code, line === 'health' ? 5 : 1, line)
 }
 
-/** Turns of the event loop, not time. */
+/** Waits by turns of the event loop, not by time. */
 async function until(holds: () => boolean, turns = 50_000): Promise<void> {
   for (let i = 0; i < turns && !holds(); i++) await new Promise(setImmediate)
 }

@@ -1,4 +1,7 @@
-/** Answers of kas, a replica's socket and an API server to commands, and files that commands read: each string at least once. */
+/**
+ * Answers of kas, of a replica's socket and of an API server, and files that commands read. They contain each string at
+ * least once.
+ */
 
 const at = 1_763_790_000_000
 const row = {

@@ -5,21 +5,21 @@ import { checkedOutput } from '../../../support/output-schema.ts'
 import { at, fullEventList, fullList, fullState, fullTree } from '../modules/views/cli/full-view.ts'
 import { startViewsServer } from '../modules/views/cli/views-server.ts'
 
-/** Commands that show a cluster, each with what the agent answers. */
+/** Commands that show a cluster, each with the agent's answer. */
 
 export interface ViewSample {
-  /** as doc/reference/output.md names it */
+  /** Name of the command in doc/reference/output.md. */
   readonly command: string
-  /** without `-o` */
+  /** arguments, without `-o` */
   readonly argv: readonly string[]
   readonly update: Omit<Update, 'at'>
-  /** of the process */
+  /** exit code */
   readonly code: number
 }
 
 const { refused: _, unknown: __, ...readable } = fullState
 const isHere = { ...readable, aside: (readable.aside ?? []).slice(1) }
-/** of these the health of nothing is known */
+/** in this state no health is known */
 const stale = { ...readable, is: 'stale', why: 'the agent is away' } as const
 
 export const viewSamples: readonly ViewSample[] = [
@@ -41,7 +41,7 @@ export const viewSamples: readonly ViewSample[] = [
   { command: 'kas get events --watch', argv: ['get', 'events', '--watch'], update: fullEventList, code: 130 },
 ]
 
-/** What the command prints, checked by its schema; with `--watch` each of its lines. */
+/** Returns the printed JSON, checked by its schema; with `--watch`, one value per line. */
 export async function printedView(t: Test, sample: ViewSample): Promise<Record<string, unknown>[]> {
   const json = await said(t, sample, 'json')
   const yaml = await said(t, sample, 'yaml')

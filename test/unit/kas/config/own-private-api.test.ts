@@ -3,7 +3,7 @@ import t from 'tap'
 import { ownPrivateApi, replicaPlace } from '../../../../src/kas/config/own-private-api.ts'
 import type { ConfigWarning } from '../../../../src/lib/config.ts'
 
-/** What `OWN_PRIVATE_API_*` makes of where other replicas call this one. */
+/** Address for other replicas, from the variables `OWN_PRIVATE_API_*`. */
 
 const interfaceWith = (...addresses: string[]) => addresses.map((address) => ({ address }) as NetworkInterfaceInfo)
 const interfaces = () => ({

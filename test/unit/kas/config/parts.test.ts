@@ -68,7 +68,7 @@ t.test('secret files as packages and openssl write them', async (t) => {
   const folder = t.testdir({
     omnibus: Buffer.alloc(32, 1).toString('base64'),
     chart: Buffer.from('a'.repeat(32)).toString('base64'),
-    openssl: `${'B'.repeat(64)}\n${'B'.repeat(32)}\n`, // 72 bytes, broken after 64 characters
+    openssl: `${'B'.repeat(64)}\n${'B'.repeat(32)}\n`, // 72 bytes; openssl breaks the line after 64 characters
     unpadded: Buffer.alloc(32, 1).toString('base64').replace(/=+$/, ''),
     url: Buffer.alloc(32, 0xfb).toString('base64url'),
     raw: Buffer.alloc(32, 0xfb).toString('latin1'),

@@ -5,7 +5,7 @@ import { ManualClock } from '../../../support/manual-clock.ts'
 const MiB = 1024 * 1024
 const roundMs = 15_000
 
-/** A process in which `garbage` is what a collection frees. */
+/** A process; a garbage collection frees `garbage` bytes. */
 async function setUp() {
   const clock = new ManualClock()
   const memory = { bytes: 0 }
@@ -48,7 +48,7 @@ t.test('what has been let go of is collected, what is in use is not', async (t) 
 
 t.test('what no collection frees is not collected again and again', async (t) => {
   const { clock, world, left } = await setUp()
-  world.other = 120 * MiB // configurations, say
+  world.other = 120 * MiB // for example configurations
   clock.advance(5 * roundMs)
   t.strictSame([world.collections, world.releases], [1, 1], 'once, and once more')
   world.garbage = 55 * MiB
@@ -72,7 +72,7 @@ t.test(
     memory.bytes = 128 * MiB
     clock.advance(roundMs)
     memory.bytes = 0
-    world.other += 80 * MiB // connections that close
+    world.other += 80 * MiB // connections that are about to close
     clock.advance(roundMs)
     t.equal(world.collections, 1)
     world.other -= 80 * MiB

@@ -4,11 +4,11 @@ import { cacheBounds } from '../../../../src/kas/modules/gitops/file-cache.ts'
 import { podLimit } from '../../../../src/lib/pod-limit.ts'
 
 const MiB = 2 ** 20
-/** of kas itself: doc/operations.md */
+/** memory of kas itself, see doc/operations.md */
 const ownBytes = 200 * MiB
-/** states of GitOps of all agents */
+/** GitOps states of all agents */
 const stateBytes = 64 * MiB
-/** the largest of the default limits */
+/** largest source within the default limits */
 const source = { maxFiles: 1000, maxTotalBytes: 20 * MiB }
 
 const limits: readonly (readonly [name: string, constrained: number, limit: number])[] = [

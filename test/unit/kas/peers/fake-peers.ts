@@ -11,7 +11,7 @@ import { Code, KasError } from '../../../../src/lib/errors.ts'
 import type { InstanceId } from '../../../../src/membership/membership.ts'
 import type { UnaryMethods } from '../../../../src/proto/unary.ts'
 
-/** Replicas in one process: what `peers` serve is called without a link. A name is an instance too. */
+/** Replicas in one process. Their methods are called without a link; a replica's name is also its instance. */
 export class FakePeers implements Peers {
   readonly peers: ReadonlyMap<string, UnaryMethods>
   readonly #greetings = new Set<(peer: Peer) => Promise<void>>()
@@ -28,7 +28,7 @@ export class FakePeers implements Peers {
     return this.peers.has(instance)
   }
 
-  /** default: this replica is */
+  /** Returns the first replica in rank; default: this one. */
   first(_key: string): Peer | 'self' | undefined {
     return 'self'
   }
@@ -59,7 +59,7 @@ export class FakePeers implements Peers {
       try {
         answers.set(peer, await this.call(peer.instance, method, request))
       } catch {
-        // it has not answered
+        // the peer has not answered
       }
     }
     await Promise.all(Array.from(this.peers.keys(), call))
@@ -71,7 +71,7 @@ export class FakePeers implements Peers {
     return () => this.#greetings.delete(greet)
   }
 
-  /** The replica comes into reach. */
+  /** Calls the listeners as if this replica became reachable. */
   async reach(name: string): Promise<void> {
     for (const greet of this.#greetings) await greet({ name, instance: name as InstanceId })
   }

@@ -10,10 +10,10 @@ import { ManualClock, settle } from '../../../support/manual-clock.ts'
 
 const ok = encodeHeaders('trailers', { 'grpc-status': '0' })
 
-/** Of a caller. */
+/** trace of the caller */
 const trace = new AsyncLocalStorage<string>()
 
-/** A stream of a session, and what its peer does. */
+/** A stream of a session, with the behavior of its peer. */
 class Stream {
   readonly name: string
   isEnded = false
@@ -52,7 +52,7 @@ class Stream {
     this.finish(undefined)
   }
 
-  /** The call on it is over. */
+  /** Ends the call on this stream. */
   answer(): void {
     this.#read.resolve({ value: ok, done: false })
   }
@@ -84,7 +84,7 @@ function pool(options: LanesOptions = { maxIdle: 2, idleMs: 1000 }) {
     onDraining: (listener: () => void) => void draining.promise.then(listener),
   }
   const lanes = new Lanes({ session: session as unknown as ClientSession, clock }, options)
-  /** @returns the lane that carries it */
+  /** @returns lane that carries the call */
   const call = () => {
     lanes.open({ method: '/a.B/C' })
     return last as Stream
@@ -97,7 +97,7 @@ function pool(options: LanesOptions = { maxIdle: 2, idleMs: 1000 }) {
   return { clock, streams, call, drain, traces, names: () => streams.map(({ name }) => name) }
 }
 
-/** With as many lanes that are free. */
+/** Returns a pool with `free` idle lanes. */
 async function served(free: number, options?: LanesOptions) {
   const side = pool(options)
   const busy = Array.from({ length: free }, () => side.call())

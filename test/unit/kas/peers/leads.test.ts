@@ -14,7 +14,7 @@ import { ManualClock, settle } from '../../../support/manual-clock.ts'
 import { FakePeers } from './fake-peers.ts'
 
 const agentId = 42n as AgentId
-/** A table in which the test says who holds the agent beside `kas-1`, and how the ring orders them. */
+/** A membership table. The test sets the other holders of the agent and the order of the ring. */
 function join(rank: string[]) {
   const holders: (string | { name: string; role?: string; methods?: string[] })[] = []
   const listeners = new Set<(change: MembershipChange) => void>()
@@ -40,7 +40,7 @@ function join(rank: string[]) {
       return create(PassedOnResponseSchema)
     },
   })
-  /** those that acknowledge */
+  /** replicas that acknowledge */
   const known = new Map<string, UnaryMethods>(rank.filter((name) => name !== 'kas-1').map((name) => [name, follower]))
   const components = { membership: membership as unknown as LeadMembership, peers: new FakePeers(known), clock }
   const leads = new Leads(components)

@@ -21,17 +21,19 @@ interface Opened {
   readonly sent: string[]
   unread?: UnreadBytes | undefined
   answer(): void
-  /** by trailers, or with an error by the end of its lane */
+  /** Ends the call by trailers, or its lane by an error. */
   end(outcome: Outcome): void
   close(): void
 }
 
-/** A connection to a replica that says `ready` to each call, unless it is mute, and then nothing any more. */
+/**
+ * A connection to a replica that sends `ready` for each call and nothing after that. If mute, it sends nothing at all.
+ */
 function unansweredSession({ pongs = () => false, isMute = false }: { pongs?: () => boolean; isMute?: boolean } = {}) {
   const opened: Opened[] = []
   const closed = Promise.withResolvers<void>()
   const draining = Promise.withResolvers<void>()
-  /** a lane, on which one call begins at once */
+  /** Opens a lane; one call begins on it at once. */
   const open = () => {
     const done = Promise.withResolvers<Outcome>()
     const sent: string[] = []
@@ -202,7 +204,7 @@ t.test('a safe call of a replica that answers PINGs may take its time', async (t
   let pings = 0
   const enough = Promise.withResolvers<void>()
   const pongs = () => {
-    if (++pings === 20) enough.resolve() // far beyond suspectMs
+    if (++pings === 20) enough.resolve() // far more than suspectMs
     return true
   }
   const { session, opened } = unansweredSession({ pongs })
@@ -241,7 +243,7 @@ t.test('a call of which nothing was sent was not delivered, however its connecti
 
 t.test('a connection that drains is replaced at once, and its calls go on', async (t) => {
   const [first, second] = [unansweredSession({ pongs: () => true }), unansweredSession({ pongs: () => true })]
-  // no pause would end within the test
+  // any pause would outlast the test
   const { link, becomes } = await linkTo(t, [first.session, second.session], {}, [60_000, 0])
   const reply = await forward(link, 'unsafe')
   const down = becomes('down')
@@ -287,7 +289,7 @@ t.test('retired, it waits for all of its connections', async (t) => {
   await retired
 })
 
-/** What is counted of the agent now; a new one once nobody has any. */
+/** Returns the agent's count of unread bytes; a new one if nobody uses it. */
 function unreadNow(unreadByAgent: UnreadByAgent): UnreadBytes {
   const account = unreadByAgent.enter(42n as AgentId)
   account.leave()

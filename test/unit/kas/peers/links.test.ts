@@ -13,7 +13,7 @@ import { ManualClock } from '../../../support/manual-clock.ts'
 const agentId = 42n as AgentId
 const method = '/service/Method'
 
-/** Peers that all hold the agent, and cannot be dialled. */
+/** Peers that all hold the agent and cannot be dialled. */
 class FakeMembership {
   readonly instance = 'own' as InstanceId
   readonly leaving = new Set<string>()

@@ -14,7 +14,7 @@ import { head, instance } from '../../membership/rows.ts'
 const { passedOn } = Leads.method
 const request = { agentId: 42n, name: 'kas-0' }
 const unknown = new KasError({ code: 'STATUS', grpc: Code.UNIMPLEMENTED, message: 'unknown method' })
-/** A connection to a replica that answers every call, or ends it with `error`. */
+/** A connection to a replica that answers each call, or ends it with `error`. */
 function answering(error?: KasError) {
   const opened: OpenOptions[] = []
   const received: Uint8Array[] = []
@@ -32,7 +32,7 @@ function answering(error?: KasError) {
   return { opened, received, session: { open } as unknown as ClientSession }
 }
 
-/** `kas-0`, and peers to which it has links as the test says. */
+/** `kas-0` with peers. The test sets the state of each link. */
 function start(t: Test) {
   const clock = new ManualClock()
   const { log, lines } = capturedLog()
@@ -75,7 +75,7 @@ function start(t: Test) {
     join(name)
     links.set(instance(`${name}-1`), { reach, session })
   }
-  /** The replica comes into reach. */
+  /** Makes the replica reachable. */
   const reach = (name: string) => {
     link(name, 'reachable')
     reached(instance(`${name}-1`))

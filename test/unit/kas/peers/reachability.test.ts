@@ -3,7 +3,7 @@ import { defaultReachability, Reachability } from '../../../../src/kas/peers/rea
 
 const { roundMs, suspectMs, unreachableMs, lostMs } = defaultReachability
 
-/** Looks in time, round by round; ends after `count`. */
+/** Checks `count` rounds in time, without an answer. @returns time of the last check */
 function unansweredRounds(reachability: Reachability, from: number, count: number): number {
   const to = from + count * roundMs
   for (let now = from + roundMs; now <= to; now += roundMs) reachability.check(now, now)
@@ -61,7 +61,7 @@ t.test('a stall of our own is not held against it', async (t) => {
   t.notOk(reachability.isSuspect(now), 'what it was late is not counted')
   t.ok(reachability.isSuspect(now + suspectMs), 'what follows is')
   for (let round = 0; round < 10; round++) {
-    reachability.received() // what came in the stall is read after it
+    reachability.received() // messages of the stall are read after it
     reachability.check(now + roundMs, now + roundMs)
     reachability.check(now + 2 * roundMs + stallMs, now + 2 * roundMs)
     now += 2 * roundMs + stallMs

@@ -6,7 +6,7 @@ import type { InstanceId, Member } from '../../../../src/membership/membership.t
 import type { UnaryMethods } from '../../../../src/proto/unary.ts'
 import { FakePeers } from './fake-peers.ts'
 
-/** Each replica says whom it reaches; the asked one puts it together, with what is not known. */
+/** Each replica reports the peers that it reaches. The replica that is asked merges the reports and names the gaps. */
 
 const member = (name: string, more: Partial<Member> = {}): Member => ({
   name,

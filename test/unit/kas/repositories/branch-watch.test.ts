@@ -58,7 +58,7 @@ t.test('listeners are told of moves, of failures and of recovery, once each', as
     state.answer = answer
     clock.advance(1000)
     await settled()
-    if (answer === 'b' && expected === 4) clock.advance(1000) // after a failure the pause doubles
+    if (answer === 'b' && expected === 4) clock.advance(1000) // the pause doubles after a failure
     await settled()
     t.equal(told, expected)
   }
@@ -240,7 +240,7 @@ t.test('looks in an hour, at the poll period of upstream: a push that is told ta
       if ((minute * pushes) % minutes === 0 && pushes > 0) await branch.poke()
     }
     await branch.stop()
-    return state.polled - 1 // without the first sight
+    return state.polled - 1 // without the first poll
   }
   const [led, told] = [await looksWith(true, 0), await looksWith(false, 0)]
   const [few, many] = [await looksWith(true, 6), await looksWith(true, 60)]

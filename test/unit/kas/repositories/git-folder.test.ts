@@ -22,7 +22,7 @@ t.test('a size that is found after the removal counts no more', async (t) => {
   t.equal(disk.total, 1000)
   await folder.remove()
   t.equal(disk.total, 0)
-  await fill() // what a check saw that began before
+  await fill() // a check that began before the removal still sees these files
   t.equal(await folder.size(), 1000)
   t.equal(disk.total, 0)
 })

@@ -14,7 +14,7 @@ const files = [
 ]
 const whole = `${x} blob 3\nabc\n${y} blob 0\n\n`
 
-/** A mirror whose git says `text`, in pieces of `size` bytes. */
+/** A mirror whose git prints `text` in pieces of `size` bytes. */
 function saying(text: string, size = Math.max(1, text.length)): TreeMirror {
   const folder: Pick<GitFolder, 'pipe'> = {
     async pipe(_argv, _input, { take }) {
@@ -77,7 +77,7 @@ t.test('names with any characters; links, submodules and folders are no files', 
   }
 })
 
-/** What git says of so many files. */
+/** Returns git's listing of `count` files. */
 function listingOf(count: number, pathBytes: number): string {
   const paths = Array.from({ length: count }, (_, i) => String(i).padStart(pathBytes, 'p'))
   return paths.map((path) => `100644 blob ${x}\t${path}\0`).join('')
@@ -88,7 +88,7 @@ t.test('a listing is kept as bytes: on the heap it takes no more for more files'
   const mirror = saying(listingOf(count, pathBytes), 64 * 1024)
   const memory = () => {
     collectAll()
-    collectAll() // buffers that the first one found are counted until it has freed them, in a thread beside this one
+    collectAll() // counts fall only when a helper thread has freed the buffers that the first collection found
     return process.memoryUsage()
   }
   const kept = [await new GitTree(mirror).files(commit, '', signal)]

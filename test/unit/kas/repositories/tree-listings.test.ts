@@ -7,7 +7,7 @@ const other = 'b'.repeat(40) as CommitId
 const { signal } = new AbortController()
 const line = (path: string, size = '7') => `100644 blob ${'c'.repeat(40)} ${size.padStart(7)}\t${path}\0`
 
-/** Listings that wait for their turn until the test gives it, and answer what it says. */
+/** Listings that wait until the test begins and answers each. */
 function listings() {
   const begun: (Parameters<ListTree>[0] & { answer: (listed: string) => void; fail: (error: Error) => void })[] = []
   const all = new TreeListings((listing) => {

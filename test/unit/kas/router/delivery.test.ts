@@ -8,7 +8,7 @@ import { callOf, readReply } from '../../../support/agents-server.ts'
 const lost = new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' })
 const unsent = new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
 
-/** A way that reads `count` messages of the call and is then lost. */
+/** A route that reads `count` messages of the call and is then lost. */
 function lostAfter(count: number, seen: string[][], error = lost): Forward {
   return async (call) => {
     const read: string[] = []
@@ -43,7 +43,7 @@ function ended(error: KasError): Reply {
   }
 }
 
-/** Each call of it goes to the next of `ways`. */
+/** Sends each call to the next of `ways`. */
 function inTurn(...ways: Forward[]): Forward & { calls: number } {
   const forward = Object.assign(
     (call: Call) => {
@@ -164,7 +164,7 @@ t.test('a read that a lost way left behind brings its message to the next', asyn
   const stuck: Forward = async (call) => {
     const iterator = call.messages[Symbol.asyncIterator]()
     await iterator.next()
-    void iterator.next() // never looked at again
+    void iterator.next() // nobody reads this result
     return ended(lost)
   }
   const running = deliver(inTurn(stuck, echo))(callOf([], { safety: 'safe', messages }))

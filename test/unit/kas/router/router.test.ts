@@ -5,7 +5,7 @@ import { Router, type RouterComponents } from '../../../../src/kas/router/router
 const agentId = 42n as AgentId
 const method = '/test.Views/Follow'
 
-/** @param here - what own tunnels are and serve; `there`: the same of peers */
+/** @param here - this replica's tunnels: whether it has the agent, and whether they serve the method; `there`: peers */
 function routerWith(
   here: { isHolder: boolean; serves: boolean },
   there?: { isHolder: boolean; serves: boolean },

@@ -15,10 +15,10 @@ const options = { findTimeoutMs: 10_000, hedgeMs: 20, unreachableMs: 90, newcome
 const safe = { safety: 'safe' as const, messages: new KnownMessages([]) }
 
 const over = (held: number, living: number) => ({ held, living, watches: held, retryAfterS: 5 })
-/** what a replica says who refuses */
+/** counts that a replica reports when it refuses */
 const overShareAt = (instance: string) => (instance === 'a' ? over(8, 80) : over(480, 500))
 
-/** A replica that answers what the test says, when it says so. */
+/** A replica. The test gives its answers and their time. */
 class FakeCandidate implements Candidate {
   readonly instance: InstanceId
   readonly version = 1
@@ -35,7 +35,7 @@ class FakeCandidate implements Candidate {
     return this as unknown as Link
   }
 
-  /** Resolves with how it was asked for the `count`th time. */
+  /** Resolves with the `count`th request for an offer. */
   async isAsked(count = 1): Promise<FakeCandidate['asked'][number]> {
     while (this.asked.length < count) await new Promise<void>((resolve) => this.#onAsked.push(resolve))
     return this.asked[count - 1] as FakeCandidate['asked'][number]
@@ -57,7 +57,7 @@ class FakeCandidate implements Candidate {
   }
 }
 
-/** A search among `candidates`, best first, and own tunnels. */
+/** Searches among `candidates`, best first, and own tunnels. */
 function searchAmong(
   candidates: FakeCandidate[],
   call: Parameters<typeof callOf>[1] = {},
@@ -178,7 +178,7 @@ t.test('an agent whose holders are all out of reach: an error that says so, soon
   await holder.isAsked()
   holder.reach = 'unreachable'
   changed()
-  await nextTurn() // it is asked no more: now it is waited for
+  await nextTurn() // no further request: the search now waits for the holder
   clock.advance(options.unreachableMs - 1)
   t.equal(clock.pending, 2, 'it may be reached again')
   const failed = t.rejects(running, { code: 'HOLDER_UNREACHABLE' })
@@ -246,7 +246,7 @@ t.test('a tunnel that is lost before it is used has carried nothing', async (t) 
   t.match(await useOwn('taken'), { done: 'its own' })
 })
 
-/** A search of a call that no holder has an idle tunnel for: two are asked for the next that they have. */
+/** A search without an idle tunnel at any holder. Two holders promise their next tunnel. */
 async function twoWaits() {
   const [one, other] = [new FakeCandidate('a'), new FakeCandidate('b')]
   const { running, clock } = searchAmong([one, other])

@@ -28,7 +28,7 @@ function start(overrides: Partial<UnauthenticatedOptions> = {}) {
   }
   const admit = <T>(name: string, check: () => Promise<T>, signal = new AbortController().signal) =>
     unauthenticated.admit(name, check, signal)
-  /** As many calls as one turn of the event loop begins, of connections that are let in: those that come now wait. */
+  /** Admits as many connections as one turn of the event loop checks. Later ones wait for the next turn. */
   const spendTurn = () =>
     Promise.all(Array.from({ length: checksPerTurn }, () => admit(arrive('busy').name, async () => undefined)))
   return { clock, refused, unauthenticated, arrive, admit, spendTurn }

@@ -8,7 +8,7 @@ import type { UnaryMethods } from '../../../../src/proto/unary.ts'
 import { ManualClock, settle } from '../../../support/manual-clock.ts'
 import { FakePeers } from '../peers/fake-peers.ts'
 
-/** `kas log` asks every replica. */
+/** Tests that `kas log` asks every replica. */
 
 const startMs = Date.parse('2026-11-26T18:00:00.000Z')
 
@@ -60,7 +60,7 @@ const timesOf = (lines: readonly string[]) =>
 t.test('lines of all replicas, the oldest first, and who did not answer', async (t) => {
   const others = [replica('kas-1'), replica('kas-2')]
   const methods = new Map<string, UnaryMethods>(others.map(({ name, log }) => [name, log.replicaMethods]))
-  methods.set('kas-3', new Map()) // of a version before
+  methods.set('kas-3', new Map()) // a replica of an older version
   const own = replica('kas-0', new FakePeers(methods))
   own.add({ second: 2 })
   own.add({ second: 5, user: 'bob', id: '6' })

@@ -5,7 +5,7 @@ import type { ServerSession } from '../../../../src/proto/grpc/server-session.ts
 
 const { busySilenceMs, busyPingTimeoutMs, idleSilenceMs, idlePingTimeoutMs } = defaultLiveness
 
-/** A connection whose other end says nothing from 0 on. */
+/** A connection whose peer sends nothing from time 0 on. */
 function silentConnection() {
   const told = { pings: 0, destroyed: false }
   const session = {

@@ -8,7 +8,7 @@ import { ManualClock } from '../../../support/manual-clock.ts'
 const [one, other, third] = [1n as AgentId, 2n as AgentId, 3n as AgentId]
 const noon = Date.parse('2026-06-01T12:00:00Z')
 
-/** A replica, which knows what a test says of its own tunnels and of its peers. */
+/** A replica; the test sets its own tunnels and those of its peers. */
 function setUp(options: Partial<AwayAgentsOptions> = {}) {
   const clock = new ManualClock(1000)
   const here = new Set<AgentId>()

@@ -4,9 +4,9 @@ import type { Tunnel } from '../../../../src/kas/tunnels/tunnel.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
 import { agentId, callersGround as ground, method, settled, type Waiting } from './callers-ground.ts'
 
-/** Where tunnels are scarce, who gets one, who waits, and who is refused. */
+/** Scarce tunnels: which callers get one, wait or are refused. */
 
-/** Once a refusal would be known. */
+/** Returns the code of a refusal, if there is one by now. */
 const codeOf = async (waiting: Waiting) => {
   await settled()
   return waiting.code

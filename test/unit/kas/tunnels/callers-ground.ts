@@ -5,7 +5,7 @@ import { TunnelRegistry } from '../../../../src/kas/tunnels/tunnel-registry.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 
-/** Callers of one agent, who take its tunnels, wait for them and give them back. */
+/** Callers of one agent. They take its tunnels, wait for them and give them back. */
 
 export const agentId = 42n as AgentId
 export const method = '/test.Echo/Echo'
@@ -15,7 +15,7 @@ interface FakeConnection {
   roundTripMs: number | undefined
 }
 
-/** What a call gets that waits: a tunnel, or the code of an error; neither as long as it waits. */
+/** Result of a waiting call: a tunnel or an error. Neither is set while it waits. */
 export interface Waiting {
   got?: Tunnel
   code?: string

@@ -3,7 +3,10 @@ import type { Call } from '../../../../src/call/call.ts'
 import type { Tunnel } from '../../../../src/kas/tunnels/tunnel.ts'
 import { agentId, callersGround, type Waiting } from './callers-ground.ts'
 
-/** 1,600 watches of one user in a second, and each again a second after it was refused or ended, beside 20 other users. */
+/**
+ * One user opens 1,600 watches in a second, next to 20 other users. Each watch comes again a second after it was
+ * refused or ended.
+ */
 
 const watches = 1600
 const others = 20
@@ -15,7 +18,7 @@ const lastsMs = 20_000
 interface Stream {
   taken?: Tunnel | undefined
   waits?: Waiting | undefined
-  /** since it waits, or from when it is asked for */
+  /** time since which it waits, or from which it asks */
   at: number
 }
 

@@ -4,7 +4,7 @@ import type { TunnelRequest } from '../../../../src/kas/tunnels/shares.ts'
 import type { Tunnel } from '../../../../src/kas/tunnels/tunnel.ts'
 import { agentId, callersGround as ground, settled } from './callers-ground.ts'
 
-/** The last tunnels of a connection, which are for who holds few. */
+/** The last tunnels of a connection are for callers that hold few. */
 
 t.test('the last tunnels of a connection are for who holds few', async (t) => {
   const { tunnels, add, take, wait, request } = ground({ plentyPerConnection: 8 })
@@ -22,7 +22,7 @@ t.test('the last tunnels of a connection are for who holds few', async (t) => {
   t.ok(own.got, 'it waited for one of the others')
 })
 
-/** A job that `user` has started. */
+/** Returns a job that `user` started. */
 const job = (project: number, user: string): Pick<TunnelRequest, 'caller'> => ({
   caller: { key: `project ${project}`, userKey: user },
 })

@@ -5,7 +5,7 @@ import { Shares } from '../../../../src/kas/tunnels/shares.ts'
 import type { Tunnel } from '../../../../src/kas/tunnels/tunnel.ts'
 import { Seeded } from '../../../support/seeded.ts'
 
-/** What callers hold, as tunnels come and go. */
+/** Counts of tunnels for each caller, as tunnels come and go. */
 
 const agentId = 42n as AgentId
 const connections: readonly object[] = [{ pod: 0 }, { pod: 1 }]
@@ -20,7 +20,7 @@ interface Use {
   readonly isWatch: boolean
 }
 
-/** Counted anew each time. */
+/** Counts everything again. */
 function expected(uses: readonly Use[], caller: Caller) {
   const userOf = ({ key, userKey = key }: Caller) => userKey
   const own = uses.filter((use) => use.caller.key === caller.key)
@@ -62,7 +62,7 @@ t.test('whatever comes and goes, what is counted is what is held, and nothing st
     } else {
       const [{ tunnel }] = uses.splice(seeded.int(uses.length), 1) as [Use]
       shares.left(tunnel)
-      if (seeded.chance(0.2)) shares.left(tunnel) // a watch that was recalled ends, too
+      if (seeded.chance(0.2)) shares.left(tunnel) // a recalled watch ends a second time
     }
     isAsExpected(t, shares, uses)
   }

@@ -10,7 +10,7 @@ const echo = '/test.Echo/Echo'
 const request = (method: string) => ({ agentId, method, caller: kasCaller })
 const forever = new AbortController().signal
 
-/** A tunnel that only the test and the registry hold. */
+/** A tunnel that only the test and the registry use. */
 function fakeTunnel(methods: readonly string[] = [echo], { suspect = false, running = 0 } = {}) {
   const retired = new AbortController().signal
   const connection = { isSuspect: () => suspect, retired, running, roundTripMs: undefined, measure: () => undefined }

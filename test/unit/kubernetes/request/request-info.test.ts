@@ -9,7 +9,7 @@ const info = (method: string, url: string) => {
   return [verb, group, resource ?? '', subresource, namespace, name].join(' ').trim()
 }
 
-/** Cases of `TestGetAPIRequestInfo` and of its neighbours in k8s.io/apiserver. */
+/** Cases of `TestGetAPIRequestInfo` and of its neighbors in k8s.io/apiserver. */
 const cases: readonly (readonly [method: string, url: string, info: string])[] = [
   ['GET', '/api/v1/namespaces', 'list  namespaces'],
   ['GET', '/api/v1/namespaces/other', 'get  namespaces  other other'],

@@ -182,7 +182,7 @@ t.test('a row that took long is not fetched again at once, also by its owner on 
   const [c] = net.add('c') as [FakeReplica]
   await settled()
   const fetched = (owner: FakeReplica) => b.pulls.filter((each) => each === owner.instance).length
-  b.onChange = () => net.clock.advance(100) // what it takes
+  b.onChange = () => net.clock.advance(100) // time that the row takes
   a.own.add(connection('1'))
   b.rules.refresh(a.instance)
   await settled()
@@ -209,7 +209,7 @@ t.test('no row waits longer than a minute for the rest of the one before', async
     network: net,
     replicas: [a, b],
   } = await network(t, 'a', 'b')
-  net.loses = () => true // and is not cut: the network is a double
+  net.loses = () => true // deltas are lost, but the connection is not cut
   a.own.add(connection('1'))
   b.onChange = () => net.clock.advance(20_000)
   b.rules.refresh(a.instance)

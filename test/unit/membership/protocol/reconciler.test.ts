@@ -9,7 +9,7 @@ import { instance } from '../rows.ts'
 const a = '10.0.0.1:8156'
 const b = '10.0.0.2:8156'
 
-/** A reconciler of which a test says who answers where. */
+/** A reconciler. The test says which replica answers at each address. */
 function reconciler(t: Test) {
   const clock = new ManualClock()
   const connected = new Set<InstanceId>()
@@ -125,7 +125,7 @@ t.test('where nobody is found is told with how often and why, until somebody is 
     { address: a, dials: 2, reason: 'connection refused' },
     { address: b, dials: 2, reason: 'another secret' },
   ])
-  at.set(a, instance('a')) // it has connected by itself
+  at.set(a, instance('a')) // this replica has connected by itself
   connected.add(instance('a'))
   one.connected()
   t.match(one.unanswered(), [{ address: b }])

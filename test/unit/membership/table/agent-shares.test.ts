@@ -10,10 +10,10 @@ import { connection, head, instance, registration, seeded } from '../rows.ts'
 
 const owner = instance('a')
 const evil = 666
-/** of 66 KiB: three such sets fit in a share */
+/** 66 KiB of methods: three such sets fit into a share */
 const longMethods = (prefix: string) => Array.from({ length: 256 }, (_, i) => `/${prefix}${i}`.padEnd(260, 'x'))
 
-/** A row with shares, as it is published, and another replica that receives it. */
+/** A published row with shares, and another replica that receives it. */
 class World {
   readonly clock = new ManualClock()
   readonly own = new OwnRow(owner, head)
@@ -42,7 +42,7 @@ class World {
     return [...delta.connections, ...delta.registrations].reduce((sum, item) => sum + itemBytes(item), 0)
   }
 
-  /** Long enough for anything to be published. */
+  /** Passes enough time to publish everything. */
   settle(): void {
     for (let i = 0; i < 60; i++) this.pass(1000)
   }
@@ -52,7 +52,7 @@ class World {
     return this.publish()
   }
 
-  /** What another replica reads. */
+  /** Connections that another replica reads. */
   received(agentId: number): readonly RowConnection[] {
     return this.table.holders(BigInt(agentId) as AgentId)[0]?.connections ?? []
   }

@@ -8,7 +8,7 @@ import { connection, delta, head, instance, registration, seeded, snapshot } fro
 const a = instance('a')
 const agent = (id: number) => BigInt(id) as AgentId
 
-/** What a table says, in an order of its own. */
+/** Returns the content of a table in a fixed order. */
 function content(table: Table) {
   const sorted = <Item extends RowItem>(items: ReadonlyMap<string, Item>) =>
     [...items.values()].sort((x, y) => (x.id < y.id ? -1 : 1))
@@ -27,7 +27,7 @@ function changed(change: { connectionsOf?: bigint[]; registrationsOf?: bigint[];
   return { connectionsOf: new Set(connectionsOf), registrationsOf: new Set(registrationsOf), members }
 }
 
-/** The indices by agent say the same as the rows. */
+/** True if the indices by agent agree with the rows. */
 function indicesAgree(table: Table, agentIds: number[]): boolean {
   const ids = (items: readonly RowItem[]) =>
     items
@@ -167,7 +167,7 @@ t.test('own row: bounds, and nothing changes beyond them', async (t) => {
   t.throws(() => new OwnRow(a, { ...head, publicKeyHash: 'x' }), { code: 'INVALID_MESSAGE' })
 })
 
-/** Of either kind, of one of three agents. */
+/** Returns a connection or a registration of one of three agents. */
 function item(id: string, random: () => number, step: number): RowItem {
   const agentId = 40 + Math.floor(random() * 3)
   return random() < 0.7
@@ -175,7 +175,7 @@ function item(id: string, random: () => number, step: number): RowItem {
     : registration(BigInt(step), agentId, { id, registeredAt: step })
 }
 
-/** Random steps of two owners, with all that was ever published. */
+/** Random steps of two owners, with everything that they publish. */
 function history(seed: number) {
   const random = seeded(seed)
   const owners = [new OwnRow(a, head), new OwnRow(instance('b'), { ...head, name: 'kas-1' })]
@@ -231,7 +231,7 @@ t.test('each version has one content, whether it came by a snapshot or by deltas
     const seen = new Map<string, unknown>()
     const tables = [new Table(), new Table()]
     for (const [i, event] of events.entries()) {
-      // one lives on deltas, the other takes every snapshot
+      // one table takes deltas, the other one takes every snapshot
       for (const [n, table] of tables.entries()) {
         if (event.snapshot && (n === 1 || !table.row(event.instance))) table.put(event.snapshot)
         if (event.delta) table.apply(event.instance, event.delta)

@@ -4,7 +4,9 @@ import { parseAgentConfiguration } from '../../../../src/kas/agent-config/agent-
 import { moduleSchemas } from '../../../../src/kas/module-schemas.ts'
 import { olderSourceSchema } from '../../../support/older-source-schema.ts'
 
-/** Values of each key of a source: kas takes what agentk takes, and what agentk took before. */
+/**
+ * Values of each key of a source. kas accepts the values that agentk accepts, and those that agentk accepted before.
+ */
 
 const long = (length: number, letter = 'a') => letter.repeat(length)
 const some = <T>(count: number, value: T) => Array.from({ length: count }, () => value)

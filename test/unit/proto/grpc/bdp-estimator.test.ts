@@ -5,7 +5,7 @@ import { settle } from '../../../support/manual-clock.ts'
 const MiB = 1024 * 1024
 const maxBytes = 16 * MiB
 
-/** A way whose PINGs are answered when the test says so. */
+/** A connection; the test answers its PINGs. */
 function way() {
   const pings: PromiseWithResolvers<number>[] = []
   let samples = 0
@@ -15,7 +15,7 @@ function way() {
     return answer.promise
   }
   const estimator = new BdpEstimator({ ping, onSample: () => samples++ }, maxBytes)
-  /** Readers of streams have taken so much in one round trip of `ms`. */
+  /** Plays one round trip of `ms` in which each stream's reader takes `taken` bytes. */
   const roundTrip = async (taken: readonly number[], windowBytes: number, ms = 100) => {
     estimator.arrived()
     estimator.took({}, 8 * MiB, windowBytes)

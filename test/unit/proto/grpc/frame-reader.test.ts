@@ -40,7 +40,7 @@ for (const masked of [false, true]) {
     const expected = Buffer.concat([...texts, Buffer.from('one message in fragments')])
     for (const step of [1, 2, 3, 7, 1000, 16_384, stream.length]) {
       const { reader, payloads, controls } = start({ masked })
-      const bytes = Buffer.from(stream) // unmasked where it lies
+      const bytes = Buffer.from(stream) // a copy, because the reader unmasks in place
       for (let at = 0; at < bytes.length; at += step) reader.read(bytes.subarray(at, at + step))
       t.ok(Buffer.concat(payloads).equals(expected), `by ${step}`)
       t.ok(Buffer.concat(controls).equals(frame(ping, Buffer.from('between'), key)), 'a PING as it came')

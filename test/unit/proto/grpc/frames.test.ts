@@ -9,7 +9,7 @@ const maxMessageBytes = 4 << 20
 const framed = (messages: readonly Uint8Array[]) =>
   Buffer.concat(messages.flatMap((message) => [framePrefix(message.length), message]))
 
-/** Pushes `bytes` in pieces of these lengths, over and over; gives the messages. */
+/** Pushes `bytes` in pieces of these lengths, over and over. Returns the messages. */
 function deframed(bytes: Buffer, lengths: () => number): Buffer[] {
   const deframer = new Deframer(maxMessageBytes, () => undefined)
   const messages: Buffer[] = []
@@ -47,7 +47,7 @@ t.test('a message that is not whole does not keep what was read with its pieces'
     const read = Buffer.alloc(65_536)
     piece.copy(read)
     deframer.push(read.subarray(0, piece.length), onMessage)
-    read.fill(0) // not to be seen: it is another's
+    read.fill(0) // the buffer is reused; the message must not share it
   }
   deframer.push(Buffer.from('.'), onMessage)
   t.ok(messages[0]?.equals(Buffer.concat([...pieces, Buffer.from('.')])))

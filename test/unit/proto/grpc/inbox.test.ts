@@ -13,7 +13,7 @@ import { UnreadBytes } from '../../../../src/proto/grpc/unread-bytes.ts'
 
 const maxMessageBytes = 4 << 20
 
-/** An inbox, and what its stream is given by the connection. */
+/** An inbox with the bytes that the connection gives to its stream. */
 function inbox(owner?: UnreadBytes) {
   const stream = new Readable({ read: () => undefined })
   const faults: string[] = []
@@ -51,10 +51,10 @@ function inbox(owner?: UnreadBytes) {
 
 const message = (bytes: number, fill: string) => Buffer.concat([framePrefix(bytes), Buffer.alloc(bytes, fill)])
 
-/** What a message of so many bytes is counted as, while it waits. */
+/** Bytes counted for a message of `bytes` bytes while it waits. */
 const waiting = (bytes: number) => prefixBytes + bytes + unreadMessageBytes
 
-/** `bytes` in pieces as long as `sizes` says, in turn. */
+/** Cuts `bytes` into pieces of these sizes, in turn. */
 function* cut(bytes: Buffer, sizes: readonly number[]) {
   for (let at = 0, i = 0; at < bytes.length; i++) {
     const size = sizes[i % sizes.length] as number
@@ -168,7 +168,7 @@ t.test('what a call has left unread is counted until it is read, or nobody will'
     const one = inbox(held)
     one.messages.begin()
     for (let i = 0; i < 3; i++) one.stream.push(message(10_000, 'm'))
-    one.stream.push(message(10_000, 'm').subarray(0, 500)) // never becomes whole
+    one.stream.push(message(10_000, 'm').subarray(0, 500)) // never completed
     const close = once(one.stream, 'close')
     await new Promise(setImmediate)
     one.stream.destroy()
@@ -216,7 +216,7 @@ t.test('messages that nobody reads do not keep what was read with them', async (
     const bytes = message(size, fill(i))
     bytes.copy(read)
     stream.push(read.subarray(0, bytes.length))
-    last.fill(0) // not to be seen: it is another's
+    last.fill(0) // the buffer is reused; the message must not share it
     last = read
     if (i % 10 === 5) t.equal((await messages.next()).value?.length, sizes[Math.floor(i / 10)])
   }
@@ -270,7 +270,7 @@ t.test('what is sent and has not left is given back once, at its end', async (t)
   t.equal(total.bytes, 3000)
   stream.destroy()
   await once(stream, 'close')
-  messages.countUnsent(0) // as its sender does, which closes after it
+  messages.countUnsent(0) // as the sender does, which closes after the stream
   t.equal(total.bytes, 0)
 })
 

@@ -35,14 +35,14 @@ class FakeSocket extends EventEmitter {
     this.ended ??= 'terminated'
   }
 
-  /** Its connection is over. */
+  /** Closes its connection. */
   vanish(): void {
     this.readyState = closed
     this.emit('close')
   }
 }
 
-/** What lies below a WebSocket: takes everything, or keeps the first write waiting until `release`. */
+/** The connection below a WebSocket. It takes everything, or keeps the first write waiting until `release`. */
 class FakeConnection extends Duplex {
   readonly #sent: Buffer[] = []
   #held: (() => void) | undefined
@@ -66,7 +66,7 @@ class FakeConnection extends Duplex {
   }
 }
 
-/** of a message that is masked by zero */
+/** head of a message with a mask of zeros */
 const head = (bytes: number) => Buffer.of(0x82, 0xfe, bytes >> 8, bytes & 255, 0, 0, 0, 0)
 
 function start(t: Test, options: Partial<MessageDuplexOptions> = {}) {
@@ -78,7 +78,7 @@ function start(t: Test, options: Partial<MessageDuplexOptions> = {}) {
     connection.destroy()
   })
   const arrive = (bytes: Buffer) => connection.emit('data', bytes)
-  /** a message whose payload is read by itself */
+  /** receives a message; its payload arrives in a read of its own */
   const receive = (payload: Buffer) => {
     arrive(head(payload.length))
     arrive(payload)
@@ -89,7 +89,7 @@ function start(t: Test, options: Partial<MessageDuplexOptions> = {}) {
 t.test('a large write leaves in messages that the other side takes, in order', async (t) => {
   const { connection, duplex } = start(t)
   const bytes = Buffer.alloc(2 * webSocketMessageBytes + 5, 'abcdefg')
-  duplex.cork() // several writes become one, as node:http2 writes a window
+  duplex.cork() // combines several writes, as node:http2 does for a window
   for (let at = 0; at < bytes.length; at += 16_384) duplex.write(bytes.subarray(at, at + 16_384))
   const written = new Promise((resolve) => duplex.write('end', resolve))
   duplex.uncork()
@@ -122,7 +122,7 @@ t.test('a write waits only while more than the bound is unsent', async (t) => {
 
 t.test('so does one behind many small ones, for what each costs', async (t) => {
   const { connection, duplex } = start(t)
-  await write(duplex, '') // nothing, which is never sent
+  await write(duplex, '') // an empty write, which is never sent
   connection.holds = true
   let written = 0
   const most = Math.floor(maxUnsentBytes / waitingPieceBytes)

@@ -6,7 +6,7 @@ import type { ServerStream } from '../../../../src/proto/grpc/server-stream.ts'
 import { UnreadBytes } from '../../../../src/proto/grpc/unread-bytes.ts'
 import { SimulatedInbox } from '../../../simulator/simulated-inbox.ts'
 
-/** A lane whose connection takes what is sent when the test says so. */
+/** A lane whose connection sends when the test says so. */
 function laneOf(handler: CallHandler) {
   const charged: { in?: UnreadBytes | undefined; out?: UnreadBytes | undefined } = {}
   const replied = Promise.withResolvers<void>()

@@ -9,7 +9,7 @@ import { settle } from '../../../support/manual-clock.ts'
 
 const wide = 1024 * 1024
 
-/** A session that acknowledges its SETTINGS when it is told to. */
+/** A session that acknowledges its SETTINGS when the test says so. */
 function window(strangerWindowBytes: number) {
   const set: number[] = []
   const unacknowledged: (() => void)[] = []
@@ -89,7 +89,7 @@ t.test('what waits on other connections of its owner makes it narrow too', async
 const MiB = 1024 * 1024
 const budgetBytes = 30 * MiB
 
-/** A connection on a long way, whose one reader takes all that comes. */
+/** A connection with a long round trip. Its only reader takes everything that arrives. */
 async function longWay(t: Test) {
   const { set, acknowledge, close, streams } = window(wide)
   const budget = new WindowBudget(budgetBytes)

@@ -6,7 +6,7 @@ const bytes = 1024 * 1024
 const packed = gzipSync(Buffer.alloc(bytes))
 const limits = { maxMessageBytes: bytes }
 
-/** Turns that others have, until they are done: one more each time. */
+/** Occupies all turns; each call of `done` releases one. */
 function taken(): { turns: UnpackTurns; done: () => void } {
   const turns = unpackTurns()
   const waiting = Array.from({ length: maxUnpackingAtOnce }, () => Promise.withResolvers<void>())

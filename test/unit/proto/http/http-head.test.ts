@@ -19,7 +19,7 @@ import {
 } from '../../../../src/proto/http/http-over-grpc.ts'
 import { BackwardWriter } from '../../../../src/proto/wire/wire.ts'
 
-/** What a header message may hold: more is refused before it is built. */
+/** Bounds of a header message. A larger one is refused before it is built. */
 
 const lines = (count: number): Headers => Array.from({ length: count }, (_, i) => [`X-${i}`, ['v']])
 const request = (more: Partial<HttpRequestHeader>) =>
@@ -29,7 +29,7 @@ const impersonation = { username: 'u', groups: [], uid: '', extra: [] }
 const tooLarge = { code: 'HTTP_HEAD_TOO_LARGE', grpcCode: 8 }
 const many = (count: number) => Array.from({ length: count }, () => 'v')
 
-/** `content`, as the message in these fields. */
+/** Returns `content` as a message nested in these fields. */
 function nested(content: Uint8Array, ...fields: number[]): Uint8Array {
   const writer = new BackwardWriter().begin()
   writer.bytes(content)

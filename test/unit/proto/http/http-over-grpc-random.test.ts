@@ -17,7 +17,7 @@ import {
 import { encoded, fieldsOf, rewrittenMessage } from '../../../support/rewritten-message.ts'
 import { Seeded } from '../../../support/seeded.ts'
 
-/** Random messages, whole, written otherwise, cut and damaged: the hand-written codec against the generated one. */
+/** Random messages, whole, encoded otherwise, cut and damaged: the hand-written codec agrees with the generated one. */
 
 const cases = 300
 const invalid = { code: 'INVALID_MESSAGE' }
@@ -51,7 +51,7 @@ const mapOf = (entries: Headers, encoding: 'latin1' | 'utf8' = 'latin1') =>
     entries.map(([name, values]) => [name, { value: values.map((value) => Buffer.from(value, encoding)) }]),
   )
 
-/** The same request, written by the generated code. */
+/** Returns the same request, written by the generated code. */
 function generatedRequest({ impersonation, contentLength, ...request }: HttpRequestHeader) {
   const impConfig = impersonation && { ...impersonation, groups: [...impersonation.groups] }
   const extra = impConfig && {
@@ -92,7 +92,7 @@ const some = {
   },
 }
 
-/** Entries sorted by name, bytes as text: what is the same whoever wrote it. */
+/** Returns a form that does not depend on the writer: entries sorted by name, bytes as text. */
 const plain = (value: unknown): unknown =>
   JSON.parse(
     JSON.stringify(value, (key, inner) => {

@@ -13,7 +13,7 @@ import {
 } from '../../../../src/proto/http/http-over-grpc.ts'
 import { MessageOrder } from '../../../../src/proto/wire/message-order.ts'
 
-/** The hand-written codec against the generated one. */
+/** The hand-written codec agrees with the generated one. */
 
 const text = (value: Uint8Array | undefined) => Buffer.from(value ?? []).toString()
 
@@ -121,7 +121,7 @@ t.test('duplicate keys, which newer agents may send, are kept', async (t) => {
       },
     }),
   )
-  // the entry stands at the end: once more, with all lengths grown by it
+  // appends the last entry again and adjusts all lengths
   const entry = one.subarray(one.length - 10)
   const grown = Buffer.concat([one, entry])
   grown[1] = (one[1] as number) + entry.length

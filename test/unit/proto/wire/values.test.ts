@@ -6,7 +6,7 @@ import { BackwardWriter, Reader } from '../../../../src/proto/wire/wire.ts'
 import { encoded, fieldsOf, rewrittenMessage } from '../../../support/rewritten-message.ts'
 import { Seeded } from '../../../support/seeded.ts'
 
-/** The maps of headers, queries and metadata, in the `header` of a prototool.HttpResponse. */
+/** Maps of headers, queries and metadata, in the field `header` of a prototool.HttpResponse. */
 
 type Entries = [key: string, values: string[]][]
 
@@ -27,7 +27,7 @@ function read(message: Uint8Array, encoding: 'latin1' | 'utf8' = 'latin1'): Entr
   return entries
 }
 
-/** What the generated code makes of it, its values as bytes of latin1. */
+/** Returns the entries as the generated code reads them, with values as latin1. */
 const generated = (message: Uint8Array): Entries =>
   Object.entries(fromBinary(schema, message).header).map(([key, { value }]) => [
     key,

@@ -3,7 +3,7 @@ import t from 'tap'
 import { BackwardWriter, payloadHead, Reader, varintLength, writeVarint } from '../../../../src/proto/wire/wire.ts'
 import { Seeded } from '../../../support/seeded.ts'
 
-/** The hand-written parts of the encoding against those of the library. */
+/** The hand-written parts of the encoding agree with the library. */
 
 const invalid = { code: 'INVALID_MESSAGE' }
 const library = (write: (writer: BinaryWriter) => unknown) => {
@@ -11,11 +11,11 @@ const library = (write: (writer: BinaryWriter) => unknown) => {
   write(writer)
   return writer.finish()
 }
-/** where the number of bytes changes, and at the ends of what is exact */
+/** values around each change of the encoded length, and at the limits of exact numbers */
 const numbers = [0, 1, ...[7, 14, 21, 28, 31, 32, 35, 42, 49, 52].flatMap((n) => [2 ** n - 1, 2 ** n, 2 ** n + 1])]
 numbers.push(Number.MAX_SAFE_INTEGER)
 
-/** The first field of a message. */
+/** Returns a reader at the first field of a message. */
 function first(message: Uint8Array): Reader {
   const reader = new Reader(message)
   reader.next()
@@ -64,7 +64,7 @@ t.test('a varint over ten bytes is refused, as value, tag and length', async (t)
 })
 
 t.test('a length under zero, or over what is there, is refused', async (t) => {
-  // each would lead back to a place before: reading went round for ever
+  // each such length would point backwards, so reading would never end
   for (let back = 1; back <= 24; back++) {
     const bytes = library((writer) => writer.uint32((15 << 3) | 2).int64(BigInt(-back)))
     t.throws(() => first(bytes), { ...invalid, message: /negative length/ }, `${-back}`)

@@ -15,7 +15,7 @@ const succeeded: CallEnd = {
 const failed = { ...succeeded, succeeded: false, error: 'error: EOF' }
 const exec = { ...succeeded, kind: 'exec-spdy' } as const
 
-/** Of one call: what failed by it. */
+/** Returns the failures of one call. */
 function faultsOf(end: CallEnd, seen: { count: number; runs?: number }): readonly string[] {
   const counts = new Map([
     ['other', 1],

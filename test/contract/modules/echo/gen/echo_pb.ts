@@ -2,7 +2,7 @@
 // @generated from file echo.proto (package kas.echo.v1, syntax proto3)
 /* eslint-disable */
 
-// What replicas of kas say to one another for the module of this test.
+// Messages between replicas of kas, for the module of this test.
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
@@ -36,7 +36,7 @@ export const SayRequestSchema: GenMessage<SayRequest> = /*@__PURE__*/
  */
 export type SayResponse = Message<"kas.echo.v1.SayResponse"> & {
   /**
-   * the replica that heard it
+   * name of the replica that received the word
    *
    * @generated from field: string name = 1;
    */

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { ago, condition, event, judge, judgeTables, object, ownedBy, pod, running } from './world.ts'
 
-/** Changes in place that do not come to their end, and runs that do not begin: each beside one that goes well. */
+/** Changes in place that do not end and runs that do not begin, each next to one that goes well. */
 
 const resized = (...conditions: readonly object[]) =>
   pod({

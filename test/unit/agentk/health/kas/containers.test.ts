@@ -16,7 +16,7 @@ import {
   waiting,
 } from './world.ts'
 
-/** Lines of the table of Pods, both sides of their grace: containers that crash, or run and are not ready. */
+/** Rows of the table of Pods, before and after the grace period: containers that crash, or run but are not ready. */
 
 const crashed = (
   restartCount: number,
@@ -207,7 +207,7 @@ t.test('since: at least since the first BackOff, for those who may read events',
 })
 
 t.test('since: of an end that the status has forgotten there is no time', async (t) => {
-  // ended first at some time, then at 40 s, when it had been ready
+  // the container ended at an unknown time, and again 40 s ago after it had been ready
   const one = pod({ ready: ['False', 40], container: { restartCount: 1, ...again } })
   t.match(judge([one], { events: [backingOff(one, 38)] }).cause, { since: undefined, seen: now - 40_000 })
   const first = pod({ ready: ['False', 40], container: { restartCount: 0, state: ended(1, 'Error', 50, 40) } })

@@ -2,7 +2,7 @@ import t from 'tap'
 import type { KubernetesObject } from '../../../../../src/kubernetes/object.ts'
 import { ago, condition, ended, event, judge, judgeAll, object, ownedBy, pod, running, summary, well } from './world.ts'
 
-/** What controllers say in conditions and events of objects that have no Pods, or none that is to blame. */
+/** Conditions and events that controllers write on objects without Pods, or without a Pod that causes the failure. */
 
 t.test('a Deployment may not make its next ReplicaSet: its controller observes no change before that', async (t) => {
   const made = (generation: number, text: string, status: object = {}) =>

@@ -2,7 +2,7 @@ import t from 'tap'
 import type { KubernetesObject } from '../../../../../src/kubernetes/object.ts'
 import { ago, condition, ended, event, judge, judgeTables, object, ownedBy, pod, well } from './world.ts'
 
-/** Pods that fail for good and come again, of each kind that makes them, beside what passes by itself. */
+/** Pods that fail for good and are made again, for each kind that makes Pods. Next to them: failures that pass. */
 
 const daemonSet = (numberReady = 2) =>
   object(

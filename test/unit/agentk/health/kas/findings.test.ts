@@ -4,7 +4,7 @@ import type { KubernetesObject } from '../../../../../src/kubernetes/object.ts'
 import { Snapshot } from '../../../../support/situations/snapshot.ts'
 import { ago, condition, ended, event, now, object, pod, waiting } from './world.ts'
 
-/** What is known of an object for each set of rights. */
+/** Returns the findings of the first object, each with the kinds that a caller must be able to list. */
 function found(objects: readonly KubernetesObject[], events: readonly KubernetesObject[] = []) {
   const snapshot = new Snapshot({ now, objects, events, verdicts: () => ({}) })
   return findingsOf(objects[0] as KubernetesObject, snapshot).map(({ reason, needs }) => [

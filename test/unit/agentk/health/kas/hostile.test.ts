@@ -3,7 +3,7 @@ import { maxText } from '../../../../../src/agentk/health/kas/text.ts'
 import type { KubernetesObject } from '../../../../../src/kubernetes/object.ts'
 import { ago, condition, ended, event, judge, now, object, ownedBy, pod, summary, waiting } from './world.ts'
 
-/** What anybody may write into objects and events: nothing throws, no text is long, and time grows with size. */
+/** Hostile objects and events: nothing throws, no text is long, and the time grows linearly with the size. */
 
 const kinds = [
   'Pod',
@@ -150,9 +150,9 @@ t.test('an autoscaler that scales itself', async (t) => {
   t.equal(summary(judge([one])), 'Degraded X')
 })
 
-/** Ten times as much takes less than this many times as long. */
+/** factor by which the time may grow when the size grows tenfold */
 const growth = 60
-/** What is shorter is not measured: as long as a collection. ms */
+/** ms; shorter times count as this, because a garbage collection takes as long */
 const leastMs = 2
 
 const attacks: Readonly<
@@ -207,7 +207,7 @@ const attacks: Readonly<
 
 for (const [name, attack] of Object.entries(attacks)) {
   t.test(`linear: ${name}`, async (t) => {
-    // of the thread's own time the least of several: others have the machine too
+    // CPU time of this thread, the least of three runs: other processes use the machine too
     const timeOf = (size: number) => {
       const [objects, events] = attack(size)
       const times = Array.from({ length: 3 }, () => {

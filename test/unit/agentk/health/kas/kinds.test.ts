@@ -1,7 +1,7 @@
 import t from 'tap'
 import { ago, type Case, condition, deployment, event, judgeTables, object, pod, rolledOut, sinceOf } from './world.ts'
 
-/** Lines of the tables of other kinds. The first object is the root. */
+/** Rows of the tables of other kinds. The first object is the root. */
 
 const statusOf = (...conditions: object[]) => ({ status: { conditions } })
 

@@ -15,7 +15,7 @@ import {
   well,
 } from './world.ts'
 
-/** What looks like a fault and is none. */
+/** Objects that resemble a fault and have none. */
 
 const rests = /./
 const nothing = /^$/

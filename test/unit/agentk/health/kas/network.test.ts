@@ -17,7 +17,7 @@ import {
   well,
 } from './world.ts'
 
-/** Lines of the table of Services and of what sends requests to them. The first object is the root. */
+/** Rows of the table of Services and of the objects that send requests to Services. The first object is the root. */
 
 const service = (spec: object = {}, status: object = {}, seconds = 9000) =>
   object('Service', 's', { spec: { selector: { app: 'a' }, ...spec }, status }, { creationTimestamp: ago(seconds) })
@@ -30,7 +30,7 @@ const slice = (...ready: (boolean | null)[]) =>
     { labels: { 'kubernetes.io/service-name': 's' } },
   )
 
-/** Its endpoints have these ports. */
+/** Returns an EndpointSlice with these ports. */
 const sliceWith = (ports: unknown, ...ready: boolean[]) => ({ ...slice(...ready), ports })
 const named = (name: string, one: KubernetesObject) => ({
   ...one,

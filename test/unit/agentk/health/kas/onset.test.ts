@@ -2,7 +2,7 @@ import t from 'tap'
 import { type Finding, finding, ranks } from '../../../../../src/agentk/health/kas/finding.ts'
 import { type Onset, remember, sinceBy } from '../../../../../src/agentk/health/kas/onset.ts'
 
-/** A row of looks at one object: what is found at a second, if anything. */
+/** One judgement in a series about one object; `undefined`: nothing is found. */
 type Look = readonly [second: number, found: Finding | undefined]
 
 const found = (reason: string, since?: number) =>

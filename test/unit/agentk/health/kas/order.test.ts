@@ -4,7 +4,7 @@ import { type KubernetesObject, kindOf } from '../../../../../src/kubernetes/obj
 import { judgedFor, Snapshot } from '../../../../support/situations/snapshot.ts'
 import { condition, ended, event, now, object, ownedBy, pod, running, waiting } from './world.ts'
 
-/** Clusters of chance: each object has the same verdict and cause in whatever order objects and events come. */
+/** Random clusters: each object has the same verdict and cause in whatever order objects and events arrive. */
 
 type Chance = (below: number) => number
 

@@ -16,7 +16,7 @@ import {
   well,
 } from './world.ts'
 
-/** Lines of the table of Pods, both sides of their grace: what has failed, waits, is made or ends. */
+/** Rows of the table of Pods, before and after the grace period: Pods that failed, wait, are being made or end. */
 
 const unscheduled = (seconds: number, reason: string, status: object = {}) =>
   pod({

@@ -17,7 +17,7 @@ import {
   well,
 } from './world.ts'
 
-/** What users of other tools reported, each with its relatives. */
+/** Faults that users of other tools reported, each next to similar cases. */
 
 type Objects = readonly KubernetesObject[]
 

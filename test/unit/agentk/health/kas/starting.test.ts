@@ -14,7 +14,7 @@ import {
   well,
 } from './world.ts'
 
-/** Pods that do not start, and nodes that take none. */
+/** Pods that do not start, and nodes that accept no Pods. */
 
 const node = (name: string, conditions: readonly object[], spec: object = {}, metadata: object = {}) =>
   object('Node', name, { spec, status: { conditions } }, metadata as Record<string, unknown>)

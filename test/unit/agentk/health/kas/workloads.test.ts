@@ -17,12 +17,12 @@ import {
   sinceOf,
 } from './world.ts'
 
-/** Lines of the tables of what is being deleted, and of what makes Pods. The first object is the root. */
+/** Rows of the tables of objects under deletion and of workloads that make Pods. The first object is the root. */
 
 const set = (replicas: number) =>
   object('apps/StatefulSet', 'set', { spec: { replicas: 2 }, status: { observedGeneration: 1, replicas } })
 
-/** A Pod that is being deleted, and is not ready. */
+/** Returns a Pod that is being deleted and is not ready. */
 const leaving = (containersReady: string) =>
   object(
     'Pod',
@@ -100,7 +100,7 @@ const quotaOf = (pods: string, memory: string) =>
   object('ResourceQuota', 'compute', {
     status: { hard: { pods: '3', 'limits.memory': '2Gi' }, used: { pods, 'limits.memory': memory } },
   })
-/** `ReplicaSet` and `Deployment` say the same. */
+/** the ReplicaSet and the Deployment carry the same message */
 const overQuotaSet = replicaSet(overQuota)
 const overQuotaDeployment = deployment({}, {}, [failure(overQuota)])
 

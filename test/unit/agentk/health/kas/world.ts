@@ -5,9 +5,9 @@ import type { Judged } from '../../../../../src/agentk/health/kas/root-causes/ju
 import { type KubernetesObject, kindOf } from '../../../../../src/kubernetes/object.ts'
 import { judgedFor, Snapshot } from '../../../../support/situations/snapshot.ts'
 
-/** A cluster of a test, at noon. */
+/** Current time in the clusters of these tests: noon. */
 export const now = Date.parse('2026-06-01T12:00:00Z')
-/** so many seconds before */
+/** Returns the time this many seconds before `now`. */
 export const ago = (seconds: number) => new Date(now - seconds * 1000).toISOString()
 export const longAgo = ago(86_400)
 
@@ -44,7 +44,7 @@ export const condition = (type: string, status: string, seconds: number, reason 
   lastTransitionTime: ago(seconds),
 })
 
-/** The same object with an owner. */
+/** Returns the same object with an owner. */
 export function ownedBy(owner: KubernetesObject, one: KubernetesObject): KubernetesObject {
   const { uid, name } = owner.metadata as { uid: string; name: string }
   const reference = { apiVersion: owner.apiVersion, kind: owner.kind, name, uid, controller: true }
@@ -82,7 +82,7 @@ interface PodParts {
   readonly metadata?: Rest
 }
 
-/** One with a node and a container `app`. */
+/** Returns a Pod with a node and a container `app`. */
 export function pod(parts: PodParts): KubernetesObject {
   const { name = 'pod', phase = 'Running', ready = ['False', 300], container, containerSpec, init, initSpecs } = parts
   const spec = { nodeName: 'node-1', restartPolicy: 'Always', ...parts.spec }
@@ -124,7 +124,7 @@ interface View {
   readonly verdicts?: (object: KubernetesObject) => RuleVerdicts
 }
 
-/** @returns how the first of the objects is for one caller */
+/** @returns verdict and cause of the first object, for one caller */
 export function judge(objects: readonly KubernetesObject[], view: View = {}): Judged {
   const { events = [], without = [], verdicts = (one) => ({ argo: argoHealth(one) }) } = view
   const root = objects[0] as KubernetesObject
@@ -140,7 +140,7 @@ export function summary(judged: Judged): string {
   return `${judged.verdict}${judged.cause ? ` ${judged.cause.reason}` : ''}`
 }
 
-/** What is to be shown of the first of some objects, to a caller who may not list some kinds. */
+/** A case: the verdict and reason shown for the first object, to a caller who cannot list the kinds of `without`. */
 export type Case = readonly [
   what: string,
   expected: string,
@@ -159,7 +159,7 @@ export function judgeTables(t: Pick<typeof tap, 'test'>, tables: Readonly<Record
   }
 }
 
-/** verdict and reason, and what its text says. `events`: of any of the objects */
+/** A case: the verdict and reason of the first object, and its text. `events` belong to any of the objects. */
 export type Report = readonly [
   what: string,
   objects: readonly KubernetesObject[],
@@ -177,7 +177,7 @@ export function judgeAll(t: Pick<typeof tap, 'equal' | 'match'>, reports: readon
   }
 }
 
-/** Seconds since which the first of some objects is not well. */
+/** Returns the seconds since which the first object is not well. */
 export function sinceOf(objects: readonly KubernetesObject[]): number | 'unknown' {
   const time = judge(objects).cause?.since
   return time === undefined ? 'unknown' : (now - time) / 1000
@@ -192,7 +192,7 @@ export const deployment = (spec: Rest, status: Rest, conditions: readonly object
   )
 export const rolledOut = deployment({}, { replicas: 1, updatedReplicas: 1, availableReplicas: 1 })
 
-/** What is to be shown of a Pod, by events of it. */
+/** A case: the verdict and reason shown for a Pod with these events. */
 export type PodCase = readonly [
   what: string,
   expected: string,

@@ -19,14 +19,14 @@ const rows: [repository: string, gitlab: string, path: string | undefined][] = [
   ['ssh://git@[::1]:2222/a/b', 'http://[::1]:8080', 'a/b'],
   ['https://gitlab.example.com/a/b.github.io', gitlab, 'a/b.github.io'],
   ['https://gitlab.example.com/a%2Db/c', gitlab, 'a-b/c'],
-  // below a relative root
+  // GitLab has a relative root
   ['https://example.com/gitlab/a/b.git', underRoot, 'a/b'],
   ['https://example.com:8443/gitlab/a/b', underRoot, 'a/b'],
   ['ssh://git@example.com:2222/a/b.git', underRoot, 'a/b'],
   ['ssh://git@example.com/gitlab/b.git', underRoot, 'gitlab/b'],
   ['https://example.com/gitlabs/a/b', underRoot, undefined],
   ['https://example.com/a/b', underRoot, undefined],
-  // not of this GitLab
+  // another server, not this GitLab
   ['https://github.com/a/b', gitlab, undefined],
   ['https://gitlab.example.com.evil.org/a/b', gitlab, undefined],
   ['https://other.gitlab.example.com/a/b', gitlab, undefined],

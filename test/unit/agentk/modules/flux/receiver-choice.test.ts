@@ -22,7 +22,7 @@ function repository(name: string, namespace = 'apps', url = `https://gitlab/${na
   return readGitRepository(object) as GitRepository
 }
 
-/** As agentk makes it, with what Flux adds. */
+/** Returns a Receiver as agentk makes it, with the fields that Flux adds. */
 function own(of: GitRepository, changes: { spec?: object; status?: object; metadata?: object } = {}): Receiver {
   const made = receiverManifest({ repository: of, project: 'apps/web', agentId: 42n, apis }) as Record<string, object>
   return readReceiver({

@@ -17,7 +17,7 @@ function wantedOf(name: string) {
   return { repository: readGitRepository(object) as GitRepository, project: 'a/b', agentId: 42n, apis }
 }
 
-/** As agentk makes it, then changed. */
+/** Returns a Receiver as agentk makes it, with changes. */
 function receiver(name: string, metadata: object = {}, spec: object = {}): Receiver {
   const made = receiverManifest(wantedOf(name)) as Record<string, object>
   const object = { metadata: { ...made.metadata, ...metadata }, spec: { ...made.spec, ...spec } }
@@ -26,7 +26,7 @@ function receiver(name: string, metadata: object = {}, spec: object = {}): Recei
 
 const byKey = (...receivers: Receiver[]) => new Map(receivers.map((each) => [each.key, each]))
 
-/** @param answers - of the API server, in order; then 201 */
+/** @param answers - status codes of the API server, in order; 201 after the last one */
 function start(answers: number[] = []) {
   const { log, lines } = capturedLog()
   const sent: string[] = []
@@ -61,7 +61,7 @@ t.test('a pod that does not hold changes nothing, and looks again', async (t) =>
 
 t.test('it is asked before each change', async (t) => {
   const { look, sent, state, says } = start()
-  state.endsAfterOne = true // while the Secret is being made
+  state.endsAfterOne = true // the pod stops leading while it makes the Secret
   t.equal(await look(['web', 'api']), false)
   t.strictSame(sent, ['POST secrets gitlab-receiver-web'])
   state.holds = true
@@ -73,7 +73,7 @@ t.test('it is asked before each change', async (t) => {
 t.test('a repair that was left is made when the pod holds again', async (t) => {
   const { look, sent, state, says } = start()
   const broken = { ...receiver('web', {}, { type: 'gitlab' }), isBroken: true }
-  state.endsAfterOne = true // while the Secret is being made
+  state.endsAfterOne = true // the pod stops leading while it makes the Secret
   t.equal(await look(['web'], byKey(broken)), false)
   state.holds = true
   state.endsAfterOne = false

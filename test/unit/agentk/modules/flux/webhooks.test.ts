@@ -75,7 +75,7 @@ t.test('a push that comes just as a call ends is not lost', async (t) => {
       }
       for (let i = 0; i < ticks; i++) await Promise.resolve()
       webhooks.push({ ...key, path: () => '/hook/2' }, 2n)
-      await clock.pass(1000) // where it is one with a call that failed
+      await clock.pass(1000) // a push that joins a failed call waits for the next try
       t.equal(paths().at(-1), '/hook/2', `${end}, ${ticks} ticks later`)
     }
   }
@@ -111,7 +111,7 @@ t.test('a push that comes while a failed call waits is one call with it, with al
   await nth(1).fail()
   t.strictSame(warnings(), [])
   await clock.pass(1000)
-  await push('a', 3n) // while it is called: not lost if that fails for the last time
+  await push('a', 3n) // comes during the call, and is not lost if that call fails for the last time
   await nth(2).fail()
   t.strictSame(warnings(), [])
   await clock.pass(1000)
@@ -152,10 +152,10 @@ t.test('while a pod does not hold nothing is called; then it is, or is left when
     const { webhooks, push, nth, clock, calls, hold, abandoned, warnings } = start(t, { maxAttempts: 2 })
     await push('a', 1n)
     hold(false)
-    await push('a', 2n) // while it is called
+    await push('a', 2n) // during the call
     await nth(0).ok()
     await push('b', 3n)
-    await clock.pass(60_000) // longer than all tries
+    await clock.pass(60_000) // longer than all tries take
     await push('b', 4n)
     t.equal(calls.length, 1)
     t.strictSame([abandoned, warnings()], [[], []])

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { ResponseMessages } from '../../../../../src/agentk/modules/kubernetes-api/response-messages.ts'
 
-/** A source that writes pieces of `size` bytes until it is paused. @returns how many it wrote */
+/** Writes pieces of `size` bytes until it is paused. @returns number of pieces */
 function fill(size: number) {
   const heard: string[] = []
   const messages = new ResponseMessages({

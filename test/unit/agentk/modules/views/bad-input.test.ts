@@ -18,7 +18,7 @@ import {
   waiting,
 } from '../../health/kas/world.ts'
 
-/** What anybody may write into a cluster, and what a viewer is told of it (doc/health.md "Bad input"). */
+/** Hostile input in a cluster, and what a viewer sees of it (doc/health.md "Bad input"). */
 
 const webhookKey = 'admissionregistration.k8s.io/ValidatingWebhookConfiguration'
 const many = 10_000
@@ -36,10 +36,10 @@ async function start(t: Test, objects: readonly KubernetesObject[], events: read
   return stage
 }
 
-/** `v`: the verdict of kas */
+/** A row; `v`: verdict of kas. */
 type Judged = Row & { readonly v: ArgoWord | undefined }
 
-/** The rows that a viewer has of one kind, by name. */
+/** Returns a viewer's rows of one kind, by name. */
 async function rowsOf(stage: ClusterStage, kind: string): Promise<ReadonlyMap<string, Judged>> {
   const query: Query = { view: 'list', filter: { kinds: [kind] }, limit: 500 }
   const { client, view } = stage.open(user('ann'), query)
@@ -107,7 +107,7 @@ t.test('times in the future and of 1970', async (t) => {
   t.not((await rowsOf(stage, 'Pod')).get('creating')?.z?.reason, 'FailedCreatePodSandBox', 'it counts for an hour, too')
 })
 
-/** A Deployment of so many Pods, none of which is well. */
+/** Returns a Deployment of `count` Pods, none of which is well. */
 function failing(count: number, one: (i: number) => KubernetesObject): readonly KubernetesObject[] {
   const above = deployment({ replicas: count }, { replicas: count, unavailableReplicas: count })
   const set = ownedBy(above, object('apps/ReplicaSet', 'web-1', { spec: { replicas: count }, status: {} }))
@@ -143,7 +143,7 @@ t.test('10,000 Pods failing by different causes', { timeout: 120_000 }, async (t
 t.test('cycles of relations', async (t) => {
   const [a, b] = [object('example.com/Thing', 'a'), object('example.com/Thing', 'b')]
   const round = [ownedBy(b, a), ownedBy(a, b), ownedBy(a, pod({ container: waiting('InvalidImageName') }))]
-  // a webhook that keeps the Pods away which are to answer it
+  // a webhook that blocks the very Pods that serve it
   const policy = object('apps/ReplicaSet', 'policy', {
     spec: {
       replicas: 1,

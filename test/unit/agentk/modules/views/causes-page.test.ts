@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { causesPage, namesOn, readSituations, withTrees } from '../../../../vectors/causes-page.ts'
 
-/** What doc/causes.md says that the commands print is what they print. */
+/** The output of the commands matches doc/causes.md. */
 
 process.env.TZ = 'UTC'
 const skip = existsSync(join(process.env.KAS_VECTORS ?? '', 'causes.json')) ? false : 'needs KAS_VECTORS'

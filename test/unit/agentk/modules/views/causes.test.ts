@@ -6,7 +6,7 @@ import { ClusterStage, judgedOf, rulesOf } from '../../../../support/views/situa
 import { user } from '../../../../support/views/view-stage.ts'
 import { differ, nameOf, type Situation, shuffled } from '../../../../vectors/situations.ts'
 
-/** orders in which objects and events come */
+/** number of random orders in which objects and events arrive */
 const orders = 3
 
 for (const name of ['causes', 'causes-kubelet', 'causes-reports']) {

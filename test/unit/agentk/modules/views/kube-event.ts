@@ -1,4 +1,4 @@
-/** @param second - when it was seen last */
+/** @param second - time at which it was seen last */
 export function event(name: string, second: number, fields: object = {}, about = 'u-pod') {
   return {
     metadata: { namespace: 'shop', name, uid: `u-${name}`, creationTimestamp: '2026-06-01T00:00:00Z' },

@@ -5,7 +5,7 @@ import { treeOf } from '../../../../support/views/situation-tree.ts'
 import { readSituations } from '../../../../vectors/causes-page.ts'
 import type { Situation } from '../../../../vectors/situations.ts'
 
-/** What people who know Kubernetes alone have misread in what `kas tree` prints of broken clusters. */
+/** Lines that people who know only Kubernetes have misread in the output of `kas tree` for broken clusters. */
 
 process.env.TZ = 'UTC'
 const skip = existsSync(join(process.env.KAS_VECTORS ?? '', 'causes.json')) ? false : 'needs KAS_VECTORS'

@@ -1,6 +1,6 @@
 import type { ResourceKind } from '../../../../../src/kubernetes/kind.ts'
 
-/** Objects as API servers have them, as far as views read them. */
+/** Objects as an API server sends them, with the fields that views read. */
 
 export const kindOf = (key: string, plural: string, isNamespaced = true): ResourceKind => {
   const slash = key.indexOf('/')
@@ -31,7 +31,7 @@ export interface Seen {
   readonly status?: object
 }
 
-/** As in a list: it does not say its kind. */
+/** Returns an object as a list has it, without its kind. */
 export function object(seen: Seen): Record<string, unknown> {
   const { uid, name = `name-${uid}`, namespace = 'shop', labels, owners, created = 0, spec, status } = seen
   const ownerReferences = owners ?? []

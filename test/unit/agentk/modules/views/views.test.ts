@@ -25,7 +25,7 @@ const settings = {
   mayImpersonate: mayImpersonateNobody,
 } as const
 
-/** What kas says on the stream of reports. */
+/** Messages of kas on the stream of reports. */
 class Told {
   readonly #waiting: ((result: IteratorResult<Uint8Array>) => void)[] = []
   readonly #said: Uint8Array[] = []
@@ -56,7 +56,7 @@ class Told {
 const loadRules = async () => new RuleReader([])
 const block = (views: object) => Buffer.from(JSON.stringify(views))
 
-/** A pod that leads from now on. */
+/** Starts a pod that leads from now on. */
 function lead(t: Test) {
   const clock = new ManualClock()
   const told = new Told()
@@ -91,7 +91,7 @@ function lead(t: Test) {
   return { views, told, announced, look }
 }
 
-/** @returns the first answer to a view */
+/** @returns first answer to a view */
 async function follow(views: Views) {
   const serve = views.methods.get(followMethod)
   if (!serve) throw new Error('Follow is not served')

@@ -100,7 +100,7 @@ t.test('20 calls leave one token of this host', async (t) => {
   await add()
   const text = await readFile(config, 'utf8')
   for (let i = 1; i < 20; i++) t.equal((await add('', i % 2 ? 'prod' : 'stage')).code, 0)
-  const [first, ...others] = (await tokensOf('ada')).slice(1) // the first is that of `user create`
+  const [first, ...others] = (await tokensOf('ada')).slice(1) // the first one comes from `user create`
   t.match(first, { name: hostname() })
   t.same(others, [])
   await add()

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { commented, world } from '../cli-world.ts'
 
-/** Files, links and pipes that somebody else has put where a token is to go. */
+/** Files, links and pipes that another user has put at the path of the token. */
 
 const nobody = 65534
 const isRoot = process.geteuid?.() === 0
@@ -62,7 +62,7 @@ t.test('a file that others may read is the own user’s alone as soon as a token
   t.notMatch((await add()).stderr, 'note:')
 })
 
-/** Kinds that are no file, by what makes them. */
+/** Paths that are not regular files, each with the function that makes one. */
 interface NoFile {
   readonly kind: string
   readonly make: (path: string, t: Test) => Promise<void>
@@ -94,7 +94,7 @@ const noFiles: Readonly<Record<string, NoFile>> = {
 for (const [title, { kind, make }] of Object.entries(noFiles)) {
   t.test(title, { skip: kind === 'device' && skip }, async (t) => {
     const { add, folder, tokens, kas } = await filled(t)
-    t.chdir(folder) // a short path: that of a socket is bounded
+    t.chdir(folder) // a short path, because the path of a socket is bounded
     const before = await tokens()
     await make('config', t)
     const refused = await add('config')

@@ -4,7 +4,7 @@ import { YamlEdit } from '../../../../../src/kas/cli/kubeconfig/yaml-edit.ts'
 
 const item = { name: 'new', context: { cluster: 'c', user: 'u' } }
 
-/** Texts around the place of an edit, which stays as it is. */
+/** Text before and after the place of an edit. The edit leaves it unchanged. */
 const lists: Readonly<Record<string, readonly [before: string, after: string]>> = {
   'a block at the margin': ['# top\na:\n- name: x # one\n', '# next\nb: {k:   v}\n'],
   'a block further in': ['a:\n    # one\n    - name: x\n\n      k: |\n        text\n', '\nb: 1\n# end\n'],

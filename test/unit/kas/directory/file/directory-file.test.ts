@@ -103,7 +103,7 @@ t.test('the slow poll finds what the watch cannot: a folder that came later, and
     clock.advance(10_000)
     await change
     t.same(agentIds(file), [BigInt(id)])
-    while (clock.pending === 0) await new Promise(setImmediate) // until the poll is set again
+    while (clock.pending === 0) await new Promise(setImmediate) // until the next poll is scheduled
   }
 })
 

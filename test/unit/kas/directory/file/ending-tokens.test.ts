@@ -10,7 +10,7 @@ import { ManualClock } from '../../../../support/manual-clock.ts'
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs
 
-/** Ends of tokens of ada, of the agent prod and of a job, in days from now; undefined: never. */
+/** A directory with tokens of the user ada, the agent prod and a job. Ends in days from now; undefined: never. */
 function contentsOf(clock: ManualClock, ends: { user?: number; agent?: number; job?: number }) {
   const expires = (days: number | undefined) =>
     days === undefined ? {} : { expires: new Date(clock.now() + days * dayMs).toISOString() }

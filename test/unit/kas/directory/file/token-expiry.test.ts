@@ -15,7 +15,7 @@ function start(clock = new ManualClock()) {
       agents.push([...owners])
     },
   })
-  /** the first is a token of agent 1, and so on */
+  /** Tokens that end at these times: the first of agent 1, the next of agent 2, and so on. */
   const at = (...ms: number[]) => ms.map((each, i) => ({ owner: i + 1, at: begin + each }))
   return { clock, told, agents, expiry, at }
 }
@@ -68,7 +68,7 @@ t.test('later than a timer can wait, and a clock that is moved', async (t) => {
   expiry.watch(at(years))
   t.ok(Math.max(...waits) <= 2 ** 31 - 1)
   const now = clock.now.bind(clock)
-  clock.now = () => now() + years // the machine slept, or its clock was put right
+  clock.now = () => now() + years // as if the machine slept, or its clock was corrected
   clock.advance(2000)
   t.equal(told.length, 1)
 })

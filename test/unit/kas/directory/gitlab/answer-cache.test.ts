@@ -105,7 +105,7 @@ t.test('without a lifetime nothing is kept', async (t) => {
 t.test('the longest unused answer makes room, and refusals make none', async (t) => {
   const { get, fail, asked } = ground({ maxAnswers: 3, maxRefusals: 2 })
   for (const key of ['a', 'b', 'c']) await get(key)
-  await get('a') // used: b is the longest unused now
+  await get('a') // a is used, so b is now unused for the longest time
   for (let i = 0; i < 10; i++) await t.rejects(fail(`made up ${i}`, refused), refused)
   await get('d')
   t.equal(asked(), 14)
@@ -224,7 +224,7 @@ t.test('answers are bounded by what they take; whose was dropped for it is still
   for (const key of 'abcdefghi') await large(key)
   await get('a')
   t.equal(asked(), 9, 'nine are kept')
-  await large('j') // b is the longest unused
+  await large('j') // b is unused for the longest time
   for (const key of 'acdefghij') await get(key)
   t.equal(asked(), 10)
   t.equal(await isKnown('b'), 'true')

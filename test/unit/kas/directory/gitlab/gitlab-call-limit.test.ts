@@ -27,7 +27,7 @@ function ground(options: Partial<GitlabCallLimitOptions> = {}) {
   }
   const enter = (name: string, queue: QueueName = 'agents', by: AbortSignal = signal, mayWait?: () => boolean) =>
     enterFor({ queue, ...(mayWait ? { mayWait } : {}) }, name, by)
-  /** lets promises settle */
+  /** Waits until promises have settled. */
   const settle = () => new Promise((resolve) => setImmediate(resolve))
   return { clock, limit, waits, begun, leaves, failed, enter, enterFor, settle }
 }
@@ -115,7 +115,7 @@ t.test('who leaves takes no turn', async (t) => {
   await settle()
   const reason = new KasError({ code: 'CANCELLED' })
   leaving.abort(reason)
-  leaves.get('one')?.() // before the refusal of the second has been heard
+  leaves.get('one')?.() // before the second one's refusal has arrived
   await settle()
   t.strictSame(begun, ['one', 'three'])
   t.strictSame(failed, [reason])

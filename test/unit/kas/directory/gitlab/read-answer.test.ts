@@ -16,7 +16,7 @@ const { signal } = new AbortController()
 const turn = { queue: 'users', source: 'one' } as const
 const json = (text: string) => ({ mediaType: 'application/json', body: Buffer.from(text) })
 
-/** A client to which GitLab answers `text`. */
+/** Returns a client whose GitLab answers `text`. */
 function answering(text: string) {
   const ask = async (call: { path: string }, schema: z.ZodType) => readAnswer(schema, json(text), call.path)
   return { ask, send: async () => undefined } as unknown as Pick<GitlabClient, 'ask' | 'send'>
@@ -40,7 +40,7 @@ function jobAnswer({ agents = [], groups = [], user = { id: 1, username: 'a' }, 
   return JSON.stringify({ allowed_agents: agents, job: { id: 1 }, pipeline: { id: 1 }, user, project, environment })
 }
 
-/** Reads GitLab's answer about a job. */
+/** Returns the job in GitLab's answer, and the parts that were left out. */
 async function askedJob(parts: JobParts) {
   const leftOut: LeftOut[] = []
   const components = { client: answering(jobAnswer(parts)), onLeftOut: (one: LeftOut) => void leftOut.push(one) }

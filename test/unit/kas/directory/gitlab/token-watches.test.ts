@@ -5,7 +5,7 @@ import { ManualClock, settle } from '../../../../support/manual-clock.ts'
 
 const settled = () => settle(5)
 
-/** A token that is watched; the test says how long answers are kept, and what the next question gives. */
+/** Watches one token. The test sets how long answers are kept and whether GitLab refuses the next one. */
 function start(t: Test, keptMs: () => number) {
   const clock = new ManualClock()
   const asked: number[] = []

@@ -16,7 +16,7 @@ const notChecked = () => new KasError({ code: 'CREDENTIAL_NOT_CHECKED' })
 function ground(options: UnknownCredentialsOptions = {}) {
   const clock = new ManualClock()
   const unknown = new UnknownCredentials({ clock }, { maxFailures: 3, ...options })
-  /** asks, and says whether it might wait */
+  /** Asks; returns true if the request may wait for a turn. */
   const ask = async (
     secret: string,
     from: string | undefined,

@@ -13,7 +13,7 @@ import { ManualClock } from '../../../../support/manual-clock.ts'
 const agent: Agent = { id: 42n as AgentId, name: 'prod', project: { id: 1n, path: 'a/b' } }
 const service = '/gitlab.agent.agent_registrar.rpc.AgentRegistrar'
 
-/** version "v1", unknown field 6 "abc", an empty kubernetes_version: in an order of its own. */
+/** version "v1", unknown field 6 "abc" and an empty kubernetes_version, in an unusual order */
 const meta = Buffer.from([0x32, 0x03, 0x61, 0x62, 0x63, 0x2a, 0x00, 0x0a, 0x02, 0x76, 0x31])
 const register = (podId: number, bytes = meta) =>
   Buffer.concat([Buffer.from([0x0a, bytes.length]), bytes, Buffer.from([0x10, podId])])

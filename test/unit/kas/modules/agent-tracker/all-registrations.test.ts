@@ -14,7 +14,7 @@ const names = ['kas-0', 'kas-1', 'kas-2'] as const
 
 const key = ({ agentId, podId }: Pick<Registration, 'agentId' | 'podId'>) => `${agentId} ${podId}`
 
-/** Replicas whose rows the others see at once; the first name that lives is first in rank. */
+/** Replicas that see each other's rows at once. The first living one in `rank` has the first rank. */
 class World {
   readonly clock = new ManualClock()
   readonly rows = new Map<InstanceId, Map<string, Registration>>()
@@ -66,7 +66,7 @@ class World {
     return this.replicas as [Replica, Replica, Replica]
   }
 
-  /** As a kill: its row goes, with what was in it. */
+  /** Removes the replica's row with its registrations, as a kill does. */
   kill({ id, row }: Replica): void {
     this.rows.delete(id)
     this.listeners.delete(id)
@@ -134,7 +134,7 @@ t.test('pods of a replica that is gone are adopted by one, unless they end with 
   third.own.register(agent, 7n, meta)
   third.own.register(agent, 8n, meta, { renewed: false })
   third.own.register(agent, 9n, meta)
-  second.own.register(agent, 9n, meta) // it has moved already
+  second.own.register(agent, 9n, meta) // the pod has already moved
   world.kill(third)
   world.clock.advance(500)
   t.strictSame([inRow(first), inRow(second)], [[7n], [9n]])
@@ -158,7 +158,7 @@ t.test('what does not answer adopts nothing: the next in rank does', async (t) =
   const [first, second, third] = await world.start()
   third.own.register(agent, 7n, meta)
   world.unreachable.add(first.id)
-  world.listeners.delete(first.id) // frozen
+  world.listeners.delete(first.id) // the replica is frozen
   world.kill(third)
   world.clock.advance(500)
   t.strictSame([inRow(first), inRow(second)], [[], [7n]])
@@ -168,7 +168,7 @@ t.test('until a pod is adopted it is still listed, but not for long', async (t) 
   const world = new World()
   const [first, second, third] = await world.start()
   third.own.register(agent, 7n, meta)
-  world.rank = ['kas-2'] // that of a moment ago
+  world.rank = ['kas-2'] // an outdated rank
   world.kill(third)
   t.strictSame([inRow(first), inRow(second)], [[], []])
   t.strictSame([podIds(first), podIds(second)], [[7n], [7n]])

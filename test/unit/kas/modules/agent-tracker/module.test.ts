@@ -16,7 +16,7 @@ function start() {
   const forgetPod = tracker.replicaMethods?.get(path)
   if (!answer || !forgetPod) throw new Error('a method is not served')
   const request = toBinary(method.input, create(method.input, { projectIds: [agent.project.id] }))
-  /** as GitLab sees them */
+  /** Returns the pods that GitLab sees. */
   const pods = async () =>
     fromBinary(method.output, await answer(request)).agents.map(({ connectionId }) => connectionId)
   return { tracker, pods, forgetPod }

@@ -12,7 +12,7 @@ const agent: Agent = { id: 42n as AgentId, name: 'prod', project: { id: 7n, path
 const unreadable = new KasError({ code: 'REPOSITORY_FAILED', detail: 'Gitaly is away' })
 const settled = () => settle(10)
 
-/** A branch, its readers and a GitLab, all in the test's hands. */
+/** Starts with a branch, its readers and a GitLab that the test controls. */
 function start(t: Test, { leads = true } = {}) {
   const clock = new ManualClock()
   const configurationListeners = new Set<() => void>()
@@ -23,10 +23,10 @@ function start(t: Test, { leads = true } = {}) {
   }
   const world = {
     leads,
-    /** of the branch; undefined: the repository is empty */
+    /** commit of the branch; undefined: the repository is empty */
     head: 'one' as string | undefined,
     isReadable: true,
-    /** how GitLab takes the next configurations */
+    /** GitLab's answer to the next configurations */
     taking: async (): Promise<'taken' | 'agent_removed'> => 'taken',
   }
   const posted: string[] = []
@@ -161,7 +161,7 @@ t.test('after a freeze the branch is read before and after the post', async (t) 
   frozen.posts.follow(agent)
   await settled()
   frozen.clock.advance(60_000)
-  frozen.world.head = 'two' // another replica has posted it meanwhile, and leads
+  frozen.world.head = 'two' // another replica has posted this commit meanwhile, and leads
   frozen.world.leads = false
   resolve('taken')
   await settled()

@@ -56,7 +56,7 @@ function start(t: Test, first: Partial<World> & { request?: Uint8Array } = {}) {
   const call = new FakeAgentCall({ messages: [request] })
   const done = call.servedBy(serve)
   const opened = [{ call, done }]
-  /** one more stream, and what it gets */
+  /** Opens one more stream. Returns the messages that it gets. */
   const another = (ofAgent: Agent): readonly Uint8Array[] => {
     const other = new FakeAgentCall({ agent: ofAgent, messages: [request] })
     opened.push({ call: other, done: other.servedBy(serve) })

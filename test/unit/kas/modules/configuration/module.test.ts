@@ -23,7 +23,7 @@ const request = toBinary(
   create(ConfigurationRequestSchema, { agentMeta: { version: 'v15' } }),
 )
 
-/** A branch that moves as the test says, and a GitLab that takes configurations, if there is one. */
+/** Starts with a branch that the test moves, and optionally a GitLab that takes configurations. */
 function start(gitlab?: Gitlab) {
   const clock = new ManualClock()
   const listeners = new Set<() => void>()

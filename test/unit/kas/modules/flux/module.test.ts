@@ -19,7 +19,7 @@ import { FakePeers } from '../../peers/fake-peers.ts'
 const directory: Directory = { ...bareDirectory, readsProject: async () => true }
 const settled = () => settle(20)
 
-/** A replica and its peers. */
+/** Starts a replica and its peers. */
 function start(byName: ReadonlyMap<string, UnaryMethods> = new Map()) {
   const clock = new ManualClock()
   const pushes = new LocalPushes({ repositories: { poke: async () => undefined }, log: capturedLog().log })

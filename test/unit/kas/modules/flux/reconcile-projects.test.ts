@@ -24,7 +24,7 @@ const requestOf = (...paths: string[]) =>
     create(ReconcileProjectsRequestSchema, { project: paths.map((id) => ({ id })) }),
   )
 
-/** One replica, whose agents may read what `verdicts` does not name. */
+/** Starts one replica. Its agents can read each project that `verdicts` does not name. */
 function start(t: Test, options: ReconcileProjectsOptions = {}) {
   const clock = new ManualClock()
   const listeners = new Set<(push: PushEvent) => void>()
@@ -74,7 +74,7 @@ function start(t: Test, options: ReconcileProjectsOptions = {}) {
     options,
   )
 
-  /** An agent's stream. */
+  /** Opens the stream of an agent. */
   const open = (request = requestOf('a/b', 'c/d'), as = agent, metadata: Metadata = {}) => {
     const call = new FakeAgentCall({ agent: as, metadata, messages: [request] })
     calls.push(call)
@@ -91,7 +91,7 @@ function start(t: Test, options: ReconcileProjectsOptions = {}) {
     return {
       call,
       done,
-      /** what the agent got, in order */
+      /** projects that the agent received, in order */
       received: () => responses().map(({ project }) => project?.id),
       ids: () => responses().map(({ pushId }) => pushId),
       retire: () => end(() => call.retire()),
@@ -342,7 +342,7 @@ t.test('paths of projects are bounded over all streams of an agent', async (t) =
 
 t.test('a list beyond the bound is refused before it is read', async (t) => {
   const { open } = start(t, { maxPathBytesOfAgent: 201 })
-  const unnamed = Buffer.from([0x0a, 0]) // which is refused where it is read
+  const unnamed = Buffer.from([0x0a, 0]) // a project without a name, which kas refuses when it reads it
   const refused = await open(Buffer.concat([requestOf('a/b', 'c/d', 'e/f'), unnamed])).done
   t.match(refused, { code: 'TOO_MANY_STREAMS' })
   const malformed = await open(Buffer.concat([requestOf('a/b', 'c/d'), unnamed])).done

@@ -11,7 +11,7 @@ const request = (header: Headers, more: Partial<ModuleRequestHeader> = {}): Modu
   ...more,
 })
 
-/** What Rack makes of a name: GitLab reads its headers so. */
+/** Returns a header name as Rack, and so GitLab, reads it. */
 const rackName = (name: string) => name.toUpperCase().replaceAll('-', '_')
 
 const forbidden = [

@@ -33,7 +33,7 @@ const answerOf = (...chunks: string[]): GitlabAnswer => ({
   })(),
 })
 
-/** An agent that sends what it is told to. */
+/** An agent that sends the messages of the test. */
 function start(t: Test, passToGitlab: Gitlab['passToGitlab']) {
   const clock = new ManualClock()
   let wake = Promise.withResolvers<void>()

@@ -6,7 +6,7 @@ const limits = { maxFileBytes: 1000, maxTotalBytes: 2000 }
 const projectId = 1n
 const file = (blob: string, path = blob): TreeFile => ({ path, blob })
 
-/** Reads files of 600 bytes, and keeps what was asked for. */
+/** Reads files of `bytes` bytes, and records each read. */
 function reader(bytes = 600) {
   const reads: { blobs: string[]; limits: BlobLimits }[] = []
   const read = async (files: readonly TreeFile[], limits: BlobLimits) => {

@@ -7,10 +7,10 @@ import { capturedLog } from '../../../../support/captured-log.ts'
 import { someAgent } from '../../../../support/fake-agent-call.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 
-/** Replicas, of which the first decides and the second follows the agent's sources. */
+/** Starts replicas: the first one decides about polls, the second one follows the agent's sources. */
 function start() {
   const clock = new ManualClock()
-  /** projects that were polled, by replica */
+  /** polled projects, with the replica */
   const polled: [replica: number, projectId: bigint][] = []
   const reading = (projectId: bigint): Reading => ({ id: someAgent.id, project: { id: projectId, path: 'a/b' } })
   const replicas: FreshPolls[] = [0, 1, 2].map((i) => {

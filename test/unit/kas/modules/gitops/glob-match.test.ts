@@ -2,7 +2,7 @@ import t from 'tap'
 import { ComparedPath, readGlob } from '../../../../../src/kas/modules/gitops/glob-match.ts'
 import type { KasError } from '../../../../../src/lib/errors.ts'
 
-/** What it takes too, in steps. */
+/** Compares a path with a glob. Returns the number of steps too. */
 const compare = (glob: string, path: string) => {
   const effort = { steps: 0 }
   const isMatch = readGlob(glob).alternatives.some((matches) => matches(new ComparedPath(path), effort))

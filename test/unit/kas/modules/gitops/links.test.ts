@@ -4,7 +4,7 @@ import { followLinks } from '../../../../../src/kas/modules/gitops/links.ts'
 import type { TreeFile, TreeFiles } from '../../../../../src/kas/repositories/tree.ts'
 import { collectAll } from '../../../../../src/lib/v8.ts'
 
-/** A commit: files, and links with where they lead. */
+/** A commit: its files, and its links with their targets. */
 const files = ['manifests/a.yaml', 'common/cm.yaml', 'common/deep/x.yaml', 'root.yaml']
 const links: Readonly<Record<string, string>> = {
   'manifests/near.yaml': 'a.yaml',

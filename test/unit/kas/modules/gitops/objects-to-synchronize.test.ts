@@ -27,7 +27,7 @@ const paths = [{ path: { case: 'glob' as const, value: '**' } }]
 
 type RequestInit = MessageInitShape<typeof ObjectsToSynchronizeRequestSchema>
 
-/** One stream over a repository whose branch the test moves. */
+/** Opens one stream for a repository. The test moves its branch. */
 function start(
   request: RequestInit = {},
   options: Partial<ObjectsToSynchronizeOptions> = {},
@@ -53,9 +53,9 @@ function start(
     turns: 0,
     isContended: false,
     polled: { commit: undefined } as { commit: CommitId | undefined; branch?: string },
-    /** when `head` was found; undefined: just now */
+    /** time at which `head` was found; undefined: now */
     seenAt: undefined as number | undefined,
-    /** what a poll finds */
+    /** called by each poll; may move the branch */
     onRefresh: () => {},
     refreshes: 0,
   }
@@ -476,7 +476,7 @@ t.test('requests that are none', async (t) => {
 })
 
 t.test('fields that nobody knows: a few are of a later version, many are refused before any is built', async (t) => {
-  const fields = (count: number) => Buffer.alloc(3 * count, Buffer.from([0xf8, 0x7f, 1])) // number 2047, a varint
+  const fields = (count: number) => Buffer.alloc(3 * count, Buffer.from([0xf8, 0x7f, 1])) // field number 2047, a varint
   const few = start({}, {}, undefined, fields(98))
   await few.move(one)
   t.equal(await few.ended, 'OK')

@@ -21,7 +21,9 @@ const message = toBinary(
   }),
 )
 
-/** The module, in a pod of so many MiB, with the default limits; each agent stalls until it is let go. */
+/**
+ * Starts the module in a pod of `podMiB` MiB, with the default limits. Each agent stalls until the test releases it.
+ */
 function start(podMiB: number) {
   const host = fakeHost()
   const { trees } = host.repositories

@@ -16,7 +16,7 @@ import { someAgent } from '../../../../support/fake-agent-call.ts'
 import { bareDirectory, unpolled } from '../../../../support/fake-host.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 
-/** No configuration is followed, and a pod of ours is connected. */
+/** No configuration is followed, and a pod of the agent is connected to this replica. */
 const rest = {
   commits: { of: () => [] },
   agentConfig: { followed: () => undefined },
@@ -26,7 +26,7 @@ const rest = {
   directory: bareDirectory,
 }
 
-/** An endpoint at a replica with one peer, which knows of so many sources of each agent. */
+/** Starts the endpoint at a replica with one peer. The peer has `count` sources of each agent. */
 function start(count: number, environment: string[]) {
   let asked = 0
   const broadcast = async (_: unknown, { agentId }: { agentId: bigint }) => {
@@ -70,7 +70,7 @@ t.test('states that are too long together are cut, whatever makes them so', asyn
   t.equal(sources.filter(({ cut }) => cut).length, 60)
 })
 
-/** An endpoint of a lone replica, which follows a configuration with these sources. */
+/** Starts the endpoint at a lone replica that follows a configuration with these sources. */
 function alone(given: {
   readonly manifest_projects?: readonly object[]
   readonly error?: KasError
@@ -86,13 +86,13 @@ function alone(given: {
     phase?: Phase
     digest?: string
   }[]
-  /** the configuration has been as it is for so long */
+  /** time for which the configuration has been the same, ms */
   readonly unchangedMs?: number
   readonly serves?: boolean | undefined
   readonly away?: Away
   readonly isCut?: boolean
   readonly commits?: ReturnType<FollowedCommits['of']>
-  /** as a peer says it */
+  /** commits that a peer reports */
   readonly ofPeer?: ReturnType<FollowedCommits['of']>
 }) {
   const value = { manifest_projects: given.manifest_projects ?? [] }

@@ -14,7 +14,7 @@ import { FakeAgentCall, someAgent } from '../../../../support/fake-agent-call.ts
 import { bareDirectory, unpolled } from '../../../../support/fake-host.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 
-/** No configuration is followed, and a pod of ours is connected. */
+/** No configuration is followed, and a pod of the agent is connected to this replica. */
 const noConfig = { followed: () => undefined }
 const rest = {
   commits: { of: () => [] },
@@ -228,7 +228,7 @@ t.test('a body stays bounded', async (t) => {
   t.match(JSON.parse(String(Buffer.from(body))).sources[0], { cut: true, counts: { failed: 100 }, trouble: [] })
 })
 
-/** Fields 1000 and up, of two bytes or more each, that nobody knows. */
+/** Returns unknown fields with numbers from 1000 on, of at least two bytes each. */
 function unknownFields(bytes: number, each = 0): Uint8Array {
   const field = Buffer.concat([Buffer.from([0xc2, 0x3e, ...varint(each)]), Buffer.alloc(each)])
   return Buffer.concat(Array<Buffer>(Math.floor(bytes / field.length)).fill(field))
@@ -246,7 +246,7 @@ t.test('what this version does not know is kept as it came where it is little, a
   t.equal(kept().length, Buffer.concat([state, unknownFields(4000, 8)]).length, 'a later agentk says more')
   t.equal(await push(unknownFields(9000, 1000)), 'OK')
   t.strictSame(Buffer.from(kept()), Buffer.from(state))
-  const nested = Buffer.concat([Buffer.from([0x32, ...varint(9000)]), unknownFields(9000, 6)]) // in `counts`
+  const nested = Buffer.concat([Buffer.from([0x32, ...varint(9000)]), unknownFields(9000, 6)]) // inside `counts`
   t.equal(nested.length, 9003)
   t.equal(await push(nested), 'OK')
   t.ok(kept().length <= state.length + 2, 'also where it stands inside')
@@ -266,7 +266,7 @@ t.test('who asks at once gets one answer, and others have their turn while it is
   const stream = states.open(a)
   const trouble = Array.from({ length: 100 }, () => ({ text: 'x'.repeat(500) }))
   for (let i = 0; i < 15; i++) {
-    const state = Buffer.concat([encoded({ source: `s${i}`, trouble }), unknownFields(60_000)]) // of an older replica
+    const state = Buffer.concat([encoded({ source: `s${i}`, trouble }), unknownFields(60_000)]) // from an older replica
     stream.put(`s${i}`, { whole: state, cut: () => state })
   }
   let broadcasts = 0

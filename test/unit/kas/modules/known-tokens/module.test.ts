@@ -35,7 +35,7 @@ const coordinates = (address: string) => ({
   defaultBranch: 'main',
 })
 
-/** Replicas on one clock, which send one another what they say. */
+/** Replicas on one clock that send messages to each other. */
 class Cluster {
   readonly clock = new ManualClock()
   readonly replicas: Replica[] = []
@@ -49,7 +49,7 @@ class Cluster {
     return replica
   }
 
-  /** All that was said has arrived. */
+  /** Resolves when all messages have arrived. */
   async heard(): Promise<void> {
     this.clock.advance(1000)
     for (const { said } of this.replicas) await Promise.all(said.splice(0))
@@ -58,7 +58,7 @@ class Cluster {
 
 class Replica {
   readonly said: Promise<unknown>[] = []
-  /** bytes of each message that came */
+  /** size of each received message, in bytes */
   readonly came: number[] = []
   readonly lost: Agent[] = []
   readonly coordinates = new GitalyCoordinatesByProject()
@@ -112,7 +112,7 @@ class Replica {
     await this.known.replicaMethods.get(method)?.(bytes)
   }
 
-  /** GitLab is asked. */
+  /** Passes on an answer of GitLab about this token. */
   async ask(token: string, answer: Agent | KasError): Promise<void> {
     const ask = async () => {
       if (answer instanceof KasError) throw answer
@@ -169,7 +169,7 @@ t.test('a replica that comes is told what is known, in messages of a bounded siz
     await one.ask(`secret-${i}`, agent(i + 1, i))
   }
   cluster.clock.advance(ttlMs / 2)
-  await new Promise(setImmediate) // what is said meanwhile reaches nobody
+  await new Promise(setImmediate) // a message that is sent meanwhile reaches nobody
   const other = await cluster.add(t)
   t.same(await other.knows(`secret-${count - 1}`), agent(count, count - 1))
   t.same(await other.knows('secret-0'), agent(1, 0))

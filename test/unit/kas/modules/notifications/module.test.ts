@@ -14,7 +14,7 @@ import { FakePeers } from '../../peers/fake-peers.ts'
 
 const { pushEvent } = Notifications.method
 
-/** A replica and its peers. */
+/** Starts a replica and its peers. */
 function start(byName: ReadonlyMap<string, UnaryMethods> = new Map()) {
   const poked: bigint[] = []
   const received: PushEvent[] = []

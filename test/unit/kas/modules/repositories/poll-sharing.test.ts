@@ -16,10 +16,10 @@ const followedPath = methodPath(Repositories.method.followedBranches)
 const settled = () => settle(20)
 const commit = (digit: string) => digit.repeat(40) as CommitId
 
-/** Replicas on one clock. The rank of a repository is the same for all of them: as the test says. */
+/** Replicas on one clock. All of them rank the replicas of a repository as the test says. */
 class Cluster {
   readonly clock = new ManualClock()
-  /** by repository */
+  /** ranked names of replicas, by repository */
   readonly ranks = new Map<string, readonly string[]>()
   readonly replicas = new Map<string, Replica>()
   readonly #t: Test
@@ -48,23 +48,23 @@ class Cluster {
   }
 }
 
-/** What it follows, and is asked to look at. */
+/** A replica, with the branches that it follows for itself and for peers. */
 class Replica {
   readonly name: string
   readonly sharing: PollSharing
   readonly elsewhere: PolledElsewhere
   readonly methods: UnaryMethods
-  /** by project: how its repository is read here */
+  /** repository of each project, as this replica reads it */
   readonly urls = new Map<bigint, string>()
   readonly commits = new Map<string, CommitId>()
   readonly followed: Reading[] = []
   readonly forPeers: Reading[] = []
-  /** projects that were looked at, and those of which it was told */
+  /** `refreshed`: projects that were polled; `poked`: projects that a message named */
   readonly refreshed: bigint[] = []
   readonly poked: bigint[] = []
   isFailing = false
   readAt: number | undefined
-  /** as peers have said, by the clock */
+  /** times at which peers have read, by the clock */
   readonly peerReads: number[] = []
   readonly #listeners = new Set<() => void>()
   #onFollowed = () => {}
@@ -131,14 +131,14 @@ class Replica {
     for (const listener of this.#listeners) listener()
   }
 
-  /** By an agent of its own. */
+  /** Follows a branch for one of its own agents. */
   follow(projectId: bigint, url: string, ref?: string): void {
     this.urls.set(projectId, url)
     this.followed.push(reading(projectId, ref))
     this.#onFollowed()
   }
 
-  /** Whether it polls by itself what it follows. */
+  /** True if the replica itself polls this branch. */
   polls(url: string, ref = '', isOwn = true): boolean {
     return this.elsewhere.pollsHere({ repositoryKey: url, key: `${url} ${ref}` }, isOwn)
   }
@@ -285,7 +285,7 @@ t.test('a branch that has gone, of which the notice was lost, is polled by those
   t.strictSame(other.poked, [1n], 'once it is known here, nobody asks')
 })
 
-/** The first in rank polls for another one, which follows. */
+/** Starts with a replica that follows a branch, and the first in rank, which polls for it. */
 async function followedElsewhere(t: Test) {
   const cluster = new Cluster(t)
   cluster.ranks.set('one', ['kas-0', 'kas-1'])
@@ -300,7 +300,7 @@ t.test('what is pushed before the first poll of the one that polls is known with
   const { cluster, first, other } = await followedElsewhere(t)
   await cluster.after(1000)
   t.equal(other.polls('one'), false)
-  first.commits.set('one ', commit('b')) // and it notifies nobody: it has known no other
+  first.commits.set('one ', commit('b')) // this replica has seen no other commit, so it notifies nobody
   t.strictSame(other.poked, [])
   await cluster.after(5000)
   t.strictSame(other.poked, [1n])
@@ -347,7 +347,7 @@ t.test('a hook before anybody has said what it follows reaches all that follow i
 t.test('what is answered, or asked for, while it stops begins nothing anew', async (t) => {
   const { cluster, first, other } = await followedElsewhere(t)
   other.sharing.poll(1n)
-  cluster.clock.advance(1000) // it asks the first, which has found nothing yet
+  cluster.clock.advance(1000) // it asks the first replica, which has found nothing yet
   await Promise.all([other.sharing.stop(), first.sharing.stop()])
   await settled()
   other.sharing.poll(1n)

@@ -12,7 +12,7 @@ import { ManualClock, settle } from '../../../../support/manual-clock.ts'
 
 type Commit = Parameters<KasHost['agentConfig']['file']>[1]
 
-/** Messages that a test sends one by one. */
+/** Messages that the test sends one by one. */
 class Sent {
   readonly #messages: Uint8Array[] = []
   #wake: (() => void) | undefined
@@ -85,7 +85,7 @@ function start(t: Test) {
     await settle()
     await settle()
   }
-  /** blocks and problems that the agent was told */
+  /** blocks and problems that the agent received */
   const told = () =>
     call.sent.map((bytes) => {
       const { what } = fromBinary(ReportResponseSchema, bytes)

@@ -17,7 +17,7 @@ const other = 'b'.repeat(40) as CommitId
 const blob = 'c'.repeat(40)
 const pathOf = (i: number | string) => `.gitlab/agents/agent-${i}/config.yaml`
 
-/** Gitaly lists `count` regular files, and a link. */
+/** Starts with a Gitaly that lists `count` regular files and a link. */
 function start(count: number, maxKeptBytes = 64 << 20) {
   const state = {
     asked: 0,
@@ -97,7 +97,7 @@ t.test('what is kept has a bound, and the one used last stays', (t) => {
   t.same(['a', 'b', 'c', 'd', 'e'].map(has), [true, false, true, true, true])
   folder.keep('large', Buffer.alloc(2 << 20))
   t.notOk(has('large'))
-  folder.keep('e', kib256) // once more
+  folder.keep('e', kib256) // for the second time
   t.ok(has('a'))
   t.equal(kept.total, 1 << 20)
   folder.clear()
@@ -120,7 +120,7 @@ t.test('all repositories share what may be kept', async (t) => {
   t.equal(small.kept.total, first, 'of the newest commit alone')
   small.folder.clear()
   t.equal(small.kept.total, 0)
-  // commits that are asked for by turns, before any is listed
+  // two commits in turn, before either is listed
   await Promise.all([commit, other, commit].map((each) => small.folder.entry(each, pathOf(0), signal)))
   t.equal(small.kept.total, first)
   small.folder.clear()

@@ -67,7 +67,7 @@ t.test('who leaves as its turn comes does not lose it for the others', async (t)
   void calls.enter({ queue: 'polls', source: 'a' }, signal).then(() => {
     second = true
   })
-  left.signal.addEventListener('abort', () => clock.advance(100)) // after its own listener
+  left.signal.addEventListener('abort', () => clock.advance(100)) // runs after the listener of `enter`
   left.abort(new Error('left'))
   await first.catch(() => undefined)
   await settle()
@@ -127,7 +127,7 @@ t.test('a poll that waits may become a push', async (t) => {
   }
   for (const [i, turn] of turns.entries()) void calls.enter(turn, signal).then(() => begun.push(i))
   for (const i of [4, 3]) hurry(turns[i] as CallTurn)
-  hurry({ queue: 'polls', source: 'a' }) // waits nowhere
+  hurry({ queue: 'polls', source: 'a' }) // this turn does not wait
   const left = new AbortController()
   const leaving: CallTurn = { queue: 'polls', source: 'a' }
   const gone = calls.enter(leaving, left.signal)
@@ -148,7 +148,7 @@ t.test('tenants take turns, however many calls one of them has', async (t) => {
     const { signal } = new AbortController()
     const begun: string[] = []
     const enter = (source: string) => void calls.enter({ queue, source }, signal).then(() => begun.push(source))
-    for (let i = 0; i < 203; i++) enter('mallory') // of whom three begin at once
+    for (let i = 0; i < 203; i++) enter('mallory') // the first three begin at once
     enter('good')
     enter('good')
     for (let i = 0; i < 4; i++) {

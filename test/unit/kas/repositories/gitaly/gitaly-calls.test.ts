@@ -9,7 +9,7 @@ import {
   GetTreeEntriesResponseSchema,
 } from '../../../../../src/proto/gen/gitaly_pb.ts'
 
-/** A Gitaly gone wrong: what it sends without end, or as many as fit, ends the call before it costs others anything. */
+/** A faulty Gitaly. Messages without end, or with too many entries, end the call before they cost much. */
 
 const repository = {
   storageName: 'default',
@@ -20,7 +20,7 @@ const repository = {
   gitAlternateObjectDirectories: [],
 }
 
-/** How a call ends of which these messages come; and how many of them were read. */
+/** Reads these messages. @returns the error that ends the call, and how many messages and entries were read */
 async function ended(messages: Iterable<Uint8Array>) {
   let sent = 0
   const call = async function* () {

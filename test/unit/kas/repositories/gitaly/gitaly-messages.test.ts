@@ -15,8 +15,8 @@ import {
 } from '../../../../../src/proto/gen/gitaly_pb.ts'
 
 /**
- * Gitaly's numbers as doc/reference/tunnel-protocol.md 1.20 gives them: the double has its messages from the same file
- * as kas.
+ * Field numbers of Gitaly's messages by doc/reference/tunnel-protocol.md 1.20. The double uses the same schema file as
+ * kas, so it cannot check them.
  */
 
 const hex = (text: string) => Buffer.from(text.replaceAll(' ', ''), 'hex')

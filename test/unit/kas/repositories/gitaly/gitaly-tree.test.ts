@@ -13,7 +13,7 @@ import {
 
 const { BLOB, TREE, COMMIT } = TreeEntry_EntryType
 const oid = 'a'.repeat(40)
-const agentsFolder = { entry: async () => undefined } // what is searched is elsewhere
+const agentsFolder = { entry: async () => undefined } // not used by these searches
 const kinds = {
   file: { type: BLOB, mode: 0o100644, oid },
   link: { type: BLOB, mode: 0o120000, oid },
@@ -21,7 +21,7 @@ const kinds = {
   submodule: { type: COMMIT, mode: 0o160000, oid },
 }
 
-/** How many files there are of a Gitaly that lists entries of one kind without end, or so many. */
+/** Returns the number of files listed, or the error. Gitaly lists `count` entries of one kind; default: without end. */
 async function listed(kind: keyof typeof kinds, pathBytes: number, count = Number.POSITIVE_INFINITY) {
   let messages = 0
   const call = async function* () {
@@ -52,7 +52,7 @@ t.test('a listing is bounded while it comes, in entries of any kind, and in its 
   t.equal(await listed('file', 4096), 'paths of more than 8388608 bytes in all below a, after 3 messages')
 })
 
-/** What of a path is said by a Gitaly that lists these entries, a hundred in a message. */
+/** Searches a path; Gitaly lists these entries, a hundred a message. */
 async function mayHave(path: string, entries: readonly { readonly path: string; readonly mode?: number }[]) {
   let messages = 0
   let asked: { path: Uint8Array; recursive: boolean } | undefined
@@ -99,7 +99,7 @@ t.test('an object id that is none is no megabytes of memory', async (t) => {
   }
 })
 
-/** What is read of one file, `path`, of a Gitaly that says its size and these bytes of it, a message each. */
+/** Reads the file `path`. Gitaly reports its size and sends these pieces, one a message. */
 async function blobOf(size: number, pieces: readonly string[]) {
   const call = async function* () {
     for (const [i, piece] of pieces.entries()) {

@@ -21,10 +21,10 @@ interface Question {
 
 mock.timers.enable({ apis: ['setTimeout'] })
 t.teardown(() => mock.timers.reset())
-/** What waits to ask again does. */
+/** Ends the pause before the next try. */
 const retry = () => mock.timers.tick(1)
 
-/** A directory whose questions the test answers. */
+/** A directory; the test answers its requests. */
 function ground(t: Test) {
   const asked = new EventEmitter()
   const questions = on(asked, 'question')
@@ -45,13 +45,13 @@ function ground(t: Test) {
     },
     { callsPerTokenPerMinute: 1000, retryMs: [0, 0] },
   )
-  /** a stream whose first question finds the directory away */
+  /** Opens a stream; the directory is away at its first request. */
   const open = async (token: string, signal = new AbortController().signal) => {
     const metadata = { authorization: [`Bearer ${token}`] }
     const opened = authenticator.authenticate(metadata, { patient: true, counted: true }, signal)
     opened.catch(() => undefined)
     ;(await next()).fail(away())
-    await turn() // it waits to ask again
+    await turn() // the stream waits before its next try
     return { opened }
   }
   return { open, next, asked: () => count }

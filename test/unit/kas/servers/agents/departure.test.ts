@@ -6,7 +6,7 @@ import { ManualClock } from '../../../../support/manual-clock.ts'
 
 const options = { spreadMs: 4000, dialMs: 1000, moveMs: 2000 }
 
-/** A replica with connections; what happens to each is events with the time since the start. */
+/** A replica with connections. Each event has the time since the start. */
 function setUp(count: number, ours: readonly number[] = []) {
   const clock = new ManualClock()
   const began = clock.now()

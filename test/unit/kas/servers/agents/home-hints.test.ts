@@ -9,7 +9,7 @@ const agentId = 42n as AgentId
 
 const restlessId = 43n as AgentId
 
-/** Connections with one idle tunnel each, at a replica whose pods all have the same home. */
+/** Connections with one idle tunnel each, at a replica. All pods have the same home. */
 async function start(count: number) {
   const clock = new ManualClock()
   let home = 'kas-0'

@@ -12,7 +12,7 @@ import { ManualClock } from '../../../../support/manual-clock.ts'
 
 const other: Agent = { ...agent, id: 43n as AgentId }
 
-/** A call on a stream, by a token of which the directory says what `answer` is. */
+/** A call on a stream. The directory answers its token with `world.answer`. */
 function start(more: Partial<ServedCallInit['directory']> = {}) {
   const caller = new AbortController()
   const retirement = new AbortController()

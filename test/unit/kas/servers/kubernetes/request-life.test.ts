@@ -25,7 +25,7 @@ const watching = lastMessageOf('watch', {
   header: [['Content-Type', ['application/json']]],
 })
 
-/** A life whose listeners write down what they get. */
+/** Starts a request life. It records the calls of its listeners. */
 function start(path = '/api/v1/pods?watch=true') {
   const events: string[] = []
   const clock = new ManualClock()

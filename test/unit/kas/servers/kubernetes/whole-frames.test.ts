@@ -41,7 +41,7 @@ t.test('wherever it is cut, whole frames alone are passed on, and all of them', 
       for (let at = 0; at < bytes.length; at += pieceBytes) {
         frames.push(bytes.subarray(at, at + pieceBytes))
         if (!ends.has(written().length)) t.fail(`${written().length} bytes end within a frame`)
-        if (pieceBytes === 1 && at > 300) break // what is left is one frame
+        if (pieceBytes === 1 && at > 300) break // the rest is one frame
       }
       frames.flush()
       if (pieceBytes > 1) t.ok(written().equals(bytes), `in pieces of ${pieceBytes}`)

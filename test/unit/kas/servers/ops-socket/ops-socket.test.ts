@@ -37,7 +37,7 @@ function ask(socketPath: string, path: string, method = 'GET'): Promise<[number 
 }
 
 t.test('answers in JSON, for its user alone', async (t) => {
-  t.chdir(t.testdir()) // a short path: that of a socket is bounded
+  t.chdir(t.testdir()) // a short path, because the path of a socket is bounded
   const before = process.umask()
   const { socket, lines } = create(t, 'ops')
   await socket.start()

@@ -28,7 +28,7 @@ interface HandOverOptions {
   readonly caller?: Caller
 }
 
-/** A hand-over whose messages the test gives, to a replica with one idle tunnel. */
+/** A handed-over call with the test's messages, at a replica with one idle tunnel. */
 function handOver(
   messages: Messages,
   { eager = false, forward = neverCalled, memory = new ReplicaMemory(), caller: by = kasCaller }: HandOverOptions = {},
@@ -54,7 +54,7 @@ function handOver(
     },
   }
   const served = new HandedOverCalls({ tunnels, memory, tracer: noTracer }).serve(stream as unknown as ServerStream)
-  /** The error that the entry gets. */
+  /** Returns the error that the entry replica gets. */
   const failure = async (t: Test) => {
     const error = KasError.from(await t.rejects(served).then(() => served.catch((cause: unknown) => cause)))
     const status = new KasError({ code: 'STATUS', grpc: error.grpcCode, message: '' })
@@ -67,13 +67,13 @@ const neverCalled = () => {
   throw new Error('nothing of it may reach the agent')
 }
 
-/** Of an agent that says what the test says. */
+/** Returns an agent's reply with the given metadata and outcome. */
 function replyOf(metadata: Promise<Metadata | undefined>, outcome: Outcome): Reply {
   const messages = (async function* (): AsyncGenerator<Uint8Array> {})()
   return { metadata, messages, done: Promise.resolve(outcome) }
 }
 
-/** Those of an eager call are there. */
+/** Messages of an eager call: they are all there at once. */
 function allAtOnce(count = 2): Messages {
   const all = Array.from({ length: count }, (_, i) => Buffer.from([i]))
   return Object.assign(new KnownMessages(all), { take: () => undefined })

@@ -46,12 +46,12 @@ const liveOf = (name: string): LiveObject => ({
 })
 
 interface Given {
-  /** are as they were applied */
+  /** names of objects that are as they were applied */
   readonly unchanged?: readonly string[]
   readonly failing?: readonly string[]
-  /** only a new object could have it */
+  /** names of objects with a change that only a new object can have */
   readonly fixed?: readonly string[]
-  /** why the gate of a Job does not open */
+  /** reason for which the gate of a Job does not open */
   readonly gate?: Promise<string | undefined>
 }
 

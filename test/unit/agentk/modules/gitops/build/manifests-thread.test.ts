@@ -98,7 +98,7 @@ t.test('projects take turns', async (t) => {
 t.test('what takes too long is an error that may pass; what takes too much memory is refused', async (t) => {
   const { clock, thread } = start(t, { timeLimitMs: 1000 })
   const reading = thread.read('shop', jobOf(map('slow')), signal)
-  while (clock.pending === 0) await Promise.resolve() // until it has its turns
+  while (clock.pending === 0) await Promise.resolve() // until the read has its turn
   clock.advance(1000)
   await t.rejects(reading, {
     message: 'not read in 1 s: the commit has too much, or agentk too little CPU; it is tried again',

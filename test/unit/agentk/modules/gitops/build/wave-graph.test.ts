@@ -123,7 +123,7 @@ t.test('by seed: every order keeps all edges, every cycle is found', async (t) =
     )
     const mustPrecede = (to: number, from: number) =>
       targets[from]?.includes(to) || (waves[to] as number) < (waves[from] as number)
-    /** Floyd and Warshall: plain, and nothing like what is tested. */
+    /** Reachability by Floyd-Warshall: simple, and unlike the code under test. */
     const reach = manifests.map((_, from) => manifests.map((_, to) => mustPrecede(to, from)))
     for (const via of manifests.keys()) {
       for (const from of manifests.keys()) {

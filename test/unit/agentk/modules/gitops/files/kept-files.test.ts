@@ -4,7 +4,7 @@ import { KeptFiles, SharedBytes } from '../../../../../../src/agentk/modules/git
 const [one, two] = [{}, {}]
 const bytes = (count: number) => [new Uint8Array(count)]
 
-/** All of a set, as it comes. */
+/** Adds all files of a set, as they would arrive. */
 function bring(files: KeptFiles, source: object, blobs: Readonly<Record<string, number>>, projectId = 7n) {
   const arrival = files.arrival(source, projectId)
   try {

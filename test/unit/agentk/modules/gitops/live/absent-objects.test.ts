@@ -8,7 +8,7 @@ interface Answer {
   readonly body?: object
 }
 
-/** API servers that answer as the test says; undefined: not at all. The second one is asked as the account. */
+/** Starts two API servers; the second one serves the account. `undefined` as the answer: the server is not reached. */
 function start(
   absent: readonly AbsentObject[],
   answers: Readonly<Record<string, () => Answer | undefined>>,

@@ -2,7 +2,7 @@ import t from 'tap'
 import { variableNotes } from '../../../../../../src/agentk/modules/gitops/manifests/flux-variables.ts'
 import type { Manifest, ObjectTree } from '../../../../../../src/agentk/modules/gitops/manifests/manifest.ts'
 
-/** `${inner}` */
+/** Returns `${inner}`. */
 const v = (inner: string) => `\${${inner}}`
 
 const manifest = (name: string, object: ObjectTree, kind = 'ConfigMap'): Manifest => ({

@@ -5,7 +5,7 @@ import t from 'tap'
 import { goScalar } from '../../../../../../src/agentk/modules/gitops/manifests/go-scalar.ts'
 import { readFiles } from '../../../../../../src/agentk/modules/gitops/manifests/read-yaml.ts'
 
-/** As resolve.go of Go's yaml.v2 says it. */
+/** scalars and their values by resolve.go of Go's yaml.v2 */
 const known: readonly (readonly [string, ReturnType<typeof goScalar>])[] = [
   ['y', true],
   ['On', true],

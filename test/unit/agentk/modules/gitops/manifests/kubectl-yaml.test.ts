@@ -5,7 +5,7 @@ import t from 'tap'
 import { readFiles } from '../../../../../../src/agentk/modules/gitops/manifests/read-yaml.ts'
 import { Seeded } from '../../../../../support/seeded.ts'
 
-/** Random YAML, read by kubectl and by us. */
+/** Random YAML: kubectl and agentk read the same. */
 
 const kubectl = join(process.env.KUBEBUILDER_ASSETS ?? '', 'kubectl')
 const withKubectl = existsSync(kubectl) ? {} : { skip: 'KUBEBUILDER_ASSETS has no kubectl' }

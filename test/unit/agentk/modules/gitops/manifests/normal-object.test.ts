@@ -3,7 +3,7 @@ import { treeOf } from '../../../../../../src/agentk/modules/gitops/manifests/ma
 import { normalObject } from '../../../../../../src/agentk/modules/gitops/manifests/normal-object.ts'
 import { maxObjectBytes } from '../../../../../../src/proto/gitops/limits.ts'
 
-/** What is kept of it, as an object again. */
+/** Returns the normalized object, parsed again. */
 function normal(object: object, file = 'a.yaml') {
   const kept = normalObject({ object: object as never, file, line: 1 })
   if (typeof kept !== 'object') return kept

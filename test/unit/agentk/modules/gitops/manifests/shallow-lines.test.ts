@@ -2,7 +2,7 @@ import t from 'tap'
 import { readFiles } from '../../../../../../src/agentk/modules/gitops/manifests/read-yaml.ts'
 import { roundBudget } from '../../../../../../src/agentk/modules/gitops/manifests/round-budget.ts'
 
-/** Lines in brackets and quotes that are not deeper than what is around them: kubectl reads them. */
+/** Lines in brackets and quotes that are indented no deeper than the lines around them: kubectl reads them. */
 
 const read = (text: string) => {
   const { documents, problems } = readFiles([{ path: 'a.yaml', data: Buffer.from(text) }])

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { readFiles } from '../../../../../../src/agentk/modules/gitops/manifests/read-yaml.ts'
 
-/** Texts with colons in brackets, as kubectl reads them. */
+/** Colons inside brackets: agentk reads them as kubectl does. */
 
 const kubectl = join(process.env.KUBEBUILDER_ASSETS ?? '', 'kubectl')
 const withKubectl = existsSync(kubectl) ? {} : { skip: 'KUBEBUILDER_ASSETS has no kubectl' }

@@ -224,7 +224,7 @@ t.test('a namespace or a definition waits for approval with what is in it, or of
     reason: { code: 'withChild', text: 'PersistentVolumeClaim shop/data goes with it' },
   })
   t.match(decisions.get('/ConfigMap/shop/a'), { kind: 'confirm', reason: { text: 'it goes with Namespace shop' } })
-  // its definition waits, so it does, so its namespace does
+  // the definition waits for approval, so its object waits, so the namespace waits
   const crd = entry('widgets.example.com', {}, 'CustomResourceDefinition', 'apiextensions.k8s.io')
   const all = planOf([home, crd, entry('w', {}, 'Widget', 'example.com'), other], {
     options: { pruneConfirm: ['CustomResourceDefinition'] },

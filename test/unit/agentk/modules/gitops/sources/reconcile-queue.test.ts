@@ -3,7 +3,7 @@ import { type Next, ReconcileQueue } from '../../../../../../src/agentk/modules/
 import { eventually } from '../../../../../support/eventually.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 
-/** Rounds of one source, each of which ends as the test says. */
+/** Starts a queue with one source. The test ends each round. */
 function start(t: Test) {
   const clock = new ManualClock()
   const queue = new ReconcileQueue<object>({ clock, random: () => 0 })

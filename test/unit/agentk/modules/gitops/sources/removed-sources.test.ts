@@ -23,7 +23,7 @@ const none: RoundDone = {
   notes: [],
 }
 
-/** Two sources that have left, `42-7` and `42-8`. */
+/** Starts with two removed sources, `42-7` and `42-8`. */
 function startRemoved(t: Test, round: (id: string, input: RemovalInput, signal: AbortSignal) => Promise<RoundDone>) {
   const clock = new ManualClock()
   const directives = new Map<string, () => void>()

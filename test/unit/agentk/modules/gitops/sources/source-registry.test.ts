@@ -15,7 +15,7 @@ const claimOf = (commit: string, ...keys: ObjectKey[]) => ({
   keys: new Map(keys.map((key) => [keyText(key), key])),
 })
 
-/** Two sources: what the first knows of the other. */
+/** Registers two sources; `others` holds the claims that the first one sees of the second. */
 function pair(block: SourceBlock = {}) {
   const changed: object[] = []
   const registry = new SourceRegistry(42n, (source) => changed.push(source))

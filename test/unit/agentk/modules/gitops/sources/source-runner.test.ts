@@ -6,7 +6,7 @@ import { ManualClock } from '../../../../../support/manual-clock.ts'
 
 type Round = SourceMode['round']
 
-/** A runner whose rounds the test makes; each plan that is approved is good once. */
+/** Starts a runner with the test's rounds. An approval counts for one use. */
 function startRunner(t: Test, round: Round, given: Partial<SourceMode> = {}) {
   const clock = new ManualClock()
   const listeners = new Map<string, () => void>()

@@ -54,12 +54,12 @@ t.test('one of an object and reason, written again when it says something else',
   events.write(about, failing('a', 'b', 'c'), signal)
   await eventually(() => kept.size === 3)
   t.strictSame(asked, ['POST', 'POST', 'POST'])
-  // another pod leads: it finds what is there
+  // another pod leads and finds the events that are there
   const next = new SourceEvents({ lane, log, clock: systemClock })
   next.write(about, stateOf({ phase: Phase.FAILING, trouble: [trouble('a', 'worse')] }), signal)
   await eventually(() => [...kept.values()].some(({ message }) => message.endsWith('worse')))
   t.equal(kept.size, 3)
-  // without the right it is said once, and tried with the next state
+  // without the right, agentk logs it once and tries again with the next state
   status = 403
   asked.length = 0
   next.write(about, failing('d', 'e'), signal)

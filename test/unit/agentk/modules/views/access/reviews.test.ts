@@ -30,7 +30,7 @@ function start(t: Test, parts: Pick<Partial<ReviewsComponents>, 'identities'> = 
     return { access, seen, latest: () => seen.at(-1) as Visibility }
   }
   const pass = (ms = 0) => settle(clock, ms)
-  /** what was asked since the last time, in short */
+  /** reviews asked for since the last call, in short */
   const asked = () =>
     api.asked.splice(0).map(({ review: { kind, spec } }) => {
       const { group = '', resource = '', namespace = '' } = spec.resourceAttributes ?? {}
@@ -216,7 +216,7 @@ t.test('8 in flight, 300 at once, then 100 a second, callers in turn', async (t)
   t.equal(answered, 300)
   t.equal(most, 8)
   const ofBob = users.flatMap((one, i) => (one === 'bob' ? [i] : []))
-  const [some = 0, later = 0] = [ofBob[4], ofBob[24]] // the first few wait for one another
+  const [some = 0, later = 0] = [ofBob[4], ofBob[24]] // the first few requests wait for one another
   t.ok(later > 0 && later - some <= 45, `${later - some} for 20 of his: he does not wait for all of the first`)
   const from = clock.now()
   while (answered < 400) await pass(10)

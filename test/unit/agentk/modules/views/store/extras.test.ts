@@ -8,7 +8,7 @@ import { recordOf } from '../../../../../support/views/records.ts'
 import { kinds, object } from '../objects.ts'
 
 const options = { maxPerNamespace: 3000, max: 5000 }
-/** So many characters of labels beyond what is ordinary. */
+/** Returns a record with `extra` characters of labels above the ordinary amount. */
 const fat = (uid: string, extra: number, namespace = 'mallory') =>
   recordOf({
     uid,

@@ -21,7 +21,7 @@ t.test(
       followed.listed()
       for (const [i, step] of steps.entries()) {
         play(followed, step)
-        followed.listed() // kinds that have come by it
+        followed.listed() // the step may add kinds
         if (i % 5 === 0) await followed.pass()
       }
       await followed.pass()
@@ -56,7 +56,7 @@ function left(steps: readonly ClusterStep[]): Iterable<KubernetesObject> {
   return there.values()
 }
 
-/** But for since when, of which who comes last knows less. */
+/** Judgements without their times: a stage that begins last knows less about times. */
 function said({ records }: ClusterStage): Record<string, unknown> {
   const judged = [...records.all()].flatMap(({ uid }) => {
     const judgement = records.judged(uid)

@@ -252,7 +252,7 @@ t.test('of more selectors of one namespace than are kept nodes are not read, and
   stage.put(asking(maxSelectors, 'bank', 'b'))
   const others = { needs: [['Node', '']], finding: { text: `${message} (no node has pool=${maxSelectors})` } }
   t.match(stage.records.judged('b')?.[0], others, 'another namespace has room of its own')
-  // where no node has what is asked for, that of all nodes is kept too
+  // while no node has the selected labels, an entry for all nodes is kept too
   for (const pool of [0, 1]) stage.deleted(asking(pool))
   await stage.pass()
   t.match(found(maxSelectors), unread)

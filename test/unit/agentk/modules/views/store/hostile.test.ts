@@ -4,7 +4,7 @@ import type { KubernetesObject } from '../../../../../../src/kubernetes/object.t
 import { ClusterStage, rulesOf } from '../../../../../support/views/situation-view.ts'
 import { user } from '../../../../../support/views/view-stage.ts'
 
-/** What one writes into status, events and objects of one namespace: what is said of them, of others, and to whom. */
+/** Hostile status, events and objects in one namespace: what kas says of them and of others, and to which users. */
 
 const now = Date.parse('2026-11-20T10:00:00Z')
 const minute = 60_000
@@ -58,7 +58,7 @@ function said(stage: ClusterStage, uid: string): string {
   return first ? `${first.word} ${first.finding?.reason}` : 'well'
 }
 
-/** All that somebody is told who may not list some kinds, of what is put. */
+/** Returns all updates that a user gets who cannot list the kinds of `hidden`. */
 async function told(t: Test, hidden: readonly string[], play: (stage: ClusterStage) => Promise<void> | void) {
   const stage = start(t)
   stage.mayNotList('ann', hidden)

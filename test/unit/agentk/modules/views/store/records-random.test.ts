@@ -19,7 +19,7 @@ const uids = Array.from({ length: 24 }, (_, i) => `u${i}`)
 type Object = Record<string, unknown>
 type Metadata = { readonly name: string; readonly namespace: string }
 
-/** The same by a list of objects, gone through each time. */
+/** Does the same with a list of objects, and reads the whole list each time. */
 class Model {
   readonly objects = new Map<string, { readonly kind: ResourceKind; readonly object: Object }>()
   readonly #lists = new Map<string, { kind: ResourceKind; namespace: string | undefined; unseen: Set<string> }>()
@@ -163,7 +163,7 @@ const garbage: readonly unknown[] = [
   { x: null },
 ]
 
-/** With one value somewhere in it replaced. */
+/** Returns the value with one random part replaced. */
 function spoiled(random: Seeded, value: unknown, atRoot = true): unknown {
   if (typeof value !== 'object' || value === null || (!atRoot && random.chance(0.15))) return random.pick(garbage)
   const names = Object.keys(value)

@@ -16,7 +16,7 @@ const keys = ['app', 'tier', 'zone'] as const
 const values = ['', 'a', 'b', 'c'] as const
 const many = Array.from({ length: 600 }, (_, i) => `v${i}`)
 
-/** Each reading takes 2 ms, so that all work is cut to slices. */
+/** Each reading takes 2 ms, so the work is cut into many slices. */
 class ReadClock extends WorkClock {
   override now(): number {
     this.work(2)
@@ -26,7 +26,7 @@ class ReadClock extends WorkClock {
 
 type Labels = ReadonlyMap<string, string>
 
-/** As Kubernetes has it. */
+/** Selects by the rules of Kubernetes. */
 function selects({ labels, expressions }: LabelSelector, of: Labels): boolean {
   const isMet = ({ key, operator, values }: LabelSelector['expressions'][number]) => {
     const value = of.get(key)
@@ -43,11 +43,11 @@ interface Wanted {
   selection: Selection | undefined
 }
 
-/** A view as it uses selections: it counts on being called whenever what it shows is another, or could be had. */
+/** Uses selections as a view does: relies on a call when its result changes, or when there may be room. */
 class ViewModel {
   readonly taker: Taker
   readonly wanted = new Set<Wanted>()
-  /** versions when it was called last */
+  /** versions at the last call */
   readonly #seen = new Map<Selection, number>()
   #mayBeRoom = false
 
@@ -68,7 +68,7 @@ class ViewModel {
     if (one.selection) selections.release(one.selection, this.taker)
   }
 
-  /** Asks again for what it was refused, where it was called. */
+  /** Asks again for refused selections if there may be room. */
   askAgain(selections: Selections): void {
     if (!this.#mayBeRoom) return
     this.#mayBeRoom = false
@@ -123,7 +123,7 @@ class World {
     }
   }
 
-  /** All that waits is done. */
+  /** Runs all waiting work. */
   settle(): void {
     for (let turns = 0; this.turns.size > 0 && turns < 10_000; turns++) this.clock.turn()
     for (const view of this.views) view.askAgain(this.selections)
@@ -167,7 +167,7 @@ class World {
     if (one) view?.delete(this.selections, one)
   }
 
-  /** It comes, changes, comes again by the same name, or where another is. */
+  /** Adds or changes a Pod, or puts one with the same name or place as another. */
   #changePod(): void {
     const random = this.#random
     const uid = random.pick(uids)

@@ -15,7 +15,7 @@ import { recordOf } from '../../../../../support/views/records.ts'
 import { RecordsDouble } from '../../../../../support/views/records-double.ts'
 import { WorkClock } from '../../../../../support/work-clock.ts'
 
-/** Labels that count how often they are read: each comparison with a selector of one label reads once. */
+/** Labels that count their reads: each comparison with a selector of one label reads once. */
 class CountedLabels extends Map<string, string> {
   static reads = 0
 
@@ -28,7 +28,7 @@ class CountedLabels extends Map<string, string> {
 const app = (value: string): LabelSelector => ({ labels: [['app', value]], expressions: [] })
 const everything: LabelSelector = { labels: [], expressions: [] }
 
-/** One more view of the user. */
+/** Returns one more view of the user. */
 const takerOf = (user: string, { onChange = () => {}, onRoom = () => {} } = {}): Taker => ({
   user,
   onChange,

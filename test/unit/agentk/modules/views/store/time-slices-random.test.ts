@@ -42,7 +42,7 @@ t.test('each job that is not ended is done once, and nothing is kept', { timeout
     const sources = Array.from({ length: random.pick([1, 3, 1000]) }, (_, i) => `s${i}`)
     let jobs = 0
     let nested = 0
-    /** that are neither done nor ended, with what ends each; undefined: it is being begun */
+    /** jobs that are neither done nor ended, with the function that ends each; undefined: the job is about to begin */
     const open = new Map<number, (() => void) | undefined>()
     const faults: string[] = []
     const endSome = () => {

@@ -9,7 +9,7 @@ import {
 } from '../../../../../../src/proto/gen/views_pb.ts'
 import { ViewStage } from '../../../../../support/views/view-stage.ts'
 
-/** The key by which kas says whose a view is. */
+/** User key that kas sends with a view. */
 interface Said {
   readonly key?: string
   readonly userKey?: string
@@ -22,7 +22,7 @@ function start(t: Test, maxViews: number) {
   t.teardown(() => stage.close())
   stage.options = { limits: { ...viewLimitsDefaults, maxViews } }
   const faults: string[] = []
-  /** of one replica */
+  /** Connects one replica. */
   const connect = (name: string) => {
     let views = 0
     const stream = new FollowStream({

@@ -6,7 +6,7 @@ import type {
   ThreadSettings,
 } from '../../../../../../src/agentk/modules/views/thread/thread-messages.ts'
 
-/** Does what the text of a request says, else sends it back. */
+/** Does what the text of a request names; sends any other text back. */
 const kept: unknown[] = []
 const settings = workerData as ThreadSettings
 let unusable = ''

@@ -39,7 +39,7 @@ function start(t: Test, own: ThreadSettings = settings) {
   return { thread, clock, lines, told, ending, run, ends }
 }
 
-/** A stream of which the test says what is sent, and when it ends. */
+/** Opens a stream. The test sends its messages and ends it. */
 function open(thread: ViewsThread, signal = new AbortController().signal) {
   const waiting: ((result: IteratorResult<Uint8Array>) => void)[] = []
   const queue: IteratorResult<Uint8Array>[] = []
@@ -123,7 +123,7 @@ t.test('one that is silent ends after 5 pings without an answer, not sooner, and
   one.send('a')
   t.equal(await one.read(), 'a')
   one.send('hang')
-  await new Promise(setImmediate) // before the first ping, which it would answer
+  await new Promise(setImmediate) // before the first ping, which the thread would answer
   for (let i = 0; i < 5; i++) {
     clock.advance(1000)
     await new Promise(setImmediate)
@@ -143,7 +143,7 @@ const withRules = {
   rules: { ...rules, users: [rule('ConfigMap'), rule('Pod')], last: [rule('ConfigMap')], named: ['Pod', 'ConfigMap'] },
 }
 
-/** A thread that falls silent by such a request, and the kinds that the next one has rules for. */
+/** Makes the thread hang by such a request. Returns the kinds that the next thread has rules for. */
 async function fallSilent(t: Test, how: string) {
   const ground = start(t, withRules)
   const { thread, clock, lines } = ground
@@ -151,10 +151,10 @@ async function fallSilent(t: Test, how: string) {
   one.send('a')
   t.equal(await one.read(), 'a')
   one.send(how)
-  await new Promise(setImmediate) // before the first ping, which it would answer
+  await new Promise(setImmediate) // before the first ping, which the thread would answer
   for (let i = 0; i < 6; i++) {
     clock.advance(1000)
-    await new Promise((resolve) => setTimeout(resolve, 50)) // for the thread to get the request, and go on
+    await new Promise((resolve) => setTimeout(resolve, 50)) // time for the thread to get the request and work on it
   }
   t.equal(await one.read(), undefined)
   while (lines.length === 0 || clock.pending === 0) await new Promise(setImmediate)

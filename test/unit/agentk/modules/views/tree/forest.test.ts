@@ -9,7 +9,7 @@ import { forestOf } from '../../../../../support/views/forest-of.ts'
 import { kinds, recordOf } from '../../../../../support/views/records.ts'
 import { RecordsDouble } from '../../../../../support/views/records-double.ts'
 
-/** Each reading takes a while: so that long work is long. */
+/** Each reading takes 1 ms, so long work takes long. */
 class SlowClock implements Clock {
   readonly manual = new ManualClock()
 
@@ -23,7 +23,7 @@ class SlowClock implements Clock {
   }
 }
 
-/** Counts what is read by uid. */
+/** Counts the reads by uid. */
 class CountedRecords extends RecordsDouble {
   read = 0
 
@@ -150,7 +150,7 @@ t.test('a cycle is cut at its least uid, and whole again once it is none', async
 })
 
 const above = (uid: string) => ({ uid, kind: 'Pod', name: uid })
-/** Each is owned by the next. */
+/** Returns objects, each owned by the next. */
 const chainOf = (count: number) =>
   Array.from({ length: count }, (_, i) =>
     recordOf({ uid: `${i}`, owner: above(`${i + 1}`), verdict: i === 0 ? 'Degraded' : '' }),

@@ -9,7 +9,7 @@ import { seesAll } from '../../../../../support/views/sees-all.ts'
 
 const objects = 10
 const options = { maxNodes: 8 * objects, maxNodesPerUser: 3 * objects }
-/** Of all objects; none shares its forest with another. */
+/** Returns a query for all objects. Each query has a forest of its own. */
 const query = (other: number) =>
   readQuery(Buffer.from(JSON.stringify({ view: 'list', filter: { kinds: ['Pod', `Other${other}`] } })))
 

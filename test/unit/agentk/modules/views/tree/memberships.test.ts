@@ -11,7 +11,7 @@ import { forestOf } from '../../../../../support/views/forest-of.ts'
 import { kindOf, kinds } from '../../../../../support/views/records.ts'
 import { RecordsDouble } from '../../../../../support/views/records-double.ts'
 
-/** Who may write to one namespace changes no verdict of an application of another one. */
+/** A user who can write to one namespace changes no verdict of an application in another one. */
 
 const kustomization = kindOf('kustomize.toolkit.fluxcd.io/Kustomization', 'kustomizations')
 const helmRelease = kindOf('helm.toolkit.fluxcd.io/HelmRelease', 'helmreleases')

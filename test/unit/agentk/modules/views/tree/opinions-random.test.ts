@@ -10,10 +10,10 @@ import { kindOf, kinds, recordOf } from '../../../../../support/views/records.ts
 import { RecordsDouble } from '../../../../../support/views/records-double.ts'
 import { seesAll } from '../../../../../support/views/sees-all.ts'
 
-/** What is kept of an object with many children, change by change, is what one finds who looks at all of them. */
+/** Summaries of an object with many children are updated change by change. They equal a full pass over all children. */
 
 const worlds = Number(process.env.KAS_WORLDS ?? 20)
-/** more than are asked anew each time */
+/** more children than kas reads each time */
 const children = 100
 const job = kindOf('batch/Job', 'jobs')
 const cronJob = kindOf('batch/CronJob', 'cronjobs')

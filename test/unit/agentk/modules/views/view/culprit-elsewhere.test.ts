@@ -6,7 +6,7 @@ import { ClusterStage, rulesOf } from '../../../../../support/views/situation-vi
 import { user } from '../../../../../support/views/view-stage.ts'
 import { condition, deployment, now, object, ownedBy, pod, waiting } from '../../../health/kas/world.ts'
 
-/** A view of one namespace, of what is not well by something in another one: it is named to who may list it there. */
+/** A view of one namespace whose objects fail because of another one. Callers who can list there see the cause. */
 
 const webhookKey = 'admissionregistration.k8s.io/ValidatingWebhookConfiguration'
 const configurations: Right = ['admissionregistration.k8s.io/validatingwebhookconfigurations', '*']
@@ -77,9 +77,9 @@ async function rowFor(t: Test, rights: readonly Right[]): Promise<{ row: Row; st
 }
 
 const culprit = ({ z }: Row) => [z?.kind, z?.namespace, z?.name, z?.reason]
-/** what the API server said of it, which stands in the object itself */
+/** cause by the API server's answer, which the object itself carries */
 const asAnswered = ['apps/ReplicaSet', 'shop', 'web-1', 'WebhookFailed']
-/** of which nothing is found, as far as he is told */
+/** cause that names the webhook only; this caller sees no finding about it */
 const asNamed = ['admissionregistration.k8s.io/ValidatingWebhookConfiguration', '', 'policy', 'WebhookFailed']
 const podInOps = ['Pod', 'ops', 'policy-1', 'InvalidImageName']
 

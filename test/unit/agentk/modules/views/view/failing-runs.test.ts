@@ -4,7 +4,7 @@ import type { Row } from '../../../../../../src/proto/views-json.ts'
 import { ClusterStage } from '../../../../../support/views/situation-view.ts'
 import { user } from '../../../../../support/views/view-stage.ts'
 
-/** Each run of a CronJob fails, and each is another Job: since the first of them nothing has come of it. */
+/** Each run of a CronJob is another Job, and each fails: the failure lasts since the first of them. */
 
 const now = Date.parse('2026-11-20T10:00:00Z')
 const minute = 60_000

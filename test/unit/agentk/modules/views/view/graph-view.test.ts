@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import '../../../../../../src/agentk/modules/views/view/graph-selection.ts' // loaded with the first graph else
+import '../../../../../../src/agentk/modules/views/view/graph-selection.ts' // otherwise loaded with the first graph
 import type { ObjectRecord } from '../../../../../../src/agentk/modules/views/store/record.ts'
 import { viewsBounds } from '../../../../../../src/proto/views-json.ts'
 import { GraphOfUpdates } from '../../../../../support/graph/graph-of-updates.ts'
@@ -29,7 +29,7 @@ function start(t: Test, records: readonly ObjectRecord[] = []) {
       graph: () => seen.take(client.texts),
     }
   }
-  /** so long that updates, and graphs, have their turn */
+  /** Passes enough time for updates and graphs to have their turn. */
   const pass = async (ms = 60) => {
     for (let i = 0; i < 4; i++) await stage.pass(ms / 4)
   }

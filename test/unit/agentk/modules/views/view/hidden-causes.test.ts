@@ -6,7 +6,7 @@ import type { Right } from '../../../../../support/views/review-double.ts'
 import { ClusterStage, rulesOf } from '../../../../../support/views/situation-view.ts'
 import { user } from '../../../../../support/views/view-stage.ts'
 
-/** Real records: what relations, events and nodes make of others is known to nobody who may not list them. */
+/** Findings from relations, events and nodes reach only callers who can list these. The records are real ones. */
 
 const worlds = Number(process.env.KAS_WORLDS ?? 200)
 const namespaces = ['a', 'b']
@@ -29,7 +29,7 @@ const kinds = [
 ]
 const clusterWide = new Set(['Node', 'storage.k8s.io/StorageClass', kinds.at(-1)])
 
-/** By kind, where it may be listed; '*': everywhere. */
+/** Namespace in which each kind can be listed; '*': everywhere. */
 type Rights = ReadonlyMap<string, string>
 
 function makeRights(random: Seeded): Rights {
@@ -54,7 +54,7 @@ async function play(steps: readonly ClusterStep[], rights: Rights, isHiddenThere
   const stage = new ClusterStage(start, rules)
   for (const kind of kinds)
     if (kind !== 'Event') stage.kind(kind, !clusterWide.has(kind), kind.includes('autosc') ? 'v2' : 'v1')
-  // there is something of each kind in each namespace: what is asked for whom is another matter
+  // each namespace has an object of each kind, so agentk reviews the same rights in both runs
   for (const kind of kinds) {
     if (kind === 'Event') continue
     const [name, group] = [

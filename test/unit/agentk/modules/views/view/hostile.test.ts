@@ -16,7 +16,7 @@ import { ViewClient } from '../../../../../support/views/view-client.ts'
 import { agent, EventsDouble, StatesDouble, user, viewerOf } from '../../../../../support/views/view-stage.ts'
 import { WorkClock } from '../../../../../support/work-clock.ts'
 
-/** What one user with one namespace does, beside others. Time passes by what is read of records and of labels. */
+/** One hostile user with one namespace, next to others. Reads of records and labels make the time pass. */
 
 const readMs = 0.002
 
@@ -67,7 +67,7 @@ function start(t: Test) {
     client.onTaken = (seq) => view.taken(seq)
     return { client, view }
   }
-  /** @returns how long it took until it holds, ms; Infinity: it does not within `mostMs` */
+  /** @returns ms until it holds; Infinity: it does not within `mostMs` */
   const until = async (holds: () => boolean, mostMs = 20_000, between: () => void = () => {}) => {
     const began = clock.now()
     while (!holds()) {
@@ -78,7 +78,7 @@ function start(t: Test) {
     }
     return clock.now() - began
   }
-  /** As `kas health` does. */
+  /** Opens a view as `kas health` does. */
   const health = async (between: () => void) => {
     const { client, view } = open(user('bob'), { view: 'tree', scope: { namespaces: ['shop'] } })
     const took = await until(() => client.order() !== undefined, 20_000, between)
@@ -108,7 +108,7 @@ t.test('199 budgets that are open, 1,500 Pods', { timeout: 60_000 }, async (t) =
   for (const uid of budgets) view.page(uid, 1)
   clock.longestMs = 0
   let next = 0
-  /** Facts of a Pod are others with each turn. */
+  /** Changes a Pod's labels with each turn. */
   const churn = () => {
     const i = next++ % 1500
     pod(i, `${next}`, { labels: labelsOf[i] as Map<string, string> })

@@ -3,7 +3,7 @@ import type { KubernetesObject } from '../../../../../../src/kubernetes/object.t
 import { ClusterStage } from '../../../../../support/views/situation-view.ts'
 import { user } from '../../../../../support/views/view-stage.ts'
 
-/** What explains a failure may come to be known after it, as lists of other kinds end later: the cause is chosen anew. */
+/** Lists of other kinds can end after a failure is shown. They may explain it: kas then chooses the cause again. */
 
 const now = Date.parse('2026-11-20T14:30:00Z')
 const created = '2026-11-20T14:00:00Z'

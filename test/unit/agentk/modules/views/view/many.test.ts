@@ -16,7 +16,7 @@ import { agent, EventsDouble, StatesDouble } from '../../../../../support/views/
 const count = 100_000
 const clock: Clock = { ...systemClock, now: () => performance.timeOrigin + performance.now() }
 
-/** How long others had to wait for their turn. */
+/** Measures how long other work waits for its turn. */
 function watchTurns(t: Test) {
   let last = performance.now()
   let worstMs = 0

@@ -6,7 +6,7 @@ import { builtInKinds } from '../../../../../../src/kubernetes/kind-words.ts'
 import { kindOf } from '../../../../../support/views/records.ts'
 import { user } from '../../../../../support/views/view-stage.ts'
 
-/** What a query names in vain is looked for whenever states change, for each view of it. */
+/** Each view searches for the unknown names of its query whenever states change. */
 
 const bob = user('bob')
 const query = (parts: object) => readQuery(Buffer.from(JSON.stringify({ view: 'list', ...parts })))

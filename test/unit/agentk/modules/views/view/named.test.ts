@@ -4,7 +4,7 @@ import { kindOf, kinds, recordOf } from '../../../../../support/views/records.ts
 import type { Right } from '../../../../../support/views/review-double.ts'
 import { agent, user, ViewStage } from '../../../../../support/views/view-stage.ts'
 
-/** What a query names: who gets it, and what the others are told. */
+/** Kinds and objects that a query names: who gets them, and which answer the others get. */
 
 const widget = {
   ...kindOf('example.com/Widget', 'widgets'),

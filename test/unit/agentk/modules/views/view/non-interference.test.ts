@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import '../../../../../../src/agentk/modules/views/view/graph-selection.ts' // loaded with the first graph else
+import '../../../../../../src/agentk/modules/views/view/graph-selection.ts' // otherwise loaded with the first graph
 import type { Row } from '../../../../../../src/proto/views-json.ts'
 import { GraphOfUpdates } from '../../../../../support/graph/graph-of-updates.ts'
 import { Seeded } from '../../../../../support/seeded.ts'
@@ -43,7 +43,7 @@ t.test('what a caller may not list makes no difference to what is sent', { timeo
   t.ok(hiddenWorlds > worlds / 2)
 })
 
-/** At the end, each view shows what one that is worked out anew would. */
+/** Checks that each view ends with the state that a new view has. */
 function checkPages(t: Test, seed: number, world: World, outcome: Outcome): boolean {
   const { clients, records, pages } = outcome
   for (const [view, client] of clients.entries()) {
@@ -69,11 +69,11 @@ function checkPages(t: Test, seed: number, world: World, outcome: Outcome): bool
     for (const id of client.order() ?? []) {
       const [row, anew] = [client.rows.get(id), outcome.fresh[view]?.rows.get(id)]
       const said = ({ h, why, z }: Partial<Row> = {}) => ({ h, why, z })
-      // another number of rows may have been asked for
+      // the new view may have asked for another number of rows
       if (anew && !t.strictSame(said(row), said(anew), `${where}, what is said of ${id}`)) return false
     }
     const shown = new Set([...client.pages.values()].flatMap(({ order }) => order))
-    // objects with which one that is asked for is linked have rows on no page
+    // objects linked with an object that the view asks for have rows on no page
     const linked = new Set([...client.rows.values()].flatMap(({ l = [] }) => l.map(([, id]) => id)))
     const isBeside = (id: string) => query.view === 'object' && linked.has(id) && !shown.has(id)
     const rows = [...client.rows.keys()].filter((id) => !isBeside(id))
@@ -82,7 +82,7 @@ function checkPages(t: Test, seed: number, world: World, outcome: Outcome): bool
   return true
 }
 
-/** A strict client has not ended, and has what one has that comes at the end. */
+/** Checks that a strict client still runs and has the graph of a client that comes at the end. */
 function checkGraph(t: Test, where: string, clients: readonly ViewClient[]): boolean {
   const [drawn, anew] = clients.map(({ texts }) => {
     const { vertices, arcs } = new GraphOfUpdates().take(texts)

@@ -7,7 +7,7 @@ import type { Clock } from '../../../../../../src/lib/clock.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 import { Seeded } from '../../../../../support/seeded.ts'
 
-/** Each look at it takes a while: so that long work is long. */
+/** Each read of a record takes `lookMs`, so long work takes long. */
 class WorkClock implements Clock {
   readonly manual = new ManualClock()
   lookMs = 0

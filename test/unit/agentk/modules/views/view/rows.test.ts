@@ -99,7 +99,7 @@ t.test('the verdicts of an application, of as many roots as there may be objects
     const well = recordOf({ uid: 'well', kind: kinds.configMap, verdict: 'Healthy' })
     const bad = recordOf({ uid: 'bad', kind: kinds.configMap, verdict: 'Progressing' })
     for (let i = 0; i < 200_000; i++) family.add(new Node(i === 100_000 ? bad : well))
-    if (side === 'kas') group.own = kasSeverityOf('Degraded') // as the forest has it of its roots
+    if (side === 'kas') group.own = kasSeverityOf('Degraded') // the forest computes this from its roots
     const wordOf = ({ uid }: { uid: string }) => (uid === 'bad' ? 'Degraded' : 'Healthy')
     const visible = { wordOf } as unknown as VisibleRecords
     const { around } = rowParts(group, { visible, side, links: [], cause: undefined, aside: [] })

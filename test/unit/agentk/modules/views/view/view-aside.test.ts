@@ -3,7 +3,7 @@ import type { ObjectRecord } from '../../../../../../src/agentk/modules/views/st
 import { kindOf, kinds, recordOf } from '../../../../../support/views/records.ts'
 import { agent, user, ViewStage } from '../../../../../support/views/view-stage.ts'
 
-/** Rows name the kinds that cannot be listed and that their verdicts are made from. */
+/** Rows name the kinds that their verdicts depend on and that cannot be listed. */
 
 const queue = kindOf('p1.example.com/Queue', 'queues')
 const fleet = kindOf('example.com/Fleet', 'fleets')

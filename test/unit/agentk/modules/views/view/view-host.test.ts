@@ -407,7 +407,7 @@ t.test('how far the kinds are followed that he may list', async (t) => {
       { namespace: 'bank', name: 'x' },
     ],
   })
-  for (let i = 0; i < 4; i++) await stage.pass(100) // what may be listed of it is asked first
+  for (let i = 0; i < 4; i++) await stage.pass(100) // agentk first asks which of these can be listed
   t.match(client.state, { is: 'live', notFollowed: ['Pod shop', 'apps/Deployment', 'apps/Deployment shop/big'] })
   stage.states.set(kinds.pod, { is: 'stale', since: 7, why: 'away' })
   await stage.pass(50)

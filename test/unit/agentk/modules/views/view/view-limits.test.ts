@@ -47,7 +47,7 @@ t.test('rights: equal ones count once, one user has a share of them', async (t) 
   see(two, 'b')
   see(three, 'b')
   t.throws(() => see(three, 'c'), { code: 'TOO_MANY_STREAMS', message: /different rights of one user/ })
-  see(one, 'c') // in place of its own
+  see(one, 'c') // replaces its own rights
   const bob = enter('bob')
   see(bob, 'd')
   const carl = enter('carl')

@@ -22,7 +22,7 @@ function stage(maxSelections: number) {
   for (const value of ['a', 'b', 'c']) records.put(recordOf({ uid: `pod-${value}`, labels: new Map([['app', value]]) }))
   const forest = forestOf({ records, query: '{"view":"tree"}', clock })
   clock.advance(1000)
-  /** A view, which shows links of the services of these places. */
+  /** A view that shows the links of the services at these places. */
   const view = (maxLinks = 1000) => {
     const calls = { count: 0 }
     const links = new ViewLinks({ records, selections, user: 'ann', maxLinks: () => maxLinks }, () => calls.count++)

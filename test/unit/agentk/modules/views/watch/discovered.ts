@@ -1,4 +1,4 @@
-/** A resource as aggregated discovery tells it. */
+/** A resource as aggregated discovery describes it. */
 export function resource(
   plural: string,
   kind: string,

@@ -82,7 +82,7 @@ t.test('at most so many of all: the oldest tenth goes', (t) => {
   for (let i = 0; i < 21; i++) events.put(kind, event(`e${i}`, (i * 8) % 21, {}, `u-of-${i}`))
   t.equal(events.size, 19)
   t.notOk(names().includes('u-e0'))
-  t.notOk(names().includes('u-e8')) // of second 0 and 1
+  t.notOk(names().includes('u-e8')) // u-e0 and u-e8 are of seconds 0 and 1
   for (let i = 0; i < 500; i++) {
     events.put(kind, event(`f${i}`, 100 + i, {}, `u-of-f${i}`))
     if (events.size > 20) t.fail('more than may be')

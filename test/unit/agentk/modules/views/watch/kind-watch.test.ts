@@ -74,7 +74,7 @@ function start(t: Test, options: Options = {}) {
   return { api, clock, sink, open, stop, state, began, troubles, refused, silenced, live }
 }
 
-/** Listed, and watched. */
+/** Starts a watch that has listed and is live. */
 async function startLive(t: Test, options?: Options) {
   const side = start(t, options)
   await (await side.api.ask(all)).answer(200, page('shop/a', 'test/b'))

@@ -37,7 +37,7 @@ const apps = { apps: v1(resource('deployments', 'Deployment', { subresources: ['
 const widgets = { 'example.com': v1(resource('widgets', 'Widget')) }
 const own = ['', 'apps', 'example.com', 'extensions', 'networking.k8s.io'].map((group) => apiService(group))
 
-/** It is there, whatever else it says. */
+/** An API server that answers `/version` itself. The test gives all other answers. */
 class AwakeApi extends ScriptedApi {
   override json(...asked: Parameters<ScriptedApi['json']>): ReturnType<ScriptedApi['json']> {
     return asked[1] === '/version' ? Promise.resolve({ status: 200, body: {} }) : super.json(...asked)
@@ -65,7 +65,7 @@ function start(t: Test, options: Partial<KindsOptions> = {}, evidence?: ObjectSi
     await watch.tell(...found, listEnd)
     return watch
   }
-  /** Discovery is asked, and says this. */
+  /** Answers the next discovery with these groups. */
   const say = async (groups: Readonly<Record<string, readonly Version[]>>) => {
     const { '': ofCore = [], ...others } = groups
     await (await api.ask('/api')).answer(200, aggregated({ '': ofCore }))
@@ -74,7 +74,7 @@ function start(t: Test, options: Partial<KindsOptions> = {}, evidence?: ObjectSi
   return { api, clock, sink, events, lines, list, say, stop }
 }
 
-/** APIServices and custom kinds are known, and discovery has said this. */
+/** Starts with known APIServices and custom kinds; discovery has answered with these groups. */
 async function startKnown(
   t: Test,
   groups: Readonly<Record<string, readonly Version[]>>,
@@ -86,7 +86,7 @@ async function startKnown(
   const custom = await side.list(customKinds)
   await side.say(groups)
   for (const ms of [300, 1000]) {
-    await side.clock.pass(ms) // custom kinds are listed: a change
+    await side.clock.pass(ms) // the custom kinds are now listed, which is a change
     await side.say(groups)
   }
   return { ...side, services, custom }
@@ -166,7 +166,7 @@ t.test('what another server answers for is not followed, now or later', async (t
   t.ok(sink.told.includes('dropped example.com/Widget'))
 })
 
-/** Of a group that another server answers for: whether it is available, by its condition. */
+/** An APIService of a group that another server serves, with its condition `Available`. */
 const served = (group: string, status: 'True' | 'False', at: number, name = `v1.${group}`) => ({
   type: 'MODIFIED' as const,
   object: {
@@ -194,7 +194,7 @@ t.test('an API that another server fails to answer for is named after 50 s, unti
   for (const group of ['other.io', 'new.io', 'left.io', 'half.io']) await services.tell(served(group, 'False', at))
   await services.tell(served('half.io', 'True', at, 'v2.half.io'))
   let now: Parameters<typeof say>[0] = groups
-  /** Discovery is asked as often as something changes. */
+  /** Passes 3 s and answers each discovery meanwhile. */
   const after = async () => {
     for (let i = 0; i < 10; i++) {
       await clock.pass(300)
@@ -244,7 +244,7 @@ t.test('a custom kind comes and goes within 2 s', async (t) => {
   await clock.pass(200)
   await custom.tell(customKind('widgets.example.com', 12))
   await clock.pass(100)
-  await say(core) // it is not known yet
+  await say(core) // discovery does not know the kind yet
   await clock.pass(300)
   await say(core)
   await clock.pass(1000)

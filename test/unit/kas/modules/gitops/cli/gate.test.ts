@@ -2,7 +2,7 @@ import t from 'tap'
 import { Gate } from '../../../../../../src/kas/modules/gitops/cli/gate.ts'
 import type { ShownSource, ShownState } from '../../../../../../src/kas/modules/gitops/cli/state.ts'
 
-/** Whatever would make the gate lie: 0 is an answer to one state alone. */
+/** Only one state gives exit code 0. These cases would make the gate report a false success. */
 
 const old = 'a'.repeat(40)
 const head = 'b'.repeat(40)

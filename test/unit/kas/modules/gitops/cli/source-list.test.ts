@@ -15,7 +15,7 @@ import {
   unreportedSource,
 } from '../../../cli/source-samples.ts'
 
-/** What `kas gitops status` prints for programs. */
+/** Tests the output of `kas gitops status` for programs. */
 
 async function printed(t: Test, line: string, state: object) {
   const { play } = await startHostileServer(t)

@@ -22,7 +22,7 @@ const source = {
   stale: false,
 }
 
-/** A kas that answers with what the test says. */
+/** Starts a kas that answers as the test says. */
 async function start(t: Test) {
   const asked: string[] = []
   const state = { status: 200, body: JSON.stringify({ sources: [source] }) as string, onAsked: () => {} }
@@ -247,7 +247,7 @@ t.test('a gate asks until the time is over, and has exit codes of its own', asyn
     printed.err = ''
     asked.length = 0
     state.body = JSON.stringify(answers[0])
-    const ticking = setInterval(() => clock.advance(20), 1) // pauses end, whoever makes them
+    const ticking = setInterval(() => clock.advance(20), 1) // ends all pauses
     try {
       return await gitopsStatus(['status', ...args], { io: printableIo(io), clock })
     } finally {

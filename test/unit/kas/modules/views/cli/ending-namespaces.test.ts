@@ -3,7 +3,7 @@ import type { Cause, Row } from '../../../../../../src/proto/views-json.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 import { startViewsServer, type Viewer } from './views-server.ts'
 
-/** A namespace is in no namespace: a tree of one has what is in it alone. */
+/** A Namespace is cluster-scoped, so a tree of one namespace shows only the objects inside it. */
 
 const live = { is: 'live', since: 0 } as const
 const cause: Cause = {

@@ -1,6 +1,6 @@
 import type { Cause, Row, Update, ViewState } from '../../../../../../src/proto/views-json.ts'
 
-/** A view in which each thing occurs that commands show. */
+/** A view that contains everything that commands can show. */
 
 export const at = 1_763_790_000_000
 const page = (order: readonly string[], counts = {}, more = 0) => ({ order: [...order], counts, more })
@@ -103,7 +103,7 @@ export const fullEvents = [
 
 const counts = { '': 1, Healthy: 3, Suspended: 1, Progressing: 1, Missing: 1, Degraded: 2, Unknown: 1 } as const
 
-/** Of the view tree. */
+/** Update of the view tree. */
 export const fullTree: Omit<Update, 'at'> = {
   seq: 1,
   rows: fullRows,
@@ -117,7 +117,7 @@ export const fullTree: Omit<Update, 'at'> = {
   state: fullState,
 }
 
-/** Of the view list. */
+/** Update of the view list. */
 export const fullList: Omit<Update, 'at'> = {
   seq: 1,
   rows: [deployment],
@@ -125,7 +125,7 @@ export const fullList: Omit<Update, 'at'> = {
   state: fullState,
 }
 
-/** Of the view events, of all namespaces. */
+/** Update of the view events, for all namespaces. */
 export const fullEventList: Omit<Update, 'at'> = {
   seq: 1,
   events: fullEvents,

@@ -7,7 +7,7 @@ import { ManualClock } from '../../../../../support/manual-clock.ts'
 import { checkedOutput } from '../../../../../support/output-schema.ts'
 import { startViewsServer, type Viewer } from './views-server.ts'
 
-/** `kas health` as the gate of a pipeline. */
+/** Tests `kas health` as the gate of a pipeline. */
 
 const live = { is: 'live', since: 0 } as const
 const row = (k: string, n: string, word: ArgoWord, more: Partial<Row> = {}): Row => ({
@@ -23,7 +23,7 @@ const why = (reason: string, more: Partial<NonNullable<Row['z']>> = {}): Partial
 })
 const say = (one: Viewer, seq: number, rows: readonly Row[], gone: readonly string[] = []) =>
   one.update({ seq, rows, gone, pages: { '': { order: rows.map(({ u }) => u), counts: {}, more: 0 } }, state: live })
-/** Turns of the event loop, not time. */
+/** Waits by turns of the event loop, not by time. */
 async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await new Promise(setImmediate)
 }
@@ -39,7 +39,7 @@ async function start(
   const { said, code } = server.runWith({ clock, stdin }, 'health', ...argv)
   const one = await server.viewer()
   const query = (await one.request(({ type }) => type === 'open')) as Query
-  /** until that was said on stderr */
+  /** Waits until stderr contains the text. */
   const heard = (text: string) => until(() => said.stderr.includes(text))
   return { clock, said, code, one, query, heard, asked: server.asked }
 }

@@ -6,7 +6,7 @@ import { ClusterStage, rulesOf } from '../../../../../support/views/situation-vi
 import { user } from '../../../../../support/views/view-stage.ts'
 import { startViewsServer, type Viewer } from './views-server.ts'
 
-/** An hour of a busy cluster, by the agent's own views, on a terminal. */
+/** Plays an hour of a busy cluster on a terminal, with the agent's real views. */
 
 const start = Date.parse('2026-06-01T12:00:00Z')
 const second = 1000
@@ -24,7 +24,7 @@ const words = [
   'x'.repeat(300),
 ]
 
-/** Names and times are such that at any time one alone is Degraded: the worst. */
+/** A cluster in which exactly one object is Degraded at any time. */
 class Cluster {
   readonly #stage: ClusterStage
   readonly #random = new Seeded(7)
@@ -34,7 +34,7 @@ class Cluster {
     for (let i = 0; i < deployments; i++) this.#deployment(i, 1, {})
   }
 
-  /** What happens all the time: replicas come and go, texts change. */
+  /** Makes a usual change: another number of replicas, another text. */
   step(): void {
     const i = this.#random.int(deployments)
     const message = this.#random.pick(words)
@@ -42,7 +42,7 @@ class Cluster {
     this.#deployment(i, this.#random.int(40), isUp ? {} : { message })
   }
 
-  /** @param minute - of the hour: it is another each minute */
+  /** @param minute - minute of the hour; each minute has another Degraded object */
   worst(minute: number): string {
     if (minute > 0) this.#stage.deleted(this.#worst(minute - 1))
     this.#stage.put(this.#worst(minute))
@@ -67,7 +67,7 @@ class Cluster {
   }
 }
 
-/** Each view that is asked for is one of the agent. */
+/** Serves each requested view with a view of the agent. */
 async function serve(stage: ClusterStage, viewer: Viewer): Promise<() => void> {
   const asked = await viewer.request(({ type }) => type === 'open')
   const { type: _, id, agent: __, fresh, ...query } = asked as Extract<typeof asked, { type: 'open' }>
@@ -112,8 +112,8 @@ async function play(t: Test, size: { columns: number; rows: number }, ...argv: s
     await stage.pass(ms)
     await viewer.heard()
   }
-  for (let i = 0; i < 20; i++) await pass(100) // rights are known by then, and what is open is there
-  /** @param each - after each minute, with the name of the worst */
+  for (let i = 0; i < 20; i++) await pass(100) // until rights are known and all nodes are open
+  /** @param each - called after each minute with the name of the Degraded object */
   const hour = async (each: (name: string) => void) => {
     for (let minute = 0; minute < minutes; minute++) {
       const name = cluster.worst(minute)
@@ -124,7 +124,7 @@ async function play(t: Test, size: { columns: number; rows: number }, ...argv: s
       each(name)
     }
   }
-  /** The connection is lost, and made again. */
+  /** Cuts the connection and accepts the next one. */
   const lose = async () => {
     close()
     viewer.cut()

@@ -4,13 +4,13 @@ import t, { type Test } from 'tap'
 import type { Row, Update, ViewsRequest } from '../../../../../../src/proto/views-json.ts'
 import { type RunOptions, startViewsServer } from './views-server.ts'
 
-/** Trees that have no room on a screen: their sum, what is wrong alone, and a pager. */
+/** Trees that do not fit on a screen: their summary, the failed objects only, and a pager. */
 
 const live = { is: 'live', since: 0 } as const
 const terminal = { columns: 80, rows: 24 }
 const isOpen = ({ type }: ViewsRequest) => type === 'open'
 
-/** The first are degraded, by a cause each. */
+/** Returns roots. The first `sick` are Degraded, each with a cause. */
 function roots(count: number, sick: number): Row[] {
   return Array.from({ length: count }, (_, i) => {
     const [ns, n] = ['shop', `web-${i}`]

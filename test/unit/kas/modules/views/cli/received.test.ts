@@ -12,7 +12,7 @@ import { startViewsServer } from './views-server.ts'
 const layout = { paint: new Paint(false), now: 1_763_790_000_000, columns: 80, isVerbose: false }
 const asked = { query: { scope: { environment: '7/x' } }, words: ['po'], names: [{ kind: 'po', name: 'web' }] }
 
-/** A hostile agent says what it likes: the commands end with one sentence, and keep no more than a view may have. */
+/** A hostile agent can send anything. The commands end with one sentence and keep no more than a view may have. */
 
 const valid = () => ({
   type: 'update',
@@ -74,7 +74,7 @@ const valid = () => ({
 })
 
 const deep = (levels: number) => '['.repeat(levels) + ']'.repeat(levels)
-/** JSON each */
+/** one JSON text each */
 const odd = [
   'null',
   'true',
@@ -101,7 +101,7 @@ const odd = [
   '{"order":["a"],"counts":{"__proto__":1},"more":0}',
 ]
 
-/** The same with one value, anywhere in it, that is another one, absent, or there under another key. */
+/** Returns the message with one value replaced, removed or renamed. */
 function mutated(random: Seeded): string {
   const message = valid()
   const places: [holder: Record<string, unknown>, key: string][] = []

@@ -16,7 +16,7 @@ const pods = (count: number, word: 'Healthy' | 'Degraded', t = 0) =>
     h: ['Healthy', 'Current', i === 0 ? word : 'Healthy'] as const,
   }))
 
-/** What a terminal shows after it was told this, and whether it was scrolled. */
+/** Returns the lines that a terminal shows after this output. @throws Error if a line scrolls or wraps */
 function shown(text: string, { columns, rows }: { columns: number; rows: number }) {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what it is about
   const frames = text.split('\u001b[H').map((frame) => frame.replaceAll(/\u001b\[\??[\d;]*[a-zA-Z]/g, ''))
@@ -106,7 +106,7 @@ t.test('elsewhere a watch writes below what it wrote, and JSON as it is', async 
   t.equal(await code, 130)
 })
 
-/** Turns of the event loop, not time. */
+/** Waits by turns of the event loop, not by time. */
 async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await new Promise(setImmediate)
 }

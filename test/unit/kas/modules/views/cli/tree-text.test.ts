@@ -6,7 +6,7 @@ import { treeText } from '../../../../../../src/kas/modules/views/cli/tree-text.
 import { clockText, Paint } from '../../../../../../src/kas/modules/views/cli/verdict-text.ts'
 import type { Cause, Row } from '../../../../../../src/proto/views-json.ts'
 
-/** What a tree says of rows, and in which room. */
+/** Texts of rows in a tree, by the width of the terminal. */
 
 const at = 1_763_790_000_000
 const since = at - 240_000
@@ -19,7 +19,7 @@ const slice: Row = {
   h: ['Healthy', 'Current', 'Healthy'],
 }
 
-/** As `kas tree -n shop` prints rows, all of them open. */
+/** Returns the output of `kas tree -n shop` for these rows, all open. */
 function treeOf(rows: readonly Row[], columns: number): string {
   const model = new ShownView()
   const nodes = new Set(['', ...rows.flatMap(({ p }) => p ?? [])])

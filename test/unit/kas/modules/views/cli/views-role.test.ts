@@ -16,7 +16,7 @@ const resources = (...all: readonly [name: string, kind: string][]) => ({
   resources: all.map(([name, kind]) => ({ name, kind })),
 })
 
-/** A kas that answers with what stands at a path; 404 for all others. */
+/** Starts a kas that answers by path; 404 for other paths. */
 async function start(t: Test, state: object) {
   const asked: string[] = []
   const answers: Record<string, unknown> = {

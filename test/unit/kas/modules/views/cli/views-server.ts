@@ -12,17 +12,17 @@ import { type Update, type ViewsRequest, viewsProtocol } from '../../../../../..
 
 export interface Viewer {
   readonly authorization: string | undefined
-  /** what it has sent so far */
+  /** requests that the viewer has sent so far */
   readonly requests: ViewsRequest[]
-  /** calls for each that is sent from now on, and for those that were */
+  /** Calls `listener` for each request, past ones included. */
   onRequest(listener: (request: ViewsRequest) => void): void
-  /** the next request that `isIt` takes, those before the call included */
+  /** Returns the next request that `isIt` accepts; it may have come before the call. */
   request(isIt: (request: ViewsRequest) => boolean): Promise<ViewsRequest>
   update(update: Omit<Update, 'at'> & { at?: number }): void
   error(code: string, text: string): void
-  /** as it is */
+  /** Sends the text unchanged. */
   say(text: string): void
-  /** once what was said before was heard, or the other end is closed */
+  /** Resolves when the viewer has received everything sent so far, or when its end is closed. */
   heard(): Promise<void>
   cut(): void
   close(code: number): void
@@ -35,22 +35,22 @@ export interface RunOptions {
   readonly terminal?: {
     readonly columns: number
     readonly rows: number
-    /** what both outputs say, in order */
+    /** gets the text of both outputs, in order */
     write?(text: string): void
   }
 }
 
 interface ServerOptions {
   refuse?: number
-  /** of the kubeconfig's context */
+  /** namespace of the kubeconfig's context */
   namespace?: string
-  /** in place of the API server */
+  /** answers in place of the API server */
   answer?: (path: string) => { status: number; body: string }
 }
 
-/** A kas that says what the test says. */
+/** Starts a kas whose messages the test sends. */
 export async function startViewsServer(t: Test, options: ServerOptions = {}) {
-  /** of the API server: path and query */
+  /** paths with queries that the API server was asked for */
   const asked: string[] = []
   const server = createServer(({ url = '' }, response) => {
     const path = url.replace('/k8s-proxy', '')
@@ -123,7 +123,7 @@ export async function startViewsServer(t: Test, options: ServerOptions = {}) {
     return { said, code, interrupt }
   }
   const url = new URL(`http://127.0.0.1:${port}/k8s-proxy`)
-  return { url, viewer, /** once somebody was */ refused: () => refusal.promise, run, runWith, asked }
+  return { url, viewer, /** resolves when a viewer was refused */ refused: () => refusal.promise, run, runWith, asked }
 }
 
 function viewerOf(webSocket: WebSocket, authorization: string | undefined): Viewer {

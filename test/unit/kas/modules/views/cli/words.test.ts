@@ -2,7 +2,7 @@ import t from 'tap'
 import type { Query, ViewState } from '../../../../../../src/proto/views-json.ts'
 import { startViewsServer } from './views-server.ts'
 
-/** What one types, and what is said where it cannot be shown. */
+/** Words that a user types, and the message when nothing can be shown. */
 
 const live = { is: 'live', since: 0 } as const
 const page = (order: string[], more = 0) => ({ order, counts: {}, more })

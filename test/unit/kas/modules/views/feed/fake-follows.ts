@@ -17,7 +17,7 @@ interface Response {
   readonly fault?: { readonly code: string; readonly text: string }
 }
 
-/** One Follow, of which the test is the agent. */
+/** One Follow call. The test plays the agent. */
 export class FakeFollow {
   readonly call: Call
   readonly #steps: AsyncIterator<Uint8Array>
@@ -32,13 +32,13 @@ export class FakeFollow {
     call.signal.addEventListener('abort', () => this.end(call.signal.reason))
   }
 
-  /** The next that the agent hears; undefined: nothing any more. */
+  /** Returns the next request that the agent receives; undefined: there is none. */
   async next(): Promise<FollowRequest | undefined> {
     const { value, done } = await this.#steps.next()
     return done ? undefined : fromBinary(FollowRequestSchema, value)
   }
 
-  /** As `next`, in short. */
+  /** Returns the next request as a short text. */
   async step(): Promise<string> {
     const request = await this.next()
     if (!request) return 'end'
@@ -75,7 +75,7 @@ export class FakeFollow {
     this.#wake?.()
   }
 
-  /** Messages that kas has not read. */
+  /** messages that kas has not read yet */
   get unread(): number {
     return this.#said.length
   }
@@ -101,7 +101,7 @@ export class FakeFollow {
   }
 }
 
-/** Each call is a Follow that the test has, or is refused with `failure`. */
+/** Records each Follow call for the test, or refuses it with `failure`. */
 export class FakeFollows {
   readonly all: FakeFollow[] = []
   failure: KasError | undefined
@@ -120,11 +120,11 @@ export class FakeFollows {
   }
 }
 
-/** Takes what it gets at once, or when it is told to. */
+/** Takes each update at once, or when the test makes room. */
 export class FakeViewer implements Viewer {
   readonly got: string[] = []
   error: KasError | undefined
-  /** what `update` rejects with */
+  /** error with which `update` rejects */
   refusal: KasError | undefined
   #room: PromiseWithResolvers<void> | undefined
 

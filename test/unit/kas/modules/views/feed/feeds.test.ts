@@ -156,7 +156,7 @@ t.test('a new view of an agent that has been away for long fails soon, those fro
   await clock.pass(defaultAgentFeed.newcomerMs)
   t.match(late.viewer.error, { code: 'AGENT_NOT_CONNECTED', message: /agent 42 for at least 30 s/ })
   const newcomer = open()
-  world.away = undefined // its first connection is known here, too
+  world.away = undefined // this replica now sees the agent's first connection too
   await clock.pass(defaultAgentFeed.newcomerMs)
   t.equal(newcomer.viewer.error, undefined)
   t.match(follows.last.call, { waitsForAway: true }, 'it is the first to be followed when it is back')
@@ -304,7 +304,7 @@ t.test('a caller that becomes another one: the view begins anew, with its nodes'
   follow.say({ view: 1, seq: 4, update: '{"seq":4}' })
   await settle()
   view.reopen(undefined)
-  // not `resume`: what the viewer has was for another one
+  // not `resume`, because the viewer has rows of another caller
   t.strictSame(
     [await follow.step(), await follow.step(), await follow.step()],
     ['1 close', '2 open agent a', '2 page n 5'],

@@ -9,7 +9,7 @@ import { ManualClock } from '../../../../../support/manual-clock.ts'
 
 const maxBytes = 4 * 1024 * 1024
 
-/** A client that has asked, and takes nothing before `take`. */
+/** A client that has asked for a view, and takes nothing before `take`. */
 async function asked() {
   const budget = new ByteBudget(maxBytes)
   const sent: PromiseWithResolvers<void>[] = []
@@ -42,7 +42,7 @@ async function asked() {
   return { budget, sent, conversation, viewer: await opened.promise }
 }
 
-/** More than a message holds. */
+/** more rows than fit into one message */
 const large = Array.from({ length: 3000 }, (_, id) => [id, '', 'v1', 'pods', 'shop', `a-pod-with-a-name-${id}`])
 
 t.test('what ends while its client takes a message keeps nothing of the rest', async (t) => {

@@ -47,7 +47,7 @@ function start(t: Test, options: AuthorizationRechecksOptions = {}) {
   const checks = new AuthorizationRechecks({ directory, localDirectory, clock, log }, options)
   checks.start()
   t.teardown(() => checks.stop())
-  /** @returns what has become of him: why he was withdrawn, or as whom he goes on */
+  /** @returns events of the caller: the reason of a withdrawal, or the user as which the caller continues */
   const letIn = async (credentials: Credentials, how: { since?: number; goesOn?: boolean; grant?: UserGrant } = {}) => {
     const { since = checks.changes, goesOn = false, grant = ada } = how
     const letInAs = await authorize(

@@ -22,7 +22,7 @@ t.test('tokens', async (t) => {
   })
 })
 
-// doc/reference/captured.md 3 and upstream's own tests
+// from doc/reference/captured.md 3 and upstream's tests
 const refusals: [string, string][] = [
   ['Token asdf', 'Authorization header: expecting Bearer token'],
   ['bearer ci:1:a', 'Authorization header: expecting Bearer token'],

@@ -45,7 +45,7 @@ t.test('impersonate: copied as it is', async (t) => {
 })
 
 t.test('impersonate without a user name is refused: agentk would act as itself', async (t) => {
-  // white space is no name: it does not survive in a header
+  // white space is not a name: a header does not keep it
   for (const username of ['', ' ', '\t', '\r\n']) {
     const impersonate = { username, groups: ['a'], uid: '', extra: [] }
     t.throws(() => jobImpersonation(agentId, { ...job, accessAs: { as: 'impersonate', impersonate } }), {

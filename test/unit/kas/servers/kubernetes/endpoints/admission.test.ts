@@ -19,7 +19,7 @@ const handedIn = {
   candidates: [{ type: 'personal_access_token', key: 'handed in' }],
 } as const
 
-/** An admission, and requests to it: each thing that happens is an event. */
+/** Starts an admission with requests. It records everything that happens as an event. */
 function start() {
   const events: string[] = []
   const directory = {

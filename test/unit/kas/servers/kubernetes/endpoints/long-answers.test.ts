@@ -3,7 +3,10 @@ import { LongAnswers } from '../../../../../../src/kas/servers/kubernetes/endpoi
 
 const never = new AbortController().signal
 
-/** Callers that ask about an agent of a tenant, in this order. @returns who is served, each time that one answer is made */
+/**
+ * Asks as these callers about an agent of a tenant, in this order. @returns callers in the order in which they are
+ * served
+ */
 async function served(asked: readonly (readonly [tenant: string, caller: string])[]): Promise<string[]> {
   const answers = new LongAnswers()
   const begun: string[] = []

@@ -4,7 +4,7 @@ import { ManualClock } from '../../../../../support/manual-clock.ts'
 
 const options = { perSecond: 4096, overMs: 5000 }
 
-/** A body of which pieces are passed on one by one. */
+/** Starts a body that passes on its pieces one by one. */
 function start() {
   const clock = new ManualClock()
   const pace = new BodyPace(clock, options)

@@ -6,7 +6,7 @@ import { coalesceChunks } from '../../../../../../src/kas/servers/kubernetes/htt
 import { eventually } from '../../../../../support/eventually.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 
-/** @param body - as it is on the wire. @returns what its reader gets */
+/** @param body - bytes on the wire. @returns pieces that the reader gets */
 async function send(t: Test, body: string, clock = new ManualClock()) {
   const server = createServer()
   t.teardown(() => server.closeAllConnections())
@@ -21,7 +21,7 @@ async function send(t: Test, body: string, clock = new ManualClock()) {
   const [request] = (await requested) as [IncomingMessage]
   const pieces: Buffer[] = []
   const ended = once(request, 'end')
-  ended.catch(() => undefined) // it is broken off at the end of a test
+  ended.catch(() => undefined) // a test may end before the body
   request.on('data', (piece) => pieces.push(piece))
   return { pieces, ended, request, clock, text: () => Buffer.concat(pieces).toString('latin1') }
 }
@@ -47,7 +47,7 @@ t.test('attack: single bytes without end are read no faster than 10,000 a second
   const count = 300_000
   const { pieces, ended, clock, text } = await send(t, `${chunk('a').repeat(count)}${end}`)
   const bytes = () => pieces.reduce((sum, { length }) => sum + length, 0)
-  /** what a socket brings at once: 64 KiB, of six bytes each */
+  /** chunks that a socket can bring at once: 64 KiB of six bytes each */
   const atOnce = 11_000
   let whole = false
   void ended.then(() => {

@@ -75,7 +75,7 @@ t.test('none that waits is served once he has left', async (t) => {
     const { socket, connection, begun, arrive } = start()
     const [first] = [arrive(1), arrive(2)]
     if (leavesFirst) socket.destroy()
-    else socket.destroyed = true // its 'close' follows
+    else socket.destroyed = true // its event 'close' follows
     connection.delete(first)
     connection.letIn(agentId, 'a')
     t.same(begun, [1])

@@ -2,12 +2,12 @@ import t from 'tap'
 import { relativeLocation } from '../../../../../../src/kas/servers/kubernetes/response/relative-location.ts'
 import { parseTarget } from '../../../../../../src/kubernetes/request/target.ts'
 
-/** A browser resolves what is answered; so each case is judged by where it leads to. */
+/** A browser resolves the answered Location. Each case checks the URL that it leads to. */
 
 const web = '/api/v1/namespaces/t/services/web:http/proxy'
 const inner = 'https://10.211.0.1:6443'
 
-/** What is before the path of the cluster for kas, and what a front or `kubectl proxy` has in addition before that. */
+/** Prefix of the cluster's paths at kas, and the prefix that a front or `kubectl proxy` adds before that. */
 const ways = [
   ['/', ''],
   ['/k8s-proxy/', ''],

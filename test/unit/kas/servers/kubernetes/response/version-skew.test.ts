@@ -1,7 +1,7 @@
 import t from 'tap'
 import { VersionSkew } from '../../../../../../src/kas/servers/kubernetes/response/version-skew.ts'
 
-/** An agent of another make can write what it likes into Via. */
+/** An agent of another make can write anything into Via. */
 
 const skew = () => new VersionSkew({ kas: 'v0.1.0', gitlab: 'v18.5.0' })
 

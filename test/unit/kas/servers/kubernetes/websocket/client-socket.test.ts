@@ -6,7 +6,7 @@ import { ClientSocket } from '../../../../../../src/kas/servers/kubernetes/webso
 import { ByteBudget } from '../../../../../../src/lib/byte-budget.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 
-/** A client that takes what it is sent when the test says so. */
+/** A client that takes messages when the test says so. */
 class SlowClient extends EventEmitter {
   readonly OPEN = 1
   readyState = 1

@@ -12,14 +12,14 @@ const continuation = 0
 const text = 1
 const ping = 9
 
-/** A frame that says that more of its message comes. */
+/** Returns a frame of a message that continues in the next frame. */
 function unfinished(opcode: number, payload: Uint8Array): Buffer {
   const frame = serverFrame(opcode, payload)
   frame[0] = opcode
   return frame
 }
 
-/** A frame as a client sends it. */
+/** Returns a frame as a client sends it. */
 function masked(payload: Buffer): Buffer {
   const head = Buffer.from([0x80 | opcodes.binary, 0x80 | payload.length])
   return Buffer.concat([head, Buffer.alloc(4), payload])

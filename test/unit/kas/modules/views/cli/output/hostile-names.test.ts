@@ -11,17 +11,17 @@ import type { Row } from '../../../../../../../src/proto/views-json.ts'
 import { hostileNames, steering } from '../../../../../../support/hostile-texts.ts'
 import { checkedOutput } from '../../../../../../support/output-schema.ts'
 
-/** of one name */
+/** length of one name */
 const maxCharacters = 500
 
-/** Each sign that steers a terminal, has no shape, or is half a sign; then what reads as another thing. */
+/** Names with each character that steers a terminal, is invisible or is half a surrogate pair; then lookalikes. */
 function allNames(): string[] {
   const signs = Array.from({ length: 0x110000 }, (_, point) => String.fromCodePoint(point)).filter(
     (sign) => !isPrintable(sign),
   )
   const names: string[] = []
   for (let i = 0; i < signs.length; i += maxCharacters) {
-    // between two halves of a sign stands a letter: together they were a whole one
+    // a letter separates two surrogate halves, which would form a whole character
     names.push(`a${signs.slice(i, i + maxCharacters).join('a')}`)
   }
   return [

@@ -11,7 +11,7 @@ const live: ViewState = { is: 'live', since: at - 60_000 }
 const pod = (u: string, more: Partial<Row> = {}): Row => ({ u, k: 'Pod', ns: 'shop', n: u, ...more })
 const page = (...order: string[]) => ({ order, counts: {}, more: 0 })
 
-/** A watch whose lines are gathered: each its type, and what it is about. */
+/** Returns a watch with its printed lines: the type of each, and its object or state. */
 function watched() {
   let text = ''
   const stdout = new PrintableOutput({ write: (chunk) => (text += chunk) })

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { type Answer, event, framed, lost, play, protobuf, protobufEvent } from './played-watch.ts'
 
-/** What clusters, aggregated APIs and dying holders do to a watch that can go on. */
+/** Effects of clusters, aggregated APIs and dying holders on a watch that can resume. */
 
 const size = 65_536
 const inPieces = (bytes: Buffer) =>

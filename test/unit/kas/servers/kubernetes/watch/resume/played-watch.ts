@@ -8,23 +8,23 @@ import { SharedRooms } from '../../../../../../../src/lib/shared-room.ts'
 import { decodeHttpResponse, encodeHttpResponse } from '../../../../../../../src/proto/http/http-over-grpc.ts'
 import { ManualClock } from '../../../../../../support/manual-clock.ts'
 
-/** A watch whose every opening is answered as the test says. */
+/** A watch; the test answers each time it is opened. */
 
 export type Query = Readonly<Record<string, string>>
 
 export interface Answer {
   readonly status?: number
-  /** it ends before its head */
+  /** the answer ends before its head */
   readonly headless?: boolean
   readonly type?: string
-  /** pieces of the body; a number: so many ms pass before the next one */
+  /** pieces of the body; a number is a pause in ms */
   readonly body?: readonly (string | Uint8Array | number)[]
-  /** absent: it ends in order */
+  /** undefined: the answer ends in order */
   readonly error?: ErrorSpec
 }
 
 export const lost: ErrorSpec = { code: 'TUNNEL_LOST', delivery: 'maybe' }
-/** In JSON. @param more - behind its version */
+/** Returns an event in JSON. @param more - text after its version */
 export const event = (type: string, version: string | number, more = '') =>
   `{"type":"${type}","object":{"kind":"Pod","metadata":{"name":"a","resourceVersion":"${version}"${more}}}}\n`
 export const initialEnd = ',"annotations":{"k8s.io/initial-events-end":"true"}'
@@ -37,16 +37,16 @@ export interface Played {
   readonly text: string
   readonly bytes: Buffer
   readonly error: KasError | undefined
-  /** of each opening */
+  /** queries, one each time it was opened */
   readonly asked: readonly Query[]
   readonly resumed: number
-  /** ms, until it ended */
+  /** ms until it ended */
   readonly tookMs: number
 }
 
 const nobodyAsks = async () => {}
 
-/** Plays it to its end; an opening without an answer of its own fails with AGENT_NOT_CONNECTED. */
+/** Plays a watch to its end. An opening without an answer of its own fails with AGENT_NOT_CONNECTED. */
 export async function play(
   query: Query,
   answers: readonly (Answer | ErrorSpec)[],
@@ -124,7 +124,7 @@ function varint(value: number): Buffer {
   return Buffer.from([...bytes, left])
 }
 
-/** As Kubernetes writes messages behind one another. */
+/** Returns the body with its length in front, as Kubernetes frames messages. */
 export function framed(body: Uint8Array): Buffer {
   const head = Buffer.alloc(4)
   head.writeUInt32BE(body.length)
@@ -133,11 +133,11 @@ export function framed(body: Uint8Array): Buffer {
 
 export const protobuf = 'application/vnd.kubernetes.protobuf;stream=watch'
 
-/** @param object - as it stands in the event */
+/** @param object - bytes of the object in the event */
 export const protobufFrame = (type: string, object: Uint8Array) =>
   framed(Buffer.concat([textField(1, type), bytesField(2, bytesField(1, object))]))
 
-/** As `event`, in protobuf. */
+/** Returns the same as `event`, in protobuf. */
 export function protobufEvent(type: string, version: string, name = 'a'): Buffer {
   const pod = bytesField(1, Buffer.concat([textField(1, name), textField(6, version)]))
   return protobufFrame(type, Buffer.concat([Buffer.from('k8s\0'), bytesField(2, pod)]))

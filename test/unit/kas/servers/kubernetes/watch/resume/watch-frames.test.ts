@@ -43,7 +43,7 @@ for (const [name, { boundaries, event }] of Object.entries(kinds)) {
       const same = Buffer.concat(passed).equals(Buffer.concat(events.filter((one) => !one.includes('drop'))))
       if (!same || seen.join() !== events.map((one) => one.toString('latin1')).join()) return t.fail(`round ${round}`)
       if (frames.take().length !== 0) return t.fail('something is left')
-      kept.take(10_000) // all was given back
+      kept.take(10_000) // throws if a frame did not return all its bytes
     }
     return t.pass('200 rounds')
   })
