@@ -1,8 +1,13 @@
 /**
- * What does the access log cost a call? GETs of 1 KiB at the replica that holds the agent, 16 at a time, alternating in one
- * run: without the log, with what is on by default (reads have no line), with a line for each call in a file, with the same
- * where the disk of that file is full, and on a pipe whose reader has stopped. Then, of each, whether the lines that
- * were written and those that were lost are as many as the calls. Options: `--rounds N`, `--requests N`.
+ * What does the access log cost a call? The calls are GETs of 1 KiB at the replica that holds the agent, 16 at a time.
+ * These variants alternate in one run:
+ * - no log
+ * - the default log, which has no lines for reads
+ * - a line for each call in a file
+ * - the same with a full disk
+ * - a pipe whose reader has stopped
+ *
+ * At the end, written and lost lines are compared with the calls. Options: `--rounds N`, `--requests N`.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { createReadStream, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -19,7 +24,7 @@ import { cpuSeconds, median, Programs } from './support/programs.ts'
 
 const { rounds, requests } = readCounts({ rounds: 5, requests: 3000 })
 const inFlight = 16
-/** of the disk that is full: once there is room, all that waited fits */
+/** size of the full disk: once there is room, all waiting lines fit */
 const diskBytes = 16 * 1024 * 1024
 const patienceMs = 30_000
 const all = [{ level: 'metadata' }]
@@ -32,12 +37,12 @@ interface Variant {
   readonly target: Target
   readonly opsPort: number
   readonly pid: number
-  /** where its lines are; undefined: nowhere that they could be counted */
+  /** file of its lines; undefined: its lines are not counted */
   readonly file?: string
-  /** of its own: what fills it goes by `rmSync` */
+  /** file that fills its disk, and which `rmSync` removes */
   readonly filler?: string
   readonly row: Row
-  /** before the first call that is measured */
+  /** counts before the first measured call */
   readonly begun: Count
   calls: number
 }
@@ -56,7 +61,7 @@ try {
     data: { text: 'x'.repeat(1024) },
   })
   const variants = await start()
-  for (const variant of variants) await measure(variant, false) // compiled code is what is compared
+  for (const variant of variants) await measure(variant, false) // compiled code is compared
   for (let round = 0; round < rounds; round++) {
     for (const variant of round % 2 ? variants.toReversed() : variants) await measure(variant, true)
     process.stderr.write(`round ${round + 1} of ${rounds}\n`)
@@ -99,7 +104,7 @@ async function start(): Promise<Variant[]> {
   return [...variants, full]
 }
 
-/** To the last byte: nothing of a line fits. */
+/** Fills the disk to the last byte. */
 function fill(path: string): void {
   try {
     writeFileSync(path, Buffer.alloc(2 * diskBytes))
@@ -117,7 +122,7 @@ async function measure(variant: Variant, counts: boolean): Promise<void> {
   addTo(variant.row, { 'p50, ms': p50Ms, 'p99, ms': p99Ms, 'a second': perSecond, 'CPU of kas, us a call': cpuUs })
 }
 
-/** Each beside the one without a log, pair by pair of one round. */
+/** Compares each variant with the one without a log, pair by pair of one round. */
 function compare([without, ...others]: readonly Variant[]): void {
   for (const { name, row } of others) {
     for (const figure of ['p99, ms', 'a second', 'CPU of kas, us a call']) {
@@ -138,11 +143,11 @@ interface Written {
 interface Count {
   readonly written: number
   readonly lost: number
-  /** in the file */
+  /** lines in the file */
   readonly lines: number
 }
 
-/** Makes room, waits until what waited is written, and counts what came since `begun`. */
+/** Frees the disk, waits until the waiting lines are written, and counts the lines since `begun`. */
 async function count({ name, calls, opsPort, file, filler, row, begun }: Variant): Promise<void> {
   if (filler) rmSync(filler)
   const hasLines = name !== 'none' && name !== 'default'
@@ -150,11 +155,11 @@ async function count({ name, calls, opsPort, file, filler, row, begun }: Variant
   const [written, lost, lines] = [now.written - begun.written, now.lost - begun.lost, now.lines - begun.lines]
   addTo(row, { calls, 'lines written': written, 'lines lost': lost })
   if (!file) return
-  const isExact = lines + lost === calls // a line that says how many are lost is written, too
+  const isExact = lines + lost === calls // a line with the number of lost ones is written, too
   console.log(`${name}: ${calls} calls, ${lines} lines in the file, ${lost} lost${isExact ? '' : ': NOT AS MANY'}`)
 }
 
-/** Of reads alone: lines that were handed on, that were lost, and that stand in the file, once these do not change any more. */
+/** Counts lines of reads: handed on, lost, and in the file, once the counts do not change. */
 async function settled({ opsPort, file }: Written, wanted: number): Promise<Count> {
   const end = Date.now() + patienceMs
   for (let last = ''; ; await sleep(1000)) {

@@ -1,10 +1,11 @@
 /**
- * What does an agent cost a replica, and how soon are all back when it dies? Three replicas of kas as whole processes;
- * stock agents, each with one connection, two idle tunnels and a configuration stream, all at the first replica through
- * a balancer; then kill -9. By gRPC and by WebSocket; beside them `bare`, the same connections and streams on node:http2
- * alone, by gRPC.
- * Options: `--rounds N`, `--agents N`, `--settle N` and `--rest N` seconds, `--replicas N` (1: what has to do with
- * another one is left out, which takes a minute less).
+ * What does an agent cost a replica, and how soon are all back when the replica dies? Three replicas of kas run as
+ * whole processes. Stock agents, each with one connection, two idle tunnels and a configuration stream, are all at the
+ * first replica through a balancer. Then that replica gets kill -9. By gRPC and by WebSocket; beside them `bare`, the
+ * same connections and streams on node:http2 alone, by gRPC.
+ *
+ * Options: `--rounds N`, `--agents N`, `--settle N` and `--rest N` seconds, `--replicas N` (1: leaves out all that
+ * needs another replica, which takes a minute less).
  */
 import type { ChildProcess } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -86,7 +87,7 @@ async function bareRound(programs: Programs): Promise<Record<string, number>> {
   return (await measure(programs, first, other, { port, transport: 'grpc' })).figures
 }
 
-/** What the agents cost `first`, and `other` without any. */
+/** Measures the cost of the agents at `first`, compared with `other`, which has none. */
 async function measure(
   programs: Programs,
   first: ChildProcess,
@@ -95,7 +96,7 @@ async function measure(
 ): Promise<{ figures: Record<string, number>; crowds: readonly Crowd[] }> {
   await sleep(settle * 1000)
   const before = await ask<MemoryAnswer>(first, 'memory')
-  // of another one: a full collection would change what this one has later
+  // at another replica, since a full collection would change this one's later memory
   const alone = other && (await ask<MemoryAnswer>(other, 'live'))
   const crowds = await startCrowds(programs, to)
   await sleep(settle * 1000)
@@ -126,7 +127,7 @@ function each(bytes: number): number {
   return bytes / agents / kib
 }
 
-/** By agent: what of it is in use. */
+/** Memory in use for each agent. */
 function costs(live: MemoryAnswer, alone: MemoryAnswer) {
   return {
     'RSS an agent after full GC, KiB': each(live.rss - alone.rss),
@@ -147,7 +148,7 @@ async function idleShares(first: ChildProcess, other: ChildProcess | undefined):
   return { 'idle, % of a core': own, ...(alone === undefined ? {} : { 'idle without agents, % of a core': alone }) }
 }
 
-/** kill -9 of the replica that has all agents. */
+/** Ends the replica of all agents with kill -9, and measures their return. */
 async function kill(
   first: Replica,
   others: readonly Replica[],
@@ -160,7 +161,7 @@ async function kill(
   const answers = await back
   const tunnels = answers.flatMap(({ tunnelsAt }) => tunnelsAt.map((at) => at - killedAt))
   const configurations = answers.flatMap(({ configurationAt }) => configurationAt.map((at) => at - killedAt))
-  // a PING is answered at once, a token checked in its turn
+  // a PING is answered at once, a token is checked in its turn
   const held = await eventually(async () => {
     const counts = await Promise.all(others.map((other) => connectedAgents(other)))
     if (counts.reduce((sum, count) => sum + count) !== agents)

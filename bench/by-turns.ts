@@ -1,7 +1,7 @@
 /**
- * Does this checkout cost what another does? `by-turns QUESTION --against FOLDER [--rounds N] [-- OPTIONS]`: the bench
- * QUESTION of both, by turns, each with its own programs; FOLDER: the other checkout, with its node_modules; OPTIONS:
- * those of QUESTION.
+ * Does this checkout cost what another does? `by-turns QUESTION --against FOLDER [--rounds N] [-- OPTIONS]` runs the
+ * bench QUESTION of both in turn, each with its own programs. FOLDER is the other checkout, with its node_modules;
+ * OPTIONS are those of QUESTION.
  */
 import { execFile } from 'node:child_process'
 import { join, resolve } from 'node:path'
@@ -14,9 +14,9 @@ type Round = Record<'here' | 'there', Results>
 
 const run = promisify(execFile)
 const here = join(import.meta.dirname, '..')
-/** One run of a large cluster. ms */
+/** Limit of one run, with a large cluster. ms */
 const mostMs = 15 * 60_000
-/** What a run prints. */
+/** Limit of a run's output. */
 const maxOutputBytes = 4 << 20
 
 const { question, against, rounds, passed } = readWords()
@@ -31,7 +31,7 @@ for (let i = 0; i < rounds && !stopping.signal.aborted; i++) {
   try {
     played.push(await playRound(i))
   } catch (error) {
-    // those before and after it are as good as ever
+    // the other rounds are still valid
     failures.push(`round ${i + 1} of ${rounds}: ${(error as Error).message.trim()}`)
     process.stderr.write(`${failures.at(-1)}\n`)
   }
@@ -76,7 +76,7 @@ async function resultsOf(folder: string): Promise<{ commit: string; results: Res
   return { commit, results: Object.fromEntries(figuresOf(results, '')) }
 }
 
-/** Each number with the names on the way to it. */
+/** Returns each number with the names on the way to it. */
 function figuresOf(value: unknown, name: string): [string, number][] {
   if (typeof value === 'number') return [[name, value]]
   if (typeof value !== 'object' || value === null) return []
@@ -84,8 +84,8 @@ function figuresOf(value: unknown, name: string): [string, number][] {
 }
 
 /**
- * A line for each figure of the rounds that both have ended: both checkouts, the median of the pairs of one round with the least and the largest, and noise:
- * how far two runs of one checkout lie apart, the largest as a share of the least.
+ * Prints a line for each figure of the rounds that both have ended. It has both checkouts, and the ratios of the
+ * rounds: median, least and largest. The noise is the largest value of a checkout as a multiple of its least.
  */
 function report(): void {
   const print = (cells: readonly string[]) =>
@@ -113,7 +113,7 @@ function report(): void {
   console.log(JSON.stringify({ bench: 'by-turns', question, rounds: played.length, commits, results: figures }))
 }
 
-/** Of counts that may be none. */
+/** Ratio of figures that may both be 0. */
 function ratio(one: number, other: number): number {
   return one === other ? 1 : one / other
 }

@@ -1,6 +1,7 @@
 /**
- * What do callers see when the replica that holds their agent dies, or freezes? Three replicas as processes behind a
- * balancer that drops those that refuse; a fresh agent in each round.
+ * What do callers see when the replica that holds their agent dies, or freezes? Three replicas run as processes behind
+ * a balancer that drops those that refuse. Each round has a fresh agent.
+ *
  * Options: `--rounds N` of each fault, `--busy N` of each with 16 busy connections at another replica.
  */
 import { withoutGo } from '../test/support/agentk-go.ts'

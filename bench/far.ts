@@ -1,10 +1,13 @@
 /**
- * How fast is it far away? A list of 18 MB and a GET of 1 KiB, with agentk 20, 80 and 150 ms away from kas (user-space
- * delay, both directions), by the replica that holds the agent and by the other one, gRPC and WebSocket; beside it HTTP/2
- * to the API server over the same delay, as client-go has it. 64 MiB up, to a small HTTPS server; beside it HTTP/1.1, which has
- * no window, over the same delay. Alternating in one run.
- * Options: `--rounds N`, `--requests N`, `--milliseconds N`: one delay in place of the three; `--between N`: milliseconds
- * between the replicas.
+ * How fast is it far away? agentk is 20, 80 and 150 ms away from kas (user-space delay, both directions). All of this
+ * alternates in one run:
+ * - a list of 18 MB and a GET of 1 KiB, by gRPC and WebSocket, through the replica that holds the agent and through
+ *   another
+ * - the same by HTTP/2 to the API server over the same delay, as in client-go
+ * - 64 MiB up to a small HTTPS server, and over HTTP/1.1, which has no window, over the same delay
+ *
+ * Options: `--rounds N`, `--requests N`, `--milliseconds N`: one delay in place of the three. `--between N`:
+ * milliseconds between the replicas.
  */
 import type { ChildProcess } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -32,7 +35,7 @@ if (!assets) refuse('far needs KUBEBUILDER_ASSETS, a folder with kube-apiserver 
 
 const namespace = '/api/v1/namespaces/default/configmaps'
 const small = `${namespace}/one-kib`
-/** the list has the text of all of these */
+/** number of objects; the list contains the text of all */
 const objects = 18
 const objectBytes = 1_000_000
 
@@ -40,7 +43,7 @@ interface Way {
   readonly name: string
   readonly target: (path: string) => Target
   readonly bulk: typeof through
-  /** of what takes 64 MiB */
+  /** server that accepts 64 MiB */
   readonly sink: Target
 }
 
@@ -93,7 +96,7 @@ async function compare(roundTripMs: number, startGo: StartGo | undefined): Promi
   const ways = await waysAt(roundTripMs, startGo)
   const rows = Object.fromEntries(ways.map(({ name }) => [name, {} as Row]))
   const large = `${namespace}?labelSelector=size%3Dlarge`
-  // compiled code is what is compared
+  // compiled code is compared
   for (const { target, bulk, sink } of ways) {
     await bulk(target(large))
     await upload(sink, text)
@@ -116,13 +119,13 @@ async function compare(roundTripMs: number, startGo: StartGo | undefined): Promi
   return rows
 }
 
-/** @returns a port behind which `port` is so far away */
+/** @returns a port before `port` with that network delay */
 async function far(port: number, roundTripMs: number): Promise<number> {
   const program = join(import.meta.dirname, 'far/delayed-port.ts')
   return (await programs.start<{ port: number }>(program, [JSON.stringify({ port, roundTripMs })])).said.port
 }
 
-/** In the place of an API server, which takes no body of more than 3 MiB. */
+/** Starts a server in place of an API server, which accepts no body of more than 3 MiB. */
 async function startSink(): Promise<{ readonly port: number; readonly kubeconfig: string }> {
   const serving = {
     ca: cluster.caFile,

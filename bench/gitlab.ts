@@ -1,10 +1,14 @@
 /**
- * What does it cost that GitLab knows the agents? Three replicas of kas as whole processes, stock agents at all of them;
- * what a replica takes, and does while nothing happens; then kill -9 of one. By turns with a directory file (`file`), with
- * doubles of GitLab and its Gitaly (`gitlab`), with a GitLab that takes 2 s for each answer once the replica is killed
- * (`slow`), and with one that is away for the minute after (`away`).
- * Options: `--rounds N`, `--agents N` of all replicas, `--projects N` that they are of, `--settle N` and `--rest N` seconds,
- * `--only N`: the first N of the rows.
+ * What does it cost that GitLab knows the agents? Three replicas of kas run as whole processes, with stock agents at
+ * all of them. The bench measures a replica's memory, its CPU time at rest, and the return of agents after kill -9 of
+ * one. These variants come in turn:
+ * - `file`: a directory file
+ * - `gitlab`: doubles of GitLab and its Gitaly
+ * - `slow`: a GitLab that takes 2 s for each answer after the kill
+ * - `away`: a GitLab that is away for the minute after the kill
+ *
+ * Options: `--rounds N`, `--agents N` of all replicas, `--projects N` of the agents. `--settle N` and `--rest N` are
+ * seconds, `--only N` the first N of the rows.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -110,7 +114,7 @@ async function startGitlab(programs: Programs, folder: string): Promise<Gitlab> 
   }
 }
 
-/** Of each replica, through the balancer of its own. */
+/** Starts the agents of each replica, through a balancer of its own. */
 async function startCrowds(programs: Programs, balancers: readonly Balancer[]): Promise<Child[]> {
   const file = join(import.meta.dirname, 'agents/crowd.ts')
   const crowds = balancers.map(({ ports }, i) => {
@@ -150,7 +154,7 @@ interface Ground {
   readonly gitlab: Gitlab | undefined
 }
 
-/** kill -9 of the first; its agents may go to the others. */
+/** Ends the first replica with kill -9; its agents may connect to the others. */
 async function kill(name: Name, { replicas, balancers, crowds, gitlab }: Ground): Promise<Record<string, number>> {
   const [first, ...others] = replicas as [Replica, ...Replica[]]
   const [balancer] = balancers as [Balancer]

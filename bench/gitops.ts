@@ -1,8 +1,9 @@
 /**
- * How soon is a commit the cluster, and what does it cost? A real API server, kas and agentk as they are run, a Git
- * repository of 1,000 objects; beside it `kubectl apply --server-side --prune` of the same set.
+ * How soon does a commit become the cluster, and what does it cost? A real API server, kas and agentk as in production,
+ * and a Git repository of 1,000 objects; beside them `kubectl apply --server-side --prune` of the same set.
+ *
  * Options: `--objects N`, `--pushes N` of `--changed N` objects each, `--settle N` seconds before memory is read;
- * `--alone`: without kubectl; `--installed`: the programs as the images hold them.
+ * `--alone`: without kubectl; `--installed`: the programs of the images.
  */
 import { execFile, execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -31,7 +32,7 @@ const missing = missingAssets(assets, 'api')
 if (missing.length > 0) refuse(`gitops needs ${missing.join(', ')} in KUBEBUILDER_ASSETS`)
 
 const settleMs = options.settle * 1000
-/** what is on its way when a state is told: it stands in GitSync a moment later. ms */
+/** limit for writes on their way when a state is reported: GitSync gets it a moment later. ms */
 const lateWritesMs = 3000
 const syncTimeoutMs = 120_000
 
@@ -123,13 +124,13 @@ async function changes(ground: Ground, set: ObjectSet, seen: SeenObjects): Promi
   return commit
 }
 
-/** Files of `changed` apps, each time others, with one object that says so. */
+/** Returns the files of `changed` apps, each time others; one object of each has the number of the push. */
 function changedFiles(set: ObjectSet, push: number): Record<string, string> {
   const apps = Array.from({ length: changed }, (_, i) => (push * changed + i) % set.apps)
   return Object.assign({}, ...apps.map((app) => set.file(app, String(push))))
 }
 
-/** The same set, in namespaces of its own, by an administrator. */
+/** Applies the same set with kubectl, in namespaces of its own, as an administrator. */
 async function kubectl({ controlPlane, log }: Ground): Promise<void> {
   const set = new ObjectSet('kubectl', objects)
   const place = join(folder, 'manifests')
@@ -141,7 +142,7 @@ async function kubectl({ controlPlane, log }: Ground): Promise<void> {
     }
   }
   const apply = async () => {
-    // without an apply set it does not prune what was applied by the server
+    // without an apply set, kubectl does not prune objects of server-side apply
     const flags = ['--server-side', '--prune', `--applyset=${applySet}`, '--recursive', '--filename', place]
     const argv = ['apply', ...flags, '--kubeconfig', controlPlane.kubeconfig]
     const env = { ...process.env, KUBECTL_APPLYSET: 'true' }

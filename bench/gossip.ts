@@ -1,6 +1,8 @@
 /**
- * How soon do all replicas know of a change, and what does it cost? 3, 5 and 9 processes, each with the membership of a
- * replica (libp2p, table, anti-entropy) and nothing else of kas: at rest, with changes one by one, and with many at once.
+ * How soon do all replicas know of a change, and what does it cost? Groups of 3, 5 and 9 processes run the membership
+ * of a replica (libp2p, table, anti-entropy) and no other part of kas. They are measured at rest, with changes one by
+ * one, and with many at once.
+ *
  * Options: `--rounds N`, `--changes N` one by one, `--crowd N` at once, `--rest N` seconds.
  */
 import { join } from 'node:path'
@@ -15,7 +17,7 @@ import { Programs } from './support/programs.ts'
 
 const { rounds, changes, crowd, rest } = readCounts({ rounds: 3, changes: 120, crowd: 1000, rest: 10 })
 const sizes = [3, 5, 9] as const
-/** between two changes: longer than the others need to hear of one */
+/** interval of changes: longer than the others need to learn of one */
 const everyMs = 150
 const warmUp = 40
 
@@ -69,7 +71,7 @@ async function measure(members: Members): Promise<Record<string, number>> {
   }
 }
 
-/** One by one, each at the next replica; never in step with the beats. */
+/** Plans changes one by one, each at the next replica, and out of step with the heartbeats. */
 function spread(members: Members, agentIds: readonly string[]): Change[][] {
   const plan: Change[][] = members.map(() => [])
   for (const [i, agentId] of agentIds.entries()) {

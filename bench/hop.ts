@@ -1,9 +1,12 @@
 /**
- * What does a hop cost? A GET of 1 KiB and a body of 64 MiB: direct, through bare bytes (the shortest program over the
- * same hops), through the replica of kas that holds the agent, and through another one, which bare bytes do too, with a
- * stream for each call and with long-lived ones; alternating in one run; then the body by each transport of agents,
- * either way.
- * Options: `--rounds N`, `--requests N`, `--transports`: that last part alone.
+ * What does a hop cost? A GET of 1 KiB and a body of 64 MiB go these ways, which alternate in one run:
+ * - direct
+ * - through bare bytes, the shortest program over the same hops
+ * - through the replica of kas that holds the agent
+ * - through another replica, and bare bytes likewise, with a stream for each call and with long-lived ones
+ *
+ * Then the body goes by each transport of agents, in both directions. Options: `--rounds N`, `--requests N`,
+ * `--transports`: that last part alone.
  */
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -28,12 +31,12 @@ type Results = Record<string, Record<string, number>>
 interface Way {
   readonly name: (typeof names)[number]
   readonly target: (path: string) => Target
-  /** of the programs on the way; several replicas count as one */
+  /** ids of the programs on the way; several replicas count as one */
   readonly pids: Record<string, number[]>
   readonly row: Row
 }
 
-/** Compared pair by pair, of one round each. */
+/** Ways to compare, pair by pair, of one round each. */
 const ratios = [
   ['holder', 'bare'],
   ['other', 'bare other'],
@@ -79,7 +82,7 @@ async function run(): Promise<Results> {
   const user = { certificateFile: tls.cert, keyFile: tls.key }
   writeFileSync(bodyKubeconfig, kubeconfigText({ server: bodyServer, caFile: tls.ca, user }))
   const large = await waysTo(bodyServer, bodyKubeconfig, tls, 'large')
-  // compiled code is what is compared: none of this counts
+  // compiled code is compared: these calls do not count
   for (const { target } of small1) await load(target(small), 16, requests)
   for (const { target } of large) await download(target('/64mib'))
   for (let round = 0; round < rounds; round++) {
@@ -156,7 +159,7 @@ function add(row: Row, name: string, value: number): void {
   row[name].push(value)
 }
 
-/** One line a figure: medians, the spread over the rounds, and ratios. */
+/** Prints one line a figure: medians, the spread over the rounds, and ratios. */
 function report(...groups: Way[][]): Results {
   const results: Results = {}
   const print = (cells: string[]) =>

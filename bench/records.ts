@@ -1,7 +1,7 @@
 /**
- * What do the records of 100,000 Pods cost? A process that parses two lists of them page by page, and keeps nothing,
- * records (of Pods that share their labels by tens, and of Pods that share none), or the objects themselves, a tenth of
- * them. Options: `--rounds N`, `--objects N`.
+ * What do the records of 100,000 Pods cost? A process parses two lists of them page by page. It keeps nothing, records
+ * (of Pods that share their labels by tens, and of Pods that share none), or a tenth of the objects themselves.
+ * Options: `--rounds N`, `--objects N`.
  */
 import { join } from 'node:path'
 import { nodeFlags } from '../dev/node-flags.ts'

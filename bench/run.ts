@@ -1,4 +1,4 @@
-/** `npm run bench -- <question> [options]`: each file beside this one answers one. */
+/** `npm run bench -- <question> [options]`: each file beside this one answers one question. */
 import { readdirSync } from 'node:fs'
 
 const questions = readdirSync(import.meta.dirname)

@@ -1,6 +1,7 @@
 /**
- * How soon do the programs answer, how soon are they ready, and what do they weigh when they have nothing to do? Those of
- * the source tree and those that the images hold, by turns, beside Node's own start.
+ * How soon do the programs answer, how soon are they ready, and how much memory do they take at rest? The programs of
+ * the source tree and those of the images run in turn, beside Node's own start.
+ *
  * Options: `--rounds N`, `--settle N` seconds before memory is read.
  */
 import { TemporaryInstallation } from '../dev/installed/temporary-installation.ts'
@@ -33,7 +34,10 @@ try {
 }
 report('start', rows)
 
-/** Commands one by one, three replicas one after another, agentk; then three replicas at once, and what is resident. */
+/**
+ * Runs commands one by one, three replicas one after another, and agentk; then three replicas at once, and reads
+ * resident memory.
+ */
 async function play(programs: Programs, settleMs: number): Promise<Record<string, number>> {
   const ground = await Ground.create(programs)
   const time = (program: readonly string[], ...args: string[]) => commandMs([...program, ...args], programs.environment)

@@ -1,9 +1,11 @@
 /**
- * What does it cost agentk to keep views of a whole cluster, and how soon does who looks know? The programs as they are run
- * and an API double with Pods of 4.8 KB; beside them an informer of client-node and `kubectl get --watch`.
- * Options: `--objects N`, `--children N` of one parent, `--changes N` a second, `--seconds N` of changes, `--viewers N`,
- * `--before N` seconds of GETs before the list; `--alone`: nothing beside it; `--installed`: the programs
- * as the images hold them.
+ * What does it cost agentk to keep views of a whole cluster, and how soon does a viewer get a change? The programs run
+ * as in production, with an API double with Pods of 4.8 KB. An informer of client-node and `kubectl get --watch` are
+ * measured beside them.
+ *
+ * Options: `--objects N`, `--children N` of one parent, `--changes N` a second, `--seconds N` of changes, `--viewers
+ * N`. `--before N` is seconds of GETs before the list, `--alone` leaves out other clients, `--installed` uses the
+ * programs of the images.
  */
 import { execFileSync, spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -28,7 +30,7 @@ const options = readOptions({ objects: 100_000, children: 50_000, changes: 100, 
 ])
 const { objects, children, changes, seconds, viewers, before } = options
 
-/** After a list or changes, before memory is read. ms */
+/** Pause after a list or changes, before memory is read. ms */
 const settleMs = Math.min(5000, seconds * 250)
 const results: Record<string, number> = {}
 const folder = mkdtempSync(join(tmpdir(), 'bench-views-'))
@@ -60,13 +62,13 @@ function tell(figure: string, value: number): void {
   console.log(`${figure.padEnd(72)}${results[figure]}`)
 }
 
-/** The first list, with GETs beside it, and the first updates after it. */
+/** Measures the first list, with GETs beside it, and the first updates after it. */
 async function list(ground: Ground): Promise<void> {
   const pid = ground.agentk.pid as number
   await askDouble(ground, { kind: 'asked' })
   const waiting = askViewers<First>(ground, { kind: 'open', count: 1, query: { view: 'tree' } })
   const gets = new SteadyGets(ground.target('/api/v1/namespaces/ns-00/pods/first'))
-  await sleep(1000) // the first ones make connections
+  await sleep(1000) // the first ones open connections
   const idle = await stallWhile(ground, () => sleep(before * 1000))
   const cpu = cpuSeconds(pid)
   tell('agentk, RSS before the list, MB', memoryMb(pid, 'VmRSS'))
@@ -102,7 +104,7 @@ async function list(ground: Ground): Promise<void> {
   tell('agentk, most RSS so far, MB', memoryMb(pid, 'VmHWM'))
 }
 
-/** Each second change is of a Pod that each viewer has on its page. */
+/** Measures changes; each second one is of a Pod that each viewer has on its page. */
 async function change(ground: Ground, among: 'all' | 'family'): Promise<void> {
   const pid = ground.agentk.pid as number
   const name = among === 'all' ? `${changes} changes a second` : `${changes} changes a second among the children`
@@ -113,7 +115,7 @@ async function change(ground: Ground, among: 'all' | 'family'): Promise<void> {
   const used = [cpuSeconds(pid), cpuSeconds(ground.kasPid)] as const
   await askViewers(ground, { kind: 'seen' })
   const made = await askDouble<Change[]>(ground, { kind: 'change', perSecond: changes, seconds, among })
-  await sleep(1000) // what is on its way
+  await sleep(1000) // for changes on their way
   const seen = await askViewers<Change[]>(ground, { kind: 'seen' })
   const times = latencies(made, seen)
   tell(`${name}: until seen, p50, ms`, percentile(times, 0.5))
@@ -124,7 +126,10 @@ async function change(ground: Ground, among: 'all' | 'family'): Promise<void> {
   tell(`${name}: agentk, RSS, MB`, memoryMb(pid, 'VmRSS'))
 }
 
-/** From each change until the first viewer that says so, or something newer. @throws Error if nobody does */
+/**
+ * Returns the times from each change until the first viewer that has it, or a newer one. @throws Error if no viewer has
+ * it
+ */
 function latencies(made: readonly Change[], seen: readonly Change[]): number[] {
   const byUid = Map.groupBy(seen, ({ uid }) => uid)
   return made.map(({ uid, restarts, at }) => {
@@ -134,7 +139,7 @@ function latencies(made: readonly Change[], seen: readonly Change[]): number[] {
   })
 }
 
-/** One parent of many. */
+/** Measures one parent of many children. */
 async function family(ground: Ground): Promise<void> {
   const pid = ground.agentk.pid as number
   const sets = Math.floor(objects / 16) * 2
@@ -155,7 +160,7 @@ async function family(ground: Ground): Promise<void> {
   await change(ground, 'family')
 }
 
-/** The same kinds, listed and watched by another program, on its own. */
+/** Measures another program alone that lists and watches the same kinds. */
 async function beside(ground: Ground, name: string, start: () => Promise<readonly number[]>): Promise<void> {
   const begun = machineTime()
   const pids = await start()
@@ -183,7 +188,7 @@ async function startInformer({ kubeconfig }: Ground): Promise<number[]> {
   return [informer.pid as number]
 }
 
-/** One for each kind: it watches no two. Each has listed when what it prints has come to an end. */
+/** Starts one kubectl for each kind, since it watches no two. Each has listed when its output pauses. */
 async function startKubectl(kubectl: string, { kubeconfig }: Ground): Promise<number[]> {
   const kinds = ['pods', 'configmaps', 'deployments', 'replicasets']
   return await Promise.all(

@@ -5,19 +5,19 @@ import type { Service } from '../src/lib/service.ts'
 
 export interface BalancedReplica {
   readonly name: string
-  /** of 127.0.0.1, where it answers `/readiness` */
+  /** port of 127.0.0.1 that answers `/readiness` */
   readonly opsPort: number
-  /** of 127.0.0.1, one for each front */
+  /** ports of 127.0.0.1, one for each front */
   readonly ports: readonly number[]
 }
 
 export interface BalancerOptions {
-  /** of 127.0.0.1, where it listens; 0: a free one */
+  /** ports of 127.0.0.1 on which it listens; 0: a free one */
   readonly fronts: readonly number[]
   readonly replicas: readonly BalancedReplica[]
-  /** from one question about readiness to the next. ms */
+  /** interval of readiness checks. ms */
   readonly askEveryMs?: number
-  /** no answer for so long means not ready. ms */
+  /** limit of an answer, after which the replica is not ready. ms */
   readonly askTimeoutMs?: number
 }
 
@@ -25,14 +25,14 @@ interface Backend extends BalancedReplica {
   ready: boolean
 }
 
-/** as fast as a failed dial is noticed anyway; the question costs next to nothing */
+/** as fast as a failed dial shows anyway; a check costs next to nothing */
 const askEveryMs = 250
-/** as a kubelet's probe has it by default */
+/** the default of a kubelet's probe */
 const askTimeoutMs = 1000
 
 /**
- * A plain TCP balancer for one machine: each connection goes to the next replica in turn among those that say that
- * they are ready. One that refuses is left out at once, until it says so again. What is connected stays connected.
+ * A plain TCP balancer for one machine: each connection goes to the next ready replica in turn. A replica that refuses
+ * is left out at once, until it is ready again. Open connections stay open.
  */
 export class Balancer implements Service {
   readonly #options: Required<BalancerOptions>
@@ -48,7 +48,7 @@ export class Balancer implements Service {
     this.#turns = options.fronts.map(() => 0)
   }
 
-  /** Where each front listens; only after `start`. */
+  /** Ports of the fronts; only after `start`. */
   get ports(): number[] {
     return this.#servers.map((server) => (server.address() as { port: number }).port)
   }
@@ -58,7 +58,7 @@ export class Balancer implements Service {
     return this.#backends.filter(({ ready }) => ready).map(({ name }) => name)
   }
 
-  /** Resolves once it listens and has asked every replica. */
+  /** Resolves once it listens and has checked every replica. */
   async start(): Promise<void> {
     await this.#ask()
     for (const [front, port] of this.#options.fronts.entries()) {
@@ -71,7 +71,7 @@ export class Balancer implements Service {
     this.#asking = setInterval(() => void this.#ask(), this.#options.askEveryMs)
   }
 
-  /** Cuts what runs. */
+  /** Cuts all connections. */
   async stop(): Promise<void> {
     clearInterval(this.#asking)
     const closed = this.#servers.splice(0).map((server) => new Promise((resolve) => server.close(resolve)))
@@ -79,12 +79,12 @@ export class Balancer implements Service {
     await Promise.all(closed)
   }
 
-  /** One replica more; it gets connections once it is ready. */
+  /** Adds a replica, which gets connections once it is ready. */
   add(replica: BalancedReplica): void {
     this.#backends.push({ ...replica, ready: false })
   }
 
-  /** It gets no more connections; those that it has stay. */
+  /** Removes a replica: it gets no more connections, and its open ones stay. */
   remove(name: string): void {
     const at = this.#backends.findIndex((backend) => backend.name === name)
     if (at >= 0) this.#backends.splice(at, 1)
@@ -106,7 +106,7 @@ export class Balancer implements Service {
       tried.add(backend)
       const server = await this.#dial(backend.ports[front] as number)
       if (server && !client.destroyed) {
-        // it died with the connection in its queue: the next one goes elsewhere
+        // the replica ended with the connection in its queue: the next one goes elsewhere
         server.once('close', () => (backend.ready &&= server.bytesRead > 0))
         return join(client, server)
       }
@@ -135,12 +135,12 @@ export class Balancer implements Service {
 
   #adopt(socket: Socket): void {
     this.#sockets.add(socket)
-    socket.on('error', () => undefined) // told by close
+    socket.on('error', () => undefined) // close reports it
     socket.once('close', () => this.#sockets.delete(socket))
   }
 }
 
-/** An end is passed on as an end, a reset as a reset: callers see through the balancer what a replica did. */
+/** Joins both sockets. An end is passed on as an end, a reset as a reset, so that callers see a replica's behaviour. */
 function join(client: Socket, server: Socket): void {
   for (const [from, to] of [
     [client, server],

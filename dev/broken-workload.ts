@@ -1,7 +1,7 @@
 import type { ApiClient } from './control-plane/api-client.ts'
 import type { Parts } from './control-plane/assets.ts'
 
-/** A Deployment that gets no Pods: it names a service account that is not there. `npm start` shows its cause. */
+/** A Deployment that gets no Pods: it names a service account that does not exist. `npm start` shows its cause. */
 
 export const brokenWorkload = { namespace: 'demo', name: 'broken' } as const
 
@@ -20,7 +20,7 @@ const spec = {
   },
 }
 
-/** Made as a controller would leave it. @param now - ms since 1970 */
+/** Returns the Deployment as a controller leaves it. @param now - ms since 1970 */
 export function brokenDeployment(now: number) {
   const { name, namespace } = brokenWorkload
   const condition = conditionAt(now)
@@ -83,7 +83,7 @@ function conditionAt(now: number) {
   })
 }
 
-/** Brings it to a real API server; without controllers with the status that they would write. */
+/** Creates it at a real API server; without controllers, with the status that they would write. */
 export async function createBrokenWorkload(client: Pick<ApiClient, 'create' | 'request'>, parts: Parts): Promise<void> {
   const { namespace, name } = brokenWorkload
   const now = Date.now()

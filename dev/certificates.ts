@@ -2,7 +2,7 @@ import { randomBytes, webcrypto } from 'node:crypto'
 import type { Extension } from '@peculiar/x509'
 import { loadX509 } from '../src/kas/peers/replica-identity.ts'
 
-/** Certificates for development and tests: an authority, and what it signs. Keys are ECDSA P-256, all is PEM. */
+/** Certificates for development and tests: an authority, and those that it signs. Keys are ECDSA P-256, all is PEM. */
 
 export interface Pem {
   readonly certificate: string
@@ -15,20 +15,20 @@ export interface ServingNames {
 }
 
 export interface ClientName {
-  /** Kubernetes reads it as the user */
+  /** name of the user for Kubernetes */
   readonly commonName: string
-  /** Kubernetes reads them as groups */
+  /** names of the groups for Kubernetes */
   readonly organizations?: readonly string[]
 }
 
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const
 const dayMs = 86_400_000
-/** Back-dated a little, since clocks of two machines differ. */
+/** Time by which certificates are back-dated, since clocks of two machines differ. */
 const skewMs = 300_000
 
-/** A certificate authority that lives in memory; only what it issues is ever written down. */
+/** A certificate authority in memory; only its certificates are ever written to files. */
 export class Authority {
-  /** PEM, what clients trust */
+  /** PEM, for clients' trust */
   readonly certificate: string
   readonly #x509: Awaited<ReturnType<typeof loadX509>>
   readonly #keys: webcrypto.CryptoKeyPair
@@ -49,7 +49,7 @@ export class Authority {
     this.certificate = init.certificate
   }
 
-  /** @param options.lifeMs - how long the authority and what it issues are valid; 30 days unless given */
+  /** @param options.lifeMs - validity of the authority and of its certificates; default: 30 days */
   static async create(commonName: string, options: { lifeMs?: number } = {}): Promise<Authority> {
     const x509 = await loadX509()
     const keys = await generateKeys()
@@ -70,7 +70,7 @@ export class Authority {
     return new Authority({ x509, keys, subject, certificate: `${certificate.toString('pem')}\n`, lifeMs })
   }
 
-  /** A certificate that a server shows under all of `names`. */
+  /** Issues a certificate for a server with all of `names`. */
   async issueServing(names: ServingNames): Promise<Pem> {
     const { SubjectAlternativeNameExtension, ExtendedKeyUsage } = this.#x509
     return this.#issue([{ CN: [names.dns[0] ?? names.ip[0] ?? 'server'] }], ExtendedKeyUsage.serverAuth, [
@@ -81,7 +81,7 @@ export class Authority {
     ])
   }
 
-  /** A certificate that a client shows as who it is. */
+  /** Issues a certificate that identifies a client. */
   async issueClient(name: ClientName): Promise<Pem> {
     const organizations = (name.organizations ?? []).map((value) => ({ O: [value] }))
     return this.#issue([{ CN: [name.commonName] }, ...organizations], this.#x509.ExtendedKeyUsage.clientAuth, [])
@@ -119,7 +119,7 @@ function validity(lifeMs: number) {
   return { notBefore: new Date(now - skewMs), notAfter: new Date(now + lifeMs) }
 }
 
-/** Positive and of 16 bytes (RFC 5280 4.1.2.2), as hex. */
+/** Returns a positive number of 16 bytes (RFC 5280 4.1.2.2), as hex. */
 function serialNumber(): string {
   const bytes = randomBytes(16)
   bytes[0] = ((bytes[0] ?? 0) & 0x7f) | 0x40

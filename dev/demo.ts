@@ -15,7 +15,7 @@ import { LocalStack } from './start/local-stack.ts'
 import { anyPorts, replicaCount } from './start/ports.ts'
 import { claimStateFolder } from './start/state-folder.ts'
 
-/** `npm run demo`: plays scenes on three replicas of its own, and says what it sees. */
+/** `npm run demo`: plays scenes on three replicas of its own, and prints the results. */
 
 const scenes: readonly Scene[] = [list, watch, large, sigterm, kill, freeze, join]
 
@@ -29,11 +29,11 @@ folder that goes with the demo. Exit status 0 if every scene held, 1 if one did 
 wrong scene.
 `
 const project = resolve(import.meta.dirname, '..')
-/** one more than those that run at first: it joins */
+/** one more than run at first, for the scene of joining */
 const written = replicaCount + 1
-/** calls of a replica that leaves go on for so long */
+/** time for calls of a replica that leaves */
 const graces = { listen: '2s', shutdown: '5s' }
-/** lines of the double's log are made so fast that a large one exists */
+/** so many lines that the double has a large log */
 const doubleOptions = { logLineEveryMs: 0.005, pastLogLines: 1_000_000 }
 
 async function main(): Promise<number> {
@@ -91,7 +91,7 @@ async function play(
     print(`NOT SO: ${failures[0]}`)
   }
   const failed = failures.length > 0
-  await stack.stop(AbortSignal.abort(), { keepFolder: failed }) // how a replica leaves, a scene has shown
+  await stack.stop(AbortSignal.abort(), { keepFolder: failed }) // a scene has shown how a replica leaves
   print(failed ? `demo: FAILED: ${failures.join('; ')}. Logs: ${path}` : `demo: ok, ${chosen.length} scenes`)
   if (!failed) await rm(path, { recursive: true, force: true })
   return failed ? 1 : 0

@@ -5,7 +5,7 @@ import { delimiter, join, resolve } from 'node:path'
 import { files } from './start/settings.ts'
 import { livingStateFolders, type StateFolder } from './start/state-folder.ts'
 
-/** `npm run kubectl -- ...`: the kubectl of the PATH or of KUBEBUILDER_ASSETS, through the kas of `npm start`. */
+/** `npm run kubectl -- ...`: runs the kubectl of the PATH or of KUBEBUILDER_ASSETS, through the kas of `npm start`. */
 
 const project = resolve(import.meta.dirname, '..')
 const forwarded = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
@@ -16,7 +16,7 @@ async function main(): Promise<void> {
   const env = {
     ...process.env,
     KUBECONFIG: join(folder.path, files.kubeconfig),
-    // kubectl keeps what a server offers by its address, where another cluster may be tomorrow
+    // kubectl caches discovery by the server's address, where another cluster may run tomorrow
     KUBECACHEDIR: join(folder.path, files.kubectlCache),
   }
   const child = spawn(kubectl, process.argv.slice(2), { stdio: 'inherit', env })

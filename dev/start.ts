@@ -10,7 +10,7 @@ import { tableOf, viewPlaced, viewReplicas } from './start/replica-table.ts'
 import { screenOf } from './start/screen.ts'
 import { claimStateFolder } from './start/state-folder.ts'
 
-/** `npm start`: three replicas of kas behind a balancer, an agentk and a cluster to talk to, until Ctrl-C. */
+/** `npm start`: runs three replicas of kas behind a balancer, an agentk and a cluster, until Ctrl-C. */
 
 const usage = `npm start [-- OPTIONS]
 
@@ -74,7 +74,7 @@ async function main(): Promise<number> {
   return 0
 }
 
-/** The first signal asks for an orderly end, the second for one at once. */
+/** Returns signals: the first interrupt asks for an orderly end, the second for one at once. */
 function onSignals() {
   const first = new AbortController()
   const second = new AbortController()
@@ -97,7 +97,7 @@ function print(text: string): 0 {
   return 0
 }
 
-process.stdout.on('error', () => undefined) // the terminal is gone: SIGHUP tells
+process.stdout.on('error', () => undefined) // the terminal is closed: SIGHUP reports it
 try {
   process.exitCode = await main()
 } catch (error) {

@@ -1,6 +1,6 @@
 /**
- * The floor: what an agent's connection and its three open streams take of node:http2 alone. Says its port over IPC.
- * It reads what comes, keeps nothing of it, and answers configuration streams with a head, for the agents wait for that.
+ * The minimum: cost of an agent's connection and its three open streams on node:http2 alone. Sends its port over IPC.
+ * It reads all bytes, keeps none, and answers configuration streams with a head, since the agents wait for that.
  */
 import { performServerHandshake } from 'node:http2'
 import { type AddressInfo, createServer } from 'node:net'

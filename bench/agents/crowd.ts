@@ -1,8 +1,11 @@
-/** Many stock agents in one process. Says `there` when all are; then, for each `return`, when all are back. */
+/**
+ * Many stock agents in one process. Sends `there` when all are connected; then, for each `return`, an answer when all
+ * are back.
+ */
 import type { CrowdSettings, ReturnAnswer } from './questions.ts'
 import { StockAgent } from './stock-agent.ts'
 
-/** that are on their way here at once, at the start: it is not the storm that is measured then */
+/** limit of agents that connect at once at the start, which is not measured */
 const maxArriving = 20
 
 const { port, transport, from, to } = JSON.parse(process.argv[2] as string) as CrowdSettings

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 
-/** Makes a bare one with one commit and no files: agents get an empty configuration. */
+/** Makes a bare repository with one commit and no files: agents get an empty configuration. */
 export function emptyRepository(folder: string): void {
   const git = (...args: string[]) =>
     execFileSync('git', ['-C', folder, '-c', 'user.name=bench', '-c', 'user.email=bench@example.com', ...args], {

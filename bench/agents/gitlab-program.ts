@@ -1,4 +1,4 @@
-/** A GitLab and its Gitaly, doubles, in a process of their own, with which they end. Says where they are, then answers each order. */
+/** Doubles of a GitLab and its Gitaly, in a process of their own. Sends their addresses, then answers each order. */
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,7 +15,7 @@ import {
 } from './questions.ts'
 
 const { folder, agents, projects } = JSON.parse(process.argv[2] as string) as GitlabSettings
-/** calls are counted, not kept */
+/** interval at which the recorded calls are counted and dropped */
 const countMs = 1000
 
 mkdirSync(join(folder, '@hashed'), { recursive: true })
@@ -63,7 +63,7 @@ process.on('message', async (order: GitlabOrder) => {
 })
 process.send?.({ address: gitlab.address, secret: gitlab.secret.toString('base64') } satisfies GitlabThere)
 
-/** Another commit without files, of all projects: they share what is stored. */
+/** Pushes another commit without files, to all projects, which share one repository. */
 function push(): void {
   const git = (...args: string[]) => execFileSync('git', ['-C', repository, ...args], { encoding: 'utf8' }).trim()
   const author = ['-c', 'user.name=bench', '-c', 'user.email=bench@example.com']

@@ -1,7 +1,7 @@
-/** Loaded ahead of kas, which knows nothing of it: says over IPC what the process uses. Needs --expose-gc. */
+/** Loaded before kas, which does not know it: sends the process's memory and CPU time over IPC. Needs --expose-gc. */
 import type { CpuAnswer, MemoryAnswer, ReplicaQuestion } from './questions.ts'
 
-/** some garbage is only free once finalizers have run */
+/** some garbage is freed only after finalizers have run */
 const collections = 3
 
 process.on('message', async ({ kind }: ReplicaQuestion) => {

@@ -11,14 +11,14 @@ import type { Programs } from '../support/programs.ts'
 import { emptyRepository } from './empty-repository.ts'
 import { type GitlabThere, tokenOf } from './questions.ts'
 
-/** Node's own for kas, and the probe that is asked what it uses. */
+/** Node's flags for kas, with the probe that reports its use of memory and CPU. */
 export const replicaFlags = [...nodeFlags, '--expose-gc', `--import=${join(import.meta.dirname, 'replica-probe.ts')}`]
 const program = join(import.meta.dirname, '../../src/kas/main.ts')
 export const readyTimeoutMs = 180_000
 
 type Ports = [number, number, number, number, number, number]
 
-/** One kas as a whole, as it is run. */
+/** One whole kas, as it runs in production. */
 export interface Replica {
   readonly child: ChildProcess
   readonly balanced: BalancedReplica
@@ -28,7 +28,9 @@ export interface ReplicasOptions {
   readonly folder: string
   readonly replicas: number
   readonly agents: number
-  /** who knows the agents 0 to `agents` - 1, and where their configuration is; absent: a directory file, and one Git repository */
+  /**
+   * GitLab with the agents 0 to `agents` - 1 and their configuration; absent: a directory file, and one Git repository
+   */
   readonly gitlab?: GitlabThere | undefined
 }
 
@@ -75,7 +77,7 @@ async function isReady({ child, balanced }: Replica): Promise<void> {
   ])
 }
 
-/** Agents that have a tunnel at this replica, as its metrics say. */
+/** Number of agents with a tunnel at this replica, by its metrics. */
 export async function connectedAgents({ balanced }: Replica): Promise<number> {
   const text = await (await ops(balanced, '/metrics')).text()
   return Number(/^connected_agents_count (\d+)$/m.exec(text)?.[1] ?? Number.NaN)

@@ -17,11 +17,11 @@ const userAgent = 'gitlab-agent/v16.5.0/1234567 grpc-go/1.58.2'
 const parts = { log: createLogger({ level: 'silent' }), clock: systemClock, random: Math.random }
 
 /**
- * An agent as stock ones are: one connection, two idle tunnels and a configuration stream on it, stock back-off, none
- * of what our agentk does beside that.
+ * An agent that behaves as stock ones: one connection, with two idle tunnels and a configuration stream, and stock
+ * back-off. It has no extensions of our agentk.
  */
 export class StockAgent {
-  /** when it was last all there, by the machine's clock; undefined: it is not. ms */
+  /** time when all was connected last, by the machine's clock; undefined: it is not. ms */
   tunnelsAt: number | undefined
   configurationAt: number | undefined
   readonly #sessions: KasSessions
@@ -30,7 +30,7 @@ export class StockAgent {
   readonly #opened = new Map<ClientSession, number>()
   readonly #onBack: () => void
 
-  /** @param onBack - `tunnelsAt` or `configurationAt` was set */
+  /** @param onBack - called when `tunnelsAt` or `configurationAt` is set */
   constructor(options: { number: number; port: number; transport: Transport }, onBack: () => void) {
     const { number, port, transport } = options
     this.#onBack = onBack
@@ -53,7 +53,7 @@ export class StockAgent {
     const answered = {
       session: (signal: AbortSignal) => this.#sessions.session(signal),
       metadata,
-      pingEvery: () => this.#configured(), // said with the head of the answer; a stock agent does not read it
+      pingEvery: () => this.#configured(), // sent with the head of the answer; stock agents do not read it
     }
     const meta = create(AgentMetaSchema, {
       version: 'v16.5.0',
@@ -70,7 +70,7 @@ export class StockAgent {
     await this.#pool.start()
   }
 
-  /** What was there does not count any more. */
+  /** Resets the times. */
   forget(): void {
     this.tunnelsAt = undefined
     this.configurationAt = undefined
@@ -81,7 +81,7 @@ export class StockAgent {
     this.#onBack()
   }
 
-  /** Counts the tunnels that are opened on a connection. */
+  /** Wraps a session so that it counts the tunnels opened on it. */
   #counted(session: ClientSession): TunnelSession {
     return {
       get draining() {
@@ -91,7 +91,7 @@ export class StockAgent {
         const stream = session.open(init)
         const count = (this.#opened.get(session) ?? 0) + 1
         this.#opened.set(session, count)
-        // behind the descriptors: who answers it has read them
+        // sent after the descriptors: when it is answered, kas has read them
         if (count === stockPool.minIdle) setImmediate(() => void this.#ask(session))
         return stream
       },

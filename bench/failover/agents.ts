@@ -13,14 +13,14 @@ export interface FreshAgent {
   stop(): Promise<void>
 }
 
-/** Ours: home, standby, PINGs. */
+/** Starts our agentk, with home, standby and PINGs. */
 export async function startAgentk({ inputs, kubeconfig }: Ground): Promise<FreshAgent> {
   const program = agentkProgram(inputs, { kubeconfig })
   await program.start()
   return { stop: () => program.stop() }
 }
 
-/** One of another make, that behaves as a stock agent does, back-off included. */
+/** Starts an agent in Go that behaves as a stock agent does, back-off included. */
 export async function startAgentkGo({ inputs, api, agentToken, agentsUrl }: Ground): Promise<FreshAgent> {
   const teardowns: (() => unknown)[] = []
   const ca = join(inputs.folder, files.authority)
@@ -39,9 +39,9 @@ export async function startAgentkGo({ inputs, api, agentToken, agentsUrl }: Grou
 const idleTunnels = 2
 
 /**
- * Idle tunnels of the stock protocol at one replica, and nothing that would ever leave it.
+ * Idle tunnels of the stock protocol at one replica, and no agent that would reconnect.
  *
- * @param warmUp - makes calls, so that all is known that is looked up at the first: `calls` are answered, with nonsense
+ * @param warmUp - makes calls, so that kas has its caches: `calls` of them are answered, with nonsense
  */
 export async function startStockTunnels(
   ground: Ground,

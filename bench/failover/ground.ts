@@ -17,12 +17,12 @@ import { type ReplicaView, viewReplicas } from '../../dev/start/replica-table.ts
 import { files, replicaName, writeSettings } from '../../dev/start/settings.ts'
 
 const count = 3
-/** for what processes have to learn: a connection that is lost without a word is noticed after 70 s. ms */
+/** limit for processes to learn of a change: a silently lost connection is noticed after 70 s. ms */
 const settleMs = 100_000
-/** what another process knows cannot be subscribed to. ms */
+/** interval of checks of another process. ms */
 const askAgainMs = 50
 
-/** Three replicas of kas as processes, a balancer, and an API double in the place of the cluster. */
+/** Three replicas of kas as processes, a balancer, and an API double in place of the cluster. */
 export class Ground {
   readonly replicas: readonly LocalReplica[]
   readonly balancer: Balancer
@@ -92,7 +92,7 @@ export class Ground {
     return this.#agentToken
   }
 
-  /** for agents: the balancer */
+  /** address of the balancer, for agents */
   get agentsUrl(): string {
     return agentAddress(this.ports)
   }
@@ -101,7 +101,7 @@ export class Ground {
     return { url: this.#double.url, token: this.#apiToken }
   }
 
-  /** A way in; its connections are its own. */
+  /** Returns a caller with connections of its own. */
   caller(replica: LocalReplica | 'the balancer'): Caller {
     const { name, port } =
       replica === 'the balancer'
@@ -117,7 +117,7 @@ export class Ground {
     )
   }
 
-  /** Resolves with the replica that has the tunnels of a fresh agent, once they are where they are to be. */
+  /** Resolves with the replica that has the tunnels of a fresh agent, once they are at their places. */
   async holder(kind: 'agentk' | 'stock'): Promise<LocalReplica> {
     const isHome = ({ roles, rank }: ReplicaView) =>
       roles.includes('home') && (kind === 'stock' || (roles.length === 1 && rank === 1))
@@ -131,7 +131,7 @@ export class Ground {
     return this.replicas.find((replica) => replica.name === name) as LocalReplica
   }
 
-  /** Resolves once no replica has anything of the agent. */
+  /** Resolves once no replica knows the agent. */
   async forgotten(): Promise<void> {
     await this.until('the agent is forgotten', (views) => views.every(({ roles }) => roles.length === 0))
   }

@@ -3,13 +3,13 @@ import type { Answer, Caller } from '../../dev/demo/caller.ts'
 import { configMaps, Ledger } from '../../dev/demo/ledger.ts'
 
 export interface LoadOptions {
-  /** a word that no other load has */
+  /** a word that only this load has */
   readonly name: string
   readonly callers: readonly Caller[]
-  /** in flight at each way in, on as many connections */
+  /** calls at once of each caller, on as many connections */
   readonly safe: number
   readonly unsafe: number
-  /** between an answer and the next safe call of a worker. ms */
+  /** pause between an answer and the next safe call of a worker. ms */
   readonly safePauseMs: number
 }
 
@@ -20,14 +20,14 @@ export interface Called {
   readonly beganAt: number
   readonly endedAt: number
   readonly answer: Answer
-  /** answered, with its own answer */
+  /** true if the answer is that of this call */
   readonly isRight: boolean
 }
 
-/** the API double keeps 1,000 objects. ms */
+/** pause between unsafe calls: the API double keeps 1,000 objects. ms */
 const unsafePauseMs = 150
 
-/** Calls without end through several ways in, that repeat nothing. */
+/** Endless calls of several callers, without repeats. */
 export class Load {
   readonly called: Called[] = []
   readonly #options: LoadOptions
@@ -50,7 +50,7 @@ export class Load {
   }
 
   /**
-   * Resolves once each way in has given a right answer to a call that began after `at`.
+   * Resolves once each caller has got a right answer to a call that began after `at`.
    *
    * @throws Error after `limitMs`
    */
@@ -68,7 +68,7 @@ export class Load {
     await Promise.all(this.#workers)
   }
 
-  /** What was delivered twice, or answered and lost, a line each. */
+  /** Calls that were delivered twice, or answered and lost, a line each. */
   audit(caller: Caller): Promise<string[]> {
     return this.#ledger.audit(caller)
   }
@@ -82,7 +82,7 @@ export class Load {
     }
   }
 
-  /** Of an object of its own name that does not exist: the answer names it. */
+  /** Reads an object with a name of its own that does not exist: the answer contains the name. */
   async #read(caller: Caller): Promise<Pick<Called, 'answer' | 'isRight'>> {
     const name = `none-${++this.#count}`
     const answer = await caller.ask(`${configMaps}/${name}`)
@@ -97,7 +97,7 @@ export class Load {
 
 const lookAgainMs = 20
 
-/** From `at` to the first right answer through `entry` to a call that began after it. ms */
+/** Time from `at` to the first right answer through `entry` to a call that began after it. ms */
 export function firstSuccess(called: readonly Called[], entry: string, at: number): number | undefined {
   const ends = called.flatMap((call) =>
     call.entry === entry && call.isRight && call.beganAt >= at ? [call.endedAt - at] : [],

@@ -3,7 +3,7 @@ import { cpus } from 'node:os'
 import type { Row } from '../support/figures.ts'
 import { median } from '../support/programs.ts'
 
-/** Counts are added up; of times the median and the worst are told. */
+/** Counts are added up; for times, the median and the worst are printed. */
 const isTime = (figure: string) => figure.endsWith(', ms')
 
 /** Prints a line for each figure of each scene, then all as JSON. */

@@ -6,11 +6,11 @@ import { type FreshAgent, startStockTunnels } from './agents.ts'
 import type { Ground } from './ground.ts'
 import { type Called, firstSuccess, Load } from './load.ts'
 
-/** What a round has shown, a number for each figure. */
+/** Results of a round, a number for each figure. */
 export type Figures = Record<string, number>
 
 export interface SceneOptions {
-  /** a word that no other round has */
+  /** a word that only this round has */
   readonly name: string
   readonly kind: 'agentk' | 'stock'
   readonly start: (ground: Ground) => Promise<FreshAgent>
@@ -18,22 +18,21 @@ export interface SceneOptions {
   readonly isBusy: boolean
 }
 
-/** before the fault, so that connections are open and a fresh agent's code is warm. ms */
+/** time before the fault, in which connections open and a fresh agent's code becomes warm. ms */
 const calmMs = 3000
-/** after the first success, to see what else fails. ms */
+/** time after the first success, in which other failures show. ms */
 const afterMs = 1500
-/** stock agents were measured with up to 6.6 s. ms */
+/** stock agents took up to 6.6 s. ms */
 const limitMs = 30_000
 /**
- * longer than a connection that is silent is kept, and than agentk stays
- * (doc/agentk-placement.md "When something goes"). ms
+ * longer than kas keeps a silent connection, and than agentk stays (doc/agentk-placement.md "When something goes"). ms
  */
 const frozenMs = 12_000
 
 const some = { safe: 4, unsafe: 2, safePauseMs: 10 }
 const busy = { safe: 16, unsafe: 0, safePauseMs: 0 }
 
-/** kill -9 of the holder. */
+/** Ends the holder with kill -9. */
 export function kill(ground: Ground, options: SceneOptions): Promise<Figures> {
   return underLoad(ground, { ...options, hasFront: !options.isBusy }, async ({ holder, loads }) => {
     const at = performance.now()
@@ -44,7 +43,7 @@ export function kill(ground: Ground, options: SceneOptions): Promise<Figures> {
   })
 }
 
-/** SIGSTOP of the holder, and SIGCONT. */
+/** Freezes the holder with SIGSTOP, and thaws it with SIGCONT. */
 export function freeze(ground: Ground, options: SceneOptions): Promise<Figures> {
   return underLoad(ground, { ...options, hasFront: false }, async ({ holder }) => {
     const at = performance.now()
@@ -59,7 +58,7 @@ export function freeze(ground: Ground, options: SceneOptions): Promise<Figures> 
 }
 
 interface UnderLoadOptions extends SceneOptions {
-  /** calls through the balancer too: not when those that it has sent to a frozen replica would hang there */
+  /** makes calls through the balancer too; not where its connections to a frozen replica would hang */
   readonly hasFront: boolean
 }
 
@@ -98,7 +97,7 @@ async function underLoad(ground: Ground, options: UnderLoadOptions, act: Play): 
   }
 }
 
-/** What is measured, and the calls through the balancer, whose connections to the holder end with it: no failure. */
+/** The measured load, and one through the balancer, where cut connections to the holder are no failure. */
 function loadsOf(
   { name, isBusy, hasFront }: UnderLoadOptions,
   others: readonly Caller[],
@@ -124,7 +123,7 @@ async function played(loads: readonly Load[], act: () => Promise<number>): Promi
   }
 }
 
-/** All replicas run, and know nothing of the agent. */
+/** Resolves when all replicas run, and none knows the agent. */
 async function again(ground: Ground): Promise<void> {
   for (const replica of ground.replicas) if (replica.pid === undefined) await replica.start()
   await ground.settled()
@@ -161,7 +160,7 @@ function figuresOf(called: readonly Called[], at: number): Figures {
   }
 }
 
-/** kas should have done it itself. */
+/** Returns true for a failed call that kas should have repeated itself. */
 function canBeRepeated({ safety, answer }: Called): boolean {
   return !answer.cut && (safety === 'safe' || answer.delivery !== 'maybe')
 }
@@ -173,7 +172,7 @@ function frontFigures(called: readonly Called[], at: number): Figures {
 
 const slowestShown = 3
 
-/** What failed, and what took longest, and when. */
+/** Lines of the failed calls and of the slowest ones, with their times. */
 function shown(called: readonly Called[], at: number): string[] {
   const after = called.filter(({ endedAt }) => endedAt >= at)
   const slowest = after.toSorted((a, b) => b.endedAt - b.beganAt - (a.endedAt - a.beganAt)).slice(0, slowestShown)
@@ -186,7 +185,9 @@ function shown(called: readonly Called[], at: number): string[] {
   })
 }
 
-/** A stock-protocol agent whose only tunnels are on a frozen replica: when do callers hear, and what? */
+/**
+ * Freezes the replica that has the only tunnels of a stock-protocol agent. @returns times and answers of the callers
+ */
 export async function frozenStock(ground: Ground, round: number): Promise<Figures> {
   const holder = ground.replicas[round % ground.replicas.length] as LocalReplica
   const callers = ground.replicas.filter((replica) => replica !== holder).map((replica) => ground.caller(replica))

@@ -3,18 +3,18 @@ import { connect } from 'node:http2'
 import { Pool } from 'undici'
 import type { Target } from '../hop/load.ts'
 
-/** What one large answer was like. */
+/** Speed of one large answer. */
 export interface Bulk {
   readonly mbPerSecond: number
-  /** from the request to the end of the first million bytes */
+  /** time from the request to the end of the first million bytes */
   readonly firstMs: number
 }
 
-/** as client-go's HTTP/2 has it, of a stream; its connection's has no bound that counts */
+/** window of a stream in client-go's HTTP/2; that of its connection is practically unlimited */
 const directWindowBytes = 4 * 1024 * 1024
 const directConnectionBytes = 1024 * 1024 * 1024
 
-/** HTTP/2 to the API server itself, on a connection that is there. */
+/** Reads from the API server itself over HTTP/2, on an open connection. */
 export async function directly({ origin, path, tls }: Target): Promise<Bulk> {
   const files = tls && { ca: readFileSync(tls.ca), cert: readFileSync(tls.cert), key: readFileSync(tls.key) }
   const session = connect(origin, { ...files, settings: { initialWindowSize: directWindowBytes } })
@@ -26,7 +26,7 @@ export async function directly({ origin, path, tls }: Target): Promise<Bulk> {
   return bulk
 }
 
-/** Through kas, on a connection that is there. */
+/** Reads through kas, on an open connection. */
 export async function through({ origin, path, headers }: Target): Promise<Bulk> {
   const pool = new Pool(origin, { connections: 1, pipelining: 1 })
   await pool.request({ path: '/version', method: 'GET', headers }).then(({ body }) => body.dump())

@@ -1,4 +1,4 @@
-/** A port in a process of its own, behind which another one of this machine is as far away as it is told. */
+/** A port in a process of its own, before another port of this machine, with the network delay of its argument. */
 import { FarPort } from '../../test/support/far-port.ts'
 
 const { port, roundTripMs } = JSON.parse(process.argv[2] as string) as { port: number; roundTripMs: number }

@@ -6,13 +6,13 @@ const group = 'bench.example.com'
 const applySet = 'applyset.kubernetes.io'
 const plural = 'applysets'
 const name = 'bench'
-/** another process cannot be subscribed to. ms */
+/** interval of checks of another process. ms */
 const askAgainMs = 100
 const timeoutMs = 30_000
 
 /**
- * What kubectl keeps with a set that it may prune, in several namespaces: only an object without one may be that, of a
- * kind that is marked.
+ * Creates the object in which kubectl keeps a set that it may prune, across namespaces. It must be cluster-scoped, and
+ * of a marked kind.
  *
  * @returns its name for `--applyset`
  */

@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from 'node:fs'
 
-/** Each request once, when it has been answered; a watch when it begins. */
+/** Policy that records each request once, after its answer; a watch at its begin. */
 export const auditPolicy = {
   apiVersion: 'audit.k8s.io/v1',
   kind: 'Policy',
@@ -17,13 +17,13 @@ interface AuditEvent {
 }
 
 export interface Asked {
-  /** of any kind */
+  /** requests of any kind */
   readonly calls: number
-  /** of objects that it was told to hold */
+  /** writes of the set's objects */
   readonly writes: number
 }
 
-/** What the API server has been asked, out of its audit log. */
+/** Requests to the API server, by its audit log. */
 export class AuditLog {
   readonly #file: string
 
@@ -31,14 +31,12 @@ export class AuditLog {
     this.#file = file
   }
 
-  /** A place in it. */
+  /** Current end of the log. */
   get end(): number {
     return statSync(this.#file).size
   }
 
-  /**
-   * @param own - where a tool keeps what is its own: writes there do not count, and its Lease not at all
-   */
+  /** @param own - namespace of a tool's own objects: writes there do not count, and its Lease not at all */
   asked(from: number, who: (event: AuditEvent) => boolean, own?: string): Asked {
     const lines = readFileSync(this.#file).subarray(from).toString().split('\n').slice(0, -1)
     const events = new Map(lines.map((line) => JSON.parse(line) as AuditEvent).map((event) => [event.auditID, event]))

@@ -17,26 +17,26 @@ const gitSync = resolve(import.meta.dirname, '../../deploy/kubernetes/agentk-git
 const account = 'agentk'
 export const agentkUser = `system:serviceaccount:${agentkNamespace}:${account}`
 const tokenLifeMs = 24 * 3_600_000
-/** another process' state cannot be subscribed to. ms */
+/** interval of checks of another process. ms */
 const askAgainMs = 50
 
-/** A real API server that writes down what it is asked, two replicas of kas, one agentk, and its project. */
+/** A real API server that records its requests, two replicas of kas, one agentk, and its project. */
 export interface Ground {
   readonly controlPlane: ControlPlane
   readonly log: AuditLog
   readonly pushes: GitPushes
   readonly kasPid: number
-  /** the one of now */
+  /** id of the current process */
   readonly agentkPid: number
-  /** GitLab tells a replica of a push: the one that agentk is not at */
+  /** sends a push event to the replica that does not have agentk, as GitLab does */
   tell(): Promise<void>
-  /** agentk is killed, and started again */
+  /** kills agentk, and starts it again */
   restartAgentk(): Promise<void>
-  /** Until this commit is in the cluster, as who leads now says. */
+  /** Resolves when this commit is in the cluster, by the report of the current leader. */
   synced(commit: string, signal: AbortSignal): Promise<void>
 }
 
-/** @param folder - goes with the bench */
+/** @param folder - is removed with the bench */
 export async function startGround(
   programs: Programs,
   { assets, folder, run }: { assets: string; folder: string; run: Run },
@@ -96,7 +96,7 @@ interface State {
   readonly stale: boolean
 }
 
-/** @returns path of a kubeconfig of agentk's account, which may do all */
+/** @returns path of a kubeconfig of agentk's account, which has all rights */
 async function agentkAccount(controlPlane: ControlPlane, folder: string): Promise<string> {
   const { admin, server, caFile } = controlPlane
   await admin.create('/api/v1/namespaces', { metadata: { name: agentkNamespace } })

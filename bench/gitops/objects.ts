@@ -1,13 +1,13 @@
 import { stringify } from 'yaml'
 
-/** objects of one file */
+/** number of objects in one file */
 const appObjects = 10
 const namespaces = 10
 const settingsMaps = 4
-/** What bears it is of one tool, the value. */
+/** Label of the objects of one tool, which is its value. */
 export const toolLabel = 'bench.example.com/tool'
 
-/** Where the objects are listed. */
+/** Paths where the objects are listed. */
 export const collections = [
   '/api/v1/namespaces',
   '/api/v1/configmaps',
@@ -19,7 +19,7 @@ export const collections = [
   '/apis/rbac.authorization.k8s.io/v1/rolebindings',
 ] as const
 
-/** `objects` of one tool: namespaces, and apps in them, a file each. */
+/** `objects` objects of one tool: namespaces, and apps in them, a file each. */
 export class ObjectSet {
   readonly #tool: string
   readonly apps: number
@@ -31,7 +31,7 @@ export class ObjectSet {
     this.count = namespaces + this.apps * appObjects
   }
 
-  /** All files, by path. */
+  /** Returns all files, by path. */
   files(): Record<string, string> {
     const names = Array.from({ length: namespaces }, (_, i) => this.#namespace(i))
     const all = names.map((name) => ({ apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels: this.#labels } }))
@@ -39,7 +39,7 @@ export class ObjectSet {
     return { [`${this.#tool}/0-namespaces.yaml`]: documents(all), ...Object.assign({}, ...apps) }
   }
 
-  /** The file of one app. Of its objects one says the version. */
+  /** Returns the file of one app. One of its objects contains the version. */
   file(app: number, version: string): Record<string, string> {
     const name = `app-${String(app).padStart(3, '0')}`
     return { [`${this.#tool}/${name}.yaml`]: documents(this.#objects(name, this.#namespace(app), version)) }

@@ -2,12 +2,12 @@ import type { ApiClient } from '../../dev/control-plane/api-client.ts'
 import { machineTime } from '../support/machine-time.ts'
 import { collections, toolLabel } from './objects.ts'
 
-/** What the API server tells of one tool's objects, as it tells it. */
+/** Objects of one tool in the API server's watches, as they come. */
 export class SeenObjects {
   readonly #admin: ApiClient
   readonly #tool: string
   readonly #stop = new AbortController()
-  /** what each says of its version, by uid */
+  /** version in each object, by uid */
   readonly #versions = new Map<string, string>()
   #lastAt = 0
   #wake: () => void = () => undefined
@@ -26,12 +26,12 @@ export class SeenObjects {
     this.#stop.abort()
   }
 
-  /** @returns by the machine's clock: when the last of `count` came. ms */
+  /** @returns time when the last of `count` came, by the machine's clock. ms */
   count(count: number, signal: AbortSignal): Promise<number> {
     return this.#until(() => this.#versions.size >= count, signal)
   }
 
-  /** @returns when the last of `count` objects said this version. ms */
+  /** @returns time when the last of `count` objects had this version. ms */
   version(version: string, count: number, signal: AbortSignal): Promise<number> {
     const says = () => Array.from(this.#versions.values()).filter((one) => one === version).length
     return this.#until(() => says() >= count, signal)

@@ -1,4 +1,4 @@
-/** The membership of one replica in a process of its own: it does what the bench asks, one thing after another. */
+/** The membership of one replica in a process of its own: it answers the bench's questions, one after another. */
 
 import type { AgentId } from '../../src/call/call.ts'
 import { systemClock } from '../../src/lib/clock.ts'
@@ -28,7 +28,7 @@ membership.setState('serving')
 await allServe()
 process.send?.('all serve')
 
-/** Every replica has every other one, and both are connected. */
+/** Resolves when every replica has all others, and they are connected. */
 async function allServe(): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   const look = () => {
@@ -64,7 +64,7 @@ async function change({ own, others }: Extract<Question, { kind: 'changes' }>) {
     }
     if (missing.size === 0) resolve()
   }
-  // a row that comes whole is told of as the agents in it
+  // a complete row counts as a change of the agents in it
   const stop = membership.onChange((change) => look(change.kind === 'connections' ? change.agentIds : []))
   look([...missing]) // the others may have been faster
   await Promise.all([allHeard, ...own.map((one) => make(one, madeAt))])
@@ -82,7 +82,7 @@ function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms))
 }
 
-/** An agent of today tells of about 30 methods. */
+/** An agent of today has about 30 methods. */
 function connectionOf(agentId: string): RowConnection {
   return {
     id: agentId,

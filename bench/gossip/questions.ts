@@ -1,22 +1,22 @@
-/** What the bench and the members say to each other over IPC. */
+/** Messages between the bench and the members over IPC. */
 
 export interface MemberSettings {
   readonly name: string
   readonly port: number
-  /** all of them, `host:port` */
+  /** addresses of all members, `host:port` */
   readonly members: readonly string[]
 }
 
 export type Question =
-  /** the CPU time of the next `ms` */
+  /** measures the CPU time of the next `ms` */
   | { readonly kind: 'rest'; readonly ms: number }
-  /** makes its own changes, and writes down when it hears of each of the others' */
+  /** makes its own changes, and records when it learns of each of the others' */
   | { readonly kind: 'changes'; readonly own: readonly Change[]; readonly others: readonly string[] }
 
 /** An agent connects. */
 export interface Change {
   readonly agentId: string
-  /** after the question */
+  /** delay after the question */
   readonly afterMs: number
 }
 
@@ -25,9 +25,9 @@ export interface RestAnswer {
   readonly tookMs: number
 }
 
-/** Once all has been made and heard. */
+/** The answer once all changes have been made and received. */
 export interface ChangesAnswer extends RestAnswer {
-  /** by agent id, by the clock that all processes of a machine share. ms */
+  /** times by agent id, by the clock that all processes of a machine share. ms */
   readonly madeAt: Readonly<Record<string, number>>
   readonly heardAt: Readonly<Record<string, number>>
 }

@@ -1,4 +1,4 @@
-/** Bare bytes, the agent's side: dials the server, serves HTTP/2 on that connection, and asks the API server. */
+/** Bare bytes, the agent's side: dials the server, serves HTTP/2 on that connection, and calls the API server. */
 import { readFileSync } from 'node:fs'
 import { performServerHandshake } from 'node:http2'
 import { Agent, request } from 'node:https'

@@ -1,6 +1,6 @@
 /**
- * Bare bytes, a replica without the agent: carries each request to the one that has it, on one HTTP/2 connection; on a
- * stream of its own, or on long-lived ones.
+ * Bare bytes, a replica without the agent. It carries each request to the replica that has it, on one HTTP/2
+ * connection: on a stream of its own, or on long-lived ones.
  */
 import { connect } from 'node:http2'
 import { carryOnStreams, startBareHttp, windowBytes } from './bare-http.ts'

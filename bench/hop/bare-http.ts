@@ -4,13 +4,13 @@ import type { AddressInfo } from 'node:net'
 
 export const windowBytes = 16 * 1024 * 1024
 
-/** Bare bytes, the callers' side. */
+/** Starts the callers' side of bare bytes. */
 export function startBareHttp(carry: RequestListener, listening: (port: number) => void): void {
   const http = createServer({ noDelay: true }, carry)
   http.listen(0, '127.0.0.1', () => listening((http.address() as AddressInfo).port))
 }
 
-/** Each HTTP request is one stream of `session`. */
+/** Carries each HTTP request on one stream of `session`. */
 export function carryOnStreams(session: () => ClientHttp2Session): RequestListener {
   return (request, response) => {
     const stream = session().request({ ':method': request.method, ':path': request.url })

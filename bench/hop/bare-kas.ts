@@ -1,7 +1,7 @@
 /**
  * Bare bytes, the replica that has the agent: the shortest program on node:http2 that carries an HTTP request over the
- * same hops. The agent dials in and serves HTTP/2 on its own connection; each request is one stream on it. No
- * authentication, no protobuf, no log, no TLS between replicas: the limit that kas is held against.
+ * same hops. The agent dials in and serves HTTP/2 on its own connection; each request is one stream on it. It has no
+ * authentication, no protobuf, no log and no TLS between replicas: it is the limit to which kas is compared.
  */
 import { type ClientHttp2Session, connect, createServer } from 'node:http2'
 import { type AddressInfo, createServer as createTcpServer } from 'node:net'

@@ -2,14 +2,14 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ClientHttp2Session, Http2Stream, IncomingHttpHeaders } from 'node:http2'
 
 /**
- * Bare bytes, the second hop with calls one after another on long-lived streams. A call is a line, its answer are
- * pieces with their length in front: the head, the body, and an empty one.
+ * Bare bytes, the second hop with calls one after another on long-lived streams. A call is a line. Its answer is pieces
+ * after their length: the head, the body, and an empty one.
  */
 
 export const lanePath = '/lane'
 const lengthBytes = 4
 
-/** At the replica that has the agent. */
+/** Serves a lane at the replica that has the agent. */
 export function serveLane(lane: Http2Stream, agent: () => ClientHttp2Session): void {
   lane.on('data', (line: Buffer) => {
     const [method, path] = line.toString().trimEnd().split(' ')
@@ -26,7 +26,7 @@ export function serveLane(lane: Http2Stream, agent: () => ClientHttp2Session): v
   })
 }
 
-/** At the other one: carries requests to it. */
+/** Carries requests from the other replica to it. */
 export function laneCarrier(holder: ClientHttp2Session) {
   const idle: EntryLane[] = []
   return (request: IncomingMessage, response: ServerResponse) => {

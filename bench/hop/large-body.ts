@@ -1,4 +1,4 @@
-/** Stands in for an API server where none has what is asked for: 1 KiB, and 64 MiB either way, over HTTPS. */
+/** Replaces an API server where none has such content: 1 KiB, and 64 MiB in both directions, over HTTPS. */
 
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:https'

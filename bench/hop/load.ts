@@ -3,7 +3,7 @@ import { Readable } from 'node:stream'
 import { Pool } from 'undici'
 import { largeBytes } from './contents.ts'
 
-/** Where requests go, and as whom. */
+/** URL and headers of requests. */
 export interface Target {
   readonly origin: string
   readonly path: string
@@ -17,7 +17,9 @@ export interface LoadResult {
   readonly perSecond: number
 }
 
-/** Sends `count` GETs, `inFlight` at a time, each on a kept connection; throws if one is not answered 200 in full. */
+/**
+ * Sends `count` GETs, `inFlight` at a time, each on a kept connection. @throws Error if one is not answered 200 in full
+ */
 export async function load(target: Target, inFlight: number, count: number): Promise<LoadResult> {
   const pool = open(target, inFlight)
   const times: number[] = []
@@ -29,7 +31,7 @@ export async function load(target: Target, inFlight: number, count: number): Pro
       throw new Error(`${target.origin}${target.path}: ${statusCode}, ${bytes} bytes`)
     times.push(performance.now() - began)
   }
-  await Promise.all(Array.from({ length: inFlight }, one)) // connections are made and warm
+  await Promise.all(Array.from({ length: inFlight }, one)) // opens and warms connections
   times.length = 0
   const began = performance.now()
   let left = count
@@ -44,7 +46,7 @@ export async function load(target: Target, inFlight: number, count: number): Pro
   return { p50Ms: at(0.5), p99Ms: at(0.99), perSecond: count / seconds }
 }
 
-/** Reads one large body; MB a second. */
+/** Reads one large body. @returns MB a second */
 export async function download(target: Target): Promise<number> {
   const pool = open(target, 1)
   const began = performance.now()
@@ -57,7 +59,7 @@ export async function download(target: Target): Promise<number> {
   return bytes / 1e6 / seconds
 }
 
-/** Sends one large body, of one chunk again and again; MB a second. */
+/** Sends one large body that repeats one chunk. @returns MB a second */
 export async function upload(target: Target, chunk: Buffer): Promise<number> {
   const pool = open(target, 1)
   const began = performance.now()

@@ -12,36 +12,36 @@ const replicas = 2
 const agentToken = 'bench-agent-token'
 const jobToken = 'bench-job-token'
 const ownProject = { id: 1, path: 'platform/clusters' } as const
-/** where agentk keeps what is its own */
+/** namespace of agentk's own objects */
 export const agentkNamespace = 'bench'
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 
-/** How agentk reaches kas; the schemes of TLS need the files. */
+/** Scheme of agentk's connection to kas; with TLS it needs the files. */
 export interface AgentTransport {
   readonly scheme: 'grpc' | 'grpcs' | 'ws' | 'wss'
   readonly tls?: { readonly ca: string; readonly cert: string; readonly key: string }
 }
 
 interface OursOptions {
-  /** in the agent's configuration project, by path; default: none */
+  /** files of the agent's configuration project, by path; default: none */
   readonly files?: Readonly<Record<string, string>>
   /** default: those of this source tree */
   readonly run?: Pick<Run, 'kas' | 'agentk'>
-  /** the port at which agentk finds that one of kas; default: the same */
+  /** returns the port for agentk before that port of kas; default: the same */
   readonly farFrom?: (port: number) => Promise<number>
-  /** the same for the ports at which replicas find one another */
+  /** returns the port for other replicas before that port of a replica; default: the same */
   readonly farBetween?: (port: number) => Promise<number>
-  /** more of Node, for agentk */
+  /** more flags of Node, for agentk */
   readonly agentkFlags?: readonly string[]
-  /** of kas: `observability.access_log`; default: as it is by default */
+  /** value of `observability.access_log` of kas; default: its default */
   readonly accessLog?: object
-  /** nobody reads what kas writes to stdout; default: it goes nowhere */
+  /** the reader of kas' stdout has stopped; default: the output is dropped */
   readonly hasStoppedReader?: boolean
-  /** an agent of another make, in the place of agentk; default: none */
+  /** starts an agent in Go in place of agentk; default: none */
   readonly otherAgent?: (kasAddress: string, token: string) => ChildProcess
 }
 
-/** Two replicas of kas and one agentk as they are run: agentk at the first one, and plain HTTP on 8154. */
+/** Starts two replicas of kas and one agentk as in production: agentk at the first one, and plain HTTP on 8154. */
 export async function startOurs(
   programs: Programs,
   folder: string,
@@ -126,7 +126,7 @@ function programOf(words: readonly string[], args: string[], { flags = [], ...mo
   return [file, args, { flags: [...words.slice(1, -1), ...flags], ...more }] as const
 }
 
-/** With one commit. */
+/** Makes a repository with one commit. */
 function createRepository(folder: string, files: Readonly<Record<string, string>>): void {
   execFileSync('git', ['init', '--quiet', '--bare', '--initial-branch=main', folder])
   const data = (text: string) => `data ${Buffer.byteLength(text)}\n${text}\n`

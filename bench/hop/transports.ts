@@ -1,4 +1,6 @@
-/** A body of 64 MiB through kas by each transport on 8150, either way, text and noise; alternating in one run. */
+/**
+ * A body of 64 MiB through kas by each transport on 8150, in both directions, text and noise; all alternate in one run.
+ */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ControlPlane } from '../../dev/control-plane/control-plane.ts'
@@ -19,7 +21,7 @@ interface Components {
 interface Way {
   readonly name: string
   readonly target: (path: string) => Target
-  /** of the programs on the way; several replicas count as one */
+  /** ids of the programs on the way; several replicas count as one */
   readonly pids: Readonly<Record<string, readonly number[]>>
   readonly row: Row
 }
@@ -27,7 +29,7 @@ interface Way {
 const schemes = ['grpc', 'grpcs', 'ws', 'wss'] as const
 const replicas = ['holder', 'other'] as const
 
-/** A WebSocket against gRPC on the same connection beneath, pair by pair of one round each. */
+/** Ratios of a WebSocket to gRPC on the same kind of connection, pair by pair of one round each. */
 const ratios = (['wss/grpcs', 'ws/grpc'] as const).flatMap((pair) =>
   replicas.map((replica) => ({ name: `${pair} ${replica}`, sides: pair.split('/').map((one) => `${one} ${replica}`) })),
 )
@@ -39,10 +41,10 @@ const moves: readonly (readonly [name: string, move: (to: Way['target']) => Prom
   ['up, noise', (to) => upload(to('/'), noise)],
 ]
 
-/** @returns by figure, the medians of the columns and their ratios, which it prints too */
+/** @returns the medians of the columns and their ratios, by figure; prints them too */
 export async function compareTransports(components: Components): Promise<Record<string, Record<string, number>>> {
   const ways = await startWays(components)
-  // compiled code is what is compared: none of this counts
+  // compiled code is compared: these calls do not count
   for (const { target } of ways) for (const [, move] of moves) await move(target)
   for (let round = 0; round < components.rounds; round++) {
     for (const [name, move] of moves) {

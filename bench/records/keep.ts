@@ -1,4 +1,4 @@
-/** Keeps what a list of Pods says, page by page, and the same list once more; then says what that has cost. */
+/** Keeps the content of a list of Pods, page by page, and the same list once more; then prints the cost. */
 
 import { Interned } from '../../src/agentk/modules/views/store/interned.ts'
 import { Records } from '../../src/agentk/modules/views/store/records.ts'
@@ -22,7 +22,10 @@ const whole = new Map<string, KubernetesObject>()
 let changes = 0
 records.onChange(() => changes++)
 
-/** What keeping costs, without parsing. CPU counts, collections on other threads included: the machine may be busy. */
+/**
+ * Measures the cost of keeping, without parsing. It counts CPU time with collections on other threads, since the
+ * machine may be busy.
+ */
 function list(): { cpuMs: number; longestMs: number } {
   let [cpuMs, longestMs] = [0, 0]
   if (what === 'records') records.listing(pods, undefined)

@@ -1,12 +1,12 @@
 /** Pods as an API server sends them, 4.8 KB each. */
 
-/** Of Pods that belong to one ReplicaSet, or to one StatefulSet. */
+/** number of Pods of one ReplicaSet, or of one StatefulSet */
 const podsOfOwner = 10
 const nodes = 1000
 
 export type PodsOf = 'deployments' | 'sets'
 
-/** JSON of a list's items. */
+/** Returns the JSON of a list's items. */
 export function podsJson(from: number, count: number, of: PodsOf): string {
   return JSON.stringify(Array.from({ length: count }, (_, i) => pod(from + i, of)))
 }

@@ -2,7 +2,7 @@ import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { promisify } from 'node:util'
 
-/** Time from the start of a command to its end, in ms. @throws Error if it fails */
+/** Returns the time from the start of a command to its end, in ms. @throws Error if it fails */
 export async function commandMs(words: readonly string[], environment: Record<string, string> = {}): Promise<number> {
   const [command = '', ...args] = words
   const begun = performance.now()
@@ -12,7 +12,7 @@ export async function commandMs(words: readonly string[], environment: Record<st
   return performance.now() - begun
 }
 
-/** Resident memory of a Node that runs nothing, in MiB. */
+/** Returns the resident memory of a Node that runs nothing, in MiB. */
 export async function nodeRssMiB(): Promise<number> {
   const { stdout } = await promisify(execFile)(process.execPath, ['-p', 'process.memoryUsage.rss()'])
   return Number(stdout) / 2 ** 20

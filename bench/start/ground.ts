@@ -14,11 +14,11 @@ import { replicaName, writeSettings } from '../../dev/start/settings.ts'
 import { delay } from '../../src/lib/signals.ts'
 import { cpuSeconds } from '../support/programs.ts'
 
-/** between two questions whether a program is ready: what a figure may be too long by. ms */
+/** interval of readiness checks: a figure may be too long by this. ms */
 const askEveryMs = 5
 const readyTimeoutMs = 60_000
 
-/** From the start of a process on. */
+/** Figures from the start of a process to its readiness. */
 export interface Started {
   readonly ms: number
   /** user and system time of the process */
@@ -52,7 +52,7 @@ export class Ground {
     this.#agentkPort = ports.agentkOps
   }
 
-  /** @param views - whether agentk keeps what runs in the cluster, in a thread of its own */
+  /** @param views - true: agentk keeps the cluster's objects for views, in a thread of its own */
   static async create(programs: Programs, { views = false } = {}): Promise<Ground> {
     const folder = await mkdtemp(join(tmpdir(), 'kas-start-'))
     const warden = new Warden({ folders: [folder] })
@@ -64,12 +64,12 @@ export class Ground {
     return new Ground({ folder, warden, cluster }, { ports, programs })
   }
 
-  /** Until it says that it is ready. */
+  /** Starts the replica; resolves when it is ready. */
   startReplica(replica: LocalReplica): Promise<Started> {
     return started(replica, replica.ports.ops)
   }
 
-  /** Until it has a connection to the first replica. */
+  /** Starts agentk; resolves when it has a connection to the first replica. */
   startAgentk(): Promise<Started> {
     return started(this.#agentk, this.#agentkPort)
   }
@@ -91,7 +91,7 @@ export class Ground {
   }
 }
 
-/** Resident memory of a process, in MiB. */
+/** Returns the resident memory of a process, in MiB. */
 export function rssMiB(pid: number | undefined): number {
   const [, kib] = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
   return Number(kib) / 1024
@@ -103,7 +103,7 @@ function firstOf({ replicas }: Ports): Ports['replicas'][number] {
   return first
 }
 
-/** @param port - of the program's probes */
+/** @param port - port of the program's probes */
 async function started(program: Pick<Program, 'start' | 'pid'>, port: number): Promise<Started> {
   const limit = AbortSignal.timeout(readyTimeoutMs)
   const begun = performance.now()

@@ -2,9 +2,9 @@ import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 
 /**
- * Asks a program over IPC; it says one thing at a time.
+ * Sends a question to a program over IPC; each program sends one answer at a time.
  *
- * @returns what it says next
+ * @returns its next message
  * @throws Error if it ends before
  */
 export async function askProgram<Answer>(child: ChildProcess, question: object): Promise<Answer> {
@@ -13,7 +13,7 @@ export async function askProgram<Answer>(child: ChildProcess, question: object):
   return await answer
 }
 
-/** What a program says next over IPC. @throws Error if it ends before */
+/** Resolves with a program's next message over IPC. @throws Error if it ends before */
 export async function hear<Answer>(child: ChildProcess): Promise<Answer> {
   const over = new AbortController()
   try {

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { cpus } from 'node:os'
 import { median } from './programs.ts'
 
-/** by figure, a value for each round */
+/** a value for each round, by figure */
 export type Row = Record<string, number[]>
 
 export function addTo(row: Row, figures: Readonly<Record<string, number>>): void {
@@ -12,7 +12,9 @@ export function addTo(row: Row, figures: Readonly<Record<string, number>>): void
   }
 }
 
-/** Prints a line for each figure, a column for each row: medians and the spread over the rounds; then all as JSON. */
+/**
+ * Prints a line for each figure with a column for each row: medians and the spread over the rounds; then all as JSON.
+ */
 export function report(bench: string, rows: Readonly<Record<string, Row>>): void {
   const columns = Object.keys(rows)
   const figures = [...new Set(Object.values(rows).flatMap((row) => Object.keys(row)))]

@@ -1,17 +1,20 @@
 import { parseArgs } from 'node:util'
 
-/** Says in one line why a bench cannot run, and ends. */
+/** Prints in one line why a bench cannot run, and exits. */
 export function refuse(why: string): never {
   process.stderr.write(`bench: ${why}\n`)
   process.exit(1)
 }
 
-/** Reads options that are counts: `--rounds 5`. What is no count from 1 on, or unknown, ends the bench. */
+/**
+ * Reads options that are counts: `--rounds 5`. An unknown option, or a value that is no count from 1 on, ends the
+ * bench.
+ */
 export function readCounts<Name extends string>(defaults: Record<Name, number>): Record<Name, number> {
   return readOptions(defaults, [])
 }
 
-/** The same, with options that are given or not: `--transports`. */
+/** Reads counts, and options without a value: `--transports`. */
 export function readOptions<Name extends string, Flag extends string>(
   defaults: Record<Name, number>,
   flags: readonly Flag[],

@@ -2,20 +2,20 @@ import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 
-/** of what a child says, kept to be shown if it fails */
+/** length of a child's stderr that is kept, for the message of a failure */
 const keptStderrCharacters = 4096
 
 export interface SpawnOptions {
   readonly env?: Record<string, string>
-  /** of Node */
+  /** flags of Node */
   readonly flags?: readonly string[]
-  /** nobody reads its stdout; default: it goes nowhere */
+  /** the reader of its stdout has stopped; default: the output is dropped */
   readonly hasStoppedReader?: boolean
 }
 
 const endings = ['SIGTERM', 'SIGHUP'] as const
 
-/** Child programs of a bench; they end with it, also where a signal ends it that they do not get. */
+/** Child programs of a bench, which end with it, also after a signal that they do not get. */
 export class Programs {
   readonly #children: ChildProcess[] = []
   readonly #onSignal = (_: NodeJS.Signals, number: number) => {
@@ -27,7 +27,7 @@ export class Programs {
     for (const signal of endings) process.once(signal, this.#onSignal)
   }
 
-  /** Starts a program that says one thing over IPC when it is ready. */
+  /** Starts a program that sends one message over IPC when it is ready. @returns the message */
   async start<Said>(
     file: string,
     args: string[],
@@ -38,7 +38,7 @@ export class Programs {
     return { pid: child.pid as number, said }
   }
 
-  /** Starts a program that is ready when `ready` resolves. */
+  /** Starts a program without waiting for its readiness. */
   spawn(
     file: string,
     args: string[],
@@ -51,7 +51,7 @@ export class Programs {
     )
   }
 
-  /** Starts what is no program of Node. Its input ends with the bench. */
+  /** Starts a program that is not of Node. Its input ends with the bench. */
   spawnOther(file: string, args: readonly string[], env: Record<string, string>): ChildProcess {
     return this.#kept(file, spawn(file, args, { env: { ...process.env, ...env }, stdio: ['pipe', 'ignore', 'pipe'] }))
   }
@@ -79,7 +79,7 @@ async function failed(child: ChildProcess, file: string): Promise<never> {
   throw new Error(`${file} ended with ${code}`)
 }
 
-/** user and system time so far; seconds */
+/** Returns the process's user and system time so far. Seconds */
 export function cpuSeconds(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
     .replace(/^.*\) /, '')

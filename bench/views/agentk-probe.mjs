@@ -1,11 +1,11 @@
 /**
- * Loaded ahead of agentk, which knows nothing of it: says over IPC how late timers of the main thread are (`Stall`). No
- * TypeScript: Node would load what strips it, into both threads.
+ * Loaded before agentk, which does not know it: sends the delays of the main thread's timers over IPC (`Stall`). It is
+ * no TypeScript, since Node would load its type stripper into both threads.
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { isMainThread } from 'node:worker_threads'
 
-/** between two timers. ms */
+/** interval of two timers. ms */
 const resolution = 1
 
 if (isMainThread) {

@@ -1,6 +1,6 @@
 /**
- * An API server of one cluster that is made up: lists, pages, WatchLists and changes of four kinds, access reviews that
- * all are allowed, leases of agentk. Over TLS, HTTP/1.1. Its settings are its argument, in JSON.
+ * An API server of one generated cluster: lists, pages, WatchLists and changes of four kinds, access reviews that all
+ * are allowed, leases of agentk. It serves TLS and HTTP/1.1. Its settings are its argument, in JSON.
  */
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -26,7 +26,7 @@ const served: readonly Served[] = [
 ]
 const withStatus: readonly string[] = ['Pod', 'Deployment', 'ReplicaSet']
 const chunkCharacters = 64 * 1024
-/** Pods that change each second time: they are on the first page of their namespace. */
+/** Number of Pods that get each second change: they are on the first page of their namespace. */
 const hotPods = 100
 
 const { objects, key, certificate } = JSON.parse(process.argv[2] ?? '') as DoubleSettings
@@ -113,14 +113,14 @@ async function lease(path: string, request: IncomingMessage, response: ServerRes
 
 const isMetadata = (request: IncomingMessage) => request.headers.accept?.includes('PartialObjectMetadata') === true
 
-/** `count` texts, as fast as they are read. */
+/** Writes `count` texts, as fast as they are read. */
 async function write(response: ServerResponse, count: number, text: (place: number) => string): Promise<void> {
   let chunk = ''
   const flush = async () => {
     lists.bytes += chunk.length
     if (!response.write(chunk)) await Promise.race([once(response, 'drain'), once(response, 'close')])
     chunk = ''
-    await new Promise((resolve) => setImmediate(resolve)) // others are answered meanwhile
+    await new Promise((resolve) => setImmediate(resolve)) // lets other requests proceed
   }
   for (let place = 0; place < count && !response.destroyed; place++) {
     chunk += text(place)
@@ -170,7 +170,7 @@ async function watch(of: Served, query: URLSearchParams, request: IncomingMessag
   response.once('close', () => all.delete(watcher))
 }
 
-/** Each object says in a watch what it is. */
+/** Returns a watch event, in which the object has its kind. */
 function event(type: string, apiVersion: string, kind: KindName, json: string): string {
   const named = json.startsWith('{"apiVersion"')
     ? json

@@ -13,7 +13,7 @@ import type { DoubleQuestion, DoubleSettings, ViewersQuestion, ViewersSettings }
 const own = (program: string) => join(import.meta.dirname, `${program}.ts`)
 const probe = `--import=${join(import.meta.dirname, 'agentk-probe.mjs')}`
 
-/** The API double, two replicas of kas, agentk and those who look. Nothing is listed before the double is released. */
+/** The API double, two replicas of kas, agentk and viewers. No kind is listed before the double is released. */
 export interface Ground {
   readonly double: ChildProcess
   readonly doublePid: number

@@ -1,6 +1,6 @@
-/** What the bench says to its programs, and hears from them, over IPC. Times are those of the machine's clock, in ms. */
+/** Messages over IPC between the bench and its programs. Times are those of the machine's clock, in ms. */
 
-/** Of the API double. */
+/** Settings of the API double. */
 export interface DoubleSettings {
   readonly objects: number
   readonly key: string
@@ -8,15 +8,15 @@ export interface DoubleSettings {
 }
 
 export type DoubleQuestion =
-  /** answered once somebody has asked for its kinds */
+  /** answered once a client has asked for its kinds */
   | { readonly kind: 'asked' }
-  /** kinds can be found from now on: before, who asks for them waits */
+  /** lets clients discover kinds from now on; before, they wait */
   | { readonly kind: 'release' }
-  /** when the first list was asked for, and the last one was written */
+  /** times when the first list was requested, and the last one was written */
   | { readonly kind: 'lists' }
-  /** so many changes, at even distances */
+  /** makes so many changes, at even intervals */
   | { readonly kind: 'change'; readonly perSecond: number; readonly seconds: number; readonly among: 'all' | 'family' }
-  /** there is a parent with so many children now */
+  /** adds a parent with so many children */
   | { readonly kind: 'family'; readonly children: number }
 
 export interface ListsAnswer {
@@ -25,29 +25,29 @@ export interface ListsAnswer {
   readonly bytes: number
 }
 
-/** A Pod says `restarts` from `at` on. */
+/** A change of a Pod to `restarts` at `at`. */
 export interface Change {
   readonly uid: string
   readonly restarts: number
   readonly at: number
 }
 
-/** Of those who look. */
+/** Settings of the viewers. */
 export interface ViewersSettings {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
 }
 
 export type ViewersQuestion =
-  /** a view for each of `count` sockets; answered by `First` once each has its first update whose state is live */
+  /** opens a view for each of `count` sockets; answered by `First` once each has its first live update */
   | { readonly kind: 'open'; readonly count: number; readonly query: object }
-  /** of the last view that was opened; answered by `First` */
+  /** asks for a page of the last opened view; answered by `First` */
   | { readonly kind: 'page'; readonly node: string; readonly limit: number }
-  /** changes of rows since the last such question: `Change[]` */
+  /** asks for changes of rows since the last such question: `Change[]` */
   | { readonly kind: 'seen' }
 
 export interface First {
-  /** when the last of them had it */
+  /** time when the last of them had it */
   readonly at: number
   readonly ms: number
   readonly bytes: number
@@ -55,10 +55,10 @@ export interface First {
   readonly order: readonly string[]
 }
 
-/** Of agentk. */
+/** A question to agentk's probe. */
 export type ProbeQuestion = { readonly kind: 'stall' | 'anew' }
 
-/** How late timers of the main thread were since the last `anew`, in ms. */
+/** Delays of timers of the main thread since the last `anew`, in ms. */
 export interface Stall {
   readonly most: number
   readonly p99: number

@@ -4,10 +4,10 @@ import type { Target } from '../hop/load.ts'
 import { machineTime } from '../support/machine-time.ts'
 import { percentile } from '../support/percentile.ts'
 
-/** between the beginnings of two GETs, unless the first takes longer. ms */
+/** interval of GETs; a longer GET delays the next. ms */
 const everyMs = 10
 
-/** GETs one after another, from now on. */
+/** Makes GETs one after another, from now on. */
 export class SteadyGets {
   readonly #pool: Pool
   readonly #target: Target
@@ -19,7 +19,7 @@ export class SteadyGets {
     this.#target = target
     this.#pool = new Pool(target.origin, { connections: 1 })
     this.#running = this.#run()
-    this.#running.catch(() => undefined) // told by `stop`
+    this.#running.catch(() => undefined) // awaited by `stop`
   }
 
   /** @throws Error if one has failed */
@@ -29,7 +29,7 @@ export class SteadyGets {
     await this.#pool.destroy()
   }
 
-  /** Of those that ended between two times of the machine's clock. ms */
+  /** Percentiles of the GETs that ended between two times of the machine's clock. ms */
   percentiles(from: number, to: number): { p50: number; p99: number } {
     const times = this.#done.filter(({ at }) => at >= from && at < to).map(({ ms }) => ms)
     return { p50: percentile(times, 0.5), p99: percentile(times, 0.99) }

@@ -1,4 +1,4 @@
-/** Those who look at views through kas, over WebSocket. Its settings are its argument, in JSON. */
+/** Viewers that follow views through kas, over WebSocket. Their settings are the argument, in JSON. */
 import { WebSocket } from 'ws'
 import { type Update, viewsProtocol } from '../../src/proto/views-json.ts'
 import { machineTime } from '../support/machine-time.ts'
@@ -26,7 +26,7 @@ class Viewer {
     this.#socket.on('close', () => fail(new Error('a viewer was closed')))
   }
 
-  /** The first one while its state is live that `isIt` holds for. */
+  /** Resolves with the first live update for which `isIt` returns an order. */
   async until(isIt: (update: Update) => readonly string[] | undefined): Promise<Omit<First, 'ms'>> {
     const found = Promise.withResolvers<Omit<First, 'ms'>>()
     this.#onUpdate = (update, bytes, at) => {

@@ -1,14 +1,14 @@
-/** A cluster of any size, made up as it is asked for: of 16 objects 12 are Pods, 2 ReplicaSets, 1 Deployment, 1 ConfigMap. */
+/** A cluster of any size, generated when read: of 16 objects 12 are Pods, 2 ReplicaSets, 1 Deployment, 1 ConfigMap. */
 const podsEach = 12
 const setsEach = 2
 export const unitObjects = podsEach + setsEach + 2
 const namespaces = 20
 const nodes = 500
 const created = '2026-01-05T10:00:00Z'
-/** one Pod of so many does not come up */
+/** one Pod of so many does not start */
 const brokenEach = 97
 
-/** JSON of a Pod has so many bytes, as they are seen in the field. */
+/** Size of a Pod's JSON, as usual in production. */
 export const podBytes = 4800
 
 export type KindName = 'Pod' | 'ReplicaSet' | 'Deployment' | 'ConfigMap'
@@ -18,9 +18,9 @@ const kindNames: readonly KindName[] = ['Pod', 'ReplicaSet', 'Deployment', 'Conf
 /** Objects by kind and place; those of a kind in the order in which an API server lists them. */
 export class World {
   readonly #units: number
-  /** Pods of one more ReplicaSet */
+  /** number of Pods of one more ReplicaSet */
   family = 0
-  /** by uid */
+  /** restarts by uid */
   readonly #restarts = new Map<string, number>()
 
   constructor(objects: number) {
@@ -32,17 +32,17 @@ export class World {
     return inUnits + (kind === 'Pod' ? this.family : kind === 'ReplicaSet' && this.family > 0 ? 1 : 0)
   }
 
-  /** Pods of the first namespace. */
+  /** Number of Pods of the first namespace. */
   get firstPods(): number {
     return Math.max(1, Math.floor(this.#units / namespaces)) * podsEach
   }
 
-  /** Places of Pods in the family. */
+  /** Place of the first Pod in the family. */
   get familyFrom(): number {
     return this.#units * podsEach
   }
 
-  /** @returns what the Pod says now */
+  /** @returns the changed Pod */
   restart(place: number, restarts: number): { uid: string; json: string } {
     const uid = uidOf('Pod', place)
     this.#restarts.set(uid, restarts)
@@ -120,10 +120,10 @@ function metadataOf({ kind, place, namespace, name, app, owner = '' }: MetadataO
   return `"metadata":{${common},"creationTimestamp":"${created}",${labels}${owner},"managedFields":[]}`
 }
 
-/** None is ever too old. */
+/** Version of all objects, which is never too old. */
 export const version = '1000'
 
-/** As long as what is left, and made of what they are made of. */
+/** Returns managed fields of that length, with a usual content. */
 function managedFields(bytes: number): string {
   const field = '"f:name":{},"f:image":{},"f:env":{".":{},"k:{port}":{}},'
   const begin = `"managedFields":[{"manager":"kube-controller-manager","operation":"Update","fieldsV1":{"f:spec":{`

@@ -20,9 +20,9 @@ import { shapeOf } from './tables.ts'
 import { serveWatch } from './watches.ts'
 
 export interface ApiDoubleComponents {
-  /** what the server shows */
+  /** certificate and key of the server */
   readonly serving: Pem
-  /** PEM: clients with a certificate of this authority are who it says */
+  /** PEM of the authority whose client certificates identify their users */
   readonly clientAuthority: string
 }
 
@@ -32,13 +32,13 @@ export interface ApiDoubleOptions {
   readonly host?: string
   /** 0: a free one */
   readonly port?: number
-  /** from one line of a pod's log to the next */
+  /** interval of the lines of a pod's log */
   readonly logLineEveryMs?: number
-  /** as far back as a pod's log reaches, in lines */
+  /** length of the past part of a pod's log, in lines */
   readonly pastLogLines?: number
-  /** answers `…/services/NAME/proxy/…`: what runs in the cluster, behind its API server. Default: nothing does */
+  /** answers `…/services/NAME/proxy/…` as a workload in the cluster. Default: there is none */
   readonly workload?: Workload
-  /** whether it holds a Deployment that gets no Pods; default: no */
+  /** adds a Deployment that gets no Pods; default: no */
   readonly broken?: boolean
 }
 
@@ -49,7 +49,7 @@ const noWorkload: Workload = () => {
   throw new StatusError(404, 'the API double runs no workloads')
 }
 
-/** by the subresource of a pod */
+/** handlers by the subresource of a pod */
 const upgrades = new Map([
   ['exec', serveExec],
   ['portforward', servePortForward],
@@ -58,9 +58,9 @@ const maxBodyBytes = 1_048_576
 const maxConnections = 1000
 
 /**
- * A small Kubernetes API in this process, enough for kubectl: list, get, watch, tables, Namespaces and ConfigMaps that
- * can be written and applied, logs and exec that make up what they say. It runs nothing and forgets everything when it
- * stops.
+ * A small Kubernetes API in this process, enough for kubectl. It has list, get, watch, tables, Namespaces and
+ * ConfigMaps that can be written and applied, and logs and exec with generated output. It runs no containers and
+ * forgets all when it stops.
  */
 export class ApiDouble implements Service {
   readonly #options: Required<ApiDoubleOptions>
@@ -85,7 +85,7 @@ export class ApiDouble implements Service {
       key: serving.key,
       ca: clientAuthority,
       requestCert: true,
-      rejectUnauthorized: false, // a token will do
+      rejectUnauthorized: false, // a token is enough
       ALPNProtocols: ['http/1.1'],
       maxHeaderSize: 65_536,
       headersTimeout: 10_000,
@@ -115,7 +115,7 @@ export class ApiDouble implements Service {
     })
   }
 
-  /** Cuts what runs: its watches and logs would never end. */
+  /** Cuts all connections: its watches and logs would never end. */
   async stop(): Promise<void> {
     if (!this.#server.listening) return
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()))
@@ -125,7 +125,7 @@ export class ApiDouble implements Service {
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    response.on('error', () => undefined) // a client that left
+    response.on('error', () => undefined) // the client left
     try {
       const url = urlOf(request)
       if (['/healthz', '/livez', '/readyz'].includes(url.pathname)) return void response.end('ok')

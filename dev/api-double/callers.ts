@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import { TLSSocket } from 'node:tls'
 import { StatusError } from './status-error.ts'
 
-/** Who a request acts as, after impersonation. */
+/** User of a request, after impersonation. */
 export interface Caller {
   readonly username: string
   readonly uid: string
@@ -15,8 +15,8 @@ const everyone = 'system:authenticated'
 const extraPrefix = 'impersonate-extra-'
 
 /**
- * A client certificate of the double's authority, or the bearer token; then `Impersonate-*`, which the double lets
- * everybody do.
+ * Identifies the caller by a client certificate of the double's authority, or by the bearer token; then by
+ * `Impersonate-*`, which the double lets everybody use.
  *
  * @throws StatusError 401 for neither, 400 for impersonation that names no user
  */

@@ -1,6 +1,6 @@
 import { apiVersionOf, type Resource, resources } from './resources.ts'
 
-/** Shown by `kubectl version`: near enough to the clients of the day that they do not warn. */
+/** Shown by `kubectl version`: near enough to current clients that they do not warn. */
 export const serverVersion = { major: '1', minor: '34', gitVersion: 'v1.34.0+kas-api-double' }
 
 const groups = [...new Set(resources.map((resource) => resource.group))].filter((group) => group !== '')
@@ -60,8 +60,8 @@ function entriesOf(resource: Resource): Record<string, unknown>[] {
 }
 
 /**
- * As little of `/openapi/v3` as kubectl needs to see that the server checks fields itself, so that it sends
- * objects as they are instead of asking for schemas.
+ * The part of `/openapi/v3` that shows kubectl that the server checks fields itself. kubectl then sends objects
+ * unchanged instead of asking for schemas.
  */
 export function openApiDocument(path: string): unknown {
   const versions = [...new Set(resources.map(apiVersionOf))]

@@ -1,4 +1,4 @@
-/** What a command that is executed in a pod reads and writes. Writes settle once the peer took the bytes. */
+/** Streams of a command that is executed in a pod. Writes settle once the peer has read the bytes. */
 export interface CommandStreams {
   /** undefined: the client attached none */
   readonly stdin: AsyncIterable<Uint8Array> | undefined
@@ -12,8 +12,8 @@ const endByte = 0x04
 const returnByte = 0x0d
 
 /**
- * Stands in for every command: `echo` prints its arguments, `true` and `false` end so, anything else gives its
- * input back. Nothing is run on this machine.
+ * Replaces every command: `echo` prints its arguments, `true` and `false` exit with their codes, any other command
+ * returns its input. No command runs on this machine.
  *
  * @returns the exit code
  */
@@ -50,7 +50,7 @@ async function echoBytes({ stdout }: CommandStreams, stdin: AsyncIterable<Uint8A
   return 0
 }
 
-/** A raw terminal sends Ctrl-C and Ctrl-D as bytes: without a look at them nobody would get out. */
+/** Echoes a raw terminal, which sends Ctrl-C and Ctrl-D as bytes: it must check for them, or no user could leave. */
 async function echoTerminal({ stdout }: CommandStreams, stdin: AsyncIterable<Uint8Array>): Promise<number> {
   for await (const bytes of stdin) {
     const end = bytes.findIndex((byte) => byte === interruptByte || byte === endByte)
@@ -61,7 +61,7 @@ async function echoTerminal({ stdout }: CommandStreams, stdin: AsyncIterable<Uin
   return 0
 }
 
-/** The `Status` that tells a client how its command ended (channel 3). */
+/** Returns the `Status` with a command's exit code for the client (channel 3). */
 export function exitStatus(code: number): Record<string, unknown> {
   if (code === 0) return { metadata: {}, status: 'Success' }
   const message = `command terminated with non-zero exit code: exit status ${code}`

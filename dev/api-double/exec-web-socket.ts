@@ -9,9 +9,9 @@ import { type CommandStreams, exitStatus, runEcho } from './echo-command.ts'
  */
 
 const channel = { stdin: 0, stdout: 1, stderr: 2, status: 3, close: 255 } as const
-/** of the first port that is forwarded */
+/** channels of the first forwarded port */
 const forwarded = { data: 0, error: 1 } as const
-/** v5 adds that a client can say that a channel ended. */
+/** v5 adds a message for the end of a channel. */
 const subprotocols = ['v5.channel.k8s.io', 'v4.channel.k8s.io']
 const maxMessageBytes = 1_048_576
 
@@ -23,19 +23,20 @@ const server = new WebSocketServer({
   handleProtocols: (offered) => subprotocols.find((name) => offered.has(name)) ?? false,
 })
 
-/** Whether a client offers a sub-protocol that is spoken here. */
+/** Returns true if a client offers one of these sub-protocols. */
 export function offersChannels(request: IncomingMessage): boolean {
   const offered = (request.headers['sec-websocket-protocol'] ?? '').split(',').map((name) => name.trim())
   return subprotocols.some((name) => offered.includes(name))
 }
 
-/** Takes the upgrade and serves the command that the query names, until it or the connection ends. */
+/** Accepts the upgrade and serves the command of the query, until it or the connection ends. */
 export function serveExec(request: IncomingMessage, socket: Duplex, head: Buffer, query: URLSearchParams): void {
   server.handleUpgrade(request, socket, head, (webSocket) => void serveCommand(webSocket, query))
 }
 
 /**
- * Takes the upgrade and gives back what comes for the pod's port. kubectl speaks SPDY to port-forward, which the double does not.
+ * Accepts the upgrade and echoes the bytes for the pod's port. kubectl uses SPDY for port-forward, which the double
+ * does not have.
  */
 export function servePortForward(request: IncomingMessage, socket: Duplex, head: Buffer, query: URLSearchParams): void {
   const port = Buffer.alloc(2)
@@ -63,11 +64,11 @@ async function serveCommand(webSocket: WebSocket, query: URLSearchParams): Promi
     await send(webSocket, channel.status, Buffer.from(JSON.stringify(exitStatus(code))))
     webSocket.close(1000)
   } catch {
-    webSocket.terminate() // the client left: nobody is there to be told
+    webSocket.terminate() // the client left
   }
 }
 
-/** Bytes of channel 0. While nobody reads them the socket is not read either. */
+/** Returns the bytes of channel 0. While they are not read, the socket is not read either. */
 function readStdin(webSocket: WebSocket): PassThrough {
   const stdin = new PassThrough()
   stdin.on('error', () => undefined)
@@ -81,7 +82,7 @@ function readStdin(webSocket: WebSocket): PassThrough {
     }
     if (bytes[0] === channel.close && bytes[1] === channel.stdin) {
       stdin.end()
-      webSocket.resume() // an ended stream tells of no drain
+      webSocket.resume() // an ended stream emits no 'drain'
     }
   })
   webSocket.on('error', () => undefined) // followed by `close`

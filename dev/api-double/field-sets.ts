@@ -1,11 +1,11 @@
 import { asRecord } from './kube-object.ts'
 
-/** FieldsV1, of kinds that have no lists with keys: names of fields to what of them is owned; `{}`: the whole of it. */
+/** FieldsV1 of kinds that have no lists with keys: the owned parts by name of field; `{}`: the whole field. */
 export interface FieldSet {
   readonly [name: string]: FieldSet
 }
 
-/** What of an object is its name, or the server's: nobody owns it. */
+/** Fields that have no owner: an object's identity, and those of the server. */
 const unowned = {
   object: new Set(['apiVersion', 'kind']),
   metadata: new Set([
@@ -19,7 +19,7 @@ const unowned = {
   ]),
 }
 
-/** All that `object` says. */
+/** Returns all fields of `object`. */
 export function fieldsOf(object: unknown): FieldSet {
   const { metadata, ...rest } = asRecord(object) ?? {}
   const fields = { ...inside(metadata, unowned.metadata) }
@@ -34,7 +34,7 @@ function inside(value: unknown, without: ReadonlySet<string> = new Set()): Field
   return Object.fromEntries(entries.map(([name, each]) => [`f:${name}`, inside(each)]))
 }
 
-/** `object` without what `gone` has and `kept` has not. */
+/** Returns `object` without the fields of `gone` that are not in `kept`. */
 export function withoutFields(object: unknown, gone: FieldSet, kept: FieldSet): unknown {
   const record = asRecord(object)
   if (!record) return object

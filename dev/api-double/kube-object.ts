@@ -1,4 +1,4 @@
-/** A Kubernetes object as it travels: what every kind has, and the rest unread. */
+/** A Kubernetes object as it is sent: the fields that every kind has, and the rest unread. */
 export interface KubeObject {
   apiVersion: string
   kind: string
@@ -18,14 +18,14 @@ export interface Metadata {
   [field: string]: unknown
 }
 
-/** A plain JSON object, or undefined: for fields that nobody checked yet. */
+/** Returns a plain JSON object, or undefined; for fields that have not been checked. */
 export function asRecord(value: unknown): Record<string, unknown> | undefined {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
     ? (value as Record<string, unknown>)
     : undefined
 }
 
-/** The value at a dotted path such as `status.phase`. */
+/** Returns the value at a dotted path such as `status.phase`. */
 export function fieldAt(object: unknown, path: string): unknown {
   let value: unknown = object
   for (const key of path.split('.')) value = asRecord(value)?.[key]

@@ -2,8 +2,8 @@ import { BinaryReader, WireType } from '@bufbuild/protobuf/wire'
 import { StatusError } from './status-error.ts'
 
 /**
- * Reads the protobuf form of the few kinds that kubectl sends so (1.33 and later create ConfigMaps and reviews in
- * it). Numbers are those of the public `generated.proto` files of k8s.io/api and k8s.io/apimachinery.
+ * Reads the protobuf form of the few kinds that kubectl sends in it (1.33 and later create ConfigMaps and reviews so).
+ * Numbers are those of the public `generated.proto` files of k8s.io/api and k8s.io/apimachinery.
  */
 
 export const protobufType = 'application/vnd.kubernetes.protobuf'
@@ -51,9 +51,9 @@ const kinds: Readonly<Record<string, Schema>> = {
 const typeMeta: Schema = { 1: ['apiVersion', 'string'], 2: ['kind', 'string'] }
 
 /**
- * The JSON form of an object in Kubernetes' envelope.
+ * Returns the JSON form of an object in Kubernetes' envelope.
  *
- * @throws StatusError 400, 415 for a kind that is not known here
+ * @throws StatusError 400, 415 for an unknown kind
  */
 export function decodeKubernetesProtobuf(bytes: Buffer): Record<string, unknown> {
   if (!bytes.subarray(0, magic.length).equals(magic)) throw new StatusError(400, 'the body is no Kubernetes protobuf')

@@ -4,22 +4,22 @@ import { containersOf } from './resources.ts'
 import { StatusError } from './status-error.ts'
 
 export interface LogOptions {
-  /** milliseconds from one line to the next */
+  /** interval of the lines. ms */
   readonly lineEveryMs: number
-  /** as far back as a log reaches, in lines */
+  /** length of the past part of a log, in lines */
   readonly pastLines: number
-  /** time in milliseconds since the epoch */
+  /** current time. ms since 1970 */
   readonly now: () => number
 }
 
-/** As a kubelet writes what it has read: some 16 KiB. */
+/** Number of lines in one write, some 16 KiB, as a kubelet writes. */
 const linesAtOnce = 256
 
 /**
- * Serves a pod's log: lines that follow from the time since the pod started, so that none needs to be kept.
- * With `follow` it goes on until the client leaves; a client that does not read gets what it missed once it does.
+ * Serves a pod's log: its lines follow from the time since the pod's start, so that none is stored. With `follow` it
+ * goes on until the client leaves; a client that pauses gets the missed lines later.
  *
- * @throws StatusError 400 for a container or a number that makes no sense
+ * @throws StatusError 400 for an unknown container or an invalid number
  */
 export function serveLog(pod: KubeObject, query: URLSearchParams, response: ServerResponse, options: LogOptions): void {
   checkContainer(pod, query)
@@ -61,7 +61,7 @@ class PodLog {
     this.#options = options
   }
 
-  /** lines so far */
+  /** number of lines so far */
   get length(): number {
     return Math.max(1, Math.floor((this.#options.now() - this.#startedAt) / this.#options.lineEveryMs) + 1)
   }

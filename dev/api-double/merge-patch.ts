@@ -1,8 +1,8 @@
 import { asRecord } from './kube-object.ts'
 
 /**
- * RFC 7396. A strategic merge patch of the kinds that can be written here is the same, but for its directives
- * (`$patch`, `$setElementOrder/...`, `$retainKeys`), which are left out.
+ * RFC 7396. For the kinds that can be written here, a strategic merge patch is the same, but for its directives
+ * (`$patch`, `$setElementOrder/...`, `$retainKeys`), which are ignored.
  */
 export function mergePatch(target: unknown, patch: unknown): unknown {
   const changes = asRecord(patch)

@@ -9,9 +9,9 @@ import { named } from './seed.ts'
 import { StatusError } from './status-error.ts'
 import type { Store } from './store.ts'
 
-/** Names as Kubernetes takes them (RFC 1123 subdomains). */
+/** Names that Kubernetes accepts (RFC 1123 subdomains). */
 const namePattern = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
-/** What it holds may be YAML: the double reads JSON, which is such. */
+/** Its content may be YAML in general; the double accepts JSON, which is YAML. */
 export const applyType = 'application/apply-patch+yaml'
 const mergeTypes = ['application/merge-patch+json', 'application/strategic-merge-patch+json']
 
@@ -26,7 +26,7 @@ export class Objects {
   readonly #store: Store
   readonly #suffix: () => string
 
-  /** @param suffix - makes up the end of a name */
+  /** @param suffix - generates the end of a name */
   constructor(store: Store, suffix = () => randomBytes(3).toString('hex').slice(0, 5)) {
     this.#store = store
     this.#suffix = suffix
@@ -40,7 +40,7 @@ export class Objects {
     if (!namePattern.test(name)) throw invalidName(target.resource, name)
     const namespace = this.#namespace(target, object.metadata)
     const key = { resource: target.resource, namespace, name }
-    if (!given && this.#store.has(key)) return this.create({ target, contentType: '', body }) // so does an API server
+    if (!given && this.#store.has(key)) return this.create({ target, contentType: '', body }) // as an API server does
     if (isDryRun(target))
       return { ...object, metadata: { ...object.metadata, name, ...(namespace ? { namespace } : {}) } }
     return this.#store.create(key, completed(target.resource, name, object))
@@ -61,7 +61,7 @@ export class Objects {
   }
 
   /**
-   * Server-side apply, JSON merge patches and what of strategic ones is the same.
+   * Applies server-side apply, JSON merge patches, and the same part of strategic ones.
    *
    * @throws StatusError 400, 404, 409, 415, 422
    */
@@ -94,7 +94,7 @@ export class Objects {
     return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', details }
   }
 
-  /** With a namespace goes what is in it. */
+  /** Deletes an object; with a namespace its content is deleted, too. */
   #delete(target: RequestTarget): void {
     this.#store.delete(keyOf(target))
     if (target.resource.kind !== 'Namespace') return
@@ -105,7 +105,7 @@ export class Objects {
     }
   }
 
-  /** One manager an object: what belongs to whom, where there are more, an API server knows. */
+  /** Applies with one manager an object, since shared ownership is left to real API servers. */
   #apply(target: RequestTarget, applied: KubeObject): KubeObject {
     const { resource, namespace, name = '' } = target
     const manager = target.query.get('fieldManager')
@@ -122,7 +122,7 @@ export class Objects {
     }
     const current = this.#store.get(keyOf(target))
     const isMeant = resourceVersion === undefined || resourceVersion === current.metadata.resourceVersion
-    if (!isMeant) return this.#store.replace(keyOf(target), applied) // refuses it
+    if (!isMeant) return this.#store.replace(keyOf(target), applied) // replace refuses it
     const [own] = (current.metadata.managedFields ?? []) as { manager: string; fieldsV1: FieldSet }[]
     if (own?.manager !== manager) {
       const owner = own ? `is ${own.manager}'s` : 'has not been made by an apply'
@@ -138,7 +138,7 @@ export class Objects {
     return isDryRun(target) ? object : this.#store.replace(keyOf(target), object)
   }
 
-  /** The namespace that the path gives, after seeing that it exists and that the object names no other. */
+  /** Returns the namespace of the path, after a check that it exists and that the object names no other. */
   #namespace({ resource, namespace }: RequestTarget, metadata: Metadata): string | undefined {
     if (!resource.namespaced) return undefined
     if (namespace === undefined) throw new StatusError(405, `${resource.name} are created in a namespace`)
@@ -150,7 +150,7 @@ export class Objects {
   }
 }
 
-/** A namespace is there at once, and bears its name. */
+/** Completes a namespace, which is active at once and has its name as label. */
 function completed(resource: Resource, name: string, object: KubeObject): KubeObject {
   if (resource.kind !== 'Namespace') return object
   const labels = { ...object.metadata.labels, 'kubernetes.io/metadata.name': name }
@@ -165,7 +165,7 @@ function isDryRun({ query }: RequestTarget): boolean {
   return query.getAll('dryRun').includes('All')
 }
 
-/** An object of the resource's kind, with metadata. @throws StatusError 400 */
+/** Returns an object of the resource's kind, with metadata. @throws StatusError 400 */
 function checked(resource: Resource, body: unknown): KubeObject {
   const object = asRecord(body)
   const metadata = asRecord(object?.metadata)

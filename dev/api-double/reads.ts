@@ -6,7 +6,7 @@ import type { Store } from './store.ts'
 import { metadataOf, type Shape, tableOf } from './tables.ts'
 
 /**
- * The answer to a GET of one object or of a list. `limit` is not followed: the store is small.
+ * Returns the answer to a GET of one object or of a list. `limit` is ignored: the store is small.
  *
  * @throws StatusError 400, 404
  */

@@ -1,6 +1,6 @@
 import { type Resource, resources } from './resources.ts'
 
-/** What a request's path and query name. */
+/** Target of a request, by its path and query. */
 export interface RequestTarget {
   readonly resource: Resource
   readonly namespace: string | undefined
@@ -10,7 +10,7 @@ export interface RequestTarget {
 }
 
 /**
- * Reads `/api/v1/namespaces/demo/pods/clock/log` and its kin.
+ * Parses paths such as `/api/v1/namespaces/demo/pods/clock/log`.
  *
  * @returns undefined if no served resource has this path
  */

@@ -1,11 +1,11 @@
 import { asRecord, fieldAt, type KubeObject } from './kube-object.ts'
 
-/** What the double serves: one row per resource. Discovery, paths, tables and the store all follow this list. */
+/** Resources of the double: one row each. Discovery, paths, tables and the store all use this list. */
 
 export interface Column {
   readonly name: string
   readonly type: 'string' | 'integer'
-  /** 0 is always shown, 1 only with `-o wide` */
+  /** 0: always shown; 1: only with `-o wide` */
   readonly priority?: number
   readonly value: (object: KubeObject, now: number) => unknown
 }
@@ -140,7 +140,7 @@ export const resources: readonly Resource[] = [
   review('authorization.k8s.io', 'SelfSubjectRulesReview'),
 ]
 
-/** A kind that is asked by being created, and never kept. */
+/** A kind of which each object is a question, answered at its creation and never stored. */
 function review(group: string, kind: string): Resource {
   const singular = kind.toLowerCase()
   const plural = `${singular}s`
@@ -169,7 +169,7 @@ function readyOf(object: KubeObject): unknown {
   return fieldAt(object, 'status.readyReplicas') ?? 0
 }
 
-/** The way kubectl prints ages: one unit, two while the first is small. */
+/** Returns the age as kubectl prints it: one unit, or two while the first is small. */
 function ageOf(object: KubeObject, now: number): string {
   const seconds = Math.max(0, Math.floor((now - Date.parse(object.metadata.creationTimestamp ?? '')) / 1000))
   if (!Number.isFinite(seconds)) return '<unknown>'

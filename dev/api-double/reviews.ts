@@ -2,7 +2,9 @@ import type { Caller } from './callers.ts'
 import { asRecord } from './kube-object.ts'
 import { apiVersionOf, type Resource } from './resources.ts'
 
-/** Answers `kubectl auth whoami` and `kubectl auth can-i`: who the caller is, and that the double allows everything. */
+/**
+ * Answers `kubectl auth whoami` and `kubectl auth can-i`: the caller's identity, and that the double allows everything.
+ */
 export function answerReview(resource: Resource, caller: Caller, body: unknown): Record<string, unknown> {
   const metadata = { creationTimestamp: null }
   const head = { kind: resource.kind, apiVersion: apiVersionOf(resource), metadata }

@@ -10,7 +10,7 @@ const pods = [
   { namespace: 'kube-system', name: 'embedded-api-double', does: 'says that this is no real cluster' },
 ]
 
-/** What a fresh double holds: three namespaces, and three pods and a ConfigMap that say what they are. */
+/** Creates the objects of a new double: three namespaces, and three pods and a ConfigMap that describe themselves. */
 export function seed(store: Store): void {
   for (const name of ['default', 'demo', 'kube-system']) {
     store.create({ resource: named('namespaces'), name }, namespaceOf(name))
@@ -24,7 +24,7 @@ export function seed(store: Store): void {
   store.create({ resource: named('configmaps'), namespace: 'demo', name: 'read-me' }, readMe)
 }
 
-/** A Deployment that gets no Pods, and its ReplicaSet. */
+/** Creates a Deployment that gets no Pods, and its ReplicaSet. */
 export function seedBroken(store: Store): void {
   const { namespace, name } = brokenWorkload
   const now = Date.now()
@@ -58,7 +58,7 @@ function podOf({ name, does }: (typeof pods)[number], now: number): KubeObject {
     status: {
       phase: 'Running',
       startTime: startedAt,
-      podIP: '192.0.2.1', // RFC 5737: an address for documentation, which nobody answers
+      podIP: '192.0.2.1', // an address for documentation (RFC 5737)
       podIPs: [{ ip: '192.0.2.1' }],
       qosClass: 'BestEffort',
       conditions: [{ type: 'Ready', status: 'True', lastTransitionTime: startedAt }],

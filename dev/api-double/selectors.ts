@@ -3,10 +3,10 @@ import { StatusError } from './status-error.ts'
 
 export type Selector = (object: KubeObject) => boolean
 
-/** Longest selector that is read, in characters. */
+/** Length of the longest accepted selector, in characters. */
 const maxSelectorLength = 4096
 
-/** @throws StatusError 400 for what does not parse */
+/** @throws StatusError 400 for a selector that does not parse */
 export function parseSelectors(query: URLSearchParams): Selector {
   const fields = parseFieldSelector(query.get('fieldSelector') ?? '')
   const labels = parseLabelSelector(query.get('labelSelector') ?? '')

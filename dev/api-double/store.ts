@@ -7,17 +7,17 @@ export interface StoreEvent {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'
   readonly resource: Resource
   readonly object: KubeObject
-  /** what it replaced: a watch with a selector must tell when an object stops matching */
+  /** the replaced object: a watch with a selector must report when an object stops matching */
   readonly previous?: KubeObject
   readonly version: number
 }
 
 export interface StoreOptions {
-  /** objects of all kinds together; one more is refused with 429 */
+  /** limit of objects of all kinds together; one more is refused with 429 */
   readonly maxObjects: number
-  /** past events kept for watches that start at an older version */
+  /** limit of kept events for watches that start at an older version */
   readonly maxEvents: number
-  /** time in milliseconds since the epoch */
+  /** current time. ms since 1970 */
   readonly now: () => number
 }
 
@@ -66,7 +66,7 @@ export class Store {
     throw new StatusError(404, `${qualifiedName(key.resource)} "${key.name}" not found`, { details: details(key) })
   }
 
-  /** @throws StatusError 409 if it is there, 429 if the store is full */
+  /** @throws StatusError 409 if it exists, 429 if the store is full */
   create(key: Key, object: KubeObject): KubeObject {
     if (this.has(key)) {
       const text = `${qualifiedName(key.resource)} "${key.name}" already exists`
@@ -79,7 +79,7 @@ export class Store {
     return this.#put('ADDED', key, object, { uid: randomUUID(), creationTimestamp })
   }
 
-  /** @throws StatusError 404; 409 if `object` names another resource version than the kept one's */
+  /** @throws StatusError 404; 409 if `object` names another resource version than the stored one */
   replace(key: Key, object: KubeObject): KubeObject {
     const { metadata } = this.get(key)
     const given = object.metadata.resourceVersion

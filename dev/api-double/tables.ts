@@ -1,18 +1,18 @@
 import type { KubeObject } from './kube-object.ts'
 import type { Resource } from './resources.ts'
 
-/** How a client wants objects: as they are, as a Table that the server lays out, or their metadata alone. */
+/** Form of objects for a client: unchanged, as a Table that the server lays out, or their metadata alone. */
 export type Shape = 'object' | 'table' | 'metadata'
 
 export interface TableOptions {
   readonly includeObject: string
   readonly now: number
   readonly version: string
-  /** a watch sends the columns with its first event only */
+  /** sends the columns; a watch does so with its first event only */
   readonly columns: boolean
 }
 
-/** Reads `Accept: application/json;as=Table;v=v1;g=meta.k8s.io,application/json`: the first range that is served. */
+/** Parses `Accept: application/json;as=Table;v=v1;g=meta.k8s.io,application/json`: the first supported range. */
 export function shapeOf(accept: string | undefined): Shape {
   for (const range of (accept ?? '').split(',')) {
     const [type, ...rest] = range.split(';').map((part) => part.trim())
@@ -25,7 +25,7 @@ export function shapeOf(accept: string | undefined): Shape {
   return 'object'
 }
 
-/** A `meta.k8s.io/v1` Table of `objects`. */
+/** Returns a `meta.k8s.io/v1` Table of `objects`. */
 export function tableOf(resource: Resource, objects: readonly KubeObject[], options: TableOptions) {
   const columnDefinitions = resource.columns.map((column) => ({
     name: column.name,

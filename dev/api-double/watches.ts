@@ -7,7 +7,7 @@ import { StatusError } from './status-error.ts'
 import type { Store, StoreEvent } from './store.ts'
 import { metadataOf, type Shape, tableOf } from './tables.ts'
 
-/** A watcher that leaves this much unread is cut; it lists again, as with a real API server. */
+/** Limit of a watcher's unread bytes, after which it is cut; it lists again, as with a real API server. */
 const maxUnreadBytes = 1_048_576
 const initialEventsEnd = 'k8s.io/initial-events-end'
 
@@ -22,7 +22,7 @@ interface WatchCall {
 /**
  * Serves a watch until its client leaves or `timeoutSeconds` are over: one JSON event a line, each sent at once.
  *
- * @throws StatusError 400, 410 before anything was sent
+ * @throws StatusError 400, 410 before the first byte was sent
  */
 export function serveWatch(call: WatchCall): void {
   const { store, target, response } = call
@@ -77,7 +77,7 @@ class EventWriter {
   }
 }
 
-/** What an event is to this watcher: an object that starts or stops matching was added or deleted. */
+/** Returns an event's type for this watcher: an object that starts or stops matching was added or deleted. */
 function typeFor({ resource, object, previous, type }: StoreEvent, target: RequestTarget, matches: Selector) {
   if (resource !== target.resource) return undefined
   if (target.namespace !== undefined && object.metadata.namespace !== target.namespace) return undefined

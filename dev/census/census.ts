@@ -4,8 +4,9 @@ import { roomsOf } from './rooms.ts'
 import { shapeOf } from './shape.ts'
 
 /**
- * `npm run census [CHECKOUT…] [-- --rooms FOLDER]…`: prints the shape of `src` in each checkout, side by side, by
- * default of this one. With `--rooms`, it prints the rooms of a folder instead, such as `src/agentk/modules/gitops`.
+ * `npm run census [CHECKOUT…] [-- --rooms FOLDER]…`: prints the shape of `src` in each checkout, side by side; the
+ * default is this checkout. With `--rooms`, it prints the rooms of a folder instead, such as
+ * `src/agentk/modules/gitops`.
  */
 
 const { positionals, values } = parseArgs({

@@ -2,14 +2,14 @@ import { globSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 
 export interface Import {
-  /** below the root */
+  /** path below the root */
   readonly file: string
-  /** a file below the root, or a package */
+  /** path of a file below the root, or name of a package */
   readonly to: string
   readonly isFile: boolean
 }
 
-/** Each import of a file or a package, node's own left out, by the text of the files. */
+/** Returns each import of a file or a package, without those of node, by the text of the files. */
 export function importsIn(root: string): Import[] {
   return globSync('**/*.ts', { cwd: root }).flatMap((file) => {
     const text = readFileSync(join(root, file), 'utf8').replaceAll(/^\s*(?:\/\*[\s\S]*?\*\/|\/\/.*$)/gm, '')
@@ -22,7 +22,7 @@ export function importsIn(root: string): Import[] {
   })
 }
 
-/** Two files that import one another, "one other" each. */
+/** Returns pairs of files that import one another, each as "one other". */
 export function circles(imports: readonly Import[]): string[] {
   const edges = new Set(imports.filter(({ isFile }) => isFile).map(({ file, to }) => `${file} ${to}`))
   const isBack = (edge: string) => {

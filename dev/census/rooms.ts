@@ -2,7 +2,7 @@ import { globSync } from 'node:fs'
 import { importsIn } from './imports.ts'
 
 /**
- * The rooms of a folder, and how they rest upon one another.
+ * The rooms of a folder, and their dependencies.
  *
  * - A room is a folder or a file that is directly in the folder. A file below is part of its room.
  * - An arrow leads from a room to another room of the folder that it imports from. Imports of types count, and several
@@ -21,7 +21,7 @@ export interface Rooms {
 /** `['apply', 'live']`: apply imports from live */
 export type Arrow = readonly [from: string, to: string]
 
-/** Rooms of one circle. All their orders are compared, by sets of rooms: 2 to the power of so many. */
+/** Limit of rooms in one circle. All their orders are compared, by sets of rooms: 2 to the power of so many. */
 const maxInCircle = 20
 
 /** @throws Error where the folder has no TypeScript, or a circle has more rooms than can be ordered */
@@ -43,13 +43,13 @@ function roomOf(file: string): string {
   return file.split('/')[0] ?? file
 }
 
-/** @returns rooms of which each leads to each, also through others; by two or more */
+/** @returns groups of two or more rooms, each of which leads to all others, also through others */
 function circlesOf(rooms: readonly string[], arrows: readonly Arrow[]): string[][] {
   const reached = new Map(rooms.map((room) => [room, reachedFrom(room, arrows)]))
   const isOfOne = (one: string, other: string) =>
     reached.get(one)?.has(other) === true && reached.get(other)?.has(one) === true
   const circles = rooms.map((room) => rooms.filter((other) => isOfOne(room, other)))
-  return circles.filter(([first], i) => first === rooms[i]) // each by its first room
+  return circles.filter(([first], i) => first === rooms[i]) // each at its first room
 }
 
 function reachedFrom(room: string, arrows: readonly Arrow[]): ReadonlySet<string> {
@@ -65,7 +65,7 @@ function reachedFrom(room: string, arrows: readonly Arrow[]): ReadonlySet<string
   return reached
 }
 
-/** Finds the order of rooms with the fewest arrows up: for each set of rooms, which of them is best on top. */
+/** Finds the order of rooms with the fewest arrows up: for each set of rooms, the best room on top. */
 function arrowsUp(circle: readonly string[], arrows: readonly Arrow[]): Arrow[] {
   if (circle.length > maxInCircle) {
     const most = `at most ${maxInCircle} can be ordered`

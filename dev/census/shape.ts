@@ -4,13 +4,13 @@ import { circles, importsIn } from './imports.ts'
 import { codeLines, prepositionsIn, proseCounts } from './prose.ts'
 import { bannedWordsIn } from './words.ts'
 
-/** A file of fewer lines is asked whether it is one idea. */
+/** A file of fewer lines counts as short, and may be less than one idea. */
 const shortLines = 50
 
-/** What a limiter is called. */
+/** Names of classes that limit. */
 const limiter = /^(?:export )?class \w*(?:Turns|Limits?|Limiter|Counters?|Buckets?|Budgets?|Quota|Rates?|Shares?)\b/gm
 
-/** The shape of `src` in a checkout; what is generated is left out. */
+/** The shape of `src` in a checkout, without generated files. */
 export interface Shape {
   readonly files: number
   readonly lines: number
@@ -31,7 +31,7 @@ export interface Shape {
   readonly 'cells of tables over 160 characters': number
 }
 
-/** A bound of its own, as a constant of a file. */
+/** A bound as a constant of a file. */
 const bound = /^(?:export )?const max\w* =/gm
 
 /** @param root - a checkout's folder */

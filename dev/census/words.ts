@@ -1,9 +1,9 @@
-/** Words of one idea that the house does not use, and what it writes in their place. */
+/** Words of one idea that this project avoids, and their replacement. */
 export interface BannedWord {
-  /** as they stand in a name or a text, in lower case */
+  /** words as in a name or a text, in lower case */
   readonly words: readonly string[]
   readonly write: string
-  /** absent: everywhere; 'names': they are ordinary in sentences */
+  /** absent: avoided everywhere; 'names': only in names, since they are ordinary in sentences */
   readonly only?: 'names'
 }
 
@@ -26,22 +26,22 @@ export const bannedWords: readonly BannedWord[] = [
 export interface FoundWord {
   readonly line: number
   readonly word: string
-  /** in which it stands */
+  /** name that contains it */
   readonly name: string
 }
 
-/** What stands before a name that is declared or assigned, and behind it; in a sentence the same word stands otherwise. */
+/** Characters before and after a name that is declared or assigned; in a sentence the same word has others. */
 const namesAndWords =
   /(?<before>[#.]|^\s*|[({,]\s*|\b(?:const|let|readonly|get|async|function)\s+)?\b(?<name>[A-Za-z][A-Za-z0-9_]*)\b(?<after>\??[:(,})]|\s*=)?/g
 
-/** `heldByAgent`, `HELD_BACK`: held, by, agent */
+/** Splits `heldByAgent` and `HELD_BACK` into held, by, agent and held, back. */
 const partsOf = (name: string) =>
   name
     .replaceAll(/([a-z0-9])([A-Z])/g, '$1 $2')
     .split(/[ _]/)
     .map((part) => part.toLowerCase())
 
-/** Each banned word in a text, where it stands. */
+/** Returns each avoided word in a text, with its line and its name. */
 export function bannedWordsIn(text: string, words: readonly BannedWord[] = bannedWords): FoundWord[] {
   const found: FoundWord[] = []
   for (const [index, line] of text.split('\n').entries()) {

@@ -2,18 +2,18 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { type ChartName, render } from './helm.ts'
 
-/** What tests expect of the charts, written down: a change of a chart shows in review as the objects that change. */
+/** Output of the charts that tests expect, in files: a review of a chart's change shows the changed objects. */
 
 const folder = join(import.meta.dirname, '../../test/support/charts')
 
 export interface Expectation {
   readonly chart: ChartName
-  /** files with values, and what the chart makes of these */
+  /** file of values, and file of the chart's output for them */
   readonly values: string
   readonly rendered: string
 }
 
-/** Each `NAME.yaml` beside which there is, or will be, a `NAME.rendered.yaml`. */
+/** Returns each `NAME.yaml`, with its `NAME.rendered.yaml`, which may not exist yet. */
 export function expectations(): Expectation[] {
   const charts: ChartName[] = ['kas', 'agentk']
   return charts.flatMap((chart) => {

@@ -3,33 +3,33 @@ import { existsSync, readdirSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
 
-/** helm, and what it makes of the charts. */
+/** helm, and its output for the charts. */
 
 export type ChartName = 'kas' | 'agentk'
 
 export const chartsFolder = join(import.meta.dirname, '../../deploy/charts')
 
-/** of the cluster that `helm template` takes for granted: one that was built from source knows of none */
+/** version of the cluster for `helm template`: a helm that was built from source has no default */
 const defaultKubeVersion = '1.35.4'
 const maxOutputBytes = 4 * 1024 * 1024
 const run = promisify(execFile)
 
 export interface Rendering {
   readonly chart: ChartName
-  /** default: the chart's name, as that of the namespace */
+  /** default: the chart's name, also for the namespace */
   readonly release?: string
   readonly namespace?: string
-  /** of files with values, one over the other */
+  /** files of values, each over the ones before */
   readonly values?: readonly string[]
-  /** `key=value`, over these */
+  /** `key=value`, over the files */
   readonly set?: readonly string[]
-  /** that the cluster has, besides Kubernetes' own: `monitoring.coreos.com/v1` */
+  /** APIs of the cluster besides Kubernetes' own: `monitoring.coreos.com/v1` */
   readonly apis?: readonly string[]
-  /** of the cluster; default: one that the charts are for */
+  /** version of the cluster; default: one that the charts support */
   readonly kubeVersion?: string
 }
 
-/** In the folder that KAS_RENDERERS names (`helm-3.22.0/helm`), the newest; else on the PATH. */
+/** Returns the newest helm in the folder KAS_RENDERERS (`helm-3.22.0/helm`), or else the one on the PATH. */
 export function findHelm(environment: NodeJS.ProcessEnv = process.env): string | undefined {
   const { KAS_RENDERERS: renderers = '', PATH: path = '' } = environment
   const names = renderers !== '' && existsSync(renderers) ? readdirSync(renderers) : []
@@ -38,7 +38,7 @@ export function findHelm(environment: NodeJS.ProcessEnv = process.env): string |
   return [...folders, ...path.split(delimiter)].map((folder) => join(folder, 'helm')).find(existsSync)
 }
 
-/** What it prints. @throws Error with what helm says */
+/** Runs helm. @returns its output. @throws Error with helm's message */
 export async function helm(program: string, args: readonly string[]): Promise<string> {
   try {
     const { stdout } = await run(program, args, { maxBuffer: maxOutputBytes })
@@ -48,7 +48,7 @@ export async function helm(program: string, args: readonly string[]): Promise<st
   }
 }
 
-/** The objects of a chart, as YAML: what `helm install` would send. @throws Error with what helm says */
+/** Returns the objects of a chart, as YAML: those that `helm install` would send. @throws Error with helm's message */
 export function render(
   program: string,
   { chart, values = [], set = [], apis = [], kubeVersion = defaultKubeVersion, ...names }: Rendering,

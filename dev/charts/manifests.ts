@@ -5,10 +5,10 @@ import { type ChartName, type Rendering, render } from './helm.ts'
 
 interface Manifests {
   readonly chart: ChartName
-  /** in this folder */
+  /** name of a file in this folder */
   readonly values: string
   readonly set?: readonly string[]
-  /** templates of the chart, and the file of deploy/kubernetes that each of them becomes */
+  /** templates of the chart, each with its file in deploy/kubernetes */
   readonly files: Readonly<Record<string, string>>
 }
 
@@ -42,11 +42,14 @@ const manifests: readonly Manifests[] = [
   { chart: 'agentk', values: 'agentk-namespaces.yaml', files: { 'callers.yaml': 'agentk-access/per-namespace.yaml' } },
 ]
 
-/** labels by which helm and two installations in one namespace tell objects apart; and what changes with a configuration */
+/**
+ * labels by which helm and two installations in one namespace distinguish objects; and annotations that change with a
+ * configuration
+ */
 const helmsLines =
   /^ +(?:app\.kubernetes\.io\/(?:instance|version|managed-by)|helm\.sh\/chart|checksum\/config): .*\n|^ +annotations:\n +helm\.sh\/resource-policy: .*\n/gm
 
-/** By path below deploy/kubernetes: the text of each file. @throws Error with what helm says */
+/** Returns the text of each file, by path below deploy/kubernetes. @throws Error with helm's message */
 export async function plainManifests(helm: string): Promise<ReadonlyMap<string, string>> {
   const texts = new Map<string, string>()
   for (const { chart, values, set = [], files } of manifests) {
@@ -62,7 +65,7 @@ export async function plainManifests(helm: string): Promise<ReadonlyMap<string, 
   return texts
 }
 
-/** The documents of each template: helm puts them in the order in which a cluster takes them. */
+/** Returns the documents of each template: helm sorts them into the order in which a cluster accepts them. */
 function byTemplate(rendered: string): Map<string, string[]> {
   const templates = new Map<string, string[]>()
   for (const document of rendered.split(/^---\n/m)) {

@@ -1,4 +1,7 @@
-/** `npm run manifests`: writes deploy/kubernetes, what the chart kas has of deploy/monitoring, and what tests expect. */
+/**
+ * `npm run manifests`: writes deploy/kubernetes, the chart kas' copy of deploy/monitoring, and the output that tests
+ * expect.
+ */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expectations, renderExpected } from './expected.ts'
@@ -11,7 +14,7 @@ if (helm === undefined) {
   process.stderr.write('kas: no manifests: neither KAS_RENDERERS nor PATH has helm\n')
   process.exitCode = 1
 } else {
-  // of these the charts make the others
+  // the charts make the other files from these
   for (const [file, text] of monitoringFiles()) writeFileSync(join(chartsFolder, 'kas', file), text)
   const folder = join(import.meta.dirname, '../../deploy/kubernetes')
   for (const [file, text] of await plainManifests(helm)) writeFileSync(join(folder, file), text)

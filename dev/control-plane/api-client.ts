@@ -8,7 +8,7 @@ export interface ApiClientOptions {
   server: string
   /** PEM */
   ca: string
-  /** PEM; or a token */
+  /** PEM; instead of a token */
   certificate?: string
   key?: string
   token?: string
@@ -16,7 +16,7 @@ export interface ApiClientOptions {
 
 export interface ApiRequest {
   method?: string
-  /** sent as JSON */
+  /** body, sent as JSON */
   body?: unknown
   contentType?: string
   signal?: AbortSignal
@@ -27,7 +27,7 @@ export interface ApiAnswer {
   body: string
 }
 
-/** A Kubernetes object, as far as its reader cares. */
+/** A Kubernetes object, with the fields that its reader knows. */
 // biome-ignore lint/suspicious/noExplicitAny: the shape is the API server's, and differs by kind
 export type KubernetesObject = Record<string, any>
 
@@ -36,7 +36,7 @@ export interface WatchEvent {
   object: KubernetesObject
 }
 
-/** A plain client of an API server: no retries, no time-outs but the caller's signal. */
+/** A plain client of an API server: no retries, and no timeouts but the caller's signal. */
 export class ApiClient {
   readonly #options: ApiClientOptions
   readonly #agent: Agent
@@ -46,7 +46,7 @@ export class ApiClient {
     this.#agent = new Agent({ keepAlive: true, ca: options.ca, cert: options.certificate, key: options.key })
   }
 
-  /** Any answer resolves, also a refusal; a connection that fails rejects. */
+  /** Resolves with any answer, also a refusal; rejects if the connection fails. */
   async request(path: string, init: ApiRequest = {}): Promise<ApiAnswer> {
     const answer = await this.#send(path, init)
     return { status: answer.statusCode ?? 0, body: await text(answer) }
@@ -56,12 +56,12 @@ export class ApiClient {
     return accepted(path, await this.request(path, { ...(signal && { signal }) }))
   }
 
-  /** @param path - of the collection */
+  /** @param path - path of the collection */
   async create(path: string, object: KubernetesObject): Promise<KubernetesObject> {
     return accepted(path, await this.request(path, { method: 'POST', body: object }))
   }
 
-  /** Events as they come, until the server ends the watch or the signal aborts. */
+  /** Yields events as they come, until the server ends the watch or the signal aborts. */
   async *watch(path: string, signal: AbortSignal): AsyncGenerator<WatchEvent> {
     const answer = await this.#send(`${path}${path.includes('?') ? '&' : '?'}watch=1`, { signal })
     if (answer.statusCode !== 200) accepted(path, { status: answer.statusCode ?? 0, body: await text(answer) })
@@ -73,7 +73,7 @@ export class ApiClient {
     }
   }
 
-  /** The first object at `path` (a collection) that satisfies `condition`, now or later. */
+  /** Returns the first object at `path` (a collection) that satisfies `condition`, now or later. */
   async until(path: string, condition: (object: KubernetesObject) => boolean, signal: AbortSignal) {
     const stop = new AbortController()
     try {

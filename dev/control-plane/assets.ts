@@ -10,9 +10,9 @@ const programs: Record<Parts, readonly string[]> = {
 }
 
 /**
- * The programs that `parts` need and that `folder` lacks.
+ * Returns the programs that `parts` need and that `folder` lacks.
  *
- * @param folder - by convention what KUBEBUILDER_ASSETS names; absent: all are missing
+ * @param folder - by convention the value of KUBEBUILDER_ASSETS; absent: all are missing
  */
 export function missingAssets(folder: string | undefined, parts: Parts): string[] {
   return programs[parts].filter((name) => !folder || !executable(join(folder, name)))

@@ -8,7 +8,7 @@ import { logLine } from './simulated-kubelet.ts'
 /** common name under which the API server dials the kubelet */
 export const kubeletClient = 'kube-apiserver-kubelet-client'
 
-/** Who has a client certificate at the API server, and a kubeconfig. */
+/** Users with a client certificate for the API server, and a kubeconfig. */
 const clients = {
   admin: { commonName: 'admin', organizations: ['system:masters'] },
   controllers: { commonName: 'system:kube-controller-manager' },
@@ -26,7 +26,7 @@ const auditPolicy = {
   rules: [{ level: 'Metadata' }],
 }
 
-/** What the programs of a control plane read, in one folder that only its owner can enter. */
+/** Files that the programs of a control plane read, in one folder that only its owner can enter. */
 export class ControlPlaneFiles {
   readonly folder: string
   readonly #server: string
@@ -58,7 +58,7 @@ export class ControlPlaneFiles {
     return this.#required(this.#servingKeys)
   }
 
-  /** PEM: what service account tokens are signed with */
+  /** PEM of the key that signs service account tokens */
   get accountsKey(): string {
     return this.#accountsKey
   }
@@ -86,7 +86,7 @@ export class ControlPlaneFiles {
     await this.#file('pod.log', logLine('hello from the pod'))
   }
 
-  /** A new key and certificate for the API server (and the kubelet), by the same authority. */
+  /** Writes a new key and certificate for the API server (and the kubelet), from the same authority. */
   async writeServingCertificate(): Promise<Pem> {
     const keys = await this.#required(this.#authority).issueServing(servingNames)
     await this.#keyPair('serving', keys)
@@ -104,7 +104,7 @@ export class ControlPlaneFiles {
     return kubeconfigText({ server: this.#server, caFile: this.path('ca.crt'), user })
   }
 
-  /** whole or not at all: some are read again while they change */
+  /** Writes a file completely or not at all, since programs read some files again while they change. */
   async #file(name: string, content: string): Promise<void> {
     await writeFile(this.path(`${name}.new`), content, { mode: 0o600 })
     await rename(this.path(`${name}.new`), this.path(name))

@@ -2,7 +2,7 @@
 
 import { issuer } from './service-account.ts'
 
-/** a socket in the folder, though etcd wants the form of a host and a port: nobody else can reach the store */
+/** a socket in the folder, so that no other user can reach the store; etcd requires the form of a host and a port */
 export const etcdSocket = 'etcd.sock:1'
 const etcdUrl = `unix://${etcdSocket}`
 
@@ -16,11 +16,11 @@ export const etcdFlags = (): string[] => [
 
 export interface ApiServerFlags {
   port: number
-  /** how often an HTTP/2 request is answered together with GOAWAY: 0 to 0.02 */
+  /** share of HTTP/2 requests that are answered together with GOAWAY: 0 to 0.02 */
   goawayChance?: number | undefined
-  /** every request, one JSON object a line */
+  /** file of all requests, one JSON object a line */
   auditLogFile?: string | undefined
-  /** added at the end, where they win */
+  /** added at the end, where they override others */
   flags?: readonly string[] | undefined
 }
 
@@ -53,11 +53,11 @@ export const controllerManagerFlags = (): string[] => [
   '--secure-port=0',
   '--service-account-private-key-file=accounts.key',
   '--root-ca-file=ca.crt',
-  '--use-service-account-credentials', // without them it lacks rights
+  '--use-service-account-credentials', // otherwise it lacks rights
   '--kube-api-qps=500', // its start takes 3 s more at the default
   '--kube-api-burst=500',
-  '--flex-volume-plugin-dir=flex', // else it makes one under /usr
-  '--node-monitor-grace-period=24h', // kwok renews nothing by itself: after so long its pods would be unavailable
+  '--flex-volume-plugin-dir=flex', // the default is under /usr
+  '--node-monitor-grace-period=24h', // kwok does not renew leases: after that its pods are unavailable
 ]
 
 export const schedulerFlags = (): string[] => [
@@ -67,9 +67,9 @@ export const schedulerFlags = (): string[] => [
 ]
 
 export interface KubeletFlags {
-  /** of its front, which the Node names */
+  /** port of its front, which the Node names */
   frontPort: number
-  /** its own */
+  /** its own port */
   port: number
 }
 
@@ -81,7 +81,7 @@ export const kubeletFlags = ({ frontPort, port }: KubeletFlags): string[] => [
   '--cidr=198.18.0.0/16', // for tests of networks: routed nowhere
   '--node-ip=127.0.0.1',
   `--node-port=${frontPort}`,
-  `--server-address=127.0.0.1:${port}`, // it asks nobody who he is: never on other interfaces
+  `--server-address=127.0.0.1:${port}`, // it authenticates nobody: only loopback
   '--tls-cert-file=serving.crt',
   '--tls-private-key-file=serving.key',
 ]

@@ -28,42 +28,42 @@ import { kubeletConfiguration, logLine, newContainer, node, nodeName } from './s
 import { Warden } from './warden.ts'
 
 export interface ControlPlaneOptions {
-  /** folder of the programs: what KUBEBUILDER_ASSETS names */
+  /** folder of the programs, by convention the value of KUBEBUILDER_ASSETS */
   assets: string
   parts: Parts
-  /** default: one that is free */
+  /** default: a free one */
   apiPort?: number
   goawayChance?: number
-  /** absolute path; every request to the API server, one JSON object a line */
+  /** absolute path of a file of all requests to the API server, one JSON object a line */
   auditLogFile?: string
   /** more flags of kube-apiserver */
   flags?: readonly string[]
-  /** leave the folder with its logs; default false */
+  /** keeps the folder with its logs; default false */
   keepFolder?: boolean
   /** default 90 s */
   readyTimeoutMs?: number
 }
 
 export interface Restart {
-  /** `rotate`: with a new key and certificate by the same authority */
+  /** `rotate`: with a new key and certificate from the same authority */
   certificates?: 'rotate'
-  /** replace the flags that were given before */
+  /** replace the earlier flags */
   flags?: readonly string[]
   goawayChance?: number
-  /** by SIGKILL: clients see their connections cut, not ended */
+  /** stops it by SIGKILL: clients see their connections cut, not ended */
   abruptly?: boolean
 }
 
-/** between two questions to a server that does not listen yet */
+/** pause between two requests to a server that does not listen yet. ms */
 const readyRetryMs = 50
 const maxKubeletStarts = 3
-/** in the last words of a kwok that has died of it */
+/** text in the last log lines of a kwok that this race has ended */
 const kwokRace = /easycel\.\(\*Registry\)\.RegisterType/
 
 /**
- * A real Kubernetes API server with its store on loopback and, with parts `all`, controllers, a scheduler and one
- * simulated node whose pods run at once: `exec` runs its command on this machine, `logs` and `attach` read one
- * file, `port-forward` reaches one small HTTP server. Nothing of it is left behind, however this process ends.
+ * A real Kubernetes API server with its store on loopback. Parts `all` add controllers, a scheduler and one simulated
+ * node whose pods run at once. There `exec` runs its command on this machine, `logs` and `attach` read one file, and
+ * `port-forward` reaches one small HTTP server. All of it ends with this process, however that ends.
  */
 export class ControlPlane implements Service {
   readonly #options: ControlPlaneOptions
@@ -81,7 +81,7 @@ export class ControlPlane implements Service {
     this.#options = options
   }
 
-  /** Names of the programs that it needs and that are absent. */
+  /** Names of missing programs that it needs. */
   missing(): string[] {
     return missingAssets(this.#options.assets, this.#options.parts)
   }
@@ -90,7 +90,7 @@ export class ControlPlane implements Service {
   get server(): string {
     return this.#server
   }
-  /** a kubeconfig of an administrator */
+  /** path of a kubeconfig of an administrator */
   get kubeconfig(): string {
     return this.#started.path('admin.kubeconfig')
   }
@@ -103,20 +103,20 @@ export class ControlPlane implements Service {
   get adminKeyFile(): string {
     return this.#started.path('admin.key')
   }
-  /** everything is in there, logs as `<program>.log` */
+  /** folder of all files, with logs as `<program>.log` */
   get folder(): string {
     return this.#started.folder
   }
-  /** where commands of `exec` and `cp` run */
+  /** working folder of commands of `exec` and `cp` */
   get podFolder(): string {
     return this.#started.path('pod')
   }
-  /** acts as an administrator */
+  /** client of an administrator */
   get admin(): ApiClient {
     if (!this.#client) throw new Error('the control plane has not been started')
     return this.#client
   }
-  /** of kube-apiserver; absent while it does not run */
+  /** id of kube-apiserver; undefined while it does not run */
   get apiServerPid(): number | undefined {
     return this.#apiServer?.pid
   }
@@ -132,7 +132,7 @@ export class ControlPlane implements Service {
     }
   }
 
-  /** Ends all of it in order; kills what has not ended when `patience` aborts, or after 5 s each. */
+  /** Ends all programs in order; kills those that are left when `patience` aborts, or after 5 s each. */
   async stop(patience?: AbortSignal): Promise<void> {
     this.#podServer?.close()
     this.#podServer?.closeAllConnections()
@@ -159,25 +159,25 @@ export class ControlPlane implements Service {
     await this.#startApiServer(AbortSignal.timeout(this.#options.readyTimeoutMs ?? 90_000))
   }
 
-  /** A new key and certificate while the API server runs; resolves when it shows it to new connections. */
+  /** Writes a new key and certificate while the API server runs; resolves when new connections get it. */
   async rotateServingCertificate(): Promise<void> {
     const { certificate } = await this.#started.writeServingCertificate()
     const serial = new X509Certificate(certificate).serialNumber
-    const signal = AbortSignal.timeout(90_000) // it looks at least once a minute
+    const signal = AbortSignal.timeout(90_000) // it checks at least once a minute
     while ((await this.#shownSerial()) !== serial) await delay(readyRetryMs, signal)
   }
 
-  /** SIGSTOP and SIGCONT make it freeze and thaw. */
+  /** Sends a signal: SIGSTOP freezes it, and SIGCONT thaws it. */
   signalApiServer(signal: NodeJS.Signals): void {
     this.#apiServer?.signal(signal)
   }
 
-  /** A service account token with any life. */
+  /** Returns a service account token with any lifetime. */
   signToken(options: TokenOptions): string {
     return signServiceAccountToken(this.#started.accountsKey, options)
   }
 
-  /** Adds a line to the one log that `kubectl logs` and `attach` show for every pod. */
+  /** Adds a line to the log that `kubectl logs` and `attach` show for every pod. */
   async writeLogLine(line: string): Promise<void> {
     await appendFile(this.#started.path('pod.log'), logLine(line))
   }
@@ -234,7 +234,7 @@ export class ControlPlane implements Service {
     )
   }
 
-  /** kwok fills a table of types from two threads when it starts, and now and then dies of it. */
+  /** Starts kwok, and again if it ends: at its start two threads fill a table of types, which sometimes ends it. */
   async #startKubelet(ports: KubeletFlags, signal: AbortSignal): Promise<void> {
     for (let starts = 1; ; starts++) {
       const kubelet = this.#program('kwok', join(this.#options.assets, 'kwok'), kubeletFlags(ports))
@@ -277,7 +277,9 @@ export class ControlPlane implements Service {
     await program.start()
   }
 
-  /** As `wait`, or rejects with the end of the program's log when it ends first, or when `wait` fails. */
+  /**
+   * Waits as `wait` does; rejects with the end of the program's log when the program ends first, or when `wait` fails.
+   */
   async #whileRunning(program: Program, wait: () => Promise<unknown>): Promise<void> {
     const ended = program.exited.then(() => Promise.reject(new Error('it ended')))
     try {

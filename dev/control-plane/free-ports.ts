@@ -2,20 +2,23 @@ import { once } from 'node:events'
 import { createServer, type Server } from 'node:net'
 
 /**
- * Below what systems give to outgoing connections: a program that is restarted on its port finds it free, and a
- * client that keeps dialling it meanwhile cannot be connected to itself.
+ * Lower than the ports that systems use for outgoing connections: a restarted program finds its port free. Also, a
+ * client that dials it meanwhile cannot be connected to itself.
  */
 const lowest = 12_000
 const highest = 32_000
-/** what one process takes its ports from; it listens on the first, so that no other gets those that are not used yet */
+/** number of ports that one process reserves; it listens on the first, so that no other process gets the rest */
 const blockSize = 100
 const blocks = (highest - lowest) / blockSize
 
-/** of this process's blocks, those that have not been given */
+/** reserved ports of this process that are not used yet */
 const left: number[] = []
 let nextBlock = process.pid % blocks
 
-/** Ports of 127.0.0.1 that were free a moment ago, all different; no other process that asks here gets one of them. */
+/**
+ * Returns ports of 127.0.0.1 that were free a moment ago, all different; no other process that calls this gets one of
+ * them.
+ */
 export async function freePorts(count: number): Promise<number[]> {
   const ports: number[] = []
   while (ports.length < count) {
@@ -26,7 +29,7 @@ export async function freePorts(count: number): Promise<number[]> {
   return ports
 }
 
-/** @throws Error when others have all blocks */
+/** @throws Error when other processes have all blocks */
 async function claimBlock(): Promise<number[]> {
   for (let tries = 0; tries < blocks; tries++) {
     const first = lowest + nextBlock * blockSize

@@ -1,10 +1,10 @@
-/** Who a kubeconfig acts as; files are named by absolute path. */
+/** User of a kubeconfig; files are named by absolute path. */
 export type KubeconfigUser =
   | { token: string }
   | { tokenFile: string }
   | { certificateFile: string; keyFile: string; as?: Impersonated }
 
-/** What kubectl asks the API server to take it for. */
+/** Identity that kubectl asks the API server to impersonate. */
 export interface Impersonated {
   username: string
   groups?: readonly string[]
@@ -12,11 +12,11 @@ export interface Impersonated {
   extra?: Readonly<Record<string, readonly string[]>>
 }
 
-/** What the server's certificate is checked against: a file by absolute path, or its content, PEM both. */
+/** Authority of the server's certificate: absolute path of a file, or its content, both PEM. */
 export type KubeconfigAuthority = { caFile: string } | { authority: string }
 
 export type KubeconfigOptions = KubeconfigAuthority & {
-  /** of its context, cluster and user; default `kas` */
+  /** name of its context, cluster and user; default `kas` */
   name?: string
   /** URL */
   server: string
@@ -24,7 +24,7 @@ export type KubeconfigOptions = KubeconfigAuthority & {
   namespace?: string
 }
 
-/** A kubeconfig with one cluster and one user, as JSON (which is YAML). */
+/** Returns a kubeconfig with one cluster and one user, as JSON (which is YAML). */
 export function kubeconfigText(options: KubeconfigOptions): string {
   const { name = 'kas' } = options
   const context = { cluster: name, user: name, ...(options.namespace ? { namespace: options.namespace } : {}) }

@@ -7,24 +7,24 @@ import type { Service } from '../../src/lib/service.ts'
 import type { Pem } from '../certificates.ts'
 
 export interface KubeletFrontOptions {
-  /** of both servers, this one and the kubelet behind it */
+  /** certificate and key of both servers, this one and the kubelet behind it */
   readonly serving: Pem
-  /** PEM, of the authority that signed `serving` and the certificate of the one client */
+  /** PEM of the authority that signed `serving` and the client's certificate */
   readonly ca: string
   /** common name of the one client: the API server */
   readonly client: string
-  /** of the kubelet behind it, on loopback */
+  /** port of the kubelet behind it, on loopback */
   readonly kubeletPort: number
-  /** the one container that the kubelet behind it has rules for */
+  /** the only container for which the kubelet behind it has rules */
   readonly container: string
 }
 
-/** `/exec/NAMESPACE/POD[/UID]/CONTAINER`, and what else names a container */
+/** `/exec/NAMESPACE/POD[/UID]/CONTAINER`, and other paths that name a container */
 const containerPath = /^(\/(?:exec|attach|containerLogs)(?:\/[^/?]+){2,3}\/)[^/?]+(?=\?|$)/
 
 /**
- * The port that the Node names as its kubelet's. The simulated kubelet asks nobody who he is, so this one does: the
- * API server gets through by its client certificate, and its calls are for whichever container the kubelet knows.
+ * The port that the Node names as its kubelet's. The simulated kubelet authenticates nobody, so this front does. It
+ * accepts the API server by its client certificate, and replaces the container of its calls by the kubelet's.
  */
 export class KubeletFront implements Service {
   readonly #options: KubeletFrontOptions
@@ -41,7 +41,7 @@ export class KubeletFront implements Service {
     this.#server.on('upgrade', (incoming, socket, head) => this.#upgrade(incoming, socket as Socket, head))
   }
 
-  /** on loopback, once started */
+  /** port of loopback, once started */
   get port(): number {
     return (this.#server.address() as AddressInfo).port
   }
@@ -50,7 +50,7 @@ export class KubeletFront implements Service {
     await once(this.#server.listen(0, '127.0.0.1'), 'listening')
   }
 
-  /** Cuts what runs. */
+  /** Cuts all connections. */
   async stop(): Promise<void> {
     if (!this.#server.listening) return
     const closed = once(this.#server, 'close')
@@ -59,7 +59,7 @@ export class KubeletFront implements Service {
     await closed
   }
 
-  /** Logs, and refusals. */
+  /** Serves logs, and refusals. */
   #call(incoming: IncomingMessage, response: ServerResponse): void {
     const { kubeletPort: port, ca } = this.#options
     const { method, rawHeaders: headers } = incoming
@@ -67,7 +67,7 @@ export class KubeletFront implements Service {
     const outgoing = request({ host: '127.0.0.1', port, ca, agent: false, method, path: this.#path(incoming), headers })
     outgoing.once('response', (answer) => {
       response.writeHead(answer.statusCode ?? 502, answer.rawHeaders)
-      response.flushHeaders() // the lines of a log come later
+      response.flushHeaders() // the log's lines come later
       answer.pipe(response)
       answer.once('error', () => response.destroy())
     })
@@ -76,7 +76,7 @@ export class KubeletFront implements Service {
     incoming.pipe(outgoing)
   }
 
-  /** All that comes after the first line goes through as it is, the end of a body that SPDY has before its frames, too. */
+  /** Passes on all bytes after the first line unchanged, also the end of a body that SPDY has before its frames. */
   #upgrade(incoming: IncomingMessage, client: Socket, head: Buffer): void {
     if (!this.#isClient(incoming)) return void client.destroy()
     const kubelet = connect({ host: '127.0.0.1', port: this.#options.kubeletPort, ca: this.#options.ca })

@@ -12,14 +12,14 @@ export interface ProgramOptions {
   args: readonly string[]
   /** its working folder */
   folder: string
-  /** its output is added there */
+  /** file to which its output is added */
   logFile: string
   environment?: Readonly<Record<string, string>>
-  /** how long SIGTERM may take before SIGKILL, if `stop` is not told; default 5 s */
+  /** time from SIGTERM to SIGKILL, without a signal for `stop`; default 5 s */
   stopTimeoutMs?: number
 }
 
-/** for a message: the last bytes of a log */
+/** limit of the last part of a log, for a message */
 const maxTailBytes = 2_000
 
 /** One process in a group of its own, watched by a warden. */
@@ -46,7 +46,7 @@ export class Program implements Service {
     return this.running ? this.#child?.pid : undefined
   }
 
-  /** resolves when the process is gone, however it ended */
+  /** resolves when the process has ended */
   get exited(): Promise<void> {
     return this.#exited
   }
@@ -68,7 +68,7 @@ export class Program implements Service {
     this.#exited = once(child, 'exit').then(() => this.#warden.release(group))
   }
 
-  /** SIGTERM, and SIGKILL for its whole group once `patience` aborts. */
+  /** Sends SIGTERM, and SIGKILL to its whole group once `patience` aborts. */
   async stop(patience = AbortSignal.timeout(this.#options.stopTimeoutMs ?? 5_000)): Promise<void> {
     if (!this.running) return this.#exited
     const kill = () => this.signal('SIGKILL')
@@ -78,18 +78,18 @@ export class Program implements Service {
     patience.removeEventListener('abort', kill)
   }
 
-  /** To its whole group, if it runs. */
+  /** Sends the signal to its whole group, if it runs. */
   signal(signal: NodeJS.Signals): void {
     const pid = this.pid
     if (pid === undefined) return
     try {
       process.kill(-pid, signal)
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error // gone meanwhile
+      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error // ended meanwhile
     }
   }
 
-  /** The end of its log, for the message of a failure. */
+  /** Returns the end of its log, for the message of a failure. */
   async tail(): Promise<string> {
     const log = await readFile(this.#options.logFile, 'utf8').catch(() => '')
     return log.slice(-maxTailBytes)

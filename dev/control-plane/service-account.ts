@@ -1,7 +1,7 @@
 import { randomUUID, sign } from 'node:crypto'
 import type { ApiClient } from './api-client.ts'
 
-/** the issuer and the audience of service account tokens at this control plane */
+/** issuer and audience of service account tokens at this control plane */
 export const issuer = 'https://kubernetes.default.svc'
 
 export interface ServiceAccount {
@@ -11,7 +11,7 @@ export interface ServiceAccount {
 }
 
 /**
- * A service account with the rights of a ClusterRole everywhere.
+ * Creates a service account with the rights of a ClusterRole everywhere.
  *
  * @param options.clusterRole - default `cluster-admin`
  */
@@ -29,22 +29,22 @@ export async function createServiceAccount(
   return { namespace, name, uid: account.metadata.uid }
 }
 
-/** how long after its `exp` the API server still takes a token (go-jose's leeway) */
+/** time after its `exp` in which the API server still accepts a token (go-jose's leeway) */
 const leewayMs = 60_000
 
 export interface TokenOptions {
   account: ServiceAccount
   /**
-   * how long the API server takes it, in whole seconds; plus up to 10 s in which it remembers what it checked.
-   * So `exp` is 60 s before that end, perhaps in the past.
+   * time in which the API server accepts it, in whole seconds; plus up to 10 s in which it caches its checks. So `exp`
+   * is 60 s before that end, perhaps in the past.
    */
   lifeMs: number
 }
 
 /**
- * A token as the API server itself would sign it, but with any life: by itself it allows no less than 10 minutes.
+ * Returns a token as the API server would sign it, but with any lifetime: by itself it allows no less than 10 minutes.
  *
- * @param key - PEM, of the pair that the API server checks tokens with
+ * @param key - PEM of the key that the API server's check uses
  */
 export function signServiceAccountToken(key: string, options: TokenOptions): string {
   const { namespace, name, uid } = options.account

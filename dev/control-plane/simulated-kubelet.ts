@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 
-/** What the simulated kubelet answers for every pod, and its node. */
+/** The simulated kubelet's answers for every pod, and its node. */
 
 /** The one node of the cluster. */
 export const nodeName = 'node-0'
@@ -15,23 +15,26 @@ export const node = {
   },
 }
 
-/** kwok runs a command for whoever can name its container: so there is one alone, and nobody else can guess it. */
+/** Returns a random name, since kwok runs a command for every client that can name its container. */
 export const newContainer = () => `c-${randomBytes(16).toString('hex')}`
 
 export interface KubeletRules {
-  /** the one container that there are rules for, of whichever pod: `newContainer` */
+  /** the only container with rules, for all pods: `newContainer` */
   container: string
-  /** where commands of `exec` and `cp` run, on this machine */
+  /** working folder of commands of `exec` and `cp`, on this machine */
   podFolder: string
-  /** what `logs` and `attach` follow: lines in CRI form */
+  /** file that `logs` and `attach` follow: lines in CRI form */
   logFile: string
-  /** loopback port that every `port-forward` reaches */
+  /** port of loopback for every `port-forward` */
   forwardPort: number
-  /** for commands of `exec` */
+  /** environment of commands of `exec` */
   environment: Readonly<Record<string, string>>
 }
 
-/** kwok's configuration: one rule a kind, for the one container, of all pods. JSON documents, which are YAML documents. */
+/**
+ * Returns kwok's configuration: one rule a kind, for the one container, of all pods. JSON documents, which are YAML
+ * documents.
+ */
 export function kubeletConfiguration(rules: KubeletRules): string {
   const { container, podFolder, logFile, forwardPort } = rules
   const containers = [container]
@@ -52,5 +55,5 @@ const rule = (kind: string, spec: object) => ({
   spec,
 })
 
-/** One line of a container's log: time, stream, whole line. */
+/** Returns one line of a container's log: time, stream, whole line. */
 export const logLine = (line: string, at = new Date()) => `${at.toISOString()} stdout F ${line}\n`

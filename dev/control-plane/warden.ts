@@ -3,8 +3,9 @@ import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 
 /**
- * Reads `adopt GROUP` and `release GROUP`; when its input ends it kills the groups that are left, every process
- * whose environment names this warden (where there is a /proc; twice, since one may fork meanwhile), and the folders.
+ * Reads `adopt GROUP` and `release GROUP`. When its input ends, it kills the groups that are left, removes the folders,
+ * and kills every process whose environment names this warden. The last part needs /proc, and runs twice, since a
+ * process may fork meanwhile.
  */
 const script = `
 trap '' HUP INT TERM
@@ -25,14 +26,14 @@ for folder in "$@"; do rm -rf "$folder"; done
 `
 
 export interface WardenOptions {
-  /** removed at the end */
+  /** folders that are removed at the end */
   folders?: readonly string[]
 }
 
 /**
- * A small shell that outlives this process by a moment: however this process ends (a signal to it or to its
- * terminal, SIGKILL too), the process groups that the warden adopted, what they started, and the folders go with it.
- * Processes that leave their group are found by `environment`, on Linux.
+ * A small shell that lives a moment longer than this process. However this process ends (a signal to it or to its
+ * terminal, SIGKILL too), the warden cleans up. It ends the adopted process groups with their children, and removes the
+ * folders. On Linux it finds processes that leave their group by `environment`.
  */
 export class Warden {
   readonly #mark = randomUUID()
@@ -44,21 +45,21 @@ export class Warden {
     this.#folders = options.folders ?? []
   }
 
-  /** to be set for each process that is adopted; inherited by what it starts */
+  /** variables for each adopted process, inherited by its children */
   get environment(): Record<string, string> {
     return { KAS_WARDEN: this.#mark }
   }
 
   async start(): Promise<void> {
     const shell = spawn('/bin/sh', ['-c', script, 'warden', this.#mark, ...this.#folders], {
-      detached: true, // a Ctrl-C in the terminal is not for it
+      detached: true, // a Ctrl-C in the terminal must not end it
       stdio: ['pipe', 'ignore', 'ignore'],
     })
     this.#shell = shell
     this.#ended = once(shell, 'exit')
-    shell.stdin?.on('error', () => undefined) // killed by somebody: nothing to tell it any more
+    shell.stdin?.on('error', () => undefined) // it was killed
     await once(shell, 'spawn')
-    shell.unref() // it must not keep this process alive; its end is what it waits for
+    shell.unref() // it must not keep this process alive, for whose end it waits
     ;(shell.stdin as unknown as { unref(): void }).unref()
   }
 
@@ -67,12 +68,12 @@ export class Warden {
     this.#shell?.stdin?.write(`adopt ${group}\n`)
   }
 
-  /** The group has ended by itself: its number may soon be another's. */
+  /** Releases a group that has ended by itself: its number may soon be another's. */
   release(group: number): void {
     this.#shell?.stdin?.write(`release ${group}\n`)
   }
 
-  /** Kills what is left; resolves when it is gone. May be called twice. */
+  /** Kills all that is left; resolves when it has ended. May be called twice. */
   async stop(): Promise<void> {
     this.#shell?.ref()
     this.#shell?.stdin?.end()

@@ -1,43 +1,43 @@
 import { type Dispatcher, Pool } from 'undici'
 
 export interface CallerOptions {
-  /** how the demo calls it: a replica, or the balancer */
+  /** name in the demo's output: a replica, or the balancer */
   readonly name: string
-  /** of 127.0.0.1 */
+  /** port of 127.0.0.1 */
   readonly port: number
   /** PEM */
   readonly authority: string
-  /** what stands after `Bearer ` */
+  /** credential after `Bearer ` */
   readonly credential: string
 }
 
 export interface Request {
   readonly method?: 'GET' | 'POST' | 'DELETE'
-  /** sent as JSON */
+  /** body, sent as JSON */
   readonly body?: object
-  /** beside the usual ones */
+  /** headers beside the usual ones */
   readonly headers?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal
 }
 
 export interface Answer {
-  /** 0: none came, the connection failed */
+  /** 0: no answer, the connection failed */
   readonly status: number
-  /** of a failure: why */
+  /** for a failure its reason */
   readonly body: string
-  /** of kas' own errors: whether the request may have reached the cluster */
+  /** `Kas-Delivery` of kas' own errors: `maybe` if the request may have reached the cluster */
   readonly delivery: 'none' | 'maybe' | undefined
-  /** its beginning came and its end did not, which the caller sees: only it can repeat the call then */
+  /** its beginning came and its end did not, which the caller sees: only the caller can repeat the call then */
   readonly cut?: boolean
-  /** from the call to the last byte. ms */
+  /** time from the call to the last byte. ms */
   readonly tookMs: number
 }
 
-/** kas waits up to 20 s for an agent; a call that takes longer than this has been forgotten. ms */
+/** limit of an answer: kas waits up to 20 s for an agent, and a longer call is lost. ms */
 const answerTimeoutMs = 30_000
 const maxConnections = 64
 
-/** Calls the cluster's API through one way into kas, on kept connections, and repeats nothing. */
+/** Calls the cluster's API through one replica or the balancer, on kept connections, without repeats. */
 export class Caller {
   readonly name: string
   readonly #pool: Pool
@@ -51,7 +51,7 @@ export class Caller {
     this.#pool = new Pool(`https://127.0.0.1:${port}`, { connections: maxConnections, connect, ...timeouts })
   }
 
-  /** Never rejects. */
+  /** Returns the answer; never rejects. */
   async ask(path: string, request: Request = {}): Promise<Answer> {
     const began = performance.now()
     const limit = AbortSignal.timeout(answerTimeoutMs)
@@ -86,7 +86,7 @@ export class Caller {
     return this.#pool.request(options)
   }
 
-  /** Cuts what runs. */
+  /** Cuts all connections. */
   async close(): Promise<void> {
     await this.#pool.destroy()
   }

@@ -10,20 +10,20 @@ interface Entry {
 }
 
 /**
- * Unsafe calls, and what became of each. Every delivery makes an object of its own, whose label names the call: the
- * cluster itself then says what was delivered twice, and what was lost though it had been answered.
+ * Unsafe calls, with their results. Every delivery creates an object of its own, whose label names the call. So the
+ * cluster itself shows calls that were delivered twice, and calls that were lost after an answer.
  */
 export class Ledger {
   readonly #scene: string
   readonly #entries: Entry[] = []
   #count = 0
 
-  /** @param scene - a word that no other ledger has */
+  /** @param scene - a word that only this ledger has */
   constructor(scene: string) {
     this.#scene = scene
   }
 
-  /** One unsafe call. */
+  /** Makes one unsafe call. */
   async create(caller: Asked): Promise<Answer> {
     const call = `call-${++this.#count}`
     const metadata = { generateName: 'demo-', labels: { 'demo-scene': this.#scene, 'demo-call': call } }
@@ -35,7 +35,7 @@ export class Ledger {
     return answer
   }
 
-  /** @returns what does not agree with what the callers were told, a line each */
+  /** @returns differences between the cluster and the answers to the callers, a line each */
   async audit(caller: Asked): Promise<string[]> {
     const selector = `labelSelector=${encodeURIComponent(`demo-scene=${this.#scene}`)}`
     const answer = await caller.ask(`${configMaps}?${selector}`)

@@ -3,9 +3,9 @@ import type { Answer, Caller } from './caller.ts'
 import { configMaps, Ledger } from './ledger.ts'
 
 export interface LoadOptions {
-  /** a word that no other load has */
+  /** a word that only this load has */
   readonly scene: string
-  /** ways in; each has so many calls in flight at any time */
+  /** callers; each makes so many calls at any time */
   readonly callers: readonly Caller[]
   readonly safe: number
   readonly unsafe: number
@@ -13,17 +13,19 @@ export interface LoadOptions {
 
 export interface Report {
   readonly calls: number
-  /** from the fault to the first right answer of a call that began after it */
+  /** time from the fault to the first right answer of a call that began after it */
   readonly firstMs: number
-  /** of those that ended after it */
+  /** slowest of the calls that ended after it */
   readonly slowest: string
-  /** of those that could not have been under way in the cluster: safe ones, which go another way, and later ones */
+  /**
+   * slowest of the calls that could not have been running in the cluster: safe ones, which are repeated, and later ones
+   */
   readonly slowestMs: number
   /** a line for each kind */
   readonly failures: readonly string[]
-  /** failed, and not by an answer that was cut */
+  /** failed calls other than those with a cut answer */
   readonly uncut: number
-  /** failed, though they did not reach the cluster */
+  /** failed calls that did not reach the cluster */
   readonly repeatable: number
 }
 
@@ -35,15 +37,15 @@ interface Called {
   readonly right: boolean
 }
 
-/** between two unsafe calls of one worker: the double keeps 1,000 objects. ms */
+/** pause of one worker between two unsafe calls: the double keeps 1,000 objects. ms */
 const unsafePauseMs = 150
 const safePauseMs = 10
-/** of an error's text. characters */
+/** limit of an error's text. characters */
 const maxShown = 400
 
 /**
- * Calls through several ways in, from `start` to `stop`. Each safe one asks for an object of a name of its own that
- * does not exist: its answer names it, so that an answer to another call would be seen.
+ * Makes calls of several callers, from `start` to `stop`. Each safe one reads an object with a name of its own that
+ * does not exist. The answer contains the name, so that an answer to another call would show.
  */
 export class Load {
   readonly #options: LoadOptions
@@ -84,7 +86,7 @@ export class Load {
     await Promise.all(this.#workers)
   }
 
-  /** What became of the calls of a kind, with times since `at`. */
+  /** Returns the results of the calls of a kind, with times since `at`. */
   report(at: number, kind: 'safe' | 'unsafe'): Report {
     const called = kind === 'safe' ? this.#safe : this.#unsafe
     const rights = called.filter(({ beganAt, right }) => right && beganAt >= at)
@@ -140,7 +142,7 @@ export class Load {
   }
 }
 
-/** One line for all failures that read alike. */
+/** Returns one line for all failures with the same text. */
 function summary(failed: readonly Called[], at: number): string[] {
   const kinds = Object.groupBy(failed, ({ answer: { status, delivery, body } }) => {
     return `${status || 'no answer'}${delivery ? `, delivery ${delivery}` : ''}: ${messageOf(body).slice(0, maxShown)}`
@@ -148,7 +150,7 @@ function summary(failed: readonly Called[], at: number): string[] {
   return Object.entries(kinds).map(([kind, calls = []]) => `${calls.length} with ${kind} (${timesOf(calls, at)})`)
 }
 
-/** Of a Kubernetes Status, as users see it; else the whole body. */
+/** Returns the message of a Kubernetes Status, as users see it; else the whole body. */
 function messageOf(body: string): string {
   try {
     return String((JSON.parse(body) as { message?: unknown }).message ?? body)

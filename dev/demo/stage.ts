@@ -4,33 +4,33 @@ import type { LocalStack } from '../start/local-stack.ts'
 import { holdersOf, type ReplicaView, tableOf, viewReplicas } from '../start/replica-table.ts'
 import { Caller } from './caller.ts'
 
-/** One thing that the demo plays. */
+/** One scene of the demo. */
 export interface Scene {
-  /** a word, to choose it by */
+  /** a word by which a user selects it */
   readonly name: string
   readonly title: string
   play(stage: Stage): Promise<void>
 }
 
 export interface StageOptions {
-  /** of the balancer */
+  /** port of the balancer */
   readonly kubernetesPort: number
-  /** a line for the screen */
+  /** prints a line on the screen */
   readonly print: (line: string) => void
-  /** the demo was interrupted */
+  /** aborts when the demo is interrupted */
   readonly signal: AbortSignal
 }
 
-/** From one question to the replicas to the next: what another process knows cannot be subscribed to. ms */
+/** Interval of reads from the replicas, since another process cannot be subscribed to. ms */
 const askAgainMs = 50
-/** for what a replica has to learn, and to start. ms */
+/** limit for a replica to start, or to learn of a change. ms */
 const settleMs = 30_000
 
-/** What scenes play on: the stack, ways into it, and what they saw. */
+/** Stage of the scenes: the stack, its callers, and the results. */
 export class Stage {
   readonly stack: LocalStack
   readonly signal: AbortSignal
-  /** what did not hold, a line each */
+  /** failed checks, a line each */
   readonly failures: string[] = []
   readonly balancer: Caller
   readonly #options: StageOptions
@@ -47,14 +47,14 @@ export class Stage {
     this.#callers = new Map(stack.replicas.map(({ name, ports }) => [name, callerOf(name, ports.kubernetes)]))
   }
 
-  /** The way in by this replica. */
+  /** Returns the caller of this replica. */
   caller(replica: LocalReplica): Caller {
     const caller = this.#callers.get(replica.name)
     if (!caller) throw new Error(`${replica.name} has no way in`)
     return caller
   }
 
-  /** Replicas that run. */
+  /** Running replicas. */
   get running(): LocalReplica[] {
     return this.stack.replicas.filter(({ pid }) => pid !== undefined)
   }
@@ -64,7 +64,7 @@ export class Stage {
     this.#options.print(`${seconds.padStart(6)} s  ${text}`)
   }
 
-  /** What must hold. */
+  /** Records a failure if the promise does not hold. */
   check(holds: boolean, promise: string): void {
     if (holds) return
     this.failures.push(promise)
@@ -76,7 +76,7 @@ export class Stage {
     for (const line of lines) this.#options.print(`          ${line}`)
   }
 
-  /** The agent's home, else another replica that holds it, and those that run beside it. */
+  /** Returns the agent's home, or else another replica that holds it, and the other running replicas. */
   async holder(): Promise<{ holder: LocalReplica; others: LocalReplica[] }> {
     const views = await this.until('one replica holds the agent', (views) => holdersOf(views).length > 0)
     const [name] = holdersOf(views)
@@ -85,7 +85,7 @@ export class Stage {
     return { holder, others: this.running.filter((replica) => replica !== holder) }
   }
 
-  /** Resolves once all that run are ready, know one another, and carry calls. */
+  /** Resolves once all running replicas are ready, know one another, and carry calls. */
   async settle(): Promise<void> {
     const { running } = this
     const all = (views: ReplicaView[]) => views.every(({ ready, members }) => ready && members === running.length)
@@ -94,7 +94,7 @@ export class Stage {
     await Promise.all(running.map(({ ports }) => this.stack.answers(ports.kubernetes, limit)))
   }
 
-  /** Asks the replicas that run until `check` likes what they say. @throws Error when it takes too long */
+  /** Reads the running replicas' views until `check` accepts them. @throws Error when it takes too long */
   async until(what: string, check: (views: ReplicaView[]) => boolean): Promise<ReplicaView[]> {
     const end = performance.now() + settleMs
     for (;;) {
@@ -105,7 +105,7 @@ export class Stage {
     }
   }
 
-  /** Starts one that does not run, and waits until all agree again. */
+  /** Starts a stopped replica, and waits until all agree again. */
   async startAgain(replica: LocalReplica): Promise<void> {
     const at = performance.now()
     const since = () => Math.round(performance.now() - at)

@@ -2,13 +2,13 @@ import { createInterface } from 'node:readline'
 import type { Caller } from './caller.ts'
 import { configMaps } from './ledger.ts'
 
-/** A watch of ConfigMaps of one label: what it saw, in order. */
+/** A watch of ConfigMaps of one label, with its events in order. */
 export class WatchReader {
-  /** the way in */
+  /** name of the caller */
   readonly name: string
-  /** `ADDED a`, as they came */
+  /** events such as `ADDED a`, in order */
   readonly events: string[] = []
-  /** why it ended by itself; undefined: it runs */
+  /** reason of an end by itself; undefined: it runs */
   ended: string | undefined
   readonly #closing = new AbortController()
   readonly #waiting = new Set<() => void>()
@@ -18,7 +18,7 @@ export class WatchReader {
   }
 
   /**
-   * Resolves once the API server answers; only changes from now on are seen.
+   * Resolves once the API server answers; only later changes are seen.
    *
    * @throws Error for another answer than 200
    */
@@ -33,7 +33,7 @@ export class WatchReader {
     return reader
   }
 
-  /** Resolves once it has seen so many, or has ended, or `signal` aborts. */
+  /** Resolves once it has seen so many events, or has ended, or `signal` aborts. */
   async seen(count: number, signal: AbortSignal): Promise<void> {
     while (this.events.length < count && this.ended === undefined && !signal.aborted) {
       await new Promise<void>((resolve) => {

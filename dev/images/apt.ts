@@ -8,19 +8,19 @@ import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import type { Architecture } from './oci-layout.ts'
 
-/** of apt, whose lists are some 50 MB */
+/** limit of apt, whose lists are some 50 MB */
 const timeoutMs = 300_000
-/** for those before: lists, and what they fetch */
+/** limit for earlier processes: lists, and their downloads */
 const lockTimeoutMs = 2 * timeoutMs
 const sources = ['/etc/apt/sources.list.d/debian.sources', '/etc/apt/sources.list']
 
-/** What apt says where Debian's packages cannot be had. */
+/** apt's message where Debian's packages cannot be had. */
 export class AptError extends Error {
   override readonly name = 'AptError'
 }
 
 /**
- * apt with lists and packages of its own in a folder, for any processor. Of all processes of this machine one has the
+ * apt with lists and packages of its own in a folder, for any processor. Only one process of this machine has the
  * folder at a time.
  */
 export class Apt {
@@ -39,7 +39,7 @@ export class Apt {
       'APT::Sandbox::User': 'root',
       'APT::Update::Error-Mode': 'any',
       'Acquire::Languages': 'none',
-      // a mirror that does not answer is told of before a test's time is over
+      // a mirror that does not answer is reported within a test's time
       'Acquire::Retries': '1',
       'Acquire::http::Timeout': '20',
       'Acquire::https::Timeout': '20',
@@ -47,21 +47,21 @@ export class Apt {
       'Dir::State::lists': join(folder, 'lists'),
       'Dir::State::status': join(folder, 'status'),
       'Dir::Cache': folder,
-      'Dir::Cache::pkgcache': 'pkgcache.bin', // which Debian's image for containers turns off; to read the lists takes a second
+      'Dir::Cache::pkgcache': 'pkgcache.bin', // Debian's container image turns it off; without it lists take a second
       'Dir::Cache::archives': join(folder, 'archives'),
       'Dir::Etc::SourceList': list,
       'Dir::Etc::SourceParts': '/dev/null',
       'Binary::apt-get::APT::Keep-Downloaded-Packages': 'true',
-      'Debug::NoLocking': 'true', // the folder's own lock does it, for all steps together
+      'Debug::NoLocking': 'true', // the folder's own lock covers all steps together
     }
     this.#options = Object.entries(settings).flatMap(([name, value]) => ['-o', `${name}=${value}`])
   }
 
   /**
-   * Does `work` while no other process has the folder. A failure of apt is that of who waits for the same too: he
-   * would only wait for it once more.
+   * Runs `work` while no other process has the folder. A failure of apt also fails processes that wait for the same
+   * packages, since they would only wait for it once more.
    *
-   * @param names - what is asked for
+   * @param names - requested packages
    */
   async alone<T>(names: readonly string[], work: (apt: RunApt) => Promise<T>): Promise<T> {
     const askedMs = Date.now()
@@ -78,7 +78,7 @@ export class Apt {
     }
   }
 
-  /** The lock is that of the open file: it goes with the last process that has it, killed or not. */
+  /** Locks the open file: the lock ends with the last process that has it, killed or not. */
   async #lock(fd: number): Promise<void> {
     const { code, signal, stderr } = await ended('flock', ['3'], fd, lockTimeoutMs)
     if (code === 0) return
@@ -95,7 +95,7 @@ export class Apt {
 
   async #run(words: readonly string[], lock: number, failure: string): Promise<string> {
     const status = join(this.#folder, 'status')
-    if (!existsSync(status)) await writeFile(status, '') // another date would make apt read all lists again
+    if (!existsSync(status)) await writeFile(status, '') // a new date would make apt read all lists again
     const { code, signal, stdout, stderr } = await ended(
       'apt-get',
       [...this.#options, '--quiet', ...words],
@@ -114,7 +114,7 @@ export class Apt {
   }
 }
 
-/** @returns what it prints. @throws AptError */
+/** @returns its output. @throws AptError */
 export type RunApt = (verb: 'install' | 'update', ...words: string[]) => Promise<string>
 
 interface Failure {
@@ -122,9 +122,9 @@ interface Failure {
   readonly message: string
 }
 
-/** @param lock - is its descriptor 3: who is left behind still has it */
+/** @param lock - becomes its descriptor 3, so that processes that are left behind keep the lock */
 async function ended(program: string, args: readonly string[], lock: number, timeout: number) {
-  const env = { ...process.env, LC_ALL: 'C' } // its output is read
+  const env = { ...process.env, LC_ALL: 'C' } // its output is parsed
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe', lock], timeout, env })
   const [, out, err] = child.stdio as unknown as [null, Readable, Readable]
   const [[code, signal], stdout, stderr] = await Promise.all([

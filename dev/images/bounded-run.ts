@@ -5,17 +5,17 @@ const run = promisify(execFile)
 const maxOutputBytes = 16 * 1024 * 1024
 
 export interface BoundedRunOptions {
-  /** after which it is ended */
+  /** limit after which it is ended */
   readonly timeoutMs: number
   readonly cwd?: string
   readonly env?: NodeJS.ProcessEnv
 }
 
 /**
- * Runs a program that fetches from elsewhere, from where no answer may come.
+ * Runs a program that downloads, with a limit, since no answer may come.
  *
- * @returns what it printed
- * @throws Error with what it said, or that it took too long
+ * @returns its output
+ * @throws Error with its message, or that it took too long
  */
 export async function boundedRun(
   program: string,

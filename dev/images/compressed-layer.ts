@@ -8,7 +8,7 @@ import type { CompressedLayer } from './oci-layout.ts'
 
 const compress = promisify(gzip)
 
-/** @param cache - a folder that is kept: to compress a Node takes long */
+/** @param cache - a permanent folder, since compressing a Node takes long */
 export async function compressedLayer(about: string, layer: Layer, cache: string): Promise<CompressedLayer> {
   const tar = layer.tar()
   const digest = hash('sha256', tar)

@@ -11,7 +11,7 @@ const run = promisify(execFile)
 /** Debian's mirrors change every few hours. */
 const listsMaxAgeMs = 3_600_000
 
-/** A package of Debian, unpacked: none of its scripts runs, so it may be of another processor. */
+/** An unpacked package of Debian: none of its scripts runs, so it may be for another processor. */
 export interface DebianPackage {
   readonly name: string
   readonly version: string
@@ -19,15 +19,15 @@ export interface DebianPackage {
   readonly control: string
   /** SHA-256 of the .deb */
   readonly digest: string
-  /** where its files lie */
+  /** folder of its files */
   readonly folder: string
 }
 
 /**
- * Those packages and all that they depend on, in the versions that this machine's Debian mirror has now.
+ * Returns those packages and all their dependencies, in the current versions of this machine's Debian mirror.
  *
- * @param cache - a folder that is kept: lists, packages, what is unpacked
- * @throws AptError with the words of apt
+ * @param cache - a permanent folder for lists, packages and unpacked files
+ * @throws AptError with apt's message
  */
 export async function debianPackages(
   names: readonly string[],
@@ -40,7 +40,7 @@ export async function debianPackages(
   return known ?? new Apt(own, architecture).alone(names, (apt) => chosenAnew(names, { apt, own, chosenFile }))
 }
 
-/** Another may have done any of it meanwhile. */
+/** Chooses the packages again; another process may have done part of it meanwhile. */
 async function chosenAnew(
   names: readonly string[],
   { apt, own, chosenFile }: { apt: RunApt; own: string; chosenFile: string },
@@ -69,13 +69,13 @@ async function chosenAnew(
 
 const stampOf = (own: string) => join(own, 'updated')
 
-/** When the lists were fetched, if they are no older than they may be. */
+/** Returns the time of the lists' download, if they are fresh enough; else undefined. */
 async function freshLists(own: string): Promise<number | undefined> {
   const updated = await stat(stampOf(own)).catch(() => undefined)
   return updated && Date.now() - updated.mtimeMs <= listsMaxAgeMs ? updated.mtimeMs : undefined
 }
 
-/** What apt has chosen, by lists of one age: of the same lists it would choose the same, and take seconds for it. */
+/** apt's choice, with the time of its lists: the same lists would give the same choice, but take seconds. */
 interface Chosen {
   readonly listsMs: number
   readonly packages: readonly DebianPackage[]

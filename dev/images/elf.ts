@@ -1,4 +1,4 @@
-/** As much of the format of programs and libraries (ELF, 64 bit, little-endian) as making images needs. */
+/** The parts of the format of programs and libraries (ELF, 64 bit, little-endian) that making images needs. */
 
 const sectionKinds = { symbols: 2, dynamic: 6, empty: 8 }
 const allocated = 2n
@@ -36,7 +36,7 @@ function sectionsOf(bytes: Buffer): Section[] {
   })
 }
 
-/** Names of the libraries that it is linked with. */
+/** Returns the names of the libraries with which it is linked. */
 export function neededBy(bytes: Buffer): string[] {
   const sections = sectionsOf(bytes)
   const dynamic = sections.find(({ kind }) => kind === sectionKinds.dynamic)
@@ -52,8 +52,8 @@ export function neededBy(bytes: Buffer): string[] {
 }
 
 /**
- * Without symbols and tables that only debuggers read, as `strip` leaves it, of whichever processor. What is loaded stays where
- * it is; the sections behind it move up.
+ * Removes symbols and tables that only debuggers read, as `strip` does, for any processor. Loaded sections stay at
+ * their place; the sections after them move up.
  */
 export function withoutSymbols(bytes: Buffer): Buffer {
   const sections = sectionsOf(bytes)

@@ -4,7 +4,7 @@ import type { DebianPackage } from './debian.ts'
 import { isElf, neededBy } from './elf.ts'
 import type { Layer } from './layer.ts'
 
-/** Folders that are links since all programs and libraries lie below /usr. */
+/** Folders that are links, since all programs and libraries lie below /usr. */
 const merged = ['bin', 'sbin', 'lib', 'lib64']
 const executable = 0o100
 
@@ -19,27 +19,27 @@ export class DebianFiles {
     this.#packages = packages
   }
 
-  /** those of which a file was taken */
+  /** packages of which a file was taken */
   get taken(): DebianPackage[] {
     return [...this.#taken].sort((a, b) => (a.name < b.name ? -1 : 1))
   }
 
   /**
-   * Puts files into `layer`, where they belong.
+   * Adds files to `layer`, at their paths.
    *
    * @param paths - of files and links, below the root: `usr/bin/git`
-   * @throws Error that names what no package has
+   * @throws Error that names a path that no package has
    */
   add(layer: Layer, ...paths: readonly string[]): void {
     for (const path of paths) this.#addOne(layer, path)
   }
 
-  /** @throws Error that names what no package has */
+  /** @throws Error that names a path that no package has */
   read(path: string): Buffer {
     return readFileSync(this.#find(path))
   }
 
-  /** The certificates of authorities that a script of the package would put together. */
+  /** Returns the certificates of authorities that a script of the package would collect. */
   authorities(): Buffer[] {
     const folder = 'usr/share/ca-certificates/mozilla'
     const { folder: root = '' } = this.#packages.find(({ name }) => name === 'ca-certificates') ?? {}
@@ -47,19 +47,19 @@ export class DebianFiles {
     return names.sort().map((name) => this.read(`${folder}/${name}`))
   }
 
-  /** Puts the libraries into `layer` that a program is linked with. */
+  /** Adds the libraries with which a program is linked to `layer`. */
   addLibraries(layer: Layer, program: Buffer): void {
     if (!isElf(program)) return
     for (const name of neededBy(program)) this.#addOne(layer, this.#library(name))
   }
 
-  /** Puts a library into `layer` that programs are to load by its name, and what it is linked with. */
+  /** Adds a library that programs load by its name to `layer`, and the libraries with which it is linked. */
   addLibrary(layer: Layer, name: string): void {
     this.#addOne(layer, this.#library(name))
   }
 
   /**
-   * What the packages of which files were taken since the last time say of themselves, where scanners of images without
+   * Adds the records of the packages of which files were taken since the last call, where scanners of images without
    * dpkg look, and their licences.
    */
   addRecords(layer: Layer): void {
@@ -124,7 +124,7 @@ function mergedPath(path: string): string {
   return merged.includes(first) ? `usr/${path}` : path
 }
 
-/** An empty root: the folders, users and mount points that a runtime and the programs ask for. */
+/** Adds an empty root: the folders, users and mount points that a runtime and the programs need. */
 export function addRoot(layer: Layer, authorities: readonly Buffer[]): void {
   for (const name of merged) layer.link(name, `usr/${name}`)
   for (const folder of ['dev', 'proc', 'sys', 'run', 'root', 'usr/bin', 'usr/sbin', 'usr/lib', 'usr/lib64'])
@@ -139,6 +139,6 @@ export function addRoot(layer: Layer, authorities: readonly Buffer[]): void {
   layer.file('etc/ssl/certs/ca-certificates.crt', Buffer.concat(authorities))
 }
 
-/** as GitLab's own charts run it */
+/** user of GitLab's own charts */
 export const uid = 65532
 const user = 'nonroot'

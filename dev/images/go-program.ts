@@ -9,34 +9,34 @@ import type { Architecture } from './oci-layout.ts'
 
 const run = promisify(execFile)
 const maxOutputBytes = 16 * 1024 * 1024
-/** of modules, which may not come, and of the compiler on a busy machine */
+/** limit for modules, which may not come, and for the compiler on a busy machine */
 const installTimeoutMs = 1_200_000
-/** of the machine, in the place of one that a module asks for */
+/** the machine's toolchain, in place of one that a module names */
 const ownToolchain = { GOTOOLCHAIN: 'local' }
 const isText = /^(licen[cs]e|copying|notice|unlicense)/i
 const rule = '='.repeat(80)
 
-/** A program that is made from Go modules. */
+/** A Go module with a program. */
 export interface GoModule {
   readonly name: string
-  /** the package of its main function */
+  /** path of the package of its main function */
   readonly path: string
   readonly version: string
 }
 
 export interface GoProgram {
   readonly program: Buffer
-  /** the standard library of its Go, and the modules in it */
+  /** the standard library of its Go, and its modules */
   readonly components: readonly Component[]
-  /** their licences, each text once */
+  /** licences of the components, each text once */
   readonly notices: string
 }
 
 /**
- * Makes a program for a processor, the same bytes each time with one Go, and asks it what it is made of.
+ * Builds a program for a processor, with the same bytes each time with one Go, and reads its modules from it.
  *
- * @param cache - a folder that is kept
- * @throws Error with the words of go
+ * @param cache - a permanent folder
+ * @throws Error with go's message
  */
 export async function goProgram(module: GoModule, architecture: Architecture, cache: string): Promise<GoProgram> {
   const file = await goProgramFile(module, architecture, cache)
@@ -68,7 +68,7 @@ export async function goProgram(module: GoModule, architecture: Architecture, ca
   }
 }
 
-/** Where it is kept once it was made, which takes minutes: that of another Go has another standard library. */
+/** Returns the path of its cached build, which takes minutes; each Go has its own, since standard libraries differ. */
 export async function goProgramFile(
   { name, version }: GoModule,
   architecture: Architecture,

@@ -21,9 +21,10 @@ import { type Architecture, type Image, type ImageLayout, writeLayout } from './
 import { commandOf, programLayer } from './program-layer.ts'
 
 /**
- * `npm run images -- FOLDER`: the images as OCI layouts, a folder each, of Debian's packages, which are only unpacked, the
- * Node of the lock file and the programs of this tree. Without a registry of images or a base, of this processor or another
- * one; twice of one commit and one state of Debian's mirror they are the same bytes.
+ * `npm run images -- FOLDER`: makes the images as OCI layouts, a folder each. They consist of Debian's packages, which
+ * are only unpacked, the Node of the lock file, and the programs of this tree. It needs no registry of images and no
+ * base image, and can make them for this processor or another. Two runs with one commit and one state of Debian's
+ * mirror give the same bytes.
  */
 
 const usage = `npm run images -- FOLDER [--architectures amd64,arm64] [--only kas,agentk,agentk-gitops]`
@@ -32,18 +33,18 @@ const allArchitectures: readonly Architecture[] = ['amd64', 'arm64']
 
 interface Recipe {
   readonly program: ProgramName
-  /** files of Debian's packages, whose libraries follow by themselves */
+  /** files of Debian's packages; their libraries are added automatically */
   readonly files: readonly string[]
-  /** absent: glibc's */
+  /** absent: glibc's allocator */
   readonly allocator?: typeof allocatorEnvironment
   readonly renderers: readonly GoModule[]
 }
 
-/** of each image */
+/** files of each image */
 const baseFiles = ['usr/bin/tini', 'usr/lib/os-release', 'etc/os-release']
 const git = ['git', 'git-remote-http', 'git-remote-https'].map((name) => `usr/lib/git-core/${name}`)
 const recipes: Readonly<Record<string, Recipe>> = {
-  // git starts ssh, and a repository on the same host, by a shell
+  // git starts ssh, and a repository on the same host, with a shell
   kas: {
     program: 'kas',
     files: ['usr/bin/git', 'usr/bin/git-upload-pack', ...git, 'usr/bin/ssh', 'bin/sh'],
@@ -74,29 +75,29 @@ const packages = [
 ]
 
 export interface ImagesOptions {
-  /** gets a folder for each image */
+  /** folder that gets a folder for each image */
   readonly to: string
   readonly names?: readonly string[]
   readonly architectures?: readonly Architecture[]
-  /** what was fetched and made is kept here; default: in the user's cache */
+  /** folder for downloads and builds; default: in the user's cache */
   readonly cache?: string
-  /** what the package holds; default: made of this tree */
+  /** content of the package; default: made from this tree */
   readonly staged?: Staged
-  /** Called with what begins now, a line each. */
+  /** Called with each step that begins, in one line. */
   readonly onStep?: (text: string) => void
 }
 
 export interface MadeImage extends ImageLayout {
-  /** `kas:0.1.0` */
+  /** name such as `kas:0.1.0` */
   readonly name: string
-  /** an OCI layout */
+  /** folder of its OCI layout */
   readonly folder: string
 }
 
-/** where what was fetched and made is kept */
+/** folder for downloads and builds */
 export const userCache = () => join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'kas-images')
 
-/** Whether what takes minutes to make of an image, for one processor, was made before by the Go of this machine. */
+/** Returns true if the slow builds of an image, for one processor, are cached for this machine's Go. */
 export async function isQuicklyMade(name: string, architecture: Architecture): Promise<boolean> {
   const renderers = recipes[name]?.renderers ?? []
   const files = await Promise.all(renderers.map((module) => goProgramFile(module, architecture, userCache())))
@@ -222,7 +223,7 @@ class Workshop {
     return known
   }
 
-  /** The same for all images of a processor. */
+  /** Makes the layer that is the same for all images of a processor. */
   #base(files: DebianFiles, node: Buffer): Layer {
     const layer = new Layer()
     addRoot(layer, files.authorities())
@@ -232,7 +233,7 @@ class Workshop {
     return layer
   }
 
-  /** The program, and what the whole image holds. */
+  /** Makes the layer of the program, with the list of the whole image's components. */
   async #program(name: string, program: ProgramName, others: readonly Component[]): Promise<Layer> {
     const layer = await programLayer(program, this.#staged.folder)
     const packages = bundledPackages(root, [this.#staged.metafiles[program]])

@@ -11,7 +11,7 @@ const maxPrefixBytes = 155
 const types = { file: '0', link: '2', folder: '5' }
 const folderMode = 0o755
 
-/** A layer of an image: paths without a `/` before them, and what is there, all of it root's and without a date. */
+/** A layer of an image: entries by path without a leading `/`. All of them belong to root and have no date. */
 export class Layer {
   readonly #entries = new Map<string, Entry>()
 
@@ -32,7 +32,7 @@ export class Layer {
     this.#entries.set(path, { kind: 'link', target })
   }
 
-  /** Equal entries give equal bytes, in whatever order they came. */
+  /** Returns the layer as tar; equal entries in any order give equal bytes. */
   tar(): Buffer {
     const all = new Map(this.#entries)
     for (const path of this.#entries.keys()) {
@@ -51,7 +51,7 @@ function contentOf(entry: Entry): Uint8Array[] {
   return [entry.content, Buffer.alloc(-entry.content.length & (blockBytes - 1))]
 }
 
-/** POSIX.1-1988 ustar. @throws Error for a path that is too long */
+/** Returns a header of POSIX.1-1988 ustar. @throws Error for a path that is too long */
 function header(path: string, entry: Entry): Buffer {
   const block = Buffer.alloc(blockBytes)
   const name = entry.kind === 'folder' ? `${path}/` : path

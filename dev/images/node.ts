@@ -9,7 +9,7 @@ import { withoutSymbols } from './elf.ts'
 import type { Architecture } from './oci-layout.ts'
 
 const run = promisify(execFile)
-/** of npm, whose registry may not answer */
+/** limit of npm, whose registry may not answer */
 const packTimeoutMs = 300_000
 const platforms = { amd64: 'linux-x64', arm64: 'linux-arm64' }
 
@@ -22,9 +22,9 @@ export interface Node {
 }
 
 /**
- * The Node of the lock file for a processor: as npm installed it here, or from its cache or its registry.
+ * Returns the Node of the lock file for a processor: as npm installed it here, or from its cache or its registry.
  *
- * @param cache - a folder that is kept
+ * @param cache - a permanent folder
  * @throws Error if npm gives another one than the lock file has, or none
  */
 export async function nodeFor(root: string, architecture: Architecture, cache: string): Promise<Node> {

@@ -15,9 +15,9 @@ export type Architecture = 'amd64' | 'arm64'
 
 export interface CompressedLayer {
   readonly gzip: Buffer
-  /** of the tar inside */
+  /** digest of the tar inside */
   readonly digest: string
-  /** what it holds, in words */
+  /** description of its content */
   readonly about: string
 }
 
@@ -35,17 +35,17 @@ interface Descriptor {
 }
 
 export interface ImageLayout {
-  /** of the index of all architectures, by which the image is pulled */
+  /** digest of the index of all architectures, by which the image is pulled */
   readonly digest: string
-  /** of the layers of each architecture */
+  /** size of the layers of each architecture */
   readonly compressedBytes: ReadonlyMap<Architecture, number>
 }
 
 /**
  * Writes an image for several architectures as an OCI layout.
  *
- * @param folder - is made
- * @param name - `kas:0.1.0`
+ * @param folder - folder, which is created
+ * @param name - name such as `kas:0.1.0`
  */
 export async function writeLayout(folder: string, name: string, images: readonly Image[]): Promise<ImageLayout> {
   const blobs = join(folder, 'blobs/sha256')
@@ -71,7 +71,7 @@ export async function writeLayout(folder: string, name: string, images: readonly
   const index = await add(types.index, JSON.stringify({ schemaVersion: 2, mediaType: types.index, manifests }))
   const annotations = {
     'org.opencontainers.image.ref.name': name.split(':')[1],
-    // as a kubelet asks for it: one that lies under a short name is found, and cannot be started
+    // name that a kubelet uses: an image under a short name is found, and cannot be started
     'io.containerd.image.name': `docker.io/library/${name}`,
   }
   const entry = { schemaVersion: 2, mediaType: types.index, manifests: [{ ...index, annotations }] }

@@ -7,12 +7,12 @@ import { Layer } from './layer.ts'
 const node = '/usr/bin/node'
 const home = 'usr/lib/kas'
 
-/** The words that start a program in its image. */
+/** Returns the words that start a program in its image. */
 export function commandOf(program: ProgramName): string[] {
   return [node, ...nodeFlags, `/${home}/dist/${program}/main.js`]
 }
 
-/** @param staged - what the package holds, as a folder */
+/** @param staged - folder with the content of the package */
 export async function programLayer(program: ProgramName, staged: string): Promise<Layer> {
   const layer = new Layer()
   const add = async (path: string): Promise<void> => {
@@ -22,7 +22,7 @@ export async function programLayer(program: ProgramName, staged: string): Promis
   }
   await add(`dist/${program}`)
   await add('package.json')
-  // for `kubectl exec`; what `env` does for the package's commands is in the image's environment
+  // for `kubectl exec`; the image's environment replaces the `env` of the package's commands
   const script = `#!${node} ${nodeFlags.join(' ')}\nimport '../dist/${program}/main.js'\n`
   layer.file(`${home}/bin/${program}.mjs`, script, 0o755)
   layer.link(`usr/bin/${program}`, `../lib/kas/bin/${program}.mjs`)

@@ -13,25 +13,25 @@ const project = resolve(import.meta.dirname, '../..')
 const maxOutputBytes = 16 * 1024 * 1024
 const runFile = promisify(execFile)
 
-/** The environment of a stranger: nothing of the npm that runs this, and no command of this project. */
+/** Environment of another user: without variables of the npm that runs this, and without commands of this project. */
 export function foreignEnvironment(): Record<string, string> {
   const kept = Object.entries(process.env).filter(([name]) => !/^(npm_|NODE_OPTIONS$|INIT_CWD$)/i.test(name))
   const commands = (process.env.PATH ?? '').split(delimiter).filter((folder) => !folder.includes('node_modules'))
   return { ...(Object.fromEntries(kept) as Record<string, string>), PATH: commands.join(delimiter) }
 }
 
-/** That of a stranger whose `node` is the one that runs this. */
+/** Environment of another user whose `node` is the one that runs this. */
 function ownNodeEnvironment(): Record<string, string> {
   const environment = foreignEnvironment()
   return { ...environment, PATH: [dirname(process.execPath), environment.PATH].join(delimiter) }
 }
 
 /**
- * `npm run package`.
+ * Runs `npm run package`.
  *
- * @param folder - where the package is put, with what goes with it
- * @returns its path
- * @throws Error with what went wrong
+ * @param folder - output folder of the package and its lists
+ * @returns path of the package
+ * @throws Error with the failure
  */
 export async function packProject(folder: string): Promise<string> {
   const program = join(project, 'dev/package/package.ts')
@@ -39,14 +39,14 @@ export async function packProject(folder: string): Promise<string> {
   return stdout.trim()
 }
 
-/** Flags with which npm asks no registry: it would wait for one even for what it omits. */
+/** Flags with which npm uses no registry: otherwise it would wait for one even for omitted packages. */
 export const withoutRegistry = ['--offline', '--omit=optional']
 
 /**
  * Installs the package with an empty cache, as README says.
  *
- * @param prefix - in the place of npm's own
- * @param environment - of npm, beside this process' own
+ * @param prefix - replaces npm's own
+ * @param environment - variables of npm, beside this process' own
  * @returns the folder of the package, and its programs as their first lines start them
  * @throws Error with npm's output
  */
@@ -69,12 +69,13 @@ export async function installPackage(
 }
 
 /**
- * Puts the programs into a folder as they lie in the images, and starts them as those do, under the Node that runs this.
+ * Puts the programs into a folder as the images contain them, and returns them with the images' flags, under the Node
+ * that runs this.
  *
- * @param folder - in the place of an image's root
+ * @param folder - replaces an image's root
  */
 export async function installAsImages(folder: string): Promise<Programs> {
-  const staged = await mkdtemp(join(folder, 'staged-')) // an interrupt leaves it to whom the folder goes with
+  const staged = await mkdtemp(join(folder, 'staged-')) // an interrupt leaves it to the owner of `folder`
   try {
     await stage(staged)
     for (const program of ['kas', 'agentk'] as const) await unpack(await programLayer(program, staged), folder)

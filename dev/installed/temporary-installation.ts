@@ -7,13 +7,13 @@ import type { Programs } from '../start/local-programs.ts'
 import { installAsImages } from './installation.ts'
 
 export interface TemporaryInstallationOptions {
-  /** told what is being done, for the screen */
+  /** called with each step, for the screen */
   readonly onStep: (text: string) => void
 }
 
 /**
- * This tree's programs as the images hold them, in a folder that goes with this process. It lies outside of the project,
- * whose node_modules would lend what they lack.
+ * This tree's programs as in the images, in a folder that is removed with this process. The folder is outside of the
+ * project, whose node_modules would hide missing packages.
  */
 export class TemporaryInstallation implements Service {
   readonly #onStep: TemporaryInstallationOptions['onStep']
@@ -24,13 +24,13 @@ export class TemporaryInstallation implements Service {
     this.#onStep = onStep
   }
 
-  /** Once started. */
+  /** The programs, once they are installed. */
   get programs(): Programs {
     if (!this.#programs) throw new Error('the programs have not been installed')
     return this.#programs
   }
 
-  /** @throws Error that says what is missing; the signal's reason */
+  /** @throws Error that names what is missing; the signal's reason */
   async start(signal?: AbortSignal): Promise<void> {
     const folder = await realpath(await mkdtemp(join(tmpdir(), 'kas-installed-')))
     this.#warden = new Warden({ folders: [folder] })

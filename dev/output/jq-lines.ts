@@ -1,9 +1,9 @@
-/** Questions that people ask of JSON, each a line of a shell. */
+/** A user's question about JSON output, as a line of a shell. */
 export interface JqLine {
   readonly question: string
-  /** after `kas`, without `-o json` */
+  /** words after `kas`, without `-o json` */
   readonly kas: string
-  /** after `jq`, as a shell takes it */
+  /** words after `jq`, with the shell's quotes */
   readonly jq: string
 }
 

@@ -1,7 +1,7 @@
 import { jqLines } from './jq-lines.ts'
 import { commandsOf, kindOf, nameOfRef, type OutputSchema, type Schema } from './output-schema.ts'
 
-/** doc/reference/output.md, as the schema makes it. */
+/** Returns doc/reference/output.md, made from the schema. */
 export function outputPage({ definitions }: OutputSchema): string {
   const all = Object.entries(definitions)
   const kinds = all.filter(([, schema]) => kindOf(schema) !== undefined)
@@ -53,7 +53,7 @@ function commandTable(kinds: readonly [string, Schema][]): string {
   return `| Command | Kind |\n|---|---|\n${rows.sort().join('')}`
 }
 
-/** Keys of each kind, which the introduction has. */
+/** Keys of every kind, which the introduction explains. */
 const everywhere: ReadonlySet<string> = new Set(['apiVersion', 'kind'])
 
 function sectionText(name: string, schema: Schema, definitions: OutputSchema['definitions']): string {
@@ -81,7 +81,7 @@ function typeText(schema: Schema, definitions: OutputSchema['definitions']): str
   return [type ?? 'any'].flat().join(' or ')
 }
 
-/** Types with keys have a section; others are said where they stand. */
+/** Returns a reference to a type: a type with keys has a section, others are described in place. */
 function refText(name: string, definitions: OutputSchema['definitions']): string {
   const schema = definitions[name] ?? {}
   if (schema.properties) return `[${name}](#${name.toLowerCase()})`

@@ -3,7 +3,7 @@ import { createGenerator } from 'ts-json-schema-generator'
 
 /** One JSON schema of all kinds that commands print with `-o json`, made from the interfaces in `*output-kinds.ts`. */
 
-/** JSON schema of a type, as far as the interfaces need it. */
+/** JSON schema of a type, with the keywords that the interfaces need. */
 export interface Schema {
   readonly $ref?: string
   readonly type?: string | readonly string[]
@@ -16,21 +16,21 @@ export interface Schema {
   readonly required?: readonly string[]
   readonly additionalProperties?: boolean | Schema
   readonly description?: string
-  /** of a kind: commands that print it, with a comma between them */
+  /** for a kind, the commands that print it, separated by commas */
   readonly command?: string
 }
 
 export interface OutputSchema {
   readonly $schema: string
-  /** any of the kinds */
+  /** references to all kinds */
   readonly anyOf: readonly Schema[]
-  /** kinds, and types of which they consist, by name */
+  /** kinds, and the types in them, by name */
   readonly definitions: Readonly<Record<string, Schema>>
 }
 
 const startOfRef = '#/definitions/'
 
-/** The commands that print a kind. */
+/** Returns the commands that print a kind. */
 export function commandsOf({ command = '' }: Schema): string[] {
   return command.split(/\s*,\s*/).filter(Boolean)
 }
@@ -39,17 +39,17 @@ export function nameOfRef({ $ref = '' }: Schema): string {
   return $ref.slice(startOfRef.length)
 }
 
-/** The name of the kind that a type is; undefined: it is a part of others. */
+/** Returns the name of the kind that a type is; undefined: it is a part of others. */
 export function kindOf(schema: Schema | undefined): string | undefined {
   const { apiVersion, kind } = schema?.properties ?? {}
   return apiVersion?.const === 'kas/v1' ? String(kind?.const) : undefined
 }
 
 /**
- * Kinds are closed: a key that the interface does not have is a fault.
+ * Makes the schema. Kinds are closed: a key that the interface does not have is a fault.
  *
  * @param root - folder of the project
- * @throws Error: a kind names no command, or a key has no comment
+ * @throws Error if a kind names no command, or a key has no comment
  */
 export function outputSchema(root: string): OutputSchema {
   const made = createGenerator({
@@ -78,7 +78,7 @@ export function outputSchema(root: string): OutputSchema {
   }
 }
 
-/** Types of which kinds consist; what they only inherit from is none. */
+/** Returns the names of the types in kinds, without types from which they only inherit. */
 function namesIn(kinds: readonly string[], definitions: OutputSchema['definitions']): ReadonlySet<string> {
   const found = new Set(kinds)
   for (const name of found) {

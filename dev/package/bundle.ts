@@ -6,8 +6,8 @@ import { vendorSeparator } from '../../src/agentk/health/custom/vendors.ts'
 export type ProgramName = 'kas' | 'agentk'
 
 /**
- * What is started by a path: the programs, and their threads, which the code looks for beside itself. Either program has
- * its own folder, so that an image holds one.
+ * Entry points that are started by a path: the programs, and their threads, which the code looks for beside itself.
+ * Each program has its own folder, so that an image needs only one.
  */
 const programs = {
   kas: {
@@ -21,10 +21,10 @@ const programs = {
   },
 }
 
-/** data that agentk reads, and where: of `lib`, the folder next to it */
+/** data that agentk reads, and its place: the folder next to `lib` */
 const healthRules = { from: 'src/agentk/health/vendors', to: 'agentk/vendors' }
 
-/** `debug` takes what lies in node_modules by chance, for work on the project alone. */
+/** `debug` uses optional packages of node_modules, which are there only for work on the project. */
 const withoutColors: Plugin = {
   name: 'without-colors',
   setup({ onResolve }) {
@@ -34,10 +34,10 @@ const withoutColors: Plugin = {
   },
 }
 
-/** A few large files in the place of 1,100 modules, without what is never called (doc/decisions/0020). */
+/** Bundles a few large files in place of 1,100 modules, without unused code (doc/decisions/0020). */
 const options = {
   bundle: true,
-  splitting: true, // what is loaded later stays a file of its own
+  splitting: true, // code that is loaded later stays in a file of its own
   format: 'esm',
   platform: 'node',
   target: 'node24',
@@ -45,11 +45,11 @@ const options = {
   banner: {
     js: "import { createRequire as requireFrom } from 'node:module';const require = requireFrom(import.meta.url);",
   },
-  minifySyntax: true, // names stay: stacks name functions by them
-  minifyWhitespace: true, // and without comments, in ASCII: V8 keeps the text of what runs, a byte a letter then
-  lineLimit: 12000, // a stack names its column; shorter lines cost the package more: 4 KB at 4,000, 20 KB at 1,000, 50 KB at 400
+  minifySyntax: true, // names stay, since stacks show functions by them
+  minifyWhitespace: true, // no comments, and ASCII: V8 then keeps the text of running code in one byte a character
+  lineLimit: 12000, // for columns in stacks; shorter lines add 4 KB to the package at 4,000, 20 KB at 1,000
   legalComments: 'none', // the notices have the licences
-  external: ['bufferutil', 'utf-8-validate'], // ws takes them where they are
+  external: ['bufferutil', 'utf-8-validate'], // ws uses them if they are installed
   plugins: [withoutColors],
   preserveSymlinks: true, // a node_modules that is a link gives the same bytes
   logLevel: 'warning',
@@ -57,10 +57,10 @@ const options = {
 } satisfies BuildOptions
 
 /**
- * Makes both programs of the source tree.
+ * Bundles both programs of the source tree.
  *
- * @param to - the folder that gets `kas` and `agentk`
- * @returns of each program, what is in it
+ * @param to - folder that gets `kas` and `agentk`
+ * @returns the content of each program, by esbuild
  * @throws Error with the messages of esbuild
  */
 export async function bundle(root: string, to: string): Promise<Record<ProgramName, Metafile>> {
@@ -73,7 +73,7 @@ export async function bundle(root: string, to: string): Promise<Record<ProgramNa
   return { kas, agentk }
 }
 
-/** One file of all rules: each of their files would be one of the few that the package may have. */
+/** Joins all rules into one file, since the package may have only a few files. */
 async function joinRules(from: string, to: string): Promise<void> {
   const names = (await readdir(from)).sort()
   const texts = await Promise.all(names.map((name) => readFile(join(from, name), 'utf8')))
@@ -81,7 +81,7 @@ async function joinRules(from: string, to: string): Promise<void> {
   await writeFile(join(to, 'rules.yaml'), texts.map((text) => withoutComments(text).trimEnd()).join(vendorSeparator))
 }
 
-/** As it stands for who reads it: of a file of rules, lines that are comments go. */
+/** Removes the lines that are comments from a file of rules. */
 function withoutComments(yaml: string): string {
   return yaml.replaceAll(/^ *#.*\n/gm, '')
 }

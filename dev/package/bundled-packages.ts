@@ -2,17 +2,17 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Metafile } from 'esbuild'
 
-/** A dependency of which a program holds code. */
+/** A dependency with code in a program. */
 export interface BundledPackage {
   readonly name: string
   readonly version: string
-  /** an SPDX expression */
+  /** licence, as an SPDX expression */
   readonly license: string
-  /** `sha512-…`, of what the registry gave */
+  /** `sha512-…` of the registry's package */
   readonly integrity: string
-  /** where it lies below the project */
+  /** its folder below the project */
   readonly folder: string
-  /** `name@version` of those that it names and of which a program holds code */
+  /** `name@version` of its dependencies with code in a program */
   readonly dependsOn: readonly string[]
 }
 
@@ -28,17 +28,17 @@ interface Locked {
 interface Manifest {
   readonly name: string
   readonly license?: string | { readonly type: string }
-  /** as npm had it before `license` */
+  /** older form of `license` in npm's packages */
   readonly licenses?: readonly { readonly type: string }[]
 }
 
 export const idOf = ({ name, version }: Pick<BundledPackage, 'name' | 'version'>): string => `${name}@${version}`
 
 /**
- * By what esbuild says of its outputs, and the lock file; one that lies at two places in one version is one.
+ * Returns the packages in esbuild's outputs, with the data of the lock file; one version at two places counts once.
  *
- * @throws Error that names a package that the lock file has not, or has for work on the project alone, or that does not say
- * its licence
+ * @throws Error that names a package that the lock file lacks, or has only for work on the project, or that has no
+ * licence
  */
 export function bundledPackages(root: string, metafiles: readonly Metafile[]): BundledPackage[] {
   const read = <T>(file: string) => JSON.parse(readFileSync(join(root, file), 'utf8')) as T
@@ -62,7 +62,7 @@ export function bundledPackages(root: string, metafiles: readonly Metafile[]): B
   return [...new Map(found.map((one) => [idOf(one), one])).values()].sort((a, b) => (idOf(a) < idOf(b) ? -1 : 1))
 }
 
-/** `node_modules/…` of each package with bytes in an output. */
+/** Returns `node_modules/…` of each package with bytes in an output. */
 function foldersOf(metafiles: readonly Metafile[]): Set<string> {
   const inputs = metafiles
     .flatMap(({ outputs }) => Object.values(outputs))
@@ -71,7 +71,7 @@ function foldersOf(metafiles: readonly Metafile[]): Set<string> {
   return new Set(inputs.flatMap(([path]) => /^(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path)?.[0] ?? []))
 }
 
-/** Where `name` is looked for from a package in `folder`, the nearest first. */
+/** Returns the paths where a package in `folder` finds `name`, the nearest first. */
 function placesOf(name: string, folder: string): string[] {
   const parts = `${folder}/`.split('node_modules/')
   return parts.map((_, i) => `${parts.slice(0, parts.length - i).join('node_modules/')}node_modules/${name}`)

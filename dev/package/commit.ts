@@ -3,7 +3,7 @@ import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 
-/** The commit that lies checked out, with `-dirty` if files differ from it; `unknown` outside of a repository. */
+/** Returns the checked-out commit, with `-dirty` if files differ from it; `unknown` outside of a repository. */
 export async function commitOf(root: string): Promise<string> {
   const git = async (...args: string[]) => (await run('git', args, { cwd: root })).stdout.trim()
   try {

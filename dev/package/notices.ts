@@ -2,10 +2,13 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { BundledPackage } from './bundled-packages.ts'
 
-/** Texts that packages lack: of a licence that is the same for all, and of single packages (`/` of a name is `+`). */
+/**
+ * Folder of texts that packages lack: the common text of a licence, and texts of single packages (with `+` for the `/`
+ * of a name).
+ */
 const kept = join(import.meta.dirname, 'licences')
 const common = 'Apache-2.0'
-/** below this a file only says where the text is */
+/** a shorter file only names the place of the text */
 const minTextLength = 500
 const isText = /^(licen[cs]e|copying|notice|unlicense)/i
 const rule = '='.repeat(80)
@@ -14,7 +17,7 @@ const head = `Parts of the packages below are in the programs of this package, u
 `
 
 /**
- * The licences of all packages, each text once.
+ * Returns the licences of all packages, each text once.
  *
  * @throws Error that names a package without a text
  */
@@ -39,7 +42,7 @@ function textOf(root: string, { name, version, license, folder }: BundledPackage
 const joined = (files: readonly string[]) =>
   files.map((file) => readFileSync(file, 'utf8').replaceAll('\r\n', '\n').trim()).join('\n\n')
 
-/** The common text stands for itself, or joins that of the package. */
+/** Returns the files of the kept texts: the common one alone, or together with that of the package. */
 function keptFor(name: string, license: string): string[] {
   const alternatives = license.replace(/[()]/g, '').split(' OR ')
   const single = [join(kept, `${name.replace('/', '+')}.txt`)].filter(existsSync)
@@ -47,7 +50,7 @@ function keptFor(name: string, license: string): string[] {
   return isEnough ? [...single, ...(license.includes(common) ? [join(kept, `${common}.txt`)] : [])] : []
 }
 
-/** `name@version` of those that the notices name. */
+/** Returns `name@version` of the packages that the notices name. */
 export function namedIn(notices: string): string[] {
   return notices
     .split(`${rule}\n`)

@@ -13,24 +13,24 @@ import { componentOf, purlOf, sbomOf } from './sbom.ts'
 import { statementOf } from './statement.ts'
 
 /**
- * `npm run package [-- FOLDER]`: kas-VERSION.tgz, which `npm install` takes, with the list of what is in it, a statement
- * of what it is made from, and their SHA256SUMS. Made twice of one commit, they are the same bytes.
+ * `npm run package [-- FOLDER]`: makes kas-VERSION.tgz for `npm install`, with the list of its components, a statement
+ * of its sources, and their SHA256SUMS. Two runs with one commit give the same bytes.
  */
 
 const root = resolve(import.meta.dirname, '../..')
 const run = promisify(execFile)
 const maxOutputBytes = 16 * 1024 * 1024
 
-/** of the tree, as it is */
+/** files and folders of the tree that are copied unchanged */
 const carried = ['bin', 'deploy', 'doc', 'README.md', 'LICENSE', 'CHANGELOG.md']
-/** of that, what only work on the project needs, or what has another way to its users */
+/** parts of them that are only for work on the project, or that users get elsewhere */
 const left = ['doc/decisions', 'doc/internals', 'doc/reference', 'doc/wire.md', 'doc/soak.md', 'doc/simulator.md']
   // these explain the code
   .concat('doc/routing.md', 'doc/agentk-placement.md', 'doc/first-words.md')
-  // helm takes a chart as a folder, an archive or from a registry, where the images are: never out of npm's package
+  // helm reads a chart from a folder, an archive or a registry, never from npm's package
   .concat('deploy/charts')
   .map((name) => join(root, name))
-/** of package.json */
+/** fields of package.json that are copied */
 const fields = ['name', 'version', 'description', 'license', 'author', 'type', 'engines', 'bin', 'optionalDependencies']
 
 interface Manifest {
@@ -42,7 +42,7 @@ interface Manifest {
 
 export interface Staged {
   readonly folder: string
-  /** what esbuild says of each program */
+  /** esbuild's metafile of each program */
   readonly metafiles: Readonly<Record<ProgramName, Metafile>>
   readonly sbom: string
   readonly version: string
@@ -50,8 +50,8 @@ export interface Staged {
 }
 
 /**
- * What is installed, as a folder: the programs, which hold their dependencies (doc/decisions/0014), notices, the list of
- * what is in them, and a package.json without dependencies that says the commit.
+ * Makes the content of the package in a folder: the programs with their dependencies (doc/decisions/0014), notices, the
+ * list of components. Its package.json has no dependencies and names the commit.
  *
  * @param folder - an empty one
  * @throws Error that names what is missing
@@ -74,7 +74,7 @@ export async function stage(folder: string): Promise<Staged> {
   return { folder, metafiles, sbom, version, commit }
 }
 
-/** Package URLs of those that package.json names. */
+/** Returns package URLs of the dependencies in package.json. */
 function directOf(packages: readonly BundledPackage[], { dependencies }: Manifest): string[] {
   const direct = packages.filter(({ name, folder }) => name in dependencies && folder === `node_modules/${name}`)
   return direct.map((one) => purlOf(idOf(one)))
@@ -104,7 +104,7 @@ async function makePackage(to: string): Promise<string> {
   }
 }
 
-/** `npm pack`, with the Node that runs this and none of the settings of an npm that runs it. */
+/** Runs `npm pack` with the Node that runs this, and without the settings of an npm that runs this. */
 async function pack(folder: string, to: string): Promise<string> {
   const own = Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name))
   const env = { ...Object.fromEntries(own), PATH: `${dirname(process.execPath)}:${process.env.PATH}` }

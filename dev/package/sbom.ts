@@ -5,24 +5,24 @@ export interface Component {
   readonly type: 'application' | 'container' | 'library'
   readonly name: string
   readonly version: string
-  /** its package URL, which is its reference too */
+  /** its package URL, which is also its reference */
   readonly purl: string
-  /** an SPDX identifier or expression */
+  /** licence, as an SPDX identifier or expression */
   readonly license?: string
   readonly hash?: { readonly alg: 'SHA-256' | 'SHA-512'; readonly content: string }
-  /** package URLs */
+  /** package URLs of its dependencies */
   readonly dependsOn?: readonly string[]
 }
 
 export interface SbomInput {
-  /** what the list is of */
+  /** the package or image that the list describes */
   readonly subject: Component
   readonly commit: string
   readonly components: readonly Component[]
 }
 
 /**
- * A CycloneDX 1.5 list. Nothing in it is random or of the clock: equal input gives equal bytes.
+ * Returns a CycloneDX 1.5 list. It has no random part and no time: equal input gives equal bytes.
  *
  * @see https://cyclonedx.org/docs/1.5/json/
  */
@@ -43,7 +43,7 @@ export function sbomOf({ subject, commit, components }: SbomInput): string {
 
 const schema = 'http://cyclonedx.org/schema/bom-1.5.schema.json'
 
-/** A version 8 UUID of the content (RFC 9562 5.8). */
+/** Returns a version 8 UUID of the content (RFC 9562 5.8). */
 function serialOf(content: string): string {
   const digits = digestOf('sha256', content)
   const [a, b, c, d, e] = [
@@ -69,7 +69,7 @@ function entryOf({ type, name, version, purl, license, hash }: Component): objec
   }
 }
 
-/** @param integrity - of a lock file: `sha512-…` */
+/** @param integrity - value of a lock file: `sha512-…` */
 export function hashOf(integrity: string): NonNullable<Component['hash']> {
   const content = Buffer.from(integrity.replace('sha512-', ''), 'base64').toString('hex')
   return { alg: 'SHA-512', content }

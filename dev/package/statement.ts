@@ -1,20 +1,20 @@
 export interface StatementInput {
   /** SHA-256 by name of each output */
   readonly outputs: ReadonlyMap<string, string>
-  /** package URL of what is made */
+  /** package URL of the made package */
   readonly purl: string
   readonly commit: string
   /** SHA-256 of package-lock.json */
   readonly lockFile: string
-  /** of the script that makes it, below the project's folder */
+  /** path of the script that makes it, below the project's folder */
   readonly script: string
-  /** what else it is made from */
+  /** other files that it is made from */
   readonly materials?: readonly { readonly name: string; readonly digest: Readonly<Record<string, string>> }[]
 }
 
 /**
- * Which commit and which lock file the outputs are of, for whoever makes them anew or signs them. Nothing in it is of the
- * clock or of this machine.
+ * Returns a statement of the outputs' commit and lock file, for a rebuild or a signature. It contains no time and no
+ * data of this machine.
  *
  * @see https://in-toto.io/Statement/v1, https://slsa.dev/provenance/v1
  */

@@ -13,19 +13,19 @@ const architectures = ['amd64', 'arm64']
 const charts = ['kas', 'agentk']
 
 export interface Release {
-  /** sources */
+  /** folder of the sources */
   readonly root: string
-  /** where `npm run package` and `npm run images` have written */
+  /** output folder of `npm run package` and `npm run images` */
   readonly folder: string
-  /** of package.json */
+  /** version of package.json */
   readonly version: string
-  /** that lies checked out */
+  /** the checked-out commit */
   readonly commit: string
 }
 
 export interface ReleaseCheck {
   readonly name: string
-  /** Returns what is wrong, a sentence each. @throws Error where a file cannot be read: that is wrong, too */
+  /** Returns the problems, a sentence each. @throws Error if a file cannot be read, which is a problem too */
   readonly problems: (release: Release) => Promise<string[]>
 }
 
@@ -35,7 +35,7 @@ export async function releaseOf(root: string, folder: string): Promise<Release> 
   return { root, folder, version, commit: await commitOf(root) }
 }
 
-/** Returns what is wrong by the name of its check; none: the release may go out. */
+/** Returns the problems by name of their check; none: the release is ready. */
 export async function releaseProblems(release: Release): Promise<Map<string, string[]>> {
   const found = await Promise.all(
     releaseChecks.map(async ({ name, problems }) => {
@@ -146,7 +146,7 @@ const descriptor = z.object({
 const indexSchema = z.object({ manifests: z.array(descriptor) })
 const manifestSchema = z.object({ config: descriptor, layers: z.array(descriptor) })
 
-/** Follows an OCI layout from its index to each layer. */
+/** Checks an OCI layout from its index to each layer. */
 async function imageProblems(folder: string, name: string, { version }: Release): Promise<string[]> {
   const blob = async ({ digest }: { digest: string }) => {
     const bytes = await readFile(join(folder, 'blobs', digest.replace(':', '/')))
@@ -173,7 +173,7 @@ async function imageProblems(folder: string, name: string, { version }: Release)
   ]
 }
 
-/** Reads a file out of the package. */
+/** Reads a file from the package. */
 async function fileOfPackage(release: Release, name: string): Promise<string> {
   const args = ['-xzOf', join(release.folder, `${base(release)}.tgz`), `package/${name}`]
   return (await run('tar', args, { maxBuffer: maxOutputBytes })).stdout

@@ -3,8 +3,8 @@ import { parseArgs } from 'node:util'
 import { releaseOf, releaseProblems } from './release-checks.ts'
 
 /**
- * `npm run release -- FOLDER`: whether what `npm run package` and `npm run images` have written to this folder can go out as
- * the version of package.json (doc/internals/releasing.md).
+ * `npm run release -- FOLDER`: checks whether this output folder of `npm run package` and `npm run images` is ready for
+ * release as the version of package.json (doc/internals/releasing.md).
  */
 
 const usage = 'usage: npm run release -- FOLDER'

@@ -1,7 +1,7 @@
 import type { VendorRule } from '../../src/agentk/health/custom/vendors.ts'
 import { roleRules } from '../../src/kas/modules/views/cli/views-role.ts'
 
-/** Kinds whose names in paths are no plural by rule. */
+/** Kinds whose names in paths are no regular plural. */
 const irregular: Readonly<Record<string, string>> = {
   Analysis: 'analyses',
   ApigeeRedis: 'apigeeredis',
@@ -12,7 +12,7 @@ const irregular: Readonly<Record<string, string>> = {
   Vertex: 'vertices',
 }
 
-/** As people who write CustomResourceDefinitions name a kind in paths. */
+/** Returns a kind's name in paths, as authors of CustomResourceDefinitions form it. */
 export function pluralOf(kind: string): string {
   const own = irregular[kind]
   if (own) return own
@@ -25,13 +25,13 @@ export function pluralOf(kind: string): string {
 type Rule = Pick<VendorRule, 'kind' | 'known'>
 
 export interface VendorRights {
-  /** by API group, both in order: names in paths */
+  /** names in paths by API group, both in order */
   readonly groups: ReadonlyMap<string, readonly string[]>
-  /** of rules whose kinds no role can name: each cluster has its own */
+  /** rules for kinds that no role can name, since each cluster has its own */
   readonly unnamed: readonly string[]
 }
 
-/** What must be listed and watched for rules to see their kinds. */
+/** Returns the rights to list and watch the kinds of rules. */
 export function rightsFor(rules: readonly Rule[]): VendorRights {
   const groups = new Map<string, Set<string>>()
   const unnamed: string[] = []
@@ -50,7 +50,7 @@ export function rightsFor(rules: readonly Rule[]): VendorRights {
   return { groups: new Map(sorted.map(([group, names]) => [group, [...names].sort()])), unnamed: unnamed.sort() }
 }
 
-/** `rules` of the role `agentk-views-vendors`, as the chart takes them. */
+/** Returns `rules` of the role `agentk-views-vendors`, in the chart's form. */
 export function vendorsRules(rules: readonly Rule[]): string {
   const { groups, unnamed } = rightsFor(rules)
   return `# Written by \`npm run roles\` from src/agentk/health/vendors. Of these rules each cluster has kinds of its own, which no

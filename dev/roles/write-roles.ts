@@ -1,4 +1,4 @@
-/** `npm run roles`: writes what the chart agentk has of vendors' kinds. `npm run manifests` takes it from there. */
+/** `npm run roles`: writes the vendors' kinds for the chart agentk. `npm run manifests` reads them from there. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { vendorRules } from '../../src/agentk/health/custom/vendors.ts'

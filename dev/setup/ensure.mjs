@@ -1,5 +1,5 @@
-// First step of every npm script: makes node_modules what package-lock.json asks for, and `node` on npm's PATH a Node
-// that can run the programs. Plain JavaScript for Node 20. Says nothing when there is nothing to do.
+// First step of every npm script: installs the packages of package-lock.json, and puts a Node that can run the programs
+// on npm's PATH as `node`. Plain JavaScript for Node 20. It prints no text when there is nothing to do.
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { neededMajor } from '../../bin/packaged-node.mjs'

@@ -4,9 +4,9 @@ import { dirname, join, relative } from 'node:path'
 import { isRecent, packagedNode } from '../../bin/packaged-node.mjs'
 
 /**
- * The Node that npm scripts find as `node` after set-up: the one that npm installed for this platform, else the one
- * that runs this. npm 10 leaves a command named `node` out of its PATH folder, so that it is put there here; one that
- * cannot start on this machine (no glibc) is taken out.
+ * Finds the Node that npm scripts get as `node` after set-up: npm's package for this platform, else the Node that runs
+ * this. It links the packaged one into npm's PATH folder, where npm 10 leaves a command named `node` out. A packaged
+ * Node that cannot start on this machine (no glibc) is removed.
  * @returns its path, or undefined if it is too old
  */
 export function findNode(root) {

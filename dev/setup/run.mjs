@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 
 /**
- * Runs a command to its end, showing nothing of it.
+ * Runs a command to its end, without showing its output.
  * @throws Error with its whole output if it fails
  */
 export function run(command, args, cwd) {

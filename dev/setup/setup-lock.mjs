@@ -13,7 +13,7 @@ const isAlive = (pid) => {
   }
 }
 
-/** True if the file was made by us; a file whose maker is gone is removed. */
+/** Returns true if this process created the file; a file whose process has ended is removed. */
 function take(file) {
   try {
     writeFileSync(file, String(process.pid), { flag: 'wx' })

@@ -1,18 +1,18 @@
 import { accessSync, constants } from 'node:fs'
 import { parseArgs } from 'node:util'
 
-/** Reads what `npm start` takes. Plain JavaScript without packages: it is checked before set-up, too. */
+/** Parses the arguments of `npm start`. Plain JavaScript without packages, since it runs before set-up, too. */
 
 const options = { kubeconfig: { type: 'string' }, 'port-base': { type: 'string' }, help: { type: 'boolean' } }
 
 const replicaBases = [10, 20, 30]
-/** Ports that are used, as distances from the base; dev/start/ports.ts says what for. */
+/** Ports that are used, as distances from the base; dev/start/ports.ts has their purpose. */
 export const usedOffsets = [0, 4, 9, ...replicaBases.flatMap((base) => [0, 1, 3, 4, 5, 6].map((port) => base + port))]
-/** the last port that is set apart, as a distance from the base */
+/** the last reserved port, as a distance from the base */
 export const lastOffset = 39
 const maxBase = 65_535 - lastOffset
 
-/** @returns undefined: help is asked for. @throws Error that says what is wrong */
+/** @returns undefined if help is asked for. @throws Error that names the problem */
 export function readStartArguments(args) {
   const { values } = parsed(args)
   if (values.help) return undefined
@@ -37,13 +37,13 @@ function parsed(args) {
 
 const plain = (name) => name.replaceAll(/[-_]/g, '').toLowerCase()
 
-/** The same but for dashes and case, or within two letters. */
+/** Returns true if the names differ only in dashes and case, or in at most two letters. */
 function isNear(unknown, name) {
   const [one, other] = [plain(unknown), plain(name)]
   return one === other || (one.length > 2 && distance(one, other) <= 2)
 }
 
-/** Levenshtein's. */
+/** Levenshtein distance. */
 function distance(one, other) {
   let row = Array.from({ length: other.length + 1 }, (_, i) => i)
   for (let i = 1; i <= one.length; i++) {

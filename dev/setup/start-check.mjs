@@ -1,5 +1,5 @@
-// First step of `npm start` and `npm run demo`: says what would end them, before a minute of set-up. Plain JavaScript
-// for Node 20, without packages.
+// First step of `npm start` and `npm run demo`: reports problems that would end them, before a minute of set-up. Plain
+// JavaScript for Node 20, without packages.
 import { spawnSync } from 'node:child_process'
 import { createServer } from 'node:net'
 import { lastOffset, readStartArguments, usedOffsets } from './start-arguments.mjs'

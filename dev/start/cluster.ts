@@ -13,11 +13,11 @@ export type ClusterKind = 'named' | 'real' | 'double'
 /** The cluster that agentk serves. */
 export interface Cluster {
   readonly kind: ClusterKind
-  /** for the screen */
+  /** description for the screen */
   readonly description: string
-  /** for the screen: why it is not another one */
+  /** reason for the screen why it is not another one */
   readonly note?: string
-  /** absolute path */
+  /** absolute path of its kubeconfig */
   readonly kubeconfig: string
   stop(patience: AbortSignal): Promise<void>
 }
@@ -25,27 +25,27 @@ export interface Cluster {
 export type DoubleOptions = Pick<ApiDoubleOptions, 'logLineEveryMs' | 'pastLogLines' | 'workload'>
 
 export interface ClusterChoice {
-  /** what `--kubeconfig` names */
+  /** value of `--kubeconfig` */
   readonly kubeconfig: string | undefined
-  /** what KUBEBUILDER_ASSETS names */
+  /** value of KUBEBUILDER_ASSETS */
   readonly assets: string | undefined
   readonly folder: string
   readonly authority: Authority
   readonly doubleOptions?: DoubleOptions
-  /** whether it gets a Deployment that gets no Pods; nothing is brought to one that was named */
+  /** adds a Deployment that gets no Pods; a named cluster gets none */
   readonly broken?: boolean
 }
 
 /**
- * The cluster that was named; else a real API server if its programs are there; else the embedded double. No
- * cluster is ever found by itself: not by KUBECONFIG, not in the home folder.
+ * Chooses the named cluster, else a real API server if its programs are there, else the embedded double. It never takes
+ * a cluster by itself, neither from KUBECONFIG nor from the home folder.
  */
 export function clusterKind({ kubeconfig, assets }: Pick<ClusterChoice, 'kubeconfig' | 'assets'>): ClusterKind {
   if (kubeconfig !== undefined) return 'named'
   return missingAssets(assets, 'api').length === 0 ? 'real' : 'double'
 }
 
-/** The one that `clusterKind` says. */
+/** Starts the cluster that `clusterKind` chooses. */
 export async function startCluster(choice: ClusterChoice): Promise<Cluster> {
   const { kubeconfig, assets } = choice
   const kind = clusterKind(choice)
@@ -106,7 +106,7 @@ async function doubleCluster({
   }
 }
 
-/** A folder that was named has no API server. */
+/** Returns a note for a named folder without an API server. */
 export function noteOf(assets: string | undefined): Pick<Cluster, 'note'> {
   if (!assets) return {}
   const missing = missingAssets(assets, 'api').join(' and ')

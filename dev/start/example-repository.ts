@@ -7,14 +7,14 @@ import type { RepositoryFiles } from './project-repository.ts'
 
 const root = resolve(import.meta.dirname, '../../deploy/gitops-example')
 
-/** The example of doc/gitops.md, as far as a cluster of this kind can have it. */
+/** The example of doc/gitops.md, without the parts that this kind of cluster does not serve. */
 export interface Example {
   readonly files: RepositoryFiles
-  /** manifests of kinds that the cluster does not serve: paths */
+  /** paths of manifests of kinds that the cluster does not serve */
   readonly leftOut: readonly string[]
 }
 
-/** @returns undefined: somebody's own cluster, to which nothing is brought that he has not asked for */
+/** @returns undefined for a user's own cluster, which gets only what the user has asked for */
 export async function exampleFor(cluster: ClusterKind): Promise<Example | undefined> {
   if (cluster === 'named') return undefined
   const found = await readdir(root, { recursive: true, withFileTypes: true })
@@ -31,7 +31,7 @@ export async function exampleFor(cluster: ClusterKind): Promise<Example | undefi
   return { files: Object.fromEntries(contents.filter(([path]) => !leftOut.includes(path))), leftOut }
 }
 
-/** The double can be told to keep all objects of it. */
+/** Returns true if the double serves all kinds of the text. */
 function isServed(text: string): boolean {
   return parseAllDocuments(text).every((document) => {
     const { apiVersion, kind } = document.toJS() as { apiVersion: string; kind: string }

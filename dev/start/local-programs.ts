@@ -6,18 +6,18 @@ import type { Ports } from './ports.ts'
 import { files, replicaFiles } from './settings.ts'
 
 const project = resolve(import.meta.dirname, '../..')
-/** Settings of the caller's shell that would steer kas or agentk elsewhere. */
+/** Variables of the caller's shell that would change the behaviour of kas or agentk. */
 const foreign = /^(KUBECONFIG|KUBERNETES_|POD_|KAS_|AGENTK_|NODE_OPTIONS|NODE_COMPILE_CACHE|NODE_CHANNEL_FD|npm_)/
 
-/** Which kas and which agentk run: the words before their own arguments, the first one an absolute path. */
+/** The commands of kas and agentk: the words before their own arguments, the first one an absolute path. */
 export interface Programs {
   readonly kas: readonly string[]
   readonly agentk: readonly string[]
-  /** of both, beside this process' own */
+  /** variables of both, beside this process' own */
   readonly environment?: Readonly<Record<string, string>>
 }
 
-/** Those of this source tree, by the Node that runs this. */
+/** The programs of this source tree, with the Node that runs this. */
 export const sourcePrograms: Programs = {
   kas: [process.execPath, ...nodeFlags, join(project, 'src/kas/main.ts')],
   agentk: [process.execPath, ...nodeFlags, join(project, 'src/agentk/main.ts')],
@@ -34,7 +34,7 @@ interface Inputs {
   readonly programs?: Programs | undefined
 }
 
-/** A replica of kas with its configuration file of the state folder. */
+/** Returns a replica of kas with its configuration file in the state folder. */
 export function kasProgram({ warden, folder, programs = sourcePrograms }: Inputs, name: string): Program {
   const { configuration, log } = replicaFiles(name)
   return localProgram(warden, {
@@ -46,7 +46,7 @@ export function kasProgram({ warden, folder, programs = sourcePrograms }: Inputs
 }
 
 /**
- * agentk with the flags of the stock one (doc/reference/tunnel-protocol.md 2.10).
+ * Returns agentk with the flags of the stock one (doc/reference/tunnel-protocol.md 2.10).
  *
  * @param podName - default: one of this process
  */
@@ -85,13 +85,15 @@ function localProgram(
 ): Program {
   const folder = resolve(init.folder)
   const logFile = join(folder, init.logFile)
-  // what a killed program leaves goes with the folder
+  // files that a killed program leaves are removed with the folder
   const environment = { ...ownEnvironment(), TMPDIR: folder, ...init.environment }
   const [command = '', ...args] = init.command
   return new Program({ warden }, { command, args, folder, logFile, environment })
 }
 
-/** This process' environment without what is not for the children; loopback never goes through a proxy. */
+/**
+ * Returns this process' environment without the variables that its children must not get; loopback never uses a proxy.
+ */
 function ownEnvironment(): Record<string, string> {
   const kept = Object.entries(process.env).filter(([name, value]) => value !== undefined && !foreign.test(name))
   const env = Object.fromEntries(kept) as Record<string, string>

@@ -15,13 +15,13 @@ export interface LocalReplicaOptions {
   readonly programs?: Programs | undefined
 }
 
-/** One replica of kas as a process, which may be ended and started again under its name. */
+/** One replica of kas as a process, which can be ended and started again under its name. */
 export class LocalReplica {
   readonly name: string
   readonly ports: ReplicaPorts
-  /** its output, of all its lives */
+  /** path of the log of all its processes */
   readonly log: string
-  /** where `kas status` asks */
+  /** path of the socket for `kas status` */
   readonly socket: string
   readonly #warden: Warden
   readonly #folder: string
@@ -43,12 +43,12 @@ export class LocalReplica {
     return this.#program?.pid
   }
 
-  /** Resolves when the process of now is gone. */
+  /** Resolves when the current process has ended. */
   get exited(): Promise<void> {
     return this.#program?.exited ?? Promise.resolve()
   }
 
-  /** as a balancer with the fronts `agents`, `kubernetes` wants it */
+  /** ports for a balancer with the fronts `agents`, `kubernetes` */
   get balanced(): BalancedReplica {
     const { agents, kubernetes, ops } = this.ports
     return { name: this.name, opsPort: ops, ports: [agents, kubernetes] }
@@ -60,12 +60,12 @@ export class LocalReplica {
     await this.#program.start()
   }
 
-  /** Resolves once it says that it is ready. @throws the signal's reason */
+  /** Resolves once it is ready. @throws the signal's reason */
   ready(signal: AbortSignal): Promise<void> {
     return untilOk({ url: `http://127.0.0.1:${this.ports.ops}/readiness` }, signal)
   }
 
-  /** SIGTERM, and SIGKILL once `patience` aborts. */
+  /** Sends SIGTERM, and SIGKILL once `patience` aborts. */
   async stop(patience: AbortSignal): Promise<void> {
     await this.#program?.stop(patience)
   }

@@ -19,54 +19,54 @@ export interface LocalStackOptions {
   /** its state folder, claimed */
   readonly folder: string
   readonly ports: Ports
-  /** what `--kubeconfig` names */
+  /** value of `--kubeconfig` */
   readonly kubeconfig: string | undefined
-  /** what KUBEBUILDER_ASSETS names */
+  /** value of KUBEBUILDER_ASSETS */
   readonly assets: string | undefined
-  /** of replicas that leave */
+  /** graces of replicas that leave */
   readonly graces?: Graces
-  /** replicas that are started at first; the others are written down, and may join. Default: all */
+  /** number of replicas that start at first; the others have settings, and may join. Default: all */
   readonly first?: number
   /** default: those of this source tree */
   readonly programs?: Programs | undefined
-  /** of the embedded API double, if that is the cluster */
+  /** options of the embedded API double, if that is the cluster */
   readonly doubleOptions?: DoubleOptions
-  /** beside the agent's configuration; default: none */
+  /** files beside the agent's configuration; default: none */
   readonly example?: RepositoryFiles | undefined
-  /** whether the cluster gets a Deployment that gets no Pods; default: no */
+  /** adds a Deployment that gets no Pods; default: no */
   readonly broken?: boolean
-  /** told what is being done, for the screen */
+  /** called with each step, for the screen */
   readonly onStep?: (text: string) => void
-  /** told when a replica has ended by itself while others serve */
+  /** called when a replica has ended by itself while others serve */
   readonly onLost?: (replica: LocalReplica) => void
 }
 
-/** How a call gets in: the same for every replica and for the balancer. */
+/** Credentials for calls, which are the same for every replica and for the balancer. */
 export interface Access {
   /** PEM */
   readonly authority: string
-  /** what a user's request carries after `Bearer ` */
+  /** credential of a user's requests after `Bearer ` */
   readonly userCredential: string
 }
 
 const readyTimeoutMs = 60_000
-/** What each part may take to stop before it is killed. */
+/** Limit of each part's stop, after which it is killed. */
 const stopTimeoutMs = 5_000
 const shownLogLines = 12
 
 /**
- * A cluster, replicas of kas behind a balancer and one agentk, each with its log in the state folder; the parts end
+ * A cluster, replicas of kas behind a balancer and one agentk, each with its log in the state folder. The parts end
  * when this process does.
  */
 export class LocalStack implements Service {
-  /** all that are written down, running or not */
+  /** all replicas with settings, running or not */
   readonly replicas: readonly LocalReplica[]
   readonly balancer: Balancer
   readonly #options: LocalStackOptions
   readonly #warden = new Warden()
   readonly #failed = Promise.withResolvers<never>()
   #agentk: Program | undefined
-  /** that have taken its place, one after another */
+  /** number of its replacements so far */
   #replacements = 0
   #cluster: Cluster | undefined
   #access: Access | undefined
@@ -81,7 +81,7 @@ export class LocalStack implements Service {
     )
     const replicas = this.replicas.map(({ balanced }) => balanced)
     this.balancer = new Balancer({ fronts: [ports.agents, ports.kubernetes], replicas })
-    this.#failed.promise.catch(() => undefined) // told to those who wait for it
+    this.#failed.promise.catch(() => undefined) // awaited through `failed`
   }
 
   /** Rejects when agentk, or the last replica, ends by itself, with its name and its last lines. */
@@ -94,13 +94,13 @@ export class LocalStack implements Service {
     return this.#options.folder
   }
 
-  /** Once started. */
+  /** The cluster, once it has started. */
   get cluster(): Cluster {
     if (!this.#cluster) throw new Error('the cluster has not been started')
     return this.#cluster
   }
 
-  /** Once started. */
+  /** The credentials, once the settings have been written. */
   get access(): Access {
     if (!this.#access) throw new Error('the settings have not been written')
     return this.#access
@@ -148,15 +148,15 @@ export class LocalStack implements Service {
     this.#started = true
   }
 
-  /** One that is not running; it is not ready yet. */
+  /** Starts a replica that is not running; it is not ready yet. */
   async startReplica(replica: LocalReplica): Promise<void> {
     await replica.start()
     void replica.exited.then(() => this.#ended(replica))
   }
 
   /**
-   * Another agentk takes the place of the one that runs, which is told to stop meanwhile, as pods of a Deployment do it.
-   * Resolves when that one has ended; `patience` kills it.
+   * Starts another agentk in place of the running one, which stops meanwhile, as in a Deployment. Resolves when the old
+   * one has ended; `patience` kills it.
    */
   async replaceAgentk(patience: AbortSignal): Promise<void> {
     const { folder, programs } = this.#options
@@ -168,7 +168,7 @@ export class LocalStack implements Service {
     await before?.stop(patience)
   }
 
-  /** Resolves once a call that enters there comes back from the cluster. */
+  /** Resolves once a call to that port comes back from the cluster. */
   async answers(kubernetesPort: number, signal: AbortSignal): Promise<void> {
     const { authority, userCredential } = this.access
     const headers = { Authorization: `Bearer ${userCredential}` }
@@ -176,8 +176,8 @@ export class LocalStack implements Service {
   }
 
   /**
-   * Ends all parts, kas first: it cuts calls that go on for ever after a second, and then agentk has none left to wait
-   * for. The state folder stays if `keepFolder` says so, for its logs.
+   * Ends all parts, kas first. kas cuts endless calls after a second, and then agentk has none left to wait for. With
+   * `keepFolder` the state folder stays, for its logs.
    */
   async stop(patience?: AbortSignal, options: { keepFolder?: boolean } = {}): Promise<void> {
     this.#stopping = true
@@ -216,7 +216,7 @@ export class LocalStack implements Service {
     const ended = new AbortController()
     const limit = AbortSignal.any([signal, ended.signal, AbortSignal.timeout(readyTimeoutMs)])
     const answered = Promise.all(waits.map((wait) => wait(limit))).then(() => undefined)
-    answered.catch(() => undefined) // when a program ended first, that is the failure to tell
+    answered.catch(() => undefined) // when a program ended first, that failure is reported
     return abortable(Promise.race([answered, this.failed]), signal).finally(() => ended.abort())
   }
 }

@@ -2,23 +2,25 @@ import { createServer } from 'node:net'
 import { freePorts } from '../control-plane/free-ports.ts'
 import { lastOffset } from '../setup/start-arguments.mjs'
 
-/** What listens where in a replica, as distances from its own base; with base 8150 these are the standard ports. */
+/** Ports of a replica, as distances from its own base; with base 8150 these are the standard ports. */
 const offsets = { agents: 0, ops: 1, rails: 3, kubernetes: 4, replicas: 5, gossip: 6 } as const
-/** What is not of a replica. The balancer takes the standard ports: who calls it need not know of replicas. */
+/**
+ * Ports that belong to no replica. The balancer takes the standard ports, so that callers need not know the replicas.
+ */
 const shared = { agents: 0, kubernetes: 4, agentkOps: 9 } as const
-/** from the base of one replica to that of the next; the first one comes after the shared ports */
+/** distance between the bases of two replicas; the first one comes after the shared ports */
 const replicaStep = 10
 
 export type ReplicaPorts = Readonly<Record<keyof typeof offsets, number>>
 
-/** All on 127.0.0.1; `agents` and `kubernetes` are those that callers use. */
+/** All ports, on 127.0.0.1; callers use `agents` and `kubernetes`. */
 export interface Ports extends Readonly<Record<keyof typeof shared, number>> {
-  /** of kas-0, kas-1 and so on */
+  /** ports of kas-0, kas-1 and so on */
   readonly replicas: readonly ReplicaPorts[]
 }
 
 export const standardBase = 8150
-/** Bases that are tried when the standard one is taken: 8250, 8350 and so on. */
+/** Distance of the bases that are tried when the standard one is taken: 8250, 8350 and so on. */
 const step = 100
 const maxBases = 10
 export const replicaCount = 3
@@ -31,7 +33,7 @@ export interface ChosenPorts {
 }
 
 /**
- * The ports of base `given`; without it those of the first base, from the `first`th on, where all are free.
+ * Returns the ports of base `given`; without it those of the first base, from the `first`th on, where all are free.
  *
  * @throws Error that names a taken port and says how to choose others
  */
@@ -53,7 +55,7 @@ export async function choosePorts(given: number | undefined, first = 0): Promise
   )
 }
 
-/** Ports for `count` replicas and what they share, wherever some are free. */
+/** Returns any free ports for `count` replicas and the shared parts. */
 export async function anyPorts(count: number): Promise<Ports> {
   const names = Object.keys(offsets) as (keyof typeof offsets)[]
   const free = await freePorts(Object.keys(shared).length + names.length * count)

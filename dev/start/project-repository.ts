@@ -7,8 +7,8 @@ const author = { NAME: 'npm start', EMAIL: 'npm-start@localhost' }
 export type RepositoryFiles = Readonly<Record<string, string>>
 
 /**
- * Makes a bare Git repository at `path` whose default branch `main` holds `files` in one commit. Neither this
- * user's nor the machine's Git settings have a say in it.
+ * Makes a bare Git repository at `path` whose default branch `main` has `files` in one commit. The Git settings of this
+ * user and of the machine do not matter.
  */
 export async function createProjectRepository(path: string, files: RepositoryFiles): Promise<void> {
   await git(undefined, ['init', '--quiet', '--bare', path])
@@ -24,7 +24,7 @@ export async function createProjectRepository(path: string, files: RepositoryFil
   await git(path, ['symbolic-ref', 'HEAD', 'refs/heads/main'])
 }
 
-/** A clone to push from, whose commits are this program's: nothing of this user's Git settings is needed. */
+/** Makes a clone to push from, with an author of its own: it needs none of this user's Git settings. */
 export async function cloneRepository(path: string, clone: string): Promise<void> {
   await git(undefined, ['clone', '--quiet', path, clone])
   for (const [field, value] of Object.entries(author)) {
@@ -50,7 +50,7 @@ function git(repository: string | undefined, args: readonly string[], input = ''
       const absent = (error as NodeJS.ErrnoException).code === 'ENOENT'
       reject(new Error(absent ? 'There is no git on the PATH' : `git ${args[0]}: ${stderr.trim() || error.message}`))
     })
-    child.stdin?.on('error', () => undefined) // its exit tells more
+    child.stdin?.on('error', () => undefined) // its exit has the reason
     child.stdin?.end(input)
   })
 }

@@ -9,7 +9,7 @@ import { methodPath } from '../../src/proto/unary.ts'
 import type { LocalReplica } from './local-replica.ts'
 import { agent, files } from './settings.ts'
 
-/** GitLab's own. ms */
+/** GitLab's own limit. ms */
 const timeoutMs = 5000
 const tokenLifeSeconds = 60
 
@@ -20,7 +20,7 @@ export interface PushWatchOptions {
 }
 
 /**
- * Tells a replica of each push to the project's repository, as GitLab does. Where that fails a push is found by polls,
+ * Notifies a replica of each push to the project's repository, as GitLab does. If that fails, polls find the push
  * within seconds.
  */
 export class PushWatch {
@@ -36,14 +36,14 @@ export class PushWatch {
     this.#watcher = watch(join(folder, files.repository, 'refs/heads'), (_, name) => {
       if (name !== null && !name.endsWith('.lock')) void this.#tell()
     })
-    this.#watcher.on('error', () => this.stop()) // the folder has gone
+    this.#watcher.on('error', () => this.stop()) // the folder was removed
   }
 
   stop(): void {
     this.#watcher?.close()
   }
 
-  /** The first that takes it tells the others. */
+  /** Notifies replicas in turn, until one accepts: that one notifies the others. */
   async #tell(): Promise<void> {
     const { folder, replicas } = this.#options
     for (const { pid, ports } of replicas) {
@@ -52,7 +52,7 @@ export class PushWatch {
   }
 }
 
-/** Tells one replica, at its port for GitLab. @returns whether it took it */
+/** Notifies one replica, at its port for GitLab. @returns true if it accepted */
 export async function tellPush(folder: string, port: number): Promise<boolean> {
   const secret = Buffer.from(await readFile(join(folder, files.secret), 'utf8'), 'base64')
   const now = Math.floor(Date.now() / 1000)

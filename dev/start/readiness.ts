@@ -2,9 +2,9 @@ import { request as httpRequest } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { delay } from '../../src/lib/signals.ts'
 
-/** From one question to another process to the next: it cannot be subscribed to. */
+/** Interval of requests to another process, which cannot be subscribed to. */
 const askAgainMs = 100
-/** kas itself waits up to 20 s for an agent; longer than that no answer is worth waiting for. */
+/** Limit of an answer, longer than the 20 s that kas itself waits for an agent. */
 const answerTimeoutMs = 25_000
 
 interface Question {
@@ -16,7 +16,7 @@ interface Question {
 /**
  * Resolves once `question` is answered by 200.
  *
- * @throws the signal's reason, with the last answer in its message if it is a time-out
+ * @throws the signal's reason, with the last answer in its message if it is a timeout
  */
 export async function untilOk(question: Question, signal: AbortSignal): Promise<void> {
   let last = 'no answer'

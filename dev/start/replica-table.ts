@@ -15,30 +15,30 @@ interface Asked {
   readonly socket: string
 }
 
-/** What one replica is, and what it says of itself. */
+/** A replica with its own status. */
 export interface ReplicaView extends Omit<Asked, 'socket'> {
   readonly ready: boolean
-  /** of the connections that the agent has to it: `home`, `standby` */
+  /** roles of the agent's connections to it: `home`, `standby` */
   readonly roles: readonly string[]
-  /** for the agent, from 1; undefined: none */
+  /** its rank for the agent, from 1; undefined: none */
   readonly rank: number | undefined
-  /** replicas that it knows to live, itself included */
+  /** number of living replicas that it knows, itself included */
   readonly members: number
 }
 
-/** a frozen replica does not answer. ms */
+/** limit of an answer; a frozen replica gives none. ms */
 const answerTimeoutMs = 1000
 
-/** Asks each replica; one that does not answer is not ready, and holds nothing that it could tell. */
+/** Reads the status of each replica; one that does not answer is not ready, and has no roles. */
 export async function viewReplicas(replicas: readonly Asked[]): Promise<ReplicaView[]> {
   return Promise.all(replicas.map(async (asked) => viewOf(asked, await statusOf(asked.socket))))
 }
 
-/** agentk may be on its way to its home for so long: what it has is shown then. ms */
+/** limit of the time in which agentk may still be connecting to its home; then its current places are shown. ms */
 const placedTimeoutMs = 5000
 const placedPollMs = 100
 
-/** As `viewReplicas`, once agentk is where it should be: at its home, and at no other as if it were that. */
+/** Reads the status as `viewReplicas` does, once agentk is at its home, and at no other replica with that role. */
 export async function viewPlaced(replicas: readonly Asked[]): Promise<ReplicaView[]> {
   const end = performance.now() + placedTimeoutMs
   for (;;) {
@@ -65,14 +65,14 @@ export function viewOf({ name, pid, ports }: Omit<Asked, 'socket'>, status: Stat
   }
 }
 
-/** Names of those that hold a connection of the agent, those that are its home first. */
+/** Returns the names of the replicas with a connection of the agent, its homes first. */
 export function holdersOf(views: readonly ReplicaView[]): string[] {
   const holders = views.filter(({ ready, roles }) => ready && roles.length > 0)
   const [homes, others] = [true, false].map((home) => holders.filter(({ roles }) => roles.includes('home') === home))
   return [...(homes ?? []), ...(others ?? [])].map(({ name }) => name)
 }
 
-/** A line for each replica under one of headings: where it is, what the agent has there, its rank, whom it knows. */
+/** Returns a line for each replica below headings: its address, the agent's roles there, its rank, and its members. */
 export function tableOf(views: readonly ReplicaView[]): string[] {
   const rows = views.map(({ name, pid, ports, ready, roles, rank, members }) => [
     name,
@@ -94,7 +94,7 @@ export function tableOf(views: readonly ReplicaView[]): string[] {
   )
 }
 
-/** What it says of itself and of the agent; undefined: it does not answer. */
+/** Returns the replica's status about itself and the agent; undefined: it does not answer. */
 export function statusOf(socketPath: string): Promise<StatusReport | undefined> {
   return new Promise((resolve) => {
     const signal = AbortSignal.timeout(answerTimeoutMs)

@@ -7,17 +7,17 @@ import type { ChosenPorts } from './ports.ts'
 import { agent, files, replicaFiles, replicaName } from './settings.ts'
 
 export interface ScreenInputs {
-  /** as it is typed: relative to the project's folder */
+  /** state folder as a user types it: relative to the project's folder */
   readonly folder: string
   /** 1, 2, ...: the first one needs no mention */
   readonly number: number
   readonly chosen: ChosenPorts
   readonly cluster: Pick<Cluster, 'kind' | 'description' | 'note'>
-  /** what the cluster is held to; undefined: nothing */
+  /** example that the cluster follows; undefined: none */
   readonly example: Example | undefined
-  /** which replica is where, a line each */
+  /** the replicas with their ports, a line each */
   readonly table: readonly string[]
-  /** curl would go through a proxy */
+  /** true if curl would use a proxy */
   readonly proxied: boolean
 }
 
@@ -26,10 +26,10 @@ const watchedNamespaces = '/api/v1/namespaces?watch=true'
 
 const brokenText = `Deployment ${brokenWorkload.name} in ${brokenWorkload.namespace} is broken on purpose: kas tree says why`
 
-/** What the line to push adds, with a text to change. */
+/** The object that the line for a push adds, with a text to change. */
 const pushed = '{apiVersion: v1, kind: ConfigMap, metadata: {name: hello, namespace: shop}, data: {text: hello}}'
 
-/** Lines that work as they stand in a shell in the project's folder; the last one goes on until Ctrl-C. */
+/** Returns lines that work unchanged in a shell in the project's folder; the last one goes on until Ctrl-C. */
 export function linesToTry({ folder, number, chosen, cluster, example, proxied }: ScreenInputs): string[] {
   const server = `https://127.0.0.1:${chosen.ports.kubernetes}`
   const credentials = `--cacert ${join(folder, files.authority)} -H @${join(folder, files.userHeader)}`
@@ -60,7 +60,7 @@ function manifestLines({ leftOut }: Example, folder: string): string[] {
   return [line, `           (the double runs nothing, so the clone lacks ${leftOut.join(', ')} of the example)`]
 }
 
-/** What runs where, and what to try. */
+/** Returns the addresses of all parts, and lines to try. */
 export function screenOf(inputs: ScreenInputs): string {
   const { folder, chosen, cluster, example, table } = inputs
   const { ports, taken } = chosen

@@ -37,17 +37,17 @@ export const agent = { id: 42, name: 'demo', project: { id: 1, path: 'demo/clust
 const group = { id: 7, path: 'demo' }
 
 export interface Settings {
-  /** what a user's request carries after `Bearer ` */
+  /** credential of a user's requests after `Bearer ` */
   readonly userCredential: string
 }
 
-/** How long a replica that leaves goes on; what a person waits for after Ctrl-C. */
+/** Graces of a replica that leaves; a user waits for them after Ctrl-C. */
 export interface Graces {
-  /** for new connections and calls */
+  /** time for new connections and calls */
   readonly listen: string
-  /** for running ones */
+  /** time for running calls */
   readonly shutdown: string
-  /** of that, over which watches end one after another; default: kas' own */
+  /** part of `shutdown` over which watches end one after another; default: kas' own */
   readonly watch?: string
 }
 
@@ -58,15 +58,16 @@ interface Inputs {
   readonly ports: Ports
   readonly authority: Authority
   readonly graces?: Graces
-  /** whether the agent shows what runs in its cluster; default: yes */
+  /** turns on views of the agent's cluster; default: yes */
   readonly views?: boolean
-  /** of the agent's project, beside its configuration; with a clone to push from. Default: none */
+  /** files of the agent's project, beside its configuration; adds a clone to push from. Default: none */
   readonly example?: RepositoryFiles | undefined
 }
 
 /**
- * Writes all that kas and agentk need into the state folder: certificate, secrets, a configuration for each replica, a
- * directory file with one agent, one user and one CI job, and the Git repository with the agent's configuration.
+ * Writes the settings of kas and agentk into the state folder: certificate, secrets, a configuration for each replica,
+ * and a directory file. The directory file has one agent, one user and one CI job. A Git repository gets the agent's
+ * configuration.
  */
 export async function writeSettings(inputs: Inputs): Promise<Settings> {
   const { folder, ports, authority, graces = shortGraces, views = true, example } = inputs
@@ -98,7 +99,7 @@ export async function writeSettings(inputs: Inputs): Promise<Settings> {
   return { userCredential }
 }
 
-/** Written last: its presence says that everything runs. */
+/** Writes the kubeconfig, last of all: its presence shows that everything runs. */
 export async function writeKubeconfig({ folder, ports, authority }: Inputs, settings: Settings): Promise<void> {
   const server = `https://127.0.0.1:${ports.kubernetes}`
   const token = settings.userCredential
@@ -106,7 +107,7 @@ export async function writeKubeconfig({ folder, ports, authority }: Inputs, sett
   await writeFile(join(folder, files.kubeconfig), content, { mode: 0o600 })
 }
 
-/** Who may use the agent: the project's own CI jobs and members, with the agent's own rights. */
+/** Access to the agent: for the project's own CI jobs and members, with the agent's own rights. */
 const agentConfiguration = {
   ci_access: { projects: [{ id: agent.project.path }] },
   user_access: { access_as: { agent: {} }, projects: [{ id: agent.project.path }] },
@@ -114,7 +115,7 @@ const agentConfiguration = {
 
 const viewsFile = '# Views are on while this file is there: doc/views.md says what may stand here.\n{}\n'
 
-/** A deeper folder has no room for a Unix socket: then `kas status` has nothing to ask. */
+/** Limit of a Unix socket's path: in a deeper folder there is no socket for `kas status`. */
 const maxSocketPathBytes = 107
 
 interface ReplicaInputs {

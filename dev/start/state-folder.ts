@@ -1,19 +1,19 @@
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
-/** Runs at once in one project folder; more would be a mistake. */
+/** Limit of runs at once in one project folder; more would be a mistake. */
 const maxRuns = 20
 const ownerFile = 'owner.json'
 
 /** The folder of one `npm start`: secrets, settings, logs. `.run/1`, `.run/2` and so on, each with one living owner. */
 export interface StateFolder {
   readonly path: string
-  /** 1, 2, ...: the lowest that no living start has */
+  /** 1, 2, ...: the lowest without a living start */
   readonly number: number
 }
 
 /**
- * Claims the lowest free number below `root` for process `pid`; what a dead start left there is removed first.
+ * Claims the lowest free number below `root` for process `pid`, after the removal of a dead start's folder there.
  *
  * @throws Error if too many run
  */
@@ -31,7 +31,7 @@ export async function claimStateFolder(root: string, pid = process.pid): Promise
   throw new Error(`${maxRuns} starts run in ${root} already`)
 }
 
-/** The numbers below `root` whose owner lives, lowest first. */
+/** Returns the numbers below `root` whose owner lives, lowest first. */
 export async function livingStateFolders(root: string): Promise<StateFolder[]> {
   const names = await readdir(root).catch(() => [])
   const folders = names
@@ -42,7 +42,9 @@ export async function livingStateFolders(root: string): Promise<StateFolder[]> {
   return folders.filter((_, i) => living[i])
 }
 
-/** Moved away before it is removed, and looked at again there: another start may have claimed it meanwhile. */
+/**
+ * Moves folders away before it removes them, and checks them there again: another start may have claimed one meanwhile.
+ */
 async function removeDead(root: string, aside: string): Promise<void> {
   await rm(aside, { recursive: true, force: true })
   for (const name of await readdir(root)) {
@@ -54,7 +56,7 @@ async function removeDead(root: string, aside: string): Promise<void> {
   }
 }
 
-/** A folder takes the place of no other that holds something: that makes the claim exclusive. */
+/** Renames a folder. A rename replaces no folder with content, which makes the claim exclusive. */
 async function renamed(from: string, to: string): Promise<boolean> {
   try {
     await rename(from, to)

@@ -1,13 +1,13 @@
 import type { WireSection } from './row.ts'
 import { readTables } from './row-text.ts'
 
-/** `[]` stands for one element of a list; a wrong value is absent where kas leaves the judgement to GitLab. */
+/** A key, where `[]` is one element of a list. A wrong value is absent where kas leaves the judgement to GitLab. */
 export type AgentFileKey = readonly [path: string, good: unknown, wrong?: unknown]
 
 /** `rows/agent-file-keys.txt`: `path | good | wrong`, values as JSON, `any` where none is wrong. */
 const tables = readTables('agent-file-keys', 3)
 
-/** Every key of an agent's configuration file. */
+/** All keys of an agent's configuration file. */
 export const agentFileKeys: readonly AgentFileKey[] = tables
   .flatMap(({ rows }) => rows)
   .map(([path = '', good = '', wrong = '']) =>

@@ -3,9 +3,9 @@ import { unusedKeys } from '../../src/kas/config/unused-keys.ts'
 import type { WireRow, WireSection } from './row.ts'
 
 /**
- * Each key of upstream's configuration has a row.
+ * Returns a row for each key of stock kas' configuration.
  *
- * @param upstream - a file that has them all
+ * @param upstream - content of a file with all keys
  */
 export function configurationKeyRows(upstream: string): WireSection {
   const keys = leafKeys(parse(upstream))

@@ -1,12 +1,12 @@
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** A comment `// wire: id, id` in a test file: what stands below it holds these rows. */
+/** A comment `// wire: id, id` in a test file: the test below it proves these rows. */
 export interface Marker {
-  /** one that ends with `*` stands for all rows that begin so */
+  /** ids; one that ends with `*` means all rows with that beginning */
   readonly ids: readonly string[]
   readonly file: string
-  /** as the source has it, with its `${}`; empty: the statement below has no test of its own, the whole file is one */
+  /** name as in the source, with its `${}`; empty: the statement below has no test of its own, the whole file is one */
   readonly test: string
 }
 
@@ -23,7 +23,7 @@ export function markersIn(file: string, text: string): Marker[] {
   })
 }
 
-/** The name of the first test in the statement that these lines begin with, a loop over tests too. */
+/** Returns the name of the first test in the statement at the beginning of these lines, also in a loop over tests. */
 function testBelow(lines: readonly string[], indent: string): string {
   const end = lines.findIndex((line) => line.startsWith(`${indent}}`) && !line.endsWith('{'))
   const statement = lines.slice(0, end === -1 ? undefined : end).join('\n')

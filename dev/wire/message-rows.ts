@@ -2,8 +2,8 @@ import { type Confirmed, confirmedOf, type WireSection } from './row.ts'
 import { readTables } from './row-text.ts'
 
 /**
- * Messages of the wire with the numbers of their fields, typed from the reference and not from our own .proto files.
- * Full names without `gitlab.agent.`, but for Gitaly's.
+ * Messages of the wire with the numbers of their fields, written from the reference and not from our own .proto files.
+ * Full names have no `gitlab.agent.`, but for Gitaly's.
  */
 export const wireMessages: readonly (readonly [name: string, source: string, confirmed: Confirmed, fields: string])[] =
   readTables('messages', 4)

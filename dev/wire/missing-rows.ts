@@ -1,6 +1,6 @@
 import { readTables } from './row-text.ts'
 
-/** What the reference has and the tables have not: said here, so that nobody takes a gap for a promise. */
+/** A row of the reference that the tables lack: it is listed, so that no reader takes a gap for a promise. */
 export interface MissingRow {
   readonly id: string
   readonly source: string
@@ -12,8 +12,8 @@ const [held, there] = readTables('missing', 3).map(({ rows }) =>
   rows.map(([id = '', source = '', what = '']): MissingRow => ({ id, source, what })),
 )
 
-/** kas does it, and no test says so yet. */
+/** Rows that kas serves, and no test proves. */
 export const notHeld: readonly MissingRow[] = held ?? []
 
-/** Not served by kas, and no answer that a test could hold. */
+/** Rows that kas does not serve, and whose answer no test could check. */
 export const notThere: readonly MissingRow[] = there ?? []

@@ -7,7 +7,7 @@ export interface TextTable {
   readonly rows: readonly (readonly string[])[]
 }
 
-/** The tables of `rows/<name>.txt`: a line `# title` begins one, every other line is a row of so many cells. */
+/** Reads the tables of `rows/<name>.txt`: a line `# title` begins one, every other line is a row of so many cells. */
 export function readTables(name: string, columns: number): TextTable[] {
   const text = readFileSync(join(import.meta.dirname, `rows/${name}.txt`), 'utf8')
   return text

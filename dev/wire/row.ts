@@ -1,17 +1,17 @@
 import { readTables } from './row-text.ts'
 
 /**
- * Who has confirmed a row. `captured N`: stock programs of 16.1 and 16.5, watched, section N of what was captured.
- * `defined`: upstream's definitions, documents or clients say so, no stock binary was seen to. `unsure`: nobody yet.
+ * The confirmation of a row. `captured N`: observed from stock programs of 16.1 and 16.5, in section N of the capture.
+ * `defined`: stated by upstream's definitions, documents or clients, and not observed. `unsure`: not confirmed.
  */
 const confirmations = ['captured 1', 'captured 2', 'captured 3', 'captured 4', 'defined', 'unsure'] as const
 export type Confirmed = (typeof confirmations)[number]
 
-/** One thing of the wire that others rely on. */
+/** One promise of the wire on which others rely. */
 export interface WireRow {
-  /** what a `// wire:` comment above a test names it by; never changes */
+  /** name of the row in a `// wire:` comment above a test; never changes */
   readonly id: string
-  /** where the reference has it: `W` is doc/reference/tunnel-protocol.md, `G` doc/reference/gitlab-contract.md */
+  /** place in the reference: `W` is doc/reference/tunnel-protocol.md, `G` doc/reference/gitlab-contract.md */
   readonly source: string
   readonly confirmed: Confirmed
   /** Markdown, one line */
@@ -23,7 +23,7 @@ export interface WireSection {
   readonly rows: readonly WireRow[]
 }
 
-/** The sections of `rows/<name>.txt`, each row a line: `id | source | confirmed | what`. */
+/** Reads the sections of `rows/<name>.txt`, each row a line: `id | source | confirmed | what`. */
 export function readSections(name: string): WireSection[] {
   return readTables(name, 4).map(({ title, rows }) => ({
     title,

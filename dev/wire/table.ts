@@ -9,7 +9,7 @@ const confirmation = (confirmed: Confirmed): string =>
 const cell = (text: string): string => text.replaceAll('|', '\\|')
 const line = (...cells: string[]): string => `| ${cells.map(cell).join(' | ')} |`
 
-/** doc/wire.md as the rows and the markers of this tree make it. */
+/** Returns doc/wire.md, made from the rows and the markers of this tree. */
 export function wireTable(root: string): string {
   const sections = wireSections(root)
   const markers = readMarkers(root)

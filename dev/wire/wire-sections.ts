@@ -5,10 +5,10 @@ import { configurationKeyRows } from './configuration-rows.ts'
 import { messageRows } from './message-rows.ts'
 import { readSections, type WireSection } from './row.ts'
 
-/** a file with every key of upstream's configuration */
+/** a file with every key of stock kas' configuration */
 const upstreamFile = 'test/support/stock-configuration/upstream.yaml'
 
-/** All rows, in the order of doc/wire.md. */
+/** Returns all rows, in the order of doc/wire.md. */
 export function wireSections(root: string): readonly WireSection[] {
   return [
     ...['agents', 'tunnel', 'follow', 'rails', 'gitlab', 'gitaly', 'proxy', 'operator'].flatMap(readSections),

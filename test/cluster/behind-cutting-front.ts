@@ -11,27 +11,27 @@ import { FrontedReplicas, tokenOf } from './fronted-replicas.ts'
 export interface AgentBehind {
   readonly agent: number
   readonly scheme: 'grpc' | 'ws'
-  /** of another make, which pings as stock agents do; default: ours */
+  /** an agent that sends PINGs as stock agents do; default: ours */
   readonly isGo?: boolean
-  /** nobody calls it */
+  /** no caller uses it */
   readonly isIdle?: boolean
 }
 
 export interface BehindOptions extends Omit<CuttingFrontOptions, 'targets'> {
   readonly agents: readonly AgentBehind[]
-  /** of callers, between two calls; default 20 ms */
+  /** pause of each caller between two calls; default 20 ms */
   readonly pauseMs?: number
 }
 
-/** so that calls run at any time, also when an agent's connection is cut */
+/** calls of each agent in flight, so that calls run also while an agent's connection is cut */
 const inFlight = 3
 const kinds = ['GET, new connections', 'GET, kept connections'] as const
-/** On a busy machine a call may take longer than the front lets a connection live. */
+/** Limit of repeats of a call: on a busy machine a call may take longer than the front lets a connection live. */
 const maxRepeats = 5
 
 /**
- * Three replicas, before whose ports for agents and for callers is a front that cuts: callers who ask all the time,
- * and one watch of each agent on which nothing happens.
+ * Three replicas behind a front that cuts connections of agents and of callers. Callers make calls all the time, and
+ * one watch of each agent has no events.
  */
 export class BehindCuttingFront {
   readonly #replicas: FrontedReplicas
@@ -45,7 +45,7 @@ export class BehindCuttingFront {
     this.#forCallers = forCallers
   }
 
-  /** Resolves when callers call. */
+  /** Resolves when the callers make calls. */
   static async start(t: Test, { agents, pauseMs, ...times }: BehindOptions): Promise<BehindCuttingFront> {
     const replicas = await FrontedReplicas.start(t)
     const front = async (targets: number[]) => await CuttingFront.start(t, { targets, ...times })
@@ -71,7 +71,7 @@ export class BehindCuttingFront {
     )
   }
 
-  /** The callers end. @param agentsCut - whether the front should have cut agents off, by their age */
+  /** Stops the callers and checks their results. @param agentsCut - true if the front must have cut agents by age */
   async check(t: Test, { agentsCut }: { agentsCut: boolean }): Promise<void> {
     t.comment(`connections of agents cut: ${said(this.#forAgents)}; of callers: ${said(this.#forCallers)}`)
     for (const { agent, calls, watch } of this.#callers) {

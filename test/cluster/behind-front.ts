@@ -11,9 +11,9 @@ import { Processes } from '../support/processes.ts'
 import { CountingRelay } from './counting-relay.ts'
 import type { BehindFront, FrontNeeds } from './front-program.ts'
 
-/** A request as an agent gets it of kas, or as it comes to where agents connect. */
+/** A request as an agent gets it from kas, or as it arrives at the agents' port. */
 export interface Reached {
-  /** method and path; `agents` before those where agents connect */
+  /** method and path; `agents` first, if it arrived at the agents' port */
   readonly line: string
   readonly body: string
   readonly isUpgrade: boolean
@@ -24,14 +24,14 @@ interface Kept {
   readonly accels: Set<string | undefined>
 }
 
-/** kas as it reads requests, behind a front as three replicas, with a cluster that keeps what reaches it. */
+/** The HTTP server of kas for callers, as three replicas behind a front, with a cluster that records each request. */
 export class KasBehindFront implements FrontNeeds {
   readonly processes: Processes
   /** PEM */
   readonly ca: string
   readonly accelSecret = Buffer.alloc(32, 5).toString('base64')
   readonly all: readonly BehindFront[]
-  /** of 8154 */
+  /** relay before port 8154 */
   readonly relay: CountingRelay
   readonly #kept: Kept
 
@@ -56,18 +56,18 @@ export class KasBehindFront implements FrontNeeds {
     return new KasBehindFront({ processes, ca: authority.certificate, relay, all }, kept)
   }
 
-  /** What has come since it was asked last. */
+  /** Requests since the last call of this method. */
   reached(): readonly Reached[] {
     return this.#kept.reached.splice(0)
   }
 
-  /** All that has come as `Gitlab-Kas-Accel`. */
+  /** All values of `Gitlab-Kas-Accel` so far. */
   get accels(): readonly (string | undefined)[] {
     return [...this.#kept.accels]
   }
 }
 
-/** 8154, whose cluster refuses all upgrades. */
+/** Starts port 8154 before a cluster that refuses all upgrades. @returns the port */
 async function startKas(t: Test, { reached, accels }: Kept): Promise<number> {
   const forward = clusterForward(async function* ({ header, body }) {
     const isUpgrade = header.header.some(([name]) => name === 'Upgrade')
@@ -87,7 +87,7 @@ async function startKas(t: Test, { reached, accels }: Kept): Promise<number> {
   return port
 }
 
-/** 8150, and where a front asks whether kas is ready. */
+/** Starts port 8150, which also answers the front's readiness probes. @returns the port */
 async function startAgents(t: Test, { reached }: Kept): Promise<number> {
   const server = createServer(({ method, url }, response) => {
     if (url !== '/readiness') reached.push({ line: `agents ${method} ${url}`, body: '', isUpgrade: false })

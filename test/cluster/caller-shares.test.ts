@@ -8,7 +8,10 @@ import { eventually } from '../support/eventually.ts'
 import { echoMethod, FakeAgent } from '../support/fake-agent.ts'
 import { knows, startWholeReplicas, type WholeReplica } from './whole-replica.ts'
 
-/** One who holds most of an agent's tunnels, beside another who wants one: at the holder, and from another entry. */
+/**
+ * A caller that has most of an agent's tunnels, beside another that needs one: at the holder, and through another
+ * entry.
+ */
 
 const count = 8
 const greedy: Caller = { name: 'user 1', key: 'one' }
@@ -33,7 +36,7 @@ async function ground(t: Test): Promise<Ground> {
   return { entry, holder, agent }
 }
 
-/** One that answers each call, and does not end it. */
+/** Opens a tunnel that answers its call and never ends it. */
 function openTunnel(agent: FakeAgent): void {
   const tunnel = agent.open()
   void (async () => {
@@ -42,7 +45,7 @@ function openTunnel(agent: FakeAgent): void {
   })().catch(() => undefined) // its call was cancelled
 }
 
-/** A call that goes on until its caller leaves. */
+/** Makes a call that goes on until its caller leaves. */
 async function hold({ forward }: WholeReplica, caller: Caller, overrides: Partial<Call> = {}) {
   const controller = new AbortController()
   const reply: Reply = await forward(callOf(['a'], { caller, signal: controller.signal, ...overrides }))

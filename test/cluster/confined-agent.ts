@@ -15,7 +15,7 @@ import { agentConfiguration, agentId, agentToken, directoryFile } from '../suppo
 const apiDouble = new URL('../support/network/api-double-program.ts', import.meta.url).pathname
 const apiPort = 6443
 const apiToken = 'of-the-cluster'
-/** agentk tells what it makes of keys like this */
+/** agentk logs keys like this one that it does not know */
 export const unknownKey = 'no_such_key'
 
 /** Replicas in hosts of their own, and an agent with its cluster in another. */
@@ -30,7 +30,10 @@ export class ConfinedAgent {
     this.ca = ca
   }
 
-  /** Resolves when the replicas reach one another. @param hosts - of the replicas, which tell agents their addresses */
+  /**
+   * Resolves when the replicas reach one another. @param hosts - of the replicas, which announce their addresses to
+   * agents
+   */
   static async start(t: TornDown, hosts: readonly Host[]): Promise<ConfinedAgent> {
     const processes = await Processes.start(t)
     const write = (name: string, text: string) => writeFile(join(processes.folder, name), text, { mode: 0o600 })
@@ -58,7 +61,7 @@ export class ConfinedAgent {
     return confined
   }
 
-  /** The cluster of the agent, on the host of the agent, for it alone. */
+  /** Starts the agent's cluster on the agent's host, which alone can reach it. */
   async startCluster({ name }: Host): Promise<void> {
     const options: ApiDoubleProgramOptions = {
       port: apiPort,
@@ -71,7 +74,7 @@ export class ConfinedAgent {
     await double.says(/https:/)
   }
 
-  /** A pod of the agent. @param addresses - its own, and those that kas may name */
+  /** Starts a pod of the agent. @param addresses - its own, and those that kas may name */
   async startPod(
     { name }: Host,
     pod: string,
@@ -91,7 +94,7 @@ export class ConfinedAgent {
     })
   }
 
-  /** Which of these, `host:port`, the host can connect to within half a second. */
+  /** Targets, as `host:port`, to which the host can connect within half a second. */
   async reached({ name }: Host, targets: readonly string[]): Promise<string[]> {
     const script = `
       for (const target of process.argv.slice(1)) {
@@ -130,7 +133,7 @@ export class ConfinedAgent {
   }
 }
 
-/** What the replica knows of the agent. */
+/** The agent as the replica's status shows it; undefined: the replica does not know it. */
 export async function seenBy(replica: NetworkReplica): Promise<StatusReport['agents'][number] | undefined> {
   return (await replica.status(agentId)).agents[0]
 }

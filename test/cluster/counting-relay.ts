@@ -3,9 +3,9 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { joinSockets } from '../support/joined-sockets.ts'
 import type { TornDown } from '../support/processes.ts'
 
-/** A TCP relay that counts what its target answers. */
+/** A TCP relay that counts its target's bytes. */
 export class CountingRelay {
-  /** from the target to clients */
+  /** bytes from the target to clients */
   bytes = 0
   connections = 0
   readonly #server: Server
@@ -32,13 +32,13 @@ export class CountingRelay {
     return this.#port
   }
 
-  /** Refuses connections from now on, and cuts those that there are. */
+  /** Refuses connections from now on, and cuts the open ones. */
   stop(): void {
     this.#server.close()
     for (const socket of this.#sockets) socket.destroy()
   }
 
-  /** After `stop`: takes connections again, where it did. */
+  /** Accepts connections again after `stop`, on the same port. */
   async resume(): Promise<void> {
     this.#server.listen(this.#port, '127.0.0.1')
     await once(this.#server, 'listening')

@@ -9,19 +9,22 @@ import { eventually } from '../support/eventually.ts'
 import { echoMethod, FakeAgent } from '../support/fake-agent.ts'
 import { knows, startWholeReplicas, type WholeReplica } from './whole-replica.ts'
 
-/** As many calls at once as one caller may have of a connection, for an agent with two idle tunnels, at a replica that holds none of them. */
+/**
+ * The most calls that one caller may have on a connection, for an agent with two idle tunnels. They enter at a replica
+ * without a tunnel.
+ */
 
 const calls = 450
 /**
- * far above what a busy machine takes to hand a tunnel over; below what a call waits for anything that repairs itself.
- * ms
+ * far above the time to hand a tunnel over on a busy machine, and below the interval of all that would repair a
+ * failure. ms
  */
 const handedOverMs = 2000
 
-/** names the call */
+/** metadata key that names the call */
 const key = 'call'
 
-/** Half of them as an object is made, half as a list is called. */
+/** Makes all calls; half of them create an object, half list objects. */
 function callAll({ forward }: WholeReplica) {
   const safely = (text: string): Partial<Call> => ({
     safety: 'safe',
@@ -43,7 +46,7 @@ function eachHasItsOwn(t: Test, replies: Awaited<ReturnType<typeof callAll>>): v
   )
 }
 
-/** Those that only read may have been asked twice, while the machine was busy. */
+/** Checks that each unsafe call came once. Safe calls may come twice on a busy machine. */
 function unsafeOnce(t: Test, served: readonly string[]): void {
   const unsafe = served.map(Number).filter((call) => call % 2 === 0)
   t.strictSame(
@@ -71,7 +74,7 @@ t.test('agentk opens tunnels as they are asked for: all calls are served at the 
   const { entry, holder } = await twoReplicas(t)
   const all = Promise.withResolvers<void>()
   const served: string[] = []
-  /** answers none before all are there: one call that waits for a tunnel would hold up all others */
+  /** answers none before all have come: one call that waits for a tunnel stops all others */
   const together: Serve = async (call) => {
     served.push(call.metadata[key]?.[0] ?? '')
     if (new Set(served).size === calls) all.resolve()
@@ -92,7 +95,7 @@ t.test('an agent that has two tunnels at any time: whichever is idle gets the ne
   const { entry, holder } = await twoReplicas(t)
   const agent = await FakeAgent.dial(holder.agentsPort)
   t.teardown(() => agent.close())
-  /** from the moment that a tunnel was offered to that at which its call came. ms */
+  /** times from the offer of a tunnel to the arrival of its call. ms */
   const waits: number[] = []
   const served: string[] = []
   let open = 0
@@ -119,12 +122,12 @@ t.test('an agent that has two tunnels at any time: whichever is idle gets the ne
   t.equal(open, 2)
   t.ok(seen.looks > calls, 'looked at all the while')
   t.equal(seen.idleBesideWaiting, 0, 'at no moment a call waits at the holder beside an idle tunnel')
-  const [slowest = 0] = waits.slice(2).sort((a, b) => b - a) // the first two were there before
+  const [slowest = 0] = waits.slice(2).sort((a, b) => b - a) // the first two tunnels were there before
   t.ok(slowest < handedOverMs, 'none waits at the entry beside an idle tunnel')
   t.comment(`an idle tunnel waited ${slowest.toFixed(0)} ms at the most for the next of the calls`)
 })
 
-/** Looks at the tunnels of a replica at each turn of the event loop, until `end`. */
+/** Reads the counts of a replica's tunnels at each turn of the event loop, until `end`. */
 function watchQueue({ tunnels }: WholeReplica): { end(): { looks: number; idleBesideWaiting: number } } {
   const seen = { looks: 0, idleBesideWaiting: 0 }
   const look = () => {

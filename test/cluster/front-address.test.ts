@@ -17,9 +17,11 @@ import { bearerFor, kubernetesPath } from './front-client.ts'
 import { type PassingFront, startHaproxy, startNginx, startPassingHaproxy, startPassingNginx } from './front-program.ts'
 import { FrontedReplicas, tokenOf } from './fronted-replicas.ts'
 
-/** Callers behind nginx and haproxy are known by their own address, by header and by PROXY (doc/client-address.md). */
+/**
+ * kas identifies callers behind nginx and haproxy by their own address, by header and by PROXY (doc/client-address.md).
+ */
 
-/** from which fronts connect: agentk and others connect from 127.0.0.1 */
+/** address from which fronts connect; agentk and others connect from 127.0.0.1 */
 const source = '127.0.0.9'
 const forged = '198.51.100.1'
 const streamModule = '/usr/lib/nginx/modules/ngx_stream_module.so'
@@ -27,17 +29,17 @@ const [direct, webSocket, grpc] = [44, ...agents] as const
 
 interface Way {
   readonly replicas: FrontedReplicas
-  /** with the path of the Kubernetes API, without a `/` at its end */
+  /** URL with the path of the Kubernetes API, without a `/` at its end */
   readonly kubernetes: string
-  /** where agents connect by gRPC over TLS. Of 127.0.0.1 */
+  /** port of 127.0.0.1 where agents connect by gRPC over TLS */
   readonly agentsPort: number
-  /** of an `X-Forwarded-For` that passes the front */
+  /** number of entries of an `X-Forwarded-For` that passes the front */
   readonly entries: number
-  /** requests end at kas, which speaks no HTTP/2 on 8154 */
+  /** connections end at kas, which speaks no HTTP/2 on 8154 */
   readonly isHttp1?: boolean
 }
 
-/** haproxy takes heads of 16 KiB */
+/** haproxy accepts at most 16 KiB of headers */
 const entriesOf = { nginx: 10_000, haproxy: 1000 }
 
 const trusting = (more: object) => (folder: string) => ({
@@ -48,7 +50,7 @@ const trusting = (more: object) => (folder: string) => ({
     : {}),
 })
 
-/** The front reaches 8154 itself. */
+/** Replicas without the relay: the front connects to 8154 itself. */
 const behind = ({ all }: FrontedReplicas) =>
   all.map((replica) => ({ ...replica, relay: { port: replica.kubernetesPort } }))
 
@@ -101,7 +103,7 @@ t.test('nginx, PROXY', { skip, timeout: 120_000 }, async (t) => {
   await passes(t, replicas, await startPassingNginx(replicas, replica, { source, module: streamModule }))
 })
 
-/** TLS, and HTTP/2 of agents, end at kas. */
+/** Checks a front that passes connections on: TLS, and HTTP/2 of agents, end at kas. */
 async function passes(t: Test, replicas: FrontedReplicas, { agentsPort, kubernetesPort }: PassingFront): Promise<void> {
   const schemes = { [webSocket]: 'wss', [grpc]: 'grpcs' }
   for (const [id, scheme] of Object.entries(schemes)) {
@@ -118,7 +120,7 @@ async function passes(t: Test, replicas: FrontedReplicas, { agentsPort, kubernet
   })
 }
 
-/** Each by his own address, whatever he writes. */
+/** Checks that kas sees each caller's own address, whatever the caller sends. */
 async function knowsCallers(t: Test, way: Way): Promise<void> {
   await t.test('callers on 8154, HTTP/1.1', (t) => knowsRequests(t, way, askHttp1))
   if (!way.isHttp1) await t.test('callers on 8154, HTTP/2', (t) => knowsRequests(t, way, askHttp2))
@@ -159,7 +161,7 @@ async function knowsRequests(
   }
 }
 
-/** Refusals are counted for each address. */
+/** Checks that refusals are counted for each address. */
 async function countsStrangers(t: Test, { replicas, kubernetes }: Way): Promise<void> {
   const strangers = ['127.0.0.31', '127.0.0.32', '127.0.0.33']
   for (const localAddress of strangers) {
@@ -217,7 +219,7 @@ async function askHttp2({ url, ca, localAddress, headers }: Asked): Promise<stri
 
 const linesOf = ({ all }: FrontedReplicas): AccessLine[] => all.flatMap(({ lines }) => lines)
 
-/** Once it is written. */
+/** The line of the access log, once it is written. */
 async function lineOf(replicas: FrontedReplicas, isMeant: (line: AccessLine) => boolean): Promise<AccessLine> {
   return await eventually(() => {
     const line = linesOf(replicas).find(isMeant)

@@ -1,12 +1,12 @@
 import { good } from '../contract/kubernetes-server/start-server.ts'
 import type { RawHead } from './raw-http2.ts'
 
-/** What hostile callers send to a front, and what of it may come to kas. */
+/** Bytes of hostile callers for a front, and the requests of them that may arrive at kas. */
 
 export interface BytesCase {
-  /** in order, each with its body: these, or nothing, for a front may refuse what another sets right */
+  /** requests in order, each with its body; a front may also refuse all, where another front repairs them */
   readonly reaches: readonly (readonly [line: string, body: string])[]
-  /** every front must carry it */
+  /** every front must pass it on */
   readonly isGood?: true
 }
 
@@ -17,7 +17,7 @@ export interface RawCase extends BytesCase {
 export interface Http2Case extends BytesCase {
   readonly head: RawHead
   readonly body?: string
-  /** it may come as an upgrade */
+  /** it may arrive as an upgrade */
   readonly isWebSocket?: true
 }
 
@@ -30,14 +30,14 @@ const get = (path: string, ...lines: readonly string[]) => `${request(`GET ${kub
 const post = (body: string, ...lines: readonly string[]) => `${request(`POST ${kubernetes}/x`, ...lines)}\r\n${body}`
 
 const smuggled = get('/smuggled')
-/** ends early for who reads chunks, late for who reads the length */
+/** ends early for a parser of chunks, late for a parser of the length */
 const both = `0\r\n\r\n${smuggled}`
 const length = (body: string) => `Content-Length: ${body.length}`
 const chunked = 'Transfer-Encoding: chunked'
 const ofPath = (target: string) => `${request(`GET ${target}`)}\r\n`
 const webSocket = ['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13', 'Sec-WebSocket-Key: k']
 
-/** Behind each case comes this, by which the front ends the connection if it has not done so before. */
+/** Sent after each case: the front then ends the connection, if it has not done so before. */
 export const last = get('/last', 'Connection: close')
 export const control = get('/control', 'Connection: close')
 

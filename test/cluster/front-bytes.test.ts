@@ -9,12 +9,12 @@ import { type RunningFront, startHaproxy, startNginx } from './front-program.ts'
 import { isAnswered, requestBytes } from './raw-http2.ts'
 
 /**
- * Bytes that a front and kas could read differently, through the fronts that are shipped: no caller's bytes become a
- * request, or part of one, that he has not sent; no path comes to kas that the front denies; nobody says what the front
- * alone may.
+ * Bytes that a front and kas could parse differently, through the fronts that are shipped. No caller's bytes become a
+ * request, or part of one, that the caller has not sent. No path that the front denies arrives at kas, and no caller
+ * can send the front's own headers.
  */
 
-/** of a front that says nothing. ms */
+/** limit for a front that sends nothing. ms */
 const silentMs = 20_000
 
 const fronts = [
@@ -63,7 +63,7 @@ class ThroughFront {
     })
   }
 
-  /** Sends, then what another caller sends, and checks what has come of both. */
+  /** Sends a case, then another caller's request, and checks both results. */
   async sends(name: string, { reaches, isGood }: BytesCase, send: () => Promise<unknown>) {
     const { relay } = this.#behind
     const before = relay.connections
@@ -92,7 +92,10 @@ class ThroughFront {
     await new Promise((resolve) => socket.once('close', resolve))
   }
 
-  /** Resolves when the front has answered on stream 1, or ended the connection. @throws on what is no HTTP/2 */
+  /**
+   * Resolves when the front has answered on stream 1, or ended the connection. @throws Error on bytes that are no
+   * HTTP/2
+   */
   async http2(bytes: Buffer): Promise<void> {
     const socket = await this.#connect('h2')
     let answer = Buffer.alloc(0)
@@ -121,7 +124,7 @@ class ThroughFront {
     this.#t.teardown(() => socket.destroy())
     socket.setTimeout(silentMs, () => socket.destroy(new Error('the front says nothing')))
     await once(socket, 'secureConnect')
-    socket.on('error', () => undefined) // a front that refuses may reset: what has reached kas is what counts
+    socket.on('error', () => undefined) // a front that refuses may reset: only requests at kas count
     return socket
   }
 }

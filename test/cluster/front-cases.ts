@@ -18,7 +18,7 @@ import { bearerFor, FrontClient, kubernetesPath } from './front-client.ts'
 import type { RunningFront } from './front-program.ts'
 import { type FrontedReplica, type FrontedReplicas, otherAgents, tokenOf } from './fronted-replicas.ts'
 
-/** What holds behind any of the fronts that are shipped. */
+/** Promises of each front that is shipped. */
 
 export interface Fronted {
   readonly replicas: FrontedReplicas
@@ -39,13 +39,13 @@ export async function startAgents({ replicas, front }: Fronted) {
 export const clientOf = ({ replicas, front }: Fronted, agent: number) =>
   new FrontClient({ url: front.url, ca: replicas.ca }, agent)
 
-/** The replica that does not hold the agent. */
+/** Returns the replica that does not hold the agent. */
 export async function withoutAgent(replicas: FrontedReplicas, agent: number): Promise<FrontedReplica> {
   const holders = await replicas.holders(agent, 2)
   return replicas.all.find(({ name }) => !holders.includes(name)) as FrontedReplica
 }
 
-/** Resolves when the next request through the front comes in at `replica`: fronts take them by turns. */
+/** Resolves when the next request through the front arrives at `replica`: fronts choose replicas in turn. */
 export async function turnOf(replica: FrontedReplica, client: FrontClient, count = 3): Promise<void> {
   const before = replica.relay.connections
   for (let i = 0; replica.relay.connections === before; i++) {
@@ -55,7 +55,7 @@ export async function turnOf(replica: FrontedReplica, client: FrontClient, count
   for (let i = 1; i < count; i++) await client.echo('/turn')
 }
 
-/** Requests of all forms, as often as there are replicas, so that each is the entry. */
+/** Makes requests of all forms, as often as there are replicas, so that each is the entry. */
 async function carriesRequests(t: Test, fronted: Fronted): Promise<void> {
   for (const agent of agents) {
     const client = clientOf(fronted, agent)
@@ -75,7 +75,7 @@ async function carriesRequests(t: Test, fronted: Fronted): Promise<void> {
   }
 }
 
-/** As kubectl speaks to fronts: many streams on one connection. */
+/** Makes requests as kubectl does: many streams on one connection. */
 async function carriesHttp2(t: Test, fronted: Fronted): Promise<void> {
   const { url } = fronted.front
   const session = connect(url, { ca: fronted.replicas.ca })
@@ -93,7 +93,7 @@ async function carriesHttp2(t: Test, fronted: Fronted): Promise<void> {
   await Promise.all(methods.flatMap((method) => agents.map((agent) => ask(method, agent))))
 }
 
-/** Each event arrives before the next is sent. */
+/** Checks that each event arrives before the next is sent. */
 async function carriesWatches(t: Test, fronted: Fronted): Promise<void> {
   const { cluster } = fronted.replicas
   const leave = new AbortController()
@@ -109,7 +109,7 @@ async function carriesWatches(t: Test, fronted: Fronted): Promise<void> {
   }
 }
 
-/** The forms in which kubectl runs commands; the double sends all bytes back. */
+/** Forms in which kubectl runs commands; the double returns all bytes. */
 export const upgrades = [
   { protocol: 'SPDY/3.1', method: 'POST' },
   { protocol: 'websocket', method: 'GET' },
@@ -127,7 +127,7 @@ async function carriesUpgrades(t: Test, fronted: Fronted): Promise<void> {
   }
 }
 
-/** Whether what goes in comes out, more than any buffer on the way holds. */
+/** Returns true if the bytes that go in come out, more than the buffers on the way together. */
 export async function echoesAll(socket: Duplex): Promise<boolean> {
   const payload = randomBytes(200_000)
   const expected = Buffer.concat([Buffer.from('first,'), payload])
@@ -142,7 +142,10 @@ export async function echoesAll(socket: Duplex): Promise<boolean> {
   return Buffer.concat(chunks).equals(expected)
 }
 
-/** An agent that asks for a replica comes to it; one that does not comes to the same one always, by its token. */
+/**
+ * Checks the places of agents. An agent that names a replica connects to it; another one always connects to the same
+ * replica, by its token.
+ */
 export async function placesAgents(t: Test, { replicas, front }: Fronted): Promise<void> {
   const [agent = 0, ...others] = otherAgents.filter((id) => !agents.some((used) => used === id))
   for (const address of [webSocketAddress(front), grpcAddress(front)]) {
@@ -159,7 +162,7 @@ export async function placesAgents(t: Test, { replicas, front }: Fronted): Promi
     t.same(await placeOf({ replicas, front }, { agent, address: webSocketAddress(front) }), first, 'each time')
     places.add(String(first))
   }
-  // nginx places by the ports of replicas too, which are any: a few agents may all come to one replica, so many are asked
+  // nginx places agents also by the replicas' random ports: a few may all get one replica, so more are placed
   for (const agent of others.slice(3)) {
     if (places.size > 1) break
     places.add(String(await placeOf({ replicas, front }, { agent, address: webSocketAddress(front) })))
@@ -173,7 +176,7 @@ interface Placed {
   readonly route?: string
 }
 
-/** Where an agent gets that connects with one tunnel, which it closes then. */
+/** Connects an agent with one tunnel, then closes it. @returns names of its holders */
 async function placeOf({ replicas }: Fronted, { agent, address, route }: Placed): Promise<string[]> {
   const caFile = `${replicas.processes.folder}/ca.crt`
   const fake = await dialFake(caFile, { agent, address, ...(route === undefined ? {} : { route }) })
@@ -187,7 +190,7 @@ async function placeOf({ replicas }: Fronted, { agent, address, route }: Placed)
   }
 }
 
-/** A fake agent, connected as agentk connects. */
+/** Connects a fake agent as agentk connects. */
 export async function dialFake(caFile: string, { agent, address, route }: Placed): Promise<FakeAgent> {
   const authorization = `Bearer ${tokenOf(agent)}`
   const duplex = await dialKas(
@@ -205,7 +208,7 @@ export async function dialFake(caFile: string, { agent, address, route }: Placed
   return new FakeAgent(duplex, { authorization: [authorization], ...metadata })
 }
 
-/** What a cluster answers cannot make a front do anything, whichever replica is the entry. */
+/** Checks that a cluster's answer cannot steer a front, with each replica as the entry. */
 async function ignoresClusters(t: Test, fronted: Fronted): Promise<void> {
   for (const { name } of fronted.replicas.all) {
     for (const method of ['GET', 'POST']) {
@@ -216,7 +219,7 @@ async function ignoresClusters(t: Test, fronted: Fronted): Promise<void> {
   }
 }
 
-/** No request is lost that could not be sent. */
+/** Checks that no request is lost when its replica cannot be reached. */
 export async function goesRound(t: Test, fronted: Fronted): Promise<void> {
   const { replicas } = fronted
   const [holder] = await replicas.holders(agents[0], 2)
@@ -233,7 +236,10 @@ export async function goesRound(t: Test, fronted: Fronted): Promise<void> {
   }
 }
 
-/** A WebSocket that may have reached its cluster gets no answer when its agent is lost: kubectl would run it again. */
+/**
+ * Loses the agent of a WebSocket that may have reached its cluster: it gets no answer, since kubectl would run the
+ * command again.
+ */
 export async function cutsLostWebSockets(t: Test, fronted: Fronted, lose: () => void): Promise<void> {
   const hanging = fronted.replicas.cluster.nextHanging()
   const upgrade = clientOf(fronted, agents[1]).upgrade('/hang', 'websocket', 'GET')
@@ -251,7 +257,7 @@ export function grpcAddress({ url }: RunningFront): string {
   return url.replace('https:', 'grpcs:')
 }
 
-/** What agents call at kas, beside GitLab's own services: kas answers, not the front. */
+/** Checks that kas, not the front, answers the calls of agents to kas' own services. */
 async function carriesOwnServices(t: Test, { front, replicas }: Fronted): Promise<void> {
   const session = connect(front.url, { ca: replicas.ca })
   t.teardown(() => session.destroy())
@@ -263,7 +269,7 @@ async function carriesOwnServices(t: Test, { front, replicas }: Fronted): Promis
   }
 }
 
-/** What every front must do. */
+/** Checks the promises of every front. */
 export async function carriesAll(t: Test, fronted: Fronted): Promise<void> {
   await t.test('carries requests', (t) => carriesRequests(t, fronted))
   await t.test('carries HTTP/2', (t) => carriesHttp2(t, fronted))

@@ -35,16 +35,16 @@ export class FrontClient {
     return { status: answer.statusCode, headers: answer.headers, body: await buffer(answer) }
   }
 
-  /** What the double of a cluster says of the request that reached it. */
+  /** The double's report of the request that reached it. */
   async echo(path: string, sent: Sent = {}) {
     const { status, body } = await this.send(path, sent)
     if (status !== 200) throw new Error(`${status} ${body}`)
     return JSON.parse(String(body)) as { method: string; url: string; bytes: number; sha256: string }
   }
 
-  /** The answer's head, and the body to come. */
+  /** Opens a request. @returns the answer's head, with the body to come */
   async open(path: string, { body, ...sent }: Sent = {}): Promise<IncomingMessage> {
-    const length = body ? { 'content-length': String(body.length) } : {} // node leaves it out with DELETE
+    const length = body ? { 'content-length': String(body.length) } : {} // node sends none with DELETE
     const asked = this.#request(path, { ...sent, headers: { ...sent.headers, ...length } })
     const answered = once(asked, 'response')
     asked.end(body)
@@ -57,7 +57,7 @@ export class FrontClient {
     return createInterface(await this.open(path, sent))[Symbol.asyncIterator]()
   }
 
-  /** The connection that a request for an upgrade became. @throws with the status of any other answer */
+  /** Upgrades a request. @returns its connection. @throws Error with the status of any other answer */
   async upgrade(path: string, protocol: string, method: string): Promise<Duplex> {
     const key = { 'sec-websocket-key': randomBytes(16).toString('base64'), 'sec-websocket-version': '13' }
     const headers = { connection: 'Upgrade', upgrade: protocol, ...(protocol === 'websocket' ? key : {}) }

@@ -2,8 +2,8 @@ import t from 'tap'
 import { BehindCuttingFront, type BehindOptions } from './behind-cutting-front.ts'
 
 /**
- * Fronts that cut idle connections, and old ones, without a warning; times are shorter than in the field, where 60 s and
- * 5 minutes are usual (`npm run soak -- cutting-front`).
+ * Fronts that cut idle connections, and old ones, without a warning. The times are shorter than the usual 60 s and 5
+ * minutes (`npm run soak -- cutting-front`).
  */
 
 const old: BehindOptions = {
@@ -13,7 +13,7 @@ const old: BehindOptions = {
     { agent: 43, scheme: 'ws' },
   ],
 }
-/** a little longer than from one PING of agentk to the next */
+/** a little longer than agentk's interval of PINGs */
 const idle: BehindOptions = {
   idleMs: 7000,
   agents: [

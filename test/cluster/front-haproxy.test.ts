@@ -14,7 +14,7 @@ import {
 import { haproxyConnections, startHaproxy } from './front-program.ts'
 import { FrontedReplicas } from './fronted-replicas.ts'
 
-/** haproxy with the file of deploy/haproxy before three replicas, agents by WebSocket and by gRPC behind it. */
+/** haproxy with the file of deploy/haproxy before three replicas, with agents by WebSocket and by gRPC behind it. */
 
 const skip = absent('haproxy') && 'needs haproxy'
 
@@ -30,7 +30,7 @@ t.test('haproxy as the front', { skip, timeout: 120_000 }, async (t) => {
   await t.test('cuts a WebSocket that is lost', (t) => cutsLostWebSockets(t, fronted, () => grpc.signal('SIGKILL')))
 })
 
-/** Who says nothing at all, not even of TLS, has no other limit. */
+/** Checks the limit of connections of one address; clients that send nothing, not even TLS, have no other limit. */
 async function sharesConnections(t: Test, fronted: Fronted): Promise<void> {
   const { hostname: host, port } = new URL(fronted.front.url)
   const silent = Array.from({ length: haproxyConnections + 1 }, () =>

@@ -20,7 +20,7 @@ const first = [...objectOperations].filter(({ name }) => once.includes(name))
 const lasting = ['logs --follow', 'exec, 1 MB through cat', 'exec, exit status', 'port-forward']
 const streams = [...logOperations, ...streamOperations].filter(({ name }) => lasting.includes(name))
 const behindProxy = proxyOperations.filter(({ form }) => form === undefined)
-/** of the agents the first comes by WebSocket, the second by gRPC; of each the form in which streams go to it */
+/** the first agent connects by WebSocket, the second by gRPC; `forms` has the form of kubectl's streams to each */
 const fronts = [
   { program: 'nginx', start: startNginx, agents: [42, 43], forms: ['WebSocket', 'SPDY'] },
   { program: 'haproxy', start: startHaproxy, agents: [44, 45], forms: ['SPDY', 'WebSocket'] },

@@ -28,9 +28,9 @@ import { kubernetesPath } from './front-client.ts'
 import { startNginx } from './front-program.ts'
 import { FrontedReplicas, tokenOf } from './fronted-replicas.ts'
 
-/** nginx with the files of deploy/nginx before three replicas, agents by WebSocket and by gRPC behind it. */
+/** nginx with the files of deploy/nginx before three replicas, with agents by WebSocket and by gRPC behind it. */
 
-/** of an agent that nobody calls */
+/** an agent without callers */
 const uncalled = 90
 const skip = absent('nginx') && 'needs nginx'
 
@@ -49,7 +49,7 @@ t.test('nginx as the front', { skip, timeout: 120_000 }, async (t) => {
   await t.test('cuts a WebSocket that is lost', (t) => cutsLostWebSockets(t, fronted, () => grpc.signal('SIGKILL')))
 })
 
-/** By gRPC; it would be given up after 10 s. */
+/** Checks that an agent learns its standby by gRPC; agentk would give up after 10 s. */
 async function hearsStandby(t: Test, { replicas, front }: Fronted): Promise<void> {
   const caFile = join(replicas.processes.folder, 'ca.crt')
   const connections = await startConnections(t, grpcAddress(front), { caFile, token: tokenOf(uncalled) })
@@ -97,14 +97,16 @@ async function redirects(t: Test, fronted: Fronted): Promise<void> {
   }
 }
 
-/** nginx would write it to its disk before kas has asked who sends it. */
+/**
+ * Checks that a long body is refused early: otherwise nginx writes it to disk before kas has authenticated the caller.
+ */
 async function refusesLongBodies(t: Test, fronted: Fronted): Promise<void> {
   const { replicas, front } = fronted
   for (const method of ['PUT', 'DELETE']) {
     const headers = { 'content-length': '1000000000' }
     const asked = request(`${front.url}${kubernetesPath}/api`, { method, headers, ca: replicas.ca, agent: false })
     t.teardown(() => asked.destroy())
-    asked.on('error', () => undefined) // it is closed behind the answer
+    asked.on('error', () => undefined) // it is closed after the answer
     asked.write(Buffer.alloc(100_000))
     const [answer] = await once(asked, 'response')
     t.equal(answer.statusCode, 401, `${method}: answered while it is on its way`)
@@ -139,7 +141,7 @@ async function reloads(t: Test, fronted: Fronted): Promise<void> {
   t.ok(redirected > (before.redirected ?? 0), 'those too that are told a location that is missing')
 }
 
-/** Changes a file of nginx and resolves when that is in force; the change must add `/reloaded`. */
+/** Changes a file of nginx and resolves when the change applies; the change must add `/reloaded`. */
 async function reload({ replicas, front }: Fronted, file: string, change: (text: string) => string): Promise<void> {
   const path = join(front.folder, file)
   await writeFile(path, change(await readFile(path, 'utf8')))

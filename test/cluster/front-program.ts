@@ -8,22 +8,22 @@ import type { TestProcess } from '../support/processes.ts'
 import type { CountingRelay } from './counting-relay.ts'
 import type { FrontedReplica, FrontedReplicas } from './fronted-replicas.ts'
 
-/** Fronts with the files that are shipped, in which addresses, ports, paths and secrets are those of the test. */
+/** Fronts with the files that are shipped; addresses, ports, paths and secrets are replaced by those of the test. */
 
 const deploy = new URL('../../deploy/', import.meta.url).pathname
 
-/** of one address */
+/** haproxy's limit of connections of one address */
 export const haproxyConnections = 300
 
-/** What a front has to know of a replica. */
+/** Ports of a replica that a front needs. */
 export interface BehindFront extends Pick<FrontedReplica, 'agentsPort' | 'opsPort'> {
-  /** of 8154 */
+  /** relay before port 8154 */
   readonly relay: Pick<CountingRelay, 'port'>
 }
 
-/** What fronts are started for. */
+/** Replicas and files that a front needs. */
 export interface FrontNeeds extends Pick<FrontedReplicas, 'accelSecret'> {
-  /** its folder has `front.crt` and `front.key` */
+  /** its folder contains `front.crt` and `front.key` */
   readonly processes: Pick<FrontedReplicas['processes'], 'folder' | 'spawn'>
   readonly all: readonly BehindFront[]
 }
@@ -34,12 +34,12 @@ export interface RunningFront {
   readonly program: TestProcess
   /** `https://127.0.0.1:<port>` */
   readonly url: string
-  /** path: of its configuration */
+  /** path of its configuration */
   readonly folder: string
 }
 
 /**
- * @param all - where the front finds the replicas, if it is not where they are
+ * @param all - addresses of the replicas for the front, if they differ from the replicas' own
  * @param source - address from which it connects to them
  */
 export async function startNginx(
@@ -85,7 +85,7 @@ export async function startNginx(
   return { program, url: `https://127.0.0.1:${port}`, folder }
 }
 
-/** As nginx. */
+/** Starts haproxy; parameters as for `startNginx`. */
 export async function startHaproxy(
   replicas: FrontNeeds,
   all: readonly BehindFront[] = replicas.all,
@@ -100,7 +100,7 @@ export async function startHaproxy(
   const edits: Edits = [
     ...all.flatMap(
       ({ agentsPort, opsPort, relay }, i): Edits => [
-        // the one that is checked
+        // the line with health checks
         [new RegExp(`(10\\.0\\.0\\.1${i}:8150 id \\d)(?! track)`, 'g'), `$1 port ${opsPort}`],
         [`10.0.0.1${i}:8150`, `127.0.0.1:${agentsPort}`],
         [`10.0.0.1${i}:8154`, `127.0.0.1:${relay.port}`],
@@ -119,19 +119,19 @@ export async function startHaproxy(
   return { program, url: `https://127.0.0.1:${port}`, folder }
 }
 
-/** Of a front that passes connections on as they are, with the PROXY protocol. */
+/** A front that passes connections on unchanged, with the PROXY protocol. */
 export interface PassingFront {
   readonly program: TestProcess
-  /** of 127.0.0.1 */
+  /** port of 127.0.0.1 */
   readonly agentsPort: number
   readonly kubernetesPort: number
 }
 
 /**
- * As `startHaproxy`, with haproxy-tcp.cfg.
+ * Starts haproxy with haproxy-tcp.cfg.
  *
- * @param processes - its folder gets those of the fronts
- * @param how.version - of the PROXY protocol
+ * @param processes - its folder gets the front's files
+ * @param how.version - version of the PROXY protocol
  */
 export async function startPassingHaproxy(
   { processes }: { processes: Pick<FrontNeeds['processes'], 'folder' | 'spawn'> },
@@ -186,7 +186,7 @@ stream {
   return { program, agentsPort, kubernetesPort }
 }
 
-/** Resolves once somebody does at each of 127.0.0.1. */
+/** Resolves once each port of 127.0.0.1 accepts connections. */
 async function listen(...ports: readonly number[]): Promise<void> {
   for (const port of ports) {
     await eventually(async () => {

@@ -11,21 +11,21 @@ import type { RunningFront } from './front-program.ts'
 import type { FrontedReplicas } from './fronted-replicas.ts'
 import { runningExec, runningForward, runningLogs, runningWatch } from './running-streams.ts'
 
-/** What a reload of a front must leave alone. */
+/** State that a reload of a front must not change. */
 
 export interface Reloaded {
   readonly front: RunningFront
   readonly replicas: FrontedReplicas
   /** agents behind the front, each with a Deployment `web` that runs */
   readonly agents: readonly number[]
-  /** of the agents, in the same order */
+  /** kubectl for each agent, in the same order */
   readonly sides: readonly KubectlSide[]
 }
 
-/** calls of each kind that are answered after the reload, before it is over */
+/** calls of each kind that must be answered after the reload before the test goes on */
 const callsAfter = 10
 
-/** Each of these runs before the reload, and goes on after it. */
+/** Starts streams and calls before the reload, and checks that they go on after it. */
 export async function outlivesReload(t: Test, reloaded: Reloaded): Promise<void> {
   const { front, replicas, agents, sides } = reloaded
   const running = await Promise.all(
@@ -61,7 +61,7 @@ export async function outlivesReload(t: Test, reloaded: Reloaded): Promise<void>
   }
 }
 
-/** Resolves when what comes now is served by what was read now. */
+/** Reloads the front; resolves when new requests get the new configuration. */
 async function reload({ front, replicas }: Reloaded): Promise<void> {
   const { file, signal, changed } = (await isNginx(front)) ? ofNginx : ofHaproxy
   const path = join(front.folder, file)

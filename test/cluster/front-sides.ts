@@ -15,8 +15,8 @@ export interface Behind {
 }
 
 /**
- * Two agents of one cluster, of which the first comes through the front by WebSocket and the second by gRPC; the way of
- * kubectl through the front to each.
+ * Two agents of one cluster, the first through the front by WebSocket and the second by gRPC. @returns kubectl through
+ * the front for each
  */
 export async function sidesThrough(
   front: RunningFront,

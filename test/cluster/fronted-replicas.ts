@@ -18,20 +18,20 @@ import { mainOf } from '../support/programs.ts'
 import { agentConfiguration, agentId, agentToken, directoryFile } from '../support/stack-directory.ts'
 import { CountingRelay } from './counting-relay.ts'
 
-/** Three replicas as they stand behind a front, with plain ports, and agentk as a program that dials the front. */
+/** Three replicas for a front, with plain ports, and agentk as a program that dials the front. */
 
-/** Agents beside that of the stack. */
+/** Agents beside the stack's agent. */
 export const otherAgents = Array.from({ length: 40 }, (_, i) => agentId + 1 + i)
 export const tokenOf = (id: number) => (id === agentId ? agentToken : `${agentToken}-${id}`)
-/** of what runs on a replica that stops. ms */
+/** grace of running calls at a replica that stops. ms */
 const patienceMs = 2000
 
 export interface FrontedOptions {
-  /** beside those of `otherAgents`, with tokens, for fakes */
+  /** agents beside `otherAgents`, with tokens, for fakes */
   readonly moreAgents?: readonly number[]
-  /** `agent.listen.max_connection_age`, such as `20s` */
+  /** value of `agent.listen.max_connection_age`, such as `20s` */
   readonly maxConnectionAge?: string
-  /** more of `agent.listen` and of `agent.kubernetes_api.listen`, for certificates in the folder too */
+  /** more keys of `agent.listen` and of `agent.kubernetes_api.listen`, which may name certificates in the folder */
   readonly listen?: (folder: string) => object
 }
 
@@ -39,17 +39,17 @@ export interface FrontedReplica {
   readonly name: string
   readonly agentsPort: number
   readonly opsPort: number
-  /** of 8154 */
+  /** port 8154 */
   readonly kubernetesPort: number
-  /** before that: what the front sees of it */
+  /** relay before 8154; the front sees this port */
   readonly relay: CountingRelay
-  /** of its access log, in which all calls are */
+  /** lines of its access log, which has all calls */
   readonly lines: readonly AccessLine[]
-  /** of its metric `kas_kubernetes_requests_total`, by outcome */
+  /** values of its metric `kas_kubernetes_requests_total`, by outcome */
   outcomes(): Promise<Record<string, number>>
-  /** As SIGTERM, with little patience. */
+  /** Stops the replica as SIGTERM does, with a short grace. */
   stop(): Promise<void>
-  /** After `stop`: the same name and ports, another instance. */
+  /** Starts another instance after `stop`, with the same name and ports. */
   start(): Promise<void>
 }
 
@@ -59,7 +59,7 @@ export class FrontedReplicas {
   readonly all: readonly FrontedReplica[]
   /** PEM */
   readonly ca: string
-  /** base64, of `agent.kubernetes_api.accel_redirect_secret_file` */
+  /** base64, content of `agent.kubernetes_api.accel_redirect_secret_file` */
   readonly accelSecret: string
   readonly #socket: string
 
@@ -72,7 +72,7 @@ export class FrontedReplicas {
     this.#socket = init.sockets[0] as string
   }
 
-  /** Resolves when the replicas reach one another; certificates for a front lie in the folder of `processes`. */
+  /** Resolves when the replicas reach one another; the folder of `processes` has certificates for a front. */
   static async start(t: Test, options: FrontedOptions = {}): Promise<FrontedReplicas> {
     const processes = await Processes.start(t)
     const { folder } = processes
@@ -96,7 +96,7 @@ export class FrontedReplicas {
   /**
    * Starts agentk at `address`; resolves when so many replicas hold it: by default its home and its standby.
    *
-   * @param behind.kubeconfig - path: of its cluster; default: of the double
+   * @param behind.kubeconfig - path of its cluster's kubeconfig; default: the double's
    */
   async startAgentk(
     id: number,
@@ -125,13 +125,13 @@ export class FrontedReplicas {
     return agentk
   }
 
-  /** Names of the replicas that hold each agent that is held, by its id; of 200 agents at the most. */
+  /** Names of the replicas that hold each agent, by the agent's id; at most 200 agents. */
   async places(): Promise<Map<number, string>> {
     const { agents } = (await askSocket(this.#socket, '/status')) as StatusReport
     return new Map(agents.map(({ agentId, holders }) => [Number(agentId), holders.map(({ name }) => name).join()]))
   }
 
-  /** Of one agent: each with its replica and when it began. */
+  /** Connections of one agent: each with its replica and its begin. */
   async connections(id: number): Promise<string[]> {
     const { agents } = (await askSocket(this.#socket, `/status?agent=${id}`)) as StatusReport
     const entries = agents[0]?.entries?.filter(({ kind }) => kind === 'connection') ?? []

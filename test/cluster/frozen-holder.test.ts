@@ -16,13 +16,16 @@ import {
   type WholeReplicaOptions,
 } from './whole-replica.ts'
 
-/** A holder that is frozen (SIGSTOP): its connections stand, and nothing comes on them. */
+/** A frozen holder (SIGSTOP): its connections stay open, and no bytes arrive on them. */
 
 const known = (...texts: string[]) => new KnownMessages(texts.map((text) => Buffer.from(text)))
-/** the table keeps the frozen one: what is tested is what calls do */
+/** the table keeps the frozen replica, since the test is about calls */
 const patientTable = { silenceMs: 60_000 }
 
-/** A replica in this process that knows a holder in another, where an agent of the stock protocol has its tunnels. */
+/**
+ * Starts a replica in this process that knows a holder in another. An agent of the stock protocol has its tunnels at
+ * the holder.
+ */
 async function entryAndHolder(t: Test, options: WholeReplicaOptions = {}) {
   const holder = await startWholeProcess(t, 'kas-0')
   const listed = [holder.address]
@@ -99,7 +102,7 @@ t.test(
   },
 )
 
-/** A call that has arrived at the agent, by the only tunnel that is idle: which of several it takes is not said. */
+/** Starts a call, which arrives at the agent by the only idle tunnel: among several, the choice is undefined. */
 async function startCall(entry: WholeReplica, safety: 'safe' | 'unsafe', tunnel: ReturnType<FakeAgent['open']>) {
   const reply = entry.forward(callOf([], { safety, messages: known('a') }))
   const ended = reply.then(async ({ done }) => {

@@ -10,7 +10,7 @@ import { eventually } from '../support/eventually.ts'
 import { type PlacedReplica, startPlacedReplica } from './placed-replica.ts'
 import { knowsAll } from './replicas.ts'
 
-/** agentk and replicas: each pod is where the ring wants it (doc/agentk-placement.md). */
+/** agentk and replicas: each pod connects to the replicas that the ring names (doc/agentk-placement.md). */
 
 const pods = ['pod-a', 'pod-b']
 const names = (count: number) => Array.from({ length: count }, (_, i) => `kas-${i}`)
@@ -33,7 +33,7 @@ async function join(t: Test, others: readonly PlacedReplica[], name: string): Pr
   return replica
 }
 
-/** Where the pods should be, by any replica that lives. */
+/** Places of the pods by the ring of any living replica. */
 function wanted({ membership }: PlacedReplica) {
   return pods.map((pod) => {
     const { home, standby } = homeOf(membership.rank(String(agentId)), pods, pod) ?? {}

@@ -33,7 +33,7 @@ const other = Buffer.alloc(32, 9)
 
 t.test('a replica with another secret learns nothing, and is refused in milliseconds', async (t) => {
   const a = await startReplica(t, 'kas-0')
-  // no handshake runs into its time-out
+  // long enough that no handshake reaches its limit
   const b = await startReplica(t, 'kas-1', { secret: other, listed: [a.address], timers: { handshakeMs: 60_000 } })
   t.equal(b.membership.rows().length, 1)
   t.equal(a.membership.rows().length, 1)
@@ -186,7 +186,7 @@ t.test('a replica of a later version: fields, news, states and parts that this o
   t.equal(await a.metric('kas_gossip_refused_total'), 0)
 })
 
-/** As an earlier version would fill it, in a state that only a later one has. */
+/** A head as an earlier version fills it, with a state that only a later version has. */
 const laterHead = { name: 'kas-9', state: 7 as State, replicaPort: 8155, publicKeyHash: Buffer.alloc(32, 1) }
 
 t.test('120 silent sockets of a stranger keep no member out', async (t) => {
@@ -216,7 +216,7 @@ t.test('a silent socket is closed when the time for the handshake is over', asyn
   t.equal(await a.metric('kas_gossip_refused_total', { reason: 'handshake' }), 1)
 })
 
-/** What the event loop would be busy with for seconds, were it handed on. */
+/** Bytes that would keep the event loop busy for seconds if they were parsed. */
 const floods: Readonly<Record<string, Buffer>> = {
   'proposals that nobody takes': Buffer.from(`\x13/multistream/1.0.0\n${'\x03ab\n'.repeat(20_000)}`),
   'questions for protocols': Buffer.from(`\x13/multistream/1.0.0\n${'\x03ls\n'.repeat(20_000)}`),
@@ -241,7 +241,7 @@ for (const [name, bytes] of Object.entries(floods)) {
   })
 }
 
-/** Connections that say nothing; they may be refused. */
+/** Opens connections that send nothing; they may be refused. */
 async function openSockets(t: Test, address: string, count: number, localAddress: string): Promise<Socket[]> {
   const [host = '', port] = address.split(':')
   const sockets = Array.from({ length: count }, () => connect({ host, port: Number(port), localAddress }))

@@ -11,7 +11,7 @@ import { askSocket } from '../support/ask-socket.ts'
 import { eventually } from '../support/eventually.ts'
 import { startKasApp } from '../support/kas-app.ts'
 
-/** Whole replicas of kas in one process, with their servers on ports of their own, that list one another. */
+/** Whole replicas of kas in one process, with their servers on ports of their own; they list one another. */
 
 export const agentToken = 'agent-token'
 
@@ -20,27 +20,27 @@ export interface KasApp {
   readonly app: App
   readonly lines: readonly Record<string, unknown>[]
   readonly socket: string
-  /** of the server that says that it is up by this name, such as `API` */
+  /** port of the server that logs its start with this name, such as `API` */
   port(endpoint: string): number
 }
 
 export interface KasAppsOptions {
-  /** beside those that kas has; by the replica's name */
+  /** modules beside those of kas, by the replica's name */
   readonly modules?: (name: string) => NonNullable<AppComponents['modules']>
   readonly schemas?: AppComponents['schemas']
   /** default: there is no access log */
   readonly accessSink?: AppComponents['accessSink']
-  /** YAML: more of project 1, in the directory file */
+  /** YAML: more keys of project 1, in the directory file */
   readonly project?: string
   /** YAML: more keys of the directory file */
   readonly directory?: string
-  /** YAML: more of `agent`, in the configuration */
+  /** YAML: more keys of `agent`, in the configuration */
   readonly agent?: string
 }
 
 /**
- * They reach one another, and serve agent 42 of project 1, with `agentToken`, and agent 43 of project 2, with
- * `agentToken` and a 3.
+ * Starts replicas that reach one another. They serve agent 42 of project 1, with `agentToken`, and agent 43 of project
+ * 2, with `agentToken` and a 3.
  */
 export async function startKasApps(t: Test, count: number, options: KasAppsOptions = {}): Promise<KasApp[]> {
   const sha256 = (token: string) => createHash('sha256').update(token).digest('hex')

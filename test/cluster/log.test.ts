@@ -12,7 +12,7 @@ import { startKasApps } from './kas-apps.ts'
 
 /** `kas log` of three replicas, at a socket of any of them and with a kubeconfig. */
 
-/** `kas log` reads what replicas keep in memory. */
+/** A sink that writes no lines: `kas log` reads the replicas' memory. */
 const nowhere: LineSink = {
   write: (lines, _, done) => void setImmediate(done, lines.length),
   writeNow: () => undefined,
@@ -22,9 +22,9 @@ const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 const userText = (name: string, i: number) =>
   `{ id: ${i + 5}, username: ${name}, tokens: [{ sha256: "${sha256(`${name}-token`)}" }], roles: { projects: { 1: [developer] } } }`
 
-/** Agent 42 lets Ada and Bob in, agent 44 lets neither in: what they ask of it is refused, and logged. */
+/** Agent 42 accepts Ada and Bob. Agent 44 accepts neither: their requests to it are refused, and logged. */
 async function start(t: Test) {
-  const home = await mkdtemp(join(tmpdir(), 'kas-log-')) // t.testdir's is that of the replicas
+  const home = await mkdtemp(join(tmpdir(), 'kas-log-')) // t.testdir is that of the replicas
   t.teardown(() => rm(home, { recursive: true, force: true, maxRetries: 5 }))
   const repository = await GitRepository.create(home, 'clusters')
   for (const [agent, project] of Object.entries({ prod: 'platform/clusters', closed: 'platform/others' })) {

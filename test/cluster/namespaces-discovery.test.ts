@@ -10,8 +10,8 @@ import { inOwnNetwork } from '../support/network/own-network.ts'
 import { type Host, VirtualNetwork } from '../support/network/virtual-network.ts'
 
 /**
- * Replicas with addresses of their own, of which each finds the others by another source; each source fails, and nobody
- * is lost. `npm run soak -- namespaces` has each source and each fault at all replicas at once.
+ * Replicas with addresses of their own, each with another source of discovery. Each source fails, and no replica is
+ * lost. `npm run soak -- namespaces` plays each source and each fault at all replicas at once.
  */
 
 const assets = process.env.KUBEBUILDER_ASSETS ?? ''
@@ -95,7 +95,7 @@ inOwnNetwork(
 
 type Four = [NetworkReplica, NetworkReplica, NetworkReplica, NetworkReplica]
 
-/** One fault after the other, each until it has been met; the last one goes on. @returns ends it */
+/** Makes one fault after the other, each until its sign is seen; the last one goes on. @returns ends it */
 async function suffers(round: Round, names: readonly string[]): Promise<() => void | Promise<void>> {
   let end: () => void | Promise<void> = () => undefined
   for (const name of names) {
@@ -108,7 +108,7 @@ async function suffers(round: Round, names: readonly string[]): Promise<() => vo
   return end
 }
 
-/** Each has to find the others again, by the addresses that it knows. */
+/** Resets the gossip, so that each replica must find the others again by the addresses that it knows. */
 async function restartGossip(cluster: NetworkCluster): Promise<void> {
   let reset = 0
   for (const { host } of cluster.replicas) reset += await cluster.network.reset(host, 8156)
@@ -116,7 +116,7 @@ async function restartGossip(cluster: NetworkCluster): Promise<void> {
   await cluster.agree()
 }
 
-/** Of the replica's metrics: how many sources fail, and how many have never answered. */
+/** From the replica's metrics: how many sources fail, and how many have never answered. */
 async function sources(replica: NetworkReplica) {
   const text = await replica.metrics()
   const value = (name: string) => Number(new RegExp(`^kas_discovery_sources_${name} (\\d+)$`, 'm').exec(text)?.[1])

@@ -6,9 +6,12 @@ import type { NetworkReplica } from '../support/network/network-replica.ts'
 import { inOwnNetwork } from '../support/network/own-network.ts'
 import { VirtualNetwork } from '../support/network/virtual-network.ts'
 
-/** Replicas with addresses of their own, of which two do not reach one another in part; and one with a wrong clock. */
+/**
+ * Replicas with addresses of their own, two of which do not reach one another on some ports, and one with a wrong
+ * clock.
+ */
 
-/** agents: of one that two replicas hold the first of these in rank is out of reach */
+/** agents; two replicas hold `shared`, and the one of higher rank cannot be reached */
 const shared = 42
 const lonely = 43
 const warning = 'Calls cannot be handed to a replica: its private API does not answer'
@@ -86,12 +89,13 @@ inOwnNetwork(
   },
 )
 
-/** All that the replica warns of. */
+/** All warnings and errors that the replica logs. */
 const problems = (replica: NetworkReplica) =>
   replica.lines().filter(({ level }) => level === 'warn' || level === 'error')
 
 /**
- * The gossip between the two ends without a word to `other`, which `one` dials again: what `other` says must arrive.
+ * Ends the gossip between the two so that `other` does not notice it. `one` dials again, and the messages of `other`
+ * must arrive.
  */
 async function brokenOnOneSide(cluster: NetworkCluster, one: NetworkReplica, other: NetworkReplica): Promise<void> {
   const { network } = cluster
@@ -105,7 +109,7 @@ async function brokenOnOneSide(cluster: NetworkCluster, one: NetworkReplica, oth
   await holds(one, { [shared]: '' }, undefined, 4000)
 }
 
-/** Resolves once the replica says that these hold the agents. @param connections - of all of them together */
+/** Resolves once the replica names these holders of the agents. @param connections - total of all agents */
 async function holds(
   replica: NetworkReplica,
   expected: Readonly<Record<number, string>>,
@@ -136,7 +140,7 @@ async function unreachable(replica: NetworkReplica, name: string): Promise<void>
   })
 }
 
-/** By the replica's metrics. */
+/** Links by the replica's metrics. */
 async function links(replica: NetworkReplica) {
   const text = await replica.metrics()
   const value = (reach: string) =>

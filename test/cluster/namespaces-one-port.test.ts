@@ -12,8 +12,8 @@ import { bearerOf } from '../support/stack-directory.ts'
 import { ConfinedAgent, seenBy, unknownKey } from './confined-agent.ts'
 
 /**
- * An agent that reaches one port of one replica and nothing else, not even DNS, while kas tells it to be elsewhere: of
- * the other replicas one refuses it and one says nothing.
+ * An agent that can reach one port of one replica and nothing else, not even DNS. Its kas names other replicas as its
+ * home: one refuses connections, one never answers.
  */
 
 const assets = process.env.KUBEBUILDER_ASSETS ?? ''
@@ -77,7 +77,7 @@ inOwnNetwork(t, { file, name: 'an agent that reaches one port', needs, timeoutMs
     })
 
     await t.test('what kas tells them does no harm', async (t) => {
-      // between them the pods have both others as home or standby; for the silent one they wait 10 s
+      // the pods together have both others as home or standby; they wait 10 s for the silent one
       for (const { name } of [silent, closed]) {
         await eventually(() => assert.ok(agentks.some(({ stderr }) => missed(stderr, name))), { timeoutMs: 40_000 })
       }
@@ -91,7 +91,7 @@ inOwnNetwork(t, { file, name: 'an agent that reaches one port', needs, timeoutMs
   })
 })
 
-/** Whether agentk has tried to reach the replica, in vain. */
+/** Returns true if agentk has failed to reach the replica. */
 function missed(log: string, replica: string): boolean {
   return log.split('\n').some((line) => line.includes('was not reached') && line.includes(`"replica":"${replica}"`))
 }

@@ -13,15 +13,18 @@ import { createLogger } from '../../src/lib/log.ts'
 import { listenToAgents } from '../support/agents-server.ts'
 import { type Replica, startReplica } from './replicas.ts'
 
-/** What of a replica places agents: membership, the server for agents at an address of its own, and its own tunnels. */
+/**
+ * Parts of a replica that place agents: membership, the server for agents at an address of its own, and its own
+ * tunnels.
+ */
 export interface PlacedReplica extends Replica {
   readonly name: string
   readonly agentAddress: string
   readonly tunnels: TunnelRegistry
   readonly agents: AgentsServer
-  /** by its own tunnels alone */
+  /** forwards by its own tunnels alone */
   readonly forward: Forward
-  /** as a process that is killed, as far as agents and members see it */
+  /** ends as a process that is killed, as far as agents and members can see */
   kill(): Promise<void>
 }
 

@@ -21,17 +21,17 @@ import { ManualClock } from '../support/manual-clock.ts'
 import { patience } from '../support/slowness.ts'
 import { startWholeReplicas, type WholeReplica } from './whole-replica.ts'
 
-/** GitLab tells one replica of a push: all that can be reached have acknowledged it before the answer. */
+/** GitLab sends a push event to one replica: all reachable replicas have acknowledged it before the answer. */
 
 const gitPushEvent = '/gitlab.agent.notifications.rpc.Notifications/GitPushEvent'
 const log = createLogger({ level: 'silent' })
 
-/** Three replicas; GitLab calls the first. `heard` acknowledges by its promise. */
+/** Starts three replicas; GitLab calls the first. Each acknowledges an event with the promise of `heard`. */
 async function start(t: Test, heard: (name: string, event: PushEvent) => Promise<void>) {
   const poked: string[] = []
   const told: string[] = []
   let found = (_: bigint) => {}
-  /** what `heard` has to say of the push that was published last */
+  /** acknowledges with the promise of `heard` for the latest event */
   const hosted = (name: string, peers: KasHost['peers'] = noPeers) => {
     let acknowledged = Promise.resolve()
     const publish = (event: PushEvent) => {

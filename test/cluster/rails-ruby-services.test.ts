@@ -29,14 +29,14 @@ import { pathsOfRuby, withoutRuby } from '../support/ruby.ts'
 
 const program = join(import.meta.dirname, '../peers/rails-ruby/services.rb')
 
-/** In the order of their imports. */
+/** Files in the order of their imports. */
 const files = [
   ...[file_agent_tracker, file_agent_tracker_rpc, file_entity, file_configuration_project],
   ...[file_event, file_notifications, file_server_info],
 ]
 const described = (file: DescFile) => Buffer.from(toBinary(FileDescriptorProtoSchema, file.proto)).toString('base64')
 
-/** One call, by the JSON of protobuf. */
+/** One call, in the JSON of protobuf. */
 const callOf = ({ parent, name, input, output }: DescMethod, request: object = {}) => ({
   method: `/${parent.typeName}/${name}`,
   input: input.typeName,
@@ -44,7 +44,7 @@ const callOf = ({ parent, name, input, output }: DescMethod, request: object = {
   request,
 })
 
-/** A service whose numbers nobody knows: any message will do. */
+/** A call of an unknown service: any message is valid for it. */
 const unknown = (method: string) => ({ ...callOf(ServerInfo.method.getServerInfo), method })
 
 const refused = { code: grpc.status.UNAUTHENTICATED, details: 'JWT validation failed' }

@@ -7,7 +7,7 @@ import { Processes } from '../support/processes.ts'
 import { pathsOfRuby, withoutRuby } from '../support/ruby.ts'
 import { agentToken, type KasApp, startKasApps } from './kas-apps.ts'
 
-/** GitLab's own client, ruby-grpc, through each of three replicas of which one holds the agent. */
+/** GitLab's own client, ruby-grpc, through each of three replicas, one of which holds the agent. */
 
 const program = join(import.meta.dirname, '../peers/rails-ruby/calls.rb')
 

@@ -9,13 +9,13 @@ import { eventually } from '../support/eventually.ts'
 import { echoMethod, FakeAgent } from '../support/fake-agent.ts'
 import { agentToken, type KasApp, startKasApps } from './kas-apps.ts'
 
-/** What GitLab asks and tells is the same whichever replica hears it (issue "any replica", Shows 3). */
+/** GitLab's calls have the same result at each replica (issue "any replica", Shows 3). */
 
 const tracker = '/gitlab.agent.agent_tracker.rpc.AgentTracker/'
 const registrar = '/gitlab.agent.agent_registrar.rpc.AgentRegistrar/'
 const for42 = { 'kas-hop-routing-agent-id': '42' }
 
-/** An agent's pod at one replica, as far as AgentRegistrar goes. */
+/** A pod of the agent that calls AgentRegistrar at one replica. */
 function podOf(t: Test, replica: KasApp, token = agentToken) {
   const client = connect(t, replica.port('Agentk API'))
   const call = async (method: string, request: Uint8Array) => {
@@ -32,7 +32,7 @@ function podOf(t: Test, replica: KasApp, token = agentToken) {
   }
 }
 
-/** AgentTracker's answers of each replica, as bytes. */
+/** Returns clients that ask each replica's AgentTracker; answers are bytes. */
 function askers(t: Test, replicas: readonly KasApp[]) {
   const clients = replicas.map((replica) => connect(t, replica.port('API')))
   const ask = async (client: grpc.Client, method: string, request: Uint8Array) => {
@@ -44,7 +44,7 @@ function askers(t: Test, replicas: readonly KasApp[]) {
     Promise.all(clients.map((client) => ask(client, method, request)))
   const pods = (answer: Uint8Array) =>
     fromBinary(GetConnectedAgentsResponseSchema, answer).agents.map(({ connectionId }) => connectionId)
-  /** Waits until each replica names these pods of agent 42 and of project 2; says how long it took. */
+  /** Waits until each replica names these pods of agent 42 and of project 2; prints how long it took. */
   const agree = async (what: string, of42: bigint[], ofProject2: bigint[]) => {
     const began = performance.now()
     const answers = await eventually(async () => {

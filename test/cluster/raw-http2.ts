@@ -1,16 +1,16 @@
-/** HTTP/2 as bytes: heads that no library would send, and frames as they come back. */
+/** HTTP/2 as bytes: headers that no library would send, and frames as they come back. */
 
 const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
 const types = { data: 0, headers: 1, reset: 3, settings: 4, goaway: 7 } as const
 const endStream = 1
 const endHeaders = 4
 const headBytes = 9
-/** of a frame, as HTTP/2 has it before it is changed */
+/** length of a frame, by HTTP/2's default */
 const maxFrameBytes = 16_384
 
 export type RawHead = readonly (readonly [name: string, value: string])[]
 
-/** A connection's first bytes, with one request on stream 1. */
+/** First bytes of a connection, with one request on stream 1. */
 export function requestBytes(head: RawHead, body?: string): Buffer {
   const block = Buffer.concat(head.map(([name, value]) => literal(name, value)))
   const flags = body === undefined ? endHeaders | endStream : endHeaders
@@ -23,9 +23,9 @@ export function requestBytes(head: RawHead, body?: string): Buffer {
 }
 
 /**
- * Whether stream 1 is over by what has come.
+ * Returns true if stream 1 is over in these bytes.
  *
- * @throws Error if that is not frames alone
+ * @throws Error if they are not frames alone
  */
 export function isAnswered(bytes: Buffer): boolean {
   for (let at = 0; at + headBytes <= bytes.length; ) {
@@ -49,7 +49,7 @@ function frame(type: number, flags: number, stream: number, body: Buffer): Buffe
   return Buffer.concat([head, body])
 }
 
-/** A header that is not to be remembered, names and values of less than 127 bytes. */
+/** A header that is not indexed; names and values have fewer than 127 bytes. */
 function literal(name: string, value: string): Buffer {
   const text = (of: string) => Buffer.concat([Buffer.of(of.length), Buffer.from(of, 'latin1')])
   return Buffer.concat([Buffer.of(0), text(name), text(value)])

@@ -12,7 +12,7 @@ export interface ReplicaProcess {
   readonly address: string
 }
 
-/** A replica that can be killed and frozen; it holds one connection of agent 42, and dials nobody. */
+/** Starts a replica that can be killed and frozen; it holds one connection of agent 42, and dials no other replica. */
 export async function startProcess(t: Test, name: string, port = 0): Promise<ReplicaProcess> {
   const program = join(import.meta.dirname, 'replica-program.ts')
   const { NODE_OPTIONS: _, ...env } = process.env // tap's hooks are for tests

@@ -9,9 +9,9 @@ import { capturedLog } from '../support/captured-log.ts'
 import { eventually } from '../support/eventually.ts'
 import { createMembership } from '../support/membership.ts'
 
-/** Replicas' memberships in one process, on loopback, with their timers shortened. */
+/** Memberships of replicas in one process, on loopback, with shortened timers. */
 
-/** Some twenty times shorter than the default, where a busy machine does not mind. */
+/** Some twenty times shorter than the default, where a busy machine allows it. */
 export const shortTimers: Partial<MembershipTimers> = {
   batchMs: 5,
   heartbeatMs: 100,
@@ -27,7 +27,7 @@ export const shortTimers: Partial<MembershipTimers> = {
   banMs: 60_000,
 }
 
-/** Lists what a test says. */
+/** A source that lists the addresses that a test sets. */
 export class ListedSource implements DiscoverySource {
   readonly name = 'static'
   #current: Discovered
@@ -61,16 +61,16 @@ export interface Replica {
   readonly source: ListedSource
   readonly address: string
   readonly lines: Record<string, unknown>[]
-  /** a counter or gauge of its metrics; 0 if there is none with these labels */
+  /** value of a counter or gauge; 0 if there is none with these labels */
   metric(name: string, labels?: Record<string, string>): Promise<number>
 }
 
 export interface ReplicaOptions extends Partial<MembershipOptions> {
-  /** what discovery lists; `undefined`: it never answers */
+  /** addresses that discovery lists; `undefined`: it never answers */
   readonly listed?: readonly string[] | undefined
 }
 
-/** A replica that has not been started. It is stopped at the end of the test. */
+/** Creates a replica without starting it. It is stopped at the end of the test. */
 export function createReplica(t: Test, name: string, options: ReplicaOptions = {}) {
   const { log, lines } = capturedLog()
   const metrics = new Registry()
@@ -89,7 +89,7 @@ export function createReplica(t: Test, name: string, options: ReplicaOptions = {
   return { membership, source, lines, metric }
 }
 
-/** A replica that serves. */
+/** Starts a replica that serves. */
 export async function startReplica(t: Test, name: string, options: ReplicaOptions = {}): Promise<Replica> {
   const replica = createReplica(t, name, options)
   await replica.membership.start()
@@ -97,7 +97,7 @@ export async function startReplica(t: Test, name: string, options: ReplicaOption
   return { ...replica, address: `127.0.0.1:${replica.membership.port}` }
 }
 
-/** `count` serving replicas that list one another, and know all rows. */
+/** Starts `count` serving replicas that list one another, and know all rows. */
 export async function startReplicas(t: Test, count: number, options: ReplicaOptions = {}): Promise<Replica[]> {
   const replicas: Replica[] = []
   for (let i = 0; i < count; i++) {
@@ -111,7 +111,7 @@ export async function startReplicas(t: Test, count: number, options: ReplicaOpti
 export const knowsAll = (replica: Replica, all: readonly Replica[]) =>
   all.every(({ membership }) => replica.membership.row(membership.instance)?.head.state === 'serving')
 
-/** A TCP way to `port` that can be cut. */
+/** A TCP relay to `port` that can be cut. */
 export class Way {
   readonly #server = createServer((socket) => this.#carry(socket))
   readonly #sockets = new Set<Socket>()
@@ -135,7 +135,7 @@ export class Way {
     return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`
   }
 
-  /** Ends what is open, and answers nothing from now on, as a network that drops packets. */
+  /** Ends all open connections, and answers nothing from now on, as a network that drops packets. */
   cut(): void {
     this.blocked = true
     for (const socket of this.#sockets) socket.destroy()

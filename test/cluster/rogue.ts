@@ -14,13 +14,13 @@ import { eventually } from '../support/eventually.ts'
 import { secret } from '../support/membership.ts'
 
 export interface RogueOptions {
-  /** default: that of a member */
+  /** default: those of a member */
   readonly encrypters?: ReturnType<typeof noiseOf>
-  /** answers who asks for its row; default: not at all */
+  /** answers requests for its row; default: no answer */
   readonly serveRow?: (stream: Stream) => void | Promise<void>
 }
 
-/** A peer on libp2p that says what a test wants: a member gone wrong, of another version, or a stranger. */
+/** Starts a libp2p peer that sends what a test needs: a faulty member, one of another version, or a stranger. */
 export async function startRogue(t: Test, options: RogueOptions = {}) {
   const node = await createLibp2p({
     addresses: { listen: ['/ip4/127.0.0.1/tcp/0'] },
@@ -54,7 +54,7 @@ export async function startRogue(t: Test, options: RogueOptions = {}) {
       })
       await dial(address)
       await listening
-      // what is published before its own stream is open is lost, without a word
+      // a message that is published before its own stream is open is lost silently
       await eventually(() => {
         const streams = node.getConnections().flatMap((connection) => connection.streams)
         const open = streams.some(

@@ -8,12 +8,12 @@ import type { KubectlSide } from '../support/kubectl-side.ts'
 import type { TestProcess } from '../support/processes.ts'
 import type { FrontClient } from './front-client.ts'
 
-/** What lasts, and is seen to go on after something has happened; each side has a Deployment `web` that runs. */
+/** Streams that must go on after an event; each side has a running Deployment `web`. */
 
-/** Something that lasts, mostly of kubectl. */
+/** A stream that goes on, mostly of kubectl. */
 export interface Running {
   readonly what: string
-  /** Resolves once it has been seen to work still, and has ended. */
+  /** Resolves once the stream has been seen to work, and has ended. */
   goesOn(): Promise<unknown>
 }
 
@@ -88,7 +88,7 @@ async function killed(running: TestProcess): Promise<void> {
   await running.exited
 }
 
-/** A watch of a client that sends nothing at all: kubectl has PINGs of HTTP/2. */
+/** A watch of a client that sends nothing at all, where kubectl sends PINGs of HTTP/2. */
 export async function silentWatch({ name, kubectl }: KubectlSide, client: FrontClient): Promise<Running> {
   const leave = new AbortController()
   const path = `/api/v1/namespaces/${kubectl.namespace}/configmaps?watch=1&timeoutSeconds=3600`
@@ -114,10 +114,10 @@ async function toldOf(lines: AsyncIterator<string>, name: string): Promise<void>
   }
 }
 
-/** of `v5.channel.k8s.io`: the first byte of each message */
+/** channels of `v5.channel.k8s.io`: the first byte of each message */
 const channel = { stdin: 0, stdout: 1 } as const
 
-/** An exec of a client that sends nothing at all: kubectl has PINGs of WebSocket and of SPDY. */
+/** An exec of a client that sends nothing at all, where kubectl sends PINGs of WebSocket and of SPDY. */
 export async function silentExec(
   { name, kubectl }: KubectlSide,
   { url, ca, headers }: { url: string; ca: string; headers: Readonly<Record<string, string>> },

@@ -8,7 +8,7 @@ import { askSocket } from '../support/ask-socket.ts'
 import { eventually } from '../support/eventually.ts'
 import { createKasApp } from '../support/kas-app.ts'
 
-/** The replicas' secret is changed by two rolling restarts, by the configuration alone. */
+/** The replicas' secret changes by two rolling restarts, by configuration alone. */
 
 interface Ground {
   readonly folder: string
@@ -28,7 +28,7 @@ async function ground(t: Test): Promise<Ground> {
   return { folder, ports: await freePorts(3) }
 }
 
-/** @param secrets - names of files: the secret, and the one before */
+/** @param secrets - names of files: the secret, and the previous one */
 function createReplica(t: Test, { folder, ports }: Ground, i: number, secrets: readonly [string, string?]) {
   const [secret, previous] = secrets.map((name) => name && join(folder, name))
   const socket = join(folder, `kas-${i}`)

@@ -9,7 +9,7 @@ import { eventually } from '../support/eventually.ts'
 import { echoMethod, FakeAgent } from '../support/fake-agent.ts'
 import { agentToken, type KasApp, startKasApps } from './kas-apps.ts'
 
-/** `kas status` and `kas route` on any replica of three. */
+/** Runs `kas status` or `kas route` on any of three replicas. */
 
 async function kas(command: string, socket?: string) {
   const out = { code: 0, stdout: '', stderr: '' }
@@ -27,7 +27,7 @@ async function kas(command: string, socket?: string) {
   return out
 }
 
-/** A pod with one idle tunnel at the replica, which has registered there. */
+/** Connects a pod with one idle tunnel to the replica, and registers it there. */
 async function podAt(t: Test, replica: KasApp) {
   const agent = await FakeAgent.dial(replica.port('Agentk API'), agentToken)
   t.teardown(() => agent.close())

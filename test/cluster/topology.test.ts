@@ -9,8 +9,8 @@ import { FakeAgent } from '../support/fake-agent.ts'
 import { knows, startWholeReplicas, type WholeReplica } from './whole-replica.ts'
 
 /**
- * Three clusters with an agent each, four pods, three replicas: one agent has pods at two replicas, one replica holds
- * none, and the pods of one agent are of two versions, which serve different methods.
+ * Three clusters with an agent each, four pods, three replicas. One agent has pods at two replicas, and one replica
+ * holds none. The pods of one agent are of two versions, which serve different methods.
  */
 
 const list = '/cluster.Objects/List'
@@ -31,9 +31,9 @@ const thirdPod: PodPlan = { agentId: third, name: 'third', methods: [list, sync]
 const all = [oldPod, newPod, secondPod, thirdPod]
 
 const tokenOf = (agentId: AgentId) => `token-${agentId}`
-/** of each pod: calls come faster than it can take them */
+/** tunnels of each pod: fewer than the calls that come at once */
 const tunnelsPerPod = 2
-/** of each kind at each replica */
+/** calls of each kind at each replica */
 const callsOfAKind = 10
 
 const threeAgents: AgentsDirectory = {
@@ -45,10 +45,10 @@ const threeAgents: AgentsDirectory = {
   },
 }
 
-/** A pod that says who it is, and gives each message back, until it is closed. */
+/** A pod that answers with its name and each message, until it is closed. */
 class Pod {
   readonly plan: PodPlan
-  /** `agent method`, of each call that came */
+  /** `agent method` of each call that came */
   readonly served: string[] = []
   readonly #agent: FakeAgent
 
@@ -96,7 +96,7 @@ interface Asked {
   readonly method: string
 }
 
-/** @returns the pod that answered, once its answer is seen to be this call's own */
+/** @returns the pod that answered, after a check that the answer is of this call */
 async function ask({ replica, agentId, method }: Asked, { text, safe }: { text: string; safe: boolean }) {
   const safety: Partial<Call> = safe ? { safety: 'safe', messages: new KnownMessages([Buffer.from(text)]) } : {}
   const { messages, metadata, error } = await callThrough(replica.forward, [text], { agentId, method, ...safety })
@@ -104,7 +104,7 @@ async function ask({ replica, agentId, method }: Asked, { text, safe }: { text: 
   return messages.join() === text ? metadata?.pod?.join() : `${messages.join()} in the place of ${text}`
 }
 
-/** Many calls of each method for each agent at each replica, all at once: who answered them. */
+/** Makes many calls of each method for each agent at each replica, all at once. @returns the pods that answered */
 async function askAll(replicas: readonly WholeReplica[], pods: readonly PodPlan[]) {
   const kinds = new Map(pods.flatMap(({ agentId, methods }) => methods.map((m) => [`${agentId} ${m}`, agentId])))
   const asked = replicas.flatMap((replica) =>
@@ -127,7 +127,7 @@ function reachedWhoCan(t: Test, answers: Awaited<ReturnType<typeof askAll>>, pod
   }
 }
 
-/** Resolves once the replica holds the first agent no more: a call on its way to a pod that ends would fail. */
+/** Resolves once the replica does not hold the first agent: a call on its way to a pod that ends would fail. */
 const goneFrom = ({ tunnels }: WholeReplica) =>
   eventually(() => {
     if (tunnels.holds(first)) throw new Error('it still has a tunnel')

@@ -12,7 +12,7 @@ import { ClusterDouble } from '../support/cluster-double.ts'
 import { type Replica, startWholeReplicas } from '../support/gitlab/whole-replicas.ts'
 import { type CollectedSpan, OtlpCollector } from '../support/otlp-collector.ts'
 
-/** Traces over an entry replica, the one that holds the agent, agentk and a cluster, all in this process. */
+/** Traces over an entry replica, the replica that holds the agent, agentk and a cluster, all in this process. */
 
 t.setTimeout(60_000)
 const version = { version: '18.5.0', commit: 'test' }
@@ -32,7 +32,7 @@ async function startAgentk(t: Test, { port, cluster, otlp }: { port: number; clu
   return app
 }
 
-/** The agent is at the second replica, callers come to the first; `otlp` absent: nothing is traced. */
+/** Starts the agent at the second replica; callers use the first. Without `otlp`, nothing is traced. */
 async function ground(t: Test, otlp?: string) {
   const cluster = await ClusterDouble.start(t)
   const options = { withProxy: true, ...(otlp === undefined ? {} : { otlpEndpoint: otlp }) }
@@ -61,7 +61,10 @@ function caller(sampled = true) {
 
 const at = ({ service, kind, name }: CollectedSpan) => `${service['service.instance.id']} ${kind} ${name}`
 
-/** The trace that names the caller's span, from its first span inwards, each the child of the one before. @throws if they are no chain */
+/**
+ * The trace that links to the caller's span, from its first span on, each the child of the one before. @throws Error if
+ * they are no chain
+ */
 function chain(spans: readonly CollectedSpan[], { traceId, spanId }: { traceId: string; spanId: string }) {
   const first = spans.find(({ links }) => links.includes(`${traceId} ${spanId}`))
   const left = new Set(spans.filter((span) => span.traceId === first?.traceId))

@@ -20,16 +20,16 @@ import { testEndpoint } from '../support/test-endpoint.ts'
 import { ViewsAgent } from '../support/views-agent.ts'
 import { agentToken, type KasApp, startKasApps } from './kas-apps.ts'
 
-/** Whole replicas: what an agent's views show, from its project's file to who looks at them. */
+/** Whole replicas: views of an agent, from its project's file to a viewer. */
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 
 const folder = '.gitlab/agents/prod'
 const headers = { Authorization: 'Bearer pat:42:ada-token' }
 
-/** Ada may look at what runs in the agent's cluster, as herself. */
+/** Starts replicas where Ada may view the agent's cluster, as herself. */
 async function start(t: Test, count: number) {
-  const home = await mkdtemp(join(tmpdir(), 'kas-views-')) // t.testdir's is that of the replicas
+  const home = await mkdtemp(join(tmpdir(), 'kas-views-')) // t.testdir is that of the replicas
   t.teardown(() => rm(home, { recursive: true, force: true, maxRetries: 5 }))
   const repository = await GitRepository.create(home, 'clusters')
   await repository.push(`${folder}/views.yaml`, 'verdict: kstatus\n')
@@ -46,7 +46,7 @@ users: [{ id: 5, username: ada, tokens: [{ sha256: "${sha256('ada-token')}" }], 
   return { repository, apps }
 }
 
-/** The CLI's own client of one view, by way of a front. */
+/** Opens one view with the CLI's own client, through a front. */
 function look(t: Test, port: number, clock: Clock = systemClock) {
   const stop = new AbortController()
   /** `seq` of each update */
@@ -117,7 +117,7 @@ t.test('the entry is frozen: its client gives it up, and begins anew', async (t)
   front.freeze()
   clock.advance(30_000) // two pings
   await eventually(() => lost.length === 1 || Promise.reject(new Error('not given up')))
-  // for its next try, and to say what it waits for
+  // timers of its next try, and of its report about the wait
   await eventually(() => clock.pending === 2 || Promise.reject(new Error('it does not wait')))
   clock.advance(1000)
   await has(1, 2, 1, 2)

@@ -12,7 +12,7 @@ import { followMethod, leadMethod, ViewsAgent } from '../support/views-agent.ts'
 import { startWholeProcess } from './whole-process.ts'
 import { knows, linked, reaches, startWholeReplica, startWholeReplicas, type WholeReplica } from './whole-replica.ts'
 
-/** Views through tunnels of agents and links between replicas, as they are lost. */
+/** Views through tunnels of agents and links between replicas, while these are lost. */
 
 const feedsAt = (t: Test, { forward, serves }: WholeReplica, options: Partial<AgentFeedOptions> = {}): Feeds =>
   startFeeds(t, { forward, serves, random: Math.random }, options).feeds
@@ -23,7 +23,7 @@ async function agentAt(t: Test, replica: WholeReplica, name: string, methods?: s
   return agent
 }
 
-/** Keeps what it gets: `from` and number of each update. */
+/** Records each update: its `from` and number. */
 class KeptUpdates implements Viewer {
   readonly got: string[] = []
   error: KasError | undefined

@@ -8,12 +8,12 @@ import type { InstanceId } from '../../src/membership/membership.ts'
 export interface WholeProcess {
   readonly child: ChildProcess
   readonly instance: InstanceId
-  /** of its gossip */
+  /** address of its gossip */
   readonly address: string
   readonly agentsPort: number
 }
 
-/** A whole replica that can be killed and frozen; it dials the listed ones. */
+/** Starts a whole replica that can be killed and frozen; it dials the listed ones. */
 export async function startWholeProcess(t: Test, name: string, ...listed: string[]): Promise<WholeProcess> {
   const program = join(import.meta.dirname, 'whole-program.ts')
   const { NODE_OPTIONS: _, ...env } = process.env // tap's hooks are for tests

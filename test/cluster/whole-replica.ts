@@ -20,7 +20,7 @@ import { eventually } from '../support/eventually.ts'
 import { startReplicasServer } from '../support/replicas-server.ts'
 import { startReplica } from './replicas.ts'
 
-/** All of a replica that calls pass: membership, tunnels, router and the servers for agents and for replicas. */
+/** All parts of a replica that calls pass: membership, tunnels, router and the servers for agents and for replicas. */
 export interface WholeReplica {
   readonly name: string
   readonly replica: Awaited<ReturnType<typeof startReplica>>
@@ -29,7 +29,7 @@ export interface WholeReplica {
   readonly agentsPort: number
   readonly forward: Forward
   readonly serves: Router['serves']
-  /** as a process that is killed: nothing is said to anybody */
+  /** ends as a process that is killed, without a message to others */
   kill(): Promise<void>
   readonly strangers: { count: number }
 }
@@ -41,7 +41,7 @@ export interface WholeReplicaOptions {
   readonly timers?: Partial<MembershipTimers>
   /** default: `oneAgent` */
   readonly directory?: AgentsDirectory
-  /** calls between replicas themselves, of the replica of this name */
+  /** methods between replicas, for the replica of this name */
   readonly methods?: (name: string) => Readonly<Record<string, Handler>>
 }
 
@@ -80,7 +80,7 @@ export async function startWholeReplica(
   return { name, replica, tunnels, links, agentsPort: agents.address.port, forward, serves, kill, strangers }
 }
 
-/** `count` replicas that know one another, and are linked. */
+/** Starts `count` replicas that know one another, and are linked. */
 export async function startWholeReplicas(
   t: Test,
   count: number,
@@ -104,7 +104,10 @@ export function linked(one: WholeReplica, other: WholeReplica): Promise<void> {
   return reaches(one, other.replica.membership.instance)
 }
 
-/** As `linked`. A link that a busy machine makes suspect for a moment can be used, and tells nobody when that is over. */
+/**
+ * Resolves when the replica has a usable link to `instance`. On a busy machine a link may be suspect for a moment; it
+ * can be used, and the end of that moment causes no event.
+ */
 export async function reaches({ links }: WholeReplica, instance: InstanceId): Promise<void> {
   const onChange = (listener: () => void) => links.onChange(agentId, listener)
   await eventually(() => isUsable(links.link(instance)?.reach ?? 'down'), { onChange })

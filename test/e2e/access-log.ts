@@ -18,7 +18,7 @@ import type { Stack } from '../support/stack.ts'
 import { bearerOf, impersonated } from '../support/stack-directory.ts'
 
 /**
- * What kubectl does, at the replica that holds the agent and at one that does not, as the access log says it, joined with
+ * kubectl's calls, at the replica that holds the agent and at one that does not. The test compares the access log with
  * the API server's own audit log.
  */
 
@@ -27,7 +27,7 @@ type Line = Partial<Record<keyof AccessLine, unknown>>
 interface Kind {
   readonly name: string
   run(side: Side): Promise<unknown>
-  /** each is there once */
+  /** lines that the log must have, each once */
   lines(side: Side): readonly Line[]
 }
 
@@ -36,7 +36,7 @@ interface Side extends KubectlSide {
   readonly kas: TestProcess
   readonly url: string
   readonly ca: string
-  /** of the Deployment */
+  /** name of the Deployment's pod */
   pod: string
 }
 
@@ -330,17 +330,17 @@ const kinds: readonly Kind[] = [
   }),
 ]
 
-/** Where kubectl comes in, of one cluster that writes its audit log. */
+/** Addresses of two replicas for kubectl, before one cluster that writes its audit log. */
 export interface KubectlWays {
   readonly processes: Processes
   readonly controlPlane: ControlPlane
   readonly auditLogFile: string
-  /** the replica that holds the agent, and one that does not; both write what level `metadata` has */
+  /** the replica that holds the agent, and one that does not; both write the access log at level `metadata` */
   readonly holder: Stack
   readonly entry: EntryReplica
 }
 
-/** What has been called before is in no log yet. */
+/** Plays each kind of call at both replicas, then compares the logs. Calls from before this begins are in neither. */
 export async function callsAreLogged(t: Test, ways: KubectlWays): Promise<void> {
   const { processes, controlPlane, auditLogFile, holder, entry } = ways
   const ca = await readFile(holder.caFile, 'utf8')
@@ -413,7 +413,7 @@ interface AuditEvent {
   readonly responseStatus?: { readonly code?: number }
 }
 
-/** Each call that reached the cluster is in both, under the same words. */
+/** Checks that each call that reached the cluster is in both logs with the same values. */
 async function joinLogs(t: Test, auditLog: string, sides: readonly Side[]): Promise<void> {
   const events = auditLog
     .trim()
@@ -446,13 +446,13 @@ function isSame(line: AccessLine, { verb, objectRef = {}, impersonatedUser, resp
     line.resource === resource &&
     (line.resource === undefined ||
       (line.group === apiGroup && line.subresource === subresource && line.namespace === namespace)) &&
-    (line.name === undefined || line.name === name) && // what is made has none here
+    (line.name === undefined || line.name === name) && // the audit log names no object that is created
     line.as === impersonatedUser?.username &&
     (line.status === responseStatus?.code || line.outcome === 'left')
   )
 }
 
-/** what was read of each: a line is checked once */
+/** end of the part that was parsed, and its lines, by program: each line is parsed once */
 const linesRead = new WeakMap<TestProcess, { end: number; lines: AccessLine[] }>()
 
 function linesOf(kas: TestProcess): readonly AccessLine[] {

@@ -15,7 +15,7 @@ const token = 'test-token'
 const bearer = { Authorization: `Bearer ${token}` }
 const runs = (kubectl: string) => spawnSync(kubectl, ['version', '--client']).status === 0
 const hasKubectl = runs('kubectl')
-/** the machine's, and the newer or older one beside the API server's programs */
+/** the machine's kubectl, and the newer or older one beside the API server's programs */
 const kubectls = {
   kubectl: 'kubectl',
   'kubectl of KUBEBUILDER_ASSETS': join(process.env.KUBEBUILDER_ASSETS ?? '/nonexistent', 'kubectl'),
@@ -37,7 +37,7 @@ async function startDouble(t: Test) {
     asked.end(body)
     const [response] = (await once(asked, 'response')) as [IncomingMessage]
     t.teardown(() => response.destroy())
-    response.on('error', () => undefined) // cut by the test
+    response.on('error', () => undefined) // the test cuts it
     return response
   }
   async function call(path: string, options: RequestOptions = {}, body?: unknown) {

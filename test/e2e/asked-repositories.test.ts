@@ -9,8 +9,8 @@ t.test('of three replicas one asks each repository; hooks are heard; the one tha
     pollPeriod: '1s',
     pollMs: 1000,
     windowMs: 5000,
-    maxHookMs: 20_000, // on a machine that has much to do
-    maxAsked: 3 * 6, // where the window begins a poll may just have begun
+    maxHookMs: 20_000, // on a busy machine
+    maxAsked: 3 * 6, // a poll may have begun just before the window
     maxTakeOverMs: 60_000,
   })
 })

@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { Balancer } from '../../dev/balancer.ts'
 import { eventually } from '../support/eventually.ts'
 
-/** A replica that says its name to who connects, then gives back what it is sent. */
+/** Starts a replica that sends its name to each client, then sends back all that it receives. */
 async function startReplica(t: Test, name: string) {
   const replica = { status: 200, hangs: false }
   const sockets = new Set<Socket>()
@@ -44,7 +44,7 @@ async function startBalancer(t: Test, replicas: readonly Awaited<ReturnType<type
   return balancer
 }
 
-/** @returns what the replica says, and its echo of `sent` */
+/** @returns the replica's name, and its echo of `sent` */
 async function ask(balancer: Balancer, sent = ''): Promise<string> {
   const socket = connect({ port: balancer.ports[0] as number, host: '127.0.0.1', allowHalfOpen: true })
   socket.end(sent)
@@ -70,7 +70,7 @@ t.test('one that refuses is passed by, and comes back; one that hangs is left ou
   const balancer = await startBalancer(t, replicas)
   const [first, second] = replicas
   if (!first || !second) throw new Error('two were started')
-  first.server.close() // its readiness still says 200, as right after a kill
+  first.server.close() // its readiness still answers 200, as right after a kill
   await once(first.server, 'close')
   t.same([await ask(balancer), await ask(balancer)], ['b:', 'b:'])
   await once(first.server.listen(first.ports[0], '127.0.0.1'), 'listening')

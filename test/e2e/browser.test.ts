@@ -14,7 +14,7 @@ import { PageServer } from '../support/page-server.ts'
 import { Processes } from '../support/processes.ts'
 import { mainOf } from '../support/programs.ts'
 
-/** GitLab's dashboard in Chromium, by GitLab's own client; kas and the cluster are of another origin. */
+/** GitLab's dashboard in Chromium, with GitLab's own client; kas and the cluster are of another origin. */
 
 const cookie = '_gitlab_kas=cookie-of-ada; Path=/; Domain=gitlab.localhost; Secure; HttpOnly'
 const userAccess = 'user_access: { access_as: { user: {} }, projects: [{ id: platform/clusters }] }'
@@ -51,7 +51,7 @@ async function start(t: Test) {
     script: join(import.meta.dirname, 'browser/dashboard.js'),
     clientFolder,
   })
-  /** What the page says, once it has done all of `acts`. */
+  /** Opens the page. @returns its result after all of `acts` */
   const play = async (host: string, acts: readonly string[], more: Record<string, string> = {}) => {
     const basePath = `https://kas.gitlab.localhost:${kas.port('Kubernetes API')}/k8s-proxy`
     const query = new URLSearchParams({ basePath, agentId: '42', csrfToken: 'csrf-of-ada', ...more })

@@ -15,8 +15,8 @@ import { collectionOf } from '../support/nodes/node-cluster.ts'
 import { Processes } from '../support/processes.ts'
 
 /**
- * All that the charts make, taken by an API server that has the published kinds of the Gateway API and of the
- * Prometheus Operator: no field that they do not know, no value that they refuse.
+ * All objects of the charts, checked by an API server that has the published kinds of the Gateway API and of the
+ * Prometheus Operator. It must know each field and accept each value.
  */
 
 const gateway = (version: string, sum: string) => ({ path: 'sigs.k8s.io/gateway-api', version, sum })
@@ -26,7 +26,10 @@ const operator = (version: string, sum: string) => ({
   sum,
 })
 
-/** the first whose routes have timeouts, and a late one; of the operator an early and a late one */
+/**
+ * for each project an early and a late release; the early one of the Gateway API is the first whose routes have
+ * timeouts
+ */
 const releases: readonly (readonly [GoModule, GoModule])[] = [
   [
     gateway('v1.2.1', 'h1:fZZ/+RyRb+Y5tGkwxFKuYuSRQHu9dZtbjenblleOLHM='),
@@ -46,7 +49,7 @@ const served = [
 
 const missing = [...missingAssets(assets, 'api'), ...missingAssets(assets, 'all').filter((name) => name === 'kubectl')]
 const withoutCluster = missing.length > 0 && `needs ${missing.join(', ')}`
-/** of files with values none has rules and dashboard */
+/** no file of values turns on rules and dashboard */
 const allOn = ['metrics.prometheusRule.enabled=true', 'metrics.dashboard.enabled=true']
 
 async function renderings(): Promise<ReadonlyMap<string, readonly KubernetesObject[]>> {
@@ -77,7 +80,7 @@ t.test('charts beside the published kinds of others', { skip, timeout: 240_000 }
   const namespaces = new Set([...objects.values()].flat().flatMap(({ metadata }) => metadata.namespace ?? []))
   for (const name of namespaces) await admin.create('/api/v1/namespaces', { metadata: { name } })
 
-  /** What the API server would say, which makes nothing of it. @returns what it refuses */
+  /** Creates the objects as a dry run. @returns the API server's refusals */
   const tried = async (items: readonly KubernetesObject[]): Promise<string> => {
     const refused: string[] = []
     for (const body of items) {
@@ -112,7 +115,7 @@ t.test('charts beside the published kinds of others', { skip, timeout: 240_000 }
       )
       delete rule.spec.groups[0].rules[0].expr
       t.match(await tried([rule]), /expr/)
-      // those of another release are not there until these are gone
+      // the next release's kinds cannot be installed before these are deleted
       await kubectl.ok(['delete', ...named])
     })
   }

@@ -18,36 +18,36 @@ import { imagesOfTree } from './images/images-of-tree.ts'
 import { lacking } from './images/unpacked-runc.ts'
 
 /**
- * The charts with the images that are shipped, on three nodes with a kubelet: what doc/install.md and doc/upgrade.md have
- * one type for them, and on, while nodes and versions come and go under what is installed.
+ * The charts with the images that are shipped, on three nodes with a kubelet. The test runs the commands of
+ * doc/install.md and doc/upgrade.md, while nodes and versions come and go.
  */
 
 const name = 'charts on real nodes'
-/** ends what hangs: two and a half times of what it takes where nothing else runs */
+/** ends a test that hangs: two and a half times the usual duration on an idle machine. ms */
 const timeoutMs = 400_000
-/** handed on to the run on the nodes, where there is no way to Debian's packages */
+/** passed to the run on the nodes, which cannot reach Debian's packages */
 const imagesVariable = 'KAS_CHARTS_IMAGES'
 const project = resolve(import.meta.dirname, '../..')
-/** what the page promises */
+/** promise of doc/install.md */
 const fiveMinutesMs = 300_000
-/** of pods that leave: 80 s each of kas, which the chart gives it with these graces, and a way to go. s */
+/** limit for pods that leave: 80 s for each of kas, from the chart with these graces, and some for the network. s */
 const drainSeconds = 120
 const graces = '{ listen: 5s, shutdown: 30s }'
-/** of each of those who call while something leaves: some twenty calls a second. ms */
+/** pause of each caller while something leaves: some twenty calls a second. ms */
 const betweenCallsMs = 160
-/** What a page has defined further above. */
+/** Definitions from earlier in the page. */
 const commands = 'kas() { npm run -s kas -- "$@"; }\nexport KAS_DIRECTORY_FILE=$site/directory.yaml\n'
-/** of the API server: kubectl says `Warning: `, helm `W1127 21:30:48 ... warnings.go:70] ` */
+/** warnings of the API server: kubectl prints `Warning: `, helm `W1127 21:30:48 ... warnings.go:70] ` */
 const warnings = /^Warning: |^W\d{4} /m
 const run = promisify(execFile)
 
-/** A shell in the folder of the project, for which the nodes have the images. */
+/** A shell in the folder of the project. The nodes have the project's images. */
 interface Shell {
   readonly cluster: NodeCluster
   readonly home: string
-  /** Nothing of what it starts is left. @throws Error if it fails */
+  /** Runs the lines, and ends all that they started. @throws Error if they fail */
   typed(lines: string): Promise<Exit>
-  /** What a page has one type, with the names of this cluster. */
+  /** Lines of a page, with the names of this cluster. */
   its(typed: string): string
 }
 
@@ -61,7 +61,7 @@ async function openShell(t: Test, cluster: NodeCluster): Promise<Shell> {
   await writeFile(authority, git.ca)
   const PATH = [dirname(process.execPath), assets, dirname(findHelm() ?? ''), process.env.PATH].join(':')
   const environment = {
-    // the server of the double takes no pushes, and its certificate has an authority of its own
+    // the double's server takes no pushes, and its certificate has an authority of its own
     GIT_CONFIG_COUNT: '1',
     GIT_CONFIG_KEY_0: `url.${home}/.insteadOf`,
     GIT_CONFIG_VALUE_0: `${git.origin}/`,
@@ -78,7 +78,7 @@ async function openShell(t: Test, cluster: NodeCluster): Promise<Shell> {
       typed
         .replaceAll('https://git.example.com', git.origin)
         .replaceAll('registry.example.com', 'docker.io/library')
-        // with warnings, which else would not be said
+        // adds warnings, which are off otherwise
         .replaceAll(/pod-security\.kubernetes\.io\/enforce=(\w+)/g, '$& pod-security.kubernetes.io/warn=$1')
         .replace(
           /^kubectl create namespace kas$/m,
@@ -96,7 +96,7 @@ async function openShell(t: Test, cluster: NodeCluster): Promise<Shell> {
   }
 }
 
-/** Does `act` while ada calls through kas and agentk all the time: none of the calls may fail. */
+/** Does `act` while ada calls through kas and agentk all the time: no call may fail. */
 async function underCalls(t: Test, { cluster, home }: Shell, act: () => Promise<void>): Promise<void> {
   const { spec } = await cluster.admin.get('/api/v1/namespaces/kas/services/kas')
   const read = (file: string) => readFile(join(home, 'kas-site', file), 'utf8')
@@ -163,7 +163,7 @@ async function play(t: Test, cluster: NodeCluster): Promise<void> {
     t.match(said, /Rollback was a success[\s\S]*Rollback was a success/)
   })
 
-  /** What is said beside its outcome is a warning of the API server. */
+  /** Runs helm, which must not print a warning of the API server on stderr. */
   const helm = async (t: Test, line: string) =>
     t.equal((await typed(`helm ${line} --wait --timeout=100s`)).stderr, '', line)
   const upgrade = (t: Test, chart: string, ...set: string[]) =>

@@ -11,10 +11,10 @@ import { Kubectl } from '../support/kubectl.ts'
 import { assets, skip as withoutCluster } from '../support/kubectl-stack.ts'
 import { Processes } from '../support/processes.ts'
 
-/** The charts, installed by helm at a real API server, in namespaces that take nothing but what is restricted. */
+/** The charts, installed by helm at a real API server, in namespaces that enforce the `restricted` profile. */
 
 const values = (chart: ChartName, name: string) => join(import.meta.dirname, `../support/charts/${chart}/${name}.yaml`)
-/** for helm to wait for pods, on a busy machine */
+/** time for helm to wait for pods, on a busy machine */
 const patience = '--timeout=60s'
 const patienceMs = 70_000
 const least = values('agentk', 'least')
@@ -28,7 +28,7 @@ t.test('charts at a real API server', { skip: withoutHelm || withoutCluster, tim
   const kubectl = new Kubectl({ processes, assets }, { kubeconfig })
   const rights = new AccountRights(kubectl)
 
-  /** What helm prints, and of warnings of the API server all. */
+  /** Runs helm. @returns all that it prints, with all warnings of the API server */
   const helm = async (...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> => {
     const environment = { KUBECONFIG: kubeconfig, HELM_CACHE_HOME: join(processes.folder, 'helm') }
     const process = await processes.spawn({ command: helmProgram ?? '', args, environment })
@@ -52,7 +52,7 @@ t.test('charts at a real API server', { skip: withoutHelm || withoutCluster, tim
   for (const [namespace, name, key] of secrets) {
     await admin.create(`/api/v1/namespaces/${namespace}/secrets`, { metadata: { name }, stringData: { [key]: 'text' } })
   }
-  /** but for those in which helm keeps what it did */
+  /** all Secrets but those in which helm keeps its releases */
   const secretNames = async (): Promise<string[]> => {
     const { items } = await admin.get('/api/v1/namespaces/kas/secrets')
     const secrets: { metadata: { name: string }; type: string }[] = items
@@ -99,7 +99,7 @@ t.test('charts at a real API server', { skip: withoutHelm || withoutCluster, tim
 
   await t.test('kas: an autoscaler that is turned on starts from the replicas that there are', async (t) => {
     const before = await statefulSet()
-    // fewer would do for the autoscaler, so it would not bring back what is lost
+    // the autoscaler needs fewer replicas, so it would not replace lost ones
     const set = '--set=autoscaling.enabled=true,autoscaling.minReplicas=1'
     const upgrade = ['upgrade', 'kas', join(chartsFolder, 'kas'), '--namespace=kas', '--reuse-values', set]
     const { code, stderr } = await helm(...upgrade)
@@ -233,7 +233,7 @@ t.test('charts at a real API server', { skip: withoutHelm || withoutCluster, tim
   await t.test('what a cluster has no kind for is said in a sentence, and is installed once it has', async (t) => {
     const install = (chart: ChartName, file: string) => {
       const args = [join(chartsFolder, chart), `--namespace=${chart}`, `--values=${values(chart, file)}`]
-      // that of the values is not restricted
+      // the init container of the values does not meet `restricted`
       return helm('upgrade', '--install', `x-${file}`, ...args, '--set=initContainers=null')
     }
     const lacking: [file: string, kind: RegExp][] = [
@@ -269,7 +269,7 @@ t.test('charts at a real API server', { skip: withoutHelm || withoutCluster, tim
   })
 })
 
-/** Of agentk in its own namespace, for sources. */
+/** Rights of agentk in its own namespace, for sources. */
 const ownGitopsRights = [
   'configmaps [] [] [get list watch create update patch delete]',
   'events [] [] [create patch]',
@@ -277,12 +277,12 @@ const ownGitopsRights = [
   'gitsyncs.agent.gitlab.com/status [] [] [patch]',
 ]
 
-/** A kind as others bring it, whose objects may have anything in them. */
+/** Definition of another project's kind, whose objects may have any field. */
 function definitionOf([group, kind]: readonly [group: string, kind: string]): object {
   const singular = kind.toLowerCase()
   const names = { kind, plural: `${singular}s`, singular, listKind: `${kind}List` }
   const schema = { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } }
-  // as the Gateway API has it: a group of Kubernetes' own asks for it
+  // needed for a group of Kubernetes' own; the Gateway API has it, too
   const annotations = { 'api-approved.kubernetes.io': 'https://github.com/kubernetes-sigs/gateway-api/pull/1' }
   return {
     apiVersion: 'apiextensions.k8s.io/v1',

@@ -16,7 +16,7 @@ import { bearerOf } from '../support/stack-directory.ts'
 import { SteadyCalls } from '../support/steady-calls.ts'
 import { SteadyWatch } from '../support/steady-watch.ts'
 
-/** No call that can be repeated without harm fails because of what happens to the API server or its credentials. */
+/** No call that can be repeated without harm fails while the API server restarts or credentials change. */
 
 const assets = process.env.KUBEBUILDER_ASSETS ?? ''
 const missing = missingAssets(assets, 'api')
@@ -36,10 +36,10 @@ t.test('calls while the cluster changes', { skip, timeout: 240_000 }, async (t) 
   const ca = await readFile(stack.caFile, 'utf8')
   const url = `${stack.kubernetesUrl}${configMaps}`
 
-  // the token's life begins here: it ends while the second test waits for that
+  // the token's life begins here; it ends while the second test waits for its end
   const firstToken = controlPlane.signToken({ account, lifeMs: 20_000 })
   const tokenFile = join(processes.folder, 'token')
-  /** in place, not by rename: the file is empty for a moment */
+  /** writes in place, not by rename: the file is empty for a moment */
   const writeToken = (text: string) => writeFile(tokenFile, text, { mode: 0o600 })
   await writeToken(firstToken)
   const kubeconfig = join(processes.folder, 'token.kubeconfig')
@@ -48,7 +48,7 @@ t.test('calls while the cluster changes', { skip, timeout: 240_000 }, async (t) 
   await stack.connected()
 
   let changes = 0
-  /** Steady calls and a watch before, while and after `change`. @returns how often a watch began anew */
+  /** Makes steady calls and a watch before, during and after `change`. @returns how often the watch began again */
   const during = async (t: Test, change: (calls: SteadyCalls) => Promise<unknown>, more = {}): Promise<number> => {
     const calls = new SteadyCalls({ url: `${url}/one`, ca, token, ...more })
     t.teardown(() => calls.stop())
@@ -90,7 +90,7 @@ t.test('calls while the cluster changes', { skip, timeout: 240_000 }, async (t) 
         await calls.more(20)
         if ((await direct.request(configMaps)).status !== 401) throw new Error('the first token is still taken')
       }
-      await eventually(expired, { timeoutMs: 40_000 }) // 20 s, and 10 s for which the API server remembers a token
+      await eventually(expired, { timeoutMs: 40_000 }) // 20 s of life, and 10 s for which the API server caches a token
     })
     t.equal(watchesAnew, 0, 'the watch went on')
   })
@@ -109,13 +109,13 @@ t.test('calls while the cluster changes', { skip, timeout: 240_000 }, async (t) 
     )
     agentk.signal('SIGTERM')
     await agentk.ends()
-    await stack.startAgentk() // for whose rights an API server need not look anything up while it starts
+    await stack.startAgentk() // the API server has looked up this account's rights before, so agentk starts at once
     await stack.connected()
   })
 
   await t.test('a serving certificate that is rotated', async (t) => {
     t.equal(await during(t, () => controlPlane.rotateServingCertificate()), 0, 'the watch went on')
-    await during(t, (calls) => calls.more(200), { inFlight: 16 }) // more than the connections of before
+    await during(t, (calls) => calls.more(200), { inFlight: 16 }) // more than there were connections before
   })
 
   await t.test('an API server that restarts, with another certificate', async (t) => {
@@ -127,13 +127,13 @@ t.test('calls while the cluster changes', { skip, timeout: 240_000 }, async (t) 
   })
 })
 
-/** Whether GOAWAY comes within 2,000 requests on one connection. */
+/** Returns true if GOAWAY comes within 2,000 requests on one connection. */
 async function seesGoaway(controlPlane: ControlPlane): Promise<boolean> {
   const [ca, cert, key] = await Promise.all(
     [controlPlane.caFile, controlPlane.adminCertificateFile, controlPlane.adminKeyFile].map((file) => readFile(file)),
   )
   const session = connect(controlPlane.server, { ca, cert, key } as Parameters<typeof connect>[1])
-  session.on('error', () => undefined) // the session's end is what is looked for
+  session.on('error', () => undefined) // the test waits for the session's end
   let told = false
   session.on('goaway', () => {
     told = true

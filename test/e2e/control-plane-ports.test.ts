@@ -11,7 +11,7 @@ import { Kubectl } from '../support/kubectl.ts'
 import { deployment } from '../support/kubectl-operations.ts'
 import { Processes } from '../support/processes.ts'
 
-/** What a page of any origin, or another user of this machine, gets from the ports of a real control plane: nothing. */
+/** The ports of a real control plane answer nothing to a page of any origin, or to another user of this machine. */
 
 const assets = process.env.KUBEBUILDER_ASSETS ?? ''
 const missing = [...missingAssets(assets, 'all'), ...(existsSync(join(assets, 'kubectl')) ? [] : ['kubectl'])]
@@ -71,7 +71,7 @@ t.test('ports of a control plane', { skip, timeout: 120_000 }, async (t) => {
   })
 })
 
-/** As a page would, but also past a certificate that no browser takes. Resolves once the socket is closed. */
+/** Dials as a page would, and accepts any certificate. Resolves once the socket is closed. */
 function dial(url: string): Promise<void> {
   return new Promise((resolve) => {
     const options = { origin: 'https://evil.example', rejectUnauthorized: false, handshakeTimeout: 2_000 }

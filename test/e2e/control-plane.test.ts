@@ -11,7 +11,7 @@ import { Kubectl } from '../support/kubectl.ts'
 import { deployment } from '../support/kubectl-operations.ts'
 import { Processes } from '../support/processes.ts'
 
-/** The ground that other tests stand on: what it promises about restarts, tokens and its end. */
+/** The control plane that other tests use: its promises about restarts, tokens and its end. */
 
 const assets = process.env.KUBEBUILDER_ASSETS ?? ''
 const needs = (missing: string[]) => missing.length > 0 && `needs ${missing.join(', ')}`
@@ -93,12 +93,12 @@ t.test('a control plane without its programs', async (t) => {
   await t.rejects(controlPlane.start(), { message: '/nonexistent lacks etcd, kube-apiserver' })
 })
 
-/** Commands of the processes that work in `folder` or below. */
+/** Commands of the processes that run in `folder` or below. */
 async function processesIn(folder: string): Promise<string[]> {
   const ids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
   const environments = await Promise.all(
     ids.map(async (id) => {
-      const environment = await readFile(`/proc/${id}/environ`, 'utf8').catch(() => '') // gone, or another's
+      const environment = await readFile(`/proc/${id}/environ`, 'utf8').catch(() => '') // ended, or another user's
       const command = await readFile(`/proc/${id}/cmdline`, 'utf8').catch(() => '')
       return { environment, command: command.replaceAll('\0', ' ') }
     }),

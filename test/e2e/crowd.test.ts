@@ -6,11 +6,9 @@ import { Ground } from '../soak/ground.ts'
 import type { Findings } from '../soak/scene.ts'
 import { assets, skip } from '../support/kubectl-stack.ts'
 
-/**
- * Many at once through one agentk, which keeps two idle tunnels until they are asked for: the scenes of `npm run soak`.
- */
+/** Many calls at once through one agentk that keeps two idle tunnels: the scenes of `npm run soak`. */
 
-/** of one scene */
+/** limit of one scene */
 const timeoutMs = 90_000
 
 t.test('many calls at once', { skip, timeout: 2 * timeoutMs }, async (t) => {

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { launch, plainEnv, processesNaming, project, said, signalGroup } from '../support/local-start.ts'
 
-t.jobs = 2 // two demos side by side: either has its own ports, and mostly waits
+t.jobs = 2 // two demos run at once: each has its own ports, and mostly waits
 
 t.test('a demo whose scenes hold ends with 0, and leaves nothing', { buffered: true }, async (t) => {
   const { exited, output } = launch(t, ['node', 'dev/demo.ts', 'list'], plainEnv)
@@ -41,7 +41,7 @@ t.test('a scene that does not exist', async (t) => {
   t.match(output(), /^There is no scene nonsense\.\n\nnpm run demo /)
 })
 
-/** As it is printed at the beginning. */
+/** The demo's folder, as the demo prints it at its beginning. */
 function folderOf(screen: string): string {
   const folder = /^files in (\S+)$/m.exec(screen)?.[1] ?? ''
   if (!folder.startsWith(`${project}/.run/demo/`)) throw new Error(`no folder in ${screen}`)

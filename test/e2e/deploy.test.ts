@@ -25,7 +25,7 @@ import { Processes } from '../support/processes.ts'
 const accounts = { kas: 'kas:kas', agentk: 'agentk:agentk', gitlab: 'team-a:gitlab', stranger: 'default:stranger' }
 type Account = keyof typeof accounts
 
-/** for controllers on a busy machine */
+/** time for controllers on a busy machine */
 const patience = { timeoutMs: 60_000 }
 
 const agentId = 42n as AgentId
@@ -55,7 +55,7 @@ t.test('the manifests at a real API server', { skip, timeout: 150_000 }, async (
   await controlPlane.start()
   const kubectl = new Kubectl({ processes, assets }, { kubeconfig: controlPlane.kubeconfig })
 
-  /** A kubeconfig of what a pod with this account has. */
+  /** Writes a kubeconfig with the credentials of a pod with this account. @returns its path */
   const kubeconfigOf = async (account: Account): Promise<string> => {
     const [namespace = '', name = ''] = accounts[account].split(':')
     const { metadata } = await controlPlane.admin.get(`/api/v1/namespaces/${namespace}/serviceaccounts/${name}`)
@@ -197,7 +197,7 @@ interface Seen {
   readonly user: { username: string; uid?: string; groups: string[]; extra: Record<string, string[]> }
 }
 
-/** For whom the API server takes a request of agentk with this impersonation. */
+/** Sends a request of agentk with this impersonation. @returns the API server's view of its user */
 async function whoAmI(client: ApiClient, impersonation: Impersonation): Promise<Seen> {
   const { username, groups, uid, extra } = impersonation
   const copied = { username, uid, groups: [...groups], extra: extra.map(({ key, val }) => ({ key, val: [...val] })) }

@@ -8,8 +8,8 @@ import { shiftedClock } from '../support/faketime.ts'
 import { GitlabDouble } from '../support/gitlab/gitlab-double.ts'
 
 /**
- * The doctors on an installation of real parts: two replicas behind nginx, an API server, GitLab over TLS. It is sound,
- * then it has one of the faults of the first hour.
+ * The doctors on an installation of real parts: two replicas behind nginx, an API server, GitLab over TLS. First it is
+ * sound, then it has each fault of the first hour in turn.
  */
 
 t.setTimeout(500_000)
@@ -18,16 +18,16 @@ const assets = process.env.KUBEBUILDER_ASSETS ?? ''
 const missing = [...missingAssets(assets, 'api'), ...['nginx', 'git'].filter(absent)]
 const skip = missing.length > 0 && `needs ${missing.join(', ')}`
 
-/** ms */
+/** limit of a run without faults. ms */
 const soundMs = 10_000
-/** longer than what the fronts cut after */
+/** longer than the idle limits of the fronts */
 const idleSeconds = '66'
 
 interface Fault {
   readonly check: string
   readonly says: RegExp
   readonly advises: RegExp
-  /** what the machine lacks for it */
+  /** programs that the machine lacks for it; undefined or false: none */
   readonly skip?: string | false
   ask(installation: Installation): Promise<DoctorAnswer>
 }
@@ -302,7 +302,7 @@ const faults: Readonly<Record<string, Fault>> = {
   },
   'a front that cuts at 60 s': {
     check: 'idle',
-    // counted from the stream's first answer, which comes after the connection that is cut
+    // the count begins with the stream's first answer, which comes after the connection that is cut
     says: /an idle stream was (cut|ended) after (5[4-9]|6[01]) s/,
     advises: /the idle timeout of a load balancer/,
     ask: ({ agentkDoctor, cutting }) =>
@@ -321,7 +321,10 @@ const addressed = (address: string) => (flags: Record<string, string>) => {
   flags['kas-address'] = address
 }
 
-/** What replicas know of one another comes a moment after their start; text and JSON are of two runs: both name it. */
+/**
+ * Asks until the fault is named. Replicas learn of one another a moment after their start, and text and JSON come from
+ * two runs; both must name it.
+ */
 function untilNamed(ask: () => Promise<DoctorAnswer>, says: RegExp): Promise<DoctorAnswer> {
   return eventually(
     async () => {

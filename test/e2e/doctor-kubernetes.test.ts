@@ -9,7 +9,7 @@ import type { Finding } from '../../src/lib/findings.ts'
 import { ClusterClient } from '../../src/membership/discovery/kubernetes/cluster-client.ts'
 import { eventually } from '../support/eventually.ts'
 
-/** What `kas doctor` asks a real API server for, as an account with the rights that each case gives. */
+/** The requests of `kas doctor` to a real API server, as an account with the rights of each case. */
 
 t.setTimeout(120_000)
 
@@ -304,7 +304,7 @@ async function agentkFindings(
 interface AskOptions {
   readonly service?: string
   readonly podName?: string
-  /** POD_TERMINATION_GRACE_PERIOD_SECONDS */
+  /** value of POD_TERMINATION_GRACE_PERIOD_SECONDS */
   readonly told?: string
 }
 

@@ -7,7 +7,7 @@ import { eventually } from '../support/eventually.ts'
 import { Processes, type TestProcess } from '../support/processes.ts'
 import { mainOf } from '../support/programs.ts'
 
-/** `kas doctor` and `agentk doctor` beside two real replicas: well, one of them frozen, and gone. */
+/** `kas doctor` and `agentk doctor` beside two real replicas: both sound, then one frozen, then one stopped. */
 
 t.setTimeout(200_000)
 

@@ -10,12 +10,17 @@ import {
   saidBy,
 } from '../support/lasting-streams.ts'
 
-/** Who may no longer loses what runs, at the replica that holds the agent and at another one; kubectl says why. */
+/**
+ * A caller that loses access loses all running streams, at the replica that holds the agent and at another one. kubectl
+ * prints the reason.
+ */
 
-/** Of what a directory file says; and of what the agent's does, which is looked for every 3 s. ms */
+/**
+ * limits after a change of the directory file, and more after one of the agent's file, which kas polls every 3 s. ms
+ */
 const boundMs = 5000
 const repositoryMs = 3000
-/** kubectl ends, and its process. ms */
+/** time for kubectl and its process to end. ms */
 const endingMs = 1500
 
 const few = ['watch', 'exec, WebSocket'] as const

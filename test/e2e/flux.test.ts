@@ -25,17 +25,17 @@ import { suiteWorld } from '../support/gitlab/gitlab-world.ts'
 import { startWholeReplicas } from '../support/gitlab/whole-replicas.ts'
 
 /**
- * GitLab tells any of three replicas of a push: the pod of an agent that leads calls the webhook of the Receiver that
- * belongs to it, with real objects in a real API server. `KAS_PUSHES=100` for a hundred reconnects.
+ * GitLab sends a push to any of three replicas. The leading pod of the agent then calls the webhook of the Receiver for
+ * that project. The API server and its objects are real. `KAS_PUSHES=100` makes a hundred reconnects.
  */
 
 const assets = process.env.KUBEBUILDER_ASSETS ?? ''
 const missing = missingAssets(assets, 'api')
 const skip = missing.length > 0 && `needs ${missing.join(', ')}`
 const reconnects = Number(process.env.KAS_PUSHES ?? 3)
-/** agentk makes a pause before it dials again if a connection lived shorter than a second: a crash loop, not this. ms */
+/** A connection that lived shorter than a second counts as a crash loop: agentk pauses before it dials again. ms */
 const aliveMs = 1050
-/** of which the last is not followed at first */
+/** number of projects; the last one has no GitRepository at first */
 const projects = reconnects * 2 + 16
 const mergePatch = 'application/merge-patch+json'
 const gitlabUrl = 'https://gitlab.example.com'
@@ -64,7 +64,7 @@ t.test('pushes reach Flux', { skip, timeout: 60_000 + reconnects * 4000 }, async
       const missing = keys.filter((key) => flux.countOf(key) === 0)
       if (missing.length > 0) throw new Error(`not called: ${missing.join(', ')}`)
     })
-  /** nothing is pushed twice: so often was each called more than once */
+  /** calls beyond the first of each Receiver; 0 as long as no push is delivered twice */
   const extras = () => flux.called.length - new Set(flux.called).size
   let next = 0
 
@@ -129,7 +129,7 @@ t.test('pushes reach Flux', { skip, timeout: 60_000 + reconnects * 4000 }, async
       for (let i = 0; i < reconnects; i++) {
         const dialled = front.count
         await kas.tellPush(i % 3, next)
-        front.cut() // what was told a moment ago may not have arrived
+        front.cut() // the push of a moment ago may be lost
         await kas.tellPush((i + 1) % 3, next + 1)
         const began = performance.now()
         await isCalled(keyOf(next), keyOf(next + 1))
@@ -147,7 +147,7 @@ t.test('pushes reach Flux', { skip, timeout: 60_000 + reconnects * 4000 }, async
     for (const i of [0, 1, 2]) {
       await Promise.all([kas.stop(i, i === 1), kas.tellPush((i + 1) % 3, next)])
       await kas.tellPush((i + 2) % 3, next + 1)
-      await kas.start(i) // where the pod may land before it lands at any other
+      await kas.start(i) // the pod may connect to this one before it connects to any other
       await kas.tellPush(i, next + 2)
       await isCalled(...[next, next + 1, next + 2].map(keyOf))
       next += 3
@@ -176,7 +176,7 @@ t.test('pushes reach Flux', { skip, timeout: 60_000 + reconnects * 4000 }, async
   })
 })
 
-/** Three replicas; the agent's configuration names the webhooks. */
+/** Starts three replicas; the agent's configuration names the webhooks. */
 async function startKas(t: Test, webhookUrl: string, folder: string) {
   const repository = await ServedRepository.create(folder)
   const text = JSON.stringify({
@@ -195,7 +195,7 @@ async function startKas(t: Test, webhookUrl: string, folder: string) {
   const { gitlab, replicas, startAgain } = await startWholeReplicas(t, 3, { world })
   const isOpen = replicas.map(() => true)
   const rails = replicas.map(({ portOf }) => connect(t, portOf('API')))
-  /** a replica is told of a push to project `p/p<i>` */
+  /** sends a push to project `p/p<i>` to a replica, as GitLab does */
   const tellPush = async (replica: number, i: number) => {
     const event = { project: { id: BigInt(100 + i), fullPath: `p/p${i}` } }
     const request = toBinary(GitPushEventRequestSchema, create(GitPushEventRequestSchema, { event }))
@@ -204,9 +204,9 @@ async function startKas(t: Test, webhookUrl: string, folder: string) {
     const { code, details } = await callUnary(rails[replica] as ReturnType<typeof connect>, method, request, metadata)
     if (code !== status.OK) throw new Error(`GitPushEvent: ${code} ${details}`)
   }
-  /** @param abruptly - what runs is cut */
+  /** @param abruptly - running calls are cut */
   const stop = async (i: number, abruptly: boolean) => {
-    isOpen.fill(false) // nobody takes the pod until this one is back
+    isOpen.fill(false) // no replica takes the pod until this one is back
     await replicas[i]?.app.stop(abruptly ? AbortSignal.abort() : undefined)
   }
   const start = async (i: number) => {
@@ -223,7 +223,7 @@ interface Ways {
   readonly kubeconfig: string
 }
 
-/** One pod of the agent, in this process. */
+/** Starts one pod of the agent, in this process. */
 async function startAgentk(t: Test, pod: string, { front, kubeconfig }: Ways) {
   const flags = parseFlags([
     `--kas-address=grpc://127.0.0.1:${front.port}`,

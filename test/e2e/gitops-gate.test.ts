@@ -16,7 +16,7 @@ import { testPrograms } from '../support/programs.ts'
 /** `kas gitops status --commit SHA --wait`, right after `git push`, beside three replicas, an agentk and the API double. */
 
 const exec = promisify(execFile)
-/** of each kind: pushes that are announced, and pushes that are not */
+/** number of pushes with an announcement, and as many without */
 const pushes = Number(process.env.KAS_GATE_PUSHES ?? 4)
 const maps = '/api/v1/namespaces/shop/configmaps'
 

@@ -9,7 +9,7 @@ import { ControlPlane } from '../../dev/control-plane/control-plane.ts'
 import { freePorts } from '../../dev/control-plane/free-ports.ts'
 import { mainOf } from '../support/programs.ts'
 
-/** The lines of doc/gitops.md, "A first sync", as somebody types them. */
+/** The commands of doc/gitops.md, "A first sync", run in a shell. */
 
 const assets = process.env.KUBEBUILDER_ASSETS ?? ''
 const missing = missingAssets(assets, 'api')
@@ -45,7 +45,7 @@ t.test('the first sync of the documentation', { skip, timeout: 180_000 }, async 
   t.teardown(() => {
     try {
       process.kill(-(shell.pid ?? 0), 'SIGKILL')
-    } catch {} // it has ended, and all that it has begun
+    } catch {} // it and its children have ended
   })
   const [out, err] = await Promise.all([text(shell.stdout), text(shell.stderr)])
   t.match(out, /^platform\/shop +- +SYNCED +(\w{8}) +\1 +4\/4 +0 /m, err)

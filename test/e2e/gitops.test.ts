@@ -20,7 +20,7 @@ import { mainOf, testPrograms } from '../support/programs.ts'
 const assets = process.env.KUBEBUILDER_ASSETS ?? ''
 const missing = missingAssets(assets, 'api')
 const skip = missing.length > 0 && `needs ${missing.join(', ')}`
-/** on a machine with much to do */
+/** time limit on a busy machine */
 const soon = { timeoutMs: 60_000 }
 const maps = '/api/v1/namespaces/shop/configmaps'
 
@@ -32,7 +32,7 @@ t.test('what is pushed is in the cluster, whichever replicas are there', { skip,
     const stranger = running().find(({ name }) => !held.includes(name))
     return stranger ?? running()[0]
   }
-  /** every replica that runs says the same */
+  /** waits until every running replica reports it */
   const untilEachSays = async (commit: string) => {
     for (const { name, ports } of running()) {
       await eventually(async () => {
@@ -122,7 +122,7 @@ async function start(t: Test) {
   await stack.start()
   const { authority, userCredential: token } = stack.access
   const clone = join(stack.folder, files.clone)
-  /** through kas. @returns undefined: it is not there */
+  /** reads an object through kas. @returns undefined: it is not there */
   // biome-ignore lint/suspicious/noExplicitAny: the shape is the API server's, or kas'
   const read = async (path: string, port = ports.kubernetes): Promise<any> => {
     const answer = await httpsGet(`https://127.0.0.1:${port}${path}`, { ca: authority, token })
@@ -134,7 +134,7 @@ async function start(t: Test) {
     stack,
     read,
     running: () => stack.replicas.filter(({ pid }) => pid !== undefined),
-    /** @param changed - contents by path; undefined: it leaves. @returns the commit */
+    /** @param changed - contents by path; undefined: the file is removed. @returns the commit */
     push: async (changed: Readonly<Record<string, string | undefined>>) => {
       for (const [path, content] of Object.entries(changed)) {
         if (content === undefined) await rm(join(clone, path))
@@ -145,10 +145,10 @@ async function start(t: Test) {
       if (code !== 0) throw new Error(err)
       return out.trim()
     },
-    /** how the sources fare, asked at one replica: to wait for what `status` is to print */
+    /** state of the sources, from one replica; shows when `status` can be asked */
     states: async (port: number): Promise<readonly { readonly phase: string; readonly commit: string }[]> =>
       (await read('/gitops/state', port)).sources,
-    /** `kas gitops status`, asked at one replica */
+    /** output of `kas gitops status`, from one replica */
     status: async (port: number) => {
       const kubeconfig = join(folder, `${port}.kubeconfig`)
       const server = `https://127.0.0.1:${port}`

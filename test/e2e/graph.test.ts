@@ -50,7 +50,7 @@ async function start(t: Test) {
     return ran
   })
   const { feeds } = startFeeds(t, {
-    forward: async (call) => thread.follow(call) as Reply, // none of its messages is in pieces
+    forward: async (call) => thread.follow(call) as Reply, // all its messages are whole
     serves: () => true,
     random: Math.random,
   })
@@ -137,7 +137,7 @@ t.test('a graph of a cluster', { skip, timeout: 120_000 }, async (t) => {
       }
     }
     await Promise.all(Array.from({ length: 10 }, worker))
-    // what comes after them: all of theirs has come then
+    // the event of this pod comes after all events of the others
     await createPod('last')
     await eventually(
       () => client.graph.names('pods').includes('last') || Promise.reject(new Error('the last is not seen')),

@@ -13,12 +13,12 @@ import { kubeconfigEndpoint } from '../support/test-endpoint.ts'
 import { LiveTree } from '../support/views/live-tree.ts'
 import { widgetDefinition } from '../support/widget-definition.ts'
 
-/** A rule of health on its whole way, from a push to who looks, through kas and agentk as processes. */
+/** A rule of health from its push to a viewer, through kas and agentk as processes. */
 
 const assets = process.env.KUBEBUILDER_ASSETS ?? ''
 const missing = missingAssets(assets, 'api')
 const skip = missing.length > 0 && `needs ${missing.join(', ')}`
-/** agentk asks for its rights anew every minute */
+/** limit; agentk checks its rights every minute */
 const timeoutMs = 90_000
 
 const file = '.gitlab/agents/prod/views.yaml'
@@ -81,7 +81,7 @@ t.test('a rule of health, from a push to who looks', { skip, timeout: 240_000 },
     t.match(await runKas(['views', 'role'], user), { code: 0, stdout: '', stderr: /follows all/ })
   })
 
-  /** What who looks is told of the widget, and of rules. */
+  /** The widget's verdict and the rules' problems, as the viewer gets them. */
   const told = () => {
     const widget = view.roots.find(({ k }) => k === 'example.com/Widget')
     return { verdict: widget?.h?.[0] ?? '', problems: view.state?.problems ?? [] }

@@ -9,11 +9,11 @@ import { type Identity, type Seen, seenBy, strangeNames } from '../support/imper
 import { skip } from '../support/kubectl-stack.ts'
 
 /**
- * Whom a real API server sees, for each value of `rbac` of the chart, access mode and form of request: its audit log says
- * it. KAS_MATRIX names a file for the whole table.
+ * User that a real API server sees, for each value of `rbac` of the chart, access mode and form of request, by its
+ * audit log. KAS_MATRIX names a file for the whole table.
  */
 
-/** Each value of the chart lets a caller do this: the table of deploy/charts/README.md. */
+/** Rights of callers for each value of the chart: the table of deploy/charts/README.md. */
 interface Case {
   readonly agent: AgentOfChart
   readonly mode: Mode
@@ -38,7 +38,7 @@ t.test('no request acts under a name that nobody allowed', { skip, timeout: 200_
     ),
   )
   const began = performance.now()
-  // one after the other for each agent and mode, as one caller makes them
+  // in turn for each agent and mode, as one caller makes them
   await Promise.all(
     Map.groupBy(cases, ({ agent, mode }) => `${agent.name} ${mode.name}`)
       .values()
@@ -167,7 +167,7 @@ t.test('no request acts under a name that nobody allowed', { skip, timeout: 200_
   })
 })
 
-/** All, where what is decided may differ by the form of a request. */
+/** All forms of requests, for the agents and modes whose decision may differ by form. */
 function shapesOf({ name }: AgentOfChart, mode: Mode): readonly Shape[] {
   const isAll = name === 'least' || name === forger || (name === 'listed' && mode.acts === undefined)
   return isAll ? shapes : fewShapes
@@ -175,7 +175,7 @@ function shapesOf({ name }: AgentOfChart, mode: Mode): readonly Shape[] {
 
 const ownModes = ['agent', 'agent, implicit', 'no access_as']
 
-/** By values of the chart: the modes whose callers act, each as itself. */
+/** Modes whose callers act, each as itself, by values of the chart. */
 const actingModes: Readonly<Record<string, readonly string[]>> = {
   least: [...ownModes, 'user', 'ci_job'],
   named: [...ownModes, 'impersonate robot', 'user'],
@@ -204,7 +204,7 @@ const accountName = ({ namespace, account }: AgentOfChart) => `system:serviceacc
 const kasSays = (some: readonly Mode[]): Identity[] =>
   some.flatMap(({ acts }) => (acts?.username.startsWith('gitlab:') && !some.includes(forgedMode) ? [acts] : []))
 
-/** A line is written soon after its answer. */
+/** Waits until the audit log is complete: a line is written soon after its answer. */
 async function completeLog(cases: readonly Case[], auditLogFile: string): Promise<Seen[]> {
   return await eventually(async () => {
     const log = await seenBy(auditLogFile)
@@ -220,7 +220,7 @@ async function completeLog(cases: readonly Case[], auditLogFile: string): Promis
 
 const maxSaid = 160
 
-/** In KAS_MATRIX, one line a request: whom the cluster saw. */
+/** Writes a table to the file of KAS_MATRIX: one line a request, with the user that the cluster saw. */
 async function printMatrix(cases: readonly Case[]): Promise<void> {
   const file = process.env.KAS_MATRIX
   if (!file) return

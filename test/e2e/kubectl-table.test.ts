@@ -25,14 +25,15 @@ import { bearerOf, impersonated } from '../support/stack-directory.ts'
 import { callsAreLogged, type KubectlWays } from './access-log.ts'
 
 /**
- * What kubectl does with an API server directly, it does through the replica that holds the agent, and through one that
- * does not, and sees the same; the access log says what it did. What lasts and what is upgraded works whichever way agentk dials, too.
+ * kubectl does the same directly at an API server, through the replica that holds the agent, and through one that does
+ * not. The results are the same, and the access log names each call. Streams and upgrades work for each scheme that
+ * agentk dials.
  */
 
-/** rows that need nothing of one another, side by side: each mostly waits */
+/** independent rows that run at once: each mostly waits */
 const rowsAtOnce = 3
 
-/** over each scheme that agentk dials but wss, which those of all operations have */
+/** each scheme that agentk dials but wss, which the table of all operations covers */
 const schemes = ['grpc', 'grpcs', 'ws'] as const
 const namesPerScheme = [
   'apply',
@@ -59,7 +60,7 @@ t.test('kubectl', { skip, timeout: 240_000 }, async (t) => {
   // wire: upgrade.kubectl
   await t.test('direct and through each way of kas', (t) => directAndThrough(t, direct, ways))
   await t.test('through a tunnel', async (t) => {
-    t.jobs = schemes.length // side by side: each has its own programs and namespace, and waits much
+    t.jobs = schemes.length // each has its own programs and namespace, and mostly waits
     await Promise.all(
       schemes.map((scheme) => t.test(`over ${scheme}`, { buffered: true }, (t) => playOver(t, scheme, controlPlane))),
     )
@@ -111,7 +112,7 @@ async function playOver(t: Test, scheme: (typeof schemes)[number], controlPlane:
   for (const operation of operationsPerScheme) await t.resolves(operation.run(side), titleOf(operation))
 }
 
-/** One replica that holds the agent, and one that does not. */
+/** Starts one replica that holds the agent, and one that does not. */
 async function startWays(t: Test, processes: Processes, agentKubeconfig: string) {
   const configuration = { observability: { access_log: { rules: [{ level: 'metadata' }] } } }
   const holder = await Stack.start(processes, { agentKubeconfig, configuration })
@@ -135,7 +136,10 @@ async function attempt(operation: KubectlOperation, side: KubectlSide): Promise<
   }
 }
 
-/** The agent's own service account, and for each other identity an administrator who impersonates it. */
+/**
+ * Kubeconfigs for the API server itself: the agent's own service account, and for each other identity an administrator
+ * who impersonates it.
+ */
 async function directKubeconfigs(controlPlane: ControlPlane, processes: Processes): Promise<Record<Identity, string>> {
   const account = await createServiceAccount(controlPlane.admin, { namespace: 'default', name: 'agentk' })
   const tokenFile = join(processes.folder, 'service-account-token')
@@ -151,7 +155,7 @@ async function directKubeconfigs(controlPlane: ControlPlane, processes: Processe
   return Object.fromEntries(await Promise.all(identities.map(write)))
 }
 
-/** Columns of one width, a rule below the head. */
+/** Formats columns of one width, with a rule below the head. */
 function table(rows: readonly string[][]): string {
   const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? []
   const lines = rows.map((row) =>

@@ -8,16 +8,16 @@ import { Stack } from '../support/stack.ts'
 import { agentId, bearerOf } from '../support/stack-directory.ts'
 import { SteadyCalls } from '../support/steady-calls.ts'
 
-/** Two pods of one agent: one of them leads, by a Lease, while leaders are killed, freeze and thaw; calls go on. */
+/** Two pods of one agent, of which one leads, by a Lease. Leaders are killed, frozen and thawed while calls go on. */
 
 const assets = process.env.KUBEBUILDER_ASSETS ?? ''
 const missing = missingAssets(assets, 'api')
 const skip = missing.length > 0 && `needs ${missing.join(', ')}`
-/** for at most this long nobody leads */
+/** longest time without a leader */
 const maxGapMs = 20_000
-/** between two actions of a leader */
+/** pause between two actions of a leader */
 const workMs = 1_000
-/** of each of the four callers: a call begins every 25 ms */
+/** pause of each of the four callers: a call begins every 25 ms */
 const pauseMs = 100
 
 t.test('two pods of one agent', { skip, timeout: 200_000 }, async (t) => {
@@ -32,7 +32,7 @@ t.test('two pods of one agent', { skip, timeout: 200_000 }, async (t) => {
     pods.set(pod, await stack.startAgentk({ pod, environment: { LOG_LEVEL: 'debug' } }))
   }
   const get = (pod: string) => pods.get(pod) as TestProcess
-  /** until it has acted `count` times */
+  /** resolves once the pod has acted `count` times */
   const works = (pod: string, count: number) => get(pod).says(new RegExp(`(Working as leader[^]*){${count}}`))
   const nextTerm = (past: number) => lease.next(past, 2 * maxGapMs)
 
@@ -94,7 +94,7 @@ t.test('two pods of one agent', { skip, timeout: 200_000 }, async (t) => {
   })
 })
 
-/** When it worked as leader, by the clock of this machine. */
+/** Times when the pod worked as leader, by this machine's clock. */
 function actionsOf({ stderr }: TestProcess): number[] {
   const lines = stderr.split('\n').filter((line) => line.includes('Working as leader'))
   return lines.map((line) => Date.parse(JSON.parse(line).time))

@@ -15,7 +15,7 @@ const assets = process.env.KUBEBUILDER_ASSETS ?? ''
 const missing = missingAssets(assets, 'api')
 const skip = missing.length > 0 && `needs ${missing.join(', ')}`
 const configurationFile = '.gitlab/agents/prod/config.yaml'
-/** what "within seconds" may be on a busy machine */
+/** limit of "within seconds" on a busy machine */
 const soon = { timeoutMs: 15_000 }
 
 t.test('changes while kas runs', { skip, timeout: 200_000 }, async (t) => {

@@ -4,8 +4,8 @@ import { freshMetrics } from '../support/fresh-programs.ts'
 import { Processes } from '../support/processes.ts'
 
 /**
- * A series that begins with its first failure hides it: `rate` needs a value from before. So what counts failures by a
- * label whose values are known stands at 0 from the start.
+ * A series that begins with its first failure hides that failure: `rate` needs a value from before. So each counter of
+ * failures by a label with known values begins at 0 when kas starts.
  */
 
 t.setTimeout(90_000)

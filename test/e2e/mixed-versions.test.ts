@@ -21,11 +21,11 @@ import { Processes } from '../support/processes.ts'
 import { mainOf } from '../support/programs.ts'
 import { agentConfiguration, directoryFile } from '../support/stack-directory.ts'
 
-/** An older version and this one, as they meet in a rolling update: replicas of both, agents of both at each. */
+/** An older version and this one, as they meet in a rolling update: replicas of both, and agents of both at each. */
 
 const versions = ['older', 'newer'] as const
 type Version = (typeof versions)[number]
-/** the first in the name is the agent's version, the second that of the replica that it dials */
+/** each name has the agent's version first, then the version of the replica that the agent dials */
 const agents = versions.flatMap((own, i) => versions.map((dialled, k) => ({ id: 50 + 2 * i + k, own, dialled })))
 const secret = Buffer.alloc(32, 7)
 const ports = ['agents', 'kubernetes', 'rails', 'replicas', 'ops', 'gossip'] as const

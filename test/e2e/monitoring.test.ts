@@ -8,11 +8,11 @@ import { dashboard, rules } from '../support/monitoring/files.ts'
 import { Exposition, selectorsOf } from '../support/monitoring/selectors.ts'
 import { Processes } from '../support/processes.ts'
 
-/** Each metric and each value of a label that rules and dashboard name is one that running programs have. */
+/** Running programs have each metric and each label value that rules and dashboard name. */
 
 t.setTimeout(90_000)
 
-/** Answers a call with 500, and hangs up on the next one. */
+/** Answers one call with 500, and cuts the connection of the next. */
 let asked = 0
 const gitlab = createServer((_, response) => {
   if (asked++ % 2 === 1) return void response.destroy()
@@ -26,10 +26,10 @@ const { port } = gitlab.address() as AddressInfo
 const fresh = await freshMetrics(await Processes.start(t), { gitlab: `http://127.0.0.1:${port}`, questions: 2 })
 const said = new Exposition(Object.values(fresh).join('\n'))
 
-/** set by Prometheus, or by who scrapes */
+/** set by Prometheus or its scrape configuration */
 const foreignLabels = ['job', 'namespace', 'instance', 'pod', 'le']
 const foreignMetrics = ['up']
-/** No Gitaly is asked here: what it may answer is gRPC's list. */
+/** No Gitaly is asked here, so its codes come from the list of gRPC. */
 const grpcCodes = Array.from({ length: 17 }, (_, code) => goCodeName(code) ?? '')
 
 const expressions = [

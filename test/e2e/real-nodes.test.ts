@@ -16,21 +16,21 @@ import { type OlderKubectl, olderKubectl, olderVersion, passOlderKubectl } from 
 import { LiveTree } from '../support/views/live-tree.ts'
 
 /**
- * What breaks in a cluster, and what rolls out there, on nodes with a kubelet and containers: what a viewer is told of it,
- * from kas and agentk as processes; and kubectl's streams at containers. The rest of the rollouts is `npm run soak -- rollouts`.
+ * Breakages, rollouts and kubectl's streams on nodes with a kubelet and containers. A viewer gets their causes from kas
+ * and agentk as processes. `npm run soak -- rollouts` plays the other rollouts.
  */
 
-/** of one step, on a busy machine. ms */
+/** limit of one step, on a busy machine. ms */
 const stepMs = 60_000
 const secondMs = 1000
 
-/** What a breakage came to. */
+/** Result of one breakage. */
 interface Told {
   readonly breakage: Breakage
   readonly cause: Cause
-  /** from the API server to the viewer; of signs that came after, 0. ms */
+  /** delay from the API server to the viewer; 0 if the sign came later. ms */
   readonly lagMs: number
-  /** what its object says since when it is so, in whole seconds. ms since 1970 */
+  /** begin of the cause as its object says it, in whole seconds. ms since 1970 */
   readonly since: number | undefined
 }
 
@@ -55,7 +55,7 @@ onNodes('real nodes', { file: import.meta.url, nodes: 2, timeoutMs: 200_000, env
     const options = { deadlineSeconds: 300, stable: '10s' }
     return [rollout, playBad(rollout, `bad-${i + 1}`, components, options)] as const
   })
-  for (const [, playing] of [...good, ...bad]) playing.catch(() => undefined) // told below
+  for (const [, playing] of [...good, ...bad]) playing.catch(() => undefined) // awaited below
   const streams = playStreams(streamClients(ground, older), ground)
   const told: Told[] = []
 
@@ -68,7 +68,7 @@ onNodes('real nodes', { file: import.meta.url, nodes: 2, timeoutMs: 200_000, env
 
   await t.test('what breaks is told, with what is to be read next', async (t) => {
     const playing = breakages.map((breakage) => played(breakage, ground, tree))
-    for (const one of playing) one.catch(() => undefined) // told below
+    for (const one of playing) one.catch(() => undefined) // awaited below
     for (const [i, { name }] of breakages.entries()) {
       await t.test(name, async (t) => {
         const one = (await playing[i]) as Told
@@ -78,7 +78,7 @@ onNodes('real nodes', { file: import.meta.url, nodes: 2, timeoutMs: 200_000, env
         t.comment(`${cause.reason} of ${cause.kind}: ${Math.round(lagMs)} ms after the API server${age}`)
         t.match(cause.next, breakage.next, 'what is to be read next')
         t.ok(isSoonAfter(cause.since, began), `since when: ${cause.since}`)
-        // a controller may say it anew, with another time
+        // a controller may report it again, with another time
         if (since !== undefined) t.ok((cause.since ?? 0) < since + secondMs, `${cause.since}: its object says ${since}`)
       })
     }
@@ -115,7 +115,7 @@ onNodes('real nodes', { file: import.meta.url, nodes: 2, timeoutMs: 200_000, env
       if (breakage.isDegradedSoon) await tree.until(`${breakage.name} is Degraded`, isOver, stepMs)
       t.equal(causeOf(tree, breakage)?.reason, cause.reason, breakage.name)
     }
-    // for a shell, what is in braces stands in quotes
+    // for a shell, the text in braces is quoted
     const stdout = (await ground.kas('tree', '-A')).stdout.replaceAll("'", '')
     for (const { breakage } of told) {
       const { reason, next } = causeOf(tree, breakage) as Cause
@@ -124,7 +124,9 @@ onNodes('real nodes', { file: import.meta.url, nodes: 2, timeoutMs: 200_000, env
   })
 })
 
-/** Today's kubectl has both protocols; older ones, and what is made with their library, SPDY alone. */
+/**
+ * Clients of both protocols: today's kubectl has both; older ones, and programs with their library, have SPDY alone.
+ */
 function streamClients({ kubectl, processes, stack }: NodesGround, older: OlderKubectl): StreamClient[] {
   const through = { kubeconfig: stack.kubeconfig('agent') }
   const today = kubectl.with(through)
@@ -139,7 +141,7 @@ function streamClients({ kubectl, processes, stack }: NodesGround, older: OlderK
 
 const nothing: Row = { u: '', k: '', n: '' }
 
-/** Breaks it, and waits until the viewer is told what is expected. */
+/** Plays a breakage, and waits until the viewer gets the expected cause. */
 async function played(breakage: Breakage, ground: NodesGround, tree: LiveTree): Promise<Told> {
   const { name, objects, breaks, sign, includes, count = 1, since: sinceOf } = breakage
   const { cluster } = ground
@@ -171,13 +173,13 @@ async function played(breakage: Breakage, ground: NodesGround, tree: LiveTree): 
   return { breakage, cause, lagMs, since: Math.min(...times) }
 }
 
-/** When the API server had it. ms, by `performance.now` */
+/** Time when the API server had the sign. ms, by `performance.now` */
 async function sightOf({ path, holds }: Sign, { cluster }: NodesGround): Promise<number> {
   await cluster.admin.until(path, holds, AbortSignal.timeout(stepMs))
   return performance.now()
 }
 
-/** When the viewer was told. ms, by `performance.now` */
+/** Time when the viewer got the cause. ms, by `performance.now` */
 async function causeWith(breakage: Breakage, tree: LiveTree): Promise<number> {
   const { name, reason, culprit } = breakage
   const [kind, named] = culprit
@@ -202,10 +204,13 @@ function rowOf(tree: LiveTree, { name, root: [kind, named] }: Breakage): Row | u
 
 const causeOf = (tree: LiveTree, breakage: Breakage) => rowOf(tree, breakage)?.z
 
-/** Not before the test began, by clocks of whole seconds. */
+/** Returns true if the time is not before the test began, by clocks of whole seconds. */
 const isSoonAfter = (since: number | undefined, began: number) => since !== undefined && since >= began - secondMs
 
-/** What each breakage is told to be now; one that crashes again and again has moments in which it runs. */
+/**
+ * The cause that the viewer has of each breakage now. It waits for all: a container that crashes again and again runs
+ * for moments.
+ */
 async function shownNow(tree: LiveTree): Promise<{ readonly breakage: Breakage; readonly cause: Cause }[]> {
   const shown = () =>
     breakages.flatMap((breakage) => {
@@ -216,7 +221,7 @@ async function shownNow(tree: LiveTree): Promise<{ readonly breakage: Breakage; 
   return shown()
 }
 
-/** A new view says what was said before, though the pod that it is of has seen nothing begin. */
+/** Checks that a new view has the same causes, although its pod has seen none of them begin. */
 async function theSame(t: Test, before: Awaited<ReturnType<typeof shownNow>>, ground: NodesGround): Promise<void> {
   t.equal(before.length, breakages.length)
   const tree = rootView(ground)
@@ -232,7 +237,7 @@ async function theSame(t: Test, before: Awaited<ReturnType<typeof shownNow>>, gr
   await tree.stop()
 }
 
-/** Of whole seconds; since then at least, where nothing in the cluster says it. */
+/** Compares whole seconds. A cause whose begin no object in the cluster has is "at least" so old. */
 function isSame({ isSeenAlone }: Breakage, before: Cause, now: Cause): boolean {
   if (now.reason !== before.reason || now.kind !== before.kind) return false
   const later = (now.since ?? 0) - (before.since ?? 0)

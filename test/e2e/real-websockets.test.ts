@@ -8,10 +8,13 @@ import { type Answered, ask, openWebSocket, type Way } from '../support/nodes/we
 import { container, namespaceOf } from '../support/nodes/workloads.ts'
 
 /**
- * What five of Kubernetes' own end-to-end tests do, at real nodes, straight at the API server and through kas:
- * "remote command execution over websockets" and "retrieving logs from the container over websockets" (common/node/pods.go),
- * "should support forwarding over websockets" twice (kubectl/portforward.go), and "A set of valid responses are returned for both
- * pod and service Proxy" (network/proxy.go). Each WebSocket sends an `Origin`, as Go's client does there.
+ * Five of Kubernetes' own end-to-end tests, at real nodes, straight at the API server and through kas:
+ * - "remote command execution over websockets" and "retrieving logs from the container over websockets"
+ *   (common/node/pods.go)
+ * - "should support forwarding over websockets", twice (kubectl/portforward.go)
+ * - "A set of valid responses are returned for both pod and service Proxy" (network/proxy.go)
+ *
+ * Each WebSocket sends an `Origin`, as Go's client does there.
  */
 
 const namespace = 'websockets'
@@ -20,7 +23,7 @@ const name = 'main'
 const stepMs = 60_000
 const page = 'a page of the pod'
 
-/** An application: it redirects to `?to=LOCATION`, or says what it was asked. */
+/** An application that redirects to `?to=LOCATION`, or prints the request. */
 const application = `#!/bin/sh
 to=\${QUERY_STRING#to=}
 [ "$to" = host ] && to=http://$HTTP_HOST/target
@@ -30,7 +33,7 @@ case $QUERY_STRING in
 esac
 `
 
-/** It has two servers, one of which answers on loopback alone, and says a line. */
+/** The container has two servers, one of which listens on loopback alone, and prints a line. */
 const script = [
   'echo container is alive',
   `mkdir -p /tmp/served/folder /tmp/served/cgi-bin; echo ${page} >/tmp/served/index.html`,

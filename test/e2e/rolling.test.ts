@@ -2,7 +2,7 @@ import t from 'tap'
 import { RollingGround, twoPods } from '../soak/rolling/rolling-ground.ts'
 import { rolling } from '../soak/rolling.ts'
 
-/** A rolling restart under load, cut short: `npm run soak -- rolling` is the long one. */
+/** A short rolling restart under load; `npm run soak -- rolling` is the long one. */
 
 const timeoutMs = 120_000
 const graces = { listenMs: 1500, shutdownMs: 1000 }

@@ -12,15 +12,15 @@ import { bearerOf } from '../support/stack-directory.ts'
 import { SteadyCalls } from '../support/steady-calls.ts'
 
 /**
- * A pod's connection falls silent without an end, beside a living pod of the same agent
- * (doc/routing.md "A silent agent").
+ * A pod's connection becomes silent without an end, beside a living pod of the same agent (doc/routing.md "A silent
+ * agent").
  */
 
-/** silence before a PING, and how long its answer may take */
+/** silence before a PING, and the limit for its answer. ms */
 const boundMs = 2_000 + 3_000
-/** agentk's PINGs to kas, and the wait for the answer */
+/** interval of agentk's PINGs to kas, and limit for the answer. ms */
 const pingMs = 5_000
-/** the connection is looked at four times a second; and for a busy machine */
+/** kas checks the connection four times a second; the rest is for a busy machine */
 const slackMs = patience(3_000)
 
 t.test('an agent connection that falls silent', { timeout: 120_000 }, async (t) => {
@@ -29,7 +29,7 @@ t.test('an agent connection that falls silent', { timeout: 120_000 }, async (t) 
   const stack = await Stack.start(processes, { agentKubeconfig: '' })
   const kubeconfigOf = async (pod: string) => {
     const path = join(processes.folder, `${pod}.kubeconfig`)
-    const user = { token: pod } // by which the cluster knows who asks
+    const user = { token: pod } // the cluster identifies the pod by it
     await writeFile(path, kubeconfigText({ server: cluster.url, caFile: stack.caFile, user }))
     return path
   }
@@ -58,7 +58,7 @@ t.test('an agent connection that falls silent', { timeout: 120_000 }, async (t) 
   await cluster.asked({ pod: 'living', path: '/steady' })
   await cluster.asked({ pod: 'silent', path: '/steady' })
 
-  front.freeze({ isClosed: true }) // the silent pod is not to come back before the other one is looked at
+  front.freeze({ isClosed: true }) // the silent pod must not come back before the other one has been checked
   const frozenAt = steady.now
   const since = () => Math.round(steady.now - frozenAt)
 

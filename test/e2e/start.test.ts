@@ -21,7 +21,7 @@ import {
   start,
 } from '../support/local-start.ts'
 
-/** Counts who connects: a cluster that nobody named. */
+/** Starts a server that counts connections, as a cluster that the commands must not use. */
 async function trap(t: Test) {
   let connections = 0
   const server: Server = createServer((socket) => {
@@ -36,7 +36,7 @@ async function trap(t: Test) {
   return { home, kubeconfig: join(home, '.kube/config'), connections: () => connections }
 }
 
-/** On a machine with much to do. */
+/** time limit on a busy machine */
 const soon = { timeoutMs: 60_000 }
 
 /** Runs a line until its output matches. */
@@ -47,7 +47,7 @@ function untilSays(t: Test, line: string, pattern: RegExp, env = plainEnv): Prom
   }, soon)
 }
 
-/** Pastes the lines as they are printed, one after another: each works, and the object is there. */
+/** Runs the printed lines one after another: each works, and the object is there. */
 async function pushedByItsLine(t: Test, lines: readonly string[], env: NodeJS.ProcessEnv): Promise<void> {
   const [push = '', status = '', object = ''] = lines.slice(4)
   t.match(await run(t, push, env), { code: 0 })
@@ -57,14 +57,14 @@ async function pushedByItsLine(t: Test, lines: readonly string[], env: NodeJS.Pr
   t.comment(`from push to object: ${Math.round(performance.now() - pushedAt)} ms`)
 }
 
-/** The line about the Deployment that is broken on purpose shows its cause. */
+/** Runs the line about the Deployment that is broken on purpose: it shows the cause. */
 async function brokenByItsLine(t: Test, lines: readonly string[], env: NodeJS.ProcessEnv): Promise<void> {
   const broken = await run(t, lines[2] ?? '', env)
   t.match(broken, { code: 0, out: /Deployment\/broken/ })
   t.match(broken.out.replaceAll(/\s+/g, ' '), /ServiceAccountMissing: .*serviceaccount "absent" not found/)
 }
 
-/** Each of kas and agentk has 5 s before it is killed. */
+/** limit of a stop: kas and agentk have 5 s each before they are killed. ms */
 const stopMs = 10_000
 
 t.test('npm start, one beside another', async (t) => {
@@ -162,14 +162,14 @@ t.test('npm start, one beside another', async (t) => {
     const refused = { kind: 'Status', code: 401 }
     await eventually(async () => {
       const { out } = await run(t, list)
-      if (JSON.parse(out).kind !== refused.kind) throw new Error(out) // nothing tells a caller of a push
+      if (JSON.parse(out).kind !== refused.kind) throw new Error(out) // no message announces a push to a caller
       t.match(JSON.parse(out), refused)
     })
   })
 
   await t.test('SIGKILL ends the second one, and its children with it', async (t) => {
     const named = `${project}/${folder}/`
-    const programs = processesNaming(named).filter((line) => line.includes('/main.ts ')) // git runs now and then too
+    const programs = processesNaming(named).filter((line) => line.includes('/main.ts ')) // git runs now and then, too
     t.equal(programs.length, 4, 'three replicas and agentk')
     const { observability } = parse(readFileSync(join(project, folder, 'kas-1.yaml'), 'utf8'))
     const agentkOps = /--observability-listen-address=\S+:(\d+)/.exec(programs.join('\n'))?.[1]

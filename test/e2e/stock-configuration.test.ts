@@ -12,9 +12,9 @@ import { Processes, type TestProcess } from '../support/processes.ts'
 import { mainOf } from '../support/programs.ts'
 
 /**
- * The program starts with the files that GitLab's packages write (doc/reference/gitlab-contract.md 6.2), `redis:` and
- * all, and becomes a cluster by environment alone. In the files nothing is other than the folders that paths begin
- * with, which are the test's, and the ports that are listened on, which are any: two of them would want the same.
+ * The program starts with the files of GitLab's packages (doc/reference/gitlab-contract.md 6.2), with `redis:`, and
+ * becomes a cluster by environment alone. The test changes only the folders at the beginning of paths, and the ports,
+ * since two replicas would need the same.
  */
 
 t.setTimeout(60_000)
@@ -32,7 +32,7 @@ const secretFiles = {
   'etc/kas/.gitlab_kas_websocket_token_secret': 72,
 }
 
-/** What packages put where their configuration points, below `folder`. */
+/** Writes the files to which the packages' configuration points, below `folder`. */
 async function placeFiles(folder: string): Promise<void> {
   const authority = await Authority.create('packages')
   const { certificate, key } = await authority.issueServing({ dns: ['localhost'], ip: [] })
@@ -58,7 +58,7 @@ interface Started {
   readonly readinessPath: string
 }
 
-/** @param ports - instead of those of the file; the others are any */
+/** @param ports - replacements for ports of the file; all others become any free port */
 async function start(
   processes: Processes,
   name: string,
@@ -100,7 +100,7 @@ async function isReady(t: Test, { name, running, readinessPath }: Started): Prom
   t.pass(`${name} is ready`)
 }
 
-/** the keys that packages write and that are not needed, beside `redis` */
+/** unused keys that packages write, beside `redis` */
 const alsoUnused: Record<string, string[]> = {
   'omnibus.yml': ['observability.logging.grpc_level'],
   'omnibus-nodes.yml': [

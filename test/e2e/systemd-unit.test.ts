@@ -14,23 +14,23 @@ import { patience } from '../support/slowness.ts'
 import { typedLines } from '../support/typed-lines.ts'
 
 /**
- * What doc/install.md has one do with the archive, to the service that runs: typed under a systemd of its own, in
- * namespaces where nothing of this machine's folders, users and units is changed.
+ * The steps of doc/install.md with the archive, up to a running service. A systemd of its own runs them, in namespaces
+ * where no folder, user or unit of this machine changes.
  */
 
 const run = promisify(execFile)
 const systemd = '/usr/lib/systemd/systemd'
-/** The unit that a page has one write. */
+/** Returns the unit file that a page shows. */
 function unitOf(page: string): string {
   const text = readFileSync(join(import.meta.dirname, '../..', page), 'utf8')
   const [, indent = '', unit = ''] = /^( *)```ini\n *(\[Unit\]\n[\s\S]*?)^ *```/m.exec(text) ?? []
   return unit.replaceAll(new RegExp(`^${indent}`, 'gm'), '')
 }
 const unit = unitOf('doc/install.md')
-/** beyond what kas takes */
+/** time limit beyond kas' own */
 const roomMs = 10_000
 
-/** its two hierarchies that have no controllers: groups of processes are all that it wants here */
+/** systemd's two hierarchies without controllers: here it needs groups of processes only */
 const hierarchies = ['/sys/fs/cgroup/systemd', '/sys/fs/cgroup/unified']
 
 function lacking(): string | false {
@@ -52,7 +52,7 @@ t.test('a service may take as long to stop as kas does by default', async (t) =>
 
 t.test('the archive as a service of systemd', { skip: lacking(), timeout: patience(120_000) }, async (t) => {
   const groups = hierarchies.map((folder) => join(folder, `kas-test-${process.pid}`))
-  // once the last process in them is gone; what ends there removes some itself
+  // resolves once the last process in them has ended; some folders systemd removes itself
   const removed = async () => {
     const left = groups.filter(existsSync)
     if (left.length > 0) await run('find', [...left, '-depth', '-type', 'd', '-exec', 'rmdir', '{}', '+'])
@@ -63,7 +63,7 @@ t.test('the archive as a service of systemd', { skip: lacking(), timeout: patien
   const { folder } = processes
   await packProject(join(folder, 'package'))
 
-  // systemd is the first process of its namespace; of the units of this machine it has the targets
+  // systemd is the first process of its namespace; it has the targets among this machine's units
   const boot = `set -eu
 for group in ${groups.join(' ')}; do echo $$ > $group/cgroup.procs; done
 exec unshare --mount --pid --fork --kill-child --mount-proc --uts --ipc --net --cgroup bash -eu -c '
@@ -93,7 +93,7 @@ container=test exec ${systemd} --system --unit=basic.target --log-target=console
     if (basename(readFileSync(`/proc/${pid}/comm`, 'utf8').trim()) !== 'systemd') throw new Error('it has not begun')
     return pid
   })
-  /** As who is logged in there. */
+  /** Runs lines as a user who is logged in there. */
   const typed = async (lines: string) => {
     const args = [
       '--target',

@@ -17,7 +17,7 @@ import { Processes } from '../support/processes.ts'
 import { mainOf } from '../support/programs.ts'
 import { agentConfiguration, directoryFile } from '../support/stack-directory.ts'
 
-/** Commands, replicas and agents of an older version and of this one, each with each. */
+/** Commands, replicas and agents of an older version and of this one, in each combination. */
 
 const assets = process.env.KUBEBUILDER_ASSETS ?? ''
 const missing = missingAssets(assets, 'all')
@@ -92,7 +92,7 @@ async function start(t: Test) {
   const manifests = ['agentk', 'agentk-access/cluster-wide.yaml', 'agentk-views']
   const agentKubeconfig = await agentkAccount(controlPlane, join(processes.folder, 'agentk'), manifests)
   const rbac = '/apis/rbac.authorization.k8s.io/v1/namespaces/agentk'
-  const metadata = { name: 'leases' } // the role that is shipped has the Lease of agent 42
+  const metadata = { name: 'leases' } // the shipped role has the Lease of agent 42
   const rules = [{ apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: ['get', 'create', 'update'] }]
   await admin.create(`${rbac}/roles`, { metadata, rules })
   await admin.create(`${rbac}/rolebindings`, {

@@ -12,7 +12,7 @@ import { Stack } from '../support/stack.ts'
 import { impersonated } from '../support/stack-directory.ts'
 import { answerOf, firstWords } from '../support/views/first-words.ts'
 
-/** What one types first, beside what kubectl answers to the same words by the same way (doc/first-words.md). */
+/** First commands of a new user, beside kubectl's answers to the same words (doc/first-words.md). */
 
 t.test('what one types first', { skip, timeout: 240_000 }, async (t) => {
   const { stack, processes, admin } = await start(t)

@@ -14,7 +14,7 @@ import { mainOf } from '../support/programs.ts'
 import { Stack } from '../support/stack.ts'
 import { impersonated } from '../support/stack-directory.ts'
 
-/** A user who looks at a cluster with real controllers, through kas and agentk as processes. */
+/** A user who views a cluster with real controllers, through kas and agentk as processes. */
 
 const assets = process.env.KUBEBUILDER_ASSETS ?? ''
 const missing = missingAssets(assets, 'all')
@@ -110,7 +110,7 @@ t.test('what runs in a cluster, for who may see it', { skip, timeout: 240_000 },
   })
 })
 
-/** `kas …` as a process of its own. */
+/** Runs `kas …` as a process of its own. */
 function run(
   args: readonly string[],
   kubeconfig: string,
@@ -142,7 +142,7 @@ function deployment(name: string, replicas: number) {
   }
 }
 
-/** The user may list everything in a namespace. */
+/** Lets the user list everything in a namespace. */
 async function allow(admin: ApiClient, namespace: string): Promise<void> {
   const rbac = `/apis/rbac.authorization.k8s.io/v1/namespaces/${namespace}/rolebindings`
   await admin.create(rbac, {

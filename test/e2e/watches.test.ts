@@ -4,10 +4,10 @@ import { watchesScene } from '../soak/watches/watches.ts'
 import { assets, skip } from '../support/kubectl-stack.ts'
 import { patience } from '../support/slowness.ts'
 
-/** `npm run soak -- watches`, short, and with fewer changes a second. */
+/** faults of `npm run soak -- watches`, a short run with fewer changes a second */
 
 const faults = { kills: 1, freezes: 1, pods: 1, restarts: 1, entries: 1, rate: 5 }
-/** built before the time of the test begins */
+/** built before the time limit of the test begins */
 const informer = skip ? { missing: skip } : await informerProgram()
 
 t.test(

@@ -1,24 +1,24 @@
 import type { Stage } from './stage.ts'
 
-/** What is still there of an attack, until it ends. */
+/** An attack under way, until it ends. */
 export interface Round {
-  /** what the evil tenant was told, as text; empty: nothing */
+  /** refusal that the evil tenant got, as text; empty: none */
   readonly refusal: string
-  /** Lets go of what was held open; that may be the worst of it. */
+  /** Closes all that the attack keeps open; that may do the most harm. */
   end(): Promise<void>
 }
 
-/** What was made before an attack, and goes after it. */
+/** State that is made before an attack, and removed after it. */
 export interface Prepared<Made> {
   readonly made: Made
   clean(): Promise<void>
 }
 
-/** What good tenants may notice of an attack at full size. */
+/** Limits of an attack's effect on good tenants, at full size. */
 export interface Bounds {
-  /** how many times as long what they do may take */
+  /** factor by which good tenants' calls may take longer */
   readonly slowdown: number
-  /** of each program, more than before. MiB */
+  /** memory of each program above that before. MiB */
   readonly moreMib: number
 }
 
@@ -26,33 +26,43 @@ export const commonBounds: Bounds = { slowdown: 2, moreMib: 64 }
 
 /** One way to do harm, in two sizes. */
 export interface Attack<Size, Made = void> {
-  /** as its file */
+  /** name of its file */
   readonly name: string
-  /** for the screen, in a few words */
+  /** description for the screen, in a few words */
   readonly what: string
-  /** in what the evil tenant is told; absent: nothing is refused, but he gets no more than his share */
+  /**
+   * pattern of the refusal that the evil tenant gets; absent: it is refused nothing, but gets no more than its share
+   */
   readonly refusal?: RegExp
-  /** of the metrics of the replica that holds the good agent: what counts him. `name{label="value"}` */
+  /** metric that counts the attack, at the replica that holds the good agent: `name{label="value"}` */
   readonly counter?: string
-  /** for `npm test`: enough to be seen */
+  /** size for `npm test`, enough to be seen */
   readonly cheap: Size
-  /** one round of `npm run soak -- hostile` */
+  /** size of one round of `npm run soak -- hostile` */
   readonly full: Size
   /** needs a GitLab in place of the directory file */
   readonly gitlab?: true
-  /** on the real API server of KUBEBUILDER_ASSETS, by who shares the good tenants' cluster and agentk. Default: on the double */
+  /**
+   * runs on the real API server of KUBEBUILDER_ASSETS, as a user who shares the good tenants' cluster and agentk.
+   * Default: on the double
+   */
   readonly cluster?: true
-  /** Takes too long for `npm test`, in its small size too: the soak alone plays it. */
+  /** takes too long for `npm test`, in its small size too; only the soak plays it */
   readonly isLong?: true
-  /** agentk may take more meanwhile, within its pod: judged by that it lives */
+  /** agentk may take more memory meanwhile, within its pod; the test checks only that it lives */
   readonly agentkMemory?: 'bounded'
-  /** at full size, where it may cost good tenants more than others may: doc/soak.md says why. Default: `commonBounds` */
+  /**
+   * limits at full size, where it may cost good tenants more than other attacks: doc/soak.md has the reason. Default:
+   * `commonBounds`
+   */
   readonly bounds?: Partial<Bounds>
-  /** What has to be there once, before all rounds: that is not judged by time. @throws the signal's reason */
+  /** Makes the state that all rounds need, once; its duration does not count. @throws the signal's reason */
   prepare?(stage: Stage, size: Size, signal: AbortSignal): Promise<Prepared<Made>>
   /**
-   * @param made - what `prepare` has made
-   * @throws the signal's reason, or when it was cut short before it was told anything
+   * Plays one round.
+   *
+   * @param made - result of `prepare`
+   * @throws the signal's reason, or Error if the round was cut short before its refusal
    */
   play(stage: Stage, size: Size, signal: AbortSignal, made: Made): Promise<Round>
 }

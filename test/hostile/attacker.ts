@@ -15,18 +15,18 @@ export type AttackerOrder = ({ readonly kind: 'prepare' | 'play' } & Played) | {
 
 export interface AttackerAnswer {
   readonly refusal?: string
-  /** it was cut short */
+  /** reason if it was cut short */
   readonly failure?: string
-  /** all that it has used so far */
+  /** CPU time of the process so far */
   readonly cpuMs?: number
 }
 
-/** what it may take longer than it was told. ms */
+/** time that an order may take beyond its limit. ms */
 const marginMs = 10_000
-/** what was made in a cluster has to go. ms */
+/** limit for the removal of objects in a cluster. ms */
 const cleanMs = 60_000
 
-/** The evil tenant, as a process of its own: what it costs is not the load's. */
+/** The evil tenant, as a process of its own, so that its CPU time is not the load's. */
 export class Attacker {
   readonly #child: ChildProcess
   readonly #exited: Promise<unknown>
@@ -42,13 +42,13 @@ export class Attacker {
     return new Attacker(child)
   }
 
-  /** What the rounds need. @throws Error: it was not made */
+  /** Makes the state that the rounds need. @throws Error if that fails */
   async prepare(order: Played): Promise<void> {
     const { failure } = await this.#order({ kind: 'prepare', ...order }, order.timeoutMs + marginMs)
     if (failure !== undefined) throw new Error(`${order.name} was not prepared: ${failure}`)
   }
 
-  /** One round; what it holds open stays until `end`. */
+  /** Plays one round; its connections stay open until `end`. */
   play(order: Played): Promise<AttackerAnswer> {
     return this.#order({ kind: 'play', ...order }, order.timeoutMs + marginMs)
   }
@@ -57,7 +57,7 @@ export class Attacker {
     return this.#order({ kind: 'end' }, marginMs)
   }
 
-  /** What was prepared is gone then, as far as it is made for a stack that goes on. */
+  /** Removes the prepared state, where the stack goes on after the attack. @throws Error if that fails */
   async clean(): Promise<void> {
     const { failure } = await this.#order({ kind: 'clean' }, cleanMs)
     if (failure !== undefined) throw new Error(`what was prepared is still there: ${failure}`)

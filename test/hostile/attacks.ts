@@ -43,7 +43,7 @@ import { unreadViews } from './attacks/unread-views.ts'
 import { waitingCalls } from './attacks/waiting-calls.ts'
 import { wideRounds } from './attacks/wide-rounds.ts'
 
-/** All that is played. */
+/** All attacks that are played. */
 export const attacks: readonly Attack<unknown>[] = [
   descriptors,
   longErrors,

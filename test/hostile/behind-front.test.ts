@@ -8,13 +8,15 @@ import { SlowGitlab } from './slow-gitlab.ts'
 import { playAll, timeoutOf } from './small-size.ts'
 import type { Stage } from './stage.ts'
 
-/** Attacks again, by way of a front that is trusted: who attacks is counted by his own address, not the front. */
+/** The attacks through a trusted front: kas counts the attacker by the attacker's own address, not by the front's. */
 
-/** from which it connects; of who is good the newcomer comes by it, and is refused where the front is counted */
+/**
+ * the front's address; the newcomer connects through the front, so it is refused if kas counts by the front's address
+ */
 const front = '127.0.0.9'
 const skip = absent('haproxy') && 'needs haproxy'
 
-/** of who is let in: counted by user and project, wherever they come from */
+/** attacks of authenticated users, whom kas counts by user and project, from any address */
 const isOfUser = ({ name }: { readonly name: string }) => name.startsWith('greedy-') || name === 'idle-callers'
 
 const plain = all.filter((attack) => !attack.gitlab && !attack.cluster && !attack.isLong && !isOfUser(attack))

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { ApiClient } from '../../dev/control-plane/api-client.ts'
 import { loadKubeconfig, type Source } from '../../src/lib/kubeconfig.ts'
 
-/** The cluster by itself, past kas and agentk, as who a kubeconfig with a token names. */
+/** Returns a client of the API server itself, without kas and agentk, as the user of a kubeconfig with a token. */
 export async function clusterClient(kubeconfig: string): Promise<ApiClient> {
   const { server, ca, token } = await loadKubeconfig([kubeconfig], {})
   return new ApiClient({ server, ca: await textOf(ca), token: await textOf(token) })

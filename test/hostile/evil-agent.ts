@@ -3,22 +3,22 @@ import { kubernetesApiMethod } from '../../src/proto/http/http-over-grpc.ts'
 import type { FakeAgent, FakeTunnel } from '../support/fake-agent.ts'
 import { dialAgent, type Stage } from './stage.ts'
 
-/** A call that is an upgrade is not closed by its caller. */
+/** The message at which a call is answered; the caller of an upgrade sends no closeSend. */
 type AnswersAt = 'requestInfo' | 'closeSend'
 
 interface EvilAgentOptions {
   readonly at: ReplicaPorts
   readonly tunnels: number
   readonly answer: (tunnel: FakeTunnel) => void
-  /** that its tunnels serve; default: the Kubernetes API */
+  /** methods of its tunnels; default: the Kubernetes API */
   readonly methods?: string[]
   /** default: once the whole request has come */
   readonly answersAt?: AnswersAt
-  /** default: that of the evil tenant's agent */
+  /** default: token of the evil tenant's agent */
   readonly token?: string
 }
 
-/** Keeps so many tunnels at a replica; each call is answered as the attack wants it. */
+/** Keeps so many tunnels at a replica; the attack answers each call. */
 export class EvilAgent {
   readonly #agent: FakeAgent
   readonly #methods: string[]
@@ -48,7 +48,7 @@ export class EvilAgent {
     this.#agent.close()
   }
 
-  /** One tunnel after the other, until the connection ends. */
+  /** Serves one tunnel after the other, until the connection ends. */
   async #serve(): Promise<void> {
     while (!this.#closed && !this.#agent.session.draining) {
       const tunnel = this.#agent.open(this.#methods)

@@ -1,13 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
-/** Where the evil tenant's workload is, in a cluster that a good tenant's agentk serves. */
+/** Path of the evil tenant's workload, in a cluster that a good tenant's agentk serves. */
 export const workloadPath = '/api/v1/namespaces/evil/services/evil/proxy/'
 
-/** under the 1 MiB that agentk reads, each of a name of its own */
+/** headers with a name each, less than the 1 MiB that agentk reads */
 const headers = Array.from({ length: 60_000 }, (_, i) => `x${i.toString(36)}: y\r\n`).join('')
 const answer = Buffer.from(`HTTP/1.1 200 OK\r\n${headers}Connection: close\r\nContent-Length: 0\r\n\r\n`)
 
-/** What any workload may do: answer with as many headers as fit. */
+/** Answers with as many headers as fit, as any workload may. */
 export function evilWorkload(_request: IncomingMessage, response: ServerResponse): void {
   response.socket?.end(answer)
 }

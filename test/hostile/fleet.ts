@@ -4,7 +4,7 @@ import { tokenHash } from '../../src/lib/token-hash.ts'
 import { newToken } from './new-token.ts'
 import type { Fleet, FleetAgent } from './stage.ts'
 
-/** of each half of the fleet */
+/** agents of each half of the fleet */
 const agents = 60
 const evilGroup = { id: 8, path: 'evil' }
 const job = { project: 250, path: 'evil/jobs' }
@@ -23,7 +23,7 @@ export class EvilFleet {
   readonly #tokens = new Map(all.map(({ id }) => [id, newToken()]))
   readonly #jobToken = newToken()
 
-  /** @param userToken - of the tenant's user, who may use the first half */
+  /** @param userToken - token of the tenant's user, who may use the first half */
   fleet(userToken: string): Fleet {
     const tokensOf = (half: readonly { readonly id: number }[]): readonly FleetAgent[] =>
       half.map(({ id }) => ({ id, token: this.#tokens.get(id) as string }))
@@ -36,7 +36,10 @@ export class EvilFleet {
     return Object.fromEntries(halves.tenant.map(({ name }) => [pathOf(name), access]))
   }
 
-  /** @param git - path of the repository that all projects of the second half share. @param user - the one that started the job */
+  /**
+   * @param git - path of the repository that all projects of the second half share. @param user - user who started the
+   * job
+   */
   async add(
     directory: Record<'projects' | 'agents' | 'ci_tokens', object[]>,
     git: string,

@@ -11,21 +11,21 @@ import { newcomerServed } from './newcomer.ts'
 import { SlowGitlab } from './slow-gitlab.ts'
 import { residentBytes, viewsThreadEnds, vitalSigns } from './vital-signs.ts'
 
-/** What was seen of good tenants and of the programs, over some time. */
+/** State of good tenants and of the programs, over some time. */
 export interface Seen {
-  /** of each thing that good tenants do: `call` and, where they have these, `row`, `health`, `push` */
+  /** results of each kind of call of good tenants: `call` and, where they exist, `row`, `health`, `push` */
   readonly done: readonly Done[]
   readonly stallMs: number
-  /** whose event loop that was */
+  /** program of the longest stall */
   readonly stalled: string
-  /** links that were seen broken */
+  /** links that were broken at some time */
   readonly broken: readonly string[]
 }
 
 export interface Done {
   readonly name: string
   readonly count: number
-  /** a line each */
+  /** one line each */
   readonly failures: readonly string[]
   readonly p99Ms: number
 }
@@ -33,52 +33,54 @@ export interface Done {
 export interface FullSize {
   readonly quiet: Seen
   readonly during: Seen
-  /** beside a process that takes as much CPU as the attacker; only if something was slower beside the attack */
+  /**
+   * measured beside a process that takes as much CPU as the attacker; only if something was slower beside the attack
+   */
   readonly control?: Seen
   /** watches, execs and views that were cut, in words */
   readonly cut: readonly string[]
   /** newcomers and hooks that were not served, in words */
   readonly newcomers: readonly string[]
-  /** of a good tenant's Git server; 0: none has a secret */
+  /** slowest answer to a hook of a good tenant's Git server; 0: no project has a secret. ms */
   readonly slowestHookMs: number
-  /** of each program: at the most during the attack, more than before. bytes */
+  /** the most memory of each program during the attack, above that before. bytes */
   readonly more: readonly { readonly name: string; readonly bytes: number }[]
   /** programs that have ended by themselves */
   readonly died: readonly string[]
-  /** times that agentk's thread of views has ended by itself during the attack */
+  /** number of times that agentk's thread of views ended by itself during the attack */
   readonly viewsThreadEnds: number
   readonly rounds: number
-  /** what the evil tenant was told */
+  /** refusal that the evil tenant got */
   readonly refusal: string
   /** rounds that were cut short, in words */
   readonly unplayed: readonly string[]
-  /** of one core */
+  /** share of one core */
   readonly attackerShare: number
 }
 
-/** so much slower is still as fast, where calls take next to nothing. ms */
+/** durations below this count as equally fast, since such calls take next to no time. ms */
 export const floorMs = 5
 const load = { callsPerSecond: 15, watches: 5, patienceMs: 10_000 }
 const execs = 2
 const startMs = 60_000
 const roundMs = 60_000
 const prepareMs = 300_000
-/** what code takes that runs for the first time is not of the attack. ms */
+/** time for code that runs for the first time, which is not measured. ms */
 const warmUpMs = 10_000
 const quietMs = 20_000
 const sampleMs = 1000
-/** An attacker who took more of one core would show what a busy machine is like, and not what he does to kas. */
+/** The attacker's limit of one core: above it the test would measure a busy machine, and not the attack. */
 const maxAttackerShare = 0.5
 
 export interface FullSizeOptions {
   readonly seconds: number
   /** default: those of this source tree */
   readonly programs?: Programs | undefined
-  /** what KUBEBUILDER_ASSETS names: needed for attacks of `cluster` */
+  /** value of KUBEBUILDER_ASSETS: needed for attacks of `cluster` */
   readonly assets: string
 }
 
-/** One attack on a stack of its own, again and again for `seconds`, with a quiet time before. */
+/** Plays one attack on a stack of its own, again and again for `seconds`, after a quiet time. */
 export async function playFullSize(
   attack: Attack<unknown>,
   { seconds, programs, assets }: FullSizeOptions,
@@ -145,8 +147,8 @@ export async function playFullSize(
 }
 
 /**
- * Against the machine without the attack; if that was slower, against the machine as busy as the attacker makes it, as far
- * as nothing has failed there: what an attack leaves behind excuses nothing.
+ * Compares with the machine without the attack, or with one as busy as the attacker makes it, if that was slower. A
+ * time with failures does not count, since effects of an attack do not excuse it.
  */
 export function slower(
   { quiet, during, control }: Pick<FullSize, 'quiet' | 'during' | 'control'>,
@@ -196,7 +198,7 @@ async function playFor(
   return { rounds, refusal, share: usedMs / (performance.now() - began), newcomers, unplayed, slowestHookMs }
 }
 
-/** What good tenants and programs are like while `run` goes on. */
+/** Observes good tenants and programs while `run` goes on. */
 async function observe(
   ground: HostileGround,
   good: GoodLoad,
@@ -210,7 +212,7 @@ async function observe(
       if (stallMs > worst.stallMs) worst = { name, stallMs }
     }
   }
-  await Promise.all(ground.watched.map(vitalSigns)) // what was before is not of this time
+  await Promise.all(ground.watched.map(vitalSigns)) // resets the values from before
   const period = good.period()
   const over = new AbortController()
   const looking = (async () => {

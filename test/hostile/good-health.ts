@@ -4,11 +4,11 @@ import { systemClock } from '../../src/lib/clock.ts'
 import { abortable } from '../../src/lib/signals.ts'
 
 /**
- * `kas health` as the command runs it, in this process.
+ * Runs `kas health` as the command does, in this process.
  *
- * @param args - what is asked about
- * @returns what it takes. ms
- * @throws Error: what it says is not of a live view, or its exit code is none of `codes`; the signal's reason
+ * @param args - the command's arguments
+ * @returns duration. ms
+ * @throws Error if the answer is not of a live view, or its exit code is none of `codes`; the signal's reason
  */
 export async function askHealth(
   { kubeconfig, args, codes }: { kubeconfig: string; args: readonly string[]; codes: readonly number[] },

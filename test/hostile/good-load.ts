@@ -9,47 +9,47 @@ import type { GoodSource } from './good-source.ts'
 import { GoodViews, type GoodViewsComponents } from './good-views.ts'
 import { Repeated, type Series } from './repeated.ts'
 
-/** What good tenants have of views and of GitOps. */
+/** Views and GitOps of good tenants. */
 export interface GoodPlace extends GoodViewsComponents {
-  /** of each way in */
+  /** one for each replica that they use */
   readonly endpoints: readonly Endpoint[]
-  /** of each way in: a file, for commands */
+  /** files for commands, one for each replica that they use */
   readonly kubeconfigs: readonly string[]
-  /** by turns: what `kas health` is asked about */
+  /** arguments of `kas health`, in turn */
   readonly healthArgs: readonly (readonly string[])[]
-  /** what it ends with */
+  /** its allowed exit codes */
   readonly healthCodes: readonly number[]
   readonly source: GoodSource
 }
 
 export interface GoodLoadOptions {
-  /** the ways in, each with as much */
+  /** replicas that they use, each with the same load */
   readonly accesses: readonly KubeOptions[]
-  /** credentials of those who take turns in calls, watches and execs */
+  /** credentials that take turns in calls, watches and execs */
   readonly users: readonly string[]
   /** calls begun each second */
   readonly callsPerSecond: number
   readonly watches: number
-  /** where pods can run commands */
+  /** number of execs; needs pods that can run commands */
   readonly execs: number
-  /** what a caller waits for an answer before he calls it a failure. ms */
+  /** limit of an answer, after which a call has failed. ms */
   readonly patienceMs: number
-  /** absent: nobody looks at views or pushes */
+  /** absent: no views and no pushes */
   readonly place?: GoodPlace | undefined
-  /** between two rows that change, two `kas health`, two pushes. ms */
+  /** interval of changed rows, of `kas health` and of pushes. ms */
   readonly paces?: { readonly rowMs: number; readonly healthMs: number; readonly pushMs: number }
 }
 
 const namespace = 'default'
 const configMaps = `/api/v1/namespaces/${namespace}/configmaps`
 const pod = { namespace: 'demo', pod: 'echo' }
-/** in all watches, and in all views */
+/** limit of an event in all watches, and in all views */
 const lastEventMs = 10_000
 const defaultPaces = { rowMs: 1000, healthMs: 1000, pushMs: 10_000 }
-/** until all views are live at first. ms */
+/** limit until all views are live at first. ms */
 const viewsMs = 60_000
 
-/** What good tenants do all the time: watches, execs and views that stay open, and what is repeated in periods. */
+/** The load of good tenants: watches, execs and views that stay open, and repeated calls in periods. */
 export class GoodLoad {
   readonly #options: GoodLoadOptions
   readonly #kubes: readonly Kube[]
@@ -81,7 +81,7 @@ export class GoodLoad {
     await place?.source.push(++this.#pushes, signal)
   }
 
-  /** Begins what is repeated; it is told of once the period is over. */
+  /** Begins the repeated calls; their results are complete once the period is over. */
   period(): Period {
     const { accesses, users, callsPerSecond, patienceMs } = this.#options
     const number = ++this.#periods
@@ -101,7 +101,7 @@ export class GoodLoad {
     return [...ends('a watch', this.#watches), ...ends('an exec', this.#execs), ...(this.#views?.ended ?? [])]
   }
 
-  /** All watches and views tell of an object that is made now. @throws when one does not */
+  /** Checks that all watches and views show a new object. @throws Error if one does not */
   async live(): Promise<void> {
     const name = `${this.#label}-${++this.#periods}`
     await (this.#kubes[0] as Kube).create(configMaps, { metadata: { name, labels: { hostile: this.#label } } })
@@ -155,13 +155,13 @@ export class GoodLoad {
   }
 }
 
-/** So many of each way in, by users in turn. */
+/** Returns `ofEach` options for each replica, with users in turn. */
 function byUsers(accesses: readonly KubeOptions[], ofEach: number, users: readonly string[]): KubeOptions[] {
   const all = accesses.flatMap((access) => Array.from({ length: ofEach }, () => access))
   return all.map((access, i) => ({ ...access, credential: users[i % users.length] as string }))
 }
 
-/** What is repeated, from `period` to `stop`. */
+/** The repeated calls, from `period` to `stop`. */
 export class Period {
   readonly #calls: readonly PacedCalls[]
   readonly #others: readonly Repeated[]
@@ -180,7 +180,7 @@ export class Period {
     return this.series.flatMap(({ failures }) => failures)
   }
 
-  /** of each thing that they do */
+  /** results of each kind of call */
   get series(): readonly Series[] {
     const took = this.#calls.flatMap(({ tookMs }) => Object.values(tookMs).flat())
     const calls = {

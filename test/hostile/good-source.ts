@@ -3,13 +3,13 @@ import type { ApiClient } from '../../dev/control-plane/api-client.ts'
 import type { SourceBlock } from '../../src/proto/gitops/schema.ts'
 import type { GitPushes } from '../support/git-pushes.ts'
 
-/** of good tenants: their views and their source are of it */
+/** namespace of good tenants' views and source */
 export const goodNamespace = 'shop'
 const branch = 'shop'
 const name = 'pushed'
 const maps = `/api/v1/namespaces/${goodNamespace}/configmaps`
 
-/** Of the agent's own project. */
+/** A source in the agent's own project. */
 export const goodSource: SourceBlock = {
   name: 'shop',
   ref: { branch },
@@ -22,11 +22,11 @@ export const goodSource: SourceBlock = {
 export interface GoodSourceComponents {
   readonly pushes: GitPushes
   readonly cluster: ApiClient
-  /** of the replica that hears of pushes */
+  /** port of the replica that gets the push events */
   readonly railsPort: number
 }
 
-/** A source of good tenants, who push to it and wait for what comes of it. */
+/** A source of good tenants, who push to it and wait for the result. */
 export class GoodSource {
   readonly #components: GoodSourceComponents
 

@@ -5,7 +5,7 @@ import { WatchedView } from '../soak/views/watched-view.ts'
 import { goodNamespace } from './good-source.ts'
 
 const scope = { namespaces: [goodNamespace] }
-/** what each endpoint has open; rows are awaited in the first */
+/** open views of each endpoint; rows are awaited in the first */
 const queries: readonly Query[] = [
   { view: 'list', scope },
   { view: 'tree', scope },
@@ -15,11 +15,11 @@ const maps = `/api/v1/namespaces/${goodNamespace}/configmaps`
 
 export interface GoodViewsComponents {
   readonly cluster: ApiClient
-  /** the ways in */
+  /** one for each replica that good tenants use */
   readonly endpoints: readonly Endpoint[]
 }
 
-/** Views that good tenants have open, and what changes in them. */
+/** Open views of good tenants, and changes in them. */
 export class GoodViews {
   readonly #cluster: ApiClient
   readonly #lists: readonly WatchedView[]
@@ -46,14 +46,16 @@ export class GoodViews {
     await this.live(timeoutMs, signal)
   }
 
-  /** @throws Error: one is not, in time */
+  /** @throws Error if one is not live in time */
   async live(timeoutMs: number, signal: AbortSignal): Promise<void> {
     await Promise.all(
       this.#all.map((view) => view.until('live', () => view.model?.state.is === 'live', timeoutMs, signal)),
     )
   }
 
-  /** A row comes in place of the one before. @returns ms until each list shows it. @throws Error: not in time */
+  /**
+   * Puts a row in place of the one before. @returns ms until each list shows it. @throws Error if that is not in time
+   */
   async change(name: string, timeoutMs: number, signal: AbortSignal): Promise<number[]> {
     const began = performance.now()
     const before = this.#shown

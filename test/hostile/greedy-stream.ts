@@ -7,11 +7,11 @@ import { dial, type Stage, textOf } from './stage.ts'
 
 /** A request that has no end by itself. */
 export interface EndlessRequest {
-  /** in words */
+  /** name in words */
   readonly kind: string
-  /** its head, as it is written; asked for each time */
+  /** makes its request head; called for each try */
   readonly head: () => string
-  /** what its body goes on with now and then; absent: it has none */
+  /** bytes that its body adds from time to time; absent: it has no body */
   readonly drip?: string
   /** absent: at the entry */
   readonly at?: ReplicaPorts
@@ -20,18 +20,18 @@ export interface EndlessRequest {
 }
 
 export interface GreedyOptions {
-  /** how long she goes on. ms */
+  /** duration of the attack. ms */
   readonly lastsMs: number
-  /** kinds of which one was refused before it is over, and is told; default: all */
+  /** kinds of which one must be refused before the attack is over; default: all */
   readonly refused?: readonly string[]
 }
 
 const dialsAtOnce = 20
-/** She does not wait for as long as she is told to. ms */
+/** Pause before the next try, shorter than kas asks for. ms */
 const againMs = 1000
 const dripMs = 1000
 
-/** One request, made again whenever it is refused, and on another connection when that has ended. */
+/** One request, made again after each refusal, and on another connection when its own has ended. */
 class GreedyStream {
   readonly #stage: Stage
   readonly #request: EndlessRequest
@@ -46,7 +46,7 @@ class GreedyStream {
     this.#said = said
   }
 
-  /** Resolves once its request is on the way. */
+  /** Resolves once its request is sent. */
   async open(signal: AbortSignal): Promise<void> {
     const { head, drip, at = this.#stage.entry, frames = [] } = this.#request
     const socket = dial(this.#stage.ca, at.kubernetes)
@@ -80,7 +80,7 @@ class GreedyStream {
   }
 }
 
-/** Makes all of them, some at a time. @throws the signal's reason */
+/** Makes all requests, some at a time. @throws the signal's reason */
 export async function playGreedy(
   stage: Stage,
   requests: readonly EndlessRequest[],

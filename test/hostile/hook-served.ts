@@ -6,17 +6,20 @@ import type { HostileGround } from './hostile-ground.ts'
 import type { Stage } from './stage.ts'
 import { newcomerProject } from './tenants.ts'
 
-/** As a Git server waits. */
+/** Limit of a Git server for an answer. */
 const patienceMs = patience(10_000)
 const body = '{"ref":"refs/heads/main"}'
 
 export interface ServedHook {
   readonly tookMs: number
-  /** what is wrong; absent: it was accepted in time */
+  /** reason of a failure; absent: the hook was accepted in time */
   readonly problem?: string
 }
 
-/** A good tenant's Git server announces a push, on a connection of its own. Undefined: no project has a secret for hooks. */
+/**
+ * Sends a push hook of a good tenant's Git server, on a connection of its own. Undefined: no project has a secret for
+ * hooks.
+ */
 export async function hookServed(
   { stage, hookSecret }: Pick<HostileGround, 'stage' | 'hookSecret'>,
   way: Stage = stage,

@@ -29,7 +29,7 @@ export interface Watched {
   readonly name: string
   readonly opsPort: number
   readonly pid: () => number | undefined
-  /** its memory is also that of processes that it has started, such as git */
+  /** its memory includes that of processes that it has started, such as git */
   readonly withChildren?: true
 }
 
@@ -40,16 +40,19 @@ export interface HostileReplica extends Watched {
 
 const graces = { listen: '0s', shutdown: '1s' }
 const readyMs = 60_000
-/** exit codes of `kas health`: progressing, and degraded once somebody else's objects are; on the double nothing has a verdict */
+/**
+ * exit codes of `kas health`: progressing, and degraded once another tenant's objects are; on the double nothing has a
+ * verdict
+ */
 const realCodes = [3, 4]
 const doubleCodes = [5]
 
 export interface HostileGroundOptions {
-  /** in place of the directory file; good tenants have neither views nor sources then */
+  /** replaces the directory file; good tenants then have neither views nor sources */
   readonly gitlab?: SlowGitlab | undefined
-  /** address of a front, which begins with PROXY headers at 8150 and 8154; default: none */
+  /** address of a front that sends PROXY headers to 8150 and 8154; default: none */
   readonly front?: string | undefined
-  /** what KUBEBUILDER_ASSETS names: the cluster is a real API server, which who is evil shares. Default: a double */
+  /** value of KUBEBUILDER_ASSETS: the cluster is a real API server, which the evil tenant shares. Default: a double */
   readonly assets?: string | undefined
   /** default: those of this source tree */
   readonly programs?: Programs | undefined
@@ -69,20 +72,20 @@ interface Parts {
   readonly release: () => Promise<void>
 }
 
-/** Three replicas, a cluster, one agentk of a good tenant, and what an evil tenant has by right. */
+/** Three replicas, a cluster, one agentk of a good tenant, and the rights of an evil tenant. */
 export class HostileGround {
   readonly entry: HostileReplica
   readonly holder: HostileReplica
   readonly stage: Stage
   readonly newcomer: Tenant
-  /** of hooks for the newcomer's project; absent: GitLab has all projects */
+  /** secret of hooks for the newcomer's project; absent: GitLab has all projects */
   readonly hookSecret: string | undefined
-  /** credentials of those who use the good agent */
+  /** credentials of users of the good agent */
   readonly users: readonly string[]
   readonly watched: readonly Watched[]
-  /** among them */
+  /** one of `watched` */
   readonly agentk: Watched
-  /** what good tenants have of views and GitOps; absent: nothing */
+  /** views and GitOps of good tenants; absent: none */
   readonly place: GoodPlace | undefined
   readonly #ground: RollingGround
   readonly #release: () => Promise<void>
@@ -104,7 +107,7 @@ export class HostileGround {
   static async start(signal: AbortSignal, options: HostileGroundOptions = {}): Promise<HostileGround> {
     const { gitlab, front, assets, programs } = options
     const tenants = new Tenants()
-    const isAlone = !gitlab && assets === undefined // in GitLab and in the real cluster others have no rights
+    const isAlone = !gitlab && assets === undefined // GitLab and the real cluster give them no rights
     const server = assets === undefined ? undefined : await SharedApiServer.start(assets)
     let ground: RollingGround | undefined
     let own: AgentPlace | undefined
@@ -191,14 +194,14 @@ export class HostileGround {
     }
   }
 
-  /** Bytes of the methods that the entry, where he is not, knows of the evil tenant's agent. */
+  /** Total length of the methods of the evil tenant's agent at the entry, where that agent is not connected. bytes */
   async toldOfEvil(): Promise<number> {
     const { agents } = (await askSocket(this.entry.local.socket, `/status?agent=${evilId}`)) as StatusReport
     const methods = agents.flatMap(({ entries = [] }) => entries.flatMap((entry) => entry.methods))
     return methods.reduce((sum, method) => sum + method.length, 0)
   }
 
-  /** Of each replica to each other: `kas-0 to kas-1: down`, where calls cannot be handed over. */
+  /** Links between replicas that cannot pass calls on, as `kas-0 to kas-1: down`. */
   async brokenLinks(): Promise<string[]> {
     const reports = await Promise.all(
       this.#ground.replicas.map(async ({ name, socket }) => ({ name, status: await statusOf(socket) })),
@@ -219,7 +222,7 @@ export class HostileGround {
   }
 }
 
-/** The agent's configuration: who uses it, its sources; the good one's first commit. */
+/** Writes the agent's configuration: its users and its sources; and the good source's first commit. */
 async function openProject(folder: string, server: SharedApiServer | undefined): Promise<GitPushes> {
   const [repository, secretFile] = [join(folder, files.repository), join(folder, files.secret)]
   const pushes = new GitPushes({ repository, secretFile, project: agent.project })
@@ -231,7 +234,7 @@ async function openProject(folder: string, server: SharedApiServer | undefined):
   return pushes
 }
 
-/** Repositories are polled as rarely as by default: all pushes are notified. */
+/** Repositories are polled as rarely as by default, since all pushes are announced. */
 async function configure(folder: string, front: string | undefined): Promise<void> {
   const trust = front === undefined ? {} : { trusted_proxies: [front], proxy_protocol: true }
   for (let i = 0; i < 3; i++) {
@@ -291,7 +294,7 @@ async function startAgentk(
     podName: 'agentk-0',
     logFile: 'agentk-0.log',
     programs,
-    flags: ['--callers-may-impersonate=any'], // for `greedy-identities`
+    flags: ['--callers-may-impersonate=any'], // needed by `greedy-identities`
     environment,
   } as const
   const program = agentkProgram({ warden }, options)
@@ -299,7 +302,7 @@ async function startAgentk(
   return { watched: { name: 'agentk', opsPort, pid: () => program.pid }, stop: () => program.stop() }
 }
 
-/** Once the good agent has a home and a standby. @returns home, standby, and the replica that has neither */
+/** Waits until the good agent has a home and a standby. @returns home, standby, and the replica that is neither */
 async function roles({ replicas }: RollingGround): Promise<[LocalReplica, LocalReplica, LocalReplica]> {
   return await eventually(
     async () => {

@@ -3,7 +3,10 @@ import { missingAssets } from '../../dev/control-plane/assets.ts'
 import { attacks as all } from './attacks.ts'
 import { playAll, timeoutOf } from './small-size.ts'
 
-/** Each attack of who shares a real API server and its agentk with good tenants, in a small size. No pod runs there. */
+/**
+ * Each attack by a user who shares a real API server and its agentk with good tenants, in a small size. No pod runs
+ * there.
+ */
 
 const assets = process.env.KUBEBUILDER_ASSETS ?? ''
 const missing = missingAssets(assets, 'api')

@@ -3,7 +3,7 @@ import { attacks as all } from './attacks.ts'
 import { SlowGitlab } from './slow-gitlab.ts'
 import { playAll, timeoutOf } from './small-size.ts'
 
-/** Each attack on a double of a cluster in a small size, beside good tenants, who see nothing of it. */
+/** Each attack on a double of a cluster in a small size, beside good tenants, who must not notice it. */
 
 const plain = all.filter(({ gitlab, cluster, isLong }) => !gitlab && !cluster && !isLong)
 t.test('a tenant\u2019s cost is his own', { timeout: timeoutOf(plain) }, (t) =>

@@ -7,7 +7,7 @@ import { EvilUser, evilAddress, type SharedCluster, type Stage, sharedOf, told }
 /** requests at the same time */
 const atOnce = 8
 
-/** Who may do everything in one namespace of the cluster that good tenants use. */
+/** A user with all rights in one namespace of the cluster that good tenants use. */
 export class Mallory {
   readonly #stage: Stage
   readonly #shared: SharedCluster
@@ -21,12 +21,12 @@ export class Mallory {
     this.#signal = signal
   }
 
-  /** @param resource - `api/v1 configmaps`. @returns what came of each, in order. @throws Error: one is refused */
+  /** @param resource - `api/v1 configmaps`. @returns the created objects, in order. @throws Error if one is refused */
   async create<Made>(resource: string, objects: readonly object[]): Promise<Made[]> {
     return await inParts(objects, (body) => this.#send(this.#path(resource), { method: 'POST', body }) as Promise<Made>)
   }
 
-  /** Merge patches. @throws Error: one is refused */
+  /** Sends merge patches. @throws Error if one is refused */
   async patch(
     resource: string,
     ...patches: readonly { readonly name: string; readonly body: object }[]
@@ -36,7 +36,7 @@ export class Mallory {
     await inParts(patches, ({ name, body }) => this.#send(`${path}/${name}`, { method: 'PATCH', body, contentType }))
   }
 
-  /** All that has the label. Not in the time of the attack. */
+  /** Deletes all objects with the label; not while the attack is measured. */
   async remove(resource: string, label: string): Promise<void> {
     const path = `${this.#path(resource)}?labelSelector=${encodeURIComponent(label)}`
     const credential = this.#shared.userCredential
@@ -60,7 +60,7 @@ export class Mallory {
   }
 }
 
-/** Some at the same time. @returns what came of each, in order */
+/** Sends some at the same time. @returns the results, in order */
 async function inParts<One, Made>(all: readonly One[], send: (one: One) => Promise<Made>): Promise<Made[]> {
   const made: Made[] = []
   let next = 0
@@ -71,13 +71,13 @@ async function inParts<One, Made>(all: readonly One[], send: (one: One) => Promi
   return made
 }
 
-/** One view of hers, of which all is read. */
+/** One open view of the attacker, who reads all of it. */
 export class EvilView {
   readonly #socket: WebSocket
   readonly #waiting = new Set<() => void>()
-  /** ids of rows that were shown so far */
+  /** ids of all rows so far */
   readonly rows = new Set<string>()
-  /** it has ended with that */
+  /** error that ended it; empty: it is open */
   error = ''
 
   private constructor(socket: WebSocket) {
@@ -87,7 +87,7 @@ export class EvilView {
     socket.on('close', () => this.#end(this.error || 'the socket was closed'))
   }
 
-  /** Resolves once a row is shown. @throws Error: it is refused; the signal's reason */
+  /** Resolves once there is a row. @throws Error if it is refused; the signal's reason */
   static async open(stage: Stage, query: Pick<Query, 'filter' | 'limit'>, signal: AbortSignal): Promise<EvilView> {
     const { userCredential, namespace } = sharedOf(stage)
     const socket = new WebSocket(`wss://127.0.0.1:${stage.entry.kubernetes}/views`, viewsProtocol, {
@@ -103,7 +103,7 @@ export class EvilView {
     return view
   }
 
-  /** Resolves once `isEnough` of the ids of rows that were shown. @throws Error: it has ended; the signal's reason */
+  /** Resolves once `isEnough` is true of the ids so far. @throws Error if the view has ended; the signal's reason */
   async shown(isEnough: (rows: ReadonlySet<string>) => boolean, signal: AbortSignal): Promise<void> {
     try {
       while (!isEnough(this.rows)) {
@@ -116,7 +116,7 @@ export class EvilView {
     }
   }
 
-  /** The children of a node. */
+  /** Asks for the children of a node. */
   page(node: string, limit: number): void {
     this.#send({ type: 'page', id: 1, node, limit })
   }
@@ -148,7 +148,7 @@ export class EvilView {
   }
 }
 
-/** of `gitops/state`, as far as she reads it */
+/** the fields of `gitops/state` that the attacker reads */
 interface SourceShown {
   readonly source: string
   readonly phase: string
@@ -156,7 +156,7 @@ interface SourceShown {
   readonly trouble: readonly { readonly text: string; readonly file: string; readonly line: number }[]
 }
 
-/** What `gitops/state` says of her source. @param branch - of one of them */
+/** Waits for the problem of the attacker's source in `gitops/state`. @param branch - branch of the source */
 export async function toldOfSource(stage: Stage, branch: string, signal: AbortSignal): Promise<string> {
   const { userCredential, project } = sharedOf(stage)
   const [, agent] = userCredential.split(':')

@@ -9,22 +9,22 @@ import { patience } from '../support/slowness.ts'
 import type { HostileGround } from './hostile-ground.ts'
 import type { Stage } from './stage.ts'
 
-/** Of who was told that he works for the newcomer. */
+/** Limit of a new user of the newcomer's agent. ms */
 const patienceMs = patience(20_000)
 const askAgainMs = 50
 
 /**
- * A good tenant's agent connects at one replica, and his user calls at another: each is told of the agent.
+ * Connects a good tenant's agent at one replica, and calls it as its user at another: both must be served.
  *
- * @param way - how they get there; default: without a front
- * @returns what is wrong with that
+ * @param way - addresses of the replicas; default: without a front
+ * @returns the problem; undefined: both were served
  */
 export async function newcomerServed(
   { stage, entry, newcomer }: HostileGround,
   way: Stage = stage,
 ): Promise<string | undefined> {
   const socket = connect({ host: '127.0.0.1', port: way.holder.agents, ca: way.ca, ALPNProtocols: ['h2'] })
-  socket.on('error', () => undefined) // told by what does not come
+  socket.on('error', () => undefined) // shows in a missing answer
   const server = `https://127.0.0.1:${way.entry.kubernetes}`
   const access = { ...entry.access, server, credential: newcomer.userCredential }
   const kube = new Kube(access)
@@ -37,7 +37,7 @@ export async function newcomerServed(
       const answer = await kube.open('/version', { signal })
       answer.resume()
       if (answer.statusCode === 200) return undefined
-      // until this replica hears of the connection at the other one, the agent is away
+      // the agent counts as away until this replica gets the other one's row
       if (answer.statusCode !== 502) return `a newcomer's call: ${answer.statusCode}`
       await delay(askAgainMs, signal)
     }

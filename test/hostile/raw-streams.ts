@@ -19,7 +19,7 @@ export interface RawStreams {
   destroy(): void
 }
 
-/** An HTTP/2 connection to 8150 with nothing on top that would keep to gRPC. */
+/** Opens an HTTP/2 connection to 8150, without a gRPC library. */
 export async function dialStreams({ ca }: Stage, { agents }: ReplicaPorts): Promise<RawStreams> {
   const socket = dial(ca, agents, ['h2'])
   const session = connect('https://kas.test', { createConnection: () => socket })
@@ -29,9 +29,9 @@ export async function dialStreams({ ca }: Stage, { agents }: ReplicaPorts): Prom
 }
 
 /**
- * One round on connections that are there until it ends, also where it was cut short.
+ * Plays one round on connections that stay open until it ends, also if it was cut short.
  *
- * @param play - resolves with what the evil tenant was told
+ * @param play - resolves with the refusal that the evil tenant got
  */
 export async function playedOn(connections: readonly RawStreams[], play: () => Promise<string>): Promise<Round> {
   const end = async () => {
@@ -46,10 +46,10 @@ export async function playedOn(connections: readonly RawStreams[], play: () => P
 }
 
 /**
- * The same request again and again for `ms`, each as soon as the one before it has ended.
+ * Sends the same request again and again for `ms`, each as soon as the one before has ended.
  *
- * @param streams - at once
- * @returns how they ended, each way once
+ * @param streams - requests at once
+ * @returns the different results
  */
 export async function repeatRequest(
   connection: RawStreams,

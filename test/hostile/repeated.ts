@@ -1,25 +1,25 @@
 import { delay } from '../../src/lib/signals.ts'
 
-/** What good tenants see of one thing that they do again and again. */
+/** Results of one call that good tenants repeat. */
 export interface Series {
   readonly name: string
-  /** of each time, sorted. ms */
+  /** durations, sorted. ms */
   readonly tookMs: readonly number[]
-  /** a line each */
+  /** one line each */
   readonly failures: readonly string[]
 }
 
 export interface RepeatedOptions {
   readonly name: string
-  /** from one beginning to the next, or until it has ended, if that is later. ms */
+  /** interval between two begins; the next one waits until the last has ended. ms */
   readonly everyMs: number
-  /** a failure after that. ms */
+  /** time after which a call has failed. ms */
   readonly patienceMs: number
-  /** @returns ms, of each who waited */
+  /** @returns durations of all waiters. ms */
   readonly once: (number: number, signal: AbortSignal) => Promise<readonly number[]>
 }
 
-/** One thing after another, at a pace. */
+/** Repeats one call at a pace. */
 export class Repeated {
   readonly #options: RepeatedOptions
   readonly #tookMs: number[] = []
@@ -40,7 +40,7 @@ export class Repeated {
     this.#run = this.#repeat()
   }
 
-  /** Lets what runs end. */
+  /** Waits for the end of the current call. */
   async stop(): Promise<void> {
     this.#stop.abort()
     await this.#run

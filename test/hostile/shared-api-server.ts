@@ -19,10 +19,10 @@ const rbac = '/apis/rbac.authorization.k8s.io/v1'
 const dayMs = 24 * 3_600_000
 const namespace = 'mallory'
 const project = { id: 9, path: 'mallory/manifests' } as const
-/** Her sources are of her namespace alone, as whoever shares a cluster has it. */
+/** The attacker's sources are limited to their own namespace, as is usual in shared clusters. */
 const own = { id: project.path, default_namespace: namespace, namespaces: [namespace] } as const
 
-/** By branch. */
+/** Sources of the attacker, one for each branch. */
 export const evilSources: readonly SourceBlock[] = [
   { ...own, name: 'plain', ref: { branch: 'plain' }, paths: [{ glob: '**/*.yaml' }] },
   { ...own, name: 'kustomize', ref: { branch: 'kustomize' }, kustomize: { path: '.' } },
@@ -31,7 +31,7 @@ export const evilSources: readonly SourceBlock[] = [
 
 const map = (name: string) =>
   stringify({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name }, data: { made: 'first' } })
-/** What each branch begins with. */
+/** First files of each branch. */
 const firstFiles: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   plain: { 'map.yaml': map('plain') },
   kustomize: { 'kustomization.yaml': stringify({ resources: ['map.yaml'] }), 'map.yaml': map('kustomize') },
@@ -41,7 +41,7 @@ const firstFiles: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   },
 }
 
-/** Where there is no helm: prints templates as they are, under the heads that helm writes. */
+/** Replaces helm: prints templates unchanged, below the headers that helm writes. */
 const helmScript = `#!/bin/sh
 for file in "$3"/templates/*; do
   printf -- '---\\n# Source: chart/templates/%s\\n' "\${file##*/}"
@@ -49,7 +49,7 @@ for file in "$3"/templates/*; do
 done
 `
 
-/** A pod of 512 MiB: Node takes half of it for its heap, and agentk's bounds follow it. */
+/** A pod of 512 MiB: Node takes half of it for its heap, and agentk's limits depend on it. */
 const podBytes = 512 * 1024 * 1024
 const podOptions = [
   `--max-old-space-size=${podBytes / 2 / 1024 / 1024}`,
@@ -57,11 +57,11 @@ const podOptions = [
 ].join(' ')
 
 /**
- * A real API server, alone: no controllers, and no nodes, so no pod runs a command. A good user may do all there; mallory
- * all in one namespace, and she pushes to one project, which the agent has three sources of.
+ * A real API server alone, without controllers and nodes, so no pod runs a command. A good user has all rights there.
+ * The user mallory has all rights in one namespace, and pushes to one project, which the agent has three sources of.
  */
 export class SharedApiServer {
-  /** absolute path: of agentk's account */
+  /** absolute path of the kubeconfig of agentk's account */
   readonly kubeconfig: string
   readonly #controlPlane: ControlPlane
   readonly #assets: string
@@ -74,7 +74,7 @@ export class SharedApiServer {
     this.kubeconfig = kubeconfig
   }
 
-  /** @param assets - what KUBEBUILDER_ASSETS names */
+  /** @param assets - value of KUBEBUILDER_ASSETS */
   static async start(assets: string): Promise<SharedApiServer> {
     const controlPlane = new ControlPlane({ assets, parts: 'api' })
     await controlPlane.start()
@@ -87,7 +87,7 @@ export class SharedApiServer {
     }
   }
 
-  /** Who is who, into the directory file; her repository. */
+  /** Adds the users to the directory file, and makes the attacker's repository. */
   async prepare(folder: string): Promise<void> {
     const token = newToken()
     const repository = join(folder, 'mallory.git')
@@ -107,13 +107,13 @@ export class SharedApiServer {
     this.#shared = { namespace, userCredential: `pat:${agent.id}:${token}`, repository, project, secretFile }
   }
 
-  /** Users act as themselves. */
+  /** Configuration in which users act as themselves. */
   get configuration(): string {
     const projects = [{ id: agent.project.path }, { id: project.path }]
     return stringify({ user_access: { access_as: { user: {} }, projects } })
   }
 
-  /** Of agentk: with what renders, in a small pod. */
+  /** Environment of agentk: the programs that render, in a small pod. */
   async environment(): Promise<Readonly<Record<string, string>>> {
     const folder = join(this.#folder, 'renderers')
     await mkdir(folder)
@@ -132,7 +132,7 @@ export class SharedApiServer {
   }
 }
 
-/** Namespaces, what the cluster would put into them, who may do what, and something that has a verdict. */
+/** Creates namespaces, the objects that controllers would create, rights, and an object that has a verdict. */
 async function furnish(admin: ApiClient): Promise<void> {
   for (const name of [goodNamespace, namespace]) {
     await admin.create('/api/v1/namespaces', { metadata: { name } })
@@ -161,7 +161,7 @@ async function furnish(admin: ApiClient): Promise<void> {
   })
 }
 
-/** @returns path of a kubeconfig of an account that may do all */
+/** @returns path of a kubeconfig of an account with all rights */
 async function agentkAccount(controlPlane: ControlPlane): Promise<string> {
   const { admin, server, caFile, folder } = controlPlane
   const account = await createServiceAccount(admin, { namespace: 'default', name: 'agentk' })

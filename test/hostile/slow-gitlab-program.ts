@@ -1,9 +1,9 @@
 import { GitlabDouble } from '../support/gitlab/gitlab-double.ts'
 import type { ToldWorld } from './slow-gitlab.ts'
 
-/** A double of GitLab that has much to do, in a process of its own, with which it ends. */
+/** A double of a busy GitLab, in a process of its own, which ends with its parent. */
 
-/** what each of its answers takes. ms */
+/** duration of each of its answers. ms */
 const answerMs = 200
 
 const gitlab = new GitlabDouble()

@@ -5,10 +5,10 @@ import { forkProgram } from './fork-program.ts'
 
 export type ToldWorld = Pick<GitlabWorld, 'projects' | 'agents' | 'users'>
 
-/** A GitLab that has much to do, beside the load: what it costs is not counted as good tenants' time. */
+/** A busy GitLab in a process of its own, so that its CPU time is not the load's. */
 export class SlowGitlab {
   readonly address: string
-  /** shared with kas, in base64 */
+  /** secret that it shares with kas, in base64 */
   readonly secret: string
   readonly #child: ChildProcess
 

@@ -13,27 +13,27 @@ import { residentBytes, viewsThreadEnds, vitalSigns } from './vital-signs.ts'
 const startMs = patience(60_000)
 const attackMs = patience(60_000)
 /**
- * What a good caller waits: that he waits no longer than usual is what the soak judges. A push goes through some thirty
- * turns of three programs, and took 9.5 s under an attack on a machine with three times as much to do as it can. ms
+ * Limit of a good caller; the soak checks that callers wait no longer than usual. A push goes through some thirty turns
+ * of three programs. It took 9.5 s under an attack on a machine with three times its load. ms
  */
 const patienceMs = patience(20_000)
-/** longer than that; for what an attack has broken to be whole again, so that the next one is judged by itself. ms */
+/** longer than `patienceMs`: the time for repairs after an attack, so that the next one is measured by itself. ms */
 const recoveryMs = patience(30_000)
-/** twice of what the soak allows, which gives collections of garbage their time */
+/** twice the limit of the soak, which gives collections of garbage their time */
 const maxMoreBytes = 128 * 1024 * 1024
-/** of the row of one replica, twice an agent's share */
+/** size of one replica's row, twice an agent's share. bytes */
 const maxToldBytes = 512 * 1024
 
 export interface Played {
   readonly attacks: readonly Attack<unknown>[]
   readonly ground?: HostileGroundOptions
-  /** commands that run in pods */
+  /** execs in pods */
   readonly execs: number
-  /** how who attacks gets there; default: without a way round */
+  /** gives the attacker another way to the replicas; default: the direct one */
   readonly wayTo?: (stage: Stage) => Promise<Stage>
 }
 
-/** Each in its small size, one after the other on one stack: starting one takes time. */
+/** Plays each attack in its small size, one after the other on one stack, since a stack takes time to start. */
 export async function playAll(t: Test, { attacks, ground: options, execs, wayTo }: Played): Promise<void> {
   const ground = await HostileGround.start(AbortSignal.timeout(startMs), options)
   t.teardown(() => ground.stop())
@@ -50,7 +50,7 @@ export async function playAll(t: Test, { attacks, ground: options, execs, wayTo 
   }
 }
 
-/** What all of it may take at most. ms */
+/** Limit for all attacks. ms */
 export const timeoutOf = (attacks: readonly unknown[]) => startMs + attacks.length * (2 * attackMs + 2 * recoveryMs)
 
 interface Scene {
@@ -82,9 +82,9 @@ async function harmless(
   const newcomer = await newcomerServed(ground, stage)
   const hook = await hookServed(ground, stage)
   const toldBytes = await ground.toldOfEvil()
-  // what it has begun goes on meanwhile
+  // the attack goes on meanwhile
   const isCounted = !counter || (await eventually(isMore, { timeoutMs: recoveryMs }).catch(() => false))
-  // some attacks are over before the first call of who is good is due
+  // some attacks are over before the first good call is due
   const isCalled = () => period.series.every(({ tookMs }) => tookMs.length > 0)
   await eventually(isCalled, { timeoutMs: recoveryMs })
   const { cpuMs = 0 } = await attacker.end()

@@ -1,4 +1,4 @@
-/** Uses a share of one core, which its argument says, until its parent leaves: for what a busy machine costs by itself. */
+/** Uses the share of one core in its argument, until its parent ends: it shows the cost of a busy machine alone. */
 
 const share = Number(process.argv[2])
 const turnMs = 10

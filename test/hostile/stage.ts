@@ -7,33 +7,33 @@ import type { ReplicaPorts } from '../../dev/start/ports.ts'
 import { encodeConnectRequest } from '../../src/proto/reverse-tunnel.ts'
 import { FakeAgent } from '../support/fake-agent.ts'
 
-/** A tenant: one agent token, and one user token for his own agent. */
+/** A tenant: one agent token, and one user token for that agent. */
 export interface Tenant {
   readonly agentToken: string
-  /** what his requests carry after `Bearer ` */
+  /** token of the user's requests, after `Bearer ` */
   readonly userCredential: string
 }
 
-/** What an attack can reach: JSON, since attackers are a process of their own. */
+/** Addresses and credentials of an attack. JSON, since attackers are a process of their own. */
 export interface Stage {
   /** PEM */
   readonly ca: string
-  /** the replica that has no connection of the good agent: what enters there passes a link */
+  /** the replica without a connection of the good agent: calls that enter there pass a link */
   readonly entry: ReplicaPorts
-  /** where the good agent's home connection is */
+  /** replica of the good agent's home connection */
   readonly holder: ReplicaPorts
-  /** where its other one is */
+  /** replica of its standby connection */
   readonly standby: ReplicaPorts
   readonly evil: Tenant
-  /** a bare repository, a path: what he may push to; empty where GitLab has his */
+  /** path of a bare repository that the evil tenant may push to; empty where GitLab has it */
   readonly evilRepository: string
-  /** of an API server that good tenants use too, of the evil one's workload there */
+  /** the evil tenant's workload at an API server that good tenants use too */
   readonly workload: { readonly path: string; readonly userCredential: string }
-  /** what a developer with one namespace and one repository has; of attacks with `cluster` alone */
+  /** rights of a developer with one namespace and one repository; only for attacks with `cluster` */
   readonly shared?: SharedCluster
-  /** of attacks with neither `cluster` nor `gitlab` */
+  /** only for attacks with neither `cluster` nor `gitlab` */
   readonly neighbour?: Neighbour
-  /** of the same attacks */
+  /** only for attacks with neither `cluster` nor `gitlab` */
   readonly fleet?: Fleet
 }
 
@@ -45,65 +45,67 @@ export interface FleetAgent {
 
 /** Many agents, which one user or one CI job may use. */
 export interface Fleet {
-  /** of the evil tenant's own project: its user may use them */
+  /** agents of the evil tenant's own project, which its user may use */
   readonly tenant: readonly FleetAgent[]
-  /** each of a project of its own: one CI job may use them */
+  /** agents of a project each, which one CI job may use */
   readonly projects: readonly FleetAgent[]
   readonly userToken: string
   readonly jobToken: string
 }
 
-/** Who may use the good tenants' agent too, where its cluster is a double: one user, by all ways that she has. */
+/**
+ * A user who may use the good tenants' agent, too, where its cluster is a double; with all of this user's credentials.
+ */
 export interface Neighbour {
-  /** of her personal access tokens. After `Bearer ` */
+  /** credentials of the user's personal access tokens, after `Bearer ` */
   readonly userCredentials: readonly string[]
-  /** of her jobs, each of a project of its own. After `Bearer ` */
+  /** credentials of the user's jobs, each of another project, after `Bearer ` */
   readonly jobCredentials: readonly string[]
 }
 
-/** Of a real cluster that good tenants use too, behind their agentk. */
+/** A real cluster that good tenants use too, behind their agentk. */
 export interface SharedCluster {
-  /** where mallory may do everything, as `gitlab:user:mallory`; she may nothing elsewhere */
+  /** namespace where the user `gitlab:user:mallory` has all rights, and none elsewhere */
   readonly namespace: string
-  /** after `Bearer `, for the good tenants' agent, at 8154, views and `gitops/state` included: acts as that user */
+  /** credential of that user after `Bearer `, for the good tenants' agent at 8154, with views and `gitops/state` */
   readonly userCredential: string
   /**
-   * A bare repository, a path, that she may push to. The good tenants' agent has a source of each of its branches: `plain`,
-   * `kustomize` and `helm`, the path of which is the root.
+   * Path of a bare repository that the user may push to. The good tenants' agent has a source of each of its branches
+   * `plain`, `kustomize` and `helm`, with the root as path.
    */
   readonly repository: string
   readonly project: { readonly id: number; readonly path: string }
-  /** of 8153, to notify a replica of a push (GitPushes) */
+  /** secret of 8153, for push events to a replica (GitPushes) */
   readonly secretFile: string
 }
 
-/** @throws Error: the attack is not of `cluster` */
+/** @throws Error if the attack is not of `cluster` */
 export function sharedOf({ shared }: Stage): SharedCluster {
   if (!shared) throw new Error('the stage has no cluster that is shared')
   return shared
 }
 
-/** @throws Error: the attack is of `cluster`, or of `gitlab` */
+/** @throws Error if the attack is of `cluster`, or of `gitlab` */
 export function neighbourOf({ neighbour }: Stage): Neighbour {
   if (!neighbour) throw new Error('nobody else has rights to the good agent')
   return neighbour
 }
 
-/** @throws Error: the attack has `cluster` or `gitlab` */
+/** @throws Error if the attack is of `cluster`, or of `gitlab` */
 export function fleetOf({ fleet }: Stage): Fleet {
   if (!fleet) throw new Error('the evil tenant has one agent')
   return fleet
 }
 
-/** The evil tenant's own, so that what is counted by address does not count against others. */
+/** The evil tenant's own address, so that kas' limits by address do not count against others. */
 export const evilAddress = '127.0.0.66'
 
 export function dial(ca: string, port: number, alpn: string[] = [], localAddress = evilAddress): TLSSocket {
   const options = { host: '127.0.0.1', port, ca, localAddress, ALPNProtocols: alpn }
-  return connect(options).on('error', () => undefined) // the evil one is used to being thrown out
+  return connect(options).on('error', () => undefined) // kas often cuts the attacker's connections
 }
 
-/** A connection to 8150 on which nothing was said but HTTP/2's preface. */
+/** Opens a connection to 8150 and sends only HTTP/2's preface. */
 export async function dialAgent(
   { ca, evil }: Stage,
   { agents }: ReplicaPorts,
@@ -114,10 +116,10 @@ export async function dialAgent(
   return new FakeAgent(socket, { authorization: [`Bearer ${token}`], ...metadata })
 }
 
-/** Resolves once kas has read all that was sent before: it has refused what was sent last. A PING could be one too many. */
+/** Resolves once kas has read all earlier messages: it has refused the last one. A PING could be one too many. */
 export async function heard(agent: FakeAgent): Promise<void> {
   const tunnel = agent.openSilently()
-  tunnel.send(encodeConnectRequest.header({})) // a descriptor has to come first
+  tunnel.send(encodeConnectRequest.header({})) // kas expects a descriptor first
   await tunnel.done
 }
 
@@ -128,10 +130,10 @@ export interface Answered {
 
 export interface EvilRequest {
   readonly method?: string
-  /** sent as JSON */
+  /** body, sent as JSON */
   readonly body?: object
   readonly contentType?: string
-  /** default: of the evil tenant's user */
+  /** default: that of the evil tenant's user */
   readonly credential?: string
   readonly signal?: AbortSignal
 }
@@ -189,7 +191,7 @@ export function headOf(line: string, credential: string, ...headers: readonly st
   return [`${line} HTTP/1.1`, 'Host: kas', `Authorization: Bearer ${credential}`, ...headers, '', ''].join('\r\n')
 }
 
-/** @param protocol - of the WebSocket */
+/** @param protocol - subprotocol of the WebSocket */
 export const upgradeHeaders = (protocol: string): readonly string[] => [
   'Connection: Upgrade',
   'Upgrade: websocket',
@@ -198,7 +200,7 @@ export const upgradeHeaders = (protocol: string): readonly string[] => [
   `Sec-WebSocket-Protocol: ${protocol}`,
 ]
 
-/** A frame of a client, masked with zeros; shorter than 64 KiB. */
+/** A text frame of a client, masked with zeros; shorter than 64 KiB. */
 export function textFrame(text: string): Buffer {
   const payload = Buffer.from(text)
   const { length } = payload
@@ -206,7 +208,7 @@ export function textFrame(text: string): Buffer {
   return Buffer.concat([Buffer.from([0x81, ...size, 0, 0, 0, 0]), payload])
 }
 
-/** @returns the first answer's status, and its body as far as it came in one piece */
+/** @returns the first answer's status, and the part of its body that came with it */
 export function textOf(answers: string): string {
   const [head = '', body = ''] = answers.split('\r\n\r\n')
   return `${head.slice('HTTP/1.1 '.length, head.indexOf('\r\n'))} ${body.split('HTTP/1.1')[0]}`

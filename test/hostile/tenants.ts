@@ -9,34 +9,34 @@ import { newToken } from './new-token.ts'
 import type { SlowGitlab, ToldWorld } from './slow-gitlab.ts'
 import type { Fleet, Neighbour, Tenant } from './stage.ts'
 
-/** As far as it is written here. */
+/** The keys of the directory file that the tests write. */
 type Directory = Record<'projects' | 'agents' | 'users' | 'ci_tokens', object[]>
 
 export const evilId = 43
 /** an agent of a good tenant that is not connected yet */
 export const newcomerId = 44
-/** its own: a hook announces pushes to it */
+/** the newcomer's own project; a hook announces pushes to it */
 export const newcomerProject = 3
 
-/** those who use the good agent with the good tenant */
+/** users of the good agent beside the good tenant */
 const colleagues = 20
 const neighbourTokens = 2
 const jobProjects = 40
 const goodGroup = { id: 7, path: 'demo' }
 const [firstColleagueId, neighbourId, firstProjectId] = [21, 8, 101]
 
-/** Of the good agent: as it is by default, and for jobs of all projects of the group. */
+/** Configuration of the good agent: the default, and access for jobs of all projects of the group. */
 export const goodConfiguration = stringify({
   ci_access: { groups: [{ id: goodGroup.path }] },
   user_access: { access_as: { agent: {} }, projects: [{ id: agent.project.path }] },
 })
 
-/** Who is there beside the good tenant of `npm start`: rights, tokens, a project each with its repository. */
+/** Tenants beside the good tenant of `npm start`: rights, tokens, and a project each with its repository. */
 export class Tenants {
-  /** of the evil tenant, once it is written; a path */
+  /** path of the evil tenant's repository, once it is written */
   evilRepository = ''
   readonly newcomerToken = newToken()
-  /** of hooks for the newcomer's project */
+  /** secret of hooks for the newcomer's project */
   readonly hookSecret = newToken()
   readonly #fleet = new EvilFleet()
   readonly #evilToken = newToken()
@@ -65,7 +65,7 @@ export class Tenants {
     }
   }
 
-  /** Into the directory file of npm start. */
+  /** Writes them into the directory file of npm start. */
   async write(folder: string): Promise<void> {
     const path = join(folder, files.directory)
     const directory = parse(await readFile(path, 'utf8')) as Directory
@@ -98,7 +98,7 @@ export class Tenants {
     await writeFile(path, stringify(directory), { mode: 0o600 })
   }
 
-  /** Of the good agent: colleagues, and who has more tokens and jobs than others. */
+  /** Adds users of the good agent: colleagues, and the neighbour, who has more tokens and jobs. */
   #addUsers({ projects, users, ci_tokens: jobs }: Directory): void {
     const roles = { projects: { [agent.project.id]: ['developer'] } }
     const user = (id: number, username: string, tokens: readonly string[]) =>
@@ -112,7 +112,7 @@ export class Tenants {
     }
   }
 
-  /** To a GitLab, with all that npm start has written. */
+  /** Adds them to a GitLab, with all entries of npm start. */
   async tell(gitlab: SlowGitlab, folder: string): Promise<void> {
     const read = async (name: string) => (await readFile(join(folder, name), 'utf8')).trim()
     const [goodToken, goodUser] = [await read(files.agentToken), (await read(files.userHeader)).replace(/^.*:/, '')]
@@ -143,7 +143,7 @@ export class Tenants {
   }
 }
 
-/** Who is told by GitLab has no directory file. */
+/** Replaces the directory file in a replica's configuration by the address of GitLab. */
 async function askGitlab(gitlab: SlowGitlab, folder: string, name: string): Promise<void> {
   const path = join(folder, replicaFiles(name).configuration)
   const { directory: _, ...configuration } = parse(await readFile(path, 'utf8')) as Record<string, object>

@@ -1,17 +1,17 @@
 import { readFile } from 'node:fs/promises'
 import type { Watched } from './hostile-ground.ts'
 
-/** a frozen one answers once it is free again. ms */
+/** limit for an answer; a frozen program answers once it runs again. ms */
 const answerTimeoutMs = 60_000
 
-/** counted at agentk */
+/** a counter of agentk */
 export const viewsThreadEnds = 'agentk_views_thread_ends_total'
 
 export interface VitalSigns {
   readonly name: string
-  /** longest of its event loop since it was asked last. ms */
+  /** longest stall of its event loop since the last call. ms */
   readonly stallMs: number
-  /** of its metrics, `name{label="value"}`; 0: there is none of this name */
+  /** value of a metric, `name{label="value"}`; 0: there is none of this name */
   counter(name: string): number
 }
 
@@ -26,7 +26,7 @@ export async function vitalSigns({ name, opsPort }: Watched): Promise<VitalSigns
   return { name, stallMs: counter('nodejs_eventloop_lag_max_seconds') * 1000, counter }
 }
 
-/** Resident. bytes; 0: it has ended */
+/** Resident memory of the program. bytes; 0: it has ended */
 export async function residentBytes({ pid, withChildren }: Watched): Promise<number> {
   const own = pid()
   if (own === undefined) return 0
@@ -35,7 +35,7 @@ export async function residentBytes({ pid, withChildren }: Watched): Promise<num
   return bytes.reduce((sum, each) => sum + each, 0)
 }
 
-/** Without those that serve a repository of this machine: of one elsewhere its server has them. */
+/** Descendants without processes that serve a repository of this machine: elsewhere the Git server has those. */
 async function descendants(pid: number): Promise<number[]> {
   const text = await readFile(`/proc/${pid}/task/${pid}/children`, 'latin1').catch(() => '') // it has ended
   const all = text.split(' ').filter((each) => each !== '')
@@ -49,7 +49,7 @@ async function isServer(pid: string): Promise<boolean> {
   return words.includes('upload-pack') || (words[0] === '/bin/sh' && / upload-pack /.test(words[2] ?? ''))
 }
 
-/** Resident, what it shares with other processes by its part. bytes */
+/** Resident memory, with the process's part of shared pages. bytes */
 async function shareOf(pid: number): Promise<number> {
   const rollup = await readFile(`/proc/${pid}/smaps_rollup`, 'latin1').catch(() => '')
   const [, kilobytes = 0] = /^Pss:\s+(\d+) kB$/m.exec(rollup) ?? []

@@ -6,7 +6,7 @@ import { agentId } from '../support/agents-server.ts'
 import { ClusterDouble } from '../support/cluster-double.ts'
 import { httpText } from '../support/http-call.ts'
 
-// What an agent gets from authentication (doc/reference/tunnel-protocol.md 2.6), and what it makes of it
+// Errors of authentication at the agent (doc/reference/tunnel-protocol.md 2.6), and the agent's reaction
 // (doc/reference/tunnel-protocol.md 2.5).
 
 const refusals: { spec: ErrorSpec; code: string; message: string }[] = [
@@ -16,7 +16,7 @@ const refusals: { spec: ErrorSpec; code: string; message: string }[] = [
 ]
 const quick = ['--config-backoff=200ms']
 
-/** Every kind of call was told the same. */
+/** Waits until every kind of call has got the same error. */
 async function toldEverywhere(agent: AgentkGo, told: { code: string; message: string }): Promise<void> {
   for (const event of ['configuration-ended', 'tunnel-closed', 'register-failed']) await agent.event(event, told)
 }

@@ -6,14 +6,15 @@ import { agentId, callThrough } from '../support/agents-server.ts'
 import { ClusterDouble } from '../support/cluster-double.ts'
 import { type HttpAnswer, httpCall, httpText } from '../support/http-call.ts'
 
-// Agents that misbehave, or break: the caller is told, nobody else is harmed (doc/reference/tunnel-protocol.md 3.4).
+// Agents that misbehave, or break: the caller gets an error, and no other caller is harmed
+// (doc/reference/tunnel-protocol.md 3.4).
 
 interface Fault {
   readonly grpcCode: number
   readonly message: RegExp
-  /** whether a part of the answer came before */
+  /** true if a part of the answer comes before the fault */
   readonly begun: boolean
-  /** how the agent sees its Connect stream end */
+  /** end of the Connect stream at the agent */
   readonly connect: string
 }
 
@@ -103,7 +104,7 @@ t.test('messages inside that make no sense are the entry’s to refuse', { skip:
 
 type Back = (agent: AgentkGo, startAgent: () => Promise<AgentkGo>) => Promise<unknown>
 
-/** The agent goes when a part of a long answer has come. */
+/** Ends the agent after a part of a long answer has come. */
 async function losesAnswer(t: Test, signal: 'SIGKILL' | 'SIGUSR1', back: Back) {
   const cluster = await ClusterDouble.start(t)
   const { forward, startAgent } = await startAgentsKas(t, 'ws')
@@ -143,7 +144,7 @@ t.test('one of two pods dies: safe calls that have no answer yet go to the other
   await first.kill()
   await gone
   const second = await startAgent(flags)
-  await again // it came a second time, through the other pod
+  await again // the request came a second time, through the other pod
   t.equal(second.all('active').length, 1)
   await second.kill()
   const third = await startAgent(flags)

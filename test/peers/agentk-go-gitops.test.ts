@@ -9,10 +9,10 @@ import { ServedRepository } from '../support/gitaly/served-repository.ts'
 import { suiteWorld } from '../support/gitlab/gitlab-world.ts'
 import { startWholeReplicas } from '../support/gitlab/whole-replicas.ts'
 
-// GitOps of agents of another make, by the configuration that they are sent, as stock agents of three releases do it:
-// a whole kas, with GitLab and Gitaly.
+// GitOps of agents in Go by the configuration of kas, as stock agents of three releases do it. The test runs a whole
+// kas, with GitLab and Gitaly.
 
-/** What these releases do not do is left out. */
+/** Flags that leave out calls that these releases do not make. */
 const releases = {
   'v13.8.0': ['--without-register'],
   'v15.0.0': ['--without-register'],

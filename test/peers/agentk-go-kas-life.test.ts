@@ -3,7 +3,7 @@ import { withoutGo } from '../support/agentk-go.ts'
 import { configurationOf, startStackWithAgentkGo } from '../support/agentk-go-stack.ts'
 import { agentConfiguration, directoryFile } from '../support/stack-directory.ts'
 
-// The whole kas, as a program: what changes while an agent of another make is connected.
+// The whole kas, as a program, changes while an agent in Go is connected.
 
 const file = '.gitlab/agents/prod/config.yaml'
 const verbose = { ...agentConfiguration, observability: { logging: { level: 'debug' } } }
@@ -32,7 +32,7 @@ t.test('a token that is taken away', { skip: withoutGo }, async (t) => {
   await stack.writeDirectory({ ...directory, agents: [{ ...directory.agents[0], tokens: [] }] })
   t.match(await agent.event('configuration-ended'), { code: 'Unauthenticated', message: 'unauthenticated' })
   await stack.writeDirectory(directory)
-  await stack.repository.push(file, JSON.stringify(verbose)) // what it has already is not sent again
+  await stack.repository.push(file, JSON.stringify(verbose)) // kas does not send it again, since the agent has it
   await agent.event('configuration', {}, { from: agent.events.length })
   t.equal((await get('/')).status, 200)
 })

@@ -9,7 +9,7 @@ import { configurationOf, startStackWithAgentkGo } from '../support/agentk-go-st
 import { identities } from '../support/kubectl-side.ts'
 import { agentId, bearerOf, impersonated } from '../support/stack-directory.ts'
 
-// The whole kas, as a program, with an agent of another make: from 8154 to the cluster and back.
+// The whole kas, as a program, with an agent in Go: from 8154 to the cluster and back.
 
 for (const scheme of ['grpc', 'wss'] as const) {
   t.test(`over ${scheme}`, { skip: withoutGo }, async (t) => {

@@ -10,7 +10,7 @@ import { Processes } from '../support/processes.ts'
 import { Stack } from '../support/stack.ts'
 import { agentToken } from '../support/stack-directory.ts'
 
-/** kubectl with a real API server behind kas and an agent of another make. */
+/** kubectl with a real API server behind kas and an agent in Go. */
 
 const skip = withoutGo || withoutKubectl
 

@@ -8,9 +8,7 @@ import { rolling } from '../soak/rolling.ts'
 import { AgentkGo, withoutGo } from '../support/agentk-go.ts'
 import { patience } from '../support/slowness.ts'
 
-/**
- * Replicas of kas are restarted one after the other under two pods of an agent of another make, which are told nothing.
- */
+/** Replicas of kas restart one after the other under two pods of an agent in Go, which gets no notice. */
 
 const timeoutMs = 120_000
 const graces = { listenMs: 2500, shutdownMs: 1500 }

@@ -12,8 +12,8 @@ import { ConnectRequestSchema, ConnectResponseSchema } from '../../src/proto/gen
 import { AgentkGo, withoutGo } from '../support/agentk-go.ts'
 import type { TornDown } from '../support/processes.ts'
 
-// The agent must be what a stock agent is on the wire (doc/reference/captured.md 1), or tests with it prove nothing.
-// The server here is node:http2 and protobuf-es alone: nothing of kas takes part.
+// The agent in Go must send what a stock agent sends (doc/reference/captured.md 1), or tests with it prove nothing. The
+// server here is node:http2 and protobuf-es alone, without any part of kas.
 
 const methods = {
   configuration: '/gitlab.agent.agent_configuration.rpc.AgentConfiguration/GetConfiguration',

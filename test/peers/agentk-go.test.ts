@@ -10,7 +10,7 @@ import { ClusterDouble, largeBytes } from '../support/cluster-double.ts'
 import { eventually } from '../support/eventually.ts'
 import { httpCall, httpText } from '../support/http-call.ts'
 
-// kas before an agent of another make: grpc-go and a Go WebSocket library, behaving as a stock agent does.
+// kas with an agent in Go: grpc-go and a Go WebSocket library, which behave as a stock agent does.
 
 interface Side {
   readonly forward: Forward
@@ -256,7 +256,7 @@ for (const scheme of ['grpc', 'wss'] as const) {
     await eventually(() => assert.ok((connection?.session.bytesRead ?? 0) > bytesRead + 3 * pingBytes)) // answers
     t.equal(server.connections.size, 1)
     agent.signal('SIGSTOP')
-    await connection?.session.closed // nobody answers, and no call runs: given up all the same
+    await connection?.session.closed // without an answer kas gives it up, although no call runs
     agent.signal('SIGCONT')
     await agent.until(() => agent.all('connected').length === 2, 'a new connection')
   })

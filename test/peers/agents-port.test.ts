@@ -5,8 +5,8 @@ import t, { type Test } from 'tap'
 import { WebSocket } from 'ws'
 import { startAgentsServer } from '../support/agents-server.ts'
 
-// Requests made by hand at 8150: what stock kas answers, by bytes (doc/reference/captured.md 1,
-// doc/reference/tunnel-protocol.md 2.2).
+// Raw requests at 8150, and stock kas' answers by bytes (doc/reference/captured.md 1, doc/reference/tunnel-protocol.md
+// 2.2).
 
 const product = 'gitlab-kas/v18.5.0/test'
 const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
@@ -23,7 +23,7 @@ const upgrade = {
   'Sec-WebSocket-Protocol': 'ws-tunnel',
 }
 
-/** What comes back for some bytes: until the server ends, or `enough`. */
+/** Sends bytes. @returns the answer, until the server ends, or `enough` */
 async function exchange(t: Test, port: number, bytes: string | Buffer, enough: RegExp = /$^/): Promise<string> {
   const socket = connect(port, '127.0.0.1')
   t.teardown(() => socket.destroy())

@@ -9,13 +9,15 @@ import { readFiles } from '../../src/agentk/modules/gitops/manifests/read-yaml.t
 import { buildGoProgram, withoutGo } from '../support/go-program.ts'
 import { files, valueFile, values } from '../support/yaml-corpus.ts'
 
-/** Manifests as Kubernetes' own library reads them, and as we do. */
+/** Manifests as Kubernetes' own library reads them, and as kas does. */
 
-/** What kubectl takes and we refuse, as doc/gitops.md says: "Read". */
+/** Files that kubectl accepts and kas refuses; doc/gitops.md, "Read", has the reasons. */
 const refusedOnPurpose =
   /twice|kept exactly|no UTF-8|a key of a map is text|ends a line for kubectl|too many|too deep|too large|more than/
 
-/** What we take and kubectl does not: `[::1]`, a document on the line of `---`, a directive, `1E400` in JSON. */
+/**
+ * Files that kas accepts and kubectl does not: `[::1]`, a document on the line of `---`, a directive, `1E400` in JSON.
+ */
 const takenAlone = ['JSON 6', 'colons in brackets 11', 'directives 1', 'directives 2', 'documents 12']
 
 interface Answer {
@@ -23,7 +25,7 @@ interface Answer {
   readonly error?: string
 }
 
-/** Whole numbers keep their digits. */
+/** Parses JSON; whole numbers keep their digits. */
 function parse(json: string): Answer {
   return JSON.parse(json, (_, value, { source } = { source: '' }) =>
     typeof value === 'number' && !Number.isSafeInteger(value) && /^-?\d+$/.test(source ?? '') ? BigInt(source) : value,
@@ -45,7 +47,7 @@ interface Difference {
   readonly ours: unknown
 }
 
-/** Files that we read otherwise, and those that only one of both reads. */
+/** Files with different results, and those that only one of both accepts. */
 interface Differences {
   readonly differ: Difference[]
   readonly refused: Difference[]

@@ -7,15 +7,15 @@ import { answerTo, methods } from './simulated-agent.ts'
 import { callKey, readAnswer, type SimulatedReplica } from './simulated-replica.ts'
 import type { World } from './world.ts'
 
-/** calls that are safe; whose caller leaves; whose messages come one by one. 0 to 1 */
+/** shares, 0 to 1: safe calls; callers that leave; messages that come one by one */
 const safeShare = 0.5
 const leavingShare = 0.05
 const slowShare = 0.3
-/** how long a caller that leaves has stayed, and between two messages of a slow one. ms */
+/** time until a caller leaves, and pause between two messages of a slow one. ms */
 const patienceMs = 3000
 const betweenMessagesMs = 200
 
-/** Calls agents through any replica, and hands what comes back to the ledger. */
+/** Calls agents through any replica, and reports the answers to the ledger. */
 export class Callers {
   readonly #world: World
   #calls = 0
@@ -24,7 +24,7 @@ export class Callers {
     this.#world = world
   }
 
-  /** A call of any kind to any agent at any replica. */
+  /** Makes a call of any kind to any agent at any replica. */
   call(): void {
     const { chance, replicas, agentIds } = this.#world
     const serving = replicas.filter(({ isServing }) => isServing)
@@ -34,7 +34,7 @@ export class Callers {
     this.#begin(chance.pick(serving), { agentId: chance.pick(agentIds), safety, leavesAfterMs })
   }
 
-  /** A call that nothing should keep from an answer. @returns what was written of it */
+  /** Makes a call that must get an answer. @returns its record */
   probe(replica: SimulatedReplica, agentId: AgentId): CallRecord {
     return this.#begin(replica, { agentId, safety: 'safe', leavesAfterMs: undefined })
   }

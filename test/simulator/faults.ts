@@ -2,7 +2,7 @@ import { type Port, ports } from './simulated-network.ts'
 import type { SimulatedClientStream } from './simulated-session.ts'
 import type { World } from './world.ts'
 
-/** Each does its harm to a world that stands, and returns what ends it; undefined if there was nothing to harm. */
+/** Harms a running world, and returns a function that ends the harm; undefined if there was nothing to harm. */
 export type Fault = (world: World) => (() => void) | undefined
 
 /** ms */
@@ -146,7 +146,7 @@ function someOf<T>(world: World, all: readonly T[]): T[] {
   return world.chance.shuffled(all).slice(0, Math.ceil(all.length / 2))
 }
 
-/** At the one end or at the other, which learns of it later. */
+/** Breaks a stream at one end; the other end learns of it later. */
 function breakOne(world: World, lane: SimulatedClientStream): void {
   const { wire, exchange } = lane
   if (world.chance.chance(0.5)) world.time.post(wire.machine, 0, () => lane.break())

@@ -3,7 +3,7 @@ import type { InstanceId, Row, RowItem, RowSnapshot } from '../../src/membership
 import { contentOf, isAsWritten } from './row-content.ts'
 import type { Machine, VirtualTime } from './virtual-time.ts'
 
-/** What must hold, whatever happens. */
+/** Rules that must hold in every world. */
 export const rules = [
   'one writer per row',
   'equal tables after quiet',
@@ -26,26 +26,26 @@ export interface CallRecord {
   readonly id: string
   readonly agentId: AgentId
   readonly safety: Safety
-  /** where it entered */
+  /** the machine where it entered */
   readonly machine: Machine
   readonly instance: InstanceId
   readonly expectedMessages: readonly string[]
   /** pods that got it, in order */
   readonly deliveredTo: string[]
-  /** what it went through */
+  /** steps of the call so far */
   readonly story: string[]
   /** undefined while it runs */
   outcome: string | undefined
 }
 
-/** Writes down what happens and finds what must not. */
+/** Records all events, and finds violations of the rules. */
 export class Ledger {
   readonly calls = new Map<string, CallRecord>()
   violation: Violation | undefined
-  /** when an owner last let a new version out */
+  /** time when an owner last published a new version. ms */
   lastWriteAtMs = 0
   readonly #time: VirtualTime
-  /** what each owner let out, by version */
+  /** published rows of each owner, by version */
   readonly #written = new Map<InstanceId, Map<number, RowSnapshot>>()
 
   constructor(time: VirtualTime) {
@@ -58,13 +58,13 @@ export class Ledger {
 
   // rows
 
-  /** The owner lets its row out. */
+  /** The owner publishes its row. */
   rowWritten(row: RowSnapshot): void {
     const { instance, version } = row
     const versions = this.#written.get(instance) ?? new Map<number, RowSnapshot>()
     this.#written.set(instance, versions)
     const known = versions.get(version)
-    Object.freeze(row.head) // heads are replaced, never changed: what readers have may be this one itself
+    Object.freeze(row.head) // heads are replaced, never changed: readers may have this very object
     if (!known) {
       versions.set(version, row)
       this.lastWriteAtMs = this.#time.now
@@ -74,7 +74,7 @@ export class Ledger {
     }
   }
 
-  /** Whether the owner has let this version out. */
+  /** Returns true if the owner has published this version. */
   isWritten({ instance, version }: Pick<Row, 'instance' | 'version'>): boolean {
     return this.#written.get(instance)?.has(version) ?? false
   }
@@ -109,7 +109,7 @@ export class Ledger {
     this.violated('no unsafe call delivered twice', describe(call))
   }
 
-  /** @param error - undefined: it went well */
+  /** @param error - undefined: it succeeded */
   answered(id: string, error: string | undefined, messages: readonly string[]): void {
     const call = this.#call(id)
     if (call.outcome !== undefined) this.violated('no call without an answer', `call ${id} has two answers`)
@@ -120,7 +120,7 @@ export class Ledger {
     this.violated('answers are those of the agent', `${describe(call)}: ${messages.join()}, not ${expected.join()}`)
   }
 
-  /** All that was called long ago must have an answer, but for those whose entry is gone. */
+  /** Checks that all calls from long ago have an answer, but for those whose entry has ended. */
   checkAnswers(): void {
     for (const call of this.calls.values()) {
       if (call.outcome !== undefined || call.machine.state === 'dead') continue
@@ -139,7 +139,7 @@ export class Ledger {
   }
 }
 
-/** What a call went through. */
+/** Describes the steps of a call. */
 export function describe({ id, story }: CallRecord): string {
   return `call ${id}: ${story.join('; ')}`
 }

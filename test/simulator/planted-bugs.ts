@@ -1,15 +1,15 @@
 /**
- * Mistakes that the invariants must find. They are made in the simulator's own parts: the code under test has no
- * switch for them.
+ * Mistakes that the invariants must find. The simulator's own parts make them: the code under test has no switch for
+ * them.
  */
 export const plantedBugs = {
-  /** a row that is known is never fetched again, whatever was missed */
+  /** a known row is never fetched again, although updates were missed */
   'pull-dropped': 'SimulatedGossip.pull',
-  /** a replica that starts again takes itself for the one that was there before under its name */
+  /** a restarted replica takes itself for the earlier instance of its name */
   'instance-ignored': 'SimulatedGossip.instance',
-  /** who loses the connection to a replica takes the agents out of its row, in its name */
+  /** a replica that loses the connection to another one removes the agents from the other's row, in its name */
   'two-writers': 'SimulatedGossip.publish',
-  /** a replica that is asked for an agent that it does not hold asks the next one */
+  /** a replica that gets a call for an agent that it does not hold passes it on */
   'holder-forwards': 'SimulatedReplica',
   /** calls that must not be repeated are delivered as if they were safe */
   'unsafe-replayed': 'SimulatedReplica',

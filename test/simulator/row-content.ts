@@ -4,7 +4,7 @@ import { isConnection, type Row, type RowItem, type RowSnapshot } from '../../sr
 /** A row at one moment, as a reader has it. */
 type Read = Pick<Row, 'head' | 'connections' | 'registrations'>
 
-/** Whether a reader has what the owner wrote: a row is large, and compared often. */
+/** Returns true if a reader has the owner's row; written for speed, since rows are large, and compared often. */
 export function isAsWritten(written: RowSnapshot, { head, connections, registrations }: Read): boolean {
   return (
     isDeepStrictEqual(written.head, head) &&
@@ -17,7 +17,7 @@ function areSame(written: readonly RowItem[], read: ReadonlyMap<string, RowItem>
   return written.length === read.size && written.every((item) => isDeepStrictEqual(item, read.get(item.id)))
 }
 
-/** All of a row that others may see, as text. */
+/** Returns all public content of a row, as text. */
 export function contentOf({ head, connections, registrations }: Read): string {
   return `${headText(head)} ${[...connections.values(), ...registrations.values()].map(itemText).sort().join(' ')}`
 }

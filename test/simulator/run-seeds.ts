@@ -6,33 +6,33 @@ import { type SimulationOptions, type SimulationResult, simulate } from './simul
 export interface SeedRange {
   readonly from: number
   readonly seeds: number
-  /** processes at once; 1: this one */
+  /** processes at once; 1: only this one */
   readonly jobs: number
 }
 
 export interface SeedTotals {
-  /** the lowest seed that breaks a rule: none below it does */
+  /** the lowest seed that breaks a rule */
   readonly failed: SimulationResult | undefined
-  /** that were run */
+  /** number of seeds that were run */
   readonly seeds: number
   readonly faults: number
   readonly fewestFaults: number
-  /** of the worlds that broke no rule: the shortest. Virtual ms */
+  /** shortest of the worlds that broke no rule. Virtual ms */
   readonly shortestMs: number
   readonly calls: number
   readonly events: number
-  /** of the processes that ran them. ms */
+  /** CPU time of the processes that ran them. ms */
   readonly userMs: number
   readonly systemMs: number
 }
 
 export interface RunOptions {
   readonly signal?: AbortSignal
-  /** a seed has been run */
+  /** called after each seed */
   readonly onResult?: (result: SimulationResult) => void
 }
 
-/** Runs seeds until the first that breaks a rule. Nothing is left running, also when `signal` aborts. */
+/** Runs seeds until the first that breaks a rule. No process is left running, also when `signal` aborts. */
 export async function runSeeds(
   { from, seeds, jobs }: SeedRange,
   size: SimulationOptions,
@@ -82,7 +82,10 @@ function totalsOf(results: readonly SimulationResult[]): SeedTotals {
   }
 }
 
-/** A world is young until it ends: a quarter of the time went into moving it out of a small young generation. MiB */
+/**
+ * Objects of a world live until its end: a quarter of the time went into moving them out of a small young generation.
+ * MiB
+ */
 const youngGeneration = ['--min-semi-space-size=128', '--max-semi-space-size=128']
 
 interface Runner {
@@ -96,7 +99,7 @@ function startRunner(): Runner {
   const ended = once(child, 'exit').then(([code, signal]) => {
     throw new Error(`a process that runs seeds ended with ${code ?? signal}`)
   })
-  ended.catch(() => undefined) // who waits for a seed gets it
+  ended.catch(() => undefined) // the caller of `run` gets it
   return {
     run: async (seed, size) => {
       const answer = once(child, 'message')

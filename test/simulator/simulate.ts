@@ -1,6 +1,6 @@
 /**
- * `npm run simulate -- --seeds N --from S`: N worlds from seed S on, and the first that breaks a rule. A seed replays
- * exactly: `--seeds 1 --from <seed>`. `--bug NAME` plants a mistake, which must be found.
+ * `npm run simulate -- --seeds N --from S`: runs N worlds from seed S on, up to the first that breaks a rule. A seed
+ * replays exactly: `--seeds 1 --from <seed>`. `--bug NAME` plants a mistake, which must be found.
  */
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
@@ -8,7 +8,7 @@ import { isPlantedBug, plantedBugs } from './planted-bugs.ts'
 import { runSeeds } from './run-seeds.ts'
 import { fullSize, type SimulationResult } from './simulation.ts'
 
-/** a line to stderr after as many */
+/** interval of progress lines on stderr */
 const progressEverySeeds = 100
 
 const { values } = parseArgs({

@@ -16,7 +16,7 @@ export interface SimulatedAgentComponents {
   readonly network: SimulatedNetwork
   readonly ledger: Ledger
   readonly chance: Seeded
-  /** address of a replica that takes agents, if there is one: the balancer's choice */
+  /** address of a replica that accepts agents, if there is one: the balancer's choice */
   choose(): string | undefined
 }
 
@@ -24,7 +24,7 @@ export interface SimulatedAgentOptions {
   readonly agentId: AgentId
   readonly pod: string
   readonly methods: readonly string[]
-  /** asks every 5 s whether its kas lives, as ours does; a stock one does not */
+  /** sends its kas a PING every 5 s, as our agentk does; a stock one does not */
   readonly pings: boolean
 }
 
@@ -33,18 +33,18 @@ const idleTunnels = 2
 const dialTimeoutMs = 5000
 const redialMs = 1000
 const pingMs = 5000
-/** how long most calls take, and some. ms */
+/** duration of most calls, and of slow ones. ms */
 const quickMs = 100
 const slowMs = 6000
 const slowShare = 0.1
 
-/** What the agent answers to a call, message by message. */
+/** Returns the agent's answer to a call, message by message. */
 export function answerTo(callId: string, agentId: AgentId): string[] {
   const count = 1 + (Number(callId.slice(1)) % 3)
   return Array.from({ length: count }, (_, i) => `${callId} of ${agentId} ${i}`)
 }
 
-/** One pod of agentk: keeps idle tunnels at one replica, and answers what comes. */
+/** One pod of agentk: keeps idle tunnels at one replica, and answers calls. */
 export class SimulatedAgent {
   readonly machine: Machine
   readonly agentId: AgentId
@@ -62,12 +62,12 @@ export class SimulatedAgent {
     this.#options = options
   }
 
-  /** Connects, and again whenever the connection ends. */
+  /** Connects, and again after each end of the connection. */
   start(): void {
     void this.#connect()
   }
 
-  /** Its connection breaks. */
+  /** Breaks its connection. */
   hangUp(): void {
     this.#session?.destroy()
   }
@@ -85,7 +85,7 @@ export class SimulatedAgent {
       this.#idle = 0
       const { agentId, pod } = this.#options
       session.wire.hello({ session, agentId, pod } satisfies AgentHello)
-      session.onDraining(again) // and what runs on this one goes on
+      session.onDraining(again) // the streams of this one go on
       this.#fill(session)
       if (this.#options.pings) this.#ping(session)
     } catch {

@@ -3,12 +3,12 @@ import type { Seeded } from '../support/seeded.ts'
 import { ports } from './simulated-network.ts'
 import type { Machine, VirtualTime } from './virtual-time.ts'
 
-/** until a replica learns of a change. ms */
+/** delay until a replica learns of a change. ms */
 const changeMs = 3000
-/** until the first answer. ms */
+/** delay until the first answer. ms */
 const firstAnswerMs = 1000
 
-/** Says where replicas may be, late and for each replica at its own time. */
+/** Lists the addresses of replicas, late and for each replica at its own time. */
 export class SimulatedDiscovery {
   readonly #time: VirtualTime
   readonly #chance: Seeded
@@ -20,7 +20,7 @@ export class SimulatedDiscovery {
     this.#chance = components.chance
   }
 
-  /** Where a replica is from now on; undefined: nowhere. */
+  /** Sets the address of a replica from now on; undefined: none. */
   place(name: string, host: string | undefined): void {
     if (host === undefined) this.#hosts.delete(name)
     else this.#hosts.set(name, host)

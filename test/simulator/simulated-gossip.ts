@@ -9,12 +9,12 @@ import type { PlantedBug } from './planted-bugs.ts'
 import { ports, Refused, type SimulatedNetwork, type WireEnd } from './simulated-network.ts'
 import type { Machine } from './virtual-time.ts'
 
-/** What happens to published messages on their way; rows and connections are TCP's. */
+/** Faults of published messages on their way; rows and connections use TCP. */
 export interface Turbulence {
-  /** of one message to one peer, 0 to 1 */
+  /** probability for one message to one peer, 0 to 1 */
   loss: number
   duplicates: number
-  /** late by up to `maxLateMs`: others overtake them */
+  /** delayed by up to `maxLateMs`: others overtake them */
   late: number
   maxLateMs: number
 }
@@ -25,7 +25,7 @@ export interface SimulatedGossipComponents extends GossipComponents {
   readonly ledger: Ledger
   readonly chance: Seeded
   readonly turbulence: Turbulence
-  /** of another instance, as this replica knows it */
+  /** another instance's row, as this replica knows it */
   knownRow(instance: InstanceId): Row | undefined
 }
 
@@ -47,7 +47,7 @@ interface Connection {
   readonly host: string
   readonly outbound: boolean
   readonly openedAt: number
-  /** what is published reaches the peer */
+  /** published messages reach the peer */
   subscribed: boolean
   readonly onLost: Set<() => void>
 }
@@ -58,15 +58,16 @@ interface Hello {
 }
 
 /**
- * a second connection of the same pair within this is a dial of both sides at once, as in src/membership/network/gossip.ts. ms
+ * limit in which a second connection of the same pair counts as a dial of both sides, as in
+ * src/membership/network/gossip.ts. ms
  */
 const simultaneousMs = 3000
-/** from a connection to the first message on it, at the most. ms */
+/** longest time from a connection to the first message on it. ms */
 const subscriptionMs = 50
-/** peers to which messages of others are passed on, 0 to 1 */
+/** share of peers to which others' messages are passed on, 0 to 1 */
 const relayed = 0.4
 
-/** The gossip's network, with the manners of src/membership/network/gossip.ts. */
+/** The gossip's network, which behaves as src/membership/network/gossip.ts. */
 export class SimulatedGossip implements GossipNetwork {
   readonly instance: InstanceId
   readonly #components: SimulatedGossipComponents
@@ -238,7 +239,7 @@ export class SimulatedGossip implements GossipNetwork {
     return [...this.#connections.values()].flatMap((connections) => [...connections])
   }
 
-  /** @param share - of the peers, 0 to 1 */
+  /** @param share - share of the peers, 0 to 1 */
   #send(message: Published, share: number): void {
     const { chance, turbulence, machine, network } = this.#components
     this.#seen.add(message.id)
@@ -256,7 +257,7 @@ export class SimulatedGossip implements GossipNetwork {
     }
   }
 
-  /** @param again - gossipsub has forgotten that it was here already */
+  /** @param again - gossipsub has forgotten that the message came before */
   #receive(message: Published, again: boolean): void {
     if (!this.#running || (this.#seen.has(message.id) && !again)) return
     this.#seen.add(message.id)

@@ -2,7 +2,7 @@ import type { KasError } from '../../src/lib/errors.ts'
 
 const end: IteratorResult<Uint8Array> = { value: undefined, done: true }
 
-/** Messages that a stream receives, with the manners of src/proto/grpc/inbox.ts. */
+/** Messages that a stream receives; it behaves as src/proto/grpc/inbox.ts. */
 export class SimulatedInbox implements AsyncIterableIterator<Uint8Array> {
   readonly #onUnwanted: () => void
   readonly #messages: Uint8Array[] = []
@@ -10,7 +10,7 @@ export class SimulatedInbox implements AsyncIterableIterator<Uint8Array> {
   #failure: KasError | undefined
   #waiting: PromiseWithResolvers<IteratorResult<Uint8Array>> | undefined
 
-  /** @param onUnwanted - the reader left before the end */
+  /** @param onUnwanted - called when the reader leaves before the end */
   constructor(onUnwanted: () => void) {
     this.#onUnwanted = onUnwanted
   }
@@ -29,7 +29,7 @@ export class SimulatedInbox implements AsyncIterableIterator<Uint8Array> {
     this.#waiting?.resolve(end)
   }
 
-  /** @returns false: it has ended before */
+  /** @returns false if it has ended before */
   fail(error: KasError): boolean {
     if (this.#ended || this.#failure) return false
     this.#failure = error
@@ -49,10 +49,10 @@ export class SimulatedInbox implements AsyncIterableIterator<Uint8Array> {
     return this.#messages.shift()
   }
 
-  /** Messages here have no size. */
+  /** Has no effect: messages here have no size. */
   limit(): void {}
 
-  /** Bytes are not counted here. */
+  /** Has no effect: bytes are not counted here. */
   chargeTo(): void {}
   receives(): void {}
 

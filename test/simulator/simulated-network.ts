@@ -1,23 +1,23 @@
 import type { Seeded } from '../support/seeded.ts'
 import type { Machine, VirtualTime } from './virtual-time.ts'
 
-/** Connections between machines that lose nothing, as TCP's: what cannot pass waits until it can. */
+/** Connections between machines that lose nothing, as in TCP: bytes that cannot pass wait until they can. */
 
 export const ports = { gossip: 8156, replicas: 8155, agents: 8150 } as const
 export type Port = (typeof ports)[keyof typeof ports]
 
-/** A way on which nothing passes; without `port`, of all ports. */
+/** Two machines, where nothing passes from one to the other; without `port`, on all ports. */
 export interface Cut {
   readonly from: string
   readonly to: string
   readonly port?: Port
 }
 
-/** What TCP waits for before it sends a lost segment again. ms */
+/** TCP's pause before it sends a lost segment again. ms */
 const resendMs = 200
-/** between two tries to connect. ms */
+/** pause between two tries to connect. ms */
 const redialMs = 1000
-/** until a machine that has come back after a loss of power has said that it knows nothing of old connections. ms */
+/** longest time until a machine that has come back from a loss of power answers old connections with a reset. ms */
 const amnesiaMs = 3000
 
 export class Refused extends Error {}
@@ -29,14 +29,14 @@ interface Listener {
 
 export class SimulatedNetwork {
   readonly time: VirtualTime
-  /** of the network's own chance */
+  /** random source of the network alone */
   readonly chance: Seeded
-  /** of all ways at present: 1 is a good network */
+  /** factor for all delays at present: 1 is a good network */
   slowness = 1
   readonly #cuts = new Set<Cut>()
   readonly #listeners = new Map<string, Listener>()
   readonly #ends = new Set<WireEnd>()
-  /** with something that a cut keeps from passing */
+  /** ends with a parcel that a cut stops */
   readonly #stuck = new Set<WireEnd>()
 
   constructor(time: VirtualTime, chance: Seeded) {
@@ -44,7 +44,7 @@ export class SimulatedNetwork {
     this.chance = chance
   }
 
-  /** @returns takes the cut back */
+  /** @returns removes the cut */
   cut(cut: Cut): () => void {
     this.#cuts.add(cut)
     return () => {
@@ -72,7 +72,7 @@ export class SimulatedNetwork {
     this.#listeners.set(address, listener)
   }
 
-  /** Nobody listens at the machine's addresses any more. */
+  /** Removes the machine's listeners. */
   forget(machine: Machine): void {
     for (const [address, listener] of this.#listeners) {
       if (listener.machine === machine) this.#listeners.delete(address)
@@ -80,9 +80,9 @@ export class SimulatedNetwork {
   }
 
   /**
-   * Connects, trying until `signal` aborts.
+   * Connects, and tries again until `signal` aborts.
    *
-   * @throws Refused if nobody listens there
+   * @throws Refused if nothing listens there
    */
   dial(from: Machine, address: string, signal: AbortSignal): Promise<WireEnd> {
     const { promise, resolve, reject } = Promise.withResolvers<WireEnd>()
@@ -125,12 +125,12 @@ export class SimulatedNetwork {
     this.#stuck.add(end)
   }
 
-  /** A process ends: its system says so on all its connections. */
+  /** Ends all connections of a process, as its system does after the process's end. */
   closeAllOf(machine: Machine): void {
     for (const end of [...this.#ends]) if (end.machine === machine) end.closeByKernel()
   }
 
-  /** The power went, and is back: old connections of the machine end as soon as somebody uses them. */
+  /** Drops the connections of a machine whose power was lost and is back: they end at the next use. */
   resetAllOf(machine: Machine): void {
     for (const end of [...this.#ends]) {
       if (end.machine !== machine) continue
@@ -145,20 +145,20 @@ interface Parcel {
   state: 'moving' | 'stuck' | 'arrived'
 }
 
-/** One end of a connection: what is sent runs at the other end, in order. */
+/** One end of a connection: an action that is sent runs at the other end, in order. */
 export class WireEnd {
   readonly machine: Machine
   readonly port: Port
   peer!: WireEnd
-  /** things that came */
+  /** number of arrived parcels */
   bytesRead = 0
   closed = false
-  /** the connection has ended, here or there */
+  /** called when the connection has ended, here or there */
   onClose: () => void = () => undefined
-  /** at the end that was dialled: what the other one says first */
+  /** at the dialled end: called with the other end's first message */
   onHello: (hello: unknown) => void = () => undefined
   readonly #network: SimulatedNetwork
-  /** on the way to the other end */
+  /** parcels on the way to the other end */
   readonly #parcels: Parcel[] = []
 
   constructor(network: SimulatedNetwork, machine: Machine, port: Port) {
@@ -171,7 +171,7 @@ export class WireEnd {
     if (!this.closed) this.#transmit(() => this.peer.#take(action))
   }
 
-  /** To be sent first, by the end that has dialled. */
+  /** Sends the first message, from the end that has dialled. */
   hello(hello: unknown): void {
     this.send(() => this.peer.onHello(hello))
   }
@@ -183,7 +183,7 @@ export class WireEnd {
     this.onClose()
   }
 
-  /** As `close`, and nobody is left here to learn of it. */
+  /** Ends the connection as `close` does, without a call of `onClose` here. */
   closeByKernel(): void {
     if (this.closed) return
     this.closed = true
@@ -191,7 +191,7 @@ export class WireEnd {
     this.#network.drop(this)
   }
 
-  /** The other end is gone. */
+  /** The other end has ended. */
   lost(): void {
     if (this.closed) return
     this.closed = true
@@ -199,7 +199,7 @@ export class WireEnd {
     this.onClose()
   }
 
-  /** A cut has healed. */
+  /** Sends the stuck parcels again after a cut has healed. */
   resend(): void {
     for (const parcel of this.#parcels) {
       if (parcel.state === 'stuck') this.#move(parcel, this.#network.chance.fraction() * resendMs)

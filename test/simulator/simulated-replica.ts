@@ -42,12 +42,12 @@ export interface SimulatedReplicaComponents {
 export interface SimulatedReplicaOptions {
   readonly name: string
   readonly host: string
-  /** of all replicas that were ever started, this one's place */
+  /** number of this one among all replicas that were ever started */
   readonly serial: number
   readonly bug: PlantedBug | undefined
 }
 
-/** What a replica says first on a connection to 8155; the certificate's key stands for TLS. */
+/** First message of a replica on a connection to 8155; the certificate's key replaces TLS. */
 interface ReplicaHello {
   readonly session: SimulatedClientSession
   readonly instance: InstanceId
@@ -55,7 +55,7 @@ interface ReplicaHello {
   welcome(publicKeyHash: string): void
 }
 
-/** What an agent says first on a connection to 8150. */
+/** First message of an agent on a connection to 8150. */
 export interface AgentHello {
   readonly session: SimulatedClientSession
   readonly agentId: AgentId
@@ -66,21 +66,21 @@ export interface AgentHello {
 const dialTimeoutMs = 2000
 /** as in src/kas/servers/agents/agents-server.ts. ms */
 const checkIntervalMs = 250
-/** calls are still taken for so long by a replica that leaves. ms */
+/** time for which a replica that leaves still accepts calls. ms */
 const leaveGraceMs = 1000
 
 export const callKey = 'x-call'
 const log = createLogger({ level: 'silent' })
 const observer = { routed: () => undefined, timedOut: () => undefined }
 
-/** One kas: its membership, router, hand-over and tunnels are the code itself, on a simulated network. */
+/** One kas: its membership, router, hand-over and tunnels are the real code, on a simulated network. */
 export class SimulatedReplica {
   readonly name: string
   readonly host: string
   readonly machine: Machine
   readonly membership: Membership
   readonly tunnels = new TunnelRegistry({ clock: monotonicClock })
-  /** as the servers `kubernetes` and `rails` call it */
+  /** forward as the servers `kubernetes` and `rails` call it */
   readonly forward: Forward
   isServing = false
   readonly #components: SimulatedReplicaComponents
@@ -92,7 +92,7 @@ export class SimulatedReplica {
   readonly #descriptions = new Descriptions()
   readonly #published: PublishedConnections
   readonly #agents = new Set<AgentConnection>()
-  /** to peers */
+  /** sessions to peers */
   readonly #sessions = new Set<SimulatedClientSession>()
   readonly #checkedVersions = new Map<InstanceId, number>()
 
@@ -143,13 +143,13 @@ export class SimulatedReplica {
     return this.#agents
   }
 
-  /** To peers, also those that carry nothing now. */
+  /** Lanes to peers, also idle ones. */
   get lanes(): readonly SimulatedClientStream[] {
     const streams = Array.from(this.#sessions).flatMap((session) => [...session.streams])
     return streams.filter(({ method }) => method === laneMethod)
   }
 
-  /** As src/kas/peering.ts does. */
+  /** Starts it as src/kas/peering.ts does. */
   async start(): Promise<void> {
     const { network, machine } = this.#components
     const listen = (port: number, accept: (wire: WireEnd) => (hello: unknown) => void) =>
@@ -170,7 +170,7 @@ export class SimulatedReplica {
     this.isServing = true
   }
 
-  /** SIGTERM: resolves when nothing of it is left. */
+  /** Leaves as after SIGTERM; resolves when it has ended. */
   async leave(): Promise<void> {
     this.isServing = false
     this.membership.setState('leaving')
@@ -192,7 +192,7 @@ export class SimulatedReplica {
     }, checkIntervalMs)
   }
 
-  /** What this replica believes is what the owners have said. */
+  /** Checks that this replica's rows are those that the owners have published. */
   #checkRows(): void {
     const { membership } = this
     for (const row of membership.rows()) {
@@ -257,7 +257,7 @@ export class SimulatedReplica {
     })
   }
 
-  /** A planted bug: what is not here is sought elsewhere. */
+  /** Makes a planted bug: passes a call for an absent agent on to another replica. */
   #serveOrForward: CallHandler = async (stream) => {
     const agentId = BigInt(stream.metadata['kas-agent-id']?.[0] ?? '') as AgentId
     if (this.tunnels.holds(agentId)) return await this.#handOvers.serve(stream)

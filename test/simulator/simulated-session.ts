@@ -7,12 +7,12 @@ import type { Handler, ServerStream } from '../../src/proto/grpc/server-stream.t
 import { SimulatedInbox } from './simulated-inbox.ts'
 import type { WireEnd } from './simulated-network.ts'
 
-/** of HTTP/2 */
+/** error code of HTTP/2 */
 const internalError = 2
 
-/** gRPC between two machines: sessions and streams with the manners of src/proto/grpc, without bytes of HTTP/2. */
+/** gRPC between two machines: sessions and streams behave as those of src/proto/grpc, without bytes of HTTP/2. */
 
-/** the two sides of one stream, and what is on its way between them */
+/** the two sides of one stream, and the messages on their way between them */
 interface Exchange {
   readonly client: SimulatedClientStream
   server: SimulatedServerStream | undefined
@@ -20,7 +20,7 @@ interface Exchange {
   readonly toClient: StreamWay
 }
 
-/** One direction of one stream: it may stand still while the connection does not. */
+/** One direction of one stream: it may stop while the connection goes on. */
 class StreamWay {
   #waiting: (() => void)[] | undefined
 
@@ -54,7 +54,7 @@ abstract class SimulatedSession {
       for (const { reject } of this.#pings) reject(new KasError({ code: 'TUNNEL_LOST', delivery: 'none' }))
       this.#closed.resolve()
     }
-    // it ended in the moment in which it began, when nobody listened yet
+    // it ended in the moment of its begin, before anything listened
     if (wire.closed) queueMicrotask(() => wire.onClose())
   }
 
@@ -91,7 +91,7 @@ export class SimulatedClientSession extends SimulatedSession {
   draining = false
   readonly #onDraining: (() => void)[] = []
   readonly streams = new Set<SimulatedClientStream>()
-  /** at the other end of the wire */
+  /** session at the other end of the wire */
   server!: SimulatedServerSession
   #closing = false
 
@@ -148,7 +148,7 @@ export class SimulatedClientStream {
     toClient: new StreamWay(),
   }
   readonly inbox: SimulatedInbox
-  /** Bytes are not counted here. */
+  /** always 0: bytes are not counted here */
   readonly unsentBytes = 0
   wasReset = false
   readonly #session: SimulatedClientSession
@@ -184,10 +184,10 @@ export class SimulatedClientStream {
     this.#toServer(() => this.exchange.server?.messages.add(message))
   }
 
-  /** Messages here have no size. */
+  /** Has no effect: messages here have no size. */
   limit(): void {}
 
-  /** Bytes are not counted here. */
+  /** Has no effect: bytes are not counted here. */
   chargeTo(): void {}
   receives(): void {}
 
@@ -205,7 +205,7 @@ export class SimulatedClientStream {
     void this.done.then(listener)
   }
 
-  /** It breaks, and both sides learn of it; nothing else of the connection does. */
+  /** Breaks the stream, and both sides learn of it; the connection goes on. */
   break(): void {
     if (this.#settled) return
     this.broken()
@@ -216,7 +216,7 @@ export class SimulatedClientStream {
     this.#session.wire.send(() => this.exchange.toServer.pass(action))
   }
 
-  // what comes from the server
+  // calls of the server
 
   broken(): void {
     this.wasReset = true
@@ -269,7 +269,7 @@ export class SimulatedServerSession extends SimulatedSession {
     client.server = this
   }
 
-  /** GOAWAY: no new streams; ends with the last running one. */
+  /** Sends GOAWAY: no new streams; ends with the last running one. */
   close(): void {
     if (this.#closing) return
     this.#closing = true
@@ -292,7 +292,7 @@ export class SimulatedServerSession extends SimulatedSession {
     void stream.run(this.#handlerFor(method, metadata))
   }
 
-  /** What is at fault shows in what the ledger finds. */
+  /** Has no effect: the ledger finds the result of a fault. */
   onHandlerError(): void {}
 
   ended(stream: SimulatedServerStream): void {
@@ -339,10 +339,10 @@ export class SimulatedServerStream {
     if (!this.#finished) this.#toClient(() => this.#client.head(metadata))
   }
 
-  /** Messages here have no size. */
+  /** Has no effect: messages here have no size. */
   limit(): void {}
 
-  /** Bytes are not counted here. */
+  /** Has no effect: bytes are not counted here. */
   chargeTo(): void {}
   payBy(): void {}
   receives(): void {}
@@ -386,7 +386,7 @@ export class SimulatedServerStream {
     this.#fail(new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' }))
   }
 
-  /** As that of the other side. */
+  /** Breaks the stream as the other side's `break` does. */
   break(): void {
     if (this.#finished) return
     this.cancelled()
@@ -406,7 +406,7 @@ export class SimulatedServerStream {
     const status = error && new KasError({ code: 'STATUS', grpc: error.grpcCode, message: error.message })
     this.#toClient(() => this.#client.finish({ ...(status ? { error: status } : {}), trailers }))
     this.session.ended(this)
-    // the caller is asked to stop: what it sent is not wanted any more
+    // the caller is asked to stop: its further messages are dropped
     this.#fail(new KasError({ code: 'CANCELLED', detail: 'the caller cancelled' }))
   }
 

@@ -13,7 +13,7 @@ export interface SimulationOptions {
   readonly faults: number
   readonly callsPerSecond: number
   readonly bug?: PlantedBug
-  /** errors say where they come from, which takes time */
+  /** errors have stack traces, which take time */
   readonly stacks?: boolean
 }
 
@@ -22,37 +22,37 @@ export const fullSize: SimulationOptions = { replicas: 5, agents: 200, faults: 2
 export interface SimulationResult {
   readonly seed: number
   readonly violation: Violation | undefined
-  /** what was done to the replicas, in order */
+  /** faults that were made, in order */
   readonly faults: readonly { readonly atMs: number; readonly kind: FaultKind; readonly forMs: number }[]
   readonly events: number
-  /** of this process, for this world. ms */
+  /** CPU time of this process for this world. ms */
   readonly cpu: { readonly userMs: number; readonly systemMs: number }
-  /** that passed in it */
+  /** time that passed in the world */
   readonly virtualMs: number
-  /** how calls ended, and how many */
+  /** number of calls by outcome */
   readonly outcomes: Readonly<Record<string, number>>
-  /** the same for the same seed and size, if the code is the same */
+  /** hash of all events; the same for the same seed, size and code */
   readonly trace: string
 }
 
 const buildRing = Ring.of.bind(Ring)
-/** by names: as many as there are sets of living replicas */
+/** rings by their names: as many as there are sets of living replicas */
 const rings = new Map<string, Ring>()
 
 /** Virtual times. ms */
 const calmMs = 6000
 const trouble = { fromMs: calmMs, toMs: 60_000 }
 const longestFaultMs = 15_000
-/** by then all is well again, and calls to agents that are connected must succeed */
+/** time after which all faults have ended, and calls to connected agents must succeed. ms */
 const probeAtMs = 76_000
 const endMs = 95_000
-/** Messages can be lost, heartbeats too: some of them after the last change all know it. */
+/** Time after the last change until all replicas know it, though messages and heartbeats may be lost. ms */
 const settleMs = 8000
-/** an agent that lost power is missed late: the end waits for that, for as long as this at the most */
+/** latest end: the loss of an agent's power is noticed late, and the end waits for that. ms */
 const lastEndMs = 150_000
 const probesPerReplica = 8
 
-/** Runs one world of 60 seconds of trouble, then quiet, and says what went wrong. */
+/** Runs one world of 60 seconds of trouble, then quiet. @returns its figures and its violation, if there is one */
 export async function simulate(seed: number, options: SimulationOptions): Promise<SimulationResult> {
   const world = new World({ ...options, seed, bug: options.bug })
   const { time, ledger, operator } = world
@@ -93,7 +93,10 @@ export async function simulate(seed: number, options: SimulationOptions): Promis
   }
 }
 
-/** Rings never change, and take long to build: replicas of one process that know the same names may share one. */
+/**
+ * Shares rings between the replicas of one process that know the same names: rings never change, and take long to
+ * build.
+ */
 function shareRings(): void {
   Ring.of = (names) => {
     const sorted = [...new Set(names)].sort()
@@ -112,7 +115,7 @@ function planFaults(world: World, count: number, done: { atMs: number; kind: Fau
     time.post(operator, atMs, () => {
       let at = faultKinds.indexOf(kind)
       let undo: (() => void) | undefined
-      // what finds nothing to harm at this moment leaves its place to the next kind
+      // a fault that finds nothing to harm now is replaced by the next kind
       for (; !undo; at = (at + 1) % faultKinds.length) undo = faults[faultKinds[at] as FaultKind](world)
       done.push({ atMs, kind: faultKinds[(at || faultKinds.length) - 1] as FaultKind, forMs })
       time.post(operator, forMs, undo)
@@ -134,7 +137,7 @@ function probe({ chance, replicas, agentIds }: World, callers: Callers): CallRec
   )
 }
 
-/** All that owners know of themselves was let out long enough ago. */
+/** Returns true if all changes of owners were published long enough ago. */
 function isSettled({ ledger, replicas, time }: World): boolean {
   const isWritten = replicas.every(({ membership }) =>
     membership
@@ -145,7 +148,7 @@ function isSettled({ ledger, replicas, time }: World): boolean {
   return isWritten && ledger.lastWriteAtMs <= time.now - settleMs
 }
 
-/** When nothing has gone wrong for long, all replicas know the same, and all calls have their answers. */
+/** Checks that after a quiet time all replicas know the same, and all calls have their answers. */
 function checkSettled({ ledger, replicas, replicaNames }: World, probes: readonly CallRecord[]): void {
   const truth = new Map(
     replicas.map(({ membership }) => {

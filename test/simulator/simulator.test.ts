@@ -8,7 +8,7 @@ const size: SimulationOptions = { replicas: 5, agents: 10, faults: 20, callsPerS
 const fewestFaults = 20
 const jobs = 2
 const seedsPerBug = 500
-/** on a machine that does much else */
+/** limit on a busy machine */
 const timeoutMs = 200_000
 
 t.setTimeout(timeoutMs)
@@ -27,7 +27,7 @@ t.test('a seed is the same world each time, and another seed another one', { tim
 })
 
 t.test('200 worlds break no rule', { timeout: timeoutMs }, async (t) => {
-  t.comment('about a minute without a word follows') // else the runner takes the silence for the end of the file
+  t.comment('about a minute without a word follows') // otherwise the runner takes the silence for the end of the file
   const totals = await runSeeds({ from: 1, seeds: 200, jobs }, size, ending(t))
   const { failed } = totals
   if (failed) t.comment(`npm run simulate -- --seeds 1 --from ${failed.seed} --agents 10 --faults 20 --calls 2`)

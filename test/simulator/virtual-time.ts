@@ -2,20 +2,23 @@ import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks'
 import type { Clock } from '../../src/lib/clock.ts'
 
 /**
- * Time that moves only when nothing is left to do. What the code under test calls for time, timers and chance
- * (`setTimeout`, `performance.now`, `Date.now`, `Math.random`) asks the simulation while it runs in one, and the
- * system everywhere else: so the code itself needs no other clock.
+ * Time that advances only when no work is left. In a simulation, time, timers and chance (`setTimeout`,
+ * `performance.now`, `Date.now`, `Math.random`) come from the simulation, everywhere else from the system. So the code
+ * under test needs no other clock.
  */
 
-/** One computer with one process: frozen, it does nothing and misses nothing; dead, it never does anything again. */
+/**
+ * One computer with one process. While it is frozen, it does nothing and misses nothing; once dead, it never does
+ * anything again.
+ */
 export class Machine {
   readonly name: string
   state: 'running' | 'frozen' | 'dead' = 'running'
-  /** of its wall clock to that of the others. ms */
+  /** offset of its wall clock to that of the others. ms */
   clockOffsetMs = 0
-  /** what came while it was frozen, in order */
+  /** events that came while it was frozen, in order */
   readonly deferred: Event[] = []
-  /** what runs in it runs as this machine */
+  /** async context in which its code runs as this machine */
   scope: AsyncResource | undefined
 
   constructor(name: string) {
@@ -25,25 +28,25 @@ export class Machine {
 
 interface Event {
   at: number
-  /** the order of events of one moment */
+  /** number that orders events of the same time */
   turn: number
   readonly machine: Machine
   readonly action: () => void
   cancelled: boolean
 }
 
-/** A date like any other, that wall clocks show at the start. */
+/** An ordinary date, which wall clocks show at the start. */
 const startOfTime = Date.parse('2026-06-01T00:00:00Z')
 
 const running = new AsyncLocalStorage<{ time: VirtualTime; machine: Machine }>()
 const nextMacrotask = setImmediate
-/** that share one turn of the process's event loop */
+/** number of events that share one turn of the process's event loop */
 const eventsPerTurn = 256
 
 export class VirtualTime {
   /** ms since the start */
   now = 0
-  /** that were run */
+  /** number of events that were run */
   events = 0
   readonly random: () => number
   readonly #heap: Event[] = []
@@ -82,7 +85,7 @@ export class VirtualTime {
     machine.deferred.length = 0
   }
 
-  /** Runs what is due until `end`. Between two events, all that promises lead to has happened. */
+  /** Runs all events until `end`. Between two events, all promises that can settle have settled. */
   run(end: number, stopped: () => boolean): Promise<void> {
     return new Promise((resolve, reject) => {
       let over = false
@@ -96,7 +99,7 @@ export class VirtualTime {
           reject(error)
         }
       }
-      // after each of them node runs what promises lead to, and reports rejections, without a turn of its loop
+      // after each of them node settles promises, and reports rejections, without a turn of its loop
       const turn = () => {
         for (let i = 0; i < eventsPerTurn; i++) nextMacrotask(step)
         nextMacrotask(() => over || turn())
@@ -105,7 +108,7 @@ export class VirtualTime {
     })
   }
 
-  /** @returns false: nothing is due until `end` */
+  /** @returns false if there is no event until `end` */
   #runNext(end: number): boolean {
     for (let event = this.#heap[0]; event && event.at <= end; event = this.#heap[0]) {
       this.#pop()
@@ -158,7 +161,7 @@ function isBefore(a: Event, b: Event): boolean {
   return a.at < b.at || (a.at === b.at && a.turn < b.turn)
 }
 
-/** For work that is detached from what began it, and so from its machine. */
+/** A machine's clock, for work that is detached from the code that began it, and so from its machine. */
 export function machineClock(time: VirtualTime, machine: Machine): Clock {
   return { now: () => time.now, after: (ms, action) => time.post(machine, Math.max(1, ms), action) }
 }
@@ -210,7 +213,7 @@ function stopTimer(kind: 'clearTimeout' | 'clearInterval') {
   }
 }
 
-/** From here on the simulation's code gets its time; @returns undoes it */
+/** Gives the simulation's time to its code from here on. @returns undoes it */
 export function replaceTime(): () => void {
   const replaced = {
     setTimeout: startTimer('setTimeout'),

@@ -12,25 +12,25 @@ import { Machine, VirtualTime } from './virtual-time.ts'
 export interface WorldOptions {
   readonly seed: number
   readonly replicas: number
-  /** pods of agents; some are two of one agent */
+  /** number of agents' pods; some are two of one agent */
   readonly agents: number
   readonly bug: PlantedBug | undefined
 }
 
-/** what a good network does to published messages */
+/** faults of published messages in a good network */
 const goodTurbulence: Turbulence = { loss: 0.01, duplicates: 0.01, late: 0.02, maxLateMs: 200 }
-/** a second pod of an agent that has one already; without a method; that pings its kas. 0 to 1 */
+/** shares of pods, 0 to 1: second ones of an agent; those without a method; those that ping their kas */
 const secondPods = 0.2
 const partialPods = 0.1
 const pingingPods = 0.5
-/** replicas that come back at another address, 0 to 1 */
+/** share of replicas that come back at another address, 0 to 1 */
 const movingReplicas = 0.4
-/** until a replica is back. ms */
+/** time until a replica is back. ms */
 const absenceMs = 8000
-/** all replicas, and all agents, start within. ms */
+/** time in which all replicas, and all agents, start. ms */
 const startMs = 2000
 
-/** All that a simulation is made of: replicas, agents, and what is between them. */
+/** All parts of a simulation: replicas, agents, and the network between them. */
 export class World {
   readonly chance: Seeded
   readonly time: VirtualTime
@@ -38,7 +38,7 @@ export class World {
   readonly ledger: Ledger
   readonly discovery: SimulatedDiscovery
   readonly turbulence: Turbulence = { ...goodTurbulence }
-  /** who does what is done to the others */
+  /** machine that makes the faults of the others */
   readonly operator = new Machine('operator')
   readonly replicaNames: readonly string[]
   readonly agents: SimulatedAgent[] = []
@@ -66,7 +66,7 @@ export class World {
     this.replicaNames = Array.from({ length: options.replicas }, (_, i) => `kas-${i}`)
   }
 
-  /** Those that live, in the order of their names. */
+  /** Living replicas, in the order of their names. */
   get replicas(): readonly [SimulatedReplica, ...SimulatedReplica[]] {
     const living = this.replicaNames.flatMap((name) => this.#replicas.get(name) ?? [])
     return living as [SimulatedReplica, ...SimulatedReplica[]]
@@ -87,7 +87,7 @@ export class World {
   /**
    * Ends a replica, which comes back under its name.
    *
-   * @returns ends its absence at once; undefined if there is no replica that could be spared
+   * @returns ends its absence at once; undefined if no replica can be spared
    */
   stopReplica(how: 'crash' | 'power' | 'leave'): (() => void) | undefined {
     if (this.#replicas.size < 2) return undefined
@@ -119,7 +119,7 @@ export class World {
     return comeBack
   }
 
-  /** The node of a pod loses its power, and the pod starts on another one. */
+  /** Ends a pod by a loss of its node's power, and starts it on another node. */
   replaceAgent(): void {
     const agent = this.chance.pick(this.agents)
     this.agents.splice(this.agents.indexOf(agent), 1)

@@ -6,7 +6,7 @@ import type { AgentPlace } from './rolling/rolling-ground.ts'
 
 const leaseOfAgent = `/apis/coordination.k8s.io/v1/namespaces/default/leases/agent-${agent.id}-lock`
 
-/** One pod of agentk as a process, which may be killed and started again under its name. */
+/** One pod of agentk as a process, which can be killed and started again under its name. */
 export class AgentkPod {
   readonly name: string
   readonly #place: AgentPlace
@@ -27,7 +27,7 @@ export class AgentkPod {
     await this.#program.start()
   }
 
-  /** Resolves when the process of now is gone. */
+  /** Resolves when the current process has ended. */
   get exited(): Promise<void> {
     return this.#program?.exited ?? Promise.resolve()
   }
@@ -42,7 +42,7 @@ export class AgentkPod {
   }
 }
 
-/** The one whose name is in the Lease. */
+/** The pod whose name is in the Lease. */
 export async function leadingPod(admin: ApiClient, pods: readonly AgentkPod[]): Promise<AgentkPod> {
   const { spec } = await admin.get(leaseOfAgent)
   const pod = pods.find(({ name }) => spec.holderIdentity?.startsWith(`${name}_`))

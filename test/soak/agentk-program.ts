@@ -10,28 +10,28 @@ import type { Scheme } from './soak-options.ts'
 const project = resolve(import.meta.dirname, '../..')
 
 export interface AgentkProgramOptions {
-  /** with the settings of kas and of the agent */
+  /** folder with the settings of kas and of the agent */
   readonly folder: string
-  /** absolute path: as whom it acts, and where */
+  /** absolute path; names the cluster and agentk's account */
   readonly kubeconfig: string
-  /** how it reaches kas; both carry TLS */
+  /** scheme of the connection to kas; both carry TLS */
   readonly scheme: Scheme
-  /** of 127.0.0.1, where kas takes agents */
+  /** port of 127.0.0.1 where kas accepts agents */
   readonly kasPort: number
-  /** of 127.0.0.1, for its own metrics */
+  /** port of 127.0.0.1 for its own metrics */
   readonly opsPort: number
   readonly podName: string
-  /** in `folder` */
+  /** name of a file in `folder` */
   readonly logFile: string
   /** default: those of this source tree */
   readonly programs?: Programs | undefined
-  /** beside those that it always has */
+  /** flags beside the usual ones */
   readonly flags?: readonly string[]
-  /** beside what it always has */
+  /** variables beside the usual ones */
   readonly environment?: Readonly<Record<string, string>>
 }
 
-/** One pod of our agentk as a process, by the Node that runs this if it is of the source tree. */
+/** One pod of our agentk as a process; from the source tree it runs with the Node of this process. */
 export function agentkProgram(components: { warden: Warden }, options: AgentkProgramOptions): Program {
   const { PATH, HOME } = process.env
   const { folder, kubeconfig, scheme, kasPort, opsPort, podName, logFile, programs = testPrograms } = options

@@ -1,7 +1,10 @@
 import { spawnSync } from 'node:child_process'
 import { allocatorEnvironment } from '../../dev/node-flags.ts'
 
-/** Begins a command that allocates as replicas in their image do; undefined: this machine lacks the library. */
+/**
+ * Returns the beginning of a command that allocates as replicas in their image do; undefined: this machine lacks the
+ * library.
+ */
 export function allocatorCommand(): string[] | undefined {
   const { stderr, status } = spawnSync('/bin/true', { env: allocatorEnvironment, encoding: 'utf8' })
   if (status !== 0 || stderr !== '') return undefined

@@ -3,17 +3,17 @@ import { type Findings, median, type Stage } from './scene.ts'
 
 export interface BurstOptions {
   readonly calls: number
-  /** tunnels of agentk that wait for a call, as it says itself */
+  /** agentk's idle tunnels, by its own metric */
   readonly idleTunnels: () => Promise<number>
-  /** how many there must be when the burst begins */
+  /** number of idle tunnels when the burst begins */
   readonly wantedIdle: number
 }
 
-/** connections made at a time: what is asked is the calls, not the handshakes */
+/** connections made at a time: the test is about calls, not about handshakes */
 const dialsAtOnce = 25
 const path = '/api/v1/namespaces'
 
-/** Many calls in the same moment against the few tunnels that agentk keeps: all succeed. */
+/** Makes many calls in the same moment, against the few tunnels that agentk keeps: all succeed. */
 export async function burst({ kube, say }: Stage, options: BurstOptions): Promise<Findings> {
   const sockets: TLSSocket[] = []
   while (sockets.length < options.calls) {

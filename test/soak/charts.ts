@@ -16,15 +16,18 @@ import { PodLeaves } from './charts/pod-leaves.ts'
 import { agentkGraceMs, type ChartsOptions, graces, seconds, values, workplace } from './charts/stage.ts'
 import { TunnelCount } from './charts/tunnel-count.ts'
 
-/** The charts with the images that are shipped, on three real nodes: installed, upgraded, gone back, drained, a node lost. */
+/**
+ * The charts with the images that are shipped, on three real nodes: installed, upgraded, rolled back, drained, with a
+ * lost node.
+ */
 
-/** handed on to the run on the nodes */
+/** passed to the run on the nodes */
 const imagesVariable = 'KAS_SOAK_IMAGES'
 const nodes = 3
 const timeoutMs = 1_140_000
-/** for helm: three pods that leave one after the other, on a busy machine */
+/** time for helm: three pods leave one after the other, on a busy machine */
 const helmSeconds = 240
-/** to the first answer. ms */
+/** limit of the time from the installation to the first answer. ms */
 const installMs = 60_000
 const name = 'charts on real nodes'
 
@@ -53,7 +56,7 @@ async function play(t: Test, cluster: NodeCluster): Promise<void> {
   await t.test('a node is lost', (t) => deadNode({ t, ground, options, leaves, tunnels }))
 }
 
-/** Namespaces in which ada may do what callers do, and a pod with a shell. */
+/** Creates namespaces in which ada has the rights of callers, and a pod with a shell. */
 async function makeWorkplace({ cluster, kubectl }: ChartsGround): Promise<void> {
   const { namespace, pod, node } = workplace
   for (const one of [namespace, `${namespace}-0`, `${namespace}-1`]) {
@@ -68,7 +71,7 @@ async function makeWorkplace({ cluster, kubectl }: ChartsGround): Promise<void> 
   await isReady()
 }
 
-/** For the run on the nodes, where there is no way to Debian's packages. */
+/** Makes the images for the run on the nodes, which cannot reach Debian's packages. */
 async function prepare(): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'kas-soak-images-'))
   t.teardown(() => rm(folder, { recursive: true, force: true }))

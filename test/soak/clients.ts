@@ -11,7 +11,10 @@ import { box, createBox, playStreams, type StreamClient } from '../support/nodes
 import { olderKubectl, olderVersion, passOlderKubectl } from '../support/older-kubectl.ts'
 import { passPythonClient, pythonClient } from './clients/python-packages.ts'
 
-/** Programs and libraries at a real kubelet, through the holder and through another replica: the same as past kas. */
+/**
+ * Programs and libraries at a real kubelet, through the holder and through another replica: the results are those
+ * without kas.
+ */
 
 const bytes = 4 * 1024 * 1024
 const copiedBytes = 50 * 1024 * 1024
@@ -20,7 +23,7 @@ const pauseSeconds = 60
 
 interface Ground {
   readonly ground: NodesGround
-  /** kubeconfigs. `direct` is past kas */
+  /** kubeconfigs; `direct` is for the API server itself */
   readonly ways: Readonly<Record<'direct' | 'holder' | 'other', string>>
 }
 
@@ -68,7 +71,7 @@ onNodes('clients', { file: import.meta.url, nodes: 1, timeoutMs: 1_800_000, envi
   }
 })
 
-/** What a program sees is what it sees past kas. */
+/** Checks that a program prints the same with and without kas. */
 async function theSame(
   t: Test,
   { ground, ways }: Ground,
@@ -125,7 +128,7 @@ async function longCommand(t: Test, client: StreamClient): Promise<void> {
   t.equal(stdout.toString(), `${longCharacters}\n`)
 }
 
-/** As `kubectl exec … | less` does, and Ctrl-S. */
+/** Pauses as `kubectl exec … | less` and Ctrl-S do. */
 async function pauses(t: Test, client: StreamClient): Promise<void> {
   const kubectl = client.kubectl.with({ namespace: box.namespace })
   const read = `(head -c 1000; sleep ${pauseSeconds}; cat) | sha256sum`

@@ -13,7 +13,7 @@ const eventTimeoutMs = 60_000
 const stdinBytes = 20_000
 const namespace = 'soak-crowd'
 
-/** Many watches and execs at once: each watch tells of its own event alone, each exec gives back its own bytes. */
+/** Opens many watches and execs at once: each watch shows its own event alone, each exec returns its own bytes. */
 export async function crowd(stage: Stage, options: CrowdOptions): Promise<Findings> {
   const { kube, say, signal } = stage
   await createNamespace(kube, namespace, signal)
@@ -53,7 +53,7 @@ export async function crowd(stage: Stage, options: CrowdOptions): Promise<Findin
   }
 }
 
-/** @returns `ok`, or what went wrong */
+/** @returns `ok`, or a description of the failure */
 async function echo({ kube }: Stage, i: number): Promise<string> {
   const stdin = randomBytes(stdinBytes)
   const wanted = i % 100 // the first of them is 0: a success

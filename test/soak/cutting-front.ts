@@ -3,7 +3,10 @@ import { delay } from '../../src/lib/signals.ts'
 import { BehindCuttingFront } from '../cluster/behind-cutting-front.ts'
 import { buildAgentkGo, withoutGo } from '../support/agentk-go.ts'
 
-/** A front with the usual times of balancers: what is idle for 60 s, and what is 5 minutes old, is cut without a word. */
+/**
+ * A front with the usual limits of load balancers: it cuts connections that are idle for 60 s or 5 minutes old, without
+ * a word.
+ */
 
 const { minutes }: { minutes: number } = JSON.parse(process.env.KAS_SOAK_OPTIONS ?? '{"minutes":11}')
 const times = { idleMs: 60_000, ageMs: 300_000 }

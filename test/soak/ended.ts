@@ -4,15 +4,15 @@ import { EndedGround, entries, type GitlabWay, gitlabWays, type Way, ways } from
 import { skip } from '../support/kubectl-stack.ts'
 import { endedWithin, type LastingKind, openLasting, saidBy } from '../support/lasting-streams.ts'
 
-/** Who may no longer loses what runs, again and again: all kinds of streams at two replicas, in each way. */
+/** Callers lose access again and again, and with it all kinds of streams at two replicas, in each way. */
 
 const { times } = JSON.parse(process.env.KAS_SOAK_OPTIONS ?? '{"times":20}') as { times: number }
 
-/** of a directory file, once it is read; of GitLab */
+/** limits after a change of the directory file, which kas reads at once, and of GitLab's answer. ms */
 const boundMs = { file: 5000, gitlab: 60_000 }
-/** of the agent's repository: it is looked at every 3 s, and read */
+/** limit after a change of the agent's repository, which kas polls every 3 s. ms */
 const repositoryMs = 4000
-/** kubectl ends, with its process, beside as many others */
+/** time for kubectl and its process to end, beside many others. ms */
 const endingMs = 2000
 const withoutViews: readonly LastingKind[] = [
   'watch',
@@ -26,7 +26,7 @@ const withoutViews: readonly LastingKind[] = [
 /** Both last longer than all rounds of a way; the API server ends a watch after 30 minutes or later. */
 const othersHave: readonly LastingKind[] = ['watch', 'exec, WebSocket']
 
-/** Before what GitLab says: at any time between two questions of kas. ms */
+/** Pause before GitLab's answer changes, so that changes come at different times between two polls of kas. ms */
 function calmMs(way: Way | GitlabWay, i: number): number {
   return way === 'gitlab' || way === 'gitlab_job' ? (i % 4) * 17_000 : 0
 }
@@ -50,7 +50,7 @@ async function play(t: Test, { ground, way, limitMs, only }: Round): Promise<voi
       late.set(what, Math.max(late.get(what) ?? 0, ms))
       const saysWhy = streams.some((each) => each.what === what && each.saysWhy)
       if (ms > limitMs) t.fail(`${way}, ${what}: after ${Math.round(ms)} ms`)
-      // kubectl takes no event for a failure
+      // kubectl does not take the error event for a failure
       if (exit.code === 0 && !what.endsWith('watch')) t.fail(`${way}, ${what}: exit status 0: ${exit.stderr}`)
       if (saysWhy && !/Unauthorized|Forbidden/.test(saidBy(exit))) t.fail(`${way}, ${what}: ${exit.stderr}`)
     }

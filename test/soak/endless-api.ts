@@ -1,6 +1,6 @@
 /**
- * Stands in for an API server that has a log without end: `…/log` never ends, all else is one small object. A program
- * of its own. Argument: JSON of EndlessApiOptions.
+ * Replaces an API server by one with an endless log: `…/log` never ends, all else is one small object. A program of its
+ * own. Argument: JSON of EndlessApiOptions.
  */
 
 import { readFileSync } from 'node:fs'
@@ -14,10 +14,10 @@ export interface EndlessApiOptions {
   readonly keyFile: string
 }
 
-/** What `/stats` answers. */
+/** The answer of `/stats`. */
 export interface EndlessApiStats {
   readonly readers: number
-  /** of all logs so far */
+  /** bytes of all logs so far */
   readonly sentBytes: number
 }
 

@@ -13,7 +13,7 @@ import { Kube } from './kube.ts'
 const main = join(import.meta.dirname, 'endless-api.ts')
 const readyTimeoutMs = 30_000
 
-/** An API double with a log that never ends, as a process of its own. */
+/** An API double with an endless log, as a process of its own. */
 export class EndlessCluster {
   /** absolute path */
   readonly kubeconfig: string

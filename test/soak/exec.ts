@@ -17,7 +17,7 @@ export interface ExecEnd {
   readonly exitCode: number
 }
 
-/** Runs a command in a pod over a WebSocket, with all of its input at once. @throws when the command did not run */
+/** Runs a command in a pod over a WebSocket, with all of its input at once. @throws Error if the command did not run */
 export async function exec(kube: KubeOptions, { namespace, pod, command, stdin }: Exec): Promise<ExecEnd> {
   const url = new URL(`/api/v1/namespaces/${namespace}/pods/${pod}/exec`, kube.server)
   for (const name of ['stdin', 'stdout', 'stderr']) url.searchParams.set(name, 'true')

@@ -11,11 +11,11 @@ import { deployment } from '../support/kubectl-operations.ts'
 import type { KubectlSide } from '../support/kubectl-side.ts'
 import { assets, skip } from '../support/kubectl-stack.ts'
 
-/** Watches and execs on which nothing happens for minutes, through nginx and haproxy at once, go on all the same. */
+/** Watches and execs without any traffic for minutes, through nginx and haproxy at once, go on. */
 
 const { minutes }: { minutes: number } = JSON.parse(process.env.KAS_SOAK_OPTIONS ?? '{"minutes":6}')
 
-/** of the agents the first comes by WebSocket, the second by gRPC */
+/** the first agent connects by WebSocket, the second by gRPC */
 const fronts = [
   { program: 'nginx', start: startNginx, agents: [42, 43] },
   { program: 'haproxy', start: startHaproxy, agents: [44, 45] },

@@ -18,11 +18,11 @@ import type { Scheme } from './soak-options.ts'
 const readyTimeoutMs = 60_000
 
 export interface GroundOptions {
-  /** absolute path: as whom agentk acts, and where */
+  /** absolute path; names the cluster and agentk's account */
   readonly kubeconfig: string
-  /** how agentk reaches kas; both carry TLS. Default `wss` */
+  /** scheme of agentk's connection to kas; both carry TLS. Default `wss` */
   readonly scheme?: Scheme
-  /** from agentk to kas and back. Default: next to it */
+  /** network delay from agentk to kas and back. Default: none */
   readonly roundTripMs?: number
 }
 
@@ -32,7 +32,10 @@ export interface ResidentMemory {
   readonly agentk: number
 }
 
-/** The real kas and one real agentk as processes of their own, TLS on all ways. They end when this process does. */
+/**
+ * The real kas and one real agentk as processes of their own, with TLS on all connections. They end when this process
+ * does.
+ */
 export class Ground {
   /** a client of the cluster through kas and agentk */
   readonly kube: Kube
@@ -53,7 +56,9 @@ export class Ground {
     this.#kas = kasProgram({ ...parts, programs: testPrograms }, replicaName(0))
   }
 
-  /** Resolves when a call has gone through to the cluster; the tunnels are fresh then: agentk's least number, idle. */
+  /**
+   * Resolves when a call has gone through to the cluster. The tunnels are fresh then: agentk's least number, all idle.
+   */
   static async start(options: GroundOptions, signal: AbortSignal): Promise<Ground> {
     const folder = await mkdtemp(join(tmpdir(), 'soak-'))
     const warden = new Warden({ folders: [folder] })
@@ -80,7 +85,7 @@ export class Ground {
     }))
   }
 
-  /** A fresh agentk in the place of the one that runs. */
+  /** Replaces the running agentk by a new process. */
   async restartAgentk(signal: AbortSignal): Promise<void> {
     await this.#agentk?.stop()
     const agentk = this.#agentkProgram()
@@ -90,13 +95,13 @@ export class Ground {
     await untilOk({ url: `http://127.0.0.1:${this.#ports.agentkOps}/readiness` }, ready)
   }
 
-  /** Tunnels of agentk that wait for a call, as it says itself. */
+  /** agentk's idle tunnels, by its own metric. */
   async idleTunnels(): Promise<number> {
     const answer = await fetch(`http://127.0.0.1:${this.#ports.agentkOps}/metrics`)
     return Number(/^agentk_tunnels_idle (\d+)$/m.exec(await answer.text())?.[1])
   }
 
-  /** The programs end, and the files go. */
+  /** Ends the programs, and removes the files. */
   async stop(): Promise<void> {
     this.kube.close()
     await this.#agentk?.stop()
@@ -114,7 +119,7 @@ export class Ground {
     await this.restartAgentk(signal)
     const { server, ca, credential } = this.kube.options
     await untilOk({ url: `${server}/version`, ca, headers: { authorization: `Bearer ${credential}` } }, signal)
-    await this.restartAgentk(signal) // that call has made the first one open more tunnels
+    await this.restartAgentk(signal) // that call made the first one open more tunnels
   }
 
   #agentkProgram(): Program {
@@ -132,7 +137,7 @@ export class Ground {
   }
 }
 
-/** Aborted once the program has ended: it will not become ready. */
+/** A signal that aborts once the program has ended, since it cannot become ready then. */
 function endOf(program: Program): AbortSignal {
   const ended = new AbortController()
   void program.exited.then(() => ended.abort(new Error(`${program.name} ended by itself`)))
@@ -157,7 +162,7 @@ function createKube(ports: Ports, authority: Authority, settings: Settings): Kub
   return new Kube({ server, ca: authority.certificate, credential: settings.userCredential })
 }
 
-/** @throws when the program does not run */
+/** @throws Error if the program does not run */
 async function residentBytes(program: Program | undefined): Promise<number> {
   if (program?.pid === undefined) throw new Error(`${program?.name ?? 'a program'} does not run`)
   const status = await readFile(`/proc/${program.pid}/status`, 'utf8')

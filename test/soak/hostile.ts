@@ -5,19 +5,19 @@ import { commonBounds } from '../hostile/attack.ts'
 import { attacks } from '../hostile/attacks.ts'
 import { floorMs, playFullSize, type Seen, slower } from '../hostile/full-size.ts'
 
-/** Each attack of an evil tenant at full size, beside good tenants' load, which must not notice. */
+/** Each attack of an evil tenant at full size, beside good tenants' load, which must not notice it. */
 
 interface Options {
   readonly seconds: number
   /** default: all, one after the other */
   readonly attack?: string
-  /** the programs are those that the images hold; default: of the source tree */
+  /** uses the programs of the images; default: those of the source tree */
   readonly installed?: boolean
 }
 
 const { seconds, attack: chosen, installed }: Options = JSON.parse(process.env.KAS_SOAK_OPTIONS ?? '{"seconds":60}')
 const maxStallMs = 200
-/** start, warm-up, quiet time, control and end; each round may take as long as all of it. ms */
+/** limit for start, warm-up, quiet time, control and end, and for each round. ms */
 const aroundMs = 600_000
 const shownFailures = 3
 const assets = process.env.KUBEBUILDER_ASSETS ?? ''

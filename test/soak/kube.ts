@@ -9,21 +9,21 @@ export interface KubeOptions {
   readonly server: string
   /** PEM */
   readonly ca: string
-  /** what stands after `Bearer ` */
+  /** credential after `Bearer ` */
   readonly credential: string
-  /** whom the server's certificate is for, if that is not its host */
+  /** name in the server's certificate, if that is not its host */
   readonly servername?: string
 }
 
-/** What any TLS client needs of them. */
+/** TLS options of any client for these. */
 export const trustOf = ({ ca, servername }: KubeOptions) => ({ ca, ...(servername !== undefined && { servername }) })
 
 export interface KubeRequest {
   readonly method?: string
-  /** sent as JSON */
+  /** body, sent as JSON */
   readonly body?: object
   readonly signal?: AbortSignal
-  /** one that is open already; default: one of a kept pool */
+  /** an open connection; default: one of a kept pool */
   readonly socket?: TLSSocket
 }
 
@@ -32,7 +32,7 @@ export interface KubeAnswer {
   readonly body: string
 }
 
-/** A plain client of a Kubernetes API: no retries, no time-outs but the caller's signal. */
+/** A plain client of a Kubernetes API: no retries, and no timeouts but the caller's signal. */
 export class Kube {
   readonly options: KubeOptions
   readonly #agent: Agent
@@ -69,13 +69,13 @@ export class Kube {
     return { status: answer.statusCode ?? 0, body: await text(answer) }
   }
 
-  /** @throws when the answer is not a success */
+  /** @throws Error if the answer is not a success */
   async create(path: string, body: object): Promise<void> {
     const answer = await this.ask(path, { method: 'POST', body })
     if (answer.status >= 300) throw new Error(`POST ${path}: ${answer.status} ${answer.body}`)
   }
 
-  /** A connection on which nothing was sent yet. */
+  /** Opens a connection; nothing has been sent on it. */
   async dial(): Promise<TLSSocket> {
     const { hostname, port } = new URL(this.options.server)
     const socket = connect({ host: hostname, port: Number(port), ...trustOf(this.options) })

@@ -17,7 +17,7 @@ const parent = isFirst ? join(root, 'memory') : root
 const limitFile = isFirst ? 'memory.limit_in_bytes' : 'memory.max'
 const eventsFile = isFirst ? 'memory.oom_control' : 'memory.events'
 
-/** @returns the reason why there can be none, or false */
+/** @returns the reason why there can be no memory cgroups, or false */
 export function missingMemoryGroups(): string | false {
   if (process.getuid?.() !== 0) return 'needs root'
   try {
@@ -49,14 +49,14 @@ export class MemoryGroups {
     return ['/bin/sh', '-ec', enter, 'sh', ...command]
   }
 
-  /** Processes that the kernel has killed for their memory. */
+  /** Number of processes that the kernel has killed for their memory. */
   kills(): number {
     return this.#groups()
       .map((group) => /^oom_kill (\d+)$/m.exec(readFileSync(join(group, eventsFile), 'utf8'))?.[1] ?? '0')
       .reduce((sum, count) => sum + Number(count), 0)
   }
 
-  /** Once the programs have ended. */
+  /** Removes the cgroups, once the programs have ended. */
   remove(): void {
     for (const group of this.#groups()) rmdirSync(group)
   }

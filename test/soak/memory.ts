@@ -11,7 +11,7 @@ import { allocatorCommand } from './allocator.ts'
 import { MemoryGroups, missingMemoryGroups } from './memory-groups.ts'
 import { type MemoryPart, memoryParts, sceneDefaults } from './soak-options.ts'
 
-/** Replicas in memory cgroups of a pod's size, beside callers and agents that want more memory than there is. */
+/** Replicas in memory cgroups of a pod's size, beside callers and agents that need more memory than there is. */
 
 interface Options {
   readonly seconds: number

@@ -12,13 +12,13 @@ import { type Host, VirtualNetwork } from '../support/network/virtual-network.ts
 import type { TornDown } from '../support/processes.ts'
 
 /**
- * Each source of discovery alone, and each of its faults, at all replicas at once and for as long as it takes to be
- * noticed by the usual timers. Meanwhile the gossip is broken, and a replica is killed and starts again.
+ * Each source of discovery alone, and each of its faults, at all replicas at once, until the usual timers notice it.
+ * Meanwhile the gossip is broken, and a replica is killed and starts again.
  */
 
 const assets = process.env.KUBEBUILDER_ASSETS ?? ''
 const fails = 'Discovery fails, what it found before is kept'
-/** until a frozen API server is noticed, and until one that is back is asked again */
+/** limit until a frozen API server is noticed, and until one that is back is asked again */
 const noticeTimeoutMs = 60_000
 
 inOwnNetwork(
@@ -61,7 +61,7 @@ inOwnNetwork(
   },
 )
 
-/** @returns who was lost */
+/** @returns names of lost replicas */
 async function meanwhile(
   t: TornDown,
   cluster: NetworkCluster,
@@ -108,14 +108,17 @@ async function atRest(cluster: NetworkCluster): Promise<void> {
   }
 }
 
-/** The second one is killed and starts again: it may find nobody, but the others find it, by what they knew before. */
+/**
+ * Kills the second replica and starts it again. It may find no other replica, but the others find it by the addresses
+ * that they knew before.
+ */
 async function restart(cluster: NetworkCluster, round: Round): Promise<NetworkReplica> {
   const killed = cluster.replicas[1] as NetworkReplica
   const [old] = (await membersOf(killed)).filter(({ name }) => name === killed.name)
   killed.signal('SIGKILL')
   await killed.exited
   const fresh = await cluster.add(killed.host, await round.options(killed.name), { inPlaceOf: killed })
-  await fresh.said('Private API endpoint is up', { timeoutMs: noticeTimeoutMs }) // the gossip is next
+  await fresh.said('Private API endpoint is up', { timeoutMs: noticeTimeoutMs }) // the gossip starts next
   for (const replica of cluster.replicas.filter((other) => other !== fresh)) {
     await eventually(async () => {
       const member = (await membersOf(replica)).find(({ name }) => name === fresh.name)

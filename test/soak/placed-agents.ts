@@ -3,24 +3,26 @@ import { delay } from '../../src/lib/signals.ts'
 import { kubernetesApiMethod } from '../../src/proto/http/http-over-grpc.ts'
 import { dialFake } from '../cluster/front-cases.ts'
 
-/** Agents that stay connected, as a thread, until it is ended. Tells its parent of each dial that fails. */
+/**
+ * Options of a thread of agents that stay connected until it is ended. It notifies its parent of each dial that fails.
+ */
 
 export interface PlacedAgentsOptions {
   /** path, PEM */
   readonly caFile: string
-  /** of the front, which they take by turns */
+  /** addresses of the front, which the agents use in turn */
   readonly addresses: readonly string[]
   readonly ids: readonly number[]
 }
 
-/** TLS of each takes its time, all of it on this one thread */
+/** pause between first dials: all TLS handshakes run on this one thread */
 const betweenFirstDialsMs = 30
-/** an agent that lost its connection tries again; agentk waits longer */
+/** pause of an agent that lost its connection; agentk waits longer */
 const redialMs = 200
 
 const { caFile, addresses, ids } = workerData as PlacedAgentsOptions
 
-/** An agent with one tunnel, which it opens anew whenever that has ended. */
+/** An agent with one tunnel, which it opens again after each end. */
 async function staysConnected(agent: number, address: string): Promise<never> {
   for (;;) {
     try {
@@ -29,7 +31,7 @@ async function staysConnected(agent: number, address: string): Promise<never> {
       fake.close()
       fake.socket.destroy()
     } catch {
-      parentPort?.postMessage('failed') // a front without a replica for it, as it happens while one is away
+      parentPort?.postMessage('failed') // the front has no replica for it, for example while one is away
     }
     await delay(redialMs * (0.5 + Math.random()))
   }

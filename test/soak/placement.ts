@@ -8,20 +8,20 @@ import { absent } from '../support/absent.ts'
 import { eventually } from '../support/eventually.ts'
 import type { PlacedAgentsOptions } from './placed-agents.ts'
 
-/** Agents come back to where their token leads once their connections have aged, and the others' never move. */
+/** Agents return to the replica of their token once their connections have aged; the other agents never move. */
 
 interface Options {
   readonly agents: number
-  /** seconds */
+  /** age of connections. s */
   readonly age: number
 }
 
 const { agents: count, age }: Options = JSON.parse(process.env.KAS_SOAK_OPTIONS ?? '{"agents":200,"age":60}')
 const ids = Array.from({ length: count }, (_, i) => 1000 + i)
 const away = 'kas-1'
-/** for all agents of a replica to go elsewhere, or to come at first */
+/** limit for all agents of a replica to move away, or to connect at first. ms */
 const moveMs = 60_000
-/** connections live up to a tenth longer than they should, and the machine is busy */
+/** connections live up to a tenth longer than their age, and the machine is busy. ms */
 const agedMs = age * 1100 + 30_000
 
 const fronts = { nginx: startNginx, haproxy: startHaproxy }
@@ -79,7 +79,9 @@ async function returns(t: Test, fronted: Fronted): Promise<void> {
   t.ok(right >= 0.9 * count, `${right} of ${count} are where they were, ${seconds(back)} after it was back`)
 }
 
-/** In a thread of their own: replicas that are busy with agents would miss the questions of a front. */
+/**
+ * Starts the agents in a thread of their own: replicas that are busy with agents would answer a front's probes late.
+ */
 async function startAgents(t: Test, { replicas, front }: Fronted): Promise<() => number> {
   const workerData: PlacedAgentsOptions = {
     caFile: `${replicas.processes.folder}/ca.crt`,
@@ -95,7 +97,7 @@ async function startAgents(t: Test, { replicas, front }: Fronted): Promise<() =>
 
 const seconds = (since: number) => `${((performance.now() - since) / 1000).toFixed(1)} s`
 
-/** Where each agent was seen last, once that is `enough`: at any moment some are between two connections. */
+/** Last place of each agent, once the places are `enough`: at any moment some agents are between two connections. */
 async function seen(
   replicas: FrontedReplicas,
   enough: (places: ReadonlyMap<number, string>) => boolean,

@@ -7,21 +7,21 @@ import { type Findings, median, type Stage } from './scene.ts'
 export interface ReadersOptions {
   readonly readers: number
   readonly pairs: number
-  /** timed, one after another, on each side of a pair */
+  /** calls that are timed, one after another, on each side of a pair */
   readonly calls: number
-  /** from agentk to kas and back */
+  /** network delay from agentk to kas and back */
   readonly milliseconds: number
 }
 
 export const maxMebibytesPerReader = 2
 export const maxSlowdown = 1.25
 
-/** A reader takes so much before it stops. Bytes. */
+/** Bytes that a reader reads before it stops. */
 const readBytes = 256 * 1024
-/** Before the first measurement so many read so much without stopping, and leave. Bytes. */
+/** Number of readers that read `warmUpBytes` without a stop before the first measurement, and leave. */
 const warmUpReaders = 8
 const warmUpBytes = 32 * 1024 * 1024
-/** Nothing has moved for so long: all that can fill up is full. */
+/** Time without any progress after which all buffers are full. ms */
 const settledMs = 1_500
 const askAgainMs = 100
 const settleTimeoutMs = 120_000
@@ -35,8 +35,8 @@ interface Sample {
 }
 
 /**
- * Readers of an endless log that stop reading hold little memory of kas and agentk and slow nobody else: pairs of
- * measurements with and without them, by turns which comes first.
+ * Readers of an endless log stop reading. They take little memory of kas and agentk and slow no other caller. Pairs of
+ * measurements with and without them compare that, and the order alternates.
  */
 export async function readers(
   stage: Stage,
@@ -44,8 +44,8 @@ export async function readers(
   options: ReadersOptions,
 ): Promise<Findings> {
   const measure = () => sample(stage, ground, options.calls)
-  await measure() // code is compiled
-  await warmUp(stage, cluster) // and what carrying logs takes by itself is taken: garbage that waits, pools of malloc
+  await measure() // compiles code
+  await warmUp(stage, cluster) // leaves the usual cost of logs behind: garbage, pools of malloc
   const base = (await measure()).memory
   stage.say(`kas ${mib(base.kas)} MiB, agentk ${mib(base.agentk)} MiB before the first reader`)
   const pairs: { without: Sample; beside: Sample }[] = []
@@ -82,7 +82,7 @@ function judge(pairs: readonly { without: Sample; beside: Sample }[], base: Resi
   }
 }
 
-/** Calls one after another, and the memory right after. */
+/** Makes calls one after another, then measures the memory. */
 async function sample({ kube, signal }: Stage, ground: Ground, calls: number): Promise<Sample> {
   const times: number[] = []
   for (let i = 0; i < calls; i++) {
@@ -94,7 +94,7 @@ async function sample({ kube, signal }: Stage, ground: Ground, calls: number): P
   return { medianMs: median(times), memory: await ground.residentMemory }
 }
 
-/** Opens readers that stop; resolves when nothing flows to them any more. @returns `left`: those that kas has not ended */
+/** Opens readers that stop; resolves when no bytes flow to them. @returns `left`: readers that kas has not ended */
 async function stopReaders(stage: Stage, cluster: EndlessCluster, count: number) {
   const sockets = await Promise.all(Array.from({ length: count }, () => startReader(stage, readBytes)))
   return { sockets, left: await settled(stage, cluster, count) }
@@ -106,7 +106,7 @@ async function warmUp(stage: Stage, cluster: EndlessCluster): Promise<void> {
   await settled(stage, cluster, 0)
 }
 
-/** Resolves once it has read `bytes` and stopped. */
+/** Resolves once the reader has read `bytes` and stopped. */
 async function startReader({ kube }: Stage, bytes: number): Promise<TLSSocket> {
   const socket = await kube.dial()
   const { credential, server } = kube.options
@@ -127,7 +127,7 @@ async function startReader({ kube }: Stage, bytes: number): Promise<TLSSocket> {
   return socket
 }
 
-/** Waits until the API double has `most` readers or less and sends nothing more. It cannot be subscribed to. @returns readers */
+/** Polls the API double until it has at most `most` readers and sends nothing more. @returns readers */
 async function settled({ signal }: Stage, cluster: EndlessCluster, most: number): Promise<number> {
   const limit = AbortSignal.any([signal, AbortSignal.timeout(settleTimeoutMs)])
   let last = await cluster.stats()

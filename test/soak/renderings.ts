@@ -6,7 +6,7 @@ import { installedRenderers } from '../support/renderers.ts'
 import { compare, filesIn } from './renderings/compared.ts'
 import { published } from './renderings/published.ts'
 
-/** Published charts and overlays: what the program makes of them alone, and what agentk's renderer makes of them. */
+/** Published charts and overlays: compares the program's own output with that of agentk's renderer. */
 
 const downloadMs = 300_000
 const { signal } = new AbortController()
@@ -16,7 +16,10 @@ const missing = [
   ...Object.entries(renderers).flatMap(([name, found]) => (found.length === 0 ? [`KAS_RENDERERS has no ${name}`] : [])),
 ]
 
-/** From the module proxy, or as it was downloaded before. @returns its folder. @throws Error as `go` says it */
+/**
+ * Downloads a module from the module proxy, unless it is in the cache. @returns its folder. @throws Error with the
+ * message of `go`
+ */
 async function downloaded(module: string): Promise<string> {
   const { stdout } = await promisify(execFile)('go', ['mod', 'download', '-json', module], {
     cwd: '/',

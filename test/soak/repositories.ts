@@ -1,7 +1,7 @@
 import t from 'tap'
 import { askedRounds } from '../support/asked-rounds.ts'
 
-/** Three replicas, and the repositories of many agents at a Git server elsewhere, at the period that such have. */
+/** Three replicas, and the repositories of many agents at a remote Git server, at the period for such repositories. */
 
 t.test('repositories', async (t) => {
   await askedRounds(t, {

@@ -7,22 +7,22 @@ import type { Findings } from './scene.ts'
 import { createNamespace, createPod } from './workplace.ts'
 
 export interface RollingOptions {
-  /** begun each second */
+  /** calls begun each second */
   readonly calls: number
   readonly watches: number
   readonly execs: number
-  /** of the replicas, as their configuration has it */
+  /** graces of the replicas, as in their configuration */
   readonly graces: RollingGraces
-  /** how many replicas are restarted; default: all */
+  /** number of replicas that are restarted; default: all */
   readonly restarts?: number
-  /** before the first replica leaves, and between the return of one and the leaving of the next. ms */
+  /** pause before the first replica leaves, and between the return of one and the leaving of the next. ms */
   readonly calmMs: number
 }
 
-/** for all watches and execs to begin. ms */
+/** time for all watches and execs to begin. ms */
 const openMs = 60_000
 
-/** Replicas are restarted, one after the other, under calls, watches and execs: nothing fails or ends too early. */
+/** Restarts replicas one after the other, under calls, watches and execs: nothing fails or ends too early. */
 export async function rolling(stage: RollingStage, options: RollingOptions): Promise<Findings> {
   const { ground, say, signal } = stage
   const load = new RollingLoad({ ...options, access: ground.access, ...(await workplace(ground, signal)) })
@@ -45,7 +45,10 @@ export async function rolling(stage: RollingStage, options: RollingOptions): Pro
   return { figures: load.figures(leaves), failures }
 }
 
-/** The API double has a pod of its own, which gives back what it is sent, and takes no namespaces. */
+/**
+ * Returns the namespace and pod of the load. The API double has a pod that returns its input, and accepts no
+ * namespaces.
+ */
 async function workplace({ cluster, access }: RollingGround, signal: AbortSignal) {
   if (cluster.kind === 'double') return { namespace: 'default', pod: { namespace: 'demo', pod: 'echo' } }
   const namespace = 'soak-rolling'

@@ -6,13 +6,13 @@ import { goodRollouts } from './rollouts/good.ts'
 import { playBad, playGood, tellBad, tellGood } from './rollouts/rollouts.ts'
 import { atOnce } from './views/at-once.ts'
 
-/** Rollouts on real nodes: those that go well are never Degraded, those that do not end the gate before their deadline. */
+/** Rollouts on real nodes: good ones are never Degraded, and for bad ones the gate ends before their deadline. */
 
 const nodes = 3
-/** rollouts at once, that two cores carry */
+/** rollouts at once, as many as two cores can run */
 const lanes = 5
 const deadlineSeconds = 180
-/** A crash comes back within that. */
+/** A rollout that crashes does so again within this time. */
 const stable = '30s'
 
 onNodes('rollouts', { file: import.meta.url, nodes, timeoutMs: 2_400_000 }, async (t, cluster) => {

@@ -1,25 +1,25 @@
 import type { Kube } from './kube.ts'
 
-/** What a scene found. */
+/** Results of a scene. */
 export interface Findings {
-  /** a line each, as printed */
+  /** one line each, as printed */
   readonly figures: readonly string[]
-  /** what did not hold, a line each; empty: all did */
+  /** failed checks, a line each; empty: none */
   readonly failures: readonly string[]
-  /** the figures for programs: printed as JSON, the last line of all */
+  /** figures for programs, printed as JSON in the last line */
   readonly data?: Readonly<Record<string, unknown>>
 }
 
 export interface Stage {
-  /** the way through kas */
+  /** client of the cluster through kas */
   readonly kube: Kube
-  /** a step that takes a while; for the screen */
+  /** prints the beginning of a long step on the screen */
   readonly say: (text: string) => void
-  /** the run was interrupted */
+  /** aborts when the run is interrupted */
   readonly signal: AbortSignal
 }
 
-/** The middle value; the mean of the two in the middle if there are two. */
+/** Returns the middle value, or the mean of the two in the middle. */
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b)
   const at = (sorted.length - 1) / 2

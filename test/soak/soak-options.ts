@@ -28,26 +28,26 @@ export const sceneDefaults = {
   repositories: {},
 } as const
 
-/** What the scene `hostile` plays, in this order. */
+/** Attacks of the scene `hostile`, in this order. */
 export const attackNames = attacks.map(({ name }) => name)
 
-/** What the scene `views` plays, in this order. */
+/** Parts of the scene `views`, in this order. */
 export const viewsParts = ['faults', 'rights', 'records', 'rollouts'] as const
 export type ViewsPart = (typeof viewsParts)[number]
 
-/** What the scene `gitops` plays, in this order. */
+/** Parts of the scene `gitops`, in this order. */
 export const gitopsParts = ['kills', 'frozen', 'faults', 'calls', 'lies', 'polls', 'hooks'] as const
 export type GitopsPart = (typeof gitopsParts)[number]
 
-/** What the scene `rolling` plays, in this order. */
+/** Parts of the scene `rolling`, in this order. */
 export const rollingParts = ['calls', 'streams'] as const
 export type RollingPart = (typeof rollingParts)[number]
 
-/** Attacks that the scene `memory` plays, in this order. */
+/** Attacks of the scene `memory`, in this order. */
 export const memoryParts = ['fleet-of-tenant', 'fleet-of-projects', 'idle-callers'] as const
 export type MemoryPart = (typeof memoryParts)[number]
 
-/** of scenes that have them */
+/** parts of the scenes that have any */
 const partsOf: { readonly [Name in SceneName]?: readonly string[] } = {
   rolling: rollingParts,
   memory: memoryParts,
@@ -59,17 +59,17 @@ export type SceneName = keyof typeof sceneDefaults
 type NumbersOf<Name extends SceneName> = { readonly [Option in keyof (typeof sceneDefaults)[Name]]: number }
 
 export const schemes = ['wss', 'grpcs'] as const
-/** how agentk reaches kas; both carry TLS */
+/** scheme of agentk's connection to kas; both carry TLS */
 export type Scheme = (typeof schemes)[number]
 
-/** What is to be played; `help` asks for the usage alone. */
+/** The scene and its options; `help` asks for the usage alone. */
 export type SoakOptions =
   | { readonly help: true }
   | {
       [Name in SceneName]: { readonly scene: Name; readonly scheme: Scheme } & NumbersOf<Name> & Chosen<Name>
     }[SceneName]
 
-/** without it: all of them */
+/** default: all parts */
 type Chosen<Name> = Name extends 'hostile'
   ? { readonly attack?: string; readonly installed?: true }
   : Name extends 'views'
@@ -82,14 +82,14 @@ type Chosen<Name> = Name extends 'hostile'
           ? { readonly part?: MemoryPart }
           : unknown
 
-/** one connection each, and ports are few */
+/** one connection each, and the number of ports is limited */
 const maxCount = 10_000
-/** what is no connection */
+/** limits of counts that are not of connections */
 const maxCounts: Readonly<Record<string, number>> = { pods: 100_000 }
-/** a day: a timer's longest is 24.8 days */
+/** a day; a timer's longest is 24.8 days */
 const maxMinutes = 24 * 60
 
-/** @throws Error that names the argument and says what is allowed */
+/** @throws Error that names the argument and its allowed values */
 export function soakOptions(args: readonly string[]): SoakOptions {
   const names = Object.keys(sceneDefaults)
   const numbers = [...new Set(Object.values(sceneDefaults).flatMap((defaults) => Object.keys(defaults)))]
@@ -128,7 +128,7 @@ export function soakOptions(args: readonly string[]): SoakOptions {
   }
 }
 
-/** one way alone, or no agentk */
+/** scenes with one scheme, or without agentk */
 const withoutScheme: ReadonlySet<SceneName> = new Set([
   'exactly-once',
   'watches',

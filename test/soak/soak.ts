@@ -1,4 +1,4 @@
-/** `npm run soak -- SCENE [OPTIONS]`: the real kas and agentk under load that lasts, or that comes at once. */
+/** `npm run soak -- SCENE [OPTIONS]`: the real kas and agentk under load that is long or sudden. */
 
 import { missingAssets, type Parts } from '../../dev/control-plane/assets.ts'
 import { ControlPlane } from '../../dev/control-plane/control-plane.ts'
@@ -74,23 +74,23 @@ streams, which has a double in every case, all is given.
 Figures, then one line: ok, or what failed; of views and gitops, then all of it as one JSON object. Exit status 0, 1 if the scene failed, 2 for a wrong option.
 `
 
-/** upstream's least number of idle tunnels, and ours */
+/** stock agentk's least number of idle tunnels, and ours */
 const leastIdleTunnels = 2
 
-/** of rolling: longer than a balancer takes to hear that a replica leaves. ms */
+/** rolling: longer than a balancer takes to notice that a replica leaves. ms */
 const listenGraceMs = 5000
-/** of rolling, streams: as deployed; nothing is to need it. ms */
+/** rolling, streams: as deployed; no stream may need it. ms */
 const longGraceMs = 540_000
-/** of rolling, streams: kas' own default. ms */
+/** rolling, streams: kas' own default. ms */
 const watchGraceMs = 60_000
-/** of rolling, streams: of each exec. ms */
+/** rolling, streams: life of each exec. ms */
 const execLivesMs = [15_000, 25_000, 35_000, 45_000, 55_000]
-/** of rolling: agents come back before the next replica leaves. ms */
+/** rolling: agents come back before the next replica leaves. ms */
 const calmMs = 5000
 
 type Playable = Exclude<SoakOptions, { help: true }>
 
-/** programs of their own */
+/** scenes that are programs of their own */
 const tapPrograms = [
   'namespaces',
   'placement',
@@ -123,7 +123,7 @@ function run(options: Playable, signal: AbortSignal): Promise<Findings> {
   return runOnCluster(options, signal)
 }
 
-/** @throws Error that names what is missing */
+/** @throws Error that names the missing programs */
 function assetsWith(parts: Parts): string {
   const assets = process.env.KUBEBUILDER_ASSETS ?? ''
   const missing = missingAssets(assets, parts)
@@ -235,7 +235,7 @@ function say(text: string): void {
   process.stdout.write(`${text}\n`)
 }
 
-/** Before anything starts: what is wrong with an option is known at once. */
+/** Parses the options before any start, so that an error in them shows at once. */
 function chosen(): SoakOptions | undefined {
   try {
     return soakOptions(process.argv.slice(2))

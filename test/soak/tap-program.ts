@@ -4,13 +4,13 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Findings, Stage } from './scene.ts'
 
-/** of all attacks of hostile at full size, some two minutes each, and half as much again */
+/** limit of all attacks of hostile at full size: some two minutes each, and half as much again */
 const timeoutMs = 5_400_000
 
 /**
- * A scene that is a program of its own beside this one: it tells in TAP what holds, and figures as comments.
+ * Runs a scene that is a program of its own: it prints assertions as TAP, and figures as comments.
  *
- * @param options - of the scene, which finds them as JSON in `KAS_SOAK_OPTIONS`
+ * @param options - of the scene, which reads them as JSON in `KAS_SOAK_OPTIONS`
  */
 export async function tapProgram(
   name: string,
@@ -38,7 +38,7 @@ export async function tapProgram(
   return { figures: [], failures }
 }
 
-/** Says what a program tells in TAP. @returns of how much it told whether it holds, and what does not */
+/** Prints a program's TAP. @returns number of assertions, and the failed ones */
 export async function readTap(
   lines: AsyncIterable<string>,
   say: (text: string) => void,
@@ -46,7 +46,7 @@ export async function readTap(
   const failures: string[] = []
   let told = 0
   for await (const line of lines) {
-    // a test that is skipped whole stands at the left
+    // a test that is skipped as a whole begins at the left
     const [, leftOut] = /^ok \d+ - (.* # SKIP.*)$/.exec(line) ?? []
     if (leftOut !== undefined) say(`left out  ${leftOut}`)
     const [, not, text = '', skipped] = /^ +(not )?ok \d+ - (.*?)( # SKIP.*)?$/.exec(line) ?? []

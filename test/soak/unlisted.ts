@@ -4,15 +4,17 @@ import { delay } from '../../src/lib/signals.ts'
 import { eventually } from '../support/eventually.ts'
 import { patienceMs, UnlistedGround } from './unlisted/unlisted-ground.ts'
 
-/** Kinds that the API server cannot list hold up no command that asks for others, before they were listed and later. */
+/**
+ * Kinds that the API server cannot list delay no command about other kinds, whether kas had listed them before or not.
+ */
 
 const assets = process.env.KUBEBUILDER_ASSETS ?? ''
 const missing = missingAssets(assets, 'api')
 const skip = missing.length > 0 && `needs ${missing.join(', ')}`
 
-/** Queue, Stone, Gadget. */
+/** Number of kinds: Queue, Stone, Gadget. */
 const kinds = 3
-/** A kind is set aside after 60 s. ms */
+/** Time after which a kind is set aside: 60 s. ms */
 const asideMs = 60_000
 const answerMs = 5000
 const findingMs = 60_000
@@ -30,7 +32,7 @@ t.test('unlisted', { skip }, async (t) => {
 })
 
 /**
- * What commands say from the moment on at which the kinds cannot be listed.
+ * Runs commands after the kinds have become impossible to list.
  *
  * @param isKnown - kinds of the aggregated API have been discovered before
  */

@@ -4,18 +4,18 @@ import { Watched } from './watched.ts'
 import { createConfigMap, createNamespace } from './workplace.ts'
 
 export interface WatchOptions {
-  /** without any event */
+  /** time without any event */
   readonly minutes: number
 }
 
-/** far more than an event takes, far less than a connection that must be found dead first */
+/** far more than an event takes, and far less than kas takes to find a connection dead */
 const deliveryTimeoutMs = 5_000
 const namespace = 'soak-watch'
 
-/** A watch on which nothing happens for minutes still tells of the event that comes then. */
+/** A watch without events for minutes still delivers the next event. */
 export async function watch({ kube, say, signal }: Stage, { minutes }: WatchOptions): Promise<Findings> {
   await createNamespace(kube, namespace, signal)
-  // the API server ends a watch by itself after 30 to 60 minutes unless it is asked not to
+  // otherwise the API server ends a watch by itself after 30 to 60 minutes
   const seconds = Math.ceil(minutes * 60) + 600
   const path = `/api/v1/namespaces/${namespace}/configmaps?watch=1&timeoutSeconds=${seconds}`
   const watched = await Watched.open(kube, path)

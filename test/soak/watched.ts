@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { Kube } from './kube.ts'
 
-/** Names of the objects that a watch has told of, and a way to wait for one. */
+/** Names of the objects in the events of a watch, and a way to wait for one. */
 export class Watched {
   readonly names = new Set<string>()
   readonly #answer: IncomingMessage
@@ -19,7 +19,7 @@ export class Watched {
     answer.once('end', () => this.#ended(new Error('the watch ended')))
   }
 
-  /** @param path - of the collection, with `watch=1` @throws when the answer is not 200 */
+  /** @param path - of the collection, with `watch=1` @throws Error if the answer is not 200 */
   static async open(kube: Kube, path: string): Promise<Watched> {
     const stop = new AbortController()
     const answer = await kube.open(path, { signal: stop.signal })
@@ -30,7 +30,7 @@ export class Watched {
     return new Watched(answer, stop)
   }
 
-  /** Resolves once it has told of `name`. @throws when it has ended before, or the signal's reason */
+  /** Resolves once the watch has shown `name`. @throws Error if it has ended before, or the signal's reason */
   async sees(name: string, signal: AbortSignal): Promise<void> {
     if (this.names.has(name)) return
     if (this.#end) throw this.#end
@@ -45,7 +45,7 @@ export class Watched {
     }
   }
 
-  /** It has ended, though nobody closed it. */
+  /** True if it has ended, although `close` was not called. */
   get broken(): boolean {
     return this.#end !== undefined
   }

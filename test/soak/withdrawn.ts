@@ -10,13 +10,13 @@ import { encodeConnectRequest } from '../../src/proto/reverse-tunnel.ts'
 import { startWholeKas } from '../contract/wire/whole-kas.ts'
 import { FakeAgent, type FakeTunnel } from '../support/fake-agent.ts'
 
-/** How long those who may no longer still get something, at the lifetimes that kas has by itself. */
+/** Time for which a caller without access still gets events, with kas' default lifetimes. */
 
 const access = 'user_access: { access_as: { agent: {} }, projects: [{ id: platform/clusters }] }'
-/** within which all that is open ends: five minutes and ten seconds; of callers a minute */
+/** limit until all open streams end: five minutes and ten seconds; those of callers end in a minute */
 const endsMs = 310_000
 const callerEndsMs = 60_000
-/** the lifetimes of answers about callers and about agents, and a second */
+/** lifetimes of answers about callers and about agents, and a second */
 const callerMs = 61_000
 const agentMs = 301_000
 const event = '{"type":"ADDED","object":{}}\n'
@@ -32,7 +32,7 @@ async function serveWatch(tunnel: FakeTunnel): Promise<void> {
   }
 }
 
-/** All that the watch says, to its end. */
+/** Returns the text of the watch, up to its end. */
 async function readAll(asked: ClientRequest): Promise<string> {
   const [response] = (await once(asked, 'response')) as [IncomingMessage]
   return (await response.toArray()).join('')

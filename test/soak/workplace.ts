@@ -1,11 +1,11 @@
 import { delay } from '../../src/lib/signals.ts'
 import type { Kube } from './kube.ts'
 
-/** What scenes need in the cluster: a namespace, ConfigMaps, a pod. */
+/** Objects that scenes need in the cluster: a namespace, ConfigMaps, a pod. */
 
 const askAgainMs = 100
 
-/** Resolves when the namespace has what the cluster itself puts into it: no later event comes of that. */
+/** Resolves when the namespace has the cluster's own objects: no later event comes of them. */
 export async function createNamespace(kube: Kube, name: string, signal: AbortSignal): Promise<void> {
   await kube.create('/api/v1/namespaces', { metadata: { name } })
   const path = `/api/v1/namespaces/${name}`

@@ -1,4 +1,4 @@
 import { spawnSync } from 'node:child_process'
 
-/** Whether the PATH has no such program. */
+/** Returns true if the PATH has no such program. */
 export const absent = (program: string): boolean => spawnSync('sh', ['-c', `command -v ${program}`]).status !== 0

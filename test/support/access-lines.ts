@@ -4,11 +4,11 @@ import { AccessLog, type AccessLogOptions } from '../../src/kas/access-log/acces
 import { backgroundClock, type Clock } from '../../src/lib/clock.ts'
 import { capturedLog } from './captured-log.ts'
 
-/** An access log whose lines a test can wait for; each is of the schema, or its reading throws. */
+/** An access log whose lines a test can wait for. Each line must match the schema, or its parsing throws. */
 export class AccessLines {
   readonly log: AccessLog
   readonly register = new Registry()
-  /** in one piece, as they were written */
+  /** all lines as one text, as they were written */
   text = ''
   readonly lines: AccessLine[] = []
   #changed: (() => void) | undefined
@@ -34,7 +34,7 @@ export class AccessLines {
     this.#changed?.()
   }
 
-  /** Once there are so many. */
+  /** Resolves once there are so many lines. */
   async count(count: number): Promise<readonly AccessLine[]> {
     while (this.lines.length < count) {
       await new Promise<void>((resolve) => {

@@ -1,6 +1,6 @@
 import type { Kubectl } from './kubectl.ts'
 
-/** What service accounts may do, as `kubectl auth can-i --list` says it. */
+/** Rights of service accounts, as `kubectl auth can-i --list` prints them. */
 export class AccountRights {
   readonly #kubectl: Kubectl
   #everyones: Promise<string[]> | undefined
@@ -9,7 +9,7 @@ export class AccountRights {
     this.#kubectl = kubectl
   }
 
-  /** Beyond what every service account may. @param account - as `agentk:agentk`, its namespace and its name */
+  /** Rights beyond those of every service account. @param account - namespace and name, as `agentk:agentk` */
   async of(account: string, namespace: string): Promise<string[]> {
     this.#everyones ??= this.#list('default:stranger', 'default')
     const [own, known] = await Promise.all([this.#list(account, namespace), this.#everyones])
@@ -23,7 +23,7 @@ export class AccountRights {
   }
 }
 
-/** Of the Lease by which an agent's pods choose one of them. */
+/** Rights to the Lease by which an agent's pods choose their leader. */
 export const leaseRights = (agentId: number): string[] => [
   'leases.coordination.k8s.io [] [] [create]',
   `leases.coordination.k8s.io [] [agent-${agentId}-lock] [get update]`,
@@ -37,7 +37,7 @@ const extraRights = extraKeys.map(
   (key) => `userextras.authentication.k8s.io/agent.gitlab.com/${key} [] [] [impersonate]`,
 )
 
-/** To act as any user, and as any of these groups, or of all. */
+/** Rights to act as any user, and as any of these groups, or of all groups. */
 export function impersonationRights(groups?: readonly string[]): string[] {
   const resources = groups ? ['users'] : ['users', 'groups']
   return [
@@ -47,7 +47,7 @@ export function impersonationRights(groups?: readonly string[]): string[] {
   ]
 }
 
-/** To find other replicas by a Service. */
+/** Rights to find other replicas by a Service. */
 export const discoveryRights = (service: string): string[] => [
   `endpoints [] [${service}] [list watch]`,
   'endpointslices.discovery.k8s.io [] [] [list watch]',

@@ -15,7 +15,7 @@ const collections: Readonly<Record<string, (namespace: string) => string>> = {
   ClusterRoleBinding: () => `${rbac}/clusterrolebindings`,
 }
 
-/** The path of the collection that an object belongs to. @throws Error for a kind that no account needs */
+/** Returns the path of the collection of an object. @throws Error for a kind that no account needs */
 export function collectionOf({ kind, metadata }: KubernetesObject): string {
   const collection = collections[kind]
   if (!collection) throw new Error(`${kind} is none of ${Object.keys(collections).join(', ')}`)
@@ -28,7 +28,10 @@ const name = 'agentk'
 /** The part of a control plane that an account needs. */
 export type AccountsPlane = Pick<ControlPlane, 'admin' | 'server' | 'caFile' | 'signToken'>
 
-/** The account that the shipped manifests give agentk, with the rights of these folders and files. @returns its kubeconfig */
+/**
+ * Creates the account that the shipped manifests give agentk, with the rights of these folders and files. @returns path
+ * of its kubeconfig
+ */
 export async function agentkAccount(controlPlane: AccountsPlane, path: string, names: string[]): Promise<string> {
   const { admin, server, caFile } = controlPlane
   const objects = names.flatMap((one) =>

@@ -10,7 +10,7 @@ import { Processes } from './processes.ts'
 import { Stack } from './stack.ts'
 import { agentToken, bearerOf } from './stack-directory.ts'
 
-/** kas as a program, an agent of another make, and an HTTP server in the place of its cluster. */
+/** Starts kas as a program, an agent in Go, and an HTTP server in place of its cluster. */
 export async function startStackWithAgentkGo(t: Test, scheme: 'grpc' | 'grpcs' | 'ws' | 'wss') {
   const cluster = await ClusterDouble.start(t)
   const stack = await Stack.start(await Processes.start(t), { agentKubeconfig: '', scheme })
@@ -22,6 +22,6 @@ export async function startStackWithAgentkGo(t: Test, scheme: 'grpc' | 'grpcs' |
   return { cluster, stack, agent, ca, get }
 }
 
-/** What an event `configuration` of the agent brought. */
+/** Configuration in an event `configuration` of the agent. */
 export const configurationOf = ({ bytes }: AgentkGoEvent) =>
   fromBinary(AgentConfigurationSchema, Buffer.from(bytes as string, 'base64'))

@@ -8,10 +8,10 @@ export { withoutGo } from './go-program.ts'
 const waitTimeoutMs = 20_000
 const stopTimeoutMs = 5_000
 
-/** Builds the program unless its sources have been built before, and gives its path. */
+/** Builds the program unless its sources have been built before, and returns its path. */
 export const buildAgentkGo = (): Promise<string> => buildGoProgram('agentk-go')
 
-/** One line of what the agent tells; `event` says which (see the `emit` calls of the program). */
+/** One line of the agent's output; `event` names its kind (see the `emit` calls of the program). */
 export interface AgentkGoEvent {
   readonly event: string
   readonly [field: string]: unknown
@@ -21,14 +21,14 @@ export interface AgentkGoOptions {
   /** grpc, grpcs, ws or wss */
   readonly kasAddress: string
   readonly token: string
-  /** further flags, as main.go has them */
+  /** more flags, as in main.go */
   readonly flags?: readonly string[]
 }
 
-/** A running agent of another make: what it told, and what it will tell. */
+/** A running agent in Go: its events so far, and those to come. */
 export class AgentkGo {
   readonly events: AgentkGoEvent[] = []
-  /** the exit status; -1 when a signal ended it */
+  /** exit status; -1 when a signal ended it */
   readonly exited: Promise<number>
   readonly #child: ChildProcess
   readonly #watchers = new Set<() => void>()
@@ -66,17 +66,17 @@ export class AgentkGo {
     return this.#child.pid as number
   }
 
-  /** What it has told of one kind. */
+  /** All events of one kind so far. */
   all(event: string): AgentkGoEvent[] {
     return this.events.filter((one) => one.event === event)
   }
 
   /**
-   * The first event of a kind that `matches`, told already or to come.
+   * Resolves with the first event of a kind that `matches`, past or to come.
    *
    * @param matches - a predicate, or fields that must be equal
-   * @param options.from - how many events to leave out, such as `agent.events.length` at some time
-   * @throws after `options.timeoutMs` (default 20 s), or when the agent ended; the message holds what it told
+   * @param options.from - number of events to skip, such as `agent.events.length` at some time
+   * @throws Error after `options.timeoutMs` (default 20 s), or when the agent ended; the message contains its events
    */
   event(
     event: string,
@@ -91,7 +91,7 @@ export class AgentkGo {
     )
   }
 
-  /** Waits until `check` of what was told gives something, looking at each event. */
+  /** Calls `check` at each event until it returns a value. */
   until<T>(check: () => T | undefined | false, what: string, timeoutMs = waitTimeoutMs): Promise<T> {
     return new Promise((resolve, reject) => {
       const fail = (why: string) =>
@@ -116,7 +116,7 @@ export class AgentkGo {
     this.#child.kill(signal)
   }
 
-  /** SIGTERM as Kubernetes sends it, and the end of running calls; killed after 5 s. */
+  /** Sends SIGTERM as Kubernetes does, and waits for running calls; kills the agent after 5 s. */
   async stop(): Promise<number> {
     this.signal('SIGTERM')
     const timer = setTimeout(() => this.signal('SIGKILL'), patience(stopTimeoutMs))

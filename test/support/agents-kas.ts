@@ -26,7 +26,7 @@ export type Scheme = (typeof schemes)[number]
 export const configurationCommit = 'a'.repeat(40)
 const goodToken = 'good'
 
-/** One known agent; what `failure` holds is thrown at everybody. */
+/** A directory with one known agent; while `failure` is set, each call throws it. */
 export interface SwitchedDirectory extends AgentsDirectory {
   failure: KasError | undefined
 }
@@ -43,7 +43,7 @@ function switchedDirectory(): SwitchedDirectory {
   }
 }
 
-/** All of 8150 over one scheme, with the modules' part as small as an agent can bear. */
+/** Starts all of 8150 over one scheme, with the smallest set of modules that an agent accepts. */
 export async function startAgentsKas(t: Test, scheme: Scheme, options: Partial<AgentsServerOptions> = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'agents-kas-'))
   t.teardown(() => rm(folder, { recursive: true }))

@@ -18,10 +18,10 @@ import { echoMethod } from './fake-agent.ts'
 
 export const agentId = 42n as AgentId
 
-/** What a server for agents asks of a directory. */
+/** The part of a directory that a server for agents needs. */
 export type AgentsDirectory = AgentsServerComponents['directory']
 
-/** Knows the token `good`; others by `refuse`. */
+/** A directory that knows the token `good`, and refuses others by `refuse`. */
 export function oneAgent(
   refuse: (token: string) => KasError = () => new KasError({ code: 'UNAUTHENTICATED' }),
 ): AgentsDirectory {
@@ -35,7 +35,7 @@ export function oneAgent(
   }
 }
 
-/** A server for agents, of one agent. */
+/** Starts a server for one agent. */
 export async function listenToAgents(
   t: Test,
   components: Pick<AgentsServerComponents, 'tunnels'> & Partial<AgentsServerComponents>,
@@ -65,7 +65,7 @@ export async function listenToAgents(
   return server
 }
 
-/** A server for agents with a router on top, as in one replica; `delivered` repeats what can be repeated. */
+/** Starts a server for agents with a router, as in one replica; `delivered` repeats the calls that can be repeated. */
 export async function startAgentsServer(
   t: Test,
   overrides: {
@@ -89,7 +89,7 @@ export async function startAgentsServer(
 
 export const testCaller: Caller = { name: 'user 7', key: 'user-7' }
 
-/** A call with messages at hand. */
+/** A call whose messages are all known. */
 export function callOf(messages: (string | Uint8Array)[] = [], overrides: Partial<Call> = {}): Call {
   return {
     agentId,
@@ -105,7 +105,7 @@ export function callOf(messages: (string | Uint8Array)[] = [], overrides: Partia
   }
 }
 
-/** All of a reply. */
+/** Reads a whole reply. */
 export async function readReply(reply: Reply) {
   const messages: string[] = []
   for await (const message of reply.messages) messages.push(Buffer.from(message).toString())

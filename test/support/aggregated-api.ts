@@ -7,9 +7,9 @@ import type { ApiClient } from '../../dev/control-plane/api-client.ts'
 
 const services = '/apis/apiregistration.k8s.io/v1/apiservices'
 
-/** An API of one kind, Gadget, that a server of its own answers for: an APIService of a real API server names it. */
+/** An API of one kind, Gadget, with a server of its own; an APIService of a real API server names it. */
 export class AggregatedApi {
-  /** a number: that status, whatever is asked */
+  /** a number: the status of all answers */
   answers: 'well' | 'never' | number = 'well'
   readonly group: string
   readonly #admin: ApiClient
@@ -52,7 +52,7 @@ export class AggregatedApi {
     return api
   }
 
-  /** Whether the API server holds it for available. */
+  /** Returns true if the API server reports it as available. */
   async isAvailable(): Promise<boolean> {
     const { body } = await this.#admin.request(`${services}/v1.${this.group}`)
     const { status } = JSON.parse(body) as { status?: { conditions?: readonly { type: string; status: string }[] } }

@@ -15,7 +15,7 @@ export function apiClient(
   return client
 }
 
-/** @param server - where the control plane is reached, if not directly */
+/** @param server - address of the control plane, if another one than its own */
 export function adminClient(
   t: Pick<Test, 'teardown'>,
   controlPlane: ControlPlane,

@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events'
 
-/** As much of a connection that has come as what counts them asks of it. */
+/** The part of an accepted connection that counters of connections need. */
 export function arrivingSocket(remoteAddress: string, remotePort: number) {
   const emitter = new EventEmitter()
   const socket = Object.assign(emitter, {

@@ -19,18 +19,18 @@ import { mainOf } from './programs.ts'
 export interface AskedRepositoriesOptions {
   readonly replicas: number
   readonly projects: number
-  /** of each project; those of one project are at two replicas */
+  /** agents of each project; those of one project are at two replicas */
   readonly agentsOfProject: number
   readonly pollPeriod: string
 }
 
 export const hookSecret = 'the secret of all hooks'
-/** That has hooks: the last one. It is polled every 5 minutes. */
+/** Number of the project with hooks: the last one. It is polled every 5 minutes. */
 export const hookedProject = ({ projects }: Pick<AskedRepositoriesOptions, 'projects'>) => projects + 1
 
 export interface AskedReplica {
   readonly name: string
-  /** of 8154 */
+  /** port 8154 */
   readonly kubernetesPort: number
   readonly process: TestProcess
 }
@@ -44,14 +44,17 @@ interface Place {
   readonly all: readonly Ports[]
 }
 
-/** Replicas of kas as processes, with agents of many projects, and the Git server of these, which knows who asks. */
+/**
+ * Starts replicas of kas as processes, with agents of many projects, and the Git server of these, which records its
+ * callers.
+ */
 export async function startAskedRepositories(t: Test, options: AskedRepositoriesOptions) {
   const { replicas: count, projects, agentsOfProject } = options
   const processes = await Processes.start(t)
   const folder = join(processes.folder, 's')
   const numbers = Array.from({ length: projects + 1 }, (_, i) => i + 1)
   await createRepositories(folder, numbers)
-  // each replica has its own user, in a file that is called alike in the folder of each
+  // each replica has its own user, in a file of the same name in its own folder
   const isKnown = (header: string | undefined) => userOf(header).startsWith('kas-')
   const { origin, ca, seen } = await startGitHttpsServer(t, folder, isKnown)
   await writeFile(join(folder, 'ca.pem'), ca)
@@ -63,7 +66,7 @@ export async function startAskedRepositories(t: Test, options: AskedRepositories
   const place: Place = { folder, processes, all }
   const replicas = await Promise.all(all.map((_, i) => startReplica(place, i)))
   await Promise.all(replicas.map(({ name }) => eventually(() => knowsAll(join(folder, `${name}.sock`), count))))
-  /** of each project, of each of its agents */
+  /** commits of each project, by agent */
   const commits = new Map<number, readonly Set<string>[]>()
   for (const number of numbers) {
     const ofAgents = Array.from({ length: agentsOfProject }, () => new Set<string>())
@@ -78,15 +81,15 @@ export async function startAskedRepositories(t: Test, options: AskedRepositories
   })
   return {
     replicas,
-    /** Questions where branches stand, and fetches, which ask as well: who, for which project, when by `performance`. */
+    /** Reads of the refs, by polls and by fetches: the replica, the project, and the time by `performance`. */
     asked: () =>
       seen.flatMap(({ url, authorization, at }) => {
         const [, project] = /^\/(\d+)\.git\/info\/refs$/.exec(url) ?? []
         return project === undefined ? [] : [{ project: Number(project), by: userOf(authorization), at }]
       }),
-    /** @returns the id of the commit */
+    /** @returns id of the commit */
     push: (project: number, text: string) => (pushes[project - 1] as GitPushes).commit({ 'README.md': text }),
-    /** how many agents of the project have had it */
+    /** number of the project's agents that have got the commit */
     having: (project: number, commit: string) => commits.get(project)?.filter((seen) => seen.has(commit)).length ?? 0,
   }
 }
@@ -118,7 +121,7 @@ function directoryOf(
 ) {
   const gitOf = (number: number) => ({
     url: `${origin}/${number}.git`,
-    credentials_file: 'git-user', // in the folder that each replica runs in
+    credentials_file: 'git-user', // in the working folder of each replica
     ...(number === hookedProject({ projects })
       ? { hook_secret_file: join(folder, 'hook') }
       : { poll_period: pollPeriod }),
@@ -174,7 +177,7 @@ async function knowsAll(socket: string, count: number): Promise<void> {
   if (reached.length < count) throw new Error(`it reaches ${reached.length} of ${count}`)
 }
 
-/** Tells of each commit whose configuration the agent is sent; resolves after the first. */
+/** Calls `onCommit` with the commit of each configuration that the agent gets; resolves after the first. */
 async function follow(
   t: Test,
   { port, token }: { port: number; token: string },

@@ -11,19 +11,19 @@ import { hookKinds, sendHook } from './git-hooks.ts'
 
 export interface AskedRoundsOptions extends AskedRepositoriesOptions {
   readonly pollMs: number
-  /** that is counted */
+  /** duration of the count */
   readonly windowMs: number
-  /** in it, of all repositories that are polled */
+  /** allowed reads of all polled repositories in that time */
   readonly maxAsked: number
-  /** from a hook to the agent, at most: it is far from the next poll. ms */
+  /** limit from a hook to the agent, far below the time to the next poll. ms */
   readonly maxHookMs: number
-  /** until another one asks, after the one that did was killed. ms */
+  /** limit until another replica polls after the kill of the one that did. ms */
   readonly maxTakeOverMs: number
 }
 
 const { signal } = new AbortController()
 
-/** Who asks which repository, and how often: counted at the Git server. */
+/** Counts at the Git server which replica reads which repository, and how often. */
 export async function askedRounds(t: Test, options: AskedRoundsOptions): Promise<void> {
   const { pollMs, windowMs, maxAsked, maxHookMs, maxTakeOverMs, projects, replicas: count } = options
   const world = await startAskedRepositories(t, options)
@@ -81,7 +81,7 @@ export async function askedRounds(t: Test, options: AskedRoundsOptions): Promise
   const commit = await world.push(project, 'after the kill')
   const sentAt = performance.now()
   await sendHook(hookOf(survivor?.kubernetesPort), 'github', hookSecret)
-  // those of the killed replica do not come back
+  // agents of the killed replica do not come back
   await eventually(() => world.having(project, commit) > 0)
   t.ok(performance.now() - sentAt <= maxHookMs, 'and hooks are heard')
 }

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import type { Test } from 'tap'
 import { runCli } from '../../src/kas/cli/cli.ts'
 
-/** `kas check-config`, and files for it. */
+/** Result of `kas check-config`. */
 
 export interface Checked {
   readonly code: number
@@ -23,7 +23,7 @@ export async function checkConfig(args: readonly string[], env: Record<string, s
   return { code: await runCli(['check-config', ...args], io), ...said }
 }
 
-/** A folder of this test. @returns it, and what writes a file there and gives its path */
+/** Makes a folder for this test. @returns it, and a function that writes a file there and returns its path */
 export async function configFolder(t: Test) {
   const folder = await mkdtemp(join(tmpdir(), 'check-config-'))
   t.teardown(() => rm(folder, { recursive: true, force: true }))
@@ -36,7 +36,7 @@ export async function configFolder(t: Test) {
   return { folder, write }
 }
 
-/** Checks one file, whose names in the answer are without the folder; nothing is said on stderr. */
+/** Checks one file. In the answer its path has no folder, and stderr must be empty. */
 export async function checkFile(t: Test, option: string, file: string, more: readonly string[] = []) {
   const { code, stdout, stderr } = await checkConfig([`--${option}`, file, ...more])
   if (stderr !== '') t.fail(stderr)

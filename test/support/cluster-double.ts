@@ -4,22 +4,22 @@ import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { TornDown } from './processes.ts'
 
-/** what `/large` answers */
+/** size of the answer of `/large` */
 export const largeBytes = 16 * 1024 * 1024
-/** what `/huge` answers */
+/** size of the answer of `/huge` */
 export const hugeBytes = 4 * largeBytes
 const slowMs = 200
 
 /**
- * An HTTP server in the place of an API server, for what a tunnel must carry:
+ * An HTTP server in place of an API server, with answers that a tunnel must carry:
  * - `/large`: 16 MiB; `/huge`: 64 MiB
- * - `/steering`: headers that would steer a front, were they passed on
+ * - `/steering`: headers that would steer a front if they were passed on
  * - `/events`: open until the end; `emitEvent` writes to all of them
- * - `/slow`: as all else, after 200 ms
- * - `/hang`: never answers, neither to an upgrade
- * - `/short`: says 1,000 bytes, ends after 10
+ * - `/slow`: as all other paths, after 200 ms
+ * - `/hang`: never answers, not even an upgrade
+ * - `/short`: announces 1,000 bytes, ends after 10
  * - an upgrade: 101, then every byte comes back; `/refuse-upgrade`: 403 instead
- * - all else: JSON of what came, the body as a hash
+ * - all other paths: JSON of the request, with a hash of the body
  */
 export class ClusterDouble {
   readonly url: string
@@ -55,7 +55,7 @@ export class ClusterDouble {
     for (const watch of this.#watches) watch.write(text)
   }
 
-  /** The next `/hang` request; `gone` resolves when its client has left. */
+  /** Resolves with the next `/hang` request; its `gone` resolves when the client has left. */
   nextHanging(): Promise<{ gone: Promise<void> }> {
     const { promise, resolve } = Promise.withResolvers<{ gone: Promise<void> }>()
     this.#onHanging = resolve
@@ -130,7 +130,7 @@ function upgrade(request: IncomingMessage, socket: Duplex): void {
   socket.pipe(socket)
 }
 
-/** What RFC 6455 4.2.2 wants to hear, and haproxy checks. */
+/** Value of `Sec-WebSocket-Accept` by RFC 6455 4.2.2, which haproxy checks. */
 function acceptOf(key: string): string {
   return createHash('sha1').update(`${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest('base64')
 }

@@ -5,15 +5,15 @@ import type { TornDown } from './processes.ts'
 
 export interface ConnectProxy {
   readonly url: string
-  /** what it was asked for: `host:port` */
+  /** targets that it was asked for: `host:port` */
   readonly asked: string[]
 }
 
 /**
- * A proxy that takes CONNECT; it refuses plain requests alike.
+ * A proxy for CONNECT, which answers plain requests with its refusal too.
  *
- * @param takes - the port of this machine that all goes to; or the status line with which it refuses; or nothing: it never
- *   answers
+ * @param takes - a port of this machine, to which all connections go; a status line for refusals; undefined: it never
+ * answers
  */
 export async function startConnectProxy(t: TornDown, takes: number | string | undefined): Promise<ConnectProxy> {
   const asked: string[] = []

@@ -4,11 +4,11 @@ import { joinSockets } from './joined-sockets.ts'
 import type { TornDown } from './processes.ts'
 
 export interface CuttingFrontOptions {
-  /** ports of loopback, by turns */
+  /** ports of loopback, used in turn */
   readonly targets: readonly number[]
-  /** a connection on which nothing has passed for so long is cut; default: never */
+  /** limit of a connection without traffic, after which it is cut; default: never */
   readonly idleMs?: number
-  /** so old a connection is cut, whatever passes; default: never */
+  /** limit of a connection's age, after which it is cut; default: never */
   readonly ageMs?: number
 }
 
@@ -17,7 +17,7 @@ export interface Cut {
   readonly how: 'FIN' | 'RST'
 }
 
-/** A TCP front that cuts connections without a warning, at both ends at once, by turns with FIN and with RST. */
+/** A TCP front that cuts connections without a warning, at both ends at once, in turn with FIN and with RST. */
 export class CuttingFront {
   readonly cuts: Cut[] = []
   /** ports of clients whose last connection was cut */
@@ -44,12 +44,12 @@ export class CuttingFront {
     return (this.#server.address() as AddressInfo).port
   }
 
-  /** Whether the connection that this client had last was cut. */
+  /** Returns true if the client's last connection was cut. */
   hasCut(clientPort: number | undefined): boolean {
     return clientPort !== undefined && this.#cutPorts.has(clientPort)
   }
 
-  /** How many were cut. */
+  /** Number of cuts of this kind. */
   count(wanted: Partial<Cut>): number {
     return this.cuts.filter(({ why, how }) => why === (wanted.why ?? why) && how === (wanted.how ?? how)).length
   }

@@ -6,16 +6,16 @@ import { promisify } from 'node:util'
 import { crc32, deflateSync } from 'node:zlib'
 
 /**
- * Packs that are small, and whose files are large: each is a delta that copies one block again and again. They are
- * written by hand, as git would build each file to make the pack.
+ * Small packs with large files: each file is a delta that copies one block again and again. This program writes them
+ * byte by byte, since git would build each file to make the pack.
  */
 
 export interface DeltaBomb {
-  /** of the file, about; a multiple of 64 KiB is what it has but for its last bytes */
+  /** size of each file: rounded down to 64 KiB, and 100 bytes more */
   readonly fileBytes: number
-  /** that differ in their last bytes */
+  /** number of files, which differ in their last bytes; default: 1 */
   readonly files?: number
-  /** The whole pack is packed, as those of git are. Default: each file is a delta of the block, which is a file too. */
+  /** branch that gets the commit; default: `main` */
   readonly branch?: string
 }
 
@@ -35,8 +35,8 @@ const types = { commit: 1, tree: 2, blob: 3, offsetDelta: 6 } as const
 const person = 'Mallory <mallory@example.com> 1 +0000'
 
 /**
- * Makes a bare repository at `path` if there is none, and lets a branch of it stand at a commit whose files are such.
- * Any git that fetches it builds each of them.
+ * Makes a bare repository at `path` if there is none, and sets a branch to a commit with such files. Any git that
+ * fetches it builds each of them.
  */
 export async function writeDeltaBomb(
   path: string,
@@ -65,17 +65,17 @@ export async function writeDeltaBomb(
 class Pack {
   readonly #entries: Entry[] = []
   readonly #parts: Buffer[] = []
-  #bytes = 12 // of its head
+  #bytes = 12 // the pack's header
 
   add(type: 'commit' | 'tree' | 'blob', content: Buffer): Entry {
     const oid = oidOf(type, content.length, [content])
     return this.#put(oid, [entryHead(types[type], content.length), deflateSync(content)])
   }
 
-  /** A blob: the block so often, and its end. @returns its object id */
+  /** Adds a blob: copies of the block, and its end. @returns its object id */
   addDelta(base: Entry, { block, copies, end }: { block: Buffer; copies: number; end: Buffer }): Buffer {
     const bytes = copies * block.length + end.length
-    // 0x80: copy from offset 0 what is copied unless a size is given, 64 KiB
+    // 0x80: copy from offset 0, and without a size 64 KiB
     const steps = Buffer.concat([Buffer.alloc(copies, 0x80), Buffer.of(end.length), end])
     const delta = Buffer.concat([varint(block.length), varint(bytes), steps])
     const oid = oidOf('blob', bytes, [...Array<Buffer>(copies).fill(block), end])
@@ -84,7 +84,7 @@ class Pack {
     return oid
   }
 
-  /** With its index. @returns bytes of the pack */
+  /** Writes the pack with its index. @returns bytes of the pack */
   async write(folder: string): Promise<number> {
     const head = Buffer.concat([Buffer.from('PACK'), uint32(2), uint32(this.#entries.length)])
     const body = Buffer.concat([head, ...this.#parts])
@@ -105,7 +105,7 @@ class Pack {
   }
 }
 
-/** Version 2 of a pack's index. */
+/** Index of a pack, in version 2. */
 function indexOf(entries: readonly Entry[], sum: Buffer): Buffer {
   const sorted = entries.toSorted((one, other) => Buffer.compare(one.oid, other.oid))
   const upTo = (first: number) => sorted.filter(({ oid }) => (oid[0] as number) <= first).length
@@ -135,7 +135,7 @@ function uint32(value: number): Buffer {
   return bytes
 }
 
-/** Seven bits a byte, the lowest first. */
+/** Encodes seven bits a byte, the lowest first. */
 function varint(value: number): Buffer {
   const bytes: number[] = []
   let rest = value
@@ -143,14 +143,17 @@ function varint(value: number): Buffer {
   return Buffer.from([...bytes, rest])
 }
 
-/** Type and size before an object in a pack: four bits of the size, then seven a byte. */
+/** Encodes type and size before an object in a pack: four bits of the size, then seven a byte. */
 function entryHead(type: number, bytes: number): Buffer {
   const rest = Math.floor(bytes / 16)
   const first = (type << 4) | (bytes % 16)
   return rest === 0 ? Buffer.of(first) : Buffer.concat([Buffer.of(first | 128), varint(rest)])
 }
 
-/** How far back the base of a delta lies: seven bits a byte, the highest first, each but the last counted from 1. */
+/**
+ * Encodes the distance back to the base of a delta: seven bits a byte, the highest first, each but the last counted
+ * from 1.
+ */
 function distance(value: number): Buffer {
   const bytes = [value % 128]
   for (let rest = Math.floor(value / 128); rest > 0; rest = Math.floor(rest / 128)) {

@@ -1,14 +1,14 @@
 import t, { type Test } from 'tap'
 import type { Finding } from '../../src/lib/findings.ts'
 
-/** What a doctor says of one that is planted. */
+/** A planted fault, and a doctor's finding of it. */
 export interface DoctorFault<World> {
   readonly check: string
   /** default: failed */
   readonly state?: Finding['state']
-  /** what is wrong, and where */
+  /** pattern of the fault and its place */
   readonly says: RegExp
-  /** what to do */
+  /** pattern of the advice */
   readonly advises: RegExp
   /** default: none */
   readonly args?: readonly string[]
@@ -20,9 +20,9 @@ interface Patient {
 }
 
 /**
- * A test for each: it is planted in a sound world, and named.
+ * Makes a test for each fault: it is planted in a sound world, and the doctor must name it.
  *
- * @param never - what no output may show
+ * @param never - pattern that no output may match
  */
 export function testFaults<World extends Patient>(
   faults: Readonly<Record<string, DoctorFault<World>>>,

@@ -32,16 +32,16 @@ export type Settings = Record<string, Record<string, unknown>>
 export interface Installation {
   readonly processes: Processes
   readonly gitlab: GitlabDouble
-  /** for WebSocket and kubectl, and for gRPC; the latter cuts a stream that was idle for 30 s */
+  /** ports for WebSocket and kubectl, and for gRPC; the latter cuts a stream that was idle for 30 s */
   readonly front: { readonly port: number; readonly grpcPort: number }
-  /** before `front.port`, whose connections it cuts after 60 s */
+  /** front before `front.port` that cuts connections after 60 s */
   readonly cutting: CuttingFront
-  /** of kas-0, which may be written again with changes */
+  /** settings of kas-0, which may be written again with changes */
   readonly settings: () => Settings
-  /** what no output may hold */
+  /** texts that no output may contain */
   readonly secrets: readonly string[]
   write(name: string, text: string): Promise<string>
-  /** a replica more, which joins kas-0 unless its settings say otherwise */
+  /** starts one more replica, which joins kas-0 unless its settings name another */
   startReplica(name: string, options: ReplicaOptions): Promise<AnotherReplica>
   kasDoctor(change?: (settings: Settings) => void, more?: DoctorOptions): Promise<DoctorAnswer>
   agentkDoctor(change?: (flags: Record<string, string>) => void, more?: DoctorOptions): Promise<DoctorAnswer>
@@ -60,7 +60,7 @@ interface AnotherReplica {
 interface DoctorOptions {
   readonly args?: readonly string[]
   readonly env?: Readonly<Record<string, string>>
-  /** as a process of its own; absent: the same command within the test's */
+  /** runs as a process of its own; absent: within the test's process */
   readonly isProgram?: boolean
 }
 
@@ -80,8 +80,8 @@ interface CommandIo {
 const token = 'glagent-prod'
 
 /**
- * Two replicas behind nginx, GitLab and Gitaly over TLS of a private authority, and an API server: each a process, but
- * for the doubles of GitLab and Gitaly.
+ * Starts two replicas behind nginx, GitLab and Gitaly over TLS of a private authority, and an API server. Each is a
+ * process, but the doubles of GitLab and Gitaly are not.
  */
 export async function startInstallation(t: Test, assets: string): Promise<Installation> {
   const processes = await Processes.start(t)
@@ -244,9 +244,9 @@ export async function startInstallation(t: Test, assets: string): Promise<Instal
 }
 
 interface NginxNeeds {
-  /** for WebSocket */
+  /** port for WebSocket */
   readonly port: number
-  /** for gRPC */
+  /** port for gRPC */
   readonly grpcPort: number
   readonly agentsPort: number
   readonly kubernetesPort: number

@@ -17,17 +17,17 @@ import { mainOf } from './programs.ts'
 import { Stack } from './stack.ts'
 import { agentConfiguration, agentId, agentToken, bearerOf, directoryFile } from './stack-directory.ts'
 
-/** How somebody loses what he may. */
+/** Ways in which a caller loses access. */
 export const ways = ['token', 'user', 'role', 'user_access', 'job'] as const
 export type Way = (typeof ways)[number]
-/** The same where GitLab says it: the user's token is revoked, or the job is over. */
+/** Ways by GitLab's answer: the user's token is revoked, or the job is over. */
 export const gitlabWays = ['gitlab', 'gitlab_job'] as const
 export type GitlabWay = (typeof gitlabWays)[number]
 
-/** `ada`, or a job, loses it; `bob` does not. */
+/** `ada`, or a job, loses access; `bob` does not. */
 export type Person = 'ada' | 'bob' | 'job'
 
-/** Of the replica that holds the agent, and of the other one. */
+/** The replica that holds the agent, and the other one. */
 export const entries = ['holder', 'elsewhere'] as const
 export type Entry = (typeof entries)[number]
 
@@ -42,7 +42,7 @@ const bearers: Readonly<Record<Person, string>> = {
 }
 const operator = 7
 
-/** @param lost - absent: all have what they may */
+/** @param lost - absent: all have access */
 function directory(repository: string, lost?: Way) {
   const base = directoryFile(repository)
   const user = (id: number, username: 'ada' | 'bob', project: number, role: string) => ({
@@ -64,20 +64,20 @@ function directory(repository: string, lost?: Way) {
   }
 }
 
-/** ada is let in by a project that the agent's file may name no longer. */
+/** Configuration of the agent. ada has access by a project that it may leave out. */
 function configuration(lost?: Way) {
   const projects = [{ id: 'platform/clusters' }, ...(lost === 'user_access' ? [] : [{ id: 'apps/web' }])]
   return JSON.stringify({ ...agentConfiguration, user_access: { access_as: { user: {} }, projects } })
 }
 
-/** Who may what, as the test says it. */
+/** Changes of rights, as the test orders them. */
 interface Rights {
   lose(way: Way | GitlabWay): Promise<void>
-  /** All have what they may. */
+  /** Restores the rights of all. */
   restore(): Promise<void>
 }
 
-/** Of a directory file, and of the agent's own. */
+/** Rights by a directory file, and by the agent's own file. */
 class FileRights implements Rights {
   readonly #stack: Stack
   #configuration = ''
@@ -156,7 +156,7 @@ interface EndedGroundParts {
   readonly ca: string
 }
 
-/** A cluster with a Deployment `web`, two replicas of kas, and people who may all there. */
+/** A cluster with a Deployment `web`, two replicas of kas, and users who have all rights there. */
 export class EndedGround {
   readonly processes: Processes
   readonly kas: Readonly<Record<Entry, TestProcess>>
@@ -177,7 +177,7 @@ export class EndedGround {
     this.#urls = { holder: stack.kubernetesUrl, elsewhere: entry.kubernetesUrl }
   }
 
-  /** With a directory file, and views. */
+  /** Starts it with a directory file, and views. */
   static async start(t: TornDown): Promise<EndedGround> {
     const processes = await Processes.start(t)
     const { kubeconfig: agentKubeconfig } = await startedControlPlane(t)
@@ -186,7 +186,7 @@ export class EndedGround {
     return await EndedGround.#on(stack, processes, new FileRights(stack))
   }
 
-  /** With GitLab, and without views: their file would be read of Gitaly. */
+  /** Starts it with GitLab, and without views, whose file would be in Gitaly. */
   static async startWithGitlab(t: TornDown): Promise<EndedGround> {
     const processes = await Processes.start(t)
     const { kubeconfig: agentKubeconfig } = await startedControlPlane(t)
@@ -226,7 +226,9 @@ export class EndedGround {
     return { name: `${entry}, ${person}`, kubectl, kubeconfig, processes }
   }
 
-  /** An operator's command, at the replica elsewhere. @returns what it prints. @throws unless its exit status is 0 */
+  /**
+   * Runs an operator's command at the replica elsewhere. @returns its output. @throws Error unless its exit status is 0
+   */
   async operator(...args: string[]): Promise<string> {
     const command = await this.processes.spawn({
       command: process.execPath,
@@ -241,7 +243,7 @@ export class EndedGround {
     await this.#rights.lose(way)
   }
 
-  /** Resolves once all are let in again by both. */
+  /** Resolves once both replicas accept all callers again. */
   async restore(): Promise<void> {
     await this.#rights.restore()
     for (const entry of entries) {

@@ -13,13 +13,13 @@ import { agentId, bearerOf } from './stack-directory.ts'
 
 const name = 'kas-1'
 
-/** A second kas beside that of a stack, with its directory and secret, which no agent dials. */
+/** A second kas beside that of a stack, with its directory and secret; no agent dials it. */
 export class EntryReplica {
   readonly kas: TestProcess
   readonly kubernetesUrl: string
   /** paths */
   readonly kubeconfigs: Readonly<Record<Identity, string>>
-  /** its `ops.socket` */
+  /** path of its `ops.socket` */
   readonly socket: string
 
   private constructor(at: {
@@ -34,7 +34,7 @@ export class EntryReplica {
     this.socket = at.socket
   }
 
-  /** Resolves once it is ready and sees that the other one holds the agent. */
+  /** Resolves once it is ready and knows that the other one holds the agent. */
   static async start(processes: Processes, stack: Stack): Promise<EntryReplica> {
     const folder = join(processes.folder, name)
     await mkdir(folder)
@@ -79,7 +79,7 @@ export class EntryReplica {
     return entry
   }
 
-  /** Names of the replicas that hold the agent, as this one knows. @throws while it is not ready */
+  /** Names of the replicas that hold the agent, as this one knows them. @throws Error while it is not ready */
   async holders(): Promise<string[]> {
     const { replica, agents } = (await askSocket(this.socket, `/status?agent=${agentId}`)) as StatusReport
     if (replica.problem !== undefined) throw new Error(replica.problem)

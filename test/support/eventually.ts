@@ -1,20 +1,23 @@
 import { patience } from './slowness.ts'
 
-/** between two tries, where nothing tells of the change: a twentieth of the time that has gone, but not less or more */
+/** pause between two tries, where no event reports a change: a twentieth of the time so far, within these limits. ms */
 const retryMs = { least: 20, most: 100 }
 const retryShare = 1 / 20
 
 export interface Eventually {
   /** default 20 s; longer on a slow machine */
   readonly timeoutMs?: number
-  /** tells when to try again, until what it gives back is called; absent: every 20 ms, then less often */
+  /**
+   * calls the listener at each change, and returns a function that removes it; absent: a try every 20 ms, then less
+   * often
+   */
   onChange?(listener: () => void): () => void
 }
 
 /**
- * Repeats `check` until it neither throws nor says false, and gives its result.
+ * Repeats `check` until it neither throws nor returns false, and returns its result.
  *
- * @param options - what `check` asks, if that tells of its changes
+ * @param options - with the source of changes that `check` depends on, if there is one
  * @throws the last failure of `check` once the time is over
  */
 export async function eventually<T>(
@@ -28,7 +31,7 @@ export async function eventually<T>(
   try {
     for (;;) {
       const { promise: changed, resolve } = Promise.withResolvers<void>()
-      wake = resolve // before the check: what changes meanwhile is not missed
+      wake = resolve // set before the check, so that no change is missed
       try {
         const result = await check()
         if (result !== false) return result as Exclude<Awaited<T>, false>

@@ -8,11 +8,11 @@ export const someAgent: Agent = { id: 42n as AgentId, name: 'prod', project: { i
 export interface FakeAgentCallInit {
   readonly agent?: Agent
   readonly metadata?: Metadata
-  /** what the agent sends before it half-closes */
+  /** messages of the agent before it half-closes */
   readonly messages?: Iterable<Uint8Array> | AsyncIterable<Uint8Array>
 }
 
-/** A call of an agent that does what the test says; its token is valid until `invalid` is set. */
+/** A call of an agent whose behaviour the test sets; its token is valid until `invalid` is set. */
 export class FakeAgentCall implements AgentCall {
   readonly agent: Agent
   readonly token = 'token'
@@ -20,9 +20,9 @@ export class FakeAgentCall implements AgentCall {
   readonly messages: AsyncIterable<Uint8Array>
   readonly sent: Uint8Array[] = []
   readonly sentMetadata: Metadata[] = []
-  /** units of work */
+  /** spent units of work */
   spent = 0
-  /** what `stillValid` throws */
+  /** error that `stillValid` throws; undefined: it does not throw */
   invalid: KasError | undefined
   readonly #cut = new AbortController()
   readonly #retirement = new AbortController()
@@ -69,7 +69,7 @@ export class FakeAgentCall implements AgentCall {
     return () => this.#directoryListeners.delete(own)
   }
 
-  /** Listeners to the directory that have not been taken back. */
+  /** Number of active listeners to the directory. */
   get directoryListeners(): number {
     return this.#directoryListeners.size
   }
@@ -78,7 +78,7 @@ export class FakeAgentCall implements AgentCall {
     for (const listener of this.#directoryListeners) listener()
   }
 
-  /** The agent reads no further until the returned function is called. */
+  /** Stops the agent's reading until the returned function is called. */
   stall(): () => void {
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#room = promise
@@ -96,7 +96,7 @@ export class FakeAgentCall implements AgentCall {
     this.#cut.abort(reason)
   }
 
-  /** @returns how it ended: 'OK', or what `serve` threw */
+  /** @returns its result: 'OK', or the error that `serve` threw */
   async servedBy(serve: AgentMethod['serve']): Promise<unknown> {
     try {
       await serve(this)

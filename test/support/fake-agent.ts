@@ -32,14 +32,14 @@ export class FakeAgent {
     this.session = ClientSession.over(socket, { authority: 'kas.test:8150', scheme: 'http' })
   }
 
-  /** One Connect stream, and its descriptor. */
+  /** Opens one Connect stream, and sends its descriptor. */
   open(methods: string[] = [echoMethod]): FakeTunnel {
     const tunnel = this.openSilently()
     tunnel.describe(methods)
     return tunnel
   }
 
-  /** One Connect stream on which nothing has been said. */
+  /** Opens one Connect stream without any message. */
   openSilently(): FakeTunnel {
     return new FakeTunnel(this.session.open({ method: connectMethod, metadata: this.#metadata }))
   }
@@ -82,7 +82,7 @@ export class FakeTunnel {
     this.send(encodeConnectRequest.error({ $typeName: 'google.rpc.Status', code, message, details: [] }))
   }
 
-  /** The next message of kas; undefined when it ended the stream. */
+  /** The next message of kas; undefined when kas ended the stream. */
   async next(): Promise<ConnectResponse | undefined> {
     const result = await this.#messages.next()
     return result.done ? undefined : decodeConnectResponse(result.value)

@@ -32,7 +32,7 @@ export const bareGitlab: NonNullable<KasHost['gitlab']> = {
   passToGitlab: notAsked,
 }
 
-/** What a module is given by a replica that is alone, and of which nothing is known. */
+/** Host of a module in a replica that is alone, with no data. */
 export function fakeHost(overrides: Partial<KasHost> = {}): KasHost {
   const { log } = capturedLog()
   const clock = new ManualClock()
@@ -76,7 +76,7 @@ export function fakeHost(overrides: Partial<KasHost> = {}): KasHost {
   }
 }
 
-/** Of the state of GitOps: no repository was polled, and none is. */
+/** Parts of the state of GitOps for a replica that has polled no repository, and polls none. */
 export const unpolled = {
   repositories: { lastPoll: () => undefined },
   contained: { find: () => undefined },

@@ -1,11 +1,11 @@
 import type { AgentId } from '../../src/call/call.ts'
 import type { Placed, Placement } from '../../src/kas/tunnels/home-placement.ts'
 
-/** Says what the test says. */
+/** A placement that a test sets. */
 export class FakePlacement implements Placement {
   readonly here = 'kas-0'
   peersServe = true
-  /** of pod-a */
+  /** place of pod-a */
   placed: Placed | undefined = { home: { name: 'kas-0' } }
   others: Placed | undefined
   readonly #listeners = new Set<(agentIds: ReadonlySet<AgentId> | 'all') => void>()

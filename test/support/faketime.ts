@@ -7,7 +7,7 @@ import { absent } from './absent.ts'
 
 const architecture = process.arch === 'arm64' ? 'arm64' : 'amd64'
 
-/** Environment of a program whose clock is off; a text says what the machine lacks for it. */
+/** Environment of a program with a shifted clock; a text names what the machine lacks for it. */
 export async function shiftedClock(seconds: number): Promise<Record<string, string> | string> {
   if (process.platform !== 'linux') return 'needs Linux'
   if (absent('apt-get') || absent('dpkg-deb')) return 'needs apt-get and dpkg-deb'

@@ -1,10 +1,13 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 
-/** On its way in one direction of a connection; beyond it a sender waits, as before a router's full buffer. bytes */
+/**
+ * Limit of bytes on their way in one direction of a connection; beyond it a sender waits, as before a router's full
+ * buffer.
+ */
 const maxBytesOnTheWay = 256 * 1024 * 1024
 
-/** A port behind which another one of this machine is far away: each byte comes half a round trip later. */
+/** A port before another port of this machine, with network delay: each byte comes half a round trip later. */
 export class FarPort {
   readonly port: number
   readonly #server: Server

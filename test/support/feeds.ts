@@ -10,7 +10,7 @@ import { createViewsMetrics } from '../../src/kas/modules/views/views-metrics.ts
 import { systemClock } from '../../src/lib/clock.ts'
 import { createLogger } from '../../src/lib/log.ts'
 
-/** The views of a replica, over its way to agents. */
+/** Starts the views of a replica, over its connections to agents. */
 export function startFeeds(
   t: Test,
   components: Pick<AgentFeedComponents, 'forward' | 'serves'> & Partial<AgentFeedComponents>,

@@ -2,13 +2,13 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import type { TornDown } from './processes.ts'
 
-/** A TCP front whose connections can fall silent without an end, as those of a node that lost power. */
+/** A TCP front whose connections can become silent without an end, as those of a node that lost power. */
 export class FreezableFront {
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
-  /** connections of the current time pass; those of the times before are frozen */
+  /** number of the current time: its connections pass bytes, those of earlier times are frozen */
   #time = 0
-  /** new ones, which wait; undefined: they pass */
+  /** new connections, which wait; undefined: they pass */
   #waiting: (() => void)[] | undefined
 
   private constructor(port: number) {
@@ -19,7 +19,7 @@ export class FreezableFront {
     })
   }
 
-  /** @param port - of loopback, to which it leads */
+  /** @param port - target port of loopback */
   static async start(t: TornDown, port: number): Promise<FreezableFront> {
     const front = new FreezableFront(port)
     front.#server.listen(0, '127.0.0.1')
@@ -32,15 +32,13 @@ export class FreezableFront {
     return (this.#server.address() as AddressInfo).port
   }
 
-  /**
-   * From now on nothing passes on the connections that there are, not even their end; new ones work, or wait for `admit`.
-   */
+  /** Freezes the current connections: no bytes pass, not even their end. New ones work, or wait for `admit`. */
   freeze({ isClosed = false } = {}): void {
     this.#time++
     if (isClosed) this.#waiting ??= []
   }
 
-  /** New connections pass. */
+  /** Lets new connections pass. */
   admit(): void {
     const waiting = this.#waiting ?? []
     this.#waiting = undefined

@@ -7,24 +7,24 @@ import { eventually } from './eventually.ts'
 import type { Processes } from './processes.ts'
 import { mainOf } from './programs.ts'
 
-/** The text of `/metrics` of programs that have just begun, by what they are. */
+/** The text of `/metrics` of programs that have just started. */
 export interface FreshMetrics {
-  /** with a directory file, and a secret of replicas */
+  /** kas with a directory file, and a secret of replicas */
   readonly kas: string
-  /** with a GitLab */
+  /** kas with a GitLab */
   readonly kasOfGitlab: string
-  /** with a cluster that is not there, and no kas */
+  /** agentk with a cluster that does not exist, and no kas */
   readonly agentk: string
 }
 
 export interface FreshOptions {
-  /** address of a GitLab; default: one that is not there */
+  /** address of a GitLab; default: one that does not exist */
   readonly gitlab?: string
-  /** that users put to the kas with GitLab first, each with a token of its own; default: none */
+  /** calls of users to the kas with GitLab before its metrics are read, each with a token of its own; default: none */
   readonly questions?: number
 }
 
-/** Starts one of each. */
+/** Starts one of each. @returns their metrics */
 export async function freshMetrics(
   processes: Processes,
   { gitlab, questions = 0 }: FreshOptions = {},

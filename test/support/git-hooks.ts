@@ -4,7 +4,7 @@ import { request as plainRequest } from 'node:http'
 import { request as tlsRequest } from 'node:https'
 import { text } from 'node:stream/consumers'
 
-/** What a Git server sends with a hook, by the secret that it has for it. */
+/** Headers of a hook from each kind of Git server, by the secret of the hook. */
 export const hookHeaders = {
   github: (body: string | Buffer, secret: string) => ({
     'X-GitHub-Event': 'push',
@@ -21,8 +21,8 @@ export type HookKind = keyof typeof hookHeaders
 export const hookKinds = Object.keys(hookHeaders) as readonly HookKind[]
 
 /**
- * @param to.ca - PEM: who has signed the certificate of an https URL
- * @throws Error unless kas takes it
+ * @param to.ca - PEM of the authority of an https URL
+ * @throws Error unless kas accepts it
  */
 export async function sendHook(to: { url: string; ca?: string }, kind: HookKind, secret: string): Promise<void> {
   const body = '{"ref":"refs/heads/main"}'

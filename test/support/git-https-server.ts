@@ -8,10 +8,11 @@ import { Authority } from '../../dev/certificates.ts'
 const authorization = `Basic ${Buffer.from('ada:s3cret').toString('base64')}`
 
 /**
- * A Git server over https that wants `ada:s3cret`, and what it was sent. Below `/moved` it redirects to `/x.git`.
+ * Starts a Git server over https that requires `ada:s3cret`, and records its requests. Below `/moved` it redirects to
+ * `/x.git`.
  *
  * @param projectRoot - the folder whose repositories it serves
- * @param isAllowed - an Authorization header; default: that of ada
+ * @param isAllowed - checks an Authorization header; default: that of ada
  * @param host - its address
  */
 export async function startGitHttpsServer(
@@ -45,7 +46,7 @@ interface Exchange {
   readonly projectRoot: string
 }
 
-/** git http-backend as a CGI program. */
+/** Runs git http-backend as a CGI program. */
 function serveByGit(t: Test, { request, response, url, projectRoot }: Exchange): void {
   const env = {
     PATH: process.env.PATH,

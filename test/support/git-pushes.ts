@@ -10,18 +10,18 @@ import { callUnary, jwt, metadataOf } from '../contract/rails-server/start-serve
 export interface GitPushesOptions {
   /** absolute path of a bare repository, whose branch `main` has a commit */
   readonly repository: string
-  /** absolute path: the secret that GitLab and kas share */
+  /** absolute path of the secret that GitLab and kas share */
   readonly secretFile: string
   readonly project: { readonly id: number; readonly path: string }
-  /** that have a commit, beside `main` */
+  /** branches beside `main` that have a commit */
   readonly branches?: readonly string[]
 }
 
 const method = '/gitlab.agent.notifications.rpc.Notifications/GitPushEvent'
-/** GitLab waits as long. ms */
+/** Limit of a notification, as GitLab has it. ms */
 const tellTimeoutMs = 5000
 
-/** Commits into a repository without a clone, and replicas of kas that are told, as GitLab tells them. */
+/** Commits into a repository without a clone, and notifies replicas of kas, as GitLab does. */
 export class GitPushes {
   readonly #options: GitPushesOptions
   readonly #clients = new Map<number, grpc.Client>()
@@ -33,9 +33,9 @@ export class GitPushes {
   }
 
   /**
-   * One commit. Not for two tasks at a time.
+   * Makes one commit. Not for two tasks at a time.
    *
-   * @param files - contents by path; null: it is removed
+   * @param files - contents by path; null: the file is removed
    * @param branch - a new one begins with these files alone
    * @returns its id, once the branch has moved
    */
@@ -52,10 +52,10 @@ export class GitPushes {
   }
 
   /**
-   * Of a push; resolves once the replica has told the others.
+   * Notifies a replica of a push; resolves once the replica has notified the others.
    *
-   * @param port - of 127.0.0.1, where the replica takes GitLab
-   * @throws Error: it does not answer; GitLab does not tell it again
+   * @param port - port of 127.0.0.1 where the replica accepts GitLab
+   * @throws Error if it does not answer; GitLab does not repeat it
    */
   async tell(port: number): Promise<void> {
     const { secretFile, project } = this.#options
@@ -82,7 +82,7 @@ export class GitPushes {
   async #git(argv: readonly string[], input = ''): Promise<string> {
     const git = spawn('git', ['-C', this.#options.repository, ...argv], { stdio: ['pipe', 'pipe', 'pipe'] })
     const ended = once(git, 'close')
-    git.stdin.once('error', () => undefined) // it has ended: its status tells why
+    git.stdin.once('error', () => undefined) // it has ended: its status has the reason
     git.stdin.end(input)
     const [said, failure] = await Promise.all([text(git.stdout), text(git.stderr)])
     const [status] = await ended

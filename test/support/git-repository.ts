@@ -5,7 +5,7 @@ import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 
-// to start a process takes the longer the larger this one is, and takes a shell little
+// the larger this process is, the longer it takes to start another one, but a shell starts others fast
 const create = `set -e
 git init --quiet --bare --initial-branch=main "$1"
 git init --quiet --initial-branch=main "$2"`
@@ -18,7 +18,7 @@ git rev-parse HEAD`
 
 /** A bare repository on this machine, and a clone to push to it from. */
 export class GitRepository {
-  /** of the bare repository */
+  /** path of the bare repository */
   readonly path: string
   readonly #clone: string
 
@@ -27,14 +27,14 @@ export class GitRepository {
     this.#clone = clone
   }
 
-  /** @param folder - where both are made */
+  /** @param folder - folder for both */
   static async create(folder: string, name: string): Promise<GitRepository> {
     const repository = new GitRepository(join(folder, `${name}.git`), join(folder, name))
     await run('sh', ['-c', create, 'sh', repository.path, repository.#clone])
     return repository
   }
 
-  /** Commits one file and pushes; gives the id of the commit. */
+  /** Commits one file and pushes. @returns the id of the commit */
   async push(file: string, content: string | Uint8Array, { force = false } = {}): Promise<string> {
     const path = join(this.#clone, file)
     await mkdir(dirname(path), { recursive: true })

@@ -4,22 +4,22 @@ import { absent } from './absent.ts'
 /** A published Go module, at one version. */
 export interface GoModule {
   readonly path: string
-  /** as `v1.6.3` */
+  /** version as `v1.6.3` */
   readonly version: string
-  /** what go.sum says of its files: `h1:…` */
+  /** hash of its files as in go.sum: `h1:…` */
   readonly sum: string
 }
 
 export type FoundGoModule = { readonly folder: string } | { readonly lacks: string }
 
-/** for the module proxy, which sends some ten MB */
+/** limit for the module proxy, which sends some ten MB */
 const timeoutMs = 120_000
 
 /**
- * Where its files lie: in Go's module cache, into which Go fetches it if it is not there; or what the machine lacks, by
- * name.
+ * Returns the folder of its files in Go's module cache, after a download if needed; or the name of what the machine
+ * lacks.
  *
- * @throws Error if its files are others than those of the sum
+ * @throws Error if its files do not match the sum
  */
 export function goModule({ path, version, sum }: GoModule): FoundGoModule {
   const name = `${path}@${version}`

@@ -10,13 +10,13 @@ const cache = new URL('../../node_modules/.cache/', import.meta.url)
 /** the first build also fetches its modules */
 const buildTimeoutMs = 300_000
 
-/** Why tests with a program in Go cannot run here: a value for tap's `skip`. */
+/** Reason why tests with a program in Go cannot run here: a value for tap's `skip`. */
 export const withoutGo: string | false = spawnSync('go', ['version']).status === 0 ? false : 'needs go'
 
 /**
- * Builds the program unless its sources have been built before, and gives its path.
+ * Builds the program unless its sources have been built before, and returns its path.
  *
- * @param name - of its folder in test/peers
+ * @param name - name of its folder in test/peers
  */
 export async function buildGoProgram(name: string): Promise<string> {
   const sources = new URL(`${name}/`, peers)

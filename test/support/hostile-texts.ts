@@ -1,4 +1,4 @@
-/** Texts with which somebody steers a terminal, hides what a name is, or makes one line look like two. */
+/** Texts that control a terminal, hide what a name is, or make one line look like two. */
 const hostileTexts: Readonly<Record<string, string>> = {
   colour: 'a\u001b[31mEVIL\u001b[0m',
   screen: 'a\u001b[2J\u001b[HEVIL',
@@ -22,7 +22,7 @@ const hostileTexts: Readonly<Record<string, string>> = {
 
 const readAs: ReadonlySet<string> = new Set(['long', 'flag', 'yaml', 'shell'])
 
-/** All that no stream of text may have, in one name. */
+/** All texts that no output may contain, in one name. */
 export const hostileText = Object.entries(hostileTexts)
   .filter(([name]) => !readAs.has(name))
   .map(([, text]) => text)
@@ -34,14 +34,17 @@ export const hostileNames: Readonly<Record<string, string>> = {
   ...Object.fromEntries(Object.entries(hostileTexts).filter(([name]) => readAs.has(name))),
 }
 
-/** The sequences that a command itself draws with on a terminal. */
+/** Control sequences that a command itself writes to a terminal. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what it is about
 const drawn = /\u001b\[(?:\d{1,2}m|[HJK])/g
 const raw =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what it is about
   /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]|[\u{e0000}-\u{e007f}]|\p{Cs}/gu
 
-/** @returns what of a text steers, hides, or is half a sign, escaped; `isTerminal`: colours of the command itself do not */
+/**
+ * @returns control characters, hidden characters and halves of characters in a text, escaped; with `isTerminal` without
+ * the command's own colours
+ */
 export function steering(text: string, isTerminal = false): string[] {
   const own = isTerminal ? text.replaceAll(drawn, '') : text
   const foreign = ['\u001b[31mEVIL', '\u001b[HEVIL']
@@ -50,7 +53,10 @@ export function steering(text: string, isTerminal = false): string[] {
   return [...foreign, ...[...own.matchAll(raw)].map(([sign]) => JSON.stringify(sign))]
 }
 
-/** An answer once for each of its strings, that one being replaced; ids by which parts find one another stay. */
+/**
+ * Yields a copy of an answer for each of its strings, with that string replaced; ids by which parts refer to one
+ * another stay.
+ */
 export function* mutated(answer: unknown, text: string, keep: ReadonlySet<string>): Generator<[path: string, unknown]> {
   for (const path of stringsIn(answer, [])) {
     if (path.some((step) => keep.has(String(step)))) continue

@@ -15,11 +15,11 @@ export interface HttpCall {
   readonly agentId: AgentId
   readonly path: string
   readonly method?: string
-  /** names in Go's form */
+  /** names as Go spells them */
   readonly header?: Readonly<Record<string, string>>
-  /** absent: no body, which is told by a content length of 0 */
+  /** absent: no body, as a content length of 0 shows */
   readonly body?: Uint8Array | AsyncIterable<Uint8Array>
-  /** sent as if it were not known */
+  /** sends it as if its length were unknown */
   readonly hideLength?: boolean
   /** bytes for the upgraded connection; the call ends its side with them */
   readonly upgradeData?: AsyncIterable<Uint8Array>
@@ -27,7 +27,7 @@ export interface HttpCall {
   readonly signal?: AbortSignal
 }
 
-/** What came back; `end` tells how, once `data` is read. */
+/** The answer; `end` has its outcome, once `data` is read. */
 export interface HttpAnswer {
   readonly header: HttpResponseHeader | undefined
   /** the body, then bytes of an upgraded connection */
@@ -54,7 +54,7 @@ export async function httpCall(forward: Forward, call: HttpCall): Promise<HttpAn
   return readAnswer(reply)
 }
 
-/** The whole answer, as text. @throws the KasError with which the call ended */
+/** Returns the whole answer, as text. @throws the KasError with which the call ended */
 export async function httpText(
   forward: Forward,
   call: HttpCall,

@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { request } from 'node:https'
 import { text } from 'node:stream/consumers'
 
-/** One GET on a connection of its own. */
+/** Makes one GET on a connection of its own. */
 export async function httpsGet(
   url: string,
   options: { ca: string; token?: string; headers?: Record<string, string>; signal?: AbortSignal },

@@ -8,7 +8,7 @@ export function identities({ may = mayImpersonateNobody, own }: Partial<Identiti
   return new Identities(capturedLog(), { may, own })
 }
 
-/** For tests of other things: whoever it is passes. */
+/** Accepts every identity, for tests of other parts. */
 export const anyIdentity: Pick<Identities, 'headers' | 'accountHeaders'> = {
   headers: (sent) => impersonationHeaders(undefined, sent, []),
   accountHeaders: (account) => impersonationHeaders(undefined, account && accountIdentity(account), []),

@@ -2,7 +2,7 @@ import type { Call, Reply } from '../../src/call/call.ts'
 import type { Tunnel, TunnelState } from '../../src/kas/tunnels/tunnel.ts'
 
 /**
- * A tunnel for `method` that a registry takes, whose calls `forward` has; absent: it gets none. A test may change its
+ * A tunnel for `method` that a registry accepts. `forward` gets its calls; absent: it gets none. A test may change its
  * state.
  */
 export function idleTunnel(method: string, forward?: (call: Call) => Reply): Tunnel & { state: TunnelState } {

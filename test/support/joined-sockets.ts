@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 
-/** What comes from one goes to the other, and the end of one is the end of both. `sockets` has them as long. */
+/** Passes bytes in both directions, and ends both sockets at the end of one. `sockets` contains them until then. */
 export function joinSockets(near: Socket, far: Socket, sockets: Set<Socket>): void {
   for (const [from, to] of [
     [near, far],

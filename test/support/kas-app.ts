@@ -5,21 +5,23 @@ import { capturedLog } from './captured-log.ts'
 
 export interface KasAppInit extends Omit<AppComponents, 'log'> {
   readonly version?: string
-  /** default: nothing is set */
+  /** default: empty */
   readonly env?: NodeJS.ProcessEnv
 }
 
 export interface KasApp {
   readonly app: App
   readonly lines: readonly Record<string, unknown>[]
-  /** @param endpoint - of the server that says that it is up by this name: `API`, `Agentk API`, `Kubernetes API`, `Observability` */
+  /**
+   * @param endpoint - name with which the server logs its start: `API`, `Agentk API`, `Kubernetes API`, `Observability`
+   */
   portOf(endpoint: string): number
 }
 
 /**
- * A whole kas in this process, which has not been started; it is cut when the test ends.
+ * Creates a whole kas in this process without starting it; it is cut when the test ends.
  *
- * @param configuration - the file, as YAML or as what stands in it
+ * @param configuration - the file, as YAML or as its content
  */
 export function createKasApp(t: Test, configuration: string | object, init: KasAppInit = {}): KasApp {
   const { version = '18.5.0', env = {}, ...components } = init

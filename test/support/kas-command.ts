@@ -7,7 +7,7 @@ export interface KasAnswer {
   readonly stderr: string
 }
 
-/** `kas …` in this process. @param groups - default: those of kas */
+/** Runs `kas …` in this process. @param groups - default: those of kas */
 export async function runKas(
   argv: readonly string[],
   kubeconfig: string,

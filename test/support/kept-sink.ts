@@ -7,11 +7,11 @@ interface Kept {
   readonly object: KubernetesObject
 }
 
-/** Keeps all that it is told, as records do. */
+/** Keeps all objects and states that it gets, as records do. */
 export class KeptSink implements ObjectSink {
   readonly objects = new Map<string, Kept>()
   readonly states = new Map<string, FollowState>()
-  /** what has been told, in order: `<word> <kind> <namespace or name>` */
+  /** all calls in order: `<word> <kind> <namespace or name>` */
   readonly told: string[] = []
   readonly #untold = new Map<string, Set<string>>()
 
@@ -20,7 +20,7 @@ export class KeptSink implements ObjectSink {
     return kept && ({ uid, kind: kept.kind } as ObjectRecord)
   }
 
-  /** Of a kind: `<namespace>/<name>`, or the name alone, sorted. */
+  /** Names of a kind's objects: `<namespace>/<name>`, or the name alone, sorted. */
   names(kind: string): string[] {
     const all = [...this.objects.values()].filter((each) => each.kind.key === kind)
     return all.map(({ object }) => placeOf(object)).sort()

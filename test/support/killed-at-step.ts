@@ -2,8 +2,8 @@ import fs, { type FileHandle } from 'node:fs/promises'
 import { syncBuiltinESMExports } from 'node:module'
 
 /**
- * Loaded ahead of a program (`--import`): it is killed before its `KILL_AT`th change of a file, or while that is half
- * done. Without, it says on stderr how many there were: `steps 12`.
+ * Loaded before a program (`--import`): kills it before its `KILL_AT`th change of a file, or while that is half done.
+ * Without the variable it prints the number of changes on stderr: `steps 12`.
  */
 
 const target = Number(process.env.KILL_AT ?? 0)

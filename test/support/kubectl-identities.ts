@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { type Identity, identities, type KubectlOperation, type KubectlSide } from './kubectl-side.ts'
 
-/** Who the cluster takes each identity for. */
+/** User that the cluster sees for each identity. */
 export type Users = Readonly<Record<Identity, string>>
 
 /**
- * Whether each identity is known as whom it should be, and has the rights of exactly that user: `list pods` of a
- * role in the namespace, bound to the user by `bindReader`. The agent itself may do everything.
+ * Checks that each identity is known as its user, and has exactly that user's rights: `list pods` by a role in the
+ * namespace, bound by `bindReader`. The agent itself has all rights.
  */
 export const identityOperations = (users: Users): KubectlOperation[] =>
   identities.flatMap((identity) => [
@@ -14,7 +14,7 @@ export const identityOperations = (users: Users): KubectlOperation[] =>
     { name: `auth can-i, ${identity}`, run: (side: KubectlSide) => canI(side, identity) },
   ])
 
-/** @param users - those who may list pods in the namespace of `kubectl` */
+/** @param users - users who get the right to list pods in the namespace of `kubectl` */
 export async function bindReader(kubectl: KubectlSide['kubectl'], users: readonly string[]): Promise<void> {
   await kubectl.ok(['create', 'role', 'reader', '--verb=list', '--resource=pods'])
   const flags = users.map((user) => `--user=${user}`)

@@ -111,7 +111,7 @@ export const objectOperations: readonly KubectlOperation[] = [
   { name: 'get --watch', run: watches },
 ]
 
-/** The last one. */
+/** The last operation. */
 export const deleteOperation: KubectlOperation = {
   name: 'delete',
   async run({ kubectl }) {
@@ -122,11 +122,11 @@ export const deleteOperation: KubectlOperation = {
   },
 }
 
-/** Each change, which is made beside kubectl, must come while the watch goes on. */
+/** Watches objects that are changed without kubectl: each change must come while the watch goes on. */
 async function watches({ kubectl, admin }: KubectlSide): Promise<string> {
   const path = `/api/v1/namespaces/${kubectl.namespace}/configmaps`
   await admin.create(path, { metadata: { name: 'watched' }, data: { key: 'value' } })
-  // of a list kubectl watches from where it was read; of one object from when it gets to it: changes before are lost
+  // kubectl watches a list from its version; it watches one object from when it gets to it, and loses changes before
   const one = ['get', 'configmaps', '--field-selector=metadata.name=watched']
   const watch = await kubectl.start([...one, '--watch', '--output-watch-events', '--no-headers', '--label-columns=at'])
   await watch.says(/^ADDED +watched /m)
@@ -145,7 +145,7 @@ async function watches({ kubectl, admin }: KubectlSide): Promise<string> {
 const replicas = async (kubectl: KubectlSide['kubectl']) =>
   kubectl.ok(['get', 'deployment', 'web', '-o', 'jsonpath={.spec.replicas}'])
 
-/** as JSON, which is YAML */
+/** a Deployment as JSON, which is YAML */
 export const deployment = (replicas: number): string =>
   JSON.stringify({
     apiVersion: 'apps/v1',

@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers'
 import { WebSocket } from 'ws'
 import type { KubectlOperation, KubectlSide } from './kubectl-side.ts'
 
-/** What pages and programs do behind `kubectl proxy`, which adds the credentials. A Deployment `web` runs. */
+/** Requests of pages and programs behind `kubectl proxy`, which adds the credentials. A Deployment `web` runs. */
 export const proxyOperations: readonly KubectlOperation[] = [
   { name: 'proxy, a page that lists, creates and watches', run: (side) => behindProxy(side, asPage) },
   { name: 'proxy, methods', run: (side) => behindProxy(side, byMethods) },
@@ -17,7 +17,7 @@ export const proxyOperations: readonly KubectlOperation[] = [
   })),
 ]
 
-/** @param act - is given the address of the proxy */
+/** @param act - gets the address of the proxy */
 async function behindProxy(
   side: KubectlSide,
   act: (url: string, side: KubectlSide) => Promise<string>,
@@ -49,7 +49,7 @@ async function ask(url: string, { method = 'GET', headers = {}, body }: Sent = {
   return { status: answer.statusCode ?? 0, headers: answer.headers, body: await text(answer) }
 }
 
-/** A browser sends `Origin` with each change and each WebSocket. */
+/** Makes requests as a page: a browser sends `Origin` with each change and each WebSocket. */
 async function asPage(url: string, { kubectl }: KubectlSide): Promise<string> {
   const maps = `/api/v1/namespaces/${kubectl.namespace}/configmaps`
   const headers = { Origin: url }
@@ -68,7 +68,7 @@ async function asPage(url: string, { kubectl }: KubectlSide): Promise<string> {
   return `${created.status} ${listed.status} ${type} ${removed.status}`
 }
 
-/** One that node knows, one that nobody does, and one in small letters. */
+/** Sends methods: common ones, one that node knows, one that is unknown, and one in small letters. */
 async function byMethods(url: string): Promise<string> {
   const answers = []
   for (const method of ['HEAD', 'OPTIONS', 'PROPFIND', 'FOO', 'foo']) {

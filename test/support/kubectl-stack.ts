@@ -8,12 +8,12 @@ import { type Identity, identities, type KubectlSide } from './kubectl-side.ts'
 import type { Processes } from './processes.ts'
 import type { Stack } from './stack.ts'
 
-/** What tests of kubectl need, and as why they are skipped if it is absent. */
+/** Programs that tests of kubectl need, and the reason to skip the tests without them. */
 export const assets = process.env.KUBEBUILDER_ASSETS ?? ''
 const missing = [...missingAssets(assets, 'all'), ...(existsSync(join(assets, 'kubectl')) ? [] : ['kubectl'])]
 export const skip = missing.length > 0 && `needs ${missing.join(', ')}`
 
-/** The way through a stack, with a namespace of the side's name. */
+/** Creates a side through a stack, with a namespace of the side's name. */
 export function throughStack(name: string, stack: Stack, components: SideComponents): Promise<KubectlSide> {
   const kubeconfigs = Object.fromEntries(identities.map((identity) => [identity, stack.kubeconfig(identity)]))
   return createSide(name, kubeconfigs as Record<Identity, string>, components)
@@ -24,7 +24,7 @@ export interface SideComponents {
   controlPlane: ControlPlane
 }
 
-/** A side with a namespace of its name. */
+/** Creates a side with a namespace of its name. */
 export async function createSide(
   name: string,
   kubeconfigs: Record<Identity, string>,

@@ -6,7 +6,7 @@ import { eventually } from './eventually.ts'
 import type { KubectlOperation, KubectlSide } from './kubectl-side.ts'
 import type { TestProcess } from './processes.ts'
 
-/** what is sent through `exec` and `cp`: more than any window or buffer on the way */
+/** content for `exec` and `cp`: more than any window or buffer on the way */
 const payload = randomBytes(1_000_000)
 const digest = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex')
 
@@ -37,7 +37,7 @@ export const logOperations: readonly KubectlOperation[] = [
   },
 ]
 
-/** Operations on a running pod that are carried on a connection of their own, of a Deployment `web`. */
+/** Operations on a running pod of a Deployment `web`, each on a connection of its own. */
 export const streamOperations: readonly KubectlOperation[] = (['WebSocket', 'SPDY'] as const).flatMap((form) => [
   { name: 'exec, 1 MB through cat', form, run: (side: KubectlSide) => execWithInput(side, form) },
   { name: 'exec, exit status', form, run: (side: KubectlSide) => execStatus(side, form) },
@@ -85,7 +85,7 @@ async function attaches({ kubectl, writeLogLine }: KubectlSide, form: Form): Pro
   const attach = await kubectl.start(['attach', 'deployment/web'], { environment: environmentOf(form) })
   const mark = randomUUID()
   await eventually(async () => {
-    await writeLogLine(mark) // nothing tells when it follows; what was written before is not shown
+    await writeLogLine(mark) // no event shows when it follows; earlier lines are not shown
     await attach.says(new RegExp(mark), { timeoutMs: 300 })
   })
   await killed(attach)

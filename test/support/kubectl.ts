@@ -9,12 +9,12 @@ export interface KubectlOptions {
 
 export interface KubectlInput {
   stdin?: string | Uint8Array
-  /** its input does not end after `stdin` */
+  /** its input stays open after `stdin` */
   keepsInput?: boolean
   environment?: Readonly<Record<string, string>>
 }
 
-/** Its start is nearly all of its work: one that collects no garbage before it has this much takes a fifth less CPU. */
+/** Nearly all of its work is its start: without garbage collection below this limit it takes a fifth less CPU. */
 const cheapStart = { GOGC: 'off', GOMEMLIMIT: '128MiB', GOMAXPROCS: '1' }
 
 /** kubectl with one kubeconfig, as a process each time. */
@@ -34,19 +34,19 @@ export class Kubectl {
     return this.#options.namespace ?? 'default'
   }
 
-  /** The same as somebody else, or elsewhere. */
+  /** Returns kubectl with other options, such as another user or namespace. */
   with(options: Partial<KubectlOptions>): Kubectl {
     const components = { processes: this.#processes, assets: this.#assets }
     return new Kubectl(components, { ...this.#options, ...options })
   }
 
-  /** For commands that go on until they are told to stop. */
+  /** Starts a command that goes on until it is stopped. */
   start(args: readonly string[], input: KubectlInput = {}): Promise<TestProcess> {
     return this.#processes.spawn(this.#command(args, input))
   }
 
   /**
-   * The same on a terminal, which is util-linux' `script`.
+   * Starts a command on a terminal, which is util-linux' `script`.
    *
    * @param before - commands of a shell that run on this terminal first
    */
@@ -60,7 +60,9 @@ export class Kubectl {
     })
   }
 
-  /** The same, what it prints goes to `reader`, a command of a shell, and its exit status is the first that is not 0. */
+  /**
+   * Starts a command whose output goes to `reader`, a command of a shell; its exit status is the first that is not 0.
+   */
   startPiped(args: readonly string[], reader: string, input: KubectlInput = {}): Promise<TestProcess> {
     const { command, args: all, environment } = this.#command(args, input)
     const pipe = `set -o pipefail; "$@" | (${reader})`
@@ -77,12 +79,12 @@ export class Kubectl {
     }
   }
 
-  /** Until it ends, with any exit status, within 30 s. */
+  /** Runs a command to its end, with any exit status, within 30 s. */
   async run(args: readonly string[], input: KubectlInput = {}): Promise<Exit> {
     return (await this.start(args, input)).ends()
   }
 
-  /** What it prints. @throws when its exit status is not 0 */
+  /** Runs a command. @returns its output. @throws Error when its exit status is not 0 */
   async ok(args: readonly string[], input: KubectlInput = {}): Promise<string> {
     const exit = await this.run(args, input)
     if (exit.code !== 0) throw new Error(`kubectl ${args.join(' ')}: exit status ${exit.code}: ${exit.stderr}`)

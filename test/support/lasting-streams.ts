@@ -3,24 +3,24 @@ import type { Kubectl } from './kubectl.ts'
 import type { Exit, Processes, TestProcess } from './processes.ts'
 import { mainOf } from './programs.ts'
 
-/** What lasts, of one user by one replica: all of it is seen to run. */
+/** A stream of one user by one replica, which has been seen to run. */
 export interface LastingStream {
   readonly what: string
   readonly process: TestProcess
-  /** its protocol has a place for why it ends */
+  /** its protocol can carry the reason of its end */
   readonly saysWhy: boolean
 }
 
-/** In the namespace of `kubectl` the Deployment `web` runs. */
+/** A user's kubectl, in whose namespace the Deployment `web` runs. */
 export interface LastingSide {
   readonly name: string
-  /** as the user */
+  /** kubectl as the user */
   readonly kubectl: Kubectl
   readonly kubeconfig: string
   readonly processes: Processes
 }
 
-/** longer than a test or a scene: what ends before has been ended */
+/** longer than a test or a scene: a stream that ends before was ended by kas */
 const runs = ['exec', 'deployment/web', '--', 'sh', '-c', 'echo begun; exec sleep 7200']
 
 type Form = 'WebSocket' | 'SPDY'
@@ -92,7 +92,7 @@ export interface EndedStream {
   readonly exit: Exit
 }
 
-/** @returns when each ended, and how. @throws Error with those that have not within `timeoutMs` */
+/** @returns time and result of each end. @throws Error with the streams that have not ended within `timeoutMs` */
 export async function endedWithin(streams: readonly LastingStream[], timeoutMs: number): Promise<EndedStream[]> {
   const begin = performance.now()
   return await Promise.all(
@@ -103,7 +103,7 @@ export async function endedWithin(streams: readonly LastingStream[], timeoutMs: 
   )
 }
 
-/** kubectl shows an event `ERROR` as it shows the others. */
+/** Output of kubectl, which prints an event `ERROR` as it prints the others. */
 export function saidBy({ stdout, stderr }: Exit): string {
   return `${stdout}${stderr}`
 }

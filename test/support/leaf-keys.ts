@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-/** Dotted paths of the keys without keys below, in their order. */
+/** Dotted paths of the keys that have no keys below them, in their order. */
 export function leafKeys(schema: z.ZodType, path = ''): string[] {
   const { innerType } = (schema as unknown as { def: { innerType?: z.ZodType } }).def
   if (innerType) return leafKeys(innerType, path)

@@ -4,14 +4,14 @@ import { patience } from './slowness.ts'
 
 /** One holder's time in a lease. */
 export interface Term {
-  /** of the holder: its POD_NAME */
+  /** the holder's POD_NAME */
   pod: string
-  /** by the holder's clock */
+  /** time of acquisition by the holder's clock */
   acquiredAt: number
   transitions: number
 }
 
-/** Who held a lease, one after another, as a watch of the API server tells. */
+/** Terms of a lease's holders, one after another, from a watch of the API server. */
 export class LeaseTerms {
   readonly terms: Term[] = []
   readonly #name: string
@@ -23,7 +23,7 @@ export class LeaseTerms {
     this.#name = name
   }
 
-  /** @param name - of a lease in the namespace `default`, which need not be there yet */
+  /** @param name - of a lease in the namespace `default`, which need not exist yet */
   static start(t: TornDown, admin: ApiClient, name: string): LeaseTerms {
     const terms = new LeaseTerms(name)
     t.teardown(() => terms.#stop.abort())
@@ -31,7 +31,10 @@ export class LeaseTerms {
     return terms
   }
 
-  /** The term after the `past` first ones, once it has begun. @throws after `timeoutMs`, or when the watch fails */
+  /**
+   * Resolves with the term after the `past` first ones, once it has begun. @throws Error after `timeoutMs`, or when the
+   * watch fails
+   */
   async next(past: number, timeoutMs: number): Promise<Term> {
     const signal = AbortSignal.timeout(patience(timeoutMs))
     const { promise, resolve, reject } = Promise.withResolvers<Term>()

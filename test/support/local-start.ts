@@ -8,21 +8,21 @@ import type { Test } from 'tap'
 import { delay } from '../../src/lib/signals.ts'
 import { patience } from './slowness.ts'
 
-/** `npm start` as a person uses it: typed, read, interrupted. */
+/** `npm start` at a user's terminal: started, read, interrupted. */
 
-/** the folder in which npm start is typed */
+/** working folder of npm start */
 export const project = resolve(import.meta.dirname, '../..')
 const { KUBEBUILDER_ASSETS: _, ...rest } = process.env
-/** this environment without a real API server */
+/** the environment without a real API server */
 export const plainEnv: NodeJS.ProcessEnv = rest
 const startTimeoutMs = 90_000
 
 export interface Running {
   readonly child: ChildProcess
   readonly screen: string
-  /** to try, as printed; the last one goes on until it is ended */
+  /** example commands, as printed; the last one goes on until it is ended */
   readonly lines: readonly string[]
-  /** as printed, for instance `.run/1` */
+  /** folder as printed, for instance `.run/1` */
   readonly folder: string
   readonly exited: Promise<number | null>
   /** a `change` event with each piece of output */
@@ -30,7 +30,9 @@ export interface Running {
   output(): string
 }
 
-/** A start that may fail: what it says, and how it ends. In a process group of its own, as in a terminal. */
+/**
+ * Starts a command that may fail, in a process group of its own, as a terminal does. @returns its output, and its end
+ */
 export function launch(t: Test, command: string[], env: NodeJS.ProcessEnv) {
   const [program = '', ...args] = command
   const child = spawn(program, args, { cwd: project, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
@@ -58,7 +60,7 @@ export async function start(t: Test, command: string[], env: NodeJS.ProcessEnv =
     changed.addEventListener('change', () => linesOf(output()).length > 0 && resolve())
   })
   const ended = exited.then((code) => Promise.reject(new Error(`it ended with ${code}: ${output()}`)))
-  ended.catch(() => undefined) // of no interest once it has printed its lines
+  ended.catch(() => undefined) // ignored once it has printed its lines
   const limit = new AbortController()
   const slow = delay(startTimeoutMs, limit.signal).then(() => Promise.reject(new Error(`too slow: ${output()}`)))
   slow.catch(() => undefined) // likewise
@@ -67,12 +69,12 @@ export async function start(t: Test, command: string[], env: NodeJS.ProcessEnv =
   return { child, exited, changed, screen: output(), lines: linesOf(output()), folder, output }
 }
 
-/** Resolves once it has said so. @throws when it ends without, or takes too long */
+/** Resolves once the output matches. @throws Error when it ends without, or takes too long */
 export async function said({ changed, output, exited }: Pick<Running, 'changed' | 'output' | 'exited'>, text: RegExp) {
   const limit = AbortSignal.timeout(patience(startTimeoutMs))
   const fail = () => Promise.reject(new Error(`no ${text} in: ${output()}`))
   const ended = exited.then(() => (text.test(output()) ? undefined : fail()))
-  ended.catch(() => undefined) // of no interest once it has said it
+  ended.catch(() => undefined) // ignored once it has matched
   while (!text.test(output())) await Promise.race([once(changed, 'change', { signal: limit }).catch(fail), ended])
 }
 
@@ -90,7 +92,7 @@ export function signalGroup(child: ChildProcess, signal: NodeJS.Signals): void {
   try {
     process.kill(-(child.pid as number), signal)
   } catch {
-    // gone already
+    // it has ended
   }
 }
 
@@ -103,7 +105,7 @@ export async function run(t: Test, line: string, env: NodeJS.ProcessEnv = plainE
   return { code: (await closed)[0] as number, out: out.join(''), err: err.join('') }
 }
 
-/** The first lines of a command that goes on by itself. */
+/** Returns the first lines of a command that does not end by itself. */
 export async function firstLines(t: Test, line: string, count: number): Promise<string[]> {
   const child = spawn('sh', ['-c', line], { cwd: project, detached: true, stdio: ['ignore', 'pipe', 'inherit'] })
   t.teardown(() => signalGroup(child, 'SIGKILL'))
@@ -122,7 +124,7 @@ export function processesNaming(text: string): string[] {
 }
 
 /**
- * The end of a process of others', told by a connection to a port on which it listens: the kernel closes it.
+ * Observes the end of another process by a connection to a port on which it listens: the kernel closes it.
  *
  * @returns once connected; its `ended` resolves at the end
  */
@@ -131,10 +133,10 @@ export async function listenerAt(t: Test, port: number): Promise<{ ended: Promis
   t.teardown(() => socket.destroy())
   await once(socket, 'connect')
   socket.on('error', () => undefined).resume() // reset: its end too
-  return { ended: new Promise((resolve) => socket.once('close', resolve)) } // `once` rejects by a reset
+  return { ended: new Promise((resolve) => socket.once('close', resolve)) } // `once` would reject at a reset
 }
 
-/** @param folder - a state folder, absolute */
+/** @param folder - absolute path of a state folder */
 export function ownerOf(folder: string): number {
   return (JSON.parse(readFileSync(join(folder, 'owner.json'), 'utf8')) as { pid: number }).pid
 }

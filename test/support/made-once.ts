@@ -6,10 +6,10 @@ import t from 'tap'
 import { oneAtATime } from './one-at-a-time.ts'
 
 /**
- * What several files of a run need, and only read: the first one makes it.
+ * Makes a folder that several files of a run only read; the first one makes it.
  *
- * @param make - fills the folder that it is given, which is another one in the end
- * @returns its folder
+ * @param make - fills the folder that it gets, which is moved afterwards
+ * @returns the final folder
  */
 export async function madeOnce(name: string, make: (part: string) => Promise<unknown>): Promise<string> {
   const shared = process.env.KAS_TEST_FOLDER ?? (await mkdtemp(join(tmpdir(), 'kas-test-')))

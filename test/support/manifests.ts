@@ -3,22 +3,22 @@ import { join } from 'node:path'
 import { parseAllDocuments } from 'yaml'
 import type { KubernetesObject } from '../../dev/control-plane/api-client.ts'
 
-/** The shipped manifests, by folder. */
+/** Folder of the shipped manifests. */
 export const manifestsFolder = join(import.meta.dirname, '../../deploy/kubernetes')
 
-/** All objects of a folder's files, in the order in which kubectl applies them. */
+/** Reads all objects of a folder's files, in the order in which kubectl applies them. */
 export function readManifests(folder: string): KubernetesObject[] {
   const path = join(manifestsFolder, folder)
   const files = readdirSync(path).filter((file) => file.endsWith('.yaml'))
   return files.sort().flatMap((file) => readManifest(join(path, file)))
 }
 
-/** All objects of one file. */
+/** Reads all objects of one file. */
 export function readManifest(file: string): KubernetesObject[] {
   return objectsOf(readFileSync(file, 'utf8'), file)
 }
 
-/** All objects of a text, whose name is for errors. YAML 1.1, as kubectl reads it. */
+/** Parses all objects of a text, as YAML 1.1 like kubectl. @param name - name of the text, for errors */
 export function objectsOf(text: string, name: string): KubernetesObject[] {
   const documents = parseAllDocuments(text, { version: '1.1', strict: true })
   if (!Array.isArray(documents)) throw new Error(`${name} is empty`)

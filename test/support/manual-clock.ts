@@ -1,6 +1,6 @@
 import type { Clock } from '../../src/lib/clock.ts'
 
-/** A clock that stands still until it is moved. */
+/** A clock that stands still until a test moves it. */
 export class ManualClock implements Clock {
   #now: number
   #backMs = 0
@@ -20,24 +20,24 @@ export class ManualClock implements Clock {
     return () => void this.#timers.delete(timer)
   }
 
-  /** Timers that wait. */
+  /** Number of timers that wait. */
   get pending(): number {
     return this.#timers.size
   }
 
-  /** For how long each of them waits yet, the shortest first. ms */
+  /** Remaining times of the timers, the shortest first. ms */
   get waits(): number[] {
     return Array.from(this.#timers, ({ at }) => at - this.#now).sort((a, b) => a - b)
   }
 
-  /** Moves the time on and runs what is due, in order. */
+  /** Advances the time and runs all due timers, in order. */
   advance(ms: number): void {
     const end = this.#now + ms
     while (this.#runNext(end));
     this.#now = Math.max(this.#now, end)
   }
 
-  /** The same, each followed by what its promises start. */
+  /** Advances the time, and waits after each timer for the promises that it starts. */
   async pass(ms: number): Promise<void> {
     const end = this.#now + ms
     do await settle()
@@ -46,12 +46,12 @@ export class ManualClock implements Clock {
     await settle()
   }
 
-  /** The process was not run for a while: all that is due is late. */
+  /** Advances the time without running timers, as if the process had been frozen: they become late. */
   freeze(ms: number): void {
     this.#now += ms
   }
 
-  /** Somebody has set it: it shows an earlier time, and timers wait as before. */
+  /** Sets the wall clock back; timers wait as before. */
   putBack(ms: number): void {
     this.#backMs += ms
   }
@@ -66,7 +66,7 @@ export class ManualClock implements Clock {
   }
 }
 
-/** Lets everything that waits for no timer go on: as far as it comes in so many turns of the event loop. */
+/** Lets all work that waits for no timer go on, for so many turns of the event loop. */
 export async function settle(turns = 1): Promise<void> {
   for (let i = 0; i < turns; i++) await new Promise(setImmediate)
 }

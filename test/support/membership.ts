@@ -5,7 +5,7 @@ import { Membership, type MembershipComponents, type MembershipOptions } from '.
 
 export const secret = Buffer.alloc(32, 7)
 
-/** A membership on a free port of this machine, which discovers nobody; it has not been started. */
+/** Creates a membership on a free port of this machine, without discovery; it has not been started. */
 export function createMembership(
   options: Pick<MembershipOptions, 'name'> & Partial<MembershipOptions>,
   components: Partial<MembershipComponents> = {},

@@ -12,11 +12,14 @@ const architecture = process.arch === 'arm64' ? 'arm64' : 'amd64'
 
 export type OlderKubectl = { readonly folder: string } | { readonly lacks: string }
 
-/** Has a test that runs where no packet gets out know the one that was found before. */
+/** Passes the kubectl that was found to the test that runs without a network. */
 const variable = 'OLDER_KUBECTL'
 export const passOlderKubectl = (found: OlderKubectl) => ({ [variable]: JSON.stringify(found) })
 
-/** Debian's kubectl, unpacked and not installed: its folder, or a text that says what the machine lacks for it. */
+/**
+ * Returns the folder of Debian's kubectl, unpacked and not installed, or a text that names what the machine lacks for
+ * it.
+ */
 export async function olderKubectl(): Promise<OlderKubectl> {
   const passed = process.env[variable]
   if (passed !== undefined) return JSON.parse(passed)

@@ -1,22 +1,22 @@
 import * as z from 'zod'
 
-/** What agentk took of a source before kas and agentk had one schema: agents are updated after kas. */
+/** agentk's schema of a source before kas and agentk shared one: agents are updated after kas. */
 
 const [maxNamespaces, maxPaths] = [20, 100]
 const durationForm = /^(\d{1,9}(?:\.\d{1,9})?)s$/
 const percentForm = /^(100|\d{1,2})%$/
 
 const text = z.string().min(1).max(1024)
-/** Empty: as if it were absent, as the stock agent takes it. */
+/** An empty text counts as absent, as in the stock agent. */
 const textOrNone = z.string().max(1024)
-/** Of Kubernetes: a DNS label. */
+/** A DNS label of Kubernetes. */
 const label = z.string().regex(/^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/, 'is no name of a namespace')
 const accountName = z
   .string()
   .max(253)
   .regex(/^[a-z0-9](?:[-.a-z0-9]*[a-z0-9])?$/, 'is no name of a service account')
 const duration = z.string().regex(durationForm, 'is no duration such as 3600s')
-/** Folders and files of the repository, from its root. */
+/** Paths of the repository, from its root. */
 const path = text.refine(
   (value) => !value.startsWith('/') && !value.split('/').includes('..'),
   'leads outside the repository',

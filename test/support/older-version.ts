@@ -15,13 +15,13 @@ function whyMissing(): string | false {
   return status === 0 ? false : 'needs the history of the project'
 }
 
-/** For `skip`: why there is no such version here; false if there is. */
+/** For `skip`: the reason why there is no such version here; false if there is. */
 export const withoutOlderVersion = whyMissing()
 
 /**
- * Puts the programs of an older version into `folder`: they run with the packages of this one.
+ * Extracts the programs of an older version into `folder`; they run with the packages of this one.
  *
- * @returns what `node` runs
+ * @returns the script for `node`
  */
 export async function extractOlderVersion(folder: string): Promise<(program: ProgramName) => string> {
   const archive = join(folder, 'older.tar')

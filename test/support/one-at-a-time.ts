@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 
 /**
- * Runs `work` while no other process of this machine runs any under the same name: it listens there, and who waits is
- * connected to it. The kernel lets go of who is killed, and of its name. On Linux.
+ * Runs `work` while no other process of this machine runs any under the same name. It listens on that name, and waiting
+ * processes are connected to it. When a process is killed, the kernel closes its socket and frees the name. On Linux.
  */
 export async function oneAtATime<T>(name: string, work: () => Promise<T>): Promise<T> {
   const path = `\0${name}`
@@ -28,7 +28,7 @@ async function isMine(server: Server, path: string): Promise<boolean> {
   }
 }
 
-/** Of who has it now; at once if that has ended already. */
+/** Resolves at the end of the process that has the name; at once if it has ended already. */
 async function itsEnd(path: string): Promise<void> {
   const socket = connect(path)
   const closed = new Promise((resolve) => socket.once('close', resolve))

@@ -4,7 +4,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire'
 import { eventually } from './eventually.ts'
 
-/** A span as it came, with what its resource says. */
+/** A received span, with the attributes of its resource. */
 export interface CollectedSpan {
   readonly service: Readonly<Record<string, unknown>>
   readonly traceId: string
@@ -12,13 +12,13 @@ export interface CollectedSpan {
   /** empty: it is the first of its trace */
   readonly parentId: string
   readonly traceState: string
-  /** trace and span id of what it names beside its parent */
+  /** trace and span ids of its links */
   readonly links: readonly string[]
   readonly name: string
   readonly kind: 'server' | 'client' | undefined
   readonly attributes: Readonly<Record<string, unknown>>
   readonly isError: boolean
-  /** of the status: never told */
+  /** message of the status, which must be empty */
   readonly message: string
   readonly isParentRemote: boolean
   readonly durationMs: number
@@ -28,15 +28,15 @@ const kinds: Readonly<Record<number, 'server' | 'client'>> = { 2: 'server', 3: '
 const errorStatus = 2
 const remoteFlag = 0x200
 
-/** A collector of traces: takes OTLP over HTTP in protobuf, and keeps what came. */
+/** A collector of traces: accepts OTLP over HTTP in protobuf, and keeps all spans. */
 export class OtlpCollector {
   readonly spans: CollectedSpan[] = []
   readonly requests: { readonly url: string | undefined; readonly headers: IncomingHttpHeaders }[] = []
-  /** what it answers from now on */
+  /** status of its answers from now on */
   status = 200
-  /** the body of its answers, unless they are good */
+  /** body of its answers, unless they are good */
   answer = ''
-  /** it takes requests, and answers none */
+  /** it accepts requests, and answers none */
   silent = false
   readonly #server = createServer((request, response) => void this.#take(request, response))
   readonly #sockets = new Set<Socket>()
@@ -50,7 +50,7 @@ export class OtlpCollector {
     return collector
   }
 
-  /** Without a path. */
+  /** URL without a path. */
   get url(): string {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
   }
@@ -60,7 +60,7 @@ export class OtlpCollector {
     this.#server.close()
   }
 
-  /** The spans once there are so many of them. */
+  /** Resolves with the spans once there are so many. */
   async collected(count: number): Promise<readonly CollectedSpan[]> {
     return await eventually(() => {
       if (this.spans.length < count) throw new Error(`${this.spans.length} of ${count} spans came`)
@@ -73,7 +73,7 @@ export class OtlpCollector {
     try {
       for await (const chunk of request) chunks.push(chunk)
     } catch {
-      return // it left
+      return // the caller left
     }
     this.requests.push({ url: request.url, headers: request.headers })
     if (this.silent) return
@@ -85,7 +85,7 @@ export class OtlpCollector {
 
 type Fields = Map<number, (Uint8Array | bigint)[]>
 
-/** Fields by number; lengths stay bytes, all else a number of 64 bits. */
+/** Reads fields by number; lengths stay bytes, all others are numbers of 64 bits. */
 function read(bytes: Uint8Array): Fields {
   const reader = new BinaryReader(bytes)
   const fields: Fields = new Map()

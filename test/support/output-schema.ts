@@ -4,7 +4,7 @@ import { parse } from 'yaml'
 import * as z from 'zod'
 import { commandsOf, kindOf, nameOfRef, type OutputSchema, type Schema } from '../../dev/output/output-schema.ts'
 
-/** What commands print with `-o json` and `-o yaml`, checked by the schema in doc/reference. */
+/** Output of commands with `-o json` and `-o yaml`, checked by the schema in doc/reference. */
 
 const file = join(import.meta.dirname, '../../doc/reference/output.schema.json')
 const schema = JSON.parse(readFileSync(file, 'utf8')) as OutputSchema
@@ -17,7 +17,7 @@ export const outputKinds: ReadonlyMap<string, readonly string[]> = new Map(
 
 const checks = new Map<string, z.ZodType>()
 
-/** @returns what was printed. @throws Error: it is of no kind, has a key that the kind has not, or lacks one */
+/** @returns the parsed output. @throws Error: it is of no kind, has a key that the kind has not, or lacks one */
 export function checkedOutput(text: string, format: 'json' | 'yaml' = 'json'): Record<string, unknown> {
   const value = (format === 'yaml' ? parse(text) : JSON.parse(text)) as Record<string, unknown>
   const name = String(value.kind)
@@ -30,12 +30,12 @@ export function checkedOutput(text: string, format: 'json' | 'yaml' = 'json'): R
   return value
 }
 
-/** All keys that there are, as `Agent.name`. */
+/** All keys of the schema, as `Agent.name`. */
 export const outputKeys: readonly string[] = Object.entries(definitions).flatMap(([name, { properties = {} }]) =>
   Object.keys(properties).map((key) => `${name}.${key}`),
 )
 
-/** The keys that occur in what was printed. */
+/** Returns the keys that occur in an output. */
 export function keysIn(value: Record<string, unknown>): Set<string> {
   const found = new Set<string>()
   addKeys(value, { $ref: `#/definitions/${String(value.kind)}` }, found)

@@ -2,15 +2,15 @@ import { globSync, readFileSync } from 'node:fs'
 import { isBuiltin, stripTypeScriptTypes } from 'node:module'
 import { join } from 'node:path'
 
-/** Which packages the TypeScript below a folder imports, each with the files that do. */
+/** Packages that the TypeScript below a folder imports, each with the importing files. */
 export interface PackageImports {
-  /** by code that runs: static, re-exported, dynamic, required */
+  /** imports of code that runs: static, re-exported, dynamic, required */
   readonly runtime: ReadonlyMap<string, readonly string[]>
-  /** by types alone, which are erased */
+  /** imports of types alone, which are erased */
   readonly types: ReadonlyMap<string, readonly string[]>
 }
 
-/** What stands in quotes is the second group. */
+/** A quoted text, as the second group. */
 const literal = /(['"])([^'"]+)\1/.source
 const forms = [
   new RegExp(`^\\s*(?:import|export)\\b[^'"\`;()]*?\\bfrom\\s*${literal}`, 'gm'),
@@ -20,7 +20,7 @@ const forms = [
 const unreadable = /\b(?:import|require)\s*\(\s*(?!['"])/
 const commentLines = /^\s*(?:\/\/|\/\*|\*[\s/]).*$/gm
 
-/** @throws Error for an `import()` or `require()` of what no reader can tell */
+/** @throws Error for an `import()` or `require()` whose package is not a literal */
 export function packageImports(folder: string): PackageImports {
   const runtime = new Map<string, string[]>()
   const types = new Map<string, string[]>()

@@ -11,13 +11,13 @@ interface PageServerOptions {
   readonly key: string
   /** `Set-Cookie` of the page */
   readonly cookie: string
-  /** the module that the page runs */
+  /** module that the page runs */
   readonly script: string
-  /** served below `/client/`; a path without an extension means a `.js` */
+  /** folder served below `/client/`; a path without an extension means a `.js` */
   readonly clientFolder: string
 }
 
-/** In the place of GitLab's web pages: one page, its script, and where the script says what it saw. */
+/** Replaces GitLab's web pages: one page, its script, and an endpoint for the script's results. */
 export class PageServer {
   readonly port: number
   readonly #options: PageServerOptions
@@ -43,7 +43,7 @@ export class PageServer {
     return pages
   }
 
-  /** What the next page says. */
+  /** Resolves with the results of the next page. */
   async said(): Promise<unknown> {
     const said = await this.#told.promise
     this.#told = Promise.withResolvers()

@@ -10,8 +10,8 @@ interface Ask {
 }
 
 /**
- * An API server that knows which pod of an agent asks, by its token: `/held` is answered to `living` alone, `/events`
- * never ends, after one event; all else says who asked.
+ * An API server that identifies the pod of an agent by its token. `/held` is answered to `living` alone, `/events`
+ * never ends, after one event; all other answers name the pod.
  */
 export class PodAwareCluster {
   readonly url: string
@@ -35,7 +35,7 @@ export class PodAwareCluster {
     return cluster
   }
 
-  /** Until `pod` has asked `count` times more, default once. */
+  /** Resolves when `pod` has made `count` more requests, default one. */
   asked({ count = 1, ...wanted }: { pod: string; path: string; count?: number }): Promise<void> {
     const asks = () => this.#asks.filter(({ pod, path }) => pod === wanted.pod && path === wanted.path).length
     const enough = asks() + count

@@ -4,8 +4,8 @@ import { delay } from '../../src/lib/signals.ts'
 const sampleMs = 20
 
 /**
- * The most that one process had resident of those that a variable marks, until `end`. A process that lives less than some
- * milliseconds may be missed. Linux alone.
+ * Measures the most resident memory of any one process with a marking variable, until `end`. A process that lives less
+ * than some milliseconds may be missed. Only on Linux.
  *
  * @param mark - `NAME=value` of their environment
  */
@@ -31,7 +31,7 @@ async function processesOf(mark: string): Promise<readonly string[]> {
   const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
   const marked = await Promise.all(
     pids.map(async (pid) => {
-      const environment = await readFile(`/proc/${pid}/environ`, 'latin1').catch(() => '') // gone, or another user's
+      const environment = await readFile(`/proc/${pid}/environ`, 'latin1').catch(() => '') // ended, or another user's
       return environment.split('\0').includes(mark)
     }),
   )

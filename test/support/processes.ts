@@ -14,30 +14,33 @@ export interface TornDown {
 export interface ProcessOptions {
   command: string
   args: readonly string[]
-  /** beside HOME and TMPDIR (the test's folder both), and what is inherited, which is all that it gets from here */
+  /** variables beside HOME and TMPDIR (the test's folder both) and `inheritedNames`; it gets no others */
   environment?: Readonly<Record<string, string>>
   folder?: string
-  /** sent whole, then ended; absent: an empty input */
+  /** input, sent whole, then ended; absent: an empty input */
   stdin?: string | Uint8Array
-  /** its input does not end after that */
+  /** its input stays open after that */
   keepsInput?: boolean
 }
 
 export interface Exit {
-  /** -1 when a signal ended it */
+  /** exit code; -1 when a signal ended it */
   code: number
   stdout: Buffer
   stderr: string
 }
 
-/** where programs are, what the test runner has of them compiled or collected, and by what it finds what a test left running */
+/**
+ * names of variables for the paths of programs, the test runner's compiled code and garbage collection, and its mark of
+ * a test's processes
+ */
 const inheritedNames = ['PATH', 'NODE_COMPILE_CACHE', 'GOGC', 'KAS_TEST_MARK']
 const inherited = () => Object.fromEntries(inheritedNames.map((name) => [name, process.env[name]]))
 
-/** how long a process may take to say what a test waits for */
+/** default limit for an output that a test waits for. ms */
 const defaultTimeoutMs = 30_000
 
-/** Child processes of a test, and a folder for their files: gone with the test, however it ends. */
+/** Child processes of a test, and a folder for their files. All of it is removed with the test, however it ends. */
 export class Processes {
   readonly folder: string
   readonly #warden: Warden
@@ -84,14 +87,14 @@ export class Processes {
     return started
   }
 
-  /** Kills what still runs and removes the folder. */
+  /** Kills the running processes and removes the folder. */
   async stop(): Promise<void> {
     for (const running of this.#running) running.signal('SIGKILL')
     await this.#warden.stop()
   }
 }
 
-/** One child process: what it said, and what it will say. */
+/** One child process: its output so far, and its output to come. */
 export class TestProcess {
   /** Resolves when it has ended and its output is complete; never rejects. */
   readonly exited: Promise<Exit>
@@ -128,16 +131,16 @@ export class TestProcess {
     return Buffer.concat(this.#stderr).toString()
   }
 
-  /** To its whole group; nothing if it has ended. */
+  /** Sends the signal to its whole group; does nothing if it has ended. */
   signal(signal: NodeJS.Signals): void {
     if (!this.isRunning || !this.#child.pid) return
     process.kill(-this.#child.pid, signal)
   }
 
   /**
-   * The first match in what it has written or will write, on stdout or stderr.
+   * Returns the first match in its past or future output, on stdout or stderr.
    *
-   * @throws when it ends without, or after `timeoutMs` (default 30 s); the message holds what it wrote
+   * @throws Error when it ends without, or after `timeoutMs` (default 30 s); the message contains its output
    */
   async says(pattern: RegExp, options: { timeoutMs?: number } = {}): Promise<RegExpExecArray> {
     const signal = AbortSignal.timeout(patience(options.timeoutMs ?? defaultTimeoutMs))
@@ -163,7 +166,7 @@ export class TestProcess {
     }
   }
 
-  /** @throws after `timeoutMs` (default 30 s), having killed it; the message holds what it wrote */
+  /** @throws Error after `timeoutMs` (default 30 s), having killed it; the message contains its output */
   async ends(options: { timeoutMs?: number } = {}): Promise<Exit> {
     const timeout = setTimeout(() => this.signal('SIGKILL'), patience(options.timeoutMs ?? defaultTimeoutMs))
     const exit = await this.exited

@@ -1,15 +1,15 @@
 import { isIPv4 } from 'node:net'
 
 export interface ProxyHeaderV2 {
-  /** IPv4 or IPv6; absent: no addresses */
+  /** address of the client, IPv4 or IPv6; absent: no addresses */
   readonly from?: string
-  /** of 4 bits; default 2 */
+  /** version, 4 bits; default 2 */
   readonly version?: number
-  /** of 4 bits: 0 LOCAL, 1 PROXY; default 1 */
+  /** command, 4 bits: 0 LOCAL, 1 PROXY; default 1 */
   readonly command?: number
   /** family and transport, a byte; default: TCP of `from` */
   readonly family?: number
-  /** behind the addresses */
+  /** bytes after the addresses */
   readonly more?: Buffer
 }
 

@@ -10,7 +10,7 @@ export interface RecordedSpan {
   readonly spanId: string
   /** undefined: it is the first of its trace */
   readonly parentId: string | undefined
-  /** span id of what it names beside */
+  /** span id of its link */
   readonly linkedId: string | undefined
   readonly isSampled: boolean
   readonly attributes: SpanAttributes
@@ -20,7 +20,7 @@ export interface RecordedSpan {
 
 type Recording = { -readonly [K in keyof RecordedSpan]: RecordedSpan[K] }
 
-/** A tracer that keeps what it is told, in the order in which spans begin. */
+/** A tracer that keeps all spans, in the order of their begins. */
 export class RecordedTracer implements Tracer {
   readonly spans: RecordedSpan[] = []
   readonly #running = new AsyncLocalStorage<Span>()

@@ -4,9 +4,9 @@ import { KeptOutput } from '../../src/agentk/modules/gitops/render/program-outpu
 import { type ProgramRun, RendererProcesses } from '../../src/agentk/modules/gitops/render/renderer-process.ts'
 
 export interface InstalledRenderer {
-  /** as `helm 3.17.4` */
+  /** name such as `helm 3.17.4` */
   readonly name: string
-  /** for PATH */
+  /** folder for PATH */
   readonly folder: string
 }
 
@@ -19,7 +19,7 @@ export function installedRenderers(program: 'kustomize' | 'helm'): InstalledRend
     .map((name) => ({ name: name.replace('-', ' '), folder: join(root, name) }))
 }
 
-/** What a program prints, as the renderer runs it, without the checks before. @throws RenderFailure */
+/** Returns the output of a program that runs as in the renderer, without the checks before it. @throws RenderFailure */
 export async function printedBy(run: ProgramRun, signal: AbortSignal): Promise<Buffer> {
   const output = new KeptOutput(64 * 1024 * 1024)
   const processes = new RendererProcesses({ path: '', keepsNetwork: true, maxMemoryKib: 1024 * 1024 })

@@ -6,42 +6,45 @@ import { delay } from '../../src/lib/signals.ts'
 import type { TornDown } from './processes.ts'
 
 export interface RepeatedCallsOptions {
-  /** of a collection of ConfigMaps; of anything, if there are only GETs */
+  /** URL of a collection of ConfigMaps; any URL if there are only GETs */
   readonly url: string
   /** default: all */
   readonly kinds?: readonly Kind[]
-  /** of each kind; default 1 */
+  /** calls of each kind at once; default 1 */
   readonly inFlight?: number
   /** PEM */
   readonly ca?: string
-  /** the header */
+  /** the Authorization header */
   readonly authorization: string
-  /** between two calls of one kind; default 20 ms */
+  /** pause between two calls of one kind; default 20 ms */
   readonly pauseMs?: number
   /**
-   * Whether somebody closed this connection who may: a GET on it is sent again, on a new one. Default: one that was used before,
-   * as each client of HTTP does it (RFC 9112 9.3.1)
+   * Returns true if another side may have closed this connection: a GET on it is sent again, on a new one. Default:
+   * true for a connection that was used before, as in each client of HTTP (RFC 9112 9.3.1)
    */
   readonly isExcused?: (lost: LostConnection) => boolean
-  /** how often one GET is sent again; after that it has failed. Default: once */
+  /** how often one GET is sent again, after which it has failed. Default: once */
   readonly maxRepeats?: number
 }
 
 export interface LostConnection {
   readonly isReused: boolean
-  /** of the client */
+  /** port of the client */
   readonly port: number | undefined
 }
 
 const kinds = ['GET, new connections', 'POST, new connections', 'GET, kept connections'] as const
 type Kind = (typeof kinds)[number]
-/** GETs, and POSTs that make ConfigMaps, each kind one after another. What is not a success is a failure. */
+/**
+ * Makes GETs, and POSTs that create ConfigMaps, each kind one after another. Any other answer than a success is a
+ * failure.
+ */
 export class RepeatedCalls {
-  /** a line each */
+  /** one line each */
   readonly failures: string[] = []
-  /** names of what was made */
+  /** names of created ConfigMaps */
   readonly made: string[] = []
-  /** that were answered */
+  /** answered calls */
   readonly counts: Record<Kind, number> = {
     'GET, new connections': 0,
     'POST, new connections': 0,
@@ -49,7 +52,7 @@ export class RepeatedCalls {
   }
   /** GETs that were sent again */
   repeats = 0
-  /** POSTs whose connection was closed by somebody who may: nobody knows what became of them */
+  /** POSTs whose connection was closed with an excuse: their result is unknown */
   unknown = 0
   slowestMs = 0
   readonly #options: RepeatedCallsOptions
@@ -85,7 +88,7 @@ export class RepeatedCalls {
     })
   }
 
-  /** Lets those that run end. */
+  /** Waits for the running calls. */
   async stop(): Promise<this> {
     this.#stopped = true
     await this.#running
@@ -93,7 +96,7 @@ export class RepeatedCalls {
     return this
   }
 
-  /** What it did, in a line. */
+  /** Summary of its calls, in one line. */
   get summary(): string {
     const counts = this.#kinds.map((kind) => `${this.counts[kind]} ${kind}`).join('; ')
     return (
@@ -140,7 +143,7 @@ export class RepeatedCalls {
     }
   }
 
-  /** @throws when the answer is not as wanted, or there is none and that cannot be excused */
+  /** @throws Error when the answer is wrong, or when there is none without an excuse */
   async #send({ method, agent, body, wanted }: Sent): Promise<{ isExcused: boolean }> {
     const { url, ca, authorization, isExcused = ({ isReused }) => isReused } = this.#options
     const type = body === undefined ? {} : { 'content-type': 'application/json', 'content-length': body.length }

@@ -10,7 +10,7 @@ import { monotonicClock } from '../../src/lib/clock.ts'
 import { createLogger } from '../../src/lib/log.ts'
 import { noTracer } from '../../src/lib/tracing/tracer.ts'
 
-/** A replica's server for its peers; unless `components` says otherwise every replica is a peer. */
+/** Starts a replica's server for its peers; every replica is a peer, unless `components` replaces that. */
 export async function startReplicasServer(
   t: Test,
   {
@@ -20,7 +20,7 @@ export async function startReplicasServer(
   }: {
     components?: Partial<ReplicasServerComponents>
     options?: Partial<ReplicasServerOptions>
-    /** of its stop at the end; absent: its graces */
+    /** limit of its stop at the end; absent: its graces */
     patience?: AbortSignal
   } = {},
 ) {

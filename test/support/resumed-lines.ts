@@ -4,26 +4,26 @@ import { delay } from '../../src/lib/signals.ts'
 import type { TornDown } from './processes.ts'
 
 export interface ResumedLinesOptions {
-  /** of a body without end */
+  /** URL of a body without end */
   readonly url: string
-  /** the header */
+  /** the Authorization header */
   readonly authorization: string
-  /** Whether somebody has closed the connection of this client who may, if there was no answer. */
+  /** returns true if another side may have closed this client's connection, when there was no answer */
   readonly isExcused: (clientPort: number | undefined) => boolean
 }
 
-/** between two tries. ms */
+/** pause between two tries. ms */
 const retryMs = 50
 
-/** A reader of a body without end, who asks again when it was cut. */
+/** A reader of a body without end, who asks again after each cut. */
 export class ResumedLines {
-  /** each once, in order */
+  /** each line once, in order */
   readonly lines: string[] = []
-  /** bodies that were begun */
+  /** number of begun bodies */
   begun = 0
-  /** bodies that were cut so that the reader could see it */
+  /** bodies that were cut visibly */
   cut = 0
-  /** bodies that ended as if they were whole, and answers that were none */
+  /** bodies that ended as if they were complete, and wrong answers */
   readonly failures: string[] = []
   readonly #options: ResumedLinesOptions
   readonly #stop = new AbortController()

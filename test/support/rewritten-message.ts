@@ -2,11 +2,11 @@ import type { DescField, DescMessage } from '@bufbuild/protobuf'
 import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import type { Seeded } from './seeded.ts'
 
-/** One field as it stands on the wire. */
+/** One field as it is on the wire. */
 interface Field {
   readonly number: number
   readonly type: WireType
-  /** behind the tag; of a length-delimited one without its length */
+  /** bytes after the tag; for a length-delimited field without its length */
   readonly content: Uint8Array
 }
 
@@ -14,9 +14,9 @@ interface Field {
 const unknownNumbers = [47, 1_000, 123_456, 2 ** 29 - 1]
 
 /**
- * Another encoding of the same message: fields in another order (those of one number keep theirs), unknown fields of
- * each wire type between them, an earlier value before each scalar, which the later one must win over; the same within
- * each sub-message.
+ * Returns another encoding of the same message. Fields come in another order (those of one number keep theirs), with
+ * unknown fields of each wire type between them. Before each scalar comes an earlier value, which the later one must
+ * override. Each sub-message is changed likewise.
  */
 export function rewrittenMessage(schema: DescMessage, message: Uint8Array, seeded: Seeded): Uint8Array {
   const known = new Map(schema.fields.map((field) => [field.number, field]))
@@ -60,7 +60,7 @@ function rewrittenContent(descriptor: DescField | undefined, { content }: Field,
   return content
 }
 
-/** An entry of a map: `{1: key, 2: value}` */
+/** Rewrites an entry of a map: `{1: key, 2: value}` */
 function rewrittenEntry(value: DescMessage, entry: Uint8Array, seeded: Seeded): Uint8Array {
   const fields = fieldsOf(entry).flatMap((field) =>
     field.number === 2
@@ -70,7 +70,7 @@ function rewrittenEntry(value: DescMessage, entry: Uint8Array, seeded: Seeded): 
   return encoded(inSomeOrder([...fields, ...seeded.list(1, () => unknownField(seeded))], seeded))
 }
 
-/** The same field with another value. */
+/** Returns the same field with another value. */
 function earlier(field: Field, seeded: Seeded): Field {
   const isBytes = field.type === WireType.LengthDelimited
   return { ...field, content: isBytes ? Buffer.from(seeded.text(5)) : Uint8Array.of(seeded.int(128)) }

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import type { Test } from 'tap'
 
-/** Random cases that can be had again: the seed is printed, and taken from KAS_SEED where that is set. */
+/** Reproducible random cases: the seed is printed, and KAS_SEED sets it. */
 export class Seeded {
   #state: number
 
@@ -15,7 +15,7 @@ export class Seeded {
     return new Seeded(seed)
   }
 
-  /** From 0 to under 1: mulberry32. */
+  /** Returns a number from 0 to under 1: mulberry32. */
   fraction(): number {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0
     let mixed = this.#state
@@ -24,7 +24,7 @@ export class Seeded {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
   }
 
-  /** 0 to `below` - 1 */
+  /** Returns an integer from 0 to `below` - 1. */
   int(below: number): number {
     return Math.floor(this.fraction() * below)
   }
@@ -45,7 +45,7 @@ export class Seeded {
     return Buffer.from(this.list(maxLength, () => this.int(256)))
   }
 
-  /** Of one to four bytes a character in UTF-8. */
+  /** Returns a text whose characters have one to four bytes in UTF-8. */
   text(maxLength: number): string {
     return this.list(maxLength, () => this.pick([...'aZ0-/:. %é\u0000ü€語😀'])).join('')
   }

@@ -10,7 +10,7 @@ import {
 import type { AddressInfo } from 'node:net'
 import type { TornDown } from './processes.ts'
 
-/** What our kas and our agentk agree on beyond the stock protocol (doc/agentk-placement.md). */
+/** Extensions of our kas and our agentk beyond the stock protocol (doc/agentk-placement.md). */
 export const extensions = ['home', 'ping', 'reuse'] as const
 export type Extension = (typeof extensions)[number]
 
@@ -22,17 +22,17 @@ const keysOf: Readonly<Record<Extension, readonly string[]>> = {
 const featuresKey = 'kas-features'
 
 export interface Withheld {
-  /** what agentk says, and kas never hears: an older agentk */
+  /** extensions of agentk that kas never gets: an older agentk */
   readonly ofAgentk: readonly Extension[]
-  /** what kas says, and agentk never hears: an older kas */
+  /** extensions of kas that agentk never gets: an older kas */
   readonly ofKas: readonly Extension[]
 }
 
 /**
- * Lies between agentk and kas, gRPC in the clear, and withholds extensions from either. All else passes as it is:
- * messages, resets, GOAWAY.
+ * Starts a relay between agentk and kas, gRPC in the clear, that withholds extensions from both. It passes all else on
+ * unchanged: messages, resets, GOAWAY.
  *
- * @returns its port, and what of the extensions has passed
+ * @returns its port, and the extensions that have passed
  */
 export async function startSkewRelay(t: TornDown, kasPort: number, withheld: Withheld) {
   const server = createServer()
@@ -42,7 +42,7 @@ export async function startSkewRelay(t: TornDown, kasPort: number, withheld: Wit
   server.on('session', (down) => {
     const up = connect(`http://127.0.0.1:${kasPort}`)
     sessions.set(down, up)
-    for (const side of [down, up]) side.on('error', () => undefined) // told by 'close'
+    for (const side of [down, up]) side.on('error', () => undefined) // 'close' reports it
     up.on('goaway', () => down.close())
     down.on('goaway', () => up.close())
     up.once('close', () => down.destroy())
@@ -95,14 +95,14 @@ function relay(stream: ServerHttp2Stream, up: ClientHttp2Session, { request: hea
     [stream, request],
     [request, stream],
   ] as const) {
-    one.on('error', () => undefined) // told by 'close'
+    one.on('error', () => undefined) // 'close' reports it
     one.once('close', () => {
       if (one.rstCode && !other.closed) other.close(one.rstCode)
     })
   }
 }
 
-/** What the extensions have put there is gone; what HTTP/2 does not take from an application too. */
+/** Removes the headers of the extensions, and those that HTTP/2 does not accept from an application. */
 function without(headers: IncomingHttpHeaders, extensions: readonly Extension[]): IncomingHttpHeaders {
   const names = new Set(extensions.flatMap((extension) => keysOf[extension]))
   const kept = Object.entries(headers).flatMap(([name, value]) => {

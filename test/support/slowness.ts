@@ -1,5 +1,8 @@
-/** How many times slower this machine is than the one of test/times.json (test/runner/machine-speed.ts); by hand: 1. */
+/**
+ * Factor by which this machine is slower than the one of test/times.json (test/runner/machine-speed.ts); in single
+ * runs: 1.
+ */
 export const slowness = Number(process.env.KAS_TEST_SLOWNESS ?? 1)
 
-/** What is waited for on this machine, where `ms` are enough on that one; whole ms, as timers ask. */
+/** Scales a limit for this machine, where `ms` are enough on that one; in whole ms, as timers need. */
 export const patience = (ms: number, times = slowness): number => Math.ceil(ms * times)

@@ -2,12 +2,14 @@ import { createHash } from 'node:crypto'
 import type { Impersonated } from '../../dev/control-plane/kubeconfig.ts'
 import type { Identity } from './kubectl-side.ts'
 
-/** Who is who in a stack: one agent, whose configuration lets in a user and jobs of three projects. */
+/**
+ * Tokens and users of a stack: one agent, whose configuration grants access to a user and to jobs of three projects.
+ */
 
 export const agentId = 42
 export const agentToken = 'stack-agent-token'
 
-/** The token after the last colon of what kubectl sends. */
+/** The token after the last colon of kubectl's credentials. */
 const tokens: Record<Identity, string> = {
   agent: 'stack-job-of-clusters',
   ci_job: 'stack-job-of-web',
@@ -15,11 +17,11 @@ const tokens: Record<Identity, string> = {
   user: 'stack-token-of-ada',
 }
 
-/** What kubectl sends to act as each identity (doc/reference/tunnel-protocol.md 6.2). */
+/** kubectl's credentials for each identity (doc/reference/tunnel-protocol.md 6.2). */
 export const bearerOf = (identity: Identity): string =>
   `${identity === 'user' ? 'pat' : 'ci'}:${agentId}:${tokens[identity]}`
 
-/** As whom the cluster knows each identity that is not the agent's own (doc/reference/tunnel-protocol.md 6.3). */
+/** User in the cluster for each identity that is not the agent's own (doc/reference/tunnel-protocol.md 6.3). */
 export const impersonated: Readonly<Record<Exclude<Identity, 'agent'>, Impersonated>> = {
   ci_job: {
     username: 'gitlab:ci_job:901',
@@ -66,7 +68,7 @@ export const impersonated: Readonly<Record<Exclude<Identity, 'agent'>, Impersona
   },
 }
 
-/** Flags of agentk for the names that kas does not give itself. */
+/** Flags of agentk for the names that kas does not set itself. */
 export const agentkFlags = [
   'user:robot',
   'group:robots',
@@ -97,7 +99,7 @@ export const agentConfiguration = {
   user_access: { access_as: { user: {} }, projects: [{ id: 'platform/clusters' }] },
 }
 
-/** @param repository - where the project of the agent's configuration lies: a path */
+/** @param repository - path of the repository with the agent's configuration */
 export const directoryFile = (repository: string) => ({
   projects: [
     { id: 1, path: 'platform/clusters', groups: [{ id: 7, path: 'platform' }], git: { url: repository } },

@@ -12,11 +12,11 @@ import { mainOf } from './programs.ts'
 import { agentConfiguration, agentkFlags, agentToken, bearerOf, directoryFile } from './stack-directory.ts'
 
 export interface StackOptions {
-  /** path: as whom agentk acts */
+  /** path of the kubeconfig with agentk's account */
   agentKubeconfig: string
   /** default `wss` */
   scheme?: 'grpc' | 'grpcs' | 'ws' | 'wss'
-  /** added to kas' configuration, block by block; `observability` to its `listen` */
+  /** keys that are added to kas' configuration, block by block; for `observability` to its `listen` */
   configuration?: Readonly<Record<string, object>>
 }
 
@@ -29,14 +29,14 @@ export interface AgentkOptions {
   kubeconfig?: string
   /** path; default: the token of the stack's agent */
   tokenFile?: string
-  /** whom it may act as; default: the names of the stack's directory */
+  /** flags for the identities that it may use; default: the names of the stack's directory */
   args?: readonly string[]
   environment?: Readonly<Record<string, string>>
 }
 
 /**
- * The real programs as child processes: one kas with a directory file, a Git repository with the agent's
- * configuration, TLS on all ports that clients use, and as many agentk as `startAgentk` is called.
+ * The real programs as child processes: one kas with a directory file, and an agentk for each call of `startAgentk`. A
+ * Git repository has the agent's configuration, and all ports for clients use TLS.
  */
 export class Stack {
   readonly folder: string
@@ -71,25 +71,25 @@ export class Stack {
     return stack
   }
 
-  /** URL of the Kubernetes API through the agent */
+  /** URL of the Kubernetes API through the agent. */
   get kubernetesUrl(): string {
     return `https://127.0.0.1:${this.#ports.kubernetes}`
   }
   get opsUrl(): string {
     return `http://127.0.0.1:${this.#ports.ops}`
   }
-  /** for agentk's `--kas-address` */
+  /** Address for agentk's `--kas-address`. */
   get agentsUrl(): string {
     return `${this.scheme}://127.0.0.1:${this.#ports.agents}`
   }
   get scheme(): 'grpc' | 'grpcs' | 'ws' | 'wss' {
     return this.#options.scheme ?? 'wss'
   }
-  /** of the authority that signed kas' certificates: a path */
+  /** Path of the certificate of the authority that signed kas' certificates. */
   get caFile(): string {
     return join(this.folder, 'ca.crt')
   }
-  /** of kas' directory: a path */
+  /** Path of kas' directory file. */
   get directoryFile(): string {
     return join(this.folder, 'directory.yaml')
   }
@@ -98,12 +98,12 @@ export class Stack {
     return this.#kas
   }
 
-  /** A kubeconfig that goes through kas: its path. */
+  /** Returns the path of a kubeconfig that goes through kas. */
   kubeconfig(identity: Identity): string {
     return join(this.folder, `${identity}.kubeconfig`)
   }
 
-  /** Starts kas (again) on its ports; resolves when it says that it is ready. */
+  /** Starts kas (again) on its ports; resolves when it is ready. */
   async startKas(): Promise<TestProcess> {
     const args = [mainOf('kas'), `--configuration-file=${join(this.folder, 'kas.yaml')}`]
     const kas = await this.#processes.spawn({ command: process.execPath, args, folder: this.folder })
@@ -112,7 +112,7 @@ export class Stack {
     return kas
   }
 
-  /** Resolves when the pod says that it is connected. */
+  /** Resolves when the pod is connected. */
   async startAgentk(options: AgentkOptions = {}): Promise<TestProcess> {
     const { pod = 'agentk-0', address = this.agentsUrl, kubeconfig = this.#options.agentKubeconfig } = options
     const { tokenFile = join(this.folder, 'agent-token') } = options
@@ -132,7 +132,7 @@ export class Stack {
     return agentk
   }
 
-  /** Until a call gets through: an agent is connected and its configuration is known. */
+  /** Resolves when a call gets through: an agent is connected and its configuration is known. */
   async connected(options: { timeoutMs?: number } = {}): Promise<void> {
     const ca = await readFile(this.caFile, 'utf8')
     await eventually(
@@ -144,12 +144,12 @@ export class Stack {
     )
   }
 
-  /** Writes the directory file; kas notices by itself. */
+  /** Writes the directory file; kas notices it by itself. */
   async writeDirectory(directory: object): Promise<void> {
     await writeFile(this.directoryFile, JSON.stringify(directory), { mode: 0o600 })
   }
 
-  /** Until `url` answers 200, or the program ends. */
+  /** Resolves when `url` answers 200; rejects when the program ends. */
   async #ready(program: TestProcess, url: string): Promise<void> {
     const ready = eventually(
       async () => {
@@ -159,7 +159,7 @@ export class Stack {
       { timeoutMs: 30_000 },
     )
     const ended = program.exited.then((exit) => Promise.reject(new Error(`it ended: ${exit.code} ${exit.stderr}`)))
-    ended.catch(() => undefined) // once ready, it may end whenever it is told to
+    ended.catch(() => undefined) // once ready, it may end whenever a test stops it
     await Promise.race([ready, ended])
   }
 

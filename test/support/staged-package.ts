@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { type Staged, stage } from '../../dev/package/package.ts'
 import { madeOnce } from './made-once.ts'
 
-/** What the package of this tree holds, made once for all files of a run, which only read it. */
+/** Makes the content of this tree's package, once for all files of a run, which only read it. */
 export async function stagedPackage(): Promise<Staged> {
   const folder = await madeOnce('package', async (part) => {
     await mkdir(join(part, 'content'), { recursive: true })

@@ -9,31 +9,32 @@ export interface SteadyCallsOptions {
   /** PEM */
   ca: string
   token: string
-  /** whom its certificate is for, if that is not the URL's host */
+  /** name in its certificate, if that is not the URL's host */
   servername?: string
-  /** default 4 */
+  /** calls at once; default 4 */
   inFlight?: number
-  /** between two calls of those; default 5 ms */
+  /** pause between two of these calls; default 5 ms */
   pauseMs?: number
 }
 
 export interface CallResult {
-  /** since the calls began */
+  /** time since the calls began */
   startedMs: number
   tookMs: number
   /** 0: no answer */
   status: number
   headers: IncomingMessage['headers']
-  /** what the answer or the failure said */
+  /** text of the answer or of the failure */
   text: string
 }
 
-/** as often as client-go */
+/** limit of repeats, as in client-go */
 const maxRepeats = 10
 
 /**
- * GETs of one URL, some in flight at any time, on kept connections, from `start` to `stop`. An API server's answer
- * that says `Retry-After` is followed, as client-go does: it says so while it stops. What kas says itself is a failure.
+ * Makes GETs of one URL, some in flight at any time, on kept connections, from `start` to `stop`. It repeats after an
+ * API server's answer with `Retry-After`, as client-go does, since servers send it while they stop. An error of kas
+ * itself is a failure.
  */
 export class SteadyCalls {
   readonly results: CallResult[] = []
@@ -66,7 +67,7 @@ export class SteadyCalls {
     this.#workers = Array.from({ length: this.#options.inFlight ?? 4 }, () => this.#work())
   }
 
-  /** From now on, between two calls: where a test waits for long, few will do. */
+  /** Sets a longer pause from now on, for tests that wait for long. */
   slowDown(pauseMs: number): void {
     this.#pauseMs = pauseMs
   }
@@ -76,7 +77,7 @@ export class SteadyCalls {
     return new Promise((resolve) => this.#waiting.push({ count: this.results.length + count, resolve }))
   }
 
-  /** Lets the calls in flight end; gives all results. */
+  /** Waits for the calls in flight. @returns all results */
   async stop(): Promise<CallResult[]> {
     this.#stopped = true
     await Promise.all(this.#workers)

@@ -4,14 +4,14 @@ import { eventually } from './eventually.ts'
 import type { TornDown } from './processes.ts'
 
 export interface SteadyWatchOptions {
-  /** of a collection */
+  /** URL of a collection */
   url: string
   /** PEM */
   ca: string
   token: string
 }
 
-/** between two tries of what must not fail at all */
+/** pause between two tries of requests that must not fail. ms */
 const retryMs = 100
 const timeoutMs = 30_000
 
@@ -21,15 +21,15 @@ interface Named {
 }
 
 /**
- * Follows a collection as an informer does: a list, then watches, each from where the last one stopped; again a list
- * when the API server remembers that place no more. What the API server asks to be repeated (`Retry-After`) is.
+ * Follows a collection as an informer does: a list, then watches, each from the end of the last one. It lists again
+ * when the API server has forgotten that place. It repeats requests after an answer with `Retry-After`.
  */
 export class SteadyWatch {
-  /** names, in the order in which they came */
+  /** names of objects, in the order in which they came */
   readonly seen: string[] = []
-  /** requests that were not answered, or not as they should be */
+  /** requests without an answer, or with a wrong one */
   readonly failures: string[] = []
-  /** how often a watch began */
+  /** number of begun watches */
   watches = 0
   readonly #options: SteadyWatchOptions
   readonly #dispatcher: Agent
@@ -50,7 +50,7 @@ export class SteadyWatch {
     return watch
   }
 
-  /** Until the object has been seen. @throws after 30 s */
+  /** Resolves when the object has been seen. @throws Error after 30 s */
   sees(name: string): Promise<void> {
     return this.#until(() => this.seen.includes(name), name)
   }
@@ -72,7 +72,7 @@ export class SteadyWatch {
     }
   }
 
-  /** @returns where a watch may begin */
+  /** @returns version from which a watch may begin */
   async #list(): Promise<string> {
     const { body, statusCode } = await this.#ask('')
     if (statusCode !== 200) throw new Error(`list: ${statusCode} ${await body.text()}`)
@@ -81,7 +81,7 @@ export class SteadyWatch {
     return metadata.resourceVersion
   }
 
-  /** @returns where the next one may begin; undefined: a list must come first */
+  /** @returns version from which the next one may begin; undefined: a list must come first */
   async #watch(from: string): Promise<string | undefined> {
     const { body, statusCode } = await this.#ask(`?watch=1&resourceVersion=${from}`)
     if (statusCode !== 200) throw new Error(`watch: ${statusCode} ${await body.text()}`)
@@ -101,7 +101,7 @@ export class SteadyWatch {
         }
       }
     } catch {
-      // cut: what has come is whole
+      // cut: all events so far are complete
     }
     return version
   }

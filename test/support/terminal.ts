@@ -6,14 +6,14 @@ const without = /[\p{Mn}\p{Me}\p{Cf}]/u
 
 interface Side {
   lines: string[][]
-  /** of the cursor, from 0 */
+  /** row of the cursor, from 0 */
   row: number
   column: number
 }
 
 /**
- * A terminal of xterm's kind, as far as the commands speak to it: what stands on its screen, what was scrolled away
- * above it, and whether a line was wrapped.
+ * A terminal of xterm's kind, with the sequences that the commands use: its screen, the lines scrolled off it, and
+ * whether a line was wrapped.
  */
 export class Terminal {
   readonly isTTY = true
@@ -21,9 +21,9 @@ export class Terminal {
   readonly rows: number
   /** lines that have left the top of the main screen */
   readonly scrollback: string[] = []
-  /** lines that were longer than the screen is wide */
+  /** number of lines that were longer than the screen is wide */
   wrapped = 0
-  /** lines that have left the top of the other screen, which keeps none */
+  /** number of lines that have left the top of the alternate screen, which keeps none */
   lost = 0
   isCursorHidden = false
   #main: Side
@@ -35,12 +35,12 @@ export class Terminal {
     this.#main = this.#empty()
   }
 
-  /** The other screen is shown, which leaves the main one as it was. */
+  /** The alternate screen is shown; the main one stays as it was. */
   get isOther(): boolean {
     return this.#other !== undefined
   }
 
-  /** What is to be seen, without blanks at ends of lines. */
+  /** Lines on the screen, without blanks at their ends. */
   get screen(): readonly string[] {
     return this.#side.lines.map((line) =>
       Array.from(line, (sign) => sign ?? ' ')
@@ -53,7 +53,7 @@ export class Terminal {
     return this.#other ?? this.#main
   }
 
-  /** @throws Error at what the commands do not use */
+  /** @throws Error at a sequence that the commands do not use */
   write(text: string): void {
     for (const { 0: sign, groups = {} } of text.matchAll(parts)) {
       const { plain = '' } = groups

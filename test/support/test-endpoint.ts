@@ -2,7 +2,7 @@ import { printableIo } from '../../src/kas/cli/cli.ts'
 import { type Endpoint, endpointOf } from '../../src/kas/command/endpoint.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 
-/** An endpoint as a kubeconfig would give it. Warnings are dropped. */
+/** An endpoint as from a kubeconfig. Warnings are dropped. */
 export function testEndpoint(given: Pick<Endpoint, 'url' | 'agentId' | 'authorization'> & Partial<Endpoint>): Endpoint {
   return { tls: {}, named: '', clock: systemClock, warn: () => undefined, ...given }
 }

@@ -22,7 +22,7 @@ export interface Started {
 
 const log = createLogger({ level: 'silent' })
 
-/** Each server of kas and agentk that speaks TLS to strangers, by name. */
+/** Servers of kas and agentk with TLS for outside clients, by name. */
 export const tlsServers: Readonly<Record<string, (t: Test, certificate: CertificateFiles) => Promise<Started>>> = {
   agents: (t, certificate) => startAgentsServer(t, { components: { certificate } }),
   kubernetes: async (t, certificate) => {
@@ -42,7 +42,7 @@ export const tlsServers: Readonly<Record<string, (t: Test, certificate: Certific
 
 export interface ReplaceableCertificate {
   readonly certificate: CertificateFiles
-  /** Resolves once another pair is in force. */
+  /** Resolves once another pair is in use. */
   readonly replace: () => Promise<void>
 }
 

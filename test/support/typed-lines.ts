@@ -2,12 +2,12 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /**
- * What a page has one type in a shell, in one section: its blocks of `sh`, one after the other.
+ * Returns the shell commands of one section of a page: its blocks of `sh`, one after the other.
  *
- * @param page - below doc/
- * @param from - the heading with which it begins, `## Images`
- * @param to - the heading before which it ends; default: the end of the page
- * @throws Error if there is nothing to type
+ * @param page - path below doc/
+ * @param from - heading at which it begins, `## Images`
+ * @param to - heading before which it ends; default: the end of the page
+ * @throws Error if there are no commands
  */
 export function typedLines(page: string, from: string, to?: string): string {
   const text = readFileSync(join(import.meta.dirname, '../../doc', page), 'utf8')

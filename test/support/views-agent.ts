@@ -6,11 +6,11 @@ import { FakeAgent, type FakeTunnel } from './fake-agent.ts'
 export const followMethod = '/agentk.views.v1.Views/Follow'
 export const leadMethod = '/agentk.views.v1.Views/Lead'
 
-/** A pod that leads: each view that is opened gets one update, which says where it came from, and one for each node. */
+/** A leading pod: each opened view gets one update, with its origin, and one for each node. */
 export class ViewsAgent {
   readonly agent: FakeAgent
   readonly name: string
-  /** what it heard, in short */
+  /** received messages, in short */
   readonly heard: string[] = []
 
   private constructor(agent: FakeAgent, name: string) {
@@ -18,7 +18,7 @@ export class ViewsAgent {
     this.name = name
   }
 
-  /** @param methods - of its tunnels */
+  /** @param methods - methods of its tunnels */
   static async start(
     port: number,
     name: string,
@@ -50,7 +50,7 @@ export class ViewsAgent {
   }
 }
 
-/** One update for each view, and one more for its first page once that was taken. */
+/** Number of the next update: one for each view, and one more for its first page after its acknowledgement. */
 function nextSeq({ step }: FollowRequest): bigint | undefined {
   if (step.case === 'open') return 1n
   return step.case === 'taken' && step.value.seq < 2n ? step.value.seq + 1n : undefined

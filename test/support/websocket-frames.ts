@@ -3,13 +3,13 @@ export interface WebSocketFrame {
   readonly opcode: number
   /** undefined: not masked */
   readonly mask: number | undefined
-  /** head and payload */
+  /** size of header and payload */
   readonly bytes: number
-  /** without its mask */
+  /** payload without its mask */
   readonly payload: Buffer
 }
 
-/** Reads frames as RFC 6455 5.2 has them; a last one that is not whole is left out. */
+/** Reads frames as RFC 6455 5.2 has them; an incomplete last one is left out. */
 export function webSocketFrames(sent: Buffer): WebSocketFrame[] {
   const frames: WebSocketFrame[] = []
   let at = 0

@@ -1,4 +1,4 @@
-/** A kind that a cluster learns: `Widget` of `example.com`, of any fields. */
+/** Definition of a custom kind, `Widget` of `example.com`, with any fields. */
 export const widgetDefinition = {
   apiVersion: 'apiextensions.k8s.io/v1',
   kind: 'CustomResourceDefinition',

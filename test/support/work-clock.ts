@@ -1,11 +1,11 @@
 import type { Clock } from '../../src/lib/clock.ts'
 
-/** A clock on which time passes by work alone, and by turns of the event loop: so that long work is long. */
+/** A clock on which time passes only by work, and by turns of the event loop, so that long work takes long. */
 export class WorkClock implements Clock {
   #now = 0
   #turnBegan = 0
   #timers: { readonly at: number; readonly action: () => void }[] = []
-  /** longest that was worked in one turn. ms */
+  /** longest work in one turn. ms */
   longestMs = 0
 
   now(): number {
@@ -20,18 +20,21 @@ export class WorkClock implements Clock {
     }
   }
 
-  /** Timers that wait. */
+  /** Number of timers that wait. */
   get pending(): number {
     return this.#timers.length
   }
 
-  /** Something takes so long. */
+  /** Works for `ms`. */
   work(ms: number): void {
     this.#now += ms
     this.longestMs = Math.max(this.longestMs, this.#now - this.#turnBegan)
   }
 
-  /** One turn of the event loop, 1 ms after the last: what is due by now, and nothing that this brings. */
+  /**
+   * Makes one turn of the event loop, 1 ms after the last: it runs the timers that are due now, and none that these
+   * start.
+   */
   turn(): void {
     this.#now += 1
     this.#turnBegan = this.#now

@@ -1,5 +1,5 @@
 /**
- * Manifests in each form in which people write YAML, by what the form is. Each text stands for one file.
+ * Manifests in each form in which people write YAML, by name of the form. Each text is one file.
  *
  * Most are a value, which {@link valueFile} makes a manifest of; the others are whole files.
  */
@@ -7,7 +7,7 @@ export interface YamlForms {
   readonly [form: string]: readonly string[]
 }
 
-/** Values: what stands behind `x:`, with its lines as deep as they are to be. */
+/** Values: texts after `x:`, with their lines at the final indentation. */
 export const values: YamlForms = {
   'plain text': ['a', 'a b', 'a:b', 'a#b', 'a #b', '-a', '?a', ':a', 'a: ', 'a, b', 'http://a:80/b?c=d#e'],
   'plain text of several lines': ['a\n    b', 'a\n    b\n\n    c', '\n    a\n    b', 'a  # why\n', 'a\n\n\n    b'],

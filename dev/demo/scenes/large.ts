@@ -4,7 +4,7 @@ import type { Scene, Stage } from '../stage.ts'
 
 const mebibyte = 1_048_576
 const logBytes = 16 * mebibyte
-/** more lines than that many bytes hold */
+/** more lines than fit into so many bytes */
 const tailLines = 400_000
 const largeObjects = 16
 const objectBytes = 900_000
@@ -22,7 +22,7 @@ export const large: Scene = {
   },
 }
 
-/** Of the double's pod, whose lines are numbered. */
+/** Reads the log of the double's pod, whose lines are numbered. */
 async function log(stage: Stage, caller: Caller): Promise<void> {
   const query = `follow=true&tailLines=${tailLines}&limitBytes=${logBytes}`
   const { status, body, tookMs } = await caller.ask(`/api/v1/namespaces/demo/pods/clock/log?${query}`)
@@ -36,7 +36,7 @@ async function log(stage: Stage, caller: Caller): Promise<void> {
   stage.check(inOrder, 'each line of the log comes once, in order')
 }
 
-/** Of an API server without pods. */
+/** Reads many objects, for an API server without pods. */
 async function objects(stage: Stage, caller: Caller): Promise<void> {
   const label = { 'demo-scene': 'large' }
   for (let i = 0; i < largeObjects; i++) {

@@ -33,7 +33,7 @@ export const sigterm: Scene = {
   },
 }
 
-/** The watch runs on the holder that leaves: what happens meanwhile is still seen. */
+/** Checks that the watch on the leaving holder still gets events. */
 async function watchGoesOn(stage: Stage, watched: WatchReader): Promise<void> {
   const metadata = { name: 'seen-while-leaving', labels: { 'demo-scene': 'sigterm-watch' } }
   const body = { kind: 'ConfigMap', apiVersion: 'v1', metadata }

@@ -3,29 +3,26 @@ import { Load } from '../load.ts'
 import type { Stage } from '../stage.ts'
 
 export interface UnderLoad {
-  /** a word that no other scene has */
+  /** a word that only this scene has */
   readonly scene: string
   readonly callers: readonly Caller[]
-  /**
-   * The holder is lost: an unsafe call that was there may end with delivery `maybe`, and an answer that had begun is
-   * cut
-   */
+  /** The holder is lost: an unsafe call there may end with delivery `maybe`, and an answer that had begun is cut. */
   readonly mayLoseUnsafe?: boolean
 }
 
-/** Far beyond all times that are aimed at, on a busy machine too, and before anything that is frozen thaws. ms */
+/** Far longer than all intended times, on a busy machine too, and shorter than any freeze. ms */
 const answerMs = 6000
 
-/** in flight at each way in */
+/** calls at once of each caller */
 const inFlight = { safe: 8, unsafe: 2 }
-/** before, so that connections are open, and after */
+/** calls before the fault, so that connections are open, and after it */
 const calmCalls = 50
 
 /**
- * Plays `act` while calls run, and checks what became of each: none that could be repeated has failed, none is lost or
- * doubled or wrong.
+ * Plays `act` while calls run, and checks the result of each. No call that could be repeated has failed, and none is
+ * lost, doubled or wrong.
  *
- * @param act - resolves when things are calm again; gives the moment of the fault
+ * @param act - resolves with the time of the fault when all is calm again
  */
 export async function underLoad(stage: Stage, options: UnderLoad, act: () => Promise<number>): Promise<void> {
   const load = new Load({ ...options, ...inFlight })

@@ -3,7 +3,7 @@ import type { Scene } from '../stage.ts'
 import { WatchReader } from '../watch-reader.ts'
 
 const changes = 20
-/** for the last event to come. ms */
+/** limit for the last event. ms */
 const patienceMs = 10_000
 
 export const watch: Scene = {

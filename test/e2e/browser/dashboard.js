@@ -1,5 +1,5 @@
-// What GitLab's dashboard does with a cluster, by the client that it does it with (doc/reference/gitlab-contract.md 3.5
-// and 3.6). Imported by a page; says what it saw to the server that the page came from.
+// Requests of GitLab's dashboard to a cluster, with GitLab's own client (doc/reference/gitlab-contract.md 3.5 and 3.6).
+// A page imports it; it sends its results to the page's server.
 
 import { WatchApi } from '/client/src/watch.js'
 import { WebSocketWatchManager } from '/client/src/websocket-watch.js'
@@ -8,7 +8,7 @@ const { basePath, agentId, csrfToken } = Object.fromEntries(new URLSearchParams(
 const pods = '/api/v1/namespaces/demo/pods'
 const configMaps = '/api/v1/namespaces/demo/configmaps'
 
-/** The client takes an object of its own class; these are the members that it asks for. */
+/** Configuration for the client, which expects an object of its own class; it uses these members. */
 const configuration = (token = csrfToken) => ({
   basePath,
   headers: {
@@ -24,7 +24,7 @@ const configuration = (token = csrfToken) => ({
 
 const namesOf = (objects) => objects.map(({ metadata }) => metadata.name).sort()
 
-/** Until `watch` shows exactly these. */
+/** Resolves when `watch` shows exactly these. */
 function shows(names, follow) {
   return new Promise((resolve, reject) => {
     follow((objects) => {
@@ -41,7 +41,7 @@ async function list() {
   return { status: response.status, type: response.headers.get('Content-Type'), names: namesOf(items) }
 }
 
-/** What a page may read of a refusal. */
+/** Returns the part of a refusal that a page may read. */
 async function refusal() {
   try {
     await request(new WatchApi(configuration('another')), 'GET', pods)
@@ -61,7 +61,7 @@ async function malformed() {
   }
 }
 
-/** Both kinds of watch see an object go that the page deletes. */
+/** Checks that both kinds of watch show the deletion of an object by the page. */
 async function watches() {
   const stream = new WatchApi(configuration())
   const socket = new WebSocketWatchManager(configuration())
@@ -85,7 +85,7 @@ async function watches() {
   return { seen, status, left }
 }
 
-/** The first line of a log that goes on; then the drawer is closed. */
+/** Returns the first line of a followed log; then the drawer is closed. */
 function log() {
   const api = new WatchApi(configuration())
   return new Promise((resolve, reject) => {
@@ -98,7 +98,7 @@ function log() {
   })
 }
 
-/** What a page may see that may see nothing. */
+/** Returns the answers to a page that has no access. */
 async function foreign() {
   const api = new WatchApi(configuration())
   const asked = await request(api, 'GET', pods).then(

@@ -15,13 +15,13 @@ import { MadeImages } from './made-images.ts'
 import { startSshServer } from './ssh-server.ts'
 import { lacking } from './unpacked-runc.ts'
 
-/** What containers of the images do: for any user, without what a pod may lack, and to their end. */
+/** Containers of the images work for any user, without the rights that a pod may lack, and end in order. */
 
 const run = promisify(execFile)
-/** of replicas that leave; beyond these they take at most 10 s to end in order */
+/** graces of the replicas; beyond these they take at most 10 s to end in order */
 const graces = { listen: '1s', shutdown: '3s' }
 const [listenMs, shutdownMs, orderMs] = [1_000, 3_000, 10_000]
-/** after which agentk cuts what runs */
+/** time after which agentk cuts running calls */
 const agentkMs = 25_000
 const inTime = () => AbortSignal.timeout(patience(60_000))
 const skip = (await lacking()) ?? false
@@ -34,7 +34,7 @@ t.test('containers', { skip, timeout: 200_000 }, async (t) => {
     return folder
   }
 
-  /** A replica and an agentk, until each was sent SIGTERM. */
+  /** Runs a replica and an agentk until each has ended after SIGTERM. */
   async function play(t: Test, name: string, user: string): Promise<void> {
     const folder = await folderOf(name)
     const environment = { ...nodeEnvironment, TMPDIR: '/tmp' }
@@ -47,7 +47,7 @@ t.test('containers', { skip, timeout: 200_000 }, async (t) => {
     const none = { kubeconfig: undefined, assets: undefined }
     const stack = new LocalStack({ folder, ports, programs, graces, first: 1, ...none })
     t.teardown(() => stack.stop(AbortSignal.abort()))
-    // a call went through both, for which kas has fetched the agent's repository into /tmp
+    // a call goes through both; for it kas fetches the agent's repository into /tmp
     await stack.start()
     const began = performance.now()
     await stack.replaceAgentk(inTime())

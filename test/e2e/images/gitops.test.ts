@@ -15,12 +15,12 @@ import { MadeImages } from './made-images.ts'
 import { architecture, places } from './unpacked-image.ts'
 import { lacking } from './unpacked-runc.ts'
 
-/** The image with helm and kustomize renders what is pushed, and brings it to a real API server. */
+/** The image with helm and kustomize renders a push, and applies it to a real API server. */
 
 const assets = process.env.KUBEBUILDER_ASSETS ?? ''
 const missing = missingAssets(assets, 'api')
 const names = ['kas', 'agentk-gitops'] as const
-/** made by `npm run images`; else they are made here, if helm was made before: that takes minutes */
+/** folder of `npm run images`; without it the images are made here, if helm was built before, which takes minutes */
 const given = process.env.KAS_IMAGES ?? ''
 const isGiven = given !== '' && names.every((name) => existsSync(join(given, name)))
 const canBeMade =
@@ -31,7 +31,7 @@ const withoutImages =
     : 'needs kas and agentk-gitops in KAS_IMAGES, or npm run images to have made them before'
 const withoutAssets = missing.length > 0 ? `needs ${missing.join(', ')}` : undefined
 const skip = withoutImages ?? withoutAssets ?? (await lacking()) ?? false
-/** on a machine with much to do */
+/** time limit on a busy machine */
 const soon = { timeoutMs: 60_000 }
 
 const map = (name: string, value: string) =>

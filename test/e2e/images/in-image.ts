@@ -4,9 +4,10 @@ import { dirname, join } from 'node:path'
 import { places, type Unpacked } from './unpacked-image.ts'
 
 /**
- * `node in-image.ts UNPACKED UID[,own][,ro] ARGS…`: what the image's entry point does with ARGS, or `-- COMMAND…`, as that
- * user, by runc: the root read-only, no capability, no new privilege, `/tmp`, unless it says `ro`, and the folder in which
- * this runs writable; that is the user's if it says `own`, else of the image's. The network is this machine's.
+ * `node in-image.ts UNPACKED UID[,own][,ro] ARGS…` runs the image's entry point with ARGS, or `-- COMMAND…`, as that
+ * user, by runc. The root is read-only, and there are no capabilities and no new privileges. `/tmp` is writable unless
+ * the user has `,ro`. The working folder is writable; it belongs to the user with `,own`, else to the image's group.
+ * The network is this machine's.
  */
 
 const group = 65532
@@ -17,7 +18,7 @@ const state = process.cwd()
 mkdirSync(join(folder, places.bundles), { recursive: true })
 const where = mkdtempSync(join(folder, places.bundles, 'kas-'))
 
-/** folders elsewhere in which flags name files, such as that of a kubeconfig: copies of the files in them */
+/** other folders of files that flags name, such as a kubeconfig's: copies of their files */
 const named = new Map(
   args
     .map((word) => dirname(/^--[a-z-]+=(\/.+)$/.exec(word)?.[1] ?? state))
@@ -29,12 +30,12 @@ for (const [path, copy] of named) {
   for (const entry of readdirSync(path, { withFileTypes: true }))
     if (entry.isFile()) copyFileSync(join(path, entry.name), join(copy, entry.name))
 }
-// as the fsGroup of a pod does; git asks whose a repository is
+// as a pod's fsGroup; git checks the owner of a repository
 const owner = how.includes('own') ? user : group
 spawnSync('chown', ['-R', `${owner}:${group}`, state, ...named.values()])
 spawnSync('chmod', ['-R', 'g+rwX', state, ...named.values()])
 
-// tini ends with runc: a SIGKILL to runc would leave the container
+// tini ends with runc; without it a SIGKILL to runc would leave the container
 const [tini = '', ...entrypoint] = config.Entrypoint
 const own = Object.entries(process.env).filter(([name]) => !['PATH', 'HOME', 'NODE_COMPILE_CACHE'].includes(name))
 const nothing = { bounding: [], effective: [], inheritable: [], permitted: [], ambient: [] }

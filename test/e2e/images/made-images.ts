@@ -9,7 +9,7 @@ import { stagedPackage } from '../../support/staged-package.ts'
 import { architecture, deleteContainers, unpackImage } from './unpacked-image.ts'
 import { unpackedRunc } from './unpacked-runc.ts'
 
-/** Images for this machine's processor, unpacked, in a folder that goes with the test. */
+/** Images for this machine's processor, unpacked, in a folder that is removed after the test. */
 export class MadeImages {
   readonly folder: string
   readonly made: readonly MadeImage[]
@@ -28,7 +28,7 @@ export class MadeImages {
     return images
   }
 
-  /** @param layouts - where `npm run images` has put them */
+  /** @param layouts - output folder of `npm run images` */
   static async given(t: Test, layouts: string, ...names: string[]): Promise<MadeImages> {
     const images = new MadeImages(await emptyFolder(t), [])
     for (const name of names) await images.#unpack(t, name, join(layouts, name))
@@ -46,7 +46,7 @@ export class MadeImages {
     return join(this.folder, 'unpacked', name)
   }
 
-  /** The words before those of a program. @param user - and what in-image.ts takes behind it */
+  /** The words before those of a program. @param user - user id, with the options of in-image.ts after a comma */
   program(name: string, user: string): string[] {
     return [process.execPath, join(import.meta.dirname, 'in-image.ts'), this.unpacked(name), user]
   }

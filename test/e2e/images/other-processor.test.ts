@@ -11,13 +11,16 @@ import type { Architecture } from '../../../dev/images/oci-layout.ts'
 import { stagedPackage } from '../../support/staged-package.ts'
 import { lacking } from './unpacked-runc.ts'
 
-/** One index for both processors, of which this machine has one: what is in it is for the processor that it says. */
+/**
+ * An index for both processors, of which this machine has one. Each image's content is for the processor that the index
+ * names.
+ */
 
 const run = promisify(execFile)
-/** `e_machine` of an ELF header, and where it stands */
+/** values of `e_machine` in an ELF header, and its offset */
 const machines: Readonly<Record<Architecture, number>> = { amd64: 62, arm64: 183 }
 const machineOffset = 18
-/** made by `npm run images`, all of which take minutes to make */
+/** folder of `npm run images`; all images take minutes to make */
 const given = process.env.KAS_IMAGES ?? ''
 const skip = (await lacking()) ?? false
 

@@ -12,16 +12,16 @@ import { userCache } from '../../../dev/images/images.ts'
 import { architecture } from './unpacked-image.ts'
 
 const run = promisify(execFile)
-/** its libraries go with the loader, which is this machine's */
+/** packages that are not unpacked: libc goes with the loader, which is this machine's */
 const ofTheMachine = ['libc6']
 
 export interface SshServer {
   readonly port: number
-  /** a folder as `~/.ssh`: a key that is let in, and the server's own among known hosts */
+  /** a folder as `~/.ssh`: a key that the server accepts, and the server's own among known hosts */
   readonly clientFiles: string
 }
 
-/** Debian's sshd, which is only unpacked, on loopback for root with a key; it ends with the test. */
+/** Starts Debian's sshd, which is only unpacked, on loopback for root with a key; it ends with the test. */
 export async function startSshServer(t: Test, folder: string): Promise<SshServer> {
   const packages = await debianPackages(['openssh-server'], architecture, userCache())
   const folders = packages.filter(({ name }) => !ofTheMachine.includes(name)).map(({ folder }) => folder)
@@ -44,7 +44,7 @@ export async function startSshServer(t: Test, folder: string): Promise<SshServer
     ...[`AuthorizedKeysFile ${join(own, 'authorized_keys')}`, 'StrictModes no', 'PermitRootLogin prohibit-password'],
   ]
   await writeFile(join(own, 'config'), `${settings.join('\n')}\n`)
-  // it gives its powers up for those of a user, in a folder, that an installation would make
+  // sshd drops its privileges to a user, in a folder; an installation would create both
   const users = await readFile('/etc/passwd', 'utf8')
   await writeFile(join(own, 'passwd'), `${users}sshd:x:65533:65534::/run/sshd:/usr/sbin/nologin\n`)
   const place = `mount --bind ${own}/passwd /etc/passwd && mount -t tmpfs tmpfs /run && mkdir /run/sshd && chmod 755 /run /run/sshd`

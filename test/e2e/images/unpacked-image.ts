@@ -5,12 +5,12 @@ import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 export const architecture = process.arch === 'arm64' ? 'arm64' : 'amd64'
-/** files and folders of what an image was unpacked into */
+/** names of files and folders in the folder of an unpacked image */
 export const places = { root: 'root', about: 'image.json', bundles: 'bundles', runc: 'runc' }
 
 export interface Runc {
   readonly program: string
-  /** where its libraries are looked for first */
+  /** folder that the loader searches first for its libraries */
   readonly libraries: string
 }
 
@@ -25,10 +25,10 @@ interface Descriptor {
 }
 
 /**
- * The root file system of an image, as a runtime makes it from the layers.
+ * Unpacks the root file system of an image, as a runtime does from the layers.
  *
  * @param layout - an OCI layout of one image, for this machine's processor among others
- * @param to - is made
+ * @param to - folder, which is created
  * @param runc - the program that will run it
  */
 export async function unpackImage(layout: string, to: string, runc: Runc): Promise<void> {
@@ -48,7 +48,7 @@ export async function unpackImage(layout: string, to: string, runc: Runc): Promi
   await writeFile(join(to, places.about), JSON.stringify({ runc, config } satisfies Unpacked))
 }
 
-/** Ends and forgets the containers that are left. */
+/** Ends and deletes the containers that are left. */
 export async function deleteContainers(unpacked: string, { program, libraries }: Runc): Promise<void> {
   const root = ['--root', join(unpacked, places.runc)]
   const env = { ...process.env, LD_LIBRARY_PATH: libraries }

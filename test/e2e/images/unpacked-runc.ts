@@ -6,7 +6,7 @@ import { userCache } from '../../../dev/images/images.ts'
 import { absent } from '../../support/absent.ts'
 import { architecture, type Runc } from './unpacked-image.ts'
 
-/** What the machine lacks to make and run images, by name. */
+/** Names the program or right that the machine lacks to make and run images; undefined: nothing is lacking. */
 export async function lacking(): Promise<string | undefined> {
   if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'needs root on Linux'
   if (absent('apt-get') || absent('dpkg-deb')) return 'needs apt-get and dpkg-deb'
@@ -19,7 +19,7 @@ export async function lacking(): Promise<string | undefined> {
   }
 }
 
-/** Debian's, unpacked: it is not installed. */
+/** Debian's runc, unpacked but not installed. */
 export async function unpackedRunc(): Promise<Runc> {
   const packages = await debianPackages(['runc'], architecture, userCache())
   const places = packages.map(({ folder }) => folder)

@@ -10,19 +10,19 @@ import { type Extent, playCommands } from './commands.ts'
 
 export interface ClusterOptions {
   readonly programs: Programs
-  /** what `--version` prints behind the name */
+  /** version as `--version` prints it after the name */
   readonly version: string
   /** an empty one, for the state of the stack */
   readonly folder: string
   readonly extent: Extent
 }
 
-/** what a change of the directory file, and the loss of a replica, may take on a busy machine */
+/** time limit for a change of the directory file, or the loss of a replica, on a busy machine */
 const soon = { timeoutMs: 30_000 }
 
 /**
- * Three replicas and one agentk before the embedded API double: subcommands, a call through a replica that does
- * not hold the agent, and one after the holder was killed.
+ * Plays three replicas and one agentk before the embedded API double. It runs subcommands, a call through a replica
+ * that does not hold the agent, and a call after the holder was killed.
  */
 export async function playCluster(t: Test, { programs, version, folder, extent }: ClusterOptions): Promise<void> {
   const ports = await anyPorts(replicaCount)

@@ -8,8 +8,8 @@ import type { Programs } from '../../../dev/start/local-programs.ts'
 import { agent, files, replicaFiles, replicaName } from '../../../dev/start/settings.ts'
 
 /**
- * Which commands are played: `few` are one that answers, one that is refused, and what others need; `each` are all;
- * with `no other` the help, which is the same wherever they are installed, names none but those.
+ * Commands to play. `few`: one that answers, one that is refused, and those that others need. `each`: all. `and no
+ * other`: the help, which is the same in each installation, names no others.
  */
 export type Extent = 'few' | 'each' | 'each, and no other'
 
@@ -18,20 +18,20 @@ export interface CommandsOptions {
   readonly version: string
   /** a state folder whose stack runs */
   readonly folder: string
-  /** of a replica */
+  /** socket of a replica */
   readonly socket: string
-  /** of kas, for kubeconfigs */
+  /** address of kas, for kubeconfigs */
   readonly server: string
   readonly extent: Extent
 }
 
-/** Plays a command that answers. @returns what it prints */
+/** Plays a command that answers. @returns its output */
 type Kas = (line: string, ...args: string[]) => Promise<string>
 
 /**
- * Subcommands of kas, and what either program says of itself.
+ * Plays subcommands of kas, and the `--help` and `--version` of both programs.
  *
- * @returns what a new user of the directory file sends after `Bearer `
+ * @returns the token that a new user of the directory file sends after `Bearer `
  */
 export async function playCommands(t: Test, options: CommandsOptions): Promise<string> {
   const { programs, version, folder, socket, server, extent } = options
@@ -54,7 +54,7 @@ export async function playCommands(t: Test, options: CommandsOptions): Promise<s
     played.add(line)
     return say(programs.kas, [...line.split(' '), ...args])
   }
-  /** @returns why not */
+  /** @returns the reason of the refusal */
   const refused = async (line: string, ...args: string[]) => {
     played.add(line)
     const { code, err } = await run(programs.kas, [...line.split(' '), ...args])
@@ -99,7 +99,7 @@ export async function playCommands(t: Test, options: CommandsOptions): Promise<s
   return credential
 }
 
-/** What writes and reads the directory file. */
+/** Plays the commands that write and read the directory file. */
 async function playDirectory(t: Test, kas: Kas, folder: string): Promise<void> {
   const repository = join(folder, 'other.git')
   await mkdir(repository)
@@ -124,7 +124,7 @@ async function playDirectory(t: Test, kas: Kas, folder: string): Promise<void> {
   await kas('agent delete', 'other')
 }
 
-/** By the help of kas, and that of each word in it. */
+/** Commands of kas, from its help and that of each word in it. */
 async function commandsOf(ask: (args: string[]) => Promise<string>): Promise<string[]> {
   const words = [...(await ask(['--help'])).matchAll(/^ +kas ([a-z][a-z|-]*) /gm)].flatMap(([, some = '']) =>
     some.split('|'),

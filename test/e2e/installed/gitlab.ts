@@ -27,8 +27,8 @@ const access = (project: string) =>
   `ci_access: { projects: [{ id: ${project} }] }\nuser_access: { access_as: { agent: {} }, projects: [{ id: platform/clusters }] }`
 
 /**
- * kas between doubles of a GitLab and its Gitaly, and an agent: its configuration, a push that GitLab tells of on 8153, a
- * user and a job on 8154.
+ * Plays kas between doubles of a GitLab and its Gitaly, and an agent. The calls are its configuration, a push event on
+ * 8153, and a user and a job on 8154.
  *
  * @param command - the words that start kas
  */

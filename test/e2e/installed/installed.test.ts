@@ -20,7 +20,7 @@ import { playCluster } from './cluster.ts'
 import type { Extent } from './commands.ts'
 import { playGitlab } from './gitlab.ts'
 
-/** What is shipped runs: the package is made, and installed as people do, with no dependency anywhere above. */
+/** The shipped package runs after a usual installation, with no dependency in any folder above. */
 
 const maxPackageBytes = 2.5e6
 const maxFiles = 300
@@ -28,7 +28,7 @@ const maxInstalledBytes = 14e6
 
 const run = promisify(execFile)
 
-/** The Node of a stranger, if it is one that needs the packaged Node. */
+/** The Node of another user's machine, if it is too old and needs the packaged Node. */
 const foreign = foreignEnvironment()
 const oldNode = (foreign.PATH ?? '')
   .split(delimiter)
@@ -37,10 +37,10 @@ const oldNode = (foreign.PATH ?? '')
 const oldVersion = oldNode === undefined ? '' : (await run(oldNode, ['--version'])).stdout
 const withoutOld = /^v2[0-3]\./.test(oldVersion) ? false : 'needs a Node from 20 to 23 on the PATH'
 const project = join(import.meta.dirname, '../../..')
-/** what npm installed of the packages with a Node */
+/** installed npm packages that contain a Node */
 const packagedNodes = globSync('node_modules/node-*/bin/node', { cwd: project }).map((node) => dirname(dirname(node)))
 
-t.jobs = 2 // either mostly waits for its replicas
+t.jobs = 2 // each test mostly waits for its replicas
 
 const folder = realpathSync(await mkdtemp(join(memoryFolder(2), 'kas-installed-')))
 const warden = new Warden({ folders: [folder] })
@@ -100,7 +100,7 @@ t.test('as it is, under an older Node', { buffered: true, skip: withoutOld }, as
   const commands = join(elsewhere, 'node_modules/.bin')
   const environment = { PATH: foreign.PATH ?? '' }
   const programs = { kas: [join(commands, 'kas')], agentk: [join(commands, 'agentk')], environment }
-  // a command starts as the others do, by the packaged Node: what each does is played above
+  // a command starts as the others do, with the packaged Node; the tests above play each
   await play(t, { home: join(elsewhere, 'node_modules/kas'), programs }, 'elsewhere-state', 'few')
 })
 

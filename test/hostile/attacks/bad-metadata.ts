@@ -12,7 +12,7 @@ type Answer = (tunnel: FakeTunnel) => void
 
 const tunnels = 64
 const atOnce = 16
-/** for an answer to what is only odd, of which nobody but the evil tenant gets any. ms */
+/** limit for an answer to odd metadata, which only the evil tenant's caller waits for. ms */
 const patienceMs = 1000
 
 const inHeader =
@@ -30,9 +30,9 @@ const inTrailer =
   }
 const inText: Answer = (tunnel) => tunnel.error(13, 'a text with a NUL \0, \r\n\r\n and a lone %zz')
 
-/** HTTP/2 makes a frame of it, which the other side then finds invalid, and counts against the connection. */
+/** HTTP/2 sends it in a frame, which the receiver finds invalid and counts against the connection. */
 const nul = { 'x-nul': ['a\0b'] }
-/** These it does not even write. */
+/** Metadata that HTTP/2 does not even write. */
 const odd: Record<string, string[]>[] = [
   { 'x-line': ['a\r\nx-other: b'] },
   { 'x-end': ['a\n', '\r'] },

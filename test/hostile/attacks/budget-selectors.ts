@@ -6,7 +6,7 @@ import { EvilView, Mallory } from '../mallory.ts'
 interface Size {
   readonly budgets: number
   readonly pods: number
-  /** how long she looks. ms */
+  /** time for which the view stays open. ms */
   readonly lookMs: number
 }
 
@@ -14,25 +14,28 @@ const label = 'attack=budget-selectors'
 const labels = { attack: 'budget-selectors' }
 const budgetsOf = 'apis/policy/v1 poddisruptionbudgets'
 const podsOf = 'api/v1 pods'
-/** as many as a selector that is kept may have */
+/** the most expressions of a selector that kas keeps */
 const expressions = 64
-/** of all of it there may be 8,192 characters; and so a selection counts as two: one user may have 200 such */
+/**
+ * values of each expression, within the limit of 8,192 characters; a selection of this size counts as two, so one user
+ * may have 200
+ */
 const values = 14
-/** The budgets alone, so that each has a row: their links are shown where they are open. */
+/** Only the budgets, so that each has a row: the links of an open row are shown. */
 const kind = 'policy/PodDisruptionBudget'
 const query = { filter: { kinds: [kind] }, limit: viewsBounds.maxLimit }
-/** more than 50 of a kind are one row, whose page they are */
+/** more than 50 objects of a kind are one row; its page has them */
 const bundle = `b::${kind}`
 const touchMs = 100
 
-/** Asked for what no Pod has: short words, so that they take time and little room. */
+/** Expressions with values that no Pod has, so that all are checked: short words take time and little memory. */
 const costly = Array.from({ length: expressions - 1 }, (_, n) => ({
   key: 'attack',
   operator: 'NotIn',
   values: Array.from({ length: values }, (_, m) => `${n}-${m}`),
 }))
 
-/** Selects all Pods, and no other does it with the same words. */
+/** Selects all Pods, with an expression that no other budget has. */
 const budget = (i: number) => ({
   metadata: { name: `budget-${i}`, labels },
   spec: {
@@ -41,7 +44,7 @@ const budget = (i: number) => ({
   },
 })
 
-/** Nobody schedules it. */
+/** A Pod that the scheduler leaves alone. */
 const pod = (i: number) => ({
   metadata: { name: `pod-${i}`, labels },
   spec: { schedulingGates: [{ name: 'example.com/never' }], containers: [{ name: 'main', image: 'none' }] },

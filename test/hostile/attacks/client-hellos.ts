@@ -7,20 +7,20 @@ import type { Stage } from '../stage.ts'
 
 export interface HelloSize {
   readonly addresses: number
-  /** that the addresses are of, each a /24 */
+  /** number of /24 networks of the addresses */
   readonly networks: number
-  /** of ClientHellos, over all connections */
+  /** bytes of ClientHellos a second, over all connections */
   readonly bytesPerSecond: number
-  /** before others are judged. ms */
+  /** time before good tenants are measured. ms */
   readonly runMs: number
 }
 
-/** between two bursts. ms */
+/** pause between two bursts. ms */
 const burstMs = 20
-/** of the attacker alone; the oldest is closed first */
+/** the attacker's own limit; the oldest connection is closed first */
 const maxOpen = 8000
 
-/** The first message of a client, as any client sends it: it costs nothing to send again. */
+/** Records the first message of any TLS client: it costs nothing to send it again. */
 export async function recordClientHello(): Promise<Buffer> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -34,13 +34,13 @@ export async function recordClientHello(): Promise<Buffer> {
   return hello
 }
 
-/** Addresses of this machine that nobody else has here, in networks of their own. */
+/** An address of this machine that no other test uses, in one of `networks` networks. */
 export function loopbackAddress(i: number, networks: number): string {
   const network = i % networks
   return `127.${100 + (network >> 8)}.${network & 255}.${1 + (Math.floor(i / networks) % 250)}`
 }
 
-/** Sends recorded ClientHellos from all addresses by turns, and leaves the connections open. @returns ends it */
+/** Sends recorded ClientHellos from all addresses in turn, and leaves the connections open. @returns ends it */
 export function sendHellos(
   ports: readonly number[],
   hello: Buffer,
@@ -62,7 +62,7 @@ export function sendHellos(
   }
   const timer = setInterval(() => {
     const due = ((performance.now() - began) / 1000) * (bytesPerSecond / hello.length)
-    const burst = Math.min(due - sent, bytesPerSecond / hello.length) // a second late it catches up no more
+    const burst = Math.min(due - sent, bytesPerSecond / hello.length) // at most a second's worth
     for (let i = 0; i < burst; i++) send()
   }, burstMs)
   const end = () => {

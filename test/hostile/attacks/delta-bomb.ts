@@ -11,7 +11,7 @@ import { dialStreams } from '../raw-streams.ts'
 
 interface Size {
   readonly fileBytes: number
-  /** each is a mirror of its own at kas */
+  /** number of branches; kas has a mirror for each */
   readonly branches: number
 }
 
@@ -21,7 +21,7 @@ export const deltaBomb: Attack<Size, string> = {
   refusal: /more than 64 MiB of memory/,
   cheap: { fileBytes: 256 * 2 ** 20, branches: 4 },
   full: { fileBytes: 3 * 2 ** 30, branches: 16 },
-  /** @returns the commit, which takes long to hash */
+  /** @returns the commit, whose hash takes long to compute */
   async prepare({ evilRepository }, { fileBytes }) {
     const { commit } = await writeDeltaBomb(evilRepository, { fileBytes, branch: 'bomb' })
     return { made: commit, clean: async () => undefined }

@@ -7,17 +7,19 @@ import { type Attack, over } from '../attack.ts'
 import { dialAgent, heard } from '../stage.ts'
 
 interface Size {
-  /** of one service with a long name, in one descriptor */
+  /** methods of one service with a long name, in one descriptor */
   readonly methods: number
-  /** different ones on one connection, each with as many methods as are allowed */
+  /** different descriptors on one connection, each with as many methods as kas allows */
   readonly descriptors: number
 }
 
-/** V8 takes the length for the hash of a longer string: in a set all of these are the same until they are compared */
+/** V8 uses the length as hash of a longer string, so a set has to compare all of these */
 const nameLength = 16_500
 const allowedMethods = 250
 
-/** One name for the service, and one of a fixed length for each method: `/service/method` is long for all of them. */
+/**
+ * Makes one name for the service, and one of a fixed length for each method: `/service/method` is long for all of them.
+ */
 function descriptor(first: string, methods: number): Uint8Array {
   const name = first.padEnd(nameLength, 'x')
   const services = [{ name, methods: Array.from({ length: methods }, (_, i) => ({ name: String(10_000 + i) })) }]
@@ -28,7 +30,7 @@ async function refusalOf(agent: FakeAgent, bytes: Uint8Array, signal: AbortSigna
   const tunnel = agent.openSilently()
   tunnel.send(bytes)
   const refused = tunnel.done.then(({ error }) => error?.message ?? 'OK')
-  const taken = heard(agent).then(() => 'it was taken') // then it has no answer
+  const taken = heard(agent).then(() => 'it was taken') // kas does not answer then
   return abortable(Promise.race([refused, taken]), signal)
 }
 

@@ -6,14 +6,14 @@ import { withUnknownFields } from '../raw-messages.ts'
 import { dialStreams, playedOn, repeatRequest } from '../raw-streams.ts'
 
 interface Size {
-  /** at once; each is followed by the next */
+  /** streams at once; each is followed by the next */
   readonly streams: number
   readonly ms: number
 }
 
-/** the longest that is taken */
+/** the longest message that kas accepts */
 const messageBytes = 256 * 1024
-/** of no project: it is refused once it is read */
+/** a request of no project: kas refuses it after it has read it */
 const request = create(ObjectsToSynchronizeRequestSchema, { paths: [{ path: { case: 'glob', value: '*' } }] })
 const message = withUnknownFields(toBinary(ObjectsToSynchronizeRequestSchema, request), messageBytes)
 

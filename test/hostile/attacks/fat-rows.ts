@@ -6,12 +6,12 @@ interface Size {
   readonly connections: number
 }
 
-/** as many and as long as one descriptor may name */
+/** the number and length of names that one descriptor may have */
 const methods = 250
 const nameLength = 100
 const atOnce = 8
 
-/** Names that no other connection has: what is told to the other replicas cannot be shared. */
+/** Names that no other connection has, so that replicas cannot share them in what they gossip. */
 function names(connection: number): string[] {
   return Array.from({ length: methods }, (_, i) => `/s${connection}.${'x'.repeat(nameLength)}/m${i}`)
 }

@@ -8,9 +8,9 @@ interface Size {
   readonly connections: number
 }
 
-/** kas takes 8 on one connection */
+/** kas accepts 8 on one connection */
 const pipelined = 8
-/** the longest that need no room of strangers' */
+/** the longest headers that do not count against strangers' memory */
 const headerBytes = 60 * 1024
 
 export const fatWaitingCalls: Attack<Size> = {

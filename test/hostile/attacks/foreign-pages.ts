@@ -13,7 +13,7 @@ const goodAgentId = 42
 const dialsAtOnce = 20
 const madeUp = () => randomBytes(15).toString('base64url')
 
-/** A WebSocket as a page of another origin opens it: with the cookie of whoever looks at it, and a token that it has made up. */
+/** Opens a WebSocket as a page of another origin does: with its visitor's cookie, and a made-up token. */
 async function open({ ca, entry }: Stage, sockets: TLSSocket[], signal: AbortSignal): Promise<string> {
   const socket = dial(ca, entry.kubernetes)
   sockets.push(socket)

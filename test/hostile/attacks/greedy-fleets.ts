@@ -11,17 +11,17 @@ import { dial, type Fleet, type FleetAgent, fleetOf, headOf, type Stage, textOf 
 
 interface Size {
   readonly agents: number
-  /** of each agent: fewer than its own bound refuses */
+  /** callers of each agent: fewer than the agent's own limit */
   readonly callers: number
 }
 
 const chunk = encodeHttpResponse.data(Buffer.alloc(32 * 1024))
 const dialsAtOnce = 11
-/** for calls that come until one is refused */
+/** tunnels for callers that come until one is refused */
 const spareTunnels = 20
 const told = /^429 .*This replica of kas has \d+ MiB/s
 
-/** An endless answer: the kernel takes some MiB for each reader before kas has to keep any. */
+/** Sends an endless answer: the kernel buffers some MiB for each reader before kas has to keep any. */
 async function answer(tunnel: FakeTunnel): Promise<void> {
   tunnel.send(encodeConnectRequest.header({}))
   tunnel.message(encodeHttpResponse.header({ statusCode: 200, status: '200 OK', header: [] }))
@@ -65,7 +65,7 @@ class Readers {
 
 interface Way {
   readonly fleet: readonly FleetAgent[]
-  /** where its callers come in */
+  /** port of kas where its callers connect */
   readonly port: number
   readonly credentialOf: (agent: FleetAgent) => string
 }

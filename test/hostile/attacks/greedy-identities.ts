@@ -3,11 +3,11 @@ import { type EndlessRequest, playGreedy } from '../greedy-stream.ts'
 import { headOf, neighbourOf, upgradeHeaders } from '../stage.ts'
 
 interface Size {
-  /** of the user herself */
+  /** execs of the user's own tokens */
   readonly execs: number
-  /** execs of each of her jobs */
+  /** execs of each of the user's jobs */
   readonly ofEachJob: number
-  /** how long she goes on. ms */
+  /** duration of the attack. ms */
   readonly lastsMs: number
 }
 

@@ -3,18 +3,18 @@ import { type EndlessRequest, playGreedy } from '../greedy-stream.ts'
 import { headOf, neighbourOf, upgradeHeaders } from '../stage.ts'
 
 interface Size {
-  /** of each kind */
+  /** streams of each kind */
   readonly each: number
-  /** how long she goes on. ms */
+  /** duration of the attack. ms */
   readonly lastsMs: number
 }
 
 const pod = '/api/v1/namespaces/demo/pods/echo'
 const channels = upgradeHeaders('v5.channel.k8s.io')
-/** of which a byte comes now and then */
+/** length of a body that is sent in single bytes, with pauses */
 const uploadBytes = 1_000_000
 
-/** What nobody can end but who asked for it. */
+/** Requests that only their caller can end. */
 function requestsOf(credential: string): readonly EndlessRequest[] {
   const exec = headOf(`GET ${pod}/exec?command=cat&stdin=true&stdout=true`, credential, ...channels)
   const logs = headOf('GET /api/v1/namespaces/demo/pods/clock/log?follow=true&tailLines=1', credential)

@@ -4,7 +4,7 @@ import { sharedOf } from '../stage.ts'
 
 interface Size {
   readonly watches: number
-  /** how long she goes on. ms */
+  /** duration of the attack. ms */
   readonly lastsMs: number
 }
 

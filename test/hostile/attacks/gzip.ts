@@ -9,15 +9,15 @@ import { type Attack, over } from '../attack.ts'
 import { dialStreams } from '../raw-streams.ts'
 
 interface Size {
-  /** of a stranger, and as many of the evil tenant */
+  /** streams of a stranger, and as many of the evil tenant */
   readonly streams: number
-  /** of each stream, each 4 MiB once it is decompressed */
+  /** messages of each stream, each 4 MiB once it is decompressed */
   readonly messages: number
 }
 
 const bomb = framed(1, gzipSync(Buffer.alloc(4 * 1024 * 1024), { level: 9 }))
 const quiet = { skipRegister: true }
-/** read at once; what comes behind it never is */
+/** the only message that kas reads at once; it never reads the ones after it */
 const firstMessage = framed(0, toBinary(ConfigurationRequestSchema, create(ConfigurationRequestSchema, quiet)))
 
 export const gzip: Attack<Size> = {
@@ -39,7 +39,7 @@ export const gzip: Attack<Size> = {
         return stream.refused
       })
       const [refusal = ''] = await abortable(Promise.all(refused), signal)
-      await abortable(tenant.open(connectMethod, undefined).refused, signal) // all before it has been read
+      await abortable(tenant.open(connectMethod, undefined).refused, signal) // kas has read all before it
       return over(refusal)
     } finally {
       stranger.destroy()

@@ -8,7 +8,7 @@ interface Size {
   readonly streams: number
 }
 
-/** the longest that is taken */
+/** the longest message that kas accepts */
 const messageBytes = 4 * 1024 * 1024
 
 export const halfMessages: Attack<Size> = {

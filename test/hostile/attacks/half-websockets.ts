@@ -8,12 +8,12 @@ interface Size {
   readonly connections: number
 }
 
-/** the longest that is taken */
+/** the longest message that kas accepts */
 const messageBytes = 10 * 1024 * 1024
-/** more than may wait unread */
+/** more than kas lets wait unread */
 const tinyMessages = 300_000
 
-/** what HTTP/2 reads and passes by: the preface, SETTINGS, frames of a type that it does not know */
+/** Bytes that HTTP/2 reads and ignores: the preface, SETTINGS, frames of an unknown type. */
 function payload(): Buffer {
   const frame = (type: number, bytes: number) =>
     Buffer.concat([Buffer.of(0, bytes >> 8, bytes & 255, type, 0, 0, 0, 0, 0), Buffer.alloc(bytes)])
@@ -22,7 +22,7 @@ function payload(): Buffer {
   return Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(4, 0), ...frames], messageBytes)
 }
 
-/** Messages of one byte, masked by zero: SETTINGS, each of which has to be answered before the next is read. */
+/** Messages of one byte, masked by zero, with SETTINGS: each has to be answered before the next is read. */
 function tiny(): Buffer {
   const bytes = Buffer.alloc(7 * tinyMessages)
   const settings = Buffer.of(0, 0, 0, 4, 0, 0, 0, 0, 0)
@@ -63,7 +63,7 @@ export const halfWebSockets: Attack<Size> = {
       sockets.push(socket)
       await once(socket, 'secureConnect', { signal })
       const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()))
-      socket.on('error', () => undefined) // a reset, told by 'close'
+      socket.on('error', () => undefined) // a reset, which ends in 'close'
       socket.write(upgrade)
       await abortable(Promise.race([new Promise((resolve) => socket.once('data', resolve)), closed]), signal)
       await abortable(

@@ -9,7 +9,7 @@ interface Size {
   readonly agents: number
 }
 
-/** about each agent, each with a commit of its own, so that none gets the answer of another */
+/** requests at once about each agent; each agent has its own commit, so that no answer is shared */
 const askedAtOnce = 16
 
 export const heavyAnswers: Attack<Size> = {

@@ -5,19 +5,19 @@ import { toldOfSource } from '../mallory.ts'
 import { type Stage, sharedOf } from '../stage.ts'
 
 interface Size {
-  /** of each list: more than a document may have in a small pod */
+  /** entries of each list: more than a document may have in a small pod */
   readonly entries: number
   readonly kustomizations: number
 }
 
 const branches = ['plain', 'kustomize', 'helm'] as const
 type Branch = (typeof branches)[number]
-/** null: it goes */
+/** contents by path; null: the file is removed */
 type Files = Readonly<Record<string, string | null>>
 
 interface Form {
   readonly branch: Branch
-  /** the problem names a line, or a file, of this round alone */
+  /** The files of a round. The problem that kas reports names a line, or a file, of this round alone. */
   files(size: Size, round: number): { files: Files; place: string }
 }
 
@@ -52,7 +52,7 @@ const forms: Readonly<Record<string, Form>> = {
       const path = schemaPath(round)
       const about = 'apiVersion: v2\nname: mallory\nversion: 1.0.0\n'
       const schema = `{"a": ${listOf(entries / 2, '{}')}}`
-      // with those of all rounds the commit would be too large to be sent at all
+      // with the schemas of all rounds the commit would be too large to be sent
       return { files: { 'Chart.yaml': about, [path]: schema, [schemaPath(round - 1)]: null }, place: `(${path}:0)` }
     },
   },
@@ -66,7 +66,7 @@ const forms: Readonly<Record<string, Form>> = {
   },
 }
 
-/** Until her source says that it was refused there. */
+/** Waits until the source reports a refusal at that place. */
 async function refusalAt(stage: Stage, branch: Branch, place: string, signal: AbortSignal): Promise<string> {
   let said = ''
   try {

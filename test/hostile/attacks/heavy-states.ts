@@ -9,15 +9,15 @@ import { EvilUser, type Stage } from '../stage.ts'
 import { evilId } from '../tenants.ts'
 
 interface Size {
-  /** by each replica */
+  /** rounds at each replica */
   readonly rounds: number
 }
 
 const sources = 15
 const askedAtOnce = 16
-/** All that a state may name, in characters that JSON writes with six. */
+/** The most trouble that a state may name, in characters that JSON writes as six. */
 const trouble = Array.from({ length: 100 }, () => ({ text: '\u0001'.repeat(300), key: { kind: 'K', name: 'n' } }))
-/** Number 2047, a varint: nobody knows it. */
+/** field 2047, a varint; no version knows it */
 const unknownField = Buffer.from([0xf8, 0x7f, 1])
 
 const encoded = (init: MessageInitShape<typeof SourceStateSchema>) =>
@@ -25,7 +25,7 @@ const encoded = (init: MessageInitShape<typeof SourceStateSchema>) =>
 
 const framed = (bytes: Uint8Array) => Buffer.concat([framePrefix(bytes.length), bytes])
 
-/** As large as a state may be. @param agent - its id, which names of sources begin with */
+/** States of the largest allowed size. @param agent - its id, with which names of sources begin */
 export const fullStates = (agent: number) =>
   Buffer.concat(Array.from({ length: sources }, (_, i) => framed(encoded({ source: `${agent}-2-${i}`, trouble }))))
 
@@ -43,7 +43,7 @@ export const heavyStates: Attack<Size> = {
   refusal: /more than 1000 fields of a state/,
   cluster: true,
   cheap: { rounds: 1 },
-  full: { rounds: 2 }, // of some 20 s, since answers leave at a rate
+  full: { rounds: 2 }, // each takes some 20 s, since the rate of answers is limited
   async play(stage, { rounds }, signal) {
     const replicas = [stage.holder, stage.standby, stage.entry]
     const connections = await Promise.all(replicas.map((at) => dialStreams(stage, at)))
@@ -73,7 +73,7 @@ export const heavyStates: Attack<Size> = {
   },
 }
 
-/** @returns the statuses that there were */
+/** @returns the statuses of all answers */
 async function askAll(user: EvilUser, { entry, holder, standby }: Stage, signal: AbortSignal): Promise<string> {
   const asked = [entry, holder, standby].flatMap((at) =>
     Array.from({ length: askedAtOnce }, () => user.get(at, '/gitops/state', { signal })),

@@ -10,7 +10,7 @@ interface Size {
 
 const dialsAtOnce = 10
 
-/** Connections of one tenant's user, which call agents in turn. None of the agents is connected. */
+/** Connections of one tenant's user, who calls agents in turn. None of the agents is connected. */
 export const idleCallers: Attack<Size> = {
   name: 'idle-callers',
   what: 'thousands of connections that are kept after an answer, for agents that are not connected',

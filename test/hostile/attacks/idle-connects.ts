@@ -7,7 +7,7 @@ interface Size {
   readonly streams: number
 }
 
-/** fewer than kas takes on one connection: what is beyond would wait here, and not there */
+/** fewer than kas accepts on one connection: more would wait in this process */
 const perConnection = 500
 
 export const idleConnects: Attack<Size> = {
@@ -25,7 +25,7 @@ export const idleConnects: Attack<Size> = {
       for (let opened = 0; opened < streams; opened += perConnection) {
         const agent = await dialAgent(stage, stage.holder)
         agents.push(agent)
-        await abortable(heard(agent), signal) // how many it may open: more would be refused without a word
+        await abortable(heard(agent), signal) // wait for kas' limit: kas drops more without a word
         for (let i = 0; i < perConnection; i++) {
           void agent.open().done.then(({ error }) => error && refusals.add(error.message))
         }

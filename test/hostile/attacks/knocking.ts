@@ -7,18 +7,18 @@ import type { Attack } from '../attack.ts'
 import { dial, type Stage } from '../stage.ts'
 
 interface Size {
-  /** that are there at once, over all addresses */
+  /** connections at once, over all addresses */
   readonly connections: number
 }
 
-/** the evil one's own, beside that by which he is counted otherwise */
+/** the attacker's other addresses, beside the one that counts its other calls */
 const addresses = ['127.0.0.66', '127.0.0.67', '127.0.0.68', '127.0.0.69']
-/** more than kas takes of a stranger at first */
+/** more than kas accepts of a stranger at first */
 const callsAtOnce = 32
-/** between two of its connections, for each: else a busy machine is all that one sees. ms */
+/** pause of each between two connections; without it the test measures only a busy machine. ms */
 const restMs = 50
 
-/** One connection, with as many calls as it may have, until they are refused. */
+/** Makes one connection, with as many calls as it may have, until they are refused. */
 async function knock(
   { ca, holder }: Stage,
   { address, refused, signal }: { address: string; refused: (text: string) => void; signal: AbortSignal },
@@ -32,11 +32,11 @@ async function knock(
     const calls = Array.from({ length: callsAtOnce }, async () => {
       const metadata = { authorization: [`Bearer glagent-${randomBytes(15).toString('base64url')}`] }
       const { error } = await session.open({ method: connectMethod, metadata }).done
-      if (error && error.code !== 'TUNNEL_LOST') refused(error.message) // else there was no room for it, or it is over
+      if (error && error.code !== 'TUNNEL_LOST') refused(error.message) // else kas had no room, or it is over
     })
     await Promise.all(calls)
   } catch {
-    // there was no room for it
+    // kas had no room for it
   } finally {
     signal.removeEventListener('abort', hangUp)
     socket.destroy()

@@ -6,13 +6,13 @@ import { type Answered, EvilUser, told } from '../stage.ts'
 
 interface Size {
   readonly calls: number
-  /** of a text or a value */
+  /** length of a text or a value. bytes */
   readonly bytes: number
 }
 
 const tunnels = 4
 
-/** By turns: all that an agent may say at length, wherever it is passed on as HTTP/2 headers. */
+/** Answers in turn: each long text of an agent that kas passes on as HTTP/2 headers. */
 function answers(bytes: number): ((tunnel: FakeTunnel) => void)[] {
   const long = 'x'.repeat(bytes)
   const many = Object.fromEntries(Array.from({ length: 64 }, (_, i) => [`x-${i}`, ['y'.repeat(bytes / 64)]]))
@@ -36,7 +36,7 @@ function answers(bytes: number): ((tunnel: FakeTunnel) => void)[] {
     (tunnel) => {
       tunnel.send(encodeConnectRequest.header(many))
       tunnel.send(encodeConnectRequest.trailer(many))
-      tunnel.error(13, '\u00e9'.repeat(bytes / 2)) // three times as long where it is percent-encoded
+      tunnel.error(13, '\u00e9'.repeat(bytes / 2)) // three times as long when percent-encoded
       end(tunnel)
     },
   ]

@@ -9,7 +9,7 @@ interface Size {
 }
 
 const dialsAtOnce = 20
-/** all but its end, so that it is kept for as long as a head may take */
+/** a request head without its end, so that kas keeps it for as long as a head may take */
 const head = `GET /${'a'.repeat(1_000_000)}`
 
 export const longHeads: Attack<Size> = {

@@ -12,7 +12,7 @@ import { EvilAgent } from '../evil-agent.ts'
 import { dial, fleetOf, headOf, textFrame, upgradeHeaders } from '../stage.ts'
 
 interface Size {
-  /** each with as many views as an agent may have */
+  /** number of agents, each with as many views as it may have */
   readonly agents: number
 }
 
@@ -20,10 +20,10 @@ const [socketsOfEach, viewsOfEach, nodesOfEach] = [25, 20, 60]
 const methods = [methodPath(Views.method.follow), methodPath(Views.method.lead)]
 const told = /This replica of kas has \d+ MiB/
 const text = 'x'.repeat(65_000)
-/** in two bytes a character */
+/** ids of two bytes a character */
 const nodes = Array.from({ length: nodesOfEach }, (_, i) => String(i).padEnd(1000, '\u2028'))
 
-/** Nothing is shown, but that there is nothing, so that the view stays. */
+/** Answers each view as empty, so that it stays open. */
 function show(tunnel: FakeTunnel): void {
   tunnel.send(encodeConnectRequest.header({}))
   const serve = async () => {
@@ -38,7 +38,7 @@ function show(tunnel: FakeTunnel): void {
   void serve()
 }
 
-/** A user with agents of its own, and views of them that ask for as much as they may. */
+/** A user with agents of its own, and views of them with the largest allowed queries. */
 export const longQueries: Attack<Size> = {
   name: 'long-queries',
   what: 'views of many agents of one tenant, each with the longest query, and with the longest ids of open nodes',
@@ -60,7 +60,7 @@ export const longQueries: Attack<Size> = {
       socket.write(headOf('GET /views', `pat:${agent}:${userToken}`, ...upgradeHeaders(viewsProtocol)))
       await once(socket, 'data', { signal })
       const say = (message: object) =>
-        new Promise((resolve) => void socket.write(textFrame(JSON.stringify(message)), resolve)) // an error, too
+        new Promise((resolve) => void socket.write(textFrame(JSON.stringify(message)), resolve)) // errors, too
       for (let id = 1; id <= viewsOfEach && !refusal; id++) {
         await say({ type: 'open', id, agent, view: 'tree', filter: { text } })
         for (const node of nodes) await say({ type: 'page', id, node, limit: 1 })

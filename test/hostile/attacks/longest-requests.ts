@@ -10,14 +10,14 @@ import { dialAgent, heard, type Stage } from '../stage.ts'
 
 interface Size {
   readonly pods: number
-  /** of lists of projects */
+  /** streams that ask with lists of projects */
   readonly streams: number
 }
 
-/** as long as a pod may describe itself */
+/** the longest description that a pod may send */
 const metaBytes = 4000
 const podsAtOnce = 16
-/** as many and as long as one list takes */
+/** the most projects, with the longest paths, that one list may have */
 const projects = 10_000
 const pathLength = 96
 
@@ -53,7 +53,7 @@ export const longestRequests: Attack<Size> = {
         await call.send(registration(++podId))
         call.end()
         const { error } = await call.done
-        if (error?.code === 'STATUS') return void refusals.add(error.message) // he has called too often in this minute
+        if (error?.code === 'STATUS') return void refusals.add(error.message) // too many calls in this minute
         if (error) throw error
       }
     }

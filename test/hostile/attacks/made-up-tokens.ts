@@ -7,21 +7,21 @@ import type { Attack } from '../attack.ts'
 import { dial, dialAgent, type Stage, textOf } from '../stage.ts'
 
 interface Size {
-  /** of agents, a tunnel each */
+  /** tokens of agents, a tunnel each */
   readonly agentTokens: number
-  /** of users, a call each */
+  /** tokens of users, a call each */
   readonly userTokens: number
 }
 
-/** kas takes so many on one connection */
+/** calls that kas accepts at once on one connection */
 const pipelined = 4
-/** streams: fewer than it takes */
+/** streams: fewer than kas accepts */
 const perConnection = 500
 const goodAgentId = 42
 
 const madeUp = (prefix: string) => prefix + randomBytes(15).toString('base64url')
 
-/** So many calls at once of users that do not exist. */
+/** Makes so many calls at once as users that do not exist. */
 async function call(stage: Stage, count: number): Promise<{ socket: TLSSocket; status: Promise<string> }> {
   const socket = dial(stage.ca, stage.entry.kubernetes)
   await once(socket, 'secureConnect')
@@ -55,7 +55,7 @@ export const madeUpTokens: Attack<Size> = {
     const asked = await Promise.allSettled(
       Array.from({ length: Math.ceil(userTokens / pipelined) }, () => call(stage, pipelined)),
     )
-    const calls = asked.flatMap((each) => (each.status === 'fulfilled' ? each.value : [])) // others found no room
+    const calls = asked.flatMap((each) => (each.status === 'fulfilled' ? each.value : [])) // kas had no room for others
     const end = async () => {
       for (const agent of agents) agent.close()
       for (const { socket } of calls) socket.destroy()

@@ -22,7 +22,7 @@ export const manyConnections: Attack<Size> = {
       for (let i = 0; i < connections; i++) {
         const agent = await abortable(dialAgent(stage, stage.holder), signal).catch(() => undefined)
         signal.throwIfAborted()
-        if (!agent) continue // there was no room for it
+        if (!agent) continue // kas had no room for it
         agents.push(agent)
         void agent.open().done.then(({ error }) => error && refusals.add(error.message))
         await abortable(Promise.race([agent.session.ping(), agent.session.closed]), signal)

@@ -4,10 +4,10 @@ import type { Attack } from '../attack.ts'
 import { dial, headOf, neighbourOf, textOf } from '../stage.ts'
 
 interface Size {
-  /** at each replica that is attacked */
+  /** loops at each replica that is attacked */
   readonly loops: number
   readonly replicas: number
-  /** how long she goes on. ms */
+  /** duration of the attack. ms */
   readonly lastsMs: number
 }
 

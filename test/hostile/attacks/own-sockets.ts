@@ -4,10 +4,10 @@ import { type EndlessRequest, playGreedy } from '../greedy-stream.ts'
 import { headOf, neighbourOf, upgradeHeaders } from '../stage.ts'
 
 interface Size {
-  /** at each replica that is attacked */
+  /** sockets at each replica that is attacked */
   readonly sockets: number
   readonly replicas: number
-  /** how long she goes on. ms */
+  /** duration of the attack. ms */
   readonly lastsMs: number
 }
 

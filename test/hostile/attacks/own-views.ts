@@ -6,7 +6,7 @@ import { headOf, neighbourOf, textFrame, upgradeHeaders } from '../stage.ts'
 interface Size {
   /** WebSockets at each replica, with as many views on each as it may have */
   readonly sockets: number
-  /** how long she goes on. ms */
+  /** duration of the attack. ms */
   readonly lastsMs: number
 }
 

@@ -18,7 +18,10 @@ interface Made {
 
 const ownedBy = ({ metadata: { name, uid } }: Made) => [{ apiVersion: 'v1', kind: 'ConfigMap', name, uid }]
 
-/** An owner's uid is known once it is made: each is patched to be of the one before. */
+/**
+ * Makes a chain of owners. An owner has a uid only once it is created, so each object is patched to name the one
+ * before.
+ */
 async function chain(mallory: Mallory, count: number): Promise<Made[]> {
   const made = await mallory.create<Made>(
     mapsOf,

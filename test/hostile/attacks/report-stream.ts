@@ -11,7 +11,7 @@ interface Size {
 
 /** Together as many streams as one agent may have; a new connection may have 16 at once. */
 const [connections, streams] = [2, 10]
-/** the longest that is taken */
+/** the longest message that kas accepts */
 const messageBytes = 16 * 1024
 const request = create(ReportRequestSchema, { facts: { podName: 'evil', state: 'live' } })
 const message = withUnknownFields(toBinary(ReportRequestSchema, request), messageBytes)

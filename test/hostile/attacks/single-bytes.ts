@@ -4,17 +4,17 @@ import type { Attack } from '../attack.ts'
 import { dial, type Stage } from '../stage.ts'
 
 interface Size {
-  /** that are there at once */
+  /** connections at once */
   readonly connections: number
   readonly ms: number
 }
 
-/** Node hands each of them on by itself. */
+/** chunks of one byte; Node emits each on its own */
 const chunks = Buffer.from('1\r\na\r\n'.repeat(10_000))
-/** between two of its connections, for each: else a busy machine is all that one sees. ms */
+/** pause of each between two connections; without it the test measures only a busy machine. ms */
 const restMs = 50
 
-/** One request whose body has no end, until its connection is closed. */
+/** Makes one request whose body has no end, until its connection is closed. */
 async function send(
   { ca, holder }: Stage,
   { credential, refused, signal }: { credential: string; refused: (text: string) => void; signal: AbortSignal },
@@ -31,7 +31,7 @@ async function send(
     socket.write(head, pump)
     await closed
   } catch {
-    // there was no room for it
+    // kas had no room for it
   } finally {
     signal.removeEventListener('abort', hangUp)
     socket.destroy()

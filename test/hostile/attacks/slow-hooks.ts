@@ -12,16 +12,16 @@ interface Strangers {
 
 interface Size {
   readonly strangers: readonly Strangers[]
-  /** how long they go on before a good hook comes. ms */
+  /** duration of the attack before a good hook comes. ms */
   readonly lastsMs: number
 }
 
-/** of all bodies together */
+/** rate over all bodies */
 const bytesPerSecond = 200
 const dialsAtOnce = 20
 const tickMs = 50
 const signed = ['POST /hooks/git/3 HTTP/1.1', 'Host: kas', `X-Hub-Signature-256: sha256=${'0'.repeat(64)}`]
-/** by turns: how the length of a body is told, and one byte of it */
+/** in turn: the header of a body's length, and one byte of the body */
 const bodies = [
   { length: 'Content-Length: 100000', byte: 'x' },
   { length: 'Transfer-Encoding: chunked', byte: '1\r\nx\r\n' },
@@ -32,7 +32,7 @@ interface SlowBody {
   readonly byte: string
 }
 
-/** The head of a hook, and the first byte of its body. */
+/** Sends the head of a hook, and the first byte of its body. */
 async function begin({ ca, entry }: Stage, number: number, address: string, signal: AbortSignal): Promise<SlowBody> {
   const socket = dial(ca, entry.kubernetes, [], address)
   const { length, byte } = bodies[number % bodies.length] as (typeof bodies)[number]
@@ -41,7 +41,7 @@ async function begin({ ca, entry }: Stage, number: number, address: string, sign
   return { socket, byte }
 }
 
-/** Addresses of networks of their own. */
+/** Addresses, each in a network of its own. */
 function addressesOf(strangers: readonly Strangers[]): string[] {
   const each = strangers.flatMap(({ addresses, each }) => Array.from({ length: addresses }, () => each))
   return each.flatMap((hooks, i) => Array.from({ length: hooks }, () => `127.${10 + (i >> 8)}.${i & 255}.66`))

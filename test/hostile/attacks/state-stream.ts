@@ -10,7 +10,7 @@ interface Size {
   readonly ms: number
 }
 
-/** As much of what is not well as one state may name, all of it as long as there is room for. */
+/** The most trouble that one state may name, each text as long as possible. */
 const trouble = Array.from({ length: 100 }, (_, i) => ({
   key: { version: 'v1', kind: 'ConfigMap', namespace: 'evil', name: `evil-${i}` },
   text: 'x'.repeat(560),

@@ -8,7 +8,7 @@ import { EvilAgent } from '../evil-agent.ts'
 import { dial, EvilUser, told } from '../stage.ts'
 
 interface Size {
-  /** more than may be left behind at once: what one of them leaves counted adds up */
+  /** more readers than there are unread replies allowed at once: leftover counts would add up */
   readonly readers: number
 }
 

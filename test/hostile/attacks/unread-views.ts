@@ -6,14 +6,14 @@ import type { Attack } from '../attack.ts'
 import { dial, type Stage, textFrame, textOf } from '../stage.ts'
 
 interface Size {
-  /** on each as many views as it may have, and more */
+  /** WebSockets, each with more views than it may have */
   readonly webSockets: number
 }
 
 const dialsAtOnce = 20
 const viewsOfEach = 25
 
-/** One WebSocket of which nothing is read after the answer. @returns what that is */
+/** Opens one WebSocket and reads nothing after its answer. @returns that answer */
 async function open({ ca, holder, evil }: Stage, sockets: TLSSocket[], signal: AbortSignal): Promise<string> {
   const [, agent] = evil.userCredential.split(':')
   const socket = dial(ca, holder.kubernetes)

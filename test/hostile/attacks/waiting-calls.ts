@@ -7,7 +7,7 @@ interface Size {
   readonly calls: number
 }
 
-/** kas takes 8 on one connection; it lets each wait for 20 s, which the attack does not */
+/** kas accepts 8 on one connection; each may wait for 20 s, the attack ends earlier */
 const pipelined = 8
 const headerBytes = 1000
 

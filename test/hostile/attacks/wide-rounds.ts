@@ -8,7 +8,7 @@ import { dialStreams, playedOn, repeatRequest } from '../raw-streams.ts'
 
 interface Size {
   readonly files: number
-  /** at once; each is followed by the next */
+  /** streams at once; each is followed by the next */
   readonly streams: number
   readonly ms: number
 }
@@ -16,7 +16,7 @@ interface Size {
 const branch = 'wide'
 const globs = 100
 
-/** Each is compared to its end with all files, and matches none. */
+/** kas compares each with all files to its end, and none matches. */
 const paths = Array.from({ length: globs }, (_, i) => ({
   path: { case: 'glob' as const, value: `*/manifest-*-of-${i}.yml` },
 }))
@@ -42,7 +42,7 @@ export const wideRounds: Attack<Size> = {
   },
 }
 
-/** One commit, all files with the same content. */
+/** Pushes one commit, in which all files have the same content. */
 function push(repository: string, files: number, signal: AbortSignal): Promise<void> {
   const lines = Array.from({ length: files }, (_, i) => `M 100644 :1 folder-${i % 100}/manifest-${i}.yaml`)
   const head = [
@@ -56,7 +56,7 @@ function push(repository: string, files: number, signal: AbortSignal): Promise<v
   return new Promise((resolve, reject) => {
     const argv = ['-C', repository, 'fast-import', '--quiet', '--force']
     const child = execFile('git', argv, { signal }, (error) => (error ? reject(error) : resolve()))
-    child.stdin?.on('error', () => undefined) // its exit tells more
+    child.stdin?.on('error', () => undefined) // its exit has the reason
     child.stdin?.end(`${[...head, ...lines].join('\n')}\n`)
   })
 }

@@ -14,26 +14,31 @@ import type { NodeCluster } from '../../support/nodes/node-cluster.ts'
 import { Processes } from '../../support/processes.ts'
 import { agentConfiguration, agentId, agentToken, bearerOf, directoryFile } from '../../support/stack-directory.ts'
 
-/** where each node has the images that were loaded */
+/** registry under which each node has the loaded images */
 const registry = 'docker.io/library'
 const host = 'kas.kas.svc'
-/** for helm to wait for pods, one of which leaves after the other; ends before the test, so that helm says for what */
+/**
+ * time for helm to wait for pods, which leave one after the other; it ends before the test, so that helm can report the
+ * reason
+ */
 const defaultHelmSeconds = 150
-/** for helm to say so. ms */
+/** time for helm's report. ms */
 const helmEndMs = 10_000
 
 export interface ChartsGroundOptions {
-  /** folders with the OCI layouts `kas` and `agentk`, of each version that the nodes shall have */
+  /** folders with the OCI layouts `kas` and `agentk`, for each version that the nodes must have */
   readonly images: readonly string[]
-  /** for helm to wait for pods; default: 150 */
+  /** time for helm to wait for pods; default: 150 */
   readonly helmSeconds?: number
 }
 
-/** A cluster with real nodes that have the images, and what there is before kas and agentk are installed: their Secrets. */
+/**
+ * A cluster with real nodes that have the images, and the Secrets that kas and agentk need before their installation.
+ */
 export class ChartsGround {
   readonly cluster: NodeCluster
   readonly processes: Processes
-  /** past kas */
+  /** kubectl at the API server itself, without kas */
   readonly kubectl: Kubectl
   readonly #authority: Authority
   readonly #helmSeconds: number
@@ -88,7 +93,7 @@ export class ChartsGround {
     await this.kubectl.with({ namespace: 'kas' }).ok(['create', 'secret', 'generic', name, text])
   }
 
-  /** Of the charts, for this ground. */
+  /** Values of the charts, for this ground. */
   readonly #values: Readonly<Record<ChartName, object>> = {
     kas: {
       image: { repository: `${registry}/kas` },
@@ -111,9 +116,9 @@ export class ChartsGround {
   }
 
   /**
-   * `helm install` or `helm upgrade`, until the pods are ready.
+   * Runs `helm install` or `helm upgrade`, and waits until the pods are ready.
    *
-   * @param set - beside the ground's values
+   * @param set - values beside the ground's
    * @throws Error also for a warning
    */
   async install(chart: ChartName, ...set: string[]): Promise<string> {
@@ -132,9 +137,9 @@ export class ChartsGround {
   }
 
   /**
-   * Both charts at once; ada may see what there is.
+   * Installs both charts at once, and gives ada the role `view`.
    *
-   * @param set - of each chart, beside the ground's values
+   * @param set - values of each chart beside the ground's
    */
   async installBoth(set: Partial<Record<ChartName, readonly string[]>> = {}): Promise<void> {
     const charts: readonly ChartName[] = ['kas', 'agentk']
@@ -142,18 +147,18 @@ export class ChartsGround {
     await this.kubectl.ok(['create', 'clusterrolebinding', 'ada', '--clusterrole=view', '--user=gitlab:user:ada'])
   }
 
-  /** @param revision - 0: the one before */
+  /** @param revision - 0: the previous one */
   async rollback(chart: ChartName, revision = 0): Promise<void> {
     await this.#helm('rollback', chart, String(revision), `--namespace=${chart}`)
   }
 
-  /** Where kas is reached from here. */
+  /** Address of kas' Service, from here. */
   async #server(): Promise<string> {
     const { spec } = await this.cluster.admin.get('/api/v1/namespaces/kas/services/kas')
     return `https://${spec.clusterIP}:8154`
   }
 
-  /** kubectl through kas and agentk, as ada. */
+  /** Returns kubectl through kas and agentk, as ada. */
   async kubectlThroughKas(): Promise<Kubectl> {
     const server = await this.#server()
     const user = { token: bearerOf('user') }
@@ -165,7 +170,7 @@ export class ChartsGround {
   }
 
   /**
-   * As ada, past kubectl.
+   * Returns ada's access, for clients other than kubectl.
    *
    * @param address - of a replica; default: that of the Service
    */

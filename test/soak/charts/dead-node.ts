@@ -7,26 +7,28 @@ import type { FailedCall } from '../rolling/paced-calls.ts'
 import { RollingLoad } from '../rolling/rolling-load.ts'
 import { adminOf, type ChartsStage, seconds, workplace } from './stage.ts'
 
-/** for watches and execs to begin. ms */
+/** time for watches and execs to begin. ms */
 const openMs = 60_000
 const calmMs = 5000
-/** what the node has is lost to all by then: agentk leaves a silent replica within 10 s, kas a silent agentk within 5. ms */
+/**
+ * limit after which all know of the loss: agentk leaves a silent replica within 10 s, kas a silent agentk within 5. ms
+ */
 const knownMs = 10_000
-/** an end is seen a little after it has happened, on a busy machine. ms */
+/** delay until an end is noticed, on a busy machine. ms */
 const noticeMs = 5000
-/** from the moment on at which the node is gone. ms */
+/** duration of the observation, from the loss of the node. ms */
 const watchedMs = 45_000
-/** Tunnels are at two replicas again. ms */
+/** limit until tunnels are at two replicas again. ms */
 const againMs = 40_000
-/** from one new connection by the Service to the next. ms */
+/** interval of new connections to the Service. ms */
 const knockEveryMs = 500
 const knockTimeoutMs = 2000
-/** Kubernetes hears of it: 20 s until the node is not ready, and Services after that. ms */
+/** limit until Kubernetes knows: 20 s until the node is not ready, and then the Services. ms */
 const serviceMs = 40_000
 
 /**
- * A node is cut off and killed, with a replica and a pod of agentk if there is such a one, under calls that enter at the other
- * replicas: of these only what had begun at the node fails.
+ * Cuts off and kills a node, with a replica and, if possible, a pod of agentk. Calls enter at the other replicas: only
+ * calls that had begun at the node may fail.
  */
 export async function deadNode(stage: ChartsStage): Promise<void> {
   const { t, ground, options, tunnels } = stage
@@ -103,18 +105,21 @@ export async function deadNode(stage: ChartsStage): Promise<void> {
   t.ok((refused.at(-1)?.at ?? 0) < lostAt + serviceMs, 'the Service leaves it out')
 }
 
-/** What cannot be repeated, and may have come to the cluster by the node before anybody could know (doc/routing.md). */
+/**
+ * Returns true if the call cannot be repeated, and may have come to the cluster through the node before its loss was
+ * known (doc/routing.md).
+ */
 function hadBegun({ kind, begunAt, told }: FailedCall, lostAt: number): boolean {
   return kind !== 'GET' && begunAt < lostAt + knownMs && told.includes('Kas-Delivery: maybe')
 }
 
-/** Those that stay: agentk's of before may still leave. */
+/** Pods that stay; older ones of agentk may still be leaving. */
 async function podsOf({ ground }: ChartsStage, namespace: string): Promise<KubernetesObject[]> {
   const { items } = await ground.cluster.admin.get(`/api/v1/namespaces/${namespace}/pods`)
   return (items as KubernetesObject[]).filter(({ metadata }) => metadata.deletionTimestamp === undefined)
 }
 
-/** The node whose loss costs most, of those that do not have who calls. */
+/** Chooses the node whose loss costs most, among those without the callers' pod. */
 async function doomed(stage: ChartsStage): Promise<{ node: number; pods: KubernetesObject[] }> {
   const all = [...(await podsOf(stage, 'kas')), ...(await podsOf(stage, 'agentk'))]
   const holders = await stage.tunnels.holders()
@@ -133,7 +138,7 @@ interface Knock {
   readonly isGood: boolean
 }
 
-/** Asks by the Service, each time on a new connection. @returns ends it */
+/** Calls the Service, each time on a new connection. @returns ends it */
 function knock(access: KubeOptions): () => Promise<Knock[]> {
   const knocks: Promise<Knock>[] = []
   const one = () => {

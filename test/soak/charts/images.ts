@@ -10,17 +10,21 @@ const root = resolve(import.meta.dirname, '../../..')
 const architecture = process.arch === 'arm64' ? 'arm64' : 'amd64'
 const names = ['kas', 'agentk'] as const
 
-/** by which the images of the older version are known; it calls itself as this tree does */
+/** tag of the images of the older version, whose programs print this tree's version */
 export const versionBefore = '0.0.9'
 
-/** What makes images, of this tree. */
+/** Files of this tree that make images. */
 const script = ['dev/images', 'dev/package', 'dev/node-flags.ts', 'package-lock.json', 'tsconfig.json']
-  // what goes with the programs
+  // files that go with the programs
   .concat('bin', 'deploy', 'doc', 'README.md', 'LICENSE', 'CHANGELOG.md')
-  // which reads rules of health as the script packs them
+  // the script packs rules of health in a form that this file reads
   .concat('src/agentk/health/custom/vendors.ts')
 
-/** @param to - gets the folders `this` and `before`, each with the images kas and agentk of this machine's processor */
+/**
+ * Makes the images of both versions.
+ *
+ * @param to - gets the folders `this` and `before`, each with the images kas and agentk of this machine's processor
+ */
 export async function makeBoth(to: string): Promise<void> {
   const places = { this: join(to, 'this'), before: join(to, 'before') }
   await mkdir(places.this)
@@ -28,7 +32,7 @@ export async function makeBoth(to: string): Promise<void> {
   await makeBefore(places.before)
 }
 
-/** Programs of the older commit, with the packages and the script of this one. */
+/** Makes images of the older commit's programs, with this tree's packages and script. */
 async function makeBefore(to: string): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'kas-before-'))
   try {

@@ -6,16 +6,16 @@ import { RollingLoad } from '../rolling/rolling-load.ts'
 import { versionBefore } from './images.ts'
 import { adminOf, type ChartsStage, seconds, values, workplace } from './stage.ts'
 
-/** for watches and execs to begin. ms */
+/** time for watches and execs to begin. ms */
 const openMs = 60_000
-/** between two changes. ms */
+/** pause between two changes. ms */
 const calmMs = 5000
-/** of a node that is emptied: its pods leave within their graces. s */
+/** limit for a drained node: its pods leave within their graces. s */
 const drainSeconds = 150
-/** the one that is drained: not that of who calls */
+/** the node that is drained, not that of the callers' pod */
 const drainedNode = 3
 
-/** What is done to an installation by plan, under load: no call fails, and nothing ends before its time. */
+/** Makes planned changes of an installation, under load: no call fails, and nothing ends before its time. */
 export async function planned(stage: ChartsStage): Promise<void> {
   const { t, ground, options, leaves, tunnels } = stage
   const { namespace, pod } = workplace
@@ -24,14 +24,14 @@ export async function planned(stage: ChartsStage): Promise<void> {
   const load = new RollingLoad({ access, ...options, namespace, pod: { namespace, pod }, ticksBy })
   await load.start(AbortSignal.timeout(openMs))
   let failed = 0
-  /** of calls that pods of the older agentk have lost */
+  /** lines of failed calls that pods of the older agentk have lost */
   const excused = new Set<string>()
   const cores = `${availableParallelism()} cores, a load of ${loadavg()[0]?.toFixed(1)}`
   t.comment(`${options.calls} calls a second, ${options.watches} watches, ${options.execs} execs; ${cores}`)
 
   /**
-   * @param older - pods of the older agentk are there, which may have no standby for a minute
-   * @param loses - such pods leave, and may lose a write which is just on its way to them
+   * @param older - pods of the older agentk are running, which may have no standby for a minute
+   * @param loses - older pods leave, and may lose a write that is on its way to them
    */
   const change = (name: string, act: () => Promise<unknown>, { older = false, loses = false } = {}) =>
     t.test(name, async (t) => {
@@ -69,7 +69,7 @@ export async function planned(stage: ChartsStage): Promise<void> {
   await change('the secret: both, with the upgrade of kas again', both, { older: true })
   await change('the upgrade of agentk again', agentkAnew, { older: true, loses: true })
   await change('the secret: the new one alone', () => ground.install('kas', ...values.now.kas, next))
-  // without the older version, of which less is asked
+  // no older version from here on, so all checks apply
   await change('helm rollback of kas by a step', () => ground.rollback('kas'))
   const other = ['extraEnv[0].name=LOG_LEVEL', 'extraEnv[0].value=debug']
   await change('an upgrade of agentk within this version', () => ground.install('agentk', ...other))
@@ -80,19 +80,19 @@ export async function planned(stage: ChartsStage): Promise<void> {
   const failures = load.failures(leaves.all).filter((line) => !excused.has(line))
   for (const line of failures) t.comment(line)
   t.strictSame(failures, [], 'no call fails, watches go on, execs end after the graces')
-  // the older replicas say nothing
+  // the older replicas send no reason
   const own = unexplained(load.execEnds, leaves.of(versionBefore), 'graceEndsAt')
   const untold = own.filter(({ inOrder }) => !inOrder)
   t.comment(`${own.length - untold.length} of ${own.length} execs that ended by pods of this version were told why`)
   t.equal(untold.length, 0, 'execs that end are told why')
 }
 
-/** It had not begun at a pod, or could be asked anew: nobody may lose it. */
+/** Returns true if the call had not begun at a pod, or could be repeated: it must not fail. */
 function mayBeRepeated({ kind, told }: FailedCall): boolean {
   return kind === 'GET' || !told.includes('Kas-Delivery: maybe')
 }
 
-/** What pods of agentk have logged of where they keep their tunnels, in the last `ms`. */
+/** Lines in which pods of agentk have logged the replicas of their tunnels, in the last `ms`. */
 async function movesOfAgentk({ ground }: ChartsStage, ms: number): Promise<string[]> {
   const since = `--since=${Math.ceil((ms + calmMs) / 1000)}s`
   const args = ['logs', '--selector=app.kubernetes.io/name=agentk', '--prefix', '--timestamps', '--tail=-1', since]

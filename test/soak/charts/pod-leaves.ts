@@ -4,21 +4,24 @@ import type { NodeCluster } from '../../support/nodes/node-cluster.ts'
 import type { TornDown } from '../../support/processes.ts'
 import type { Leave } from '../rolling/ends.ts'
 
-/** Of the pods of a namespace: how long after they are told to stop what may end. ms */
+/** Graces of a namespace's pods, from their order to stop. ms */
 export interface PodGraces {
   readonly namespace: string
-  /** watches; absent: none ends by it */
+  /** grace of watches; absent: no watch ends by it */
   readonly listenMs?: number
-  /** all else */
+  /** grace of all other calls */
   readonly wholeMs: number
 }
 
-/** before a watch of pods is begun anew */
+/** pause before a watch of pods begins again. ms */
 const retryMs = 200
 
 type PodLeave = { -readonly [Key in keyof Leave]: Leave[Key] } & { readonly image: string }
 
-/** Notes which pods leave, and when: from the moment on at which the API server says so, before which none is told to. */
+/**
+ * Records which pods leave, and when: the time when the API server reports it, which is never after the pod's order to
+ * stop.
+ */
 export class PodLeaves {
   readonly #leaves = new Map<string, PodLeave>()
   readonly #cluster: NodeCluster
@@ -39,7 +42,7 @@ export class PodLeaves {
     return [...this.#leaves.values()]
   }
 
-  /** @param tag - of their image */
+  /** @param tag - tag of their image */
   of(tag: string): Leave[] {
     return [...this.#leaves.values()].filter(({ image }) => image.endsWith(`:${tag}`))
   }
@@ -51,7 +54,7 @@ export class PodLeaves {
       try {
         for await (const { type, object } of this.#cluster.admin.watch(path, signal)) this.#note(type, object, graces)
       } catch {
-        // begun anew, or stopped
+        // it begins again, or has been stopped
       }
       await delay(retryMs)
     }

@@ -9,7 +9,7 @@ import type { PodLeaves } from './pod-leaves.ts'
 import type { TunnelCount } from './tunnel-count.ts'
 
 export interface ChartsOptions {
-  /** begun each second */
+  /** calls begun each second */
   readonly calls: number
   readonly watches: number
   readonly execs: number
@@ -23,29 +23,29 @@ export interface ChartsStage {
   readonly tunnels: TunnelCount
 }
 
-/** Shorter than what is shipped, so that a pod leaves within half a minute. */
+/** Shorter than the shipped graces, so that a pod leaves within half a minute. */
 export const graces = { listenMs: 10_000, shutdownMs: 15_000 }
-/** of calls that run at a pod of agentk that is told to stop (src/agentk/main.ts). ms */
+/** grace of calls at a pod of agentk that is stopped (src/agentk/main.ts). ms */
 export const agentkGraceMs = 25_000
 
 const ofKas = [`graces.listen=${graces.listenMs / 1000}s`, `graces.shutdown=${graces.shutdownMs / 1000}s`]
-/** the older images */
+/** value that selects the older images */
 const before = `image.tag=${versionBefore}`
 
-/** What helm is given, besides the values of the ground. */
+/** Values for helm, beside those of the ground. */
 export const values = {
   before: { kas: [...ofKas, before], agentk: [before] },
   now: { kas: ofKas, agentk: [] },
 } as const
 
-/** Where callers work, and the pod in which they have a shell. */
+/** The callers' namespace, and the pod in which they have a shell. */
 export const workplace = { namespace: 'load', pod: 'cat', node: 1 }
 
 export const seconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`
 
 const tokenMs = 3_600_000
 
-/** Somebody who may do all, past kas. */
+/** Access of an administrator, without kas. */
 export async function adminOf(cluster: NodeCluster, namespace: string): Promise<KubeOptions> {
   const account = await createServiceAccount(cluster.admin, { namespace, name: 'ticks' })
   const ca = await readFile(cluster.caFile, 'utf8')

@@ -5,11 +5,11 @@ import type { NodeCluster } from '../../support/nodes/node-cluster.ts'
 import type { TornDown } from '../../support/processes.ts'
 
 const everyMs = 500
-/** A replica says nothing for so long. ms */
+/** Limit for an answer of a replica. ms */
 const timeoutMs = 2000
 const opsPort = 8151
 
-/** The replicas that had tunnels, when they were asked. */
+/** Replicas that had tunnels at one time. */
 export interface Held {
   /** as `performance.now()` */
   readonly at: number
@@ -17,13 +17,13 @@ export interface Held {
   readonly holders: readonly string[]
 }
 
-/** At which replicas the agent has tunnels, asked twice a second. */
+/** Counts the replicas where the agent has tunnels, twice a second. */
 export class TunnelCount {
-  /** since it was begun anew */
+  /** counts since the last `take` */
   #counts: Held[] = []
   readonly #cluster: NodeCluster
   readonly #stop = new AbortController()
-  /** what each pod has said last, by its uid */
+  /** last metrics of each pod, by its uid */
   readonly #last = new Map<string, string>()
 
   private constructor(cluster: NodeCluster) {
@@ -41,9 +41,9 @@ export class TunnelCount {
   }
 
   /**
-   * What was found since the last time: how often it was asked, the fewest replicas, and when there were fewer than two.
+   * Counts since the last call: how many, the fewest replicas, and those with fewer than two.
    *
-   * @param lost - pods that count no more
+   * @param lost - pods that no longer count
    */
   take(lost: readonly string[] = []): {
     readonly times: number
@@ -59,13 +59,13 @@ export class TunnelCount {
     return { times: counts.length, fewest: Math.min(...counts.map(({ holders }) => holders.length)), lacking }
   }
 
-  /** The replicas that have tunnels now, by the name of their pod. */
+  /** Replicas that have tunnels now, by the name of their pod. */
   async holders(): Promise<string[]> {
     const texts = await this.#metrics()
     return [...texts].filter(([, text]) => /^connected_agents_count [1-9]/m.test(text)).map(([name]) => name)
   }
 
-  /** Resolves when each replica knows all. @throws the signal's reason */
+  /** Resolves when each replica knows all others. @throws the signal's reason */
   async allKnown(signal: AbortSignal): Promise<void> {
     for (;;) {
       const texts = await this.#metrics()
@@ -84,13 +84,13 @@ export class TunnelCount {
     }
   }
 
-  /** What each replica says, by the name of its pod. */
+  /** Metrics of each replica, by the name of its pod. */
   async #metrics(): Promise<Map<string, string>> {
     const { items } = await this.#cluster.admin.get('/api/v1/namespaces/kas/pods')
     const pods: KubernetesObject[] = items
     const texts = pods.map(async ({ metadata, status }) => {
       const text = status.podIP === undefined ? '' : await metricsAt(status.podIP)
-      // of one that is slow to answer it is taken for granted that all is as it was
+      // a replica that does not answer in time keeps its last metrics
       const known = text ?? this.#last.get(metadata.uid) ?? ''
       this.#last.set(metadata.uid, known)
       return [metadata.name, known] as const

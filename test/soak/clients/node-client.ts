@@ -5,7 +5,10 @@ import { PassThrough, Readable } from 'node:stream'
 import { buffer, text } from 'node:stream/consumers'
 import { CoreV1Api, Exec, KubeConfig, Log, PortForward, type V1Status, Watch } from '@kubernetes/client-node'
 
-/** What `@kubernetes/client-node` sees of a Pod: node-client.ts KUBECONFIG NAMESPACE POD BYTES. Prints one JSON object, and leaves what still runs. */
+/**
+ * A Pod as `@kubernetes/client-node` sees it: node-client.ts KUBECONFIG NAMESPACE POD BYTES. Prints one JSON object,
+ * and leaves open streams running.
+ */
 
 const [kubeconfig = '', namespace = '', pod = '', bytes = '0'] = process.argv.slice(2)
 const patienceMs = 60_000

@@ -11,11 +11,11 @@ const run = promisify(execFile)
 
 export type PythonClient = { readonly folder: string } | { readonly lacks: string }
 
-/** Has the program that runs where no packet gets out know what was found before. */
+/** Passes the packages that were found to the program that runs without a network. */
 const variable = 'PYTHON_CLIENT'
 export const passPythonClient = (found: PythonClient) => ({ [variable]: JSON.stringify(found) })
 
-/** The folder for PYTHONPATH in which Python's `kubernetes` is, or a text that says what the machine lacks for it. */
+/** Folder for PYTHONPATH with Python's `kubernetes`, or a text that names what the machine lacks for it. */
 export async function pythonClient(): Promise<PythonClient> {
   const passed = process.env[variable]
   if (passed !== undefined) return JSON.parse(passed)

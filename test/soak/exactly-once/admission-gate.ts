@@ -14,12 +14,12 @@ interface AdmissionReview {
   }
 }
 
-/** of the API server's patience with it */
+/** time that the API server waits for the webhook */
 const timeoutSeconds = 20
 
 /**
- * A validating webhook: the API server asks before it makes an object or runs a command. So it is known when a request
- * has reached the cluster, and it can be kept there for a while. Nothing is ever refused.
+ * A validating webhook, which the API server calls before it creates an object or runs a command. It shows when a
+ * request has reached the cluster, and can keep it there for a while. It allows every request.
  */
 export class AdmissionGate implements Service {
   readonly #waiting = new Set<{ readonly prefix: string; readonly resolve: () => void; left: number }>()
@@ -48,7 +48,7 @@ export class AdmissionGate implements Service {
     this.#server?.closeAllConnections()
   }
 
-  /** The object that makes an API server ask; only once started. */
+  /** Returns the object that makes an API server call the webhook; only after its start. */
   configuration(namespace: string): object {
     const caBundle = Buffer.from(this.#authority).toString('base64')
     const core = { apiGroups: [''], apiVersions: ['v1'], scope: 'Namespaced' }
@@ -65,7 +65,7 @@ export class AdmissionGate implements Service {
             { ...core, operations: ['CONNECT'], resources: ['pods/exec'] },
           ],
           namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': namespace } },
-          failurePolicy: 'Ignore', // a request whose caller has left is carried out: what could happen twice does
+          failurePolicy: 'Ignore', // carries out requests whose caller left
           sideEffects: 'None',
           timeoutSeconds,
           admissionReviewVersions: ['v1'],
@@ -74,17 +74,17 @@ export class AdmissionGate implements Service {
     }
   }
 
-  /** Requests that came and are not answered yet. */
+  /** Number of requests that came and are not answered yet. */
   get inside(): number {
     return this.#inside.size
   }
 
-  /** Requests are kept from now on. */
+  /** Keeps requests from now on. */
   close(): void {
     this.#closed ??= Promise.withResolvers()
   }
 
-  /** Those that are kept go on, and others are not kept. */
+  /** Lets the kept requests go on, and keeps no others. */
   open(): void {
     this.#closed?.resolve()
     this.#closed = undefined
@@ -93,7 +93,7 @@ export class AdmissionGate implements Service {
   /**
    * Resolves once so many requests have come from now on.
    *
-   * @param prefix - with which their identities begin: an object's name, a command's last word
+   * @param prefix - beginning of their identities: an object's name, a command's last word
    */
   arrivals(prefix: string, count: number): Promise<void> {
     return new Promise((resolve) => this.#waiting.add({ prefix, resolve, left: count }))

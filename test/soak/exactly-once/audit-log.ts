@@ -1,4 +1,6 @@
-/** Every request of the namespace that makes an object or runs a command, as soon as it is there. */
+/**
+ * Policy that records every request of the namespace that creates an object or runs a command, as soon as it arrives.
+ */
 export const auditPolicy = (namespace: string) => ({
   apiVersion: 'audit.k8s.io/v1',
   kind: 'Policy',
@@ -20,8 +22,8 @@ interface AuditEvent {
 }
 
 /**
- * How often each request has reached the API server, by the identity that its URI carries: the field manager of one
- * that makes an object, the last word of a command.
+ * Counts how often each request has reached the API server, by the identity in its URI. That is the field manager of a
+ * request that creates an object, or the last word of a command.
  *
  * @param log - one event a line; a request has several, one for each stage that it reached
  */

@@ -9,27 +9,27 @@ import { planRounds, type Round, textOf } from './rounds.ts'
 import { verdict } from './verdict.ts'
 
 export interface ExactlyOnceOptions {
-  /** faults */
+  /** number of faults */
   readonly times: number
   readonly seed: number
 }
 
-/** A round as it went. */
+/** Results of a round. */
 export interface Played {
   readonly round: Round
-  /** requests that the cluster was at work on when the fault came */
+  /** requests in the cluster when the fault came */
   readonly inside: number
   readonly ends: readonly CallEnd[]
 }
 
-/** for three kubectl to get into the cluster, if they do at all; less than the API server waits for the gate. ms */
+/** time for the requests of three kubectl to reach the cluster; less than the API server waits for the gate. ms */
 const arrivalMs = 10_000
 
 /**
- * kubectl makes objects and runs commands, while replicas on their way are killed and frozen: nothing that kubectl has
+ * kubectl creates objects and runs commands, while replicas on their way are killed and frozen. No request that kubectl
  * sent once reaches the API server twice.
  *
- * @param assets - what KUBEBUILDER_ASSETS names
+ * @param assets - value of KUBEBUILDER_ASSETS
  */
 export async function exactlyOnce(
   { say, signal }: Pick<Stage, 'say' | 'signal'>,
@@ -71,7 +71,7 @@ async function play(ground: FaultyGround, round: Round): Promise<Played> {
     callKubectl(ground, ground.place(entry.name), { kind, identity: prefix + kind }),
   )
   const ended = Promise.all(calls)
-  ended.catch(() => undefined) // told below
+  ended.catch(() => undefined) // awaited below
   if (round.moment !== 'early') await Promise.race([arrived, ended, delay(arrivalMs, stage.signal)])
   if (round.moment === 'late') gate.open()
   await delay(round.afterMs, stage.signal)
@@ -100,7 +100,7 @@ async function choosePlaces({ stage }: FaultyGround, round: Round): Promise<Plac
   return { entry, holders }
 }
 
-/** Of the replicas that hold the agent, the one that carries the most calls of this entry now. */
+/** Returns the holder that carries the most calls of this entry now. */
 async function busiest({ entry, holders }: Places): Promise<LocalReplica> {
   if (holders.includes(entry)) return entry
   const members = (await statusOf(entry.socket))?.members ?? []

@@ -19,28 +19,28 @@ import { type KubectlPlace, runKubectl } from './kubectl-call.ts'
 
 export const namespace = 'exactly-once'
 const pod = 'pod'
-/** leaving is another scene's: a replica that is to end, ends. */
+/** short, since another scene tests graces */
 const abrupt: Graces = { listen: '0s', shutdown: '1s' }
 const readyMs = 60_000
-/** a new process on a busy machine. ms */
+/** limit for a new process on a busy machine. ms */
 const restartMs = 90_000
-/** agentk lets running calls end for 25 s. ms */
+/** agentk gives running calls 25 s to end. ms */
 const agentkStopMs = 40_000
 const askAgainMs = 100
 const shownLogLines = 12
 
 export interface FaultyGroundOptions {
-  /** what KUBEBUILDER_ASSETS names */
+  /** value of KUBEBUILDER_ASSETS */
   readonly assets: string
   readonly say: (text: string) => void
   readonly signal: AbortSignal
-  /** of replicas that leave; default: they end at once */
+  /** graces of replicas that leave; default: they end at once */
   readonly graces?: Graces
   /** default: three */
   readonly replicas?: number
 }
 
-/** A real API server that writes down what it is asked, replicas of kas, one agentk, and kubectl. */
+/** A real API server that records its requests, replicas of kas, one agentk, and kubectl. */
 export class FaultyGround {
   readonly gate = new AdmissionGate()
   readonly warden: Warden
@@ -64,7 +64,7 @@ export class FaultyGround {
     this.stage = parts.stage
   }
 
-  /** Resolves when kubectl gets through each replica, and the API server asks the gate. */
+  /** Resolves when kubectl gets through each replica, and the API server calls the gate. */
   static async start(options: FaultyGroundOptions): Promise<FaultyGround> {
     const { assets, say, signal, graces = abrupt, replicas = replicaCount } = options
     const folder = await mkdtemp(join(tmpdir(), 'exactly-once-'))
@@ -118,40 +118,40 @@ export class FaultyGround {
     return ground
   }
 
-  /** of the API server, past kas */
+  /** client of the API server itself, without kas */
   get admin(): ApiClient {
     return this.#controlPlane.admin
   }
 
-  /** How another client does at this replica. */
+  /** Access at this replica, for clients other than kubectl. */
   access({ ports }: LocalReplica): KubeOptions {
     const { authority, userCredential } = this.#stack.access
     return { server: `https://127.0.0.1:${ports.kubernetes}`, ca: authority, credential: userCredential }
   }
 
-  /** How kubectl enters at this replica. */
+  /** kubectl's files for this replica. */
   place(name: string): KubectlPlace {
     const place = this.#places.get(name)
     if (!place) throw new Error(`no kubeconfig for ${name}`)
     return place
   }
 
-  /** Killed, and started again at once, as by a StatefulSet. */
+  /** Kills the replica and starts it again at once, as a StatefulSet does. */
   async kill(victim: LocalReplica): Promise<void> {
     await this.#endAndStart(victim, 'SIGKILL')
   }
 
-  /** As a rolling update does it. @returns how long it took to end. ms */
+  /** Restarts the replica as a rolling update does. @returns duration of its end. ms */
   restart(victim: LocalReplica): Promise<number> {
     return this.#endAndStart(victim, 'SIGTERM')
   }
 
-  /** An agent that has lost its home does not come there, and its calls are not carried by tunnels of that replica. */
+  /** Removes the replica from the balancer: an agent that has lost its home does not connect there. */
   keepAgentsFrom({ name }: LocalReplica): void {
     this.#stack.balancer.remove(name)
   }
 
-  /** Its pod is deleted: another one takes its place at once. Resolves when it has ended. */
+  /** Deletes the pod: another one takes its place at once. Resolves when the old one has ended. */
   replaceAgentk(): Promise<void> {
     return this.#stack.replaceAgentk(AbortSignal.any([this.stage.signal, AbortSignal.timeout(agentkStopMs)]))
   }
@@ -165,13 +165,13 @@ export class FaultyGround {
     }
   }
 
-  /** A line for each command that a pod has run: its last word. */
+  /** Last words of the commands that a pod has run. */
   async ran(): Promise<string[]> {
     const lines = await readFile(join(this.#controlPlane.podFolder, 'ran'), 'utf8').catch(() => '')
     return lines.split('\n').filter((line) => line !== '')
   }
 
-  /** For the message of a failure. */
+  /** Ends of the replicas' logs, for the message of a failure. */
   async logTails(): Promise<string> {
     const tails = this.#stack.replicas.map(async ({ name, log }) => {
       const lines = (await readFile(log, 'utf8')).trimEnd().split('\n').slice(-shownLogLines)
@@ -180,7 +180,7 @@ export class FaultyGround {
     return (await Promise.all(tails)).join('\n')
   }
 
-  /** Everything ends in order, so that the log is whole. @returns what the API server has written down */
+  /** Ends all in order, so that the log is complete. @returns the audit log of the API server */
   async end(): Promise<string> {
     await this.#stopParts()
     const log = await readFile(join(this.#folder, 'audit.log'), 'utf8')
@@ -216,7 +216,7 @@ export class FaultyGround {
     await Promise.all([this.#createPod(), this.#openGate(), this.#createPlaces({ assets, ports })])
   }
 
-  /** kubectl has asked through each of them what the cluster offers, and keeps it. */
+  /** Creates kubectl's files; kubectl has cached the discovery of the API through each replica. */
   async #createPlaces({ assets, ports }: { assets: string; ports: Ports }): Promise<void> {
     const cacheFolder = join(this.#folder, 'cache')
     await mkdir(cacheFolder)
@@ -247,7 +247,7 @@ export class FaultyGround {
     await admin.until(`${path}/pods`, ({ status }) => status?.phase === 'Running', limit)
   }
 
-  /** The API server asks some time after it was told to. */
+  /** Waits until the API server calls the gate, some time after its registration. */
   async #openGate(): Promise<void> {
     const { admin } = this.#controlPlane
     await admin.create(

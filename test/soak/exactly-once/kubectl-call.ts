@@ -5,20 +5,22 @@ import type { Warden } from '../../../dev/control-plane/warden.ts'
 export const callKinds = ['create', 'exec-spdy', 'exec-websocket'] as const
 export type CallKind = (typeof callKinds)[number]
 
-/** How kubectl ended. */
+/** Result of kubectl. */
 export interface CallEnd {
-  /** the name of the object, and the last word of the command */
+  /** name of the object, or last word of the command */
   readonly identity: string
   readonly kind: CallKind
-  /** exit status 0, and it said what it had done */
+  /** the exit status was 0, and kubectl printed the result */
   readonly succeeded: boolean
-  /** of kas' own errors: whether the request may have reached the cluster */
+  /**
+   * `Kas-Delivery` of kas' last error: `maybe` if the request may have reached the cluster; undefined: no such error
+   */
   readonly delivery: 'none' | 'maybe' | undefined
-  /** kubectl itself sent the command again, by SPDY, because its WebSocket was answered by something else than 101 */
+  /** kubectl itself sent the command again, by SPDY, because the answer to its WebSocket was not 101 */
   readonly fellBack: boolean
   /** it did not end, and was killed */
   readonly hung: boolean
-  /** what it said, without what it logs; for a message */
+  /** its messages without its log; for a failure's text */
   readonly error: string
 }
 
@@ -31,13 +33,13 @@ export interface KubectlPlace {
   readonly pod: string
 }
 
-/** kas waits up to 20 s for an agent, and a replica is frozen for up to 12. ms */
+/** kas waits up to 20 s for an agent, and a replica is frozen for up to 12 s. ms */
 const endTimeoutMs = 45_000
-/** lines of requests, with the headers of their answers */
+/** logs lines of requests, with the headers of their answers */
 const verbosity = 8
 const maxShown = 300
 
-/** One kubectl that does something which must not happen twice. It repeats nothing of that by itself. */
+/** Runs one kubectl whose request must not happen twice. kubectl by itself does not repeat it. */
 export async function callKubectl(
   { warden }: { warden: Warden },
   place: KubectlPlace,
@@ -57,7 +59,7 @@ export async function callKubectl(
   }
 }
 
-/** Any kubectl, to its end. */
+/** Runs any kubectl to its end. */
 export async function runKubectl(
   { warden }: { warden: Warden },
   { program, kubeconfig, cacheFolder, namespace }: KubectlPlace,
@@ -90,13 +92,13 @@ function argumentsOf({ pod }: KubectlPlace, { kind, identity }: { kind: CallKind
   return ['exec', pod, `-v=${verbosity}`, '--', 'sh', '-c', 'echo "$0" >> ran; echo "$0 has run"', identity]
 }
 
-/** Of the last answer that has the header. */
+/** Value of the header in the last answer that has it. */
 function deliveryOf(log: string): CallEnd['delivery'] {
   const found = [...log.matchAll(/Kas-Delivery\W+(none|maybe)/gi)].at(-1)
   return found?.[1] as CallEnd['delivery']
 }
 
-/** What is said to people: klog's lines begin with a letter and a date, and those that follow are indented. */
+/** Messages for people: lines of klog begin with a letter and a date, and the lines after them are indented. */
 function saidIn(log: string): string {
   return log
     .split('\n')

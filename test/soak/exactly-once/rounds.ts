@@ -1,6 +1,6 @@
-/** What happens to whom and when, in one round. */
+/** One round: a fault, its victim and its time. */
 export interface Round {
-  /** from 1 */
+  /** number from 1 */
   readonly number: number
   readonly fault: 'kill' | 'freeze'
   readonly victim: 'entry' | 'holder'
@@ -8,15 +8,15 @@ export interface Round {
   readonly entryHolds: boolean
   /**
    * - `inside`: once all requests are in the cluster, which keeps them
-   * - `early`: once the calls have begun, wherever they are; what is in the cluster by then is kept there
+   * - `early`: once the calls have begun; the cluster keeps the requests that have arrived by then
    * - `late`: once the cluster acts and answers
    */
   readonly moment: 'inside' | 'early' | 'late'
-  /** from that moment to the fault. ms */
+  /** time from that moment to the fault. ms */
   readonly afterMs: number
-  /** from the fault until the cluster acts and answers, where it keeps requests. ms */
+  /** time from the fault until the cluster acts and answers, where it keeps requests. ms */
   readonly holdMs: number
-  /** from SIGSTOP to SIGCONT. ms */
+  /** time from SIGSTOP to SIGCONT. ms */
   readonly frozenMs: number
 }
 
@@ -27,20 +27,18 @@ const targets = [
   { fault: 'freeze', victim: 'entry' },
 ] as const
 const moments = ['inside', 'early', 'late'] as const
-/**
- * from the moment to the fault, at the most: until kubectl has said all, and until answers have gone all their way. ms
- */
+/** longest time from the moment to the fault: until kubectl has sent its request, or until answers have arrived. ms */
 const maxAfterMs: Record<Round['moment'], number> = { early: 1000, inside: 50, late: 50 }
-/** around the time that other replicas take to see a frozen one */
+/** around the time in which other replicas notice a frozen one. ms */
 const holdsMs = [0, 400, 1500]
 const freezesMs = [700, 1500, 2500]
-/** longer than agentk stays with a kas that does not answer */
+/** longer than agentk keeps a connection to a kas that does not answer. ms */
 const longFreezeMs = 12_000
 /** odd, so that entry and holder take turns */
 const longFreezeEvery = 9
 const entryHoldsEvery = 4
 
-/** Each fault at each moment comes in turn; how long things take follows from `seed`. */
+/** Plans each fault at each moment in turn; durations follow from `seed`. */
 export function planRounds(times: number, seed: number): Round[] {
   const random = randomOf(seed)
   const pick = <T>(values: readonly T[]) => values[Math.floor(random() * values.length)] as T

@@ -10,11 +10,11 @@ export interface Evidence {
   }[]
   /** how often each request has reached the API server, by its identity */
   readonly counts: ReadonlyMap<string, number>
-  /** identities of commands, once for each time that one was run */
+  /** identities of commands, once for each run */
   readonly ran: readonly string[]
 }
 
-/** What kubectl was told, against what the API server and the pod have seen. */
+/** Compares kubectl's results with the records of the API server and of the pod. */
 export function verdict({ played, counts, ran }: Evidence): Findings {
   const ends = played.flatMap((round) => round.ends)
   const runs = new Map(
@@ -58,7 +58,7 @@ function countsByKind(ends: readonly CallEnd[]): string {
   return kinds.map(([kind, all]) => `${all?.length} ${kind}`).join(', ')
 }
 
-/** A line for each text that kubectl said, with how often. */
+/** Returns a line for each different message of kubectl, with its count. */
 function errorsOf(failed: readonly CallEnd[]): string[] {
   const alike = Object.groupBy(failed, ({ kind, error, identity }) => `${kind}: ${withoutPorts(error, identity)}`)
   return Object.entries(alike).map(([text, all]) => `failed ${all?.length} times: ${text}`)

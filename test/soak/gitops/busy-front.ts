@@ -4,19 +4,19 @@ import { Agent, createServer, request, type Server } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { Authority } from '../../../dev/certificates.ts'
 
-/** what it asks for, in its own header. s */
+/** its Retry-After header. s */
 const retryAfter = '1'
 /** While it is busy, one request in so many is answered. */
 const answeredOneIn = 3
 
-/** Before an API server: while it is busy most requests, but those of Leases, are told to come again. */
+/** A front of an API server. While it is busy, it answers most requests with status 429, but not those of Leases. */
 export class BusyFront {
   readonly server: string
   /** PEM */
   readonly authority: string
   isBusy = false
   #isCut = false
-  /** requests that were told to come again */
+  /** requests that got status 429 */
   refused = 0
   /** called with each request, before it goes on */
   onRequest: (url: string) => void = () => undefined
@@ -41,7 +41,7 @@ export class BusyFront {
     return new BusyFront(front, authority.certificate, { server, agent })
   }
 
-  /** no connection through it stands */
+  /** true: no connection passes it */
   set isCut(isCut: boolean) {
     this.#isCut = isCut
     if (isCut) this.#front.closeAllConnections()

@@ -3,10 +3,10 @@ import { type EveryCall, frozenAtEachCall, killedAtEachCall } from '../../contra
 import { Ground, keyOf } from '../../contract/agentk/gitops/ground.ts'
 import type { Findings, Stage } from '../scene.ts'
 
-/** of a commit, in 3 waves; half of them leave with the next */
+/** objects of a commit, in 3 waves; the next commit removes half of them */
 const objects = 40
 
-/** A pod is killed, or frozen, at each call of a round: an API server alone, which it and the pod after it ask. */
+/** Kills, or freezes, a pod at each call of a round. It and the pod after it use an API server alone. */
 export async function lostAtEachCall({ say, signal }: Pick<Stage, 'say' | 'signal'>): Promise<Findings> {
   const controlPlane = new ControlPlane({ assets: process.env.KUBEBUILDER_ASSETS ?? '', parts: 'api' })
   const teardowns: (() => unknown)[] = [() => controlPlane.stop()]

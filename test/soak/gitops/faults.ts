@@ -9,18 +9,18 @@ import type { GitopsGround } from './gitops-ground.ts'
 import { equalMs, restarted } from './kills.ts'
 import { WrittenMaps } from './written-maps.ts'
 
-/** from one push to the next. ms */
+/** interval of pushes. ms */
 const paceMs = 1000
-/** from the end of a fault to the next. ms */
+/** pause between the end of a fault and the next. ms */
 const betweenMs = 4000
 const busyMs = 5000
 const conflicts = 10
 
-/** One round of faults. Pods die last: the other one leads once the Lease has run out. */
+/** One round of faults. The pod comes last, since the other one leads only once the Lease has expired. */
 const round = ['busy', 'replica', 'conflicts', 'busy', 'replica', 'conflicts', 'pod'] as const
 type Fault = (typeof round)[number]
 
-/** Pushes, while all of it goes wrong by turns: the cluster ends equal to Git. */
+/** Pushes while each fault comes in turn: at the end the cluster is equal to Git. */
 export async function pushesUnderFaults(
   ground: GitopsGround,
   { say, signal }: Pick<Stage, 'say' | 'signal'>,
@@ -32,7 +32,7 @@ export async function pushesUnderFaults(
   maps.start()
   const calm = new AbortController()
   const pushed = pushUntil(ground, AbortSignal.any([signal, calm.signal]))
-  pushed.catch(() => undefined) // told below
+  pushed.catch(() => undefined) // awaited below
   try {
     const end = Date.now() + minutes * 60_000
     do {
@@ -56,7 +56,7 @@ export async function pushesUnderFaults(
   }
 }
 
-/** Until the signal aborts; what runs then is ended first. */
+/** Pushes until the signal aborts; a running push is ended first. */
 async function pushUntil({ sources, replicas }: GitopsGround, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     await sources.push(replicas)
@@ -98,7 +98,7 @@ class Faults {
     } else for (let i = 0; i < conflicts; i++) await this.#overwrite()
   }
 
-  /** A user says something else at a field that Git has. */
+  /** Overwrites a field of Git as a user does. */
   async #overwrite(): Promise<void> {
     const { sources, controlPlane } = this.#ground
     const { namespace, name } = sources.kept()

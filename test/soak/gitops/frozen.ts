@@ -5,18 +5,18 @@ import type { Findings, Stage } from '../scene.ts'
 import type { GitopsGround } from './gitops-ground.ts'
 import { WrittenMaps } from './written-maps.ts'
 
-/** of a round: which of its requests the pod is frozen at; the shortest one has a few more */
+/** the request of a round at which the pod is frozen is at most this; the shortest round has a few more */
 const maxRequest = 12
-/** another process cannot be subscribed to. ms */
+/** interval of checks of another process. ms */
 const askAgainMs = 250
-/** a push is brought, or a pod that leads nothing new is followed by the other one. ms */
+/** limit until a push is applied, or until the other pod leads. ms */
 const patienceMs = 60_000
-/** a pod that has begun to lead waits for what may be on its way, and tries again what failed. ms */
+/** limit until the cluster is equal: a new leader waits for requests on their way, and retries failures. ms */
 const equalMs = 240_000
 
 /**
- * The leading pod is frozen in the middle of a round, the other one leads and brings what comes; then the frozen one
- * thaws, with what it had on its way. Two processes, the real Lease.
+ * Freezes the leading pod in the middle of a round. The other one leads and applies new pushes; then the frozen one
+ * thaws, with its requests on their way. Two processes, the real Lease.
  */
 export async function frozenInRounds(
   ground: GitopsGround,
@@ -59,7 +59,9 @@ export async function frozenInRounds(
   }
 }
 
-/** At that request of a round: it is sent, and its answer is not read. @returns waits for it */
+/**
+ * Freezes the pod at that request of a round: the request is sent, and its answer is not read. @returns waits for it
+ */
 function frozenAt({ front }: GitopsGround, pod: AgentkPod, request: number) {
   const frozen = Promise.withResolvers<void>()
   let left = request
@@ -77,7 +79,7 @@ function frozenAt({ front }: GitopsGround, pod: AgentkPod, request: number) {
   }
 }
 
-/** Once another one leads. */
+/** Waits until another pod leads. */
 async function followed(ground: GitopsGround, before: AgentkPod, signal: AbortSignal): Promise<void> {
   const late = AbortSignal.timeout(patienceMs)
   while ((await ground.leadingPod()) === before) {

@@ -25,17 +25,17 @@ const graces = { listen: '0s', shutdown: '1s' }
 const dayMs = 24 * 3_600_000
 
 /**
- * A real API server behind a front that may be busy, three replicas of kas behind a balancer, two pods of agentk, and
- * the agent's project in Git.
+ * A real API server behind a front that may be busy, three replicas of kas behind a balancer, two pods of agentk. The
+ * agent's project is in Git.
  */
 export class GitopsGround {
   readonly controlPlane: ControlPlane
   readonly front: BusyFront
   readonly sources: PushedSources
   readonly pods: readonly AgentkPod[]
-  /** absolute path, of the agent's project */
+  /** absolute path of the agent's project */
   readonly repository: string
-  /** which the agent may read */
+  /** second project, which the agent may read */
   readonly second: {
     readonly id: number
     readonly project: string
@@ -65,8 +65,8 @@ export class GitopsGround {
   }
 
   /**
-   * @param options.assets - what KUBEBUILDER_ASSETS names
-   * @param options.hasHooks - of the second project, which is polled every 5 minutes then; default: every 3 s
+   * @param options.assets - value of KUBEBUILDER_ASSETS
+   * @param options.hasHooks - the second project has hooks and is polled every 5 minutes; default: every 3 s
    */
   static async start(
     { assets, seed, hasHooks = false }: { assets: string; seed: number; hasHooks?: boolean },
@@ -119,7 +119,7 @@ export class GitopsGround {
     }
   }
 
-  /** of the cluster, past the front */
+  /** client of the cluster itself, without the front */
   get admin(): ApiClient {
     return this.controlPlane.admin
   }
@@ -128,23 +128,23 @@ export class GitopsGround {
     return this.#ground.replicas
   }
 
-  /** The way in through one replica alone. */
+  /** Access through one replica alone. */
   accessOf(replica: LocalReplica): KubeOptions {
     return this.#ground.accessOf(replica)
   }
 
-  /** A commit of a branch, told to one replica that lives. */
+  /** Commits to a branch, and notifies one living replica. */
   async pushed(content: Readonly<Record<string, string | null>>, branch: string): Promise<void> {
     await this.#pushes.commit(content, branch)
     await this.sources.tell(this.replicas)
   }
 
-  /** The agent's file says this of GitOps from now on. */
+  /** Pushes this GitOps configuration to the agent's file. */
   configured(gitops: object): Promise<void> {
     return this.pushed({ [gitopsFile]: JSON.stringify(gitops) }, 'main')
   }
 
-  /** At which the agent has its tunnels. */
+  /** The replica where the agent has its home. */
   async holder(): Promise<LocalReplica> {
     const views = await viewReplicas(this.replicas)
     const at = views.findIndex(({ roles }) => roles.includes('home'))
@@ -155,7 +155,7 @@ export class GitopsGround {
     return leadingPod(this.admin, this.pods)
   }
 
-  /** All replicas know one another, and a call goes through each. */
+  /** Resolves when all replicas know one another, and a call goes through each. */
   settled(signal: AbortSignal): Promise<void> {
     return this.#ground.settled(signal)
   }
@@ -168,12 +168,12 @@ export class GitopsGround {
   }
 }
 
-/** of the second project, by which its hooks are known */
+/** secret of the second project's hooks */
 export const hookSecret = 'the secret of its hooks'
 
 const secondProject = { id: 2, path: 'demo/second' }
 
-/** One more in the directory file, which the agent may read. */
+/** Adds a project to the directory file, which the agent may read. */
 async function addProject(
   folder: string,
   { secretFile, hasHooks }: { secretFile: string; hasHooks: boolean },
@@ -191,7 +191,7 @@ async function addProject(
   return new GitPushes({ repository, secretFile, project: secondProject })
 }
 
-/** @returns path of a kubeconfig of the account that the pods have: it may do all, through the front */
+/** @returns path of a kubeconfig of the pods' account, which has all rights, through the front */
 async function agentkAccount(controlPlane: ControlPlane, front: BusyFront): Promise<string> {
   const { admin, folder } = controlPlane
   const definition = parse(await readFile(gitSync, 'utf8'))

@@ -11,25 +11,25 @@ import { pollsOfSecondProject } from './polls.ts'
 
 export interface GitopsSceneOptions {
   readonly pushes: number
-  /** of replicas, during the pushes */
+  /** kills of replicas, during the pushes */
   readonly kills: number
-  /** of the pod that leads */
+  /** freezes of the leading pod */
   readonly freezes: number
-  /** of faults */
+  /** minutes of faults */
   readonly minutes: number
   /** pushes that polls alone find */
   readonly polls: number
-  /** pushes that hooks tell of */
+  /** pushes that hooks announce */
   readonly hooks: number
   readonly seed: number
-  /** without it: all of them */
+  /** default: all parts */
   readonly part?: GitopsPart
 }
 
 /**
- * Commits that become the cluster, through three replicas and two pods of agentk (doc/gitops.md).
+ * Applies commits to the cluster, through three replicas and two pods of agentk (doc/gitops.md).
  *
- * @param assets - what KUBEBUILDER_ASSETS names
+ * @param assets - value of KUBEBUILDER_ASSETS
  */
 export async function gitopsScene(
   stage: Pick<Stage, 'say' | 'signal'>,

@@ -5,12 +5,15 @@ import { type GitopsGround, hookSecret } from './gitops-ground.ts'
 import { restarted } from './kills.ts'
 import { SecondSource } from './polls.ts'
 
-/** what the documents say. ms */
+/** limit that the documents promise. ms */
 const maxMs = 2000
-/** while the replica that asks, or that has the agent, is killed: agentk has to find another one. ms */
+/** limit while the replica with the request, or with the agent, is killed: agentk has to find another one. ms */
 const maxKilledMs = 60_000
 
-/** Pushes to a second project, which is polled every 5 minutes, told by hooks of each kind to one replica or another. */
+/**
+ * Pushes to a second project, which is polled every 5 minutes. Hooks of each kind announce the pushes to one replica or
+ * another.
+ */
 export async function pushesToldByHooks(
   ground: GitopsGround,
   { say, signal }: Pick<Stage, 'say' | 'signal'>,

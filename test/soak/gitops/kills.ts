@@ -4,13 +4,16 @@ import type { Findings, Stage } from '../scene.ts'
 import type { GitopsGround } from './gitops-ground.ts'
 import { WrittenMaps } from './written-maps.ts'
 
-/** from one push to the next; some come while the one before is applied. ms */
+/** interval of pushes; some come while the one before is applied. ms */
 const paceMs = 400
 const readyMs = 90_000
-/** polls find within seconds what nobody was told of; a source that failed is tried again within minutes. ms */
+/**
+ * limit until the cluster is equal: polls find lost pushes within seconds, failed sources are retried within minutes.
+ * ms
+ */
 export const equalMs = 120_000
 
-/** Replicas are killed while pushes come: every last commit is in the cluster at the end, none after a newer one. */
+/** Kills replicas during pushes: each last commit is in the cluster at the end, and none comes after a newer one. */
 export async function killsDuringPushes(
   ground: GitopsGround,
   { say, signal }: Pick<Stage, 'say' | 'signal'>,
@@ -33,7 +36,7 @@ export async function killsDuringPushes(
       killed += 1
       say(`push ${push} of ${pushes}: ${victim.name} is killed`)
       back = restarted(victim, ground, signal)
-      back.catch(() => undefined) // told by the next one
+      back.catch(() => undefined) // awaited before the next kill
     }
     await back
     const wrong = await maps.differences(sources, equalMs, signal)
@@ -46,7 +49,7 @@ export async function killsDuringPushes(
   }
 }
 
-/** Killed, and started again at once, as by a StatefulSet. */
+/** Kills the replica and starts it again at once, as a StatefulSet does. */
 export async function restarted(victim: LocalReplica, ground: GitopsGround, signal: AbortSignal): Promise<void> {
   victim.signal('SIGKILL')
   await victim.exited

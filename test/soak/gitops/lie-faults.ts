@@ -4,12 +4,12 @@ import { delay } from '../../../src/lib/signals.ts'
 import type { GitopsGround } from './gitops-ground.ts'
 import { configuration, soakLabel } from './pushed-sources.ts'
 
-/** Something goes wrong with what was pushed. */
+/** A fault of a push or of its application. */
 export interface LieFault {
   readonly name: string
-  /** what Git or the configuration has cannot be brought at all, whatever else is in the cluster */
+  /** the content of Git or the configuration cannot be applied at all, in any state of the cluster */
   readonly isTold?: true
-  /** @returns mends it */
+  /** @returns repairs it */
   readonly inject: (ground: GitopsGround) => Promise<() => Promise<void>>
 }
 
@@ -21,7 +21,7 @@ const map = (rest: object, metadata: object = {}) =>
 const policies = '/apis/admissionregistration.k8s.io/v1'
 const policy = 'denied.soak.example.com'
 
-/** A file of the branch that cannot be brought. */
+/** Pushes a file that cannot be applied. */
 function badFile(name: string, content: string): LieFault {
   return {
     name,
@@ -33,7 +33,7 @@ function badFile(name: string, content: string): LieFault {
   }
 }
 
-/** The agent's file says something else. */
+/** Replaces the agent's configuration. */
 function badConfiguration(name: string, gitops: object): LieFault {
   return {
     name,
@@ -45,7 +45,7 @@ function badConfiguration(name: string, gitops: object): LieFault {
   }
 }
 
-/** The API server takes a moment to know of a policy. ms */
+/** Limit until the API server applies a new policy. ms */
 const policyMs = 30_000
 const askAgainMs = 250
 

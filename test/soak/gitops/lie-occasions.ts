@@ -3,20 +3,20 @@ import { delay } from '../../../src/lib/signals.ts'
 import type { GitopsGround } from './gitops-ground.ts'
 import { restarted } from './kills.ts'
 
-/** Something happens to who reports how sources fare. */
+/** An event that hits the pods or replicas that report the state of sources. */
 export interface LieOccasion {
   readonly name: string
   /**
-   * @param request - of a round: when it happens; without one, soon
-   * @returns resolves once all is as before
+   * @param request - request of a round at which it happens; some faults let no round begin, then it happens soon
+   * @returns resolves once the state from before is back
    */
   readonly happen: (ground: GitopsGround, request: number, signal: AbortSignal) => Promise<() => Promise<void>>
 }
 
-/** Some faults let no round begin. ms */
+/** Limit for that request, since some faults let no round begin. ms */
 const patienceMs = 4000
 
-/** At that request of a round, or soon. */
+/** Waits for that request of a round, or a short time. */
 async function atRequest({ front }: GitopsGround, request: number, signal: AbortSignal): Promise<void> {
   const reached = Promise.withResolvers<void>()
   let left = request
@@ -53,7 +53,7 @@ export const occasions: readonly LieOccasion[] = [
       const holder = await ground.holder()
       await atRequest(ground, request, signal)
       const back = restarted(holder, ground, signal)
-      back.catch(() => undefined) // told below
+      back.catch(() => undefined) // awaited below
       return () => back
     },
   },

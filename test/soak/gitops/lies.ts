@@ -10,20 +10,20 @@ import { faults } from './lie-faults.ts'
 import { occasions } from './lie-occasions.ts'
 import { WrittenMaps } from './written-maps.ts'
 
-/** another process cannot be subscribed to. ms */
+/** interval of checks of another process. ms */
 const askAgainMs = 500
-/** how long a status may be green while it is not so. ms */
+/** longest time for which a status may wrongly be green. ms */
 const maxLieMs = 15_000
-/** an attempt is watched for so long after its fault. ms */
+/** duration of the observation after a fault. ms */
 const watchedMs = 25_000
-/** retries come after 5 minutes at the latest. ms */
+/** limit until all is repaired: retries come after 5 minutes at the latest. ms */
 const healedMs = 400_000
-/** of a round: where an occasion comes */
+/** limit of the request of a round at which an occasion comes */
 const maxRequest = 12
 
 /**
- * Each fault on each occasion: no replica's `kas gitops status` ends with 0 for more than 15 s while the cluster is not
- * what the last commit and the configuration say; and once all is mended, each does.
+ * Plays each fault on each occasion. No replica's `kas gitops status` ends with 0 for more than 15 s while the cluster
+ * differs from the last commit and the configuration. Once all is repaired, each ends with 0.
  */
 export async function statusUnderFaults(
   ground: GitopsGround,
@@ -60,7 +60,7 @@ export async function statusUnderFaults(
   return { figures: [figure], failures, data: { lies: { attempts, longestMs: judge.longestMs } } }
 }
 
-/** Compares what each replica says with what is there, again and again. */
+/** Compares the status of each replica with the cluster, again and again. */
 class Judge {
   questions = 0
   longestMs = 0
@@ -70,10 +70,10 @@ class Judge {
   readonly #clients: ReadonlyMap<LocalReplica, Kube>
   readonly #stopped = new AbortController()
   readonly #watching: Promise<unknown>
-  /** what Git or the configuration has cannot be brought at all */
+  /** the content of Git or the configuration cannot be applied at all */
   #isTold = false
   #isWatched = false
-  /** since when the cluster is not as it should be */
+  /** time since which the cluster is not as it should be. ms since 1970 */
   #wrongSince: number | undefined
   #longest = 0
 
@@ -87,7 +87,7 @@ class Judge {
     })
   }
 
-  /** @param isTold - it is wrong from now on, though what was pushed before is all there */
+  /** @param isTold - a green status is wrong from now on, although all earlier pushes are applied */
   begin(isTold: boolean): void {
     this.#isTold = isTold
     this.#isWatched = true
@@ -95,14 +95,14 @@ class Judge {
     this.#wrongSince = isTold ? Date.now() : undefined
   }
 
-  /** @returns how long a status has been green while it was not so. ms */
+  /** @returns longest time for which a status was wrongly green. ms */
   end(): number {
     this.#isWatched = false
     this.#isTold = false
     return this.#longest
   }
 
-  /** Every replica says that all is there, and it is. */
+  /** Waits until every replica reports that all is applied, and it is. */
   async healed(when: string, failures: string[]): Promise<void> {
     const late = AbortSignal.timeout(healedMs)
     for (;;) {
@@ -148,7 +148,7 @@ class Judge {
     }
   }
 
-  /** @returns undefined: it does not answer, as one that was killed */
+  /** @returns undefined: it does not answer, since it was killed */
   async #ask(replica: LocalReplica): Promise<ShownState | undefined> {
     const client = this.#clients.get(replica) as Kube
     const answer = await client

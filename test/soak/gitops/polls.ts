@@ -3,16 +3,16 @@ import type { Findings, Stage } from '../scene.ts'
 import type { GitopsGround } from './gitops-ground.ts'
 import { configuration } from './pushed-sources.ts'
 
-/** what the documents say: a poll each 3 s, and the round. ms */
+/** limit that the documents promise: a poll each 3 s, and the round. ms */
 const maxMs = 5000
-/** another process cannot be subscribed to. ms */
+/** interval of checks of another process. ms */
 const askAgainMs = 50
-/** longer than what is measured by it may take. ms */
+/** longer than the measured time may be. ms */
 const patienceMs = 90_000
 const namespace = 'east'
 const name = 'polled'
 
-/** Value of a ConfigMap of the second project: as its commit says, once it has become the cluster. */
+/** A ConfigMap of the second project: a push sets its value, and the cluster gets the value. */
 export class SecondSource {
   readonly #ground: GitopsGround
   readonly #signal: AbortSignal
@@ -22,7 +22,7 @@ export class SecondSource {
     this.#signal = signal
   }
 
-  /** The agent follows it from now on. */
+  /** Makes the agent follow the project. */
   async begin(): Promise<void> {
     const { second } = this.#ground
     const source = { id: second.project, default_namespace: namespace, paths: [{ glob: '*.yaml' }] }
@@ -33,12 +33,12 @@ export class SecondSource {
     await this.untilThere('0')
   }
 
-  /** Nobody is told. */
+  /** Pushes without a notification. */
   async push(value: string): Promise<void> {
     await this.#ground.second.push({ 'map.yaml': manifest(value) })
   }
 
-  /** @returns ms */
+  /** @returns duration. ms */
   async untilThere(value: string): Promise<number> {
     const began = performance.now()
     const late = AbortSignal.any([this.#signal, AbortSignal.timeout(patienceMs)])
@@ -50,7 +50,7 @@ export class SecondSource {
   }
 }
 
-/** Pushes to a second project of which nobody is told: polls alone find them. */
+/** Pushes to a second project without notifications: only polls find the pushes. */
 export async function pollsOfSecondProject(
   ground: GitopsGround,
   { say, signal }: Pick<Stage, 'say' | 'signal'>,

@@ -5,10 +5,10 @@ import type { Seeded } from '../../support/seeded.ts'
 
 /** branches of the agent's project */
 const branches = ['east', 'north', 'south', 'west'] as const
-/** ConfigMaps that each keeps, and of more that come and go one at a time */
+/** ConfigMaps that each branch keeps, and those that come and go one at a time */
 const keptMaps = 8
 const passingMaps = 3
-/** of the kept ones, with each commit */
+/** kept ConfigMaps that each commit changes */
 const changedMaps = 3
 export const soakLabel = 'soak.example.com/source'
 
@@ -21,20 +21,20 @@ export const configuration = {
       name: branch,
       ref: { branch },
       paths: [{ glob: 'maps/*.yaml' }],
-      prune_propagation_policy: 'background', // an API server alone has nobody who would end another one
+      prune_propagation_policy: 'background', // an API server alone has no garbage collector
     })),
   },
 }
 
-/** Sources of one project, and what Git holds of each at its last commit. */
+/** Sources of one project, and Git's content of each at its last commit. */
 export class PushedSources {
   readonly #pushes: GitPushes
   readonly #seeded: Seeded
-  /** by branch: numbers of pushes by ConfigMap */
+  /** number of the push that wrote each ConfigMap, by branch */
   readonly #held = new Map<string, Map<string, number>>(branches.map((branch) => [branch, new Map()]))
-  /** pushes so far; each of its objects says the one that it comes from */
+  /** pushes so far; each ConfigMap contains the number of its push */
   count = 0
-  /** pushes of which no replica could be told */
+  /** pushes of which no replica could be notified */
   untold = 0
 
   constructor(pushes: GitPushes, seeded: Seeded) {
@@ -42,30 +42,30 @@ export class PushedSources {
     this.#seeded = seeded
   }
 
-  /** The first commit of each branch, of which nobody is told. */
+  /** Makes the first commit of each branch, without a notification. */
   async begin(): Promise<void> {
     const all = Array.from({ length: keptMaps }, (_, i) => `kept-${i}`)
     for (const branch of branches) await this.#commit(branch, all)
   }
 
-  /** To some branch. */
+  /** Pushes to some branch. */
   async push(replicas: readonly LocalReplica[]): Promise<void> {
     await this.#commit(this.#seeded.pick(branches), this.#someKept())
     await this.tell(replicas)
   }
 
-  /** One to each: what others wrote over is written again. */
+  /** Pushes to each branch, so that overwritten ConfigMaps are written again. */
   async pushAll(replicas: readonly LocalReplica[]): Promise<void> {
     for (const branch of branches) await this.#commit(branch, this.#someKept())
     await this.tell(replicas)
   }
 
-  /** By ConfigMap, what the last commit of the branch holds. */
+  /** Numbers of pushes by ConfigMap, at the last commit of the branch. */
   held(branch: string): ReadonlyMap<string, number> {
     return this.#held.get(branch) ?? new Map()
   }
 
-  /** One of a branch that is always there. */
+  /** Some ConfigMap that its branch always has. */
   kept(): { namespace: string; name: string } {
     return { namespace: this.#seeded.pick(branches), name: `kept-${this.#seeded.int(keptMaps)}` }
   }
@@ -89,12 +89,12 @@ export class PushedSources {
     await this.#pushes.commit(files, branch)
   }
 
-  /** One of the replicas, of what was pushed. Without any, nobody. */
+  /** Notifies one of the replicas of the push; without any, none. */
   async tell(replicas: readonly LocalReplica[]): Promise<void> {
     if (replicas.length === 0) return
     const told = this.#pushes.tell(this.#seeded.pick(replicas).ports.rails)
     await told.catch(() => {
-      this.untold += 1 // a replica that has been killed: the push is found by polls
+      this.untold += 1 // the replica was killed: polls find the push
     })
   }
 }

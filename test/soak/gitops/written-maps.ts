@@ -2,19 +2,19 @@ import type { ApiClient, KubernetesObject } from '../../../dev/control-plane/api
 import { delay } from '../../../src/lib/signals.ts'
 import { namespaces, type PushedSources, soakLabel } from './pushed-sources.ts'
 
-/** another process cannot be subscribed to. ms */
+/** interval of checks of another process. ms */
 const askAgainMs = 500
 const watched = `/api/v1/configmaps?labelSelector=${encodeURIComponent(soakLabel)}`
 
-/** The ConfigMaps of the sources as the API server tells of them, one write after another. */
+/** The ConfigMaps of the sources in the API server's watch, one write after another. */
 export class WrittenMaps {
   readonly #admin: ApiClient
   readonly #stop = new AbortController()
-  /** the highest push that each has said so far */
+  /** highest number of a push so far, by ConfigMap */
   readonly #newest = new Map<string, number>()
-  /** objects that were written by an older commit after a newer one, a line each */
+  /** ConfigMaps that an older commit wrote after a newer one, a line each */
   readonly steppedBack: string[] = []
-  /** writes of a commit that were seen */
+  /** writes of commits so far */
   writes = 0
 
   constructor(admin: ApiClient) {
@@ -29,7 +29,7 @@ export class WrittenMaps {
     this.#stop.abort()
   }
 
-  /** Until the cluster holds what Git does, or the time is over. @returns what differs, a line each */
+  /** Waits until the cluster equals Git, or the time is over. @returns the differences, a line each */
   async differences(sources: PushedSources, limitMs: number, signal: AbortSignal): Promise<readonly string[]> {
     const late = AbortSignal.timeout(limitMs)
     for (;;) {
@@ -69,7 +69,7 @@ export class WrittenMaps {
 
   #seen({ metadata, data }: KubernetesObject): void {
     const push = Number(data?.push)
-    if (!Number.isInteger(push)) return // somebody else's
+    if (!Number.isInteger(push)) return // another writer's
     const name = `${metadata.namespace}/${metadata.name}`
     const newest = this.#newest.get(name) ?? 0
     this.writes += 1

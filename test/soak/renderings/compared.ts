@@ -8,14 +8,14 @@ import { Renderer } from '../../../src/agentk/modules/gitops/render/renderer.ts'
 import { RenderFailure } from '../../../src/agentk/modules/gitops/render/renderer-process.ts'
 import { printedBy } from '../../support/renderers.ts'
 
-/** What is rendered, of a commit's files. */
+/** The part of a commit's files that is rendered. */
 export type Rendering = { readonly kustomize: string } | { readonly helm: string }
 
-/** What the program alone makes of it, and what the renderer of agentk does. */
+/** Comparison of the program's own output with that of agentk's renderer. */
 export interface Compared {
   /** undefined: the program fails */
   readonly alone: Buffer | undefined
-  /** the renderer's is the same, byte by byte */
+  /** the renderer's output is the same, byte by byte */
   readonly isSame: boolean
   readonly problems: readonly string[]
 }
@@ -27,7 +27,7 @@ const cluster = {
 const namespace = 'default'
 const maxFileBytes = 2 * 1024 * 1024
 
-/** Files of a folder as a commit would have them: no links. Paths from `root`. */
+/** Files of a folder as a commit has them, without links. Paths are relative to `root`. */
 export async function filesIn(root: string, folder: string): Promise<RepositoryFile[]> {
   const entries = await readdir(join(root, folder), { recursive: true, withFileTypes: true })
   const paths = entries
@@ -39,7 +39,7 @@ export async function filesIn(root: string, folder: string): Promise<RepositoryF
   return files.filter(({ data }) => data.length <= maxFileBytes)
 }
 
-/** Renders it by the program in `folder` of a PATH, with its network as it is, and by the renderer. */
+/** Renders the files with the program in `folder` of a PATH, with the usual network, and with the renderer. */
 export async function compare(
   files: readonly RepositoryFile[],
   rendering: Rendering,

@@ -2,9 +2,9 @@ import type { Rendering } from './compared.ts'
 
 /** Go modules with charts and overlays that their projects publish. */
 export interface PublishedModule {
-  /** as `go mod download` takes it */
+  /** module and version, as `go mod download` accepts them */
   readonly module: string
-  /** the folder that is the commit; a chart alone: its own */
+  /** the folder that is the commit; for a chart alone its own folder */
   readonly of: readonly { readonly folder: string; readonly renderings: readonly Rendering[] }[]
 }
 

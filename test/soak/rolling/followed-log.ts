@@ -5,18 +5,18 @@ import { abortable, delay } from '../../../src/lib/signals.ts'
 import { type KubeOptions, trustOf } from '../kube.ts'
 import type { End } from './ends.ts'
 
-/** How a log ended, and what was said of it. */
+/** The end of a log, with its description. */
 interface Told extends Pick<End, 'inOrder'> {
   readonly how: string
 }
 
-/** Follows it to its end, or until `signal` aborts. */
+/** Follows the log to its end, or until `signal` aborts. */
 type Follow = (onLine: () => void, signal: AbortSignal) => Promise<Told>
 
-/** before it begins anew. ms */
+/** pause before it begins again. ms */
 const retryMs = 200
 
-/** A log that is followed, begun anew when it ends. */
+/** A followed log, which begins again when it ends. */
 export class FollowedLog {
   readonly name: string
   readonly ends: (End & Told)[] = []
@@ -56,7 +56,7 @@ export class FollowedLog {
   }
 }
 
-/** By a plain client, each time on a connection of its own. @param path - of the pod */
+/** Follows with a plain client, each time on a connection of its own. @param path - path of the pod */
 export function followPlainly(access: KubeOptions, path: string): Follow {
   const headers = { authorization: `Bearer ${access.credential}` }
   return (onLine, signal) => {
@@ -69,7 +69,7 @@ export function followPlainly(access: KubeOptions, path: string): Follow {
       answer.on('error', cut)
       createInterface({ input: answer })
         .on('line', onLine)
-        .on('error', () => undefined) // told above
+        .on('error', () => undefined) // the end below reports it
         .on('close', () => resolve({ inOrder: answer.complete, how: `HTTP ${answer.statusCode}` }))
     })
     asked.end()
@@ -77,7 +77,7 @@ export function followPlainly(access: KubeOptions, path: string): Follow {
   }
 }
 
-/** By `kubectl logs -f`. */
+/** Follows with `kubectl logs -f`. */
 export function followByKubectl(
   program: string,
   { kubeconfig, cacheFolder }: { kubeconfig: string; cacheFolder: string },

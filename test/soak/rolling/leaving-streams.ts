@@ -13,31 +13,32 @@ import { RollingLoad } from './rolling-load.ts'
 import { TypedExec } from './typed-exec.ts'
 
 export interface LeavingStreamsOptions {
-  /** begun each second */
+  /** calls begun each second */
   readonly calls: number
   readonly watches: number
-  /** how long each exec goes on before its user ends it, and begins another. ms */
+  /** life of each exec until its user ends it and begins another. ms */
   readonly execLivesMs: readonly number[]
-  /** what runs may take; nothing here is to need it */
+  /** limits of running calls; no call here needs them */
   readonly graces: RollingGraces & { readonly watchMs: number }
   /** as in `rolling` */
   readonly calmMs: number
-  /** what KUBEBUILDER_ASSETS names: with kubectl, that follows a log too */
+  /** value of KUBEBUILDER_ASSETS: with kubectl there, kubectl follows a log too */
   readonly assets: string | undefined
 }
 
-/** for all to begin. ms */
+/** time for all streams to begin. ms */
 const openMs = 60_000
-/** a replica that waits for nothing any more ends, on a busy machine. ms */
+/** time for a replica with nothing left to wait for to end, on a busy machine. ms */
 const endMs = 10_000
-/** an end is seen a little after it has happened. ms */
+/** delay until an end is noticed. ms */
 const noticeMs = 2000
 const clock = { namespace: 'demo', pod: 'clock' }
 const echo = { namespace: 'demo', pod: 'echo' }
 
 /**
- * Replicas of a cluster double are restarted, one after the other, under watches, execs that end by themselves, and followed
- * logs: each is done within the lives of the execs and the grace of the watches, however long its shutdown grace is.
+ * Restarts replicas of a cluster double one after the other, under watches, execs that end by themselves, and followed
+ * logs. Each replica ends within the lives of the execs and the grace of the watches, however long its shutdown grace
+ * is.
  */
 export async function leavingStreams(stage: RollingStage, options: LeavingStreamsOptions): Promise<Findings> {
   const { ground, say, signal } = stage
@@ -105,7 +106,7 @@ async function logsOf({ access }: RollingGround, folder: string, assets: string 
 
 type Graces = LeavingStreamsOptions['graces']
 
-/** A log ends by being cut, once watches have had their time. */
+/** Returns a description of a log's wrong end: a log must be cut, after the grace of watches. */
 function wrongEnd(
   name: string,
   { at, inOrder, how }: FollowedLog['ends'][number],

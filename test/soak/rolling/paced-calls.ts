@@ -7,12 +7,12 @@ export interface PacedCallsOptions {
   readonly access: KubeOptions
   /** credentials that take turns; default: that of `access` */
   readonly users?: readonly string[]
-  /** calls that begin each second, whatever becomes of those before them */
+  /** calls that begin each second, also while earlier ones still run */
   readonly perSecond: number
-  /** of ConfigMaps; nobody else makes any with these labels */
+  /** namespace of ConfigMaps; no other program creates any with these labels */
   readonly namespace: string
   readonly labels: Readonly<Record<string, string>>
-  /** a call that takes longer has failed; default: 30 s, since kas waits up to 20 s for an agent */
+  /** limit of a call, after which it has failed; default: 30 s, since kas waits up to 20 s for an agent */
   readonly patienceMs?: number
 }
 
@@ -20,54 +20,54 @@ type Kind = 'GET' | 'POST' | 'DELETE'
 
 interface Answer {
   readonly status: number
-  /** `Kas-Delivery`, of what kas answers itself */
+  /** `Kas-Delivery` of kas' own answers */
   readonly delivery: string | string[] | undefined
   readonly body: string
 }
 
-/** A call that was not answered as it should be. */
+/** A call with a wrong answer or none. */
 export interface FailedCall {
   readonly kind: Kind
   /** as `performance.now()` */
   readonly begunAt: number
-  /** a line */
+  /** description in one line */
   readonly told: string
 }
 
-/** by turns; what has been made is removed, so that what was made twice is what is left */
+/** kinds in turn; created objects are deleted, so leftovers show what was created twice */
 const kinds: readonly Kind[] = ['GET', 'POST', 'GET', 'DELETE']
-/** one in so many comes on a connection of its own, made for it; the others on kept ones */
+/** one call in so many uses a new connection of its own; the others use kept ones */
 const freshEvery = 5
 const paceMs = 10
 const keptConnections = 32
-/** A connection that rests for longer than a replica's listen grace may be closed just when a call comes on it. */
+/** Limit of an idle kept connection: after a replica's listen grace it may be closed just when a call comes on it. */
 const keptMs = 1000
-/** more would only wait for this machine: those that are due then are left out, and counted */
+/** limit of running calls: more would wait for this machine. Calls beyond it are left out, and counted */
 const maxRunning = 200
 const removedAtOnce = 10
 const defaultPatienceMs = 30_000
 
-/** Calls at a steady pace, on kept connections and on fresh ones, repeated never: reads, creations, removals. */
+/** Calls at a steady pace, on kept connections and on new ones, never repeated: reads, creations, deletions. */
 export class PacedCalls {
-  /** a line each */
+  /** one line each */
   readonly failures: string[] = []
-  /** those of them that are a call's */
+  /** failures of single calls */
   readonly failed: FailedCall[] = []
-  /** from the call to the last byte. ms */
+  /** time from the call to the last byte. ms */
   readonly tookMs: Record<Kind, number[]> = { GET: [], POST: [], DELETE: [] }
   readonly #options: PacedCallsOptions
   readonly #path: string
   readonly #pool: Pool
-  /** creations whose answer did not come, or left it open, by number: what they made may be there */
+  /** creations without an answer, or with an unclear one, by number: the objects may exist */
   readonly #unanswered = new Set<number>()
-  /** names, of removals alike */
+  /** names of objects whose deletion had no answer, or an unclear one */
   readonly #unremoved = new Set<string>()
-  /** names of what was made and is there */
+  /** names of objects that exist */
   readonly #made: string[] = []
   readonly #running = new Set<Promise<void>>()
-  /** as a failure is told */
+  /** description of the slowest call, as of a failure */
   slowest = 'none'
-  /** not begun, because the machine did not keep up */
+  /** calls that did not begin, because the machine did not keep up */
   leftOut = 0
   #slowestMs = 0
   #pace: NodeJS.Timeout | undefined
@@ -92,12 +92,12 @@ export class PacedCalls {
     }, paceMs)
   }
 
-  /** Of the time in which calls were begun. */
+  /** Average rate while calls were begun. */
   get perSecond(): number {
     return (this.#count - this.leftOut) / (((this.#endedAt || performance.now()) - this.#began) / 1000)
   }
 
-  /** Lets the calls that run end, and removes what is left of what they made. */
+  /** Waits for running calls, and deletes the objects that are left. */
   async stop(): Promise<void> {
     clearInterval(this.#pace)
     this.#endedAt = performance.now()
@@ -142,7 +142,7 @@ export class PacedCalls {
     this.slowest = told
   }
 
-  /** @returns what is wrong with the answer */
+  /** @returns the fault of the answer; undefined: none */
   async #do(
     kind: Kind,
     { number, name, isFresh }: { number: number; name: string | undefined; isFresh: boolean },
@@ -157,7 +157,7 @@ export class PacedCalls {
     }
   }
 
-  /** Of an object that does not exist: the answer names it, so that one to another call would be seen. */
+  /** Reads an object that does not exist: the answer names it, which shows an answer to another call. */
   async #read(name: string, isFresh: boolean): Promise<string | undefined> {
     const answer = await this.#ask('GET', { path: `${this.#path}/${name}`, isFresh })
     if (answer.status !== 404) return told(answer)

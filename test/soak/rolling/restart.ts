@@ -16,10 +16,10 @@ export interface RollingStage {
   readonly signal: AbortSignal
 }
 
-/** what kas takes beyond its graces (src/kas/config/stop-patience.ts), and a busy machine beyond that. ms */
+/** kas' time beyond its graces (src/kas/config/stop-patience.ts), and more for a busy machine. ms */
 const stopMarginMs = 15_000
 const backMs = 60_000
-/** from one call straight to a replica that leaves to the next. ms */
+/** interval of calls straight to a replica that leaves. ms */
 const askEveryMs = 200
 
 export interface Restart {
@@ -28,7 +28,7 @@ export interface Restart {
   readonly failures: readonly string[]
 }
 
-/** SIGTERM, the end, a start under the same name, and the return to calm. */
+/** Sends SIGTERM, waits for the end, starts the replica under the same name, and waits for calm. */
 export async function restart(stage: RollingStage, replica: LocalReplica, graces: RollingGraces): Promise<Restart> {
   const { ground, signal } = stage
   const graceMs = graces.listenMs + graces.shutdownMs
@@ -57,7 +57,7 @@ export async function restart(stage: RollingStage, replica: LocalReplica, graces
 }
 
 /**
- * A balancer may go on for the listen grace: calls that enter at a replica that leaves find their agent all the same.
+ * Makes calls straight to a replica that leaves: a balancer may do so for the listen grace, and the calls must succeed.
  */
 async function callsStraightTo({ ground }: RollingStage, replica: LocalReplica, listenMs: number) {
   const kube = new Kube(ground.accessOf(replica))

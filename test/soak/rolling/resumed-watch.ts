@@ -5,17 +5,17 @@ import { abortable, delay } from '../../../src/lib/signals.ts'
 import { type KubeOptions, trustOf } from '../kube.ts'
 import type { End } from './ends.ts'
 
-/** after a request that failed. ms */
+/** pause after a request that failed. ms */
 const retryMs = 200
-/** the API server ends a watch by itself after 30 to 60 minutes unless it is asked not to */
+/** requested lifetime of the watch; by default the API server ends a watch after 30 to 60 minutes */
 const timeoutSeconds = 7200
 
-/** A watch of ConfigMaps that goes on where it ended, each time on a connection of its own. */
+/** A watch of ConfigMaps that resumes after each end, each time on a connection of its own. */
 export class ResumedWatch {
-  /** names of what was added, in order */
+  /** names of added ConfigMaps, in order */
   readonly names: string[] = []
   readonly ends: End[] = []
-  /** requests that were not answered with 200 */
+  /** requests with another status than 200 */
   readonly failures: string[] = []
   readonly #access: KubeOptions
   readonly #path: string
@@ -24,7 +24,7 @@ export class ResumedWatch {
   #version: string
   #run: Promise<void> | undefined
 
-  /** @param path - of the collection, with a selector; what comes after `version` is seen */
+  /** @param path - path of the collection, with a selector; the watch begins after `version` */
   constructor(access: KubeOptions, { path, version }: { path: string; version: string }) {
     this.#access = access
     this.#path = path
@@ -71,7 +71,7 @@ export class ResumedWatch {
     })
   }
 
-  /** Resolves at its end, in order or not. */
+  /** Resolves at its end, complete or cut. */
   async #read(answer: IncomingMessage): Promise<void> {
     let rest = ''
     try {
@@ -81,7 +81,7 @@ export class ResumedWatch {
         for (const line of lines) this.#event(JSON.parse(line))
       }
     } catch {
-      // cut: the events that have come are whole
+      // cut: the events so far are complete
     }
   }
 

@@ -17,13 +17,13 @@ import { agentkProgram } from '../agentk-program.ts'
 import type { KubeOptions } from '../kube.ts'
 import type { Scheme } from '../soak-options.ts'
 
-/** Where agents find what they need. */
+/** Files and addresses that agents need. */
 export interface AgentPlace {
-  /** absolute path: the settings, as `files` of npm start names them */
+  /** absolute path; has the settings under the names of npm start's `files` */
   readonly folder: string
   /** absolute path */
   readonly kubeconfig: string
-  /** of 127.0.0.1, of the balancer */
+  /** port of 127.0.0.1 of the balancer */
   readonly kasPort: number
   readonly warden: Warden
 }
@@ -32,36 +32,36 @@ export interface AgentPlace {
 export type StartAgents = (place: AgentPlace) => Promise<{ stop(): Promise<unknown> }>
 
 export interface RollingGroundOptions {
-  /** what KUBEBUILDER_ASSETS names; without its programs the cluster is an API double */
+  /** value of KUBEBUILDER_ASSETS; without its programs the cluster is an API double */
   readonly assets: string | undefined
-  /** absolute path: of a cluster that runs already */
+  /** absolute path of a running cluster's kubeconfig */
   readonly kubeconfig?: string
   readonly graces: Graces
   /** default: those of this source tree */
   readonly programs?: Programs | undefined
   readonly startAgents: StartAgents
-  /** of the API double, if that is the cluster */
+  /** options of the API double, if that is the cluster */
   readonly doubleOptions?: DoubleOptions
   /**
-   * Changes what is written in the settings' folder before anything reads it.
+   * Changes the settings' folder before any program reads it.
    *
-   * @returns what a user's request carries after `Bearer ` then, if that is something else
+   * @returns another credential of the user after `Bearer `; undefined: the credential stays
    */
   readonly prepare?: (folder: string) => Promise<string | undefined>
 }
 
 const replicaCount = 3
 const readyTimeoutMs = 60_000
-/** another process' view cannot be subscribed to. ms */
+/** interval of reads of another process' view. ms */
 const askAgainMs = 100
-/** what each part may take to stop at the end. ms */
+/** limit of each part's stop at the end. ms */
 const stopTimeoutMs = 5_000
 
 /** Three replicas of kas behind a balancer, pods of one agent, and a cluster: processes that end when this one does. */
 export class RollingGround {
   readonly replicas: readonly LocalReplica[]
   readonly cluster: Cluster
-  /** through the balancer */
+  /** access through the balancer */
   readonly access: KubeOptions
   readonly #warden: Warden
   readonly #balancer: Balancer
@@ -121,7 +121,7 @@ export class RollingGround {
     await this.#balancer.start()
   }
 
-  /** The way in through one replica alone. */
+  /** Access through one replica alone. */
   accessOf({ ports }: LocalReplica): KubeOptions {
     return { ...this.access, server: `https://127.0.0.1:${ports.kubernetes}` }
   }
@@ -151,7 +151,7 @@ export class RollingGround {
   }
 }
 
-/** Two pods of our agentk. */
+/** Starts two pods of our agentk. */
 export function twoPods(scheme: Scheme): StartAgents {
   return async ({ warden, ...place }) => {
     const opsPorts = await freePorts(2)

@@ -12,25 +12,25 @@ export interface RollingLoadOptions {
   readonly calls: number
   readonly watches: number
   readonly execs: number
-  /** of ConfigMaps */
+  /** namespace of ConfigMaps */
   readonly namespace: string
   readonly pod: { readonly namespace: string; readonly pod: string }
-  /** who makes the objects that the watches are to see; default: `access` */
+  /** access that creates the objects for the watches; default: `access` */
   readonly ticksBy?: KubeOptions
 }
 
 const tickEveryMs = 1000
-/** the last tick reaches every watch within it. ms */
+/** limit for the last object to reach every watch. ms */
 const lastTickMs = 10_000
 const lookAgainMs = 50
-/** what a machine can take at the start */
+/** streams opened at once, which a machine can take at the start */
 const openAtOnce = 10
-/** of lines that say the same of many */
+/** shown lines among many similar ones */
 const shownLines = 5
 
 /**
- * What callers do while replicas are restarted: calls at a steady pace, watches that all see one new object a second,
- * execs into which a line is typed each second.
+ * Load of callers while replicas are restarted. Calls come at a steady pace, watches all see one new object a second,
+ * and execs get one line of input each second.
  */
 export class RollingLoad {
   readonly #options: RollingLoadOptions
@@ -39,7 +39,7 @@ export class RollingLoad {
   readonly #calls: PacedCalls
   readonly #execs: readonly TypedExec[]
   #watches: readonly ResumedWatch[] = []
-  /** names of what the watches are to see */
+  /** names of objects that the watches must see */
   readonly #ticks: string[] = []
   readonly #failures: string[] = []
   #ticking: Promise<void> | undefined
@@ -54,7 +54,7 @@ export class RollingLoad {
     this.#execs = Array.from({ length: execs }, () => new TypedExec(access, pod))
   }
 
-  /** Resolves once all watches and execs are open, and calls come. @throws the signal's reason */
+  /** Resolves once all watches and execs are open, and calls have begun. @throws the signal's reason */
   async start(signal: AbortSignal): Promise<void> {
     const { access, watches } = this.#options
     const from = { path: `${this.#path}?labelSelector=rolling%3Dtick`, version: await this.#version() }
@@ -67,7 +67,7 @@ export class RollingLoad {
     this.#calls.start()
   }
 
-  /** Lets calls end, and watches see the last object; then ends all. */
+  /** Waits for calls, and for the last object in all watches; then ends all. */
   async stop(): Promise<void> {
     this.#stopped = true
     await Promise.all([this.#ticking, this.#calls.stop()])
@@ -79,12 +79,12 @@ export class RollingLoad {
     this.#ticksBy.close()
   }
 
-  /** of all watches */
+  /** ends of all watches */
   get watchEnds(): End[] {
     return this.#watches.flatMap(({ ends }) => ends)
   }
 
-  /** of all execs */
+  /** ends of all execs */
   get execEnds(): End[] {
     return this.#execs.flatMap(({ ends }) => ends)
   }
@@ -93,12 +93,12 @@ export class RollingLoad {
     return this.#calls.failed
   }
 
-  /** What of the watches does not hold, a line each: requests that were refused, objects that were not seen. */
+  /** Failures of the watches, a line each: refused requests, objects that were not seen. */
   get watchFailures(): string[] {
     return [...this.#failures, ...this.#watches.flatMap(({ failures }) => failures), ...this.#unseen]
   }
 
-  /** Execs that have given back nothing since then, as `performance.now()`. */
+  /** Number of execs without any output since `at`, as `performance.now()`. */
   silentSince(at: number): number {
     return this.#execs.filter(({ echoedAt }) => echoedAt < at).length
   }
@@ -122,7 +122,7 @@ export class RollingLoad {
     ]
   }
 
-  /** What did not hold, a line each. */
+  /** Failures of all kinds, a line each. */
   failures(leaves: readonly Leave[]): string[] {
     const early = (what: string, ends: readonly End[], since: 'listenEndsAt' | 'graceEndsAt') =>
       unexplained(ends, leaves, since).map(({ at }) => `${what} ended ${describe(at, leaves)}`)

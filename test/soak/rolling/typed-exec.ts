@@ -4,32 +4,34 @@ import { abortable, delay } from '../../../src/lib/signals.ts'
 import { type KubeOptions, trustOf } from '../kube.ts'
 import type { End } from './ends.ts'
 
-/** of `v5.channel.k8s.io`: the first byte of each message */
+/** channels of `v5.channel.k8s.io`: the first byte of each message */
 const channel = { stdin: 0, stdout: 1 } as const
 const typeEveryMs = 1000
-/** what was typed comes back within it. ms */
+/** limit for the echo of a line. ms */
 const echoTimeoutMs = 10_000
 const retryMs = 200
-/** a WebSocket's close without a close frame */
+/** code of a WebSocket's close without a close frame */
 const abnormal = 1006
 
 export interface TypedExecOptions {
   readonly namespace: string
   readonly pod: string
-  /** after which its user ends it; absent: it goes on */
+  /** time after which its user ends it; absent: it goes on */
   readonly lifeMs?: number
 }
 
-/** `cat` in a pod, into which a line is typed each second, begun anew when it ends, or when its user has had enough of it. */
+/**
+ * `cat` in a pod, which gets a line of input each second. It begins again when it ends, or when its user has ended it.
+ */
 export class TypedExec {
   readonly ends: End[] = []
-  /** what did not begin, or gave back something else than what was typed */
+  /** failed begins, and echoes that differ from the input */
   readonly failures: string[] = []
   /** lines that came back */
   echoes = 0
-  /** as `performance.now()`: when the last one did */
+  /** time of the last echo, as `performance.now()` */
   echoedAt = 0
-  /** ended by their user */
+  /** execs that their user ended */
   completed = 0
   readonly #access: KubeOptions
   readonly #url: URL
@@ -78,7 +80,7 @@ export class TypedExec {
     this.#stop.signal.addEventListener('abort', end, { once: true })
     try {
       await once(socket, 'open')
-      socket.on('error', () => undefined) // told by close
+      socket.on('error', () => undefined) // close reports it
       const typing = this.#type(socket)
       let isEnough = false
       const leave = () => {

@@ -11,13 +11,13 @@ import {
   statefulSet,
 } from '../../support/nodes/workloads.ts'
 
-/** What does not get there: the gate is to end before the deadline, and to say why. */
+/** A rollout that fails: the gate must end before the deadline, and print the reason. */
 export interface BadRollout {
   readonly name: string
-  /** the last one is what is rolled out */
+  /** objects to create; the last one is rolled out */
   objects(namespace: string, deadline: KubernetesObject): readonly KubernetesObject[]
   readonly reason: string
-  /** what the gate says of the cause, and the end of the log */
+  /** patterns of the gate's output: the cause, and the end of the log */
   readonly says: readonly RegExp[]
 }
 
@@ -41,7 +41,7 @@ export const crashes: BadRollout = {
   says: [/exit code 3/, /last lines of web-[^\n]*\n +cannot open \/data\/db/],
 }
 
-/** All that are played at length: ten. */
+/** All ten bad rollouts of the long run. */
 export const badRollouts: readonly BadRollout[] = [
   noImage,
   crashes,

@@ -16,17 +16,17 @@ import {
 } from '../../support/nodes/workloads.ts'
 import type { RolloutStage } from './rollout-stage.ts'
 
-/** What goes well, be it slowly: nothing of it is ever Degraded. */
+/** A rollout that succeeds, possibly slowly: none of its objects is ever Degraded. */
 export interface GoodRollout {
   readonly name: string
-  /** resolves when the cluster says that it is through */
+  /** resolves when the cluster reports its completion */
   play(stage: RolloutStage): Promise<unknown>
 }
 
 const serverThat = (options: Parameters<typeof server>[0], more: KubernetesObject = {}) =>
   podSpec({ containers: [server(options)], ...more })
 
-/** Created, and once that is through, all Pods replaced. */
+/** Creates the object, and once it is rolled out, replaces all its Pods. */
 async function replaced(stage: RolloutStage, object: KubernetesObject): Promise<void> {
   await stage.create(object)
   await stage.rolledOut(object)
@@ -39,7 +39,7 @@ const isComplete = ({ status }: KubernetesObject) =>
     ({ type, status }: Record<string, string>) => type === 'Complete' && status === 'True',
   )
 
-/** as long as a person is busy elsewhere, or what is needed is late. ms */
+/** delay of a busy person, or of something that is needed late. ms */
 const lateMs = 8000
 const late = () => delay(lateMs, AbortSignal.timeout(2 * lateMs))
 
@@ -98,7 +98,7 @@ function autoscaler(namespace: string, metric: string): KubernetesObject {
 /** The node that is drained in the middle. */
 const drainedNode = 'node-3'
 
-/** All that are played at length: twenty. */
+/** All twenty good rollouts of the long run. */
 export const goodRollouts: readonly GoodRollout[] = [
   {
     name: 'a rollout in a quota that is full',
@@ -283,7 +283,7 @@ export const goodRollouts: readonly GoodRollout[] = [
         if (drained.code !== 0) throw new Error(`kubectl drain: ${drained.code} ${drained.stderr}`)
         await stage.rolledOut(web)
       } finally {
-        await ground.kubectl.ok(['uncordon', drainedNode]) // others play on it
+        await ground.kubectl.ok(['uncordon', drainedNode]) // others use it
       }
     },
   },

@@ -4,10 +4,10 @@ import { collectionOf, pathOf } from '../../support/nodes/node-cluster.ts'
 import type { NodesGround } from '../../support/nodes/nodes-ground.ts'
 import { namespaceOf } from '../../support/nodes/workloads.ts'
 
-/** A controller waits for as long, once a quota has refused its Pods again and again. ms */
+/** Limit of a step: a controller waits that long once a quota has refused its Pods again and again. ms */
 const stepMs = 1_000_000
 
-/** Where one rollout plays: a namespace of its own. */
+/** Stage of one rollout: a namespace of its own. */
 export class RolloutStage {
   readonly namespace: string
   readonly ground: NodesGround
@@ -19,7 +19,7 @@ export class RolloutStage {
     this.metrics = metrics
   }
 
-  /** Resolves when Pods may be made in it. */
+  /** Resolves when Pods may be created in the namespace. */
   static async start(namespace: string, components: RolloutComponents): Promise<RolloutStage> {
     const { cluster } = components.ground
     await cluster.create(namespaceOf(namespace))
@@ -32,7 +32,7 @@ export class RolloutStage {
     return this.ground.cluster.create(...objects)
   }
 
-  /** JSON merge patch. @returns what it is now */
+  /** Sends a JSON merge patch. @returns the changed object */
   async change(object: KubernetesObject, body: KubernetesObject): Promise<KubernetesObject> {
     const contentType = 'application/merge-patch+json'
     const path = pathOf(object)
@@ -41,19 +41,19 @@ export class RolloutStage {
     return JSON.parse(answer.body)
   }
 
-  /** Of the template of a workload: all of its Pods are replaced. */
+  /** Patches the Pod template of a workload, so that all its Pods are replaced. */
   changePods(object: KubernetesObject, spec: KubernetesObject = {}): Promise<KubernetesObject> {
     return this.change(object, { spec: { template: { metadata: { labels: { version: '2' } }, spec } } })
   }
 
-  /** The object as soon as `holds`. */
+  /** Returns the object as soon as `holds`. */
   until(object: KubernetesObject, holds: (now: KubernetesObject) => boolean): Promise<KubernetesObject> {
     const { name } = object.metadata
     const isIt = (one: KubernetesObject) => one.metadata.name === name && holds(one)
     return this.ground.cluster.admin.until(collectionOf(object), isIt, AbortSignal.timeout(stepMs))
   }
 
-  /** As `kubectl rollout status` has it, of what has replicas or runs on each node. */
+  /** Waits as `kubectl rollout status` does, for workloads with replicas and for DaemonSets. */
   rolledOut(object: KubernetesObject): Promise<KubernetesObject> {
     return this.until(object, isRolledOut)
   }

@@ -9,24 +9,24 @@ import type { BadRollout } from './bad.ts'
 import type { GoodRollout } from './good.ts'
 import { type RolloutComponents, RolloutStage } from './rollout-stage.ts'
 
-/** of a view, until it is there. ms */
+/** limit until a view is live. ms */
 const liveMs = 60_000
-/** How long the gate waits for the end of a rollout that is through. */
+/** Time that the gate waits for the end of a finished rollout. */
 const gateWait = '120s'
 
 export interface PlayedGood {
   readonly ms: number
-  /** of the view of its namespace */
+  /** updates of the view of its namespace */
   readonly updates: number
-  /** what a root, or what is below one, said when it was Degraded: each once, and when that was first */
+  /** messages of a root, or of an object below one, while it was Degraded: each once, with its first time */
   readonly degraded: readonly string[]
   readonly degradedBelow: readonly string[]
-  /** of `kas health`, once the cluster says that it is through */
+  /** exit code of `kas health`, once the cluster reports completion */
   readonly code: number
   readonly said: string
 }
 
-/** Plays what goes well, while a view of all that is in its namespace is followed. */
+/** Plays a good rollout, while a view of its namespace is followed. */
 export async function playGood(
   rollout: GoodRollout,
   namespace: string,
@@ -34,7 +34,7 @@ export async function playGood(
 ): Promise<PlayedGood> {
   const { ground } = components
   const stage = await RolloutStage.start(namespace, components)
-  /** what was said, ms after the begin */
+  /** messages with ms after the begin */
   const [degraded, degradedBelow] = [new Map<string, number>(), new Map<string, number>()]
   let updates = 0
   let began = performance.now()
@@ -78,7 +78,7 @@ function rootsOf(model: ShownView): ReadonlySet<string> {
   )
 }
 
-/** What kas says of it, and of the cause: the culprit may be another one. */
+/** kas' message about the row, and about its cause, which may be another object. */
 function textOf({ k, n, z, why }: Row): string {
   const cause = z ? `; ${z.reason} of ${z.kind}/${z.name}: ${z.text}` : ''
   return `${k}/${n}: ${why?.[2] || why?.[0] || ''}${cause}`
@@ -88,7 +88,9 @@ export interface PlayedBad {
   readonly code: number
   readonly ms: number
   readonly said: string
-  /** when the gate had ended: by the cluster's word, which has none of StatefulSets, or by the time it took */
+  /**
+   * the gate ended after the deadline: by the object's condition, or for StatefulSets, which have none, by its duration
+   */
   readonly isPastDeadline: boolean
   readonly status: RolloutStatus
 }
@@ -128,11 +130,11 @@ export const seconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`
 export interface BadOptions {
   /** `progressDeadlineSeconds` of Deployments */
   readonly deadlineSeconds: number
-  /** of `kas health`: what is ready for so long is through */
+  /** `--stable` of `kas health`: a workload that is ready for that long is rolled out */
   readonly stable: string
 }
 
-/** Plays what does not get there, before the gate, and beside `kubectl rollout status`. */
+/** Plays a bad rollout before the gate, and beside `kubectl rollout status`. */
 export async function playBad(
   rollout: BadRollout,
   namespace: string,
@@ -161,7 +163,7 @@ const isPastDeadline = ({ status }: KubernetesObject) =>
     ({ type, reason }: Record<string, string>) => type === 'Progressing' && reason === 'ProgressDeadlineExceeded',
   )
 
-/** That it went well, as a viewer saw it: one assertion, and figures as a comment. */
+/** Asserts that a rollout succeeded in a viewer's eyes; the figures are a comment. */
 export async function tellGood(t: Test, { name }: GoodRollout, playing: Promise<PlayedGood>): Promise<void> {
   const played = await settled(t, name, playing)
   if (!played) return
@@ -178,9 +180,9 @@ export async function tellGood(t: Test, { name }: GoodRollout, playing: Promise<
 }
 
 /**
- * That the gate ended before the deadline, and said why.
+ * Asserts that the gate ended before the deadline with the reason.
  *
- * @returns tells what `kubectl rollout status` answered beside, once it has
+ * @returns prints the answer of `kubectl rollout status`, once it has come
  */
 export async function tellBad(
   t: Test,
@@ -202,7 +204,7 @@ export async function tellBad(
   }
 }
 
-/** @returns undefined: it could not be played, which is told */
+/** @returns undefined: it could not be played, which fails the test */
 async function settled<Played>(t: Test, name: string, playing: Promise<Played>): Promise<Played | undefined> {
   try {
     return await playing

@@ -12,7 +12,7 @@ import { Processes } from '../../support/processes.ts'
 import { Stack } from '../../support/stack.ts'
 import { bearerOf } from '../../support/stack-directory.ts'
 
-/** It is measured beside other load, and told when it is late. ms */
+/** Limit of a step: other load runs beside it, and the test measures lateness itself. ms */
 export const patienceMs = 300_000
 
 const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
@@ -57,7 +57,9 @@ export class UnlistedGround {
     await this.#stack.connected()
   }
 
-  /** The webhook has no Service, a stored object cannot be decoded, and the aggregated API answers so. */
+  /**
+   * Breaks all three: the webhook has no Service, a stored object cannot be decoded, and the aggregated API answers so.
+   */
   async breakAll(answers: 'never' | number): Promise<void> {
     await this.#store.put(stone, 'no JSON')
     this.#gadgets.answers = answers

@@ -1,4 +1,4 @@
-/** For each item, `count` at once. @throws what the first one threw, once nothing runs any more */
+/** Runs `count` at once, for each item. @throws the first error, once none runs any more */
 export async function atOnce<Item>(
   count: number,
   items: Iterable<Item>,

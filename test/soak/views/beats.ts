@@ -3,11 +3,11 @@ import { delay } from '../../../src/lib/signals.ts'
 import { mergePatch } from './merge-patch.ts'
 
 const everyMs = 250
-/** of each beat, how many config maps are there at once */
+/** config maps that exist at once */
 const keptMaps = 3
 const wanted = 1000
 
-/** One deployment a namespace whose status changes all the time, and objects that come and go. */
+/** One deployment in each namespace whose status changes all the time, and objects that come and go. */
 export class Beats {
   readonly #admin: ApiClient
   readonly #namespaces: readonly string[]
@@ -33,7 +33,7 @@ export class Beats {
   begin(): () => Promise<void> {
     const stop = new AbortController()
     const ended = this.#run(stop.signal)
-    ended.catch(() => undefined) // told at the end
+    ended.catch(() => undefined) // awaited at the end
     return () => {
       stop.abort()
       return ended

@@ -10,31 +10,31 @@ import { letUserView } from './views-ground.ts'
 import { freshView, WatchedView } from './watched-view.ts'
 
 const namespaces = ['shop-0', 'shop-1', 'shop-2', 'shop-3', 'shop-4']
-/** the user may list these */
+/** namespaces that the user may list */
 const shared = namespaces.slice(0, 3)
-/** longer than a replica is waited for by another one. ms */
+/** longer than another replica waits for this one. ms */
 const replicaFrozenMs = 3000
-/** longer than the lease: another pod leads. ms */
+/** longer than the lease, so that another pod leads. ms */
 const podFrozenMs = 20_000
 const readyMs = 60_000
-/** until all views are live again and equal to fresh ones. ms */
+/** limit until all views are live again and equal to fresh ones. ms */
 const equalMs = 60_000
 const againMs = 500
-/** fresh views at once */
+/** number of fresh views at once */
 const lanes = 8
-/** changes go on around a fault. ms */
+/** time of changes before and after a fault. ms */
 const aroundMs = 1500
 
 type Victim = Pick<LocalReplica, 'signal' | 'exited' | 'start'>
 
 interface Fault {
   readonly name: string
-  /** who is to be hit now; viewers may have to move for it */
+  /** chooses the victim of now; viewers may have to move for it */
   find(ground: ViewsGround): Promise<Victim>
   play(victim: Victim, ground: ViewsGround, signal: AbortSignal): Promise<void>
 }
 
-/** Pods are given up slowly: meanwhile agentk finds its replicas again, which takes ten seconds. */
+/** Faults of pods have pauses: meanwhile agentk finds its replicas again, which takes ten seconds. */
 const faults: readonly Fault[] = [
   { name: 'kill holder', find: (ground) => ground.holder(), play: killReplica },
   { name: 'kill leading pod', find: (ground) => ground.leadingPod(), play: kill },
@@ -44,7 +44,10 @@ const faults: readonly Fault[] = [
   { name: 'freeze leading pod', find: (ground) => ground.leadingPod(), play: freezePod },
 ]
 
-/** Views of different scopes, while what is on their way is killed and frozen: each ends equal to a fresh one. */
+/**
+ * Follows views of different scopes, while replicas and pods on their way are killed and frozen: each ends equal to a
+ * fresh view.
+ */
 export async function viewsUnderFaults(
   ground: ViewsGround,
   { say, signal }: Pick<Stage, 'say' | 'signal'>,
@@ -100,7 +103,7 @@ export async function viewsUnderFaults(
 
 const viewerAt = (i: number): Viewer => (i % 3 === 2 ? 'ada' : 'job')
 
-/** Changes go on: each view hears of one that came after now. */
+/** Waits until each view has got a change from after the call. */
 async function allUpdated(views: readonly WatchedView[], signal: AbortSignal): Promise<void> {
   await delay(aroundMs / 2, signal)
   const before = views.map((view) => view.updates)
@@ -109,7 +112,7 @@ async function allUpdated(views: readonly WatchedView[], signal: AbortSignal): P
   }
 }
 
-/** Each kind of query in each namespace. */
+/** Returns each kind of query in each namespace. */
 function queryOf(i: number, allowed: readonly string[]): Query {
   const namespace = allowed[i % allowed.length] as string
   const next = allowed[(i + 1) % allowed.length] as string
@@ -125,7 +128,7 @@ function queryOf(i: number, allowed: readonly string[]): Query {
   return queries[i % queries.length] as Query
 }
 
-/** Equal in the end: a change may be on its way to the one and have reached the other. */
+/** Compares until they are equal: a change may have reached one and be on its way to the other. */
 async function unequalViews(
   views: readonly WatchedView[],
   fresh: (view: WatchedView) => Promise<string>,
@@ -133,7 +136,7 @@ async function unequalViews(
 ): Promise<string[]> {
   const unequal: string[] = []
   await atOnce(lanes, views, async (view) => {
-    const late = AbortSignal.timeout(equalMs) // of its own: those before may have been slow
+    const late = AbortSignal.timeout(equalMs) // its own limit: earlier views may be slow
     let wanted = await fresh(view)
     while (view.shown !== wanted && !view.refusal && !late.aborted) {
       await delay(againMs, signal)
@@ -147,7 +150,7 @@ async function unequalViews(
 
 const readyIn = (signal: AbortSignal) => AbortSignal.any([signal, AbortSignal.timeout(readyMs)])
 
-/** Started again at once, as by a StatefulSet. */
+/** Kills the victim and starts it again at once, as a StatefulSet does. */
 async function kill(victim: Victim): Promise<void> {
   victim.signal('SIGKILL')
   await victim.exited

@@ -6,7 +6,7 @@ import type { KubernetesObject } from '../../../dev/control-plane/api-client.ts'
 import { agent, files } from '../../../dev/start/settings.ts'
 import { type People, type User, users } from './people.ts'
 
-/** People of the directory file, which kas reads again by itself. */
+/** Users of the directory file, which kas reads again by itself. */
 export async function filePeople(folder: string): Promise<People> {
   const path = join(folder, files.directory)
   const before: KubernetesObject = parse(await readFile(path, 'utf8'))

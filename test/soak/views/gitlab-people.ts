@@ -11,7 +11,7 @@ const jobToken = 'glcbt-64_job'
 const tokenOf = (username: string) => `glpat-${username}`
 const group = { id: 7, path: agent.project.path.split('/')[0] as string }
 
-/** People of a GitLab, which kas asks, and keeps its answers for as long as by default; its Gitaly has the files. */
+/** Users of a GitLab, whose answers kas caches for the default time; its Gitaly has the files. */
 export async function gitlabPeople(
   folder: string,
   { configuration, replicas }: { configuration: string; replicas: readonly string[] },

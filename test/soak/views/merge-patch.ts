@@ -1,6 +1,6 @@
 import type { ApiClient } from '../../../dev/control-plane/api-client.ts'
 
-/** @throws Error: the API server refuses */
+/** @throws Error if the API server refuses */
 export async function mergePatch(admin: ApiClient, path: string, body: object): Promise<void> {
   const contentType = 'application/merge-patch+json'
   const answer = await admin.request(path, { method: 'PATCH', contentType, body })

@@ -2,11 +2,11 @@ import type { ApiClient, KubernetesObject } from '../../../dev/control-plane/api
 import { delay } from '../../../src/lib/signals.ts'
 import { insisted } from './insisted.ts'
 
-/** Pods may come as slowly as kwok has it, which with 20,000 of them rests for two minutes and more, but come. ms */
+/** Longest time without progress: with 20,000 Pods kwok rests for two minutes and more. ms */
 const stallMs = 600_000
 const againMs = 1000
 
-/** All Pods of the namespaces run. @throws Error: as many of them do as `stallMs` ago */
+/** Resolves when all Pods of the namespaces run. @throws Error if no more run than `stallMs` ago */
 export async function untilPodsRun(
   admin: ApiClient,
   namespaces: readonly string[],

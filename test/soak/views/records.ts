@@ -15,20 +15,20 @@ import { createNamespace } from './namespace.ts'
 import { untilPodsRun } from './pods-run.ts'
 import { letAgentkRead, rbac, readers, type ViewsGround } from './views-ground.ts'
 
-/** a view shows no more rows than this of each, with what else is in a namespace */
+/** Pods of a namespace; with all else in the namespace at most as many rows as a view shows */
 const podsOfNamespace = 200
-/** of those, what comes and goes with each fault */
+/** Pods that come and go with each fault */
 const changedPods = 10
-/** namespaces that are made, changed or compared at once */
+/** namespaces that are created, changed or compared at once */
 const lanes = 4
-/** of the namespaces, those that are there when agentk's rights are withdrawn */
+/** share of the namespaces that exist when agentk's rights are withdrawn */
 const firstShare = 0.2
-/** until what is shown equals the list; a kind that is forbidden is tried again after five minutes, a fifth more or less. ms */
+/** limit until the rows equal the list; a forbidden kind is tried again after five minutes, a fifth more or less. ms */
 const equalMs = 420_000
 const againMs = 1000
-/** of those that change while a pod is frozen: its lease outlasts them */
+/** namespaces that change while a pod is frozen: its lease outlasts the changes */
 const fewNamespaces = lanes
-/** for the store to forget what was. ms */
+/** limit for the store's compaction. ms */
 const compactionMs = 60_000
 const allPods = '/api/v1/pods'
 
@@ -40,14 +40,14 @@ const kinds: Readonly<Record<string, (namespace: string) => string>> = {
   'apps/ReplicaSet': (namespace) => `/apis/apps/v1/namespaces/${namespace}/replicasets`,
 }
 
-/** so that a watch can be too old within seconds */
+/** makes watches too old within seconds */
 export const recordsFlags = ['--etcd-compaction-interval=5s']
 
 interface Fault {
   readonly name: string
   /**
-   * @param change - what the records are not told of; of a few namespaces it takes no time
-   * @returns what was seen of the fault
+   * @param change - makes changes that the records do not get; of a few namespaces it takes no time
+   * @returns description of the observed fault
    */
   play(ground: ViewsGround, change: (count?: number) => Promise<void>, signal: AbortSignal): Promise<string>
 }
@@ -84,7 +84,7 @@ const faults: readonly Fault[] = [
     },
   },
   {
-    // the new server has no events of the past
+    // the new server has no events from before
     name: 'a 410',
     async play(ground, change, signal) {
       const pod = await ground.leadingPod()
@@ -103,7 +103,7 @@ const faults: readonly Fault[] = [
   },
 ]
 
-/** Records of real Pods, after each fault: what is shown equals what the API server lists. */
+/** Compares records of real Pods after each fault: the rows equal the API server's list. */
 export async function recordsAndFaults(
   ground: ViewsGround,
   { say, signal }: Pick<Stage, 'say' | 'signal'>,
@@ -146,12 +146,12 @@ export async function recordsAndFaults(
   say(`${Math.min(pods, first.length * podsOfNamespace)} Pods run`)
   await compare('at first', first)
   await ground.admin.request(`${rbac}/clusterrolebindings/${readers}`, { method: 'DELETE' })
-  await ground.controlPlane.restartApiServer({ abruptly: true }) // rights are asked for when a watch begins
+  await ground.controlPlane.restartApiServer({ abruptly: true }) // rights are checked when a watch begins
   for (const namespace of first)
     await untilShown('nothing', async () => (await shownIn(ground, namespace)) === '', signal)
   say(`agentk's rights are withdrawn: no rows in ${first.length} of ${first.length} namespaces`)
   await letAgentkRead(ground.admin)
-  await create(namespaces.slice(first.length)) // meanwhile: agentk tries again after five minutes
+  await create(namespaces.slice(first.length)) // meanwhile agentk waits: it tries again after five minutes
   say(`${pods} Pods run`)
   await compare('rights withdrawn and given back', namespaces)
   let changes = 0
@@ -162,13 +162,13 @@ export async function recordsAndFaults(
   return { figures: [`records: ${pods} Pods; ${seen.join('; ')}`], failures, data: { records: { pods, results } } }
 }
 
-/** What a watch of Pods goes on from now. */
+/** Version from which a watch of Pods goes on now. */
 async function versionOf(admin: ApiClient): Promise<string> {
   const { metadata } = await admin.get(`${allPods}?limit=1`)
   return metadata.resourceVersion
 }
 
-/** Resolves once the store has forgotten what was then. @returns the status of a list of it */
+/** Resolves once the store has compacted that version. @returns the status of a list of it */
 async function compacted(admin: ApiClient, version: string, signal: AbortSignal): Promise<number> {
   const late = AbortSignal.any([signal, AbortSignal.timeout(compactionMs)])
   const path = `${allPods}?limit=1&resourceVersion=${version}&resourceVersionMatch=Exact`
@@ -179,7 +179,7 @@ async function compacted(admin: ApiClient, version: string, signal: AbortSignal)
   }
 }
 
-/** What a watch of Pods that goes on from there is answered with, or told first. */
+/** Status, or code of the first event, of a watch of Pods that goes on from there. */
 async function codeOfWatch(admin: ApiClient, version: string, signal: AbortSignal): Promise<number> {
   const path = `${allPods}?watch=1&timeoutSeconds=5&resourceVersion=${version}`
   const { status, body } = await admin.request(path, { signal })
@@ -202,7 +202,7 @@ async function untilShown(what: string, holds: () => Promise<boolean>, signal: A
   }
 }
 
-/** Pods go and others come, in each namespace; objects of a kind without rules too. */
+/** Replaces Pods, in each namespace; also objects of a kind without rules. */
 function change(admin: ApiClient, namespaces: readonly string[], number: number, signal: AbortSignal): Promise<void> {
   return atOnce(lanes, namespaces, async (namespace) => {
     const maps = `/api/v1/namespaces/${namespace}/configmaps`
@@ -223,12 +223,15 @@ function change(admin: ApiClient, namespaces: readonly string[], number: number,
   })
 }
 
-/** A pod that was frozen for longer than its lease: the records that are compared are another's, from its first list. */
+/**
+ * Names a change of leader after a freeze longer than the lease: the compared records are then another pod's, from its
+ * first list.
+ */
 async function leadOf(ground: ViewsGround, pod: { readonly name: string }): Promise<string> {
   return (await ground.leadingPod()).name === pod.name ? '' : ', and another pod leads'
 }
 
-/** As the API server has it; one line an object. */
+/** Objects of the namespace from the API server; one line an object. */
 async function listed(admin: ApiClient, namespace: string): Promise<string> {
   const lines: string[] = []
   for (const [kind, path] of Object.entries(kinds)) {
@@ -241,7 +244,7 @@ async function listed(admin: ApiClient, namespace: string): Promise<string> {
   return lines.sort().join('\n')
 }
 
-/** As a view has it. @throws Error: it is not whole */
+/** Objects of the namespace from a view. @throws Error if the view is incomplete */
 async function shownIn(ground: ViewsGround, namespace: string): Promise<string> {
   const endpoint = ground.endpoint('job')
   const { authorization, tls } = endpoint

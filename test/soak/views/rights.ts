@@ -6,22 +6,22 @@ import { taken, type Viewer } from './people.ts'
 import { letUserView, rbac, type ViewsGround } from './views-ground.ts'
 import { WatchedView } from './watched-view.ts'
 
-/** each has its own right taken, at another time after the last review */
+/** namespaces whose right is taken at a different time each after the last review */
 const namespaces = ['shop-0', 'shop-1', 'shop-2', 'shop-3']
 const betweenMs = 11_000
 const queryOf = (namespace: string): Query => ({ view: 'list', scope: { namespaces: [namespace] } })
-/** within which what may be seen follows from rights. ms */
+/** limit until views follow a change of rights. ms */
 const maxMs = 60_000
-/** until what does not come is given up, so that it can be said how late it is. ms */
+/** limit of the wait, longer so that the delay can be measured. ms */
 const patienceMs = 2 * maxMs
 const readyMs = 60_000
 const againMs = 250
-/** replicas may know of it one after another */
+/** number of replicas, which may learn of it one after another */
 const replicas = 3
 
 type Saw = (what: string, ms: number) => void
 
-/** Rights are taken and given in the cluster, and at GitLab: views follow within a minute. */
+/** Takes and gives rights in the cluster, and at GitLab: views follow within a minute. */
 export async function viewsAndRights(
   ground: ViewsGround,
   { say, signal }: Pick<Stage, 'say' | 'signal'>,
@@ -72,7 +72,7 @@ async function bindingTaken(
   }
 }
 
-/** The job ends, a role and a token are taken, all at once, just after each was let in. */
+/** Ends the job and takes a role and a token, all at once, just after each viewer has got access. */
 async function takenAtDirectory(ground: ViewsGround, saw: Saw, signal: AbortSignal): Promise<void> {
   const { people } = ground
   const viewers = Object.keys(taken) as Viewer[]
@@ -105,7 +105,7 @@ async function takenAtDirectory(ground: ViewsGround, saw: Saw, signal: AbortSign
   )
 }
 
-/** Until new views are let in, as many one after another as there are replicas. */
+/** Waits until new views open, as many in a row as there are replicas. */
 async function letIn(open: () => WatchedView, signal: AbortSignal): Promise<void> {
   const late = AbortSignal.timeout(patienceMs)
   for (let inTurn = 0; inTurn < replicas; ) {

@@ -13,15 +13,15 @@ const replicas = 2
 /** rollouts at once, each in a namespace of its own */
 const lanes = 6
 /**
- * Longer than a verdict has to hold, and than a process takes to start beside others: one that comes early is seen to be
- * early. s
+ * Longer than a verdict has to hold, and longer than a process takes to start beside others, so that an early verdict
+ * shows. s
  */
 const minReadySeconds = 20
-/** of each step in the cluster, on a busy machine. ms */
+/** limit of each step in the cluster, on a busy machine. ms */
 const stepMs = 120_000
 const againMs = 250
 
-/** What is applied, and what `kas health` is to say of it. */
+/** A change, and the expected answer of `kas health`. */
 interface Rollout {
   readonly name: string
   readonly spec: object
@@ -46,13 +46,16 @@ const rollouts: readonly Rollout[] = [
 interface Ended {
   readonly rollout: Rollout
   readonly code: number
-  /** what the cluster says is done, when kas has said its word */
+  /** the cluster had completed the rollout when kas answered */
   readonly isDone: boolean
   readonly ms: number
   readonly said: string
 }
 
-/** `kas health --wait`, started right after a change of what was healthy: never healthy before that is rolled out. */
+/**
+ * Starts `kas health --wait` right after a change of a healthy workload: it must not be healthy before the rollout is
+ * complete.
+ */
 export async function healthOfRollouts(
   ground: ViewsGround,
   { say, signal }: Pick<Stage, 'say' | 'signal'>,
@@ -127,7 +130,7 @@ async function gone(admin: ApiClient, path: string, signal: AbortSignal): Promis
   while ((await admin.request(path)).status !== 404) await delay(againMs, signal)
 }
 
-/** As `kubectl rollout status` has it. */
+/** Completion as `kubectl rollout status` defines it. */
 function isRolledOut({ metadata, spec, status }: KubernetesObject): boolean {
   const { observedGeneration = 0, replicas: all = 0, updatedReplicas = 0, availableReplicas = 0 } = status
   if (observedGeneration < metadata.generation) return false
@@ -143,7 +146,7 @@ function deployment(name: string) {
   }
 }
 
-/** `kas health` as a process of its own. */
+/** Runs `kas health` as a process of its own. */
 async function health(
   args: readonly string[],
   kubeconfig: string,

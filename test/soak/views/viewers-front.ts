@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import type { LocalReplica } from '../../../dev/start/local-replica.ts'
 
-/** Where viewers enter: all at one replica, and at the next one while nobody listens there. */
+/** A front that sends all viewers to one replica, and to the next one while that does not listen. */
 export class ViewersFront {
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
@@ -21,17 +21,17 @@ export class ViewersFront {
     return front
   }
 
-  /** of 127.0.0.1 */
+  /** port of 127.0.0.1 */
   get port(): number {
     return (this.#server.address() as AddressInfo).port
   }
 
-  /** Where viewers are. */
+  /** Replica of the viewers. */
   get entry(): LocalReplica {
     return this.#replicas[0] as LocalReplica
   }
 
-  /** All viewers enter there from now on; those that are elsewhere are cut. */
+  /** Sends all viewers there from now on; connections to another replica are cut. */
   enter(replica: LocalReplica): void {
     if (replica === this.entry) return
     this.#move(replica)
@@ -80,7 +80,7 @@ export class ViewersFront {
   #adopt(socket: Socket): void {
     this.#sockets.add(socket)
     socket.setNoDelay(true)
-    socket.on('error', () => undefined) // told by close
+    socket.on('error', () => undefined) // close reports it
     socket.once('close', () => this.#sockets.delete(socket))
   }
 }

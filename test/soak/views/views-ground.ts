@@ -23,21 +23,21 @@ import type { People, User, Viewer } from './people.ts'
 import { ViewersFront } from './viewers-front.ts'
 
 export interface ViewsGroundOptions {
-  /** what KUBEBUILDER_ASSETS names */
+  /** value of KUBEBUILDER_ASSETS */
   readonly assets: string
   readonly parts: Parts
-  /** of kube-apiserver */
+  /** flags of kube-apiserver */
   readonly flags?: readonly string[]
-  /** who knows who looks at views. Default: the directory file */
+  /** directory of the viewers. Default: the directory file */
   readonly directory?: 'file' | 'gitlab'
 }
 
 const graces = { listen: '0s', shutdown: '1s' }
 export const rbac = '/apis/rbac.authorization.k8s.io/v1'
-/** a role that reads everything, and what gives it to agentk's account */
+/** a role that reads everything, and the name of its binding to agentk's account */
 export const readers = 'agentk-reads'
 const dayMs = 24 * 3_600_000
-/** another process cannot be subscribed to. ms */
+/** interval of checks of another process. ms */
 const askAgainMs = 250
 
 /** A real API server, three replicas of kas behind a balancer, and two pods of agentk with an account of their own. */
@@ -97,12 +97,12 @@ export class ViewsGround {
     }
   }
 
-  /** of the cluster, by itself */
+  /** client of the cluster itself */
   get admin(): ApiClient {
     return this.controlPlane.admin
   }
 
-  /** All viewers enter at one replica, and at another one once that is dead. */
+  /** Endpoint of all viewers: one replica, or another one after its end. */
   endpoint(viewer: Viewer): Endpoint {
     const url = new URL(`https://127.0.0.1:${this.#front.port}`)
     const authorization = `Bearer ${this.people.credentials[viewer]}`
@@ -118,7 +118,7 @@ export class ViewsGround {
     return path
   }
 
-  /** Each pod has its home and its standby. */
+  /** Resolves when each pod has its home and its standby. */
   async placed(signal: AbortSignal): Promise<void> {
     const wanted = this.#pods.flatMap(({ name }) => [`${name} home`, `${name} standby`])
     for (;;) {
@@ -128,7 +128,7 @@ export class ViewsGround {
     }
   }
 
-  /** The replica that the leading pod is at home at; viewers enter at another one from now on. */
+  /** The home replica of the leading pod; viewers enter at another one from now on. */
   async holder(): Promise<LocalReplica> {
     const { replicas } = this.#ground
     const { name: lead } = await this.leadingPod()
@@ -145,13 +145,13 @@ export class ViewsGround {
     return held?.entries?.filter(({ kind }) => kind === 'connection') ?? []
   }
 
-  /** The replica where all viewers are: another one than the holder. */
+  /** The replica of all viewers, which is not the holder. */
   async entry(): Promise<LocalReplica> {
     await this.holder()
     return this.#front.entry
   }
 
-  /** All replicas know one another, and a call goes through each. */
+  /** Resolves when all replicas know one another, and a call goes through each. */
   settled(signal: AbortSignal): Promise<void> {
     return this.#ground.settled(signal)
   }
@@ -170,7 +170,7 @@ export class ViewsGround {
 }
 
 const projects = [{ id: agent.project.path }]
-/** Users act as themselves in the cluster, jobs as the agent. */
+/** Configuration in which users act as themselves in the cluster, and jobs as the agent. */
 const configuration = stringify({ ci_access: { projects }, user_access: { access_as: { user: {} }, projects } })
 
 async function writeRepository(folder: string): Promise<void> {
@@ -188,7 +188,7 @@ function peopleOf(folder: string, directory: 'file' | 'gitlab'): Promise<People>
   return gitlabPeople(folder, { configuration, replicas })
 }
 
-/** @returns path of a kubeconfig of the account that the pods have */
+/** @returns path of a kubeconfig of the pods' account */
 async function agentkAccount(controlPlane: ControlPlane): Promise<string> {
   const { admin, server, caFile, folder } = controlPlane
   const reads = { apiGroups: ['*'], resources: ['*'], verbs: ['get', 'list', 'watch'] }
@@ -204,7 +204,7 @@ async function agentkAccount(controlPlane: ControlPlane): Promise<string> {
   return path
 }
 
-/** agentk's account may read all of the cluster. */
+/** Lets agentk's account read all of the cluster. */
 export async function letAgentkRead(admin: ApiClient): Promise<void> {
   await admin.create(`${rbac}/clusterrolebindings`, {
     metadata: { name: readers },
@@ -213,7 +213,7 @@ export async function letAgentkRead(admin: ApiClient): Promise<void> {
   })
 }
 
-/** The user may list everything in this namespace. */
+/** Lets the user list everything in this namespace. */
 export async function letUserView(admin: ApiClient, namespace: string, username: User = 'ada'): Promise<void> {
   await admin.create(`${rbac}/namespaces/${namespace}/rolebindings`, {
     metadata: { name: `viewer-${username}` },

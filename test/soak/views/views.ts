@@ -7,17 +7,17 @@ import { healthOfRollouts } from './rollouts.ts'
 import { ViewsGround, type ViewsGroundOptions } from './views-ground.ts'
 
 export interface ViewsSceneOptions {
-  /** each fault */
+  /** plays of each fault */
   readonly times: number
   readonly views: number
   readonly pods: number
-  /** of kas health */
+  /** runs of kas health */
   readonly runs: number
-  /** without it: all of them */
+  /** default: all parts */
   readonly part?: ViewsPart
 }
 
-/** On a ground of its own. */
+/** A part of the scene on a ground of its own. */
 interface Run extends Pick<ViewsGroundOptions, 'parts' | 'flags' | 'directory'> {
   play(ground: ViewsGround, stage: Pick<Stage, 'say' | 'signal'>, options: ViewsSceneOptions): Promise<Findings>
 }
@@ -33,9 +33,9 @@ const runs: Readonly<Record<ViewsPart, readonly Run[]>> = {
 }
 
 /**
- * What runs in a cluster, as the CLI follows it through three replicas and two pods of agentk (doc/views.md).
+ * Follows a cluster as the CLI does, through three replicas and two pods of agentk (doc/views.md).
  *
- * @param assets - what KUBEBUILDER_ASSETS names
+ * @param assets - value of KUBEBUILDER_ASSETS
  */
 export async function viewsScene(
   stage: Pick<Stage, 'say' | 'signal'>,

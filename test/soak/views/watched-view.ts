@@ -6,7 +6,7 @@ import type { Query } from '../../../src/proto/views-json.ts'
 
 const shownMs = 60_000
 
-/** One view as `kas tree --watch` follows it, with all nodes open, and how long it said nothing. */
+/** One view as `kas tree --watch` follows it, with all nodes open; measures the gaps between updates. */
 export class WatchedView {
   readonly query: Query
   readonly #endpoint: Endpoint
@@ -25,12 +25,12 @@ export class WatchedView {
     this.query = query
   }
 
-  /** why it has ended by itself */
+  /** reason of an end by itself */
   get refusal(): Error | undefined {
     return this.#refusal
   }
 
-  /** all that it shows, if that is whole and live: equal texts show the same */
+  /** all rows, if the view is complete and live: equal texts mean equal rows */
   get shown(): string | undefined {
     return this.#shown
   }
@@ -44,7 +44,7 @@ export class WatchedView {
     return this.#updates
   }
 
-  /** The longest time between two live updates since it was asked for the last time, the one that lasts included. ms */
+  /** Longest time between two live updates since the last call, with the current gap. ms */
   takeGap(): number {
     const longest = Math.max(this.#longestGapMs, performance.now() - this.#changedAt)
     this.#longestGapMs = 0
@@ -68,7 +68,7 @@ export class WatchedView {
     })
   }
 
-  /** Until `condition` holds. @returns ms. @throws Error: not in time, or it ended */
+  /** Waits until `condition` holds. @returns duration. ms. @throws Error if it does not in time, or the view ended */
   until(what: string, condition: () => boolean, timeoutMs: number, signal: AbortSignal): Promise<number> {
     return this.#until(
       what,
@@ -81,7 +81,7 @@ export class WatchedView {
     )
   }
 
-  /** Until it has ended by itself. @returns ms */
+  /** Waits until the view has ended by itself. @returns duration. ms */
   ends(timeoutMs: number, signal: AbortSignal): Promise<number> {
     return this.#until('it ends', () => this.#refusal !== undefined, timeoutMs, signal)
   }
@@ -125,7 +125,7 @@ export class WatchedView {
   }
 }
 
-/** What the same query shows whom asks for the first time. */
+/** Returns the same query's result for a new viewer. */
 export async function freshView(endpoint: Endpoint, query: Query, signal: AbortSignal): Promise<string> {
   const view = new WatchedView(endpoint, query)
   view.start()

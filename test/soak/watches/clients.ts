@@ -15,7 +15,7 @@ import { Seen } from './seen.ts'
 
 export interface WatchedPlace {
   readonly caller: Caller
-  /** of the Leases */
+  /** path of the Leases */
   readonly path: string
   readonly signal: AbortSignal
 }
@@ -43,7 +43,7 @@ export const ways: Readonly<Record<string, Way>> = {
   'in protobuf': { query: (version) => `resourceVersion=${version}`, accept: protobuf, read: readProtobuf },
 }
 
-/** A plain client, which neither repeats nor begins anew. */
+/** A plain client, which neither repeats a request nor begins again. */
 export function watchPlainly(name: string, resourceVersion: string, { caller, path, signal }: WatchedPlace): Seen {
   const { query, accept = 'application/json', read } = ways[name] as Way
   const seen = new Seen(name)
@@ -59,10 +59,10 @@ export function watchPlainly(name: string, resourceVersion: string, { caller, pa
   return seen
 }
 
-/** before it begins anew. ms */
+/** pause before it begins again. ms */
 const retryMs = 200
 
-/** One that begins anew where it stood whenever its watch ends, as clients of API servers do. */
+/** A client that resumes its watch after each end, as clients of API servers do. */
 export function watchAgain(resourceVersion: string, { caller, path, signal }: WatchedPlace): Seen {
   const seen = new Seen('one that begins anew')
   let version = resourceVersion
@@ -74,7 +74,7 @@ export function watchAgain(resourceVersion: string, { caller, path, signal }: Wa
         if (statusCode === 200) for await (const event of eventsIn(body)) version = see(event, seen) ?? version
         else await body.dump()
       } catch {
-        // cut, or nobody listens: what has come is whole
+        // cut, or nothing listens: all events so far are complete
       }
       await delay(retryMs)
     }
@@ -82,7 +82,7 @@ export function watchAgain(resourceVersion: string, { caller, path, signal }: Wa
   return seen
 }
 
-/** As a page of GitLab: over a WebSocket, which it does not open again. */
+/** A client as a page of GitLab: over a WebSocket, which it does not open again. */
 export function watchByPage(
   resourceVersion: string,
   { server, ca, credential }: KubeOptions,
@@ -114,7 +114,7 @@ export function watchByPage(
   return seen
 }
 
-/** `kubectl get lease counter --watch`, as it prints it. */
+/** `kubectl get lease counter --watch`, by its output. */
 export function watchByKubectl(
   output: readonly string[],
   { program, kubeconfig, cacheFolder, namespace }: KubectlPlace,
@@ -166,7 +166,7 @@ async function* eventsIn(body: AsyncIterable<Uint8Array>): AsyncGenerator<Event,
   }
 }
 
-/** @returns behind which version it could go on. @throws an event ERROR */
+/** @returns version after which the watch can go on. @throws Error: an event ERROR */
 function see({ type, object }: Event, seen: Seen): string | undefined {
   if (type === 'ERROR') throw new Error(JSON.stringify(object))
   const holder = object.kind === 'Table' ? object.rows?.[0]?.cells[1] : object.spec?.holderIdentity
@@ -188,7 +188,7 @@ async function readProtobuf(body: AsyncIterable<Uint8Array>, seen: Seen): Promis
   }
 }
 
-/** WatchEvent.object.raw, behind `k8s\0` Unknown.raw, Lease.spec.holderIdentity. */
+/** Reads Lease.spec.holderIdentity in Unknown.raw, after `k8s\0`, in WatchEvent.object.raw. */
 function holderIn(frame: Buffer): number {
   const object = field(field(frame.subarray(4), 2), 1)
   const spec = field(field(object.subarray(4), 2), 2)

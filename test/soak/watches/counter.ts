@@ -3,7 +3,7 @@ import { delay } from '../../../src/lib/signals.ts'
 
 export const counterName = 'counter'
 
-/** A Lease whose holder is a number, which grows by one so many times a second, beside kas. */
+/** A Lease whose holder is a number, which grows by one so many times a second. It is written without kas. */
 export class Counter {
   readonly #admin: ApiClient
   readonly #path: string
@@ -18,7 +18,7 @@ export class Counter {
     this.#perSecond = perSecond
   }
 
-  /** As last written. */
+  /** Value of the last write. */
   get value(): number {
     return this.#value
   }
@@ -31,7 +31,7 @@ export class Counter {
       spec: { holderIdentity: '0' },
     })
     this.#running = this.#count()
-    this.#running.catch(() => undefined) // told by `stop`
+    this.#running.catch(() => undefined) // awaited by `stop`
   }
 
   /** @returns the last value */

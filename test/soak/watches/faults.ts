@@ -3,45 +3,45 @@ import { statusOf } from '../../../dev/start/replica-table.ts'
 import { abortable, delay } from '../../../src/lib/signals.ts'
 import type { FaultyGround } from '../exactly-once/faulty-ground.ts'
 
-/** What befalls those that carry the watches of one entry, which lives. */
+/** Faults of the replicas and pods that carry the watches of one entry, which lives on. */
 export interface FaultCounts {
-  /** of the replica that carries them */
+  /** kills of the replica that carries them */
   readonly kills: number
   readonly freezes: number
-  /** agentk's pod is deleted, and another takes its place */
+  /** replacements of agentk's pod */
   readonly pods: number
-  /** rolling, of the replicas that are not the entry */
+  /** rolling restarts of the replicas other than the entry */
   readonly restarts: number
 }
 
 export const faultNames = ['kills', 'freezes', 'pods', 'restarts'] as const
 export type FaultName = (typeof faultNames)[number]
 
-/** A frozen replica has lost its calls by then. ms */
+/** Duration of a freeze, after which the replica has lost its calls. ms */
 const frozenMs = 12_000
-/** for all watches to be open again. ms */
+/** limit until all watches are open again. ms */
 const carriedMs = 30_000
 const askAgainMs = 50
 
 export interface Struck {
-  /** in words */
+  /** description in words */
   readonly what: string
-  /** all replicas run again */
+  /** resolves when all replicas run again */
   readonly mended: Promise<void>
 }
 
-/** The watches of an entry, and what they are on. */
+/** The watches of an entry, and its cluster. */
 export interface Struggle {
   readonly ground: FaultyGround
-  /** it holds no connection of the agent: it hands all watches over */
+  /** a replica without a connection of the agent, which hands all watches over */
   readonly entry: LocalReplica
-  /** clients that watch */
+  /** number of clients that watch */
   readonly watches: number
 }
 
 type Strike = (on: Struggle) => Promise<Struck>
 
-/** Resolves once what carried the watches is gone. */
+/** Resolves once the carrier of the watches has ended. */
 const strikes: Readonly<Record<FaultName, Strike>> = {
   kills: async (on) => {
     const { carrier, what } = await carrierOf(on)
@@ -71,11 +71,11 @@ const strikes: Readonly<Record<FaultName, Strike>> = {
 
 export async function strike(fault: FaultName, on: Struggle): Promise<Struck> {
   const struck = await strikes[fault](on)
-  struck.mended.catch(() => undefined) // told to who waits for it
+  struck.mended.catch(() => undefined) // awaited by the caller
   return struck
 }
 
-/** The replica where the agent is last of all: it carries calls of clients, and has no tunnel for them. */
+/** Returns the agent's last replica in rank: it carries calls of clients, and has no tunnel for them. */
 export async function lastOfAll({ stage }: FaultyGround): Promise<LocalReplica> {
   const { holder } = await abortable(stage.holder(), stage.signal)
   const rank = (await statusOf(holder.socket))?.agents[0]?.rank ?? []
@@ -84,7 +84,7 @@ export async function lastOfAll({ stage }: FaultyGround): Promise<LocalReplica> 
   return last
 }
 
-/** The replica that most of the watches are handed to. @throws Error if they are not all handed to any in time */
+/** Returns the replica that gets most of the watches. @throws Error if not all are handed over in time */
 async function carrierOf({ ground, entry, watches }: Struggle): Promise<{ carrier: LocalReplica; what: string }> {
   const { running, signal } = ground.stage
   const end = performance.now() + carriedMs

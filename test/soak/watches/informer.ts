@@ -6,10 +6,10 @@ import type { KubectlPlace } from '../exactly-once/kubectl-call.ts'
 import { counterName } from './counter.ts'
 import { Seen } from './seen.ts'
 
-/** A client-go informer, built; or in words why there is none. */
+/** A client-go informer that was built, or the reason why there is none. */
 export type InformerProgram = { readonly program: string } | { readonly missing: string }
 
-/** Builds it unless it was built before. */
+/** Builds it, unless it was built before. */
 export async function informerProgram(): Promise<InformerProgram> {
   if (withoutGo) return { missing: withoutGo }
   try {
@@ -20,7 +20,7 @@ export async function informerProgram(): Promise<InformerProgram> {
   }
 }
 
-/** Its watch, and what it asks for: it begins anew by itself. */
+/** Records its watch and its requests: the informer begins again by itself. */
 export function watchByInformer(
   program: string,
   { kubeconfig, namespace }: Pick<KubectlPlace, 'kubeconfig' | 'namespace'>,

@@ -1,17 +1,17 @@
-/** What it has asked for first, what was there as its watch began, and a change: before that one no watch can go on. */
+/** Values before a watch can go on: the one of its list, the one at its begin, and a change. */
 const enough = 3
 
-/** What one client of a watch has seen of the counter. */
+/** The values of the counter that one client of a watch has seen. */
 export class Seen {
   readonly name: string
   readonly values: number[] = []
-  /** in words; absent: it goes on */
+  /** description; absent: it goes on */
   end: string | undefined
-  /** watches that it has asked for since it `begins` */
+  /** number of watch requests since `begins` */
   watches = 0
-  /** how often it has asked for all that is there since then */
+  /** number of lists since `begins` */
   lists = 0
-  /** what it asked for first may be older than where its watch begins */
+  /** the value of its first list may be older than the begin of its watch */
   readonly #asksFirst: boolean
   readonly #listeners = new Set<() => void>()
 
@@ -24,7 +24,7 @@ export class Seen {
     return this.values.at(-1) ?? -1
   }
 
-  /** It watches: what it has asked for so far was needed. */
+  /** Resets the counts: earlier requests were needed. */
   begins(): void {
     this.watches = 0
     this.lists = 0
@@ -40,7 +40,7 @@ export class Seen {
     for (const listener of this.#listeners) listener()
   }
 
-  /** Resolves once it has seen the value, by a watch that can go on, or has ended. */
+  /** Resolves once the client has seen the value, by a watch that can go on, or has ended. */
   async until(value: number, signal: AbortSignal): Promise<void> {
     while ((this.last < value || this.values.length < enough) && this.end === undefined) {
       signal.throwIfAborted()
@@ -53,9 +53,9 @@ export class Seen {
   }
 
   /**
-   * What is wrong with it, in words.
+   * Faults of the client, in words.
    *
-   * @param value - that it must have seen
+   * @param value - value that it must have seen
    */
   faults(value: number): string[] {
     const ended = this.end === undefined ? [] : [`it ended: ${this.end}`]
@@ -63,7 +63,7 @@ export class Seen {
     return [...this.#gaps(), ...ended, ...behind].map((fault) => `${this.name}: ${fault}`)
   }
 
-  /** Who lists anew sees what is there then, and nothing of what was between. */
+  /** Missing values; none for a client that lists again, since it skips the values in between. */
   #gaps(): string[] {
     if (this.lists > 0) return []
     const watched = this.values.slice(this.#asksFirst ? 1 : 0)

@@ -8,24 +8,27 @@ import { informerProgram, watchByInformer } from './informer.ts'
 import type { Seen } from './seen.ts'
 
 export interface WatchesOptions extends FaultCounts {
-  /** at last: kills of the replica that the clients came to */
+  /** kills of the clients' own replica, at the end */
   readonly entries: number
-  /** changes of the object that is watched, a second */
+  /** changes of the watched object, a second */
   readonly rate: number
 }
 
-/** A replica that leaves lets watches go one after another; none is left by the end of its shutdown grace. */
+/** Graces of a replica that leaves: it ends watches one after another, and all before the end of its shutdown grace. */
 const graces = { listen: '1s', shutdown: '15s', watch: '3s' }
-/** While one is away the agent has a home and a standby beside the entry, where its watches would be out of danger. */
+/**
+ * Number of replicas. While one is away, the agent has a home and a standby beside the entry, where watches would be
+ * safe.
+ */
 const replicas = 4
-/** between two faults: some changes come by the new way. ms */
+/** pause between two faults, in which some changes come by the new way. ms */
 const betweenMs = 2000
 const arrivalMs = 60_000
 
 /**
- * Clients that watch one object through the replica that does not hold the agent, while what carries them is killed, frozen and
- * replaced: each sees each change once, in order; none ends, watches anew or lists. Then that replica is killed: those that
- * begin anew by themselves do so.
+ * Clients watch one object through a replica that does not hold the agent, while the carriers of the watches are
+ * killed, frozen and replaced. Each client sees each change once, in order. No watch ends, and no client watches or
+ * lists again. Then the clients' replica is killed: clients that can resume do so.
  */
 export async function watchesScene(
   { say, signal }: Pick<Stage, 'say' | 'signal'>,
@@ -58,7 +61,7 @@ export async function watchesScene(
       ...('program' in informer ? [watchByInformer(informer.program, inCluster, asChild)] : []),
     ]
     const all = [...enduring, ...repeating]
-    /** Resolves once all of them have the newest value, or will not get it. @returns that value, and how long it took */
+    /** Resolves once all of them have the newest value, or cannot get it. @returns that value, and the duration */
     const newest = async (clients: readonly Seen[], value = counter.value) => {
       const began = performance.now()
       const limit = AbortSignal.any([signal, AbortSignal.timeout(arrivalMs)])

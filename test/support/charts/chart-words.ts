@@ -1,13 +1,13 @@
 import { findHelm, helm, type Rendering, render } from '../../../dev/charts/helm.ts'
 
 export const helmProgram = findHelm()
-/** of tests of charts, where there is no helm */
+/** reason to skip tests of charts where there is no helm */
 export const skip = helmProgram === undefined && 'needs helm, on the PATH or in KAS_RENDERERS'
 
 export const rendered = (rendering: Rendering): Promise<string> => render(helmProgram ?? '', rendering)
 export const runHelm = (args: readonly string[]): Promise<string> => helm(helmProgram ?? '', args)
 
-/** What helm says of values that are refused, without where in the chart it found that. @throws Error if they are not */
+/** Returns helm's refusal of values, without the place in the chart. @throws Error if helm accepts them */
 export async function refusal(rendering: Rendering): Promise<string> {
   const words = await rendered(rendering).then(
     () => undefined,

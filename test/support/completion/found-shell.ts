@@ -15,13 +15,13 @@ export interface Shell {
   readonly env: NodeJS.ProcessEnv
 }
 
-/** What comes with each Debian: taken from the machine, as the loader is. */
+/** Packages of each Debian, which come from the machine, as the loader does. */
 const ofTheMachine = new Set(['libc6', 'gcc-12-base', 'libgcc-s1', 'libcrypt1'])
 
 /**
- * The one on the PATH, else Debian's, unpacked into `folder`; or what the machine lacks for either, by name.
+ * Returns the shell on the PATH, else Debian's, unpacked into `folder`; or the name of what the machine lacks for both.
  *
- * @param folder - is kept as long as the shell runs
+ * @param folder - must exist as long as the shell runs
  */
 export async function foundShell(name: ShellName, folder: string): Promise<Shell | { readonly lacks: string }> {
   if (!absent(name)) return { name, program: name, env: process.env }
@@ -45,7 +45,7 @@ export async function foundShell(name: ShellName, folder: string): Promise<Shell
   }
 }
 
-/** zsh looks for its modules and functions where it was built to be, unless its first file says otherwise. */
+/** Folders of zsh's modules and functions, which by default it looks for at the paths of its build. */
 function ownFolders(name: ShellName, root: string): NodeJS.ProcessEnv {
   if (name !== 'zsh') return {}
   const modules = globSync(['usr/lib/*/zsh/*', 'lib/*/zsh/*'], { cwd: root }).map((one) => join(root, one))

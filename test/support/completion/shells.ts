@@ -3,15 +3,15 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Shell } from './found-shell.ts'
 
-/** What real shells propose behind what is typed. */
+/** Proposals of real shells after a typed line. */
 
-/** @param typed - lines that end where the tab is pressed. @returns what is proposed, by line */
+/** @param typed - lines that end where the tab is pressed. @returns proposals, by line */
 export type Propose = (typed: readonly string[]) => ReadonlyMap<string, readonly string[]>
 
-/** ms */
+/** limit of a shell. ms */
 const timeout = 60_000
 
-/** @param folder - for files. @param script - as `kas completion` prints it */
+/** @param folder - for files. @param script - output of `kas completion` */
 export function proposalsOf(shell: Shell, folder: string, script: string): Propose {
   const file = join(folder, `kas.${shell.name}`)
   writeFileSync(file, script)
@@ -24,7 +24,7 @@ function run({ program, env }: Shell, args: readonly string[], input?: string): 
   return stdout
 }
 
-/** `== kas agent `, then a proposal a line. */
+/** Parses `== kas agent `, then one proposal a line. */
 function byLine(text: string): ReadonlyMap<string, readonly string[]> {
   const parts = text.split(/^== /m).slice(1)
   return new Map(
@@ -56,7 +56,7 @@ const inFish =
     return byLine(run(shell, ['--no-config', asking]))
   }
 
-/** An interactive one at a terminal of its own, in which the tab is pressed. */
+/** Runs an interactive shell at a terminal of its own, and presses the tab key in it. */
 const inZsh =
   (shell: Shell, folder: string, file: string): Propose =>
   (typed) => {

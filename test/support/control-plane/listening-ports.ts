@@ -10,14 +10,14 @@ export async function listeningPorts(pids: readonly number[]): Promise<number[]>
   return [...new Set(ports)].sort((a, b) => a - b)
 }
 
-/** Ids of the processes whose environment has the line. */
+/** Ids of the processes that have the line in their environment. */
 export async function processesWith(line: string): Promise<number[]> {
   const ids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name)).map(Number)
   const environments = await Promise.all(ids.map((id) => readFile(`/proc/${id}/environ`, 'utf8').catch(() => '')))
   return ids.filter((_, i) => environments[i]?.split('\0').includes(line))
 }
 
-/** TCP_LISTEN */
+/** state TCP_LISTEN */
 const listen = '0A'
 
 async function socketsOf(pid: number): Promise<string[]> {

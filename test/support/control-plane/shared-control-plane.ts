@@ -16,7 +16,7 @@ interface Shared {
 
 const assets = process.env.KUBEBUILDER_ASSETS ?? ''
 const started: Shared[] = []
-/** until the API server has seen what left its store */
+/** limit until the API server has noticed that its store was reset */
 const resetTimeoutMs = 30_000
 const resetRetryMs = 20
 const madeLast = [
@@ -25,10 +25,10 @@ const madeLast = [
 ] as const
 
 /**
- * An API server with these flags and nothing in it but its own: one that an earlier test of this process has used, or a
- * new one. Whatever the test leaves in it is removed after it. A test that starts the server again with other flags has its own.
+ * Returns an API server with these flags and only its own objects: one from an earlier test of this process, or a new
+ * one. The test's objects are removed after it. A test that restarts the server with other flags has its own.
  *
- * @param t - has it to itself until its end
+ * @param t - the only test that uses it, until its end
  * @param flags - more flags of kube-apiserver
  */
 export async function sharedControlPlane(
@@ -50,7 +50,7 @@ async function start(flags: readonly string[]): Promise<Shared> {
   const controlPlane = new ControlPlane({ assets, parts: 'api', flags })
   root.teardown(() => controlPlane.stop())
   await controlPlane.start()
-  // the last that it makes for itself, once it is ready
+  // the last objects that it creates for itself, once it is ready
   const signal = AbortSignal.timeout(patience(resetTimeoutMs))
   for (const [path, name] of madeLast) {
     const isOwn = ({ metadata }: { metadata: { name: string } }) => metadata.name === name
@@ -63,7 +63,9 @@ async function start(flags: readonly string[]): Promise<Shared> {
   return shared
 }
 
-/** With a definition goes its API group, which the API server makes and removes by itself, a little later. */
+/**
+ * Resets the store. With a definition its API group is removed, which the API server does by itself, a little later.
+ */
 async function reset({ controlPlane, store, before, groups }: Shared): Promise<void> {
   const signal = AbortSignal.timeout(patience(resetTimeoutMs))
   // twice: its caches follow the store one after another

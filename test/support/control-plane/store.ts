@@ -3,24 +3,24 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { etcdSocket } from '../../../dev/control-plane/control-plane-flags.ts'
 
-/** As etcd's JSON has it: bytes are base64, numbers text. */
+/** An entry in etcd's JSON: bytes are base64, numbers are text. */
 interface Entry {
   readonly key: string
   readonly value: string
   readonly mod_revision: string
 }
 
-/** what a store holds, by key */
+/** content of a store, by key */
 export type Snapshot = ReadonlyMap<string, Entry>
 
-/** as bounds of a range: all keys */
+/** bounds of a range of all keys */
 const everything = Buffer.from('\0').toString('base64')
-/** of one transaction: etcd takes 128 operations */
+/** deletions of one transaction: etcd accepts 128 operations */
 const maxDeleted = 100
-/** the API server writes its own there, again and again */
+/** the API server writes its own leases there, again and again */
 const ownLeases = '/registry/leases/kube-system/'
 
-/** The etcd of a control plane: with it back at what it held, the API server is as if nothing had been asked. */
+/** The etcd of a control plane. With its earlier content restored, the API server is as if it had got no requests. */
 export class Store {
   readonly #socketPath: string
 
@@ -35,7 +35,7 @@ export class Store {
   }
 
   /**
-   * What came since is deleted, what was changed or deleted is put again.
+   * Deletes new keys, and restores the values of changed and deleted keys.
    *
    * @returns the names of these keys: none, if the store is as it was
    */
@@ -51,7 +51,7 @@ export class Store {
     return [...made, ...changed.map(({ key }) => key)].map(nameOf)
   }
 
-  /** Puts what the API server would not write. */
+  /** Writes a value that the API server would refuse. */
   async put(key: string, value: string): Promise<void> {
     await this.#call('put', { key: Buffer.from(key).toString('base64'), value: Buffer.from(value).toString('base64') })
   }

@@ -7,9 +7,9 @@ type Schema = Record<string, unknown>
 const read = (name: string) => JSON.parse(readFileSync(join(import.meta.dirname, name), 'utf8')) as Schema
 
 /**
- * What the schema of CycloneDX 1.5 has against a list; signatures are not looked into.
+ * Problems of a list by the schema of CycloneDX 1.5; signatures are not checked.
  *
- * @returns a line each, none for a valid list
+ * @returns one line each, none for a valid list
  */
 export function sbomProblems(sbom: unknown): string[] {
   const { error } = schema().safeParse(sbom)
@@ -23,7 +23,10 @@ function schema(): z.ZodType {
   return z.fromJSONSchema(adapted(all) as Parameters<typeof z.fromJSONSchema>[0])
 }
 
-/** For zod: references into other files as definitions of this one, and `required` beside the properties that it is about. */
+/**
+ * Adapts the schema for zod: references into other files become definitions of this one, and `required` moves to its
+ * properties.
+ */
 function adapted(part: unknown): unknown {
   if (Array.isArray(part)) return part.map(adapted)
   if (typeof part !== 'object' || part === null) return part

@@ -16,18 +16,18 @@ export const fluxPath = (plural: Plural, namespace?: string): string =>
   `/apis/${apis[plural]}${namespace === undefined ? '' : `/namespaces/${namespace}`}/${plural}`
 
 /**
- * As much of Flux as agentk meets: its kinds in a real API server, a path for each Receiver whose Secret is there, and
- * the endpoint of webhooks, which records who was called.
+ * The part of Flux that agentk uses: its kinds in a real API server, and a path for each Receiver with a Secret. The
+ * endpoint of webhooks records the called Receivers.
  */
 export class FluxDouble {
   readonly #admin: ApiClient
   readonly #server: Server
   readonly #stopping = new AbortController()
-  /** path -> key of the Receiver */
+  /** key of the Receiver, by path */
   readonly #paths = new Map<string, string>()
-  /** keys of the Receivers that were called, `?` for a path that is none's */
+  /** keys of the called Receivers, `?` for a path of none */
   readonly called: string[] = []
-  /** answers this instead, and counts how often */
+  /** status of each answer; others than 200 count as refused */
   status = 200
   refused = 0
 
@@ -56,12 +56,12 @@ export class FluxDouble {
     return flux
   }
 
-  /** for `flux.webhook_receiver_url` */
+  /** value for `flux.webhook_receiver_url` */
   get url(): string {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
   }
 
-  /** How often the Receiver was called. */
+  /** Number of calls of the Receiver. */
   countOf(key: string): number {
     return this.called.filter((each) => each === key).length
   }
@@ -72,14 +72,14 @@ export class FluxDouble {
     return await this.#admin.create(fluxPath('gitrepositories', namespace), object)
   }
 
-  /** One of a user's. */
+  /** Creates a Receiver of a user. */
   async createReceiver(name: string, spec: object, namespace = 'default'): Promise<KubernetesObject> {
     const metadata = { name, namespace }
     const object = { apiVersion: apis.receivers, kind: 'Receiver', metadata, spec }
     return await this.#admin.create(fluxPath('receivers', namespace), object)
   }
 
-  /** Once all of these have a path. */
+  /** Resolves once each of these has a path. */
   async ready(keys: readonly string[]): Promise<void> {
     const known = () => new Set(this.#paths.values())
     await eventually(() => {
@@ -88,7 +88,7 @@ export class FluxDouble {
     })
   }
 
-  /** Flux's controller: of a token and the Receiver's name it makes a path. */
+  /** Does the work of Flux's controller: it makes a path from a token and the Receiver's name. */
   async #control(): Promise<void> {
     const { signal } = this.#stopping
     while (!signal.aborted) {

@@ -3,7 +3,7 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { joinSockets } from '../joined-sockets.ts'
 import type { TornDown } from '../processes.ts'
 
-/** A TCP front of several servers: leads each new connection to the next that is open, and cuts those that there are. */
+/** A TCP front of several servers: connects each new client to the next open one, and can cut all connections. */
 export class SwitchingFront {
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
@@ -17,7 +17,7 @@ export class SwitchingFront {
     this.#server = createServer((near) => this.#join(near))
   }
 
-  /** @param ports - of loopback, asked at each connection */
+  /** @param ports - ports of loopback, read at each connection */
   static async start(t: TornDown, ports: () => readonly number[]): Promise<SwitchingFront> {
     const front = new SwitchingFront(ports)
     front.#server.listen(0, '127.0.0.1')

@@ -6,14 +6,14 @@ import { promisify } from 'node:util'
 const run = promisify(execFile)
 
 export interface BareEntry {
-  /** as git writes it: `100644`, `120000`, `040000`, `160000` */
+  /** mode as git writes it: `100644`, `120000`, `040000`, `160000` */
   readonly mode: string
   readonly type: string
   readonly oid: string
   readonly path: string
 }
 
-/** What git itself says of a bare repository, by processes of its own. */
+/** Answers of git itself about a bare repository, by processes of its own. */
 export class BareGit {
   readonly #folder: string
 
@@ -28,7 +28,7 @@ export class BareGit {
     )
   }
 
-  /** As `git upload-pack` tells its refs, without the line of the service. */
+  /** Refs as `git upload-pack` announces them, without the line of the service. */
   async advertisement(): Promise<Buffer> {
     return await this.#git('upload-pack', '--stateless-rpc', '--advertise-refs', this.#folder)
   }
@@ -40,7 +40,7 @@ export class BareGit {
     )
   }
 
-  /** As Gitaly asks: also false where one of them is not there. */
+  /** Returns what Gitaly does: also false where one of them does not exist. */
   async isAncestor(ancestor: string, child: string): Promise<boolean> {
     return await this.#git('merge-base', '--is-ancestor', ancestor, child).then(
       () => true,

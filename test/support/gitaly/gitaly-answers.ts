@@ -24,7 +24,7 @@ import {
 import { BareGit } from './bare-git.ts'
 import type { GitalyVersionTraits } from './gitaly-versions.ts'
 
-/** Gitaly's answers as doc/reference/tunnel-protocol.md 1.20 has them, out of bare repositories. */
+/** Gitaly's answers as doc/reference/tunnel-protocol.md 1.20 has them, from bare repositories. */
 
 export class GitalyRefusal extends Error {
   readonly code: number
@@ -36,10 +36,10 @@ export class GitalyRefusal extends Error {
 }
 
 export interface GitalyGround {
-  /** where the repositories of the storage `default` lie */
+  /** folder of the repositories of the storage `default` */
   readonly folder: string
   readonly traits: GitalyVersionTraits
-  /** of data in one message */
+  /** bytes of data in one message */
   readonly chunkBytes: number
 }
 
@@ -85,7 +85,7 @@ const entryTypes: Readonly<Record<string, TreeEntry_EntryType>> = {
   commit: TreeEntry_EntryType.COMMIT,
 }
 
-/** entries of one message: Gitaly's own */
+/** entries of one message, as Gitaly has it */
 const maxEntries = 100
 
 export async function* treeEntries(

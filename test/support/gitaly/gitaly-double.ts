@@ -26,11 +26,11 @@ import { type GitalyVersion, gitalyVersions } from './gitaly-versions.ts'
 
 export type GitalyMethod = 'InfoRefsUploadPack' | 'TreeEntry' | 'GetTreeEntries' | 'GetBlobs' | 'CommitIsAncestor'
 
-/** How Gitaly fails. */
+/** Faults of Gitaly. */
 export type GitalyFault =
-  /** answers like this instead */
+  /** answers with this status instead */
   | { readonly kind: 'status'; readonly code: number; readonly message: string }
-  /** nothing at all, until the caller leaves */
+  /** no answer at all, until the caller leaves */
   | { readonly kind: 'silent' }
   /** its answer, once `until` resolves */
   | { readonly kind: 'slow'; readonly until: Promise<void> }
@@ -38,7 +38,7 @@ export type GitalyFault =
   | { readonly kind: 'half' }
   /** half as before, then an error */
   | { readonly kind: 'broken' }
-  /** a message that is none */
+  /** bytes that are no message */
   | { readonly kind: 'garbage' }
   /** a good end without a message */
   | { readonly kind: 'nothing' }
@@ -49,36 +49,36 @@ export interface GitalyCallRecord {
   /** fields that this double does not know, by number */
   readonly unknownFields: readonly number[]
   readonly request: object
-  /** who called: one for each connection */
+  /** the caller's address: one for each connection */
   readonly peer: string
 }
 
 export interface GitalyDoubleOptions {
-  /** where the repositories lie */
+  /** folder of the repositories */
   readonly folder: string
   readonly version?: GitalyVersion
-  /** empty: nobody has to show one */
+  /** empty: calls need no token */
   readonly token?: string
   /** a Unix socket to listen on, instead of TCP */
   readonly socket?: string
   /** PEM; absent: plain */
   readonly tls?: { readonly certificate: string; readonly key: string }
-  /** of data in one message */
+  /** bytes of data in one message */
   readonly chunkBytes?: number
 }
 
-/** A token is good for so long before and after its time. */
+/** A token is valid for so long before and after its time. */
 const tokenWindowSeconds = 60
 
 /**
- * Gitaly's part of doc/reference/tunnel-protocol.md 1.20 over a stock gRPC library, out of real bare repositories, and
- * faults at will.
+ * Gitaly's part of doc/reference/tunnel-protocol.md 1.20 over a stock gRPC library, from real bare repositories, with
+ * faults that a test sets.
  */
 export class GitalyDouble {
   readonly calls: GitalyCallRecord[] = []
   version: GitalyVersion
   token: string
-  /** all calls, or those of one method */
+  /** fault of all calls, or of those of one method */
   fault: (GitalyFault & { readonly method?: GitalyMethod }) | undefined
   /** Gitaly's clock, for tokens */
   now: () => number = Date.now
@@ -102,7 +102,7 @@ export class GitalyDouble {
     return double
   }
 
-  /** What GitLab says of it. */
+  /** Address as GitLab names it. */
   get address(): string {
     const { socket, tls } = this.#options
     if (socket !== undefined) return `unix:${socket}`
@@ -113,7 +113,7 @@ export class GitalyDouble {
     return this.#port
   }
 
-  /** Listens, at the same place as before. */
+  /** Listens, at the same address as before. */
   async come(): Promise<void> {
     const { socket, tls } = this.#options
     const server = new grpc.Server()
@@ -146,7 +146,7 @@ export class GitalyDouble {
     this.#server = server
   }
 
-  /** Nobody listens any more; connections end. */
+  /** Stops listening; connections end. */
   async leave(): Promise<void> {
     this.#server?.forceShutdown()
     this.#server = undefined
@@ -211,7 +211,7 @@ export class GitalyDouble {
     call.end()
   }
 
-  /** Authentication v2, as a Gitaly with a token asks for it. */
+  /** Checks authentication v2, as a Gitaly with a token does. */
   #authenticate(metadata: grpc.Metadata): void {
     if (this.token === '') return
     const [authorization] = metadata.get('authorization')

@@ -25,7 +25,7 @@ export interface GitalySideOptions {
   readonly repositories?: Partial<GitalyRepositoriesOptions & GitalyServersOptions>
   readonly coordinates?: Partial<GitalyCoordinates>
   readonly clock?: Clock
-  /** PEM of whom `tls://` trusts */
+  /** PEM of the authority that `tls://` trusts */
   readonly authority?: string
 }
 
@@ -36,7 +36,7 @@ const noGitalyMetrics: GitalyMetrics = {
   answered: () => undefined,
 }
 
-/** A repository, a Gitaly that serves it, and kas' view of it by what GitLab said. */
+/** Starts a repository, a Gitaly that serves it, and kas' client of it with GitLab's description. */
 export async function startGitalySide(t: Test, options: GitalySideOptions = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'kas-gitaly-'))
   t.teardown(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))

@@ -1,11 +1,11 @@
-/** What differs between the releases of Gitaly that kas meets: words and codes; the calls themselves do not. */
+/** Differences between the releases of Gitaly that kas supports: texts and codes; the calls themselves are the same. */
 
 export interface GitalyVersionTraits {
-  /** of TreeEntry, for an absent file and for an absent commit alike */
+  /** text of TreeEntry, for an absent file and for an absent commit alike */
   readonly absentText: string
-  /** GetTreeEntries of a commit that is not there: nothing at all, or INVALID_ARGUMENT */
+  /** answer of GetTreeEntries for a commit that does not exist: nothing at all, or INVALID_ARGUMENT */
   readonly absentCommit: 'nothing' | 'invalid_argument'
-  /** of any call for a repository that is not there */
+  /** text of any call for a repository that does not exist */
   readonly absentRepositoryText: string
 }
 

@@ -5,7 +5,7 @@ import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 
-// to start a process takes the longer the larger this one is, and takes a shell little
+// the larger this process is, the longer it takes to start another one, but a shell starts others fast
 const create = `set -e
 git init --quiet --bare --initial-branch=main "$1"
 git init --quiet --initial-branch=main
@@ -22,7 +22,7 @@ git rev-parse HEAD`
 /** A bare repository below a Gitaly's folder, and a clone to push to it from. */
 export class ServedRepository {
   readonly relativePath: string
-  /** its path */
+  /** path of the bare repository */
   readonly bare: string
   readonly #clone: string
 
@@ -39,7 +39,7 @@ export class ServedRepository {
     return repository
   }
 
-  /** Commits these files and pushes; gives the commit. */
+  /** Commits these files and pushes. @returns the commit */
   async push(files: Readonly<Record<string, string | Uint8Array>>): Promise<string> {
     for (const [path, content] of Object.entries(files)) {
       await mkdir(dirname(join(this.#clone, path)), { recursive: true })
@@ -48,12 +48,12 @@ export class ServedRepository {
     return await this.#script(push)
   }
 
-  /** Makes a symbolic link part of the next push. */
+  /** Adds a symbolic link to the next push. */
   async link(path: string, target: string): Promise<void> {
     await symlink(target, join(this.#clone, path))
   }
 
-  /** Takes the default branch away and leaves another. */
+  /** Removes the default branch and leaves another. */
   async loseBranch(): Promise<void> {
     await this.git('push', '--quiet', this.bare, 'HEAD:other')
     await this.inBare('update-ref', '-d', 'refs/heads/main')
@@ -67,7 +67,7 @@ export class ServedRepository {
     return (await run('git', ['-C', this.bare, ...args])).stdout.trim()
   }
 
-  /** In the clone; `$1` is the bare repository. */
+  /** Runs a script in the clone; `$1` is the bare repository. */
   async #script(text: string): Promise<string> {
     return (await run('sh', ['-c', text, 'sh', this.bare], { cwd: this.#clone })).stdout.trim()
   }

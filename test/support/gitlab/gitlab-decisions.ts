@@ -8,7 +8,7 @@ import {
   roles,
 } from './gitlab-world.ts'
 
-/** What Rails decides, from the agents' own files (doc/reference/gitlab-contract.md 2.3, 2.4, 4.2). */
+/** Rails' decisions, from the agents' own files (doc/reference/gitlab-contract.md 2.3, 2.4, 4.2). */
 
 interface Entry {
   readonly id: string
@@ -48,7 +48,7 @@ export function allowedAgents(world: GitlabWorld, job: GitlabJob, options: { rol
   }
 }
 
-/** The closest entry wins: the project's, the agent's own project, groups from the nearest up. */
+/** Returns the closest entry: the project's, the agent's own project, groups from the nearest up. */
 function closestEntry(agent: GitlabAgent, project: GitlabProject): Entry | undefined {
   const { ci_access } = fileOf(agent)
   const named = (entries: readonly Entry[] | undefined, path: string) =>
@@ -65,7 +65,7 @@ function passes({ environments }: Entry, { environment }: GitlabJob): boolean {
   return environment !== undefined && environments.some(matches)
 }
 
-/** Undefined: forbidden. */
+/** Returns the user's access; undefined: forbidden. */
 export function proxyUser(world: GitlabWorld, agent: GitlabAgent, user: GitlabUser) {
   const { user_access } = fileOf(agent)
   const [kind, ...others] = Object.keys(user_access?.access_as ?? {})

@@ -9,23 +9,23 @@ import { agentOf, answer, type GitlabAnswer, type GitlabRequest, modulesPath, ne
 import { type GitlabVersion, gitlabVersions } from './gitlab-versions.ts'
 import { type GitlabWorld, suiteWorld } from './gitlab-world.ts'
 
-/** How GitLab fails. */
+/** Faults of GitLab. */
 export type GitlabFault =
-  /** answers like this instead */
+  /** answers with this status instead */
   | { readonly kind: 'status'; readonly status: number; readonly retryAfter?: string }
   /** a page, with status 200 */
   | { readonly kind: 'html' }
   /** half of its answer, then the connection ends */
   | { readonly kind: 'half' }
-  /** nothing at all, until the fault ends */
+  /** no answer at all, until the fault ends */
   | { readonly kind: 'silent' }
   /** its answer, after so long */
   | { readonly kind: 'slow'; readonly ms: number }
-  /** JSON that is none of GitLab's */
+  /** JSON that is not GitLab's */
   | { readonly kind: 'json'; readonly body: unknown }
 
 export interface GitlabCallRecord extends GitlabRequest {
-  /** the header names as they were sent */
+  /** header names as they were sent */
   readonly rawHeaders: readonly string[]
   /** milliseconds since 1970 */
   readonly at: number
@@ -35,7 +35,7 @@ export interface GitlabCallRecord extends GitlabRequest {
 export interface GitlabDoubleOptions {
   readonly version?: GitlabVersion
   readonly world?: GitlabWorld
-  /** GitLab's relative root: `/gitlab` */
+  /** GitLab's relative root, such as `/gitlab` */
   readonly root?: string
   /** PEM; absent: plain HTTP */
   readonly tls?: { readonly certificate: string; readonly key: string }
@@ -44,17 +44,17 @@ export interface GitlabDoubleOptions {
 const maxBodyBytes = 16 << 20
 const jwtRefused = { status: 401, body: { message: '401 Unauthorized - KAS JWT authentication invalid' } }
 
-/** Rails' internal API over HTTP, with the codes of each version, and faults at will. */
+/** Rails' internal API over HTTP, with the codes of each version, and faults that a test sets. */
 export class GitlabDouble {
   readonly secret = randomBytes(32)
   readonly calls: GitlabCallRecord[] = []
-  /** what was posted and taken, by path below /api/v4 */
+  /** accepted posts, by path below /api/v4 */
   readonly taken = new Map<string, unknown[]>()
   version: GitlabVersion
   world: GitlabWorld
-  /** all calls, or those of one path below /api/v4 */
+  /** fault of all calls, or of those of one path below /api/v4 */
   fault: (GitlabFault & { readonly path?: string }) | undefined
-  /** one of GitLab's modules: gets the requests of agents that are known; absent: there is none */
+  /** one of GitLab's modules, which gets the requests of known agents; absent: there is none */
   module: ((request: IncomingMessage, response: ServerResponse) => void) | undefined
   /** GitLab's clock, for JWTs */
   now: () => number = Date.now
@@ -63,7 +63,7 @@ export class GitlabDouble {
   readonly #sockets = new Set<Socket>()
   #server: Server | undefined
   #port = 0
-  /** connections that were opened */
+  /** number of opened connections */
   connections = 0
 
   constructor(options: GitlabDoubleOptions = {}) {
@@ -83,7 +83,7 @@ export class GitlabDouble {
     return double
   }
 
-  /** What stands in `gitlab.address`. */
+  /** Value for `gitlab.address`. */
   get address(): string {
     return `${this.#tls ? 'https' : 'http'}://127.0.0.1:${this.#port}${this.#root}`
   }
@@ -104,7 +104,7 @@ export class GitlabDouble {
     this.#port = (server.address() as AddressInfo).port
   }
 
-  /** Nobody listens any more; connections end. */
+  /** Stops listening; connections end. */
   async leave(): Promise<void> {
     const server = this.#server
     if (!server) return
@@ -115,7 +115,7 @@ export class GitlabDouble {
     await closed
   }
 
-  /** Ends the connections that there are. */
+  /** Ends the open connections. */
   cut(): void {
     for (const socket of this.#sockets) socket.destroy()
   }

@@ -9,25 +9,25 @@ import type { GitlabAgent, GitlabProject, GitlabUser, GitlabWorld } from './gitl
 
 export interface GitlabRequest {
   readonly method: string
-  /** below /api/v4 */
+  /** path below /api/v4 */
   readonly path: string
   readonly query: URLSearchParams
   /** names in lower case */
   readonly headers: Readonly<Record<string, string | undefined>>
-  /** of JSON; undefined: there was none */
+  /** parsed JSON; undefined: there was no body */
   readonly body: unknown
 }
 
 export interface GitlabAnswer {
   readonly status: number
-  /** sent as JSON; absent: nothing is */
+  /** body, sent as JSON; absent: none */
   readonly body?: unknown
 }
 
 export interface EndpointContext {
   readonly world: GitlabWorld
   readonly traits: GitlabVersionTraits
-  /** what was posted, by path, in order */
+  /** accepted posts in order, by path */
   readonly taken: Map<string, unknown[]>
 }
 
@@ -41,10 +41,10 @@ const noRoute: GitlabAnswer = { status: 404, body: { error: '404 Not Found' } }
 const noContent: GitlabAnswer = { status: 204 }
 const badRequest = (message: string): GitlabAnswer => ({ status: 400, body: { message } })
 
-/** Requests to GitLab's own modules begin with it (doc/reference/gitlab-contract.md 2.2 no. 11 to 15). */
+/** Prefix of requests to GitLab's own modules (doc/reference/gitlab-contract.md 2.2 no. 11 to 15). */
 export const modulesPath = '/internal/kubernetes/modules/'
 
-/** Whether the endpoint asks for kas' JWT: all internal ones that are there do. */
+/** Returns true if the endpoint requires kas' JWT: all existing internal ones do. */
 export function needsJwt(path: string, { agentInfoPaths, agentEvents }: GitlabVersionTraits): boolean {
   if (path === '/internal/kubernetes/agent_events' && !agentEvents) return false
   return agentInfoPaths.includes(path) || (path in endpoints && path.startsWith('/internal/'))
@@ -93,7 +93,7 @@ function repositoryOf({ id, path }: GitlabProject, { world }: EndpointContext): 
   }
 }
 
-/** As for an agent, of a project that it may read. */
+/** Answers about a project that the agent may read, with the agent's token. */
 const projectInfo: Endpoint = (request, context) => {
   if (!context.traits.projectInfo) return noRoute
   const agent = agentOf(request, context)
@@ -201,7 +201,7 @@ function take(taken: Map<string, unknown[]>, path: string, body: unknown): Gitla
   return noContent
 }
 
-/** Rails takes numbers as text too. */
+/** Returns true for integers; Rails accepts numbers as text too. */
 function isInteger(value: unknown): boolean {
   return Number.isSafeInteger(value) || (typeof value === 'string' && /^\d+$/.test(value))
 }

@@ -22,7 +22,7 @@ export interface GitlabSideOptions {
   readonly onUnchecked?: GitlabDirectoryComponents['onUnchecked']
 }
 
-/** Times as upstream has them. */
+/** Lifetimes of stock kas. */
 export const upstreamTtls = {
   infoTtlMs: 300_000,
   infoErrorTtlMs: 60_000,
@@ -38,7 +38,7 @@ const noGitlabMetrics: GitlabMetrics = {
   unchecked: () => undefined,
 }
 
-/** It has not been started, and ends with the test. */
+/** Creates a client without starting it; it ends with the test. */
 export function createGitlabClient(
   t: Test,
   options: Pick<GitlabClientOptions, 'address' | 'secretFile'> & Partial<GitlabClientOptions>,
@@ -59,7 +59,7 @@ export function createGitlabClient(
   return client
 }
 
-/** kas' side of GitLab: the directory and its client, started, against a double. */
+/** Starts kas' side of GitLab, the directory and its client, with a double. */
 export async function startGitlabSide(t: Test, gitlab: GitlabDouble, options: GitlabSideOptions = {}) {
   const { log, lines } = capturedLog()
   const folder = await mkdtemp(join(tmpdir(), 'gitlab-side-')) // not t.testdir, which is the test's own

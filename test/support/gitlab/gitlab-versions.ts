@@ -1,17 +1,17 @@
-/** What differs between the versions of GitLab that kas meets (doc/reference/gitlab-contract.md 2.1, 2.2, 9.1). */
+/** Differences between the versions of GitLab that kas supports (doc/reference/gitlab-contract.md 2.1, 2.2, 9.1). */
 
 export interface GitlabVersionTraits {
-  /** paths below /api/v4 that are there */
+  /** existing paths below /api/v4 */
   readonly agentInfoPaths: readonly string[]
-  /** where an agent's token is read, the first that is there counts; `authorization` holds it as a bearer */
+  /** headers for an agent's token, of which the first one that is sent counts; `authorization` has it as a bearer */
   readonly tokenHeaders: readonly string[]
-  /** POST agent_events is there: from 16.8 */
+  /** POST agent_events exists: from 16.8 */
   readonly agentEvents: boolean
-  /** allowed_agents tells the user's roles */
+  /** allowed_agents contains the user's roles */
   readonly rolesInProject: boolean
-  /** project_info is there: before 2026 */
+  /** project_info exists: before 2026 */
   readonly projectInfo: boolean
-  /** repository_info of AutoFlow is there */
+  /** repository_info of AutoFlow exists */
   readonly repositoryInfo: boolean
 }
 
@@ -20,7 +20,7 @@ const oldPath = '/internal/kubernetes/agent_info'
 const agentk = 'gitlab-agentk-api-request'
 const agent = 'gitlab-agent-api-request'
 
-/** Each the strictest that its release may be: it reads no header that it need not know. */
+/** Each version is as strict as its release may be: it reads no header that it need not know. */
 export const gitlabVersions = {
   '16.5': {
     agentInfoPaths: [oldPath],

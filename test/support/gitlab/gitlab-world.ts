@@ -1,4 +1,4 @@
-/** What a GitLab double knows. A test may change it at any time. */
+/** Data of a GitLab double. A test may change it at any time. */
 
 export const roles = ['guest', 'planner', 'reporter', 'developer', 'maintainer', 'owner'] as const
 export type Role = (typeof roles)[number]
@@ -16,7 +16,7 @@ export interface GitlabAgent {
   readonly name: string
   readonly project: number
   tokens: string[]
-  /** the text of its config.yaml */
+  /** text of its config.yaml */
   configuration: string
 }
 
@@ -25,7 +25,7 @@ export interface GitlabUser {
   readonly username: string
   personalAccessTokens: string[]
   sessions: { cookie: string; csrfToken: string }[]
-  /** by id of the project */
+  /** roles by id of the project */
   readonly roles: Readonly<Record<number, Role>>
 }
 
@@ -39,7 +39,7 @@ export interface GitlabJob {
   isFinished?: boolean
 }
 
-/** How the repositories of all projects are reached; that of project 1 is `@hashed/1.git`. */
+/** Address of the repositories of all projects; that of project 1 is `@hashed/1.git`. */
 export interface GitlabGitaly {
   readonly address: string
   readonly token: string
@@ -47,7 +47,7 @@ export interface GitlabGitaly {
 }
 
 export interface GitlabWorld {
-  /** absent: a Gitaly that is not there */
+  /** absent: a Gitaly that does not exist */
   gitaly?: GitlabGitaly
   projects: GitlabProject[]
   agents: GitlabAgent[]
@@ -89,7 +89,7 @@ export function suiteWorld(configuration = ''): GitlabWorld {
   }
 }
 
-/** An agent for each id, whose token is `agent-<id>`. */
+/** Makes an agent for each id, whose token is `agent-<id>`. */
 export function crowd(count: number): GitlabWorld {
   const agents = Array.from({ length: count }, (_, i) => ({
     id: i + 1,

@@ -16,17 +16,17 @@ import { GitlabDouble, type GitlabDoubleOptions } from './gitlab-double.ts'
 
 export interface WholeReplicasOptions extends GitlabDoubleOptions {
   readonly infoTtl?: string
-  /** default: nothing is polled, pushes are told */
+  /** default: no polls, only push events */
   readonly pollPeriod?: string
   /** keys of `agent.gitops`, as YAML */
   readonly gitops?: string
-  /** 8154 is there too */
+  /** port 8154 listens too */
   readonly withProxy?: boolean
-  /** of a collector of traces */
+  /** endpoint of a collector of traces */
   readonly otlpEndpoint?: string
 }
 
-/** Whole replicas of kas in this process, all with one GitLab, which calls the first. */
+/** Starts whole replicas of kas in this process, all with one GitLab, which calls the first. */
 export async function startWholeReplicas(
   t: Test,
   count: number,
@@ -53,14 +53,14 @@ export async function startWholeReplicas(
     const metadata = metadataOf({ authorization: `bearer ${await jwt({ key: gitlab.secret })}` })
     return await callUnary(rails, method, request, metadata)
   }
-  /** GitLab tells the first replica. */
+  /** Sends a push event to the first replica, as GitLab does. */
   const tellPush = async (fullPath: string, id = 1n) => {
     const event = { project: { id, fullPath } }
     const request = toBinary(GitPushEventRequestSchema, create(GitPushEventRequestSchema, { event }))
     const method = '/gitlab.agent.notifications.rpc.Notifications/GitPushEvent'
     t.equal((await callRails(method, request)).code, status.OK)
   }
-  /** Starts a replica that was stopped: at other ports, but for its gossip. */
+  /** Starts a replica again after its stop, at other ports, but with the same port for its gossip. */
   const startAgain = async (i: number) => {
     const replica = await startReplica(t, { ...place, i })
     replicas[i] = replica

@@ -3,7 +3,7 @@ import { readGraphUpdate } from '../../../src/kas/modules/views/graph/graph-mess
 import { ByteBudget } from '../../../src/lib/byte-budget.ts'
 import { StrictGraph } from './strict-graph.ts'
 
-/** What a strict client makes of what an agent says of a graph, by way of kas. */
+/** A strict client's graph of an agent's updates, after kas has converted them. */
 export class GraphOfUpdates {
   readonly strict = new StrictGraph()
   readonly #client: ClientGraph

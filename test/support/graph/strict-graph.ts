@@ -27,21 +27,21 @@ export interface GraphAnswer {
   readonly error?: { readonly code: number; readonly code_string: string; readonly reason: string }
 }
 
-/** What the client takes at once. bytes */
+/** Limit of one message of the client. bytes */
 const maxMessageBytes = 4 * 1024 * 1024
 
 const vertexText = ({ g = '', v, r, ns = '', n }: Vertex): Text => [g, v, r, ns, n].join(' ')
 const arcText = ({ s, d, t }: Arc): Text => `${vertexText(s)} -${t}> ${vertexText(d)}`
 
-/** What GitLab's client makes of answers, where it is not stricter: what it does not forgive is an error. */
+/** The graph of answers in GitLab's client, or stricter: it throws on whatever that client would not accept. */
 export class StrictGraph {
   readonly vertices = new Set<Text>()
-  /** with whether the destination is said not to exist */
+  /** arcs, with true if the destination is marked as absent */
   readonly arcs = new Map<Text, boolean>()
   readonly warnings: string[] = []
   error: GraphAnswer['error']
   answers = 0
-  /** actions that were taken */
+  /** number of accepted actions */
   actions = 0
 
   /** @throws Error: the client ends */
@@ -56,7 +56,7 @@ export class StrictGraph {
     for (const action of actions) this.#act(action)
   }
 
-  /** Of kinds and names alone, in order. */
+  /** Names of the vertices of a kind, in order. */
   names(plural: string): string[] {
     const all = [...this.vertices].map((text) => text.split(' '))
     return all
@@ -65,7 +65,7 @@ export class StrictGraph {
       .sort()
   }
 
-  /** `<plural>/<name> -<type>> <plural>/<name>`, `!` behind those that lead nowhere, in order. */
+  /** Arcs as `<plural>/<name> -<type>> <plural>/<name>`, with ` !` after absent destinations, in order. */
   drawn(): string[] {
     const short = (text: string) => {
       const [, , r, , n] = text.split(' ')
@@ -113,7 +113,7 @@ export class StrictGraph {
   }
 }
 
-/** What glab asks for unless told otherwise. */
+/** glab's default request. */
 export const defaultRequest = {
   queries: [
     "group == '' && version == 'v1' && (resource in ['pods', 'secrets', 'configmaps', 'serviceaccounts'])",

@@ -6,22 +6,22 @@ import type { Identity } from './seen.ts'
 
 /** Agents by values of the chart, and callers by access mode. */
 
-/** Names of values files in test/support/charts/agentk: each is an agent with what the chart renders of it. */
+/** Names of values files in test/support/charts/agentk: each is an agent with the chart's output. */
 export const agentNames = ['least', 'named', 'namespaces', 'existing-role', 'sources', 'listed', 'any'] as const
 export type AgentName = (typeof agentNames)[number]
 
-/** Its configuration gives a name that kas alone may give. */
+/** Agent whose configuration contains a name that only kas may give. */
 export const forger = 'forger'
 
 export interface AgentOfChart {
   readonly name: AgentName | typeof forger
   readonly id: number
   readonly namespace: string
-  /** of its service account */
+  /** name of its service account */
   readonly account: string
-  /** that the chart renders, in the agent's own namespace */
+  /** objects of the chart, in the agent's own namespace */
   readonly objects: readonly KubernetesObject[]
-  /** of the container: flags of impersonation */
+  /** flags of the container for impersonation */
   readonly flags: readonly string[]
   /** entries that values and flags name */
   readonly listed: { readonly callers: ReadonlySet<string>; readonly configuration: ReadonlySet<string> }
@@ -31,7 +31,7 @@ const chartNamespace = 'agentk'
 const bound: readonly string[] = ['ServiceAccount', 'Role', 'RoleBinding', 'ClusterRole', 'ClusterRoleBinding']
 const flagForm = /^--(callers-)?may-impersonate=(.*)$/
 
-/** The files have what helm renders (test/ground/charts.test.ts); here each agent has a namespace of its own. */
+/** The files have helm's output (test/ground/charts.test.ts); here each agent has a namespace of its own. */
 export function agentsOfChart(): AgentOfChart[] {
   const names = [...agentNames, forger] as const
   return names.map((name, i) => {
@@ -83,11 +83,11 @@ function inNamespace(
 
 export interface Mode {
   readonly name: string
-  /** of the project whose jobs call; absent: a user calls */
+  /** path of the project whose jobs call; absent: a user calls */
   readonly project?: string
-  /** of `ci_access`; absent: the entry has none, or there is no entry */
+  /** `access_as` of `ci_access`; absent: the entry has none, or there is no entry */
   readonly accessAs?: object
-  /** whom the cluster is to see if agentk and RBAC let it be; undefined: agentk itself */
+  /** identity that the cluster must see if agentk and RBAC allow it; undefined: agentk itself */
   readonly acts: Identity | undefined
 }
 
@@ -108,7 +108,7 @@ const impersonate = (name: string, project: string, identity: Identity): Mode =>
   acts: identity,
 })
 
-/** the agent's own */
+/** path of the agent's own project */
 export const ownProject = 'platform/clusters'
 
 export const modes: readonly Mode[] = [
@@ -143,7 +143,7 @@ export const modes: readonly Mode[] = [
   },
 ]
 
-/** of the agent `forger` alone */
+/** mode of the agent `forger` alone */
 export const forgedMode: Mode = impersonate('gitlab:user:root', 'forged', {
   username: 'gitlab:user:root',
   groups: ['gitlab:user'],
@@ -151,11 +151,11 @@ export const forgedMode: Mode = impersonate('gitlab:user:root', 'forged', {
 
 export const tokenOf = (name: string): string => `impersonation-token-of-${name.replaceAll(/\W+/g, '-')}`
 
-/** The credentials that callers of the mode send. */
+/** Returns the credentials of callers of the mode. */
 export const bearerOf = (mode: Mode, agentId: number): string =>
   `${mode.project ? 'ci' : 'pat'}:${agentId}:${tokenOf(mode.name)}`
 
-/** The configuration of an agent, as JSON. */
+/** Returns the configuration of an agent, as JSON. */
 export function configurationOf({ name }: AgentOfChart): object {
   const entries = (name === forger ? [forgedMode] : modes).flatMap(({ project, accessAs }) =>
     project === undefined || project === ownProject
@@ -180,7 +180,7 @@ export function configurationOf({ name }: AgentOfChart): object {
   }
 }
 
-/** The directory for kas. @param repository - of the agents' project: a path */
+/** Returns the directory for kas. @param repository - path of the agents' project */
 export function directoryOf(agents: readonly AgentOfChart[], repository: string): object {
   const sha256 = (token: string) => hash('sha256', token)
   const jobs = [...modes, forgedMode].filter(({ project }) => project !== undefined)

@@ -29,7 +29,7 @@ import {
 } from './agents.ts'
 import { ask, plain } from './requests.ts'
 
-/** A control plane that writes its audit log, kas, and an agentk for each agent; a caller comes through each. */
+/** Starts a control plane that writes its audit log, kas, and an agentk for each agent; a call goes through each. */
 export async function startGround(t: Test) {
   const processes = await Processes.start(t)
   const auditLogFile = join(processes.folder, 'audit.log')
@@ -67,7 +67,7 @@ export async function startGround(t: Test) {
     agents.map((agent) =>
       eventually(
         async () => {
-          // of the forger nobody may come through
+          // the forger's own callers are all refused
           const mode = agent.name === forger ? forgedMode : (modes[0] as Mode)
           const answer = await ask(
             { url: stack.kubernetesUrl, bearer: bearerOf(mode, agent.id), id: 'ready', connections },
@@ -83,7 +83,7 @@ export async function startGround(t: Test) {
   return { agents, stack, controlPlane, auditLogFile, kubeconfigOf }
 }
 
-/** kas that asks GitLab, whose configuration of the job is `{}`, with an agent of these rights. */
+/** Starts a kas that asks GitLab, whose configuration of the job is `{}`, with an agent of these rights. */
 export async function behindGitlab(t: Test, { namespace, flags }: AgentOfChart, kubeconfig: string) {
   const processes = await Processes.start(t)
   const gitaly = await GitalyDouble.start(t, { folder: processes.folder })
@@ -113,7 +113,9 @@ const configMap = (name: string) => ({
   data: { of: name },
 })
 
-/** The chart's objects, and roles that make everybody visible: each may watch pods, and run a command in one. */
+/**
+ * Creates the chart's objects, and roles that make each user visible: each may watch pods, and run a command in one.
+ */
 async function prepare(admin: ApiClient, agents: readonly AgentOfChart[]): Promise<void> {
   const create = (object: KubernetesObject) => admin.create(collectionOf(object), object)
   const namespaces = ['shop', 'ops', 'team-a', 'team-b', ...agents.map(({ namespace }) => namespace)]
@@ -138,7 +140,7 @@ async function prepare(admin: ApiClient, agents: readonly AgentOfChart[]): Promi
     group,
   )
   for (const { name, namespace, account, objects } of agents) {
-    // the chart makes no account that values say exists
+    // the chart creates no account that values name as existing
     const hasAccount = objects.some(
       ({ kind, metadata }) => kind === 'ServiceAccount' && metadata.namespace === namespace,
     )
@@ -149,7 +151,7 @@ async function prepare(admin: ApiClient, agents: readonly AgentOfChart[]): Promi
   }
   const container = { name: 'main', image: 'none' }
   const pod = { kind: 'Pod', metadata: { name: 'web', namespace: 'shop' }, spec: { containers: [container] } }
-  await eventually(() => admin.create('/api/v1/namespaces/shop/pods', pod)) // after the account `default`
+  await eventually(() => admin.create('/api/v1/namespaces/shop/pods', pod)) // needs the account `default`
   await admin.until(
     '/api/v1/namespaces/shop/pods',
     ({ status }) => status?.phase === 'Running',

@@ -4,13 +4,13 @@ import { type Agent, request } from 'node:https'
 import { text } from 'node:stream/consumers'
 import { patience } from '../slowness.ts'
 
-/** Requests of callers who would be others, in every spelling. */
+/** Requests of callers who ask for another identity, in every spelling. */
 
 type HeaderLines = readonly (readonly [name: string, value: string])[]
 
 export interface Shape {
   readonly name: string
-  /** below the API server, or kas' own endpoint; `CASE` becomes what the audit log shows the request by */
+  /** path below the API server, or kas' own endpoint; `CASE` becomes the request's id for the audit log */
   readonly target: string
   readonly method?: 'GET' | 'POST'
   readonly body?: object
@@ -21,7 +21,7 @@ export interface Shape {
 
 export interface Answer {
   readonly status: number
-  /** empty of an upgrade or a watch */
+  /** empty for an upgrade or a watch */
   readonly body: string
 }
 
@@ -62,10 +62,10 @@ const carried = (name: string, target: string, headers: HeaderLines, more: Parti
     ...more,
   }))
 
-/** By which callers are themselves. */
+/** The request without impersonation. */
 export const plain = shape('plain', [])
 
-/** A hop takes these out of what it passes on. */
+/** A hop removes these headers from the request that it passes on. */
 export const dropped = shape('named by Connection', [['Connection', `close, ${user}, ${group}`], ...masters])
 
 export const shapes: readonly Shape[] = [
@@ -130,7 +130,7 @@ export const shapes: readonly Shape[] = [
   ...carried('graph', '/graph', webSocket('gitlab-agent-graph-api')),
 ]
 
-/** For agents whose values differ from others' in rights alone. */
+/** Requests for agents whose values differ from others' only in rights. */
 export const fewShapes = shapes.filter(({ name }) =>
   [
     'plain',
@@ -142,19 +142,19 @@ export const fewShapes = shapes.filter(({ name }) =>
   ].includes(name),
 )
 
-/** ms: a view may be long in coming, where agentk may list nothing */
+/** limit of an answer: a view may take long where agentk may list nothing. ms */
 const patienceMs = 30_000
 
 export interface Asker {
   readonly url: string
   readonly bearer: string
-  /** what the audit log shows the request by */
+  /** id of the request in the audit log */
   readonly id: string
-  /** a new one each time: after a refusal kas may close it */
+  /** a new connection each time: after a refusal kas may close it */
   readonly connections: Agent
 }
 
-/** The answer; of an upgrade or a watch its head, after which the connection is closed. */
+/** Returns the answer; for an upgrade or a watch only its head, after which the connection is closed. */
 export async function ask(
   { url, bearer, id, connections }: Asker,
   { target, method = 'GET', body, headers, isWatch }: Shape,

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 
-/** Whom an API server saw, by its audit log. */
+/** A user that an API server saw, by its audit log. */
 
 export interface Identity {
   readonly username: string
@@ -10,7 +10,7 @@ export interface Identity {
 }
 
 export interface Seen {
-  /** whose credentials came */
+  /** user of the credentials */
   readonly by: string
   /** undefined: the same */
   readonly as: Identity | undefined
@@ -26,7 +26,7 @@ interface AuditEvent {
   readonly responseStatus?: { readonly code?: number }
 }
 
-/** Each request once. A line that is still written is left out. */
+/** Returns each request once, without a line that is still being written. */
 export async function seenBy(auditLogFile: string): Promise<Seen[]> {
   const lines = (await readFile(auditLogFile, 'utf8')).split('\n').slice(0, -1)
   const events = new Map(lines.map((line) => JSON.parse(line) as AuditEvent).map((event) => [event.auditID, event]))
@@ -38,16 +38,16 @@ export async function seenBy(auditLogFile: string): Promise<Seen[]> {
   }))
 }
 
-/** The API server adds these to whom it is told. */
+/** Groups that the API server adds to an identity. */
 const isAdded = (group: string) => /^system:(?:authenticated|serviceaccounts(?::.*)?)$/.test(group)
-/** of extra keys that kas alone says */
+/** prefix of extra keys that only kas sets */
 const kasKeys = 'agent.gitlab.com/'
 
 /**
- * The names of `seen` that neither values and flags list, nor kas says by itself.
+ * Names of `seen` that neither values and flags list, nor kas sets by itself.
  *
  * @param listed - entries such as `user:NAME`
- * @param kasSays - whom kas names in this mode
+ * @param kasSays - identities that kas names in this mode
  */
 export function strangeNames(seen: Identity, listed: ReadonlySet<string>, kasSays: readonly Identity[]): string[] {
   if (listed.has('any')) return []
@@ -64,7 +64,7 @@ export function strangeNames(seen: Identity, listed: ReadonlySet<string>, kasSay
   if (uid && !listed.has(`uid:${uid}`)) strange.push(`uid:${uid}`)
   const keys = new Set([...listed].map((one) => one.toLowerCase()))
   for (const key of Object.keys(extra)) {
-    // whether values of these are kas' own is seen by the username that stands beside them
+    // the username beside them shows whether their values are kas' own
     if (key.startsWith(kasKeys) && said((one) => one.username === username)) continue
     if (!keys.has(`extra:${key}`)) strange.push(`extra:${key}`)
   }

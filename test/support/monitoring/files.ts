@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
 
-/** What deploy/monitoring holds. */
+/** Files of deploy/monitoring. */
 
 const folder = join(import.meta.dirname, '../../../deploy/monitoring')
 

@@ -7,7 +7,10 @@ import { absent } from '../absent.ts'
 
 export type Promtool = { readonly program: string } | { readonly lacks: string }
 
-/** The one on the PATH, else Debian's, which is only unpacked; or what the machine lacks for either, by name. */
+/**
+ * Returns the promtool on the PATH, else Debian's, which is only unpacked; or the name of what the machine lacks for
+ * both.
+ */
 export async function promtool(): Promise<Promtool> {
   if (!absent('promtool')) return { program: 'promtool' }
   if (process.platform !== 'linux' || absent('apt-get') || absent('dpkg-deb'))

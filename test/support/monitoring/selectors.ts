@@ -1,7 +1,7 @@
-/** What an expression of PromQL asks for. */
+/** A selector in an expression of PromQL. */
 export interface Selector {
   readonly metric: string
-  /** a name may stand here more than once */
+  /** a label may occur more than once */
   readonly matchers: readonly { readonly label: string; readonly values: readonly string[] }[]
 }
 
@@ -19,7 +19,7 @@ const words = new Set([
   'ignoring',
 ])
 
-/** Of the PromQL that deploy/monitoring has: metrics with their matchers, no subqueries, no `__name__`. */
+/** Parses the subset of PromQL in deploy/monitoring: metrics with their matchers, without subqueries and `__name__`. */
 export function selectorsOf(expression: string): Selector[] {
   const bare = expression
     .replaceAll(/\b(?:by|without|on|ignoring)\s*\([^)]*\)/g, ' ')
@@ -32,7 +32,7 @@ export function selectorsOf(expression: string): Selector[] {
   })
 }
 
-/** Of the text that `/metrics` gives. */
+/** Metrics and labels in the text of `/metrics`. */
 export class Exposition {
   readonly #names = new Set<string>()
   readonly #labels = new Map<string, Map<string, Set<string>>>()
@@ -52,7 +52,7 @@ export class Exposition {
     return this.#names.has(name)
   }
 
-  /** that a label of a metric has had so far */
+  /** Values of a metric's label so far. */
   valuesOf(name: string, label: string): readonly string[] {
     return [...(this.#labels.get(name)?.get(label) ?? [])]
   }

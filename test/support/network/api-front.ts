@@ -8,15 +8,17 @@ import type { TornDown } from '../processes.ts'
 export interface ApiFrontOptions {
   /** URL of the API server */
   readonly target: string
-  /** PEM, of the API server */
+  /** PEM of the API server's authority */
   readonly ca: string
-  /** where it listens */
+  /** address on which it listens */
   readonly host: string
-  /** what it shows to clients */
+  /** certificate and key for clients */
   readonly keys: Pem
 }
 
-/** An API server as a pod sees it: by TLS, at an address of the network. It can fail in the server's place, and go. */
+/**
+ * An API server as a pod sees it: with TLS, at an address of the network. It can fail in the server's place, and stop.
+ */
 export class ApiFront {
   readonly #front: FaultingFront
   readonly #server: Server
@@ -50,17 +52,17 @@ export class ApiFront {
     return this.#port
   }
 
-  /** that have come until now */
+  /** number of requests so far */
   get requests(): number {
     return this.#front.requests.length
   }
 
-  /** What is asked from now on fails so; undefined: it works again. Watches that run go on: `cut` ends them. */
+  /** Makes new requests fail so; undefined: they work again. Watches go on: `cut` ends them. */
   fail(fault: FrontFault | undefined): void {
     this.#front.fault = () => fault
   }
 
-  /** Nobody listens there any more. */
+  /** Stops listening, and cuts all connections. */
   leave(): void {
     this.#server.close()
     this.cut()
@@ -72,7 +74,7 @@ export class ApiFront {
     this.#port = (this.#server.address() as AddressInfo).port
   }
 
-  /** Ends all connections without a word. */
+  /** Cuts all connections without a word. */
   cut(): void {
     for (const socket of this.#sockets) socket.destroy()
   }

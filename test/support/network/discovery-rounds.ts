@@ -10,24 +10,24 @@ import { ApiFront } from './api-front.ts'
 import type { NetworkReplicaOptions } from './network-replica.ts'
 import { dnsAddress, type Host, testAddress } from './virtual-network.ts'
 
-/** What may happen to a source. */
+/** A fault of a source. */
 export interface SourceFault {
   readonly name: string
-  /** it is told in the log, within a minute */
+  /** the log reports it within a minute */
   readonly isTold: boolean
   begin(): void
-  /** Resolves once each replica has run into it, where that can be seen. */
+  /** Resolves once each replica has met the fault, where that can be seen. */
   met(): Promise<void>
   end(): void | Promise<void>
 }
 
-/** One source of discovery, by which replicas are found. */
+/** One source of discovery. */
 export interface Round {
   readonly name: string
-  /** For a replica of this name, which may have lived before. */
+  /** Options of a replica with this name, which may have run before. */
   options(name: string): Promise<NetworkReplicaOptions>
   readonly faults: readonly SourceFault[]
-  /** From now on it lists these. */
+  /** Makes the source list these from now on. */
   list(hosts: readonly Host[]): Promise<void>
 }
 
@@ -37,7 +37,7 @@ const service = 'kas-private'
 const gossipPort = { name: 'gossip', port: 8156, protocol: 'TCP' }
 const ipv4 = (hosts: readonly Host[]) => hosts.map((host) => host.ipv4)
 
-/** Replicas in pods, each with a way of its own to the API server. */
+/** Replicas in pods, each with a front of its own before the API server. */
 export async function kubernetesRound(
   t: Test,
   controlPlane: ControlPlane,
@@ -51,9 +51,9 @@ export async function kubernetesRound(
   } else await ground.addSlice({ name: 'one', hosts: [] })
   const authority = await Authority.create('front')
   const keys = await authority.issueServing({ dns: [], ip: [testAddress.ipv4] })
-  /** by name of the replica */
+  /** fronts by name of the replica */
   const ways = new Map<string, ApiFront>()
-  /** what happens to each way, also to one that is made now */
+  /** state of all fronts, also of one that is created now */
   let happens: (front: ApiFront) => void = () => undefined
   const atFronts = (name: string, begin: typeof happens, end: (front: ApiFront) => void | Promise<void>) => ({
     name,
@@ -113,7 +113,7 @@ export async function kubernetesRound(
   }
 }
 
-/** @param then - without it, it takes until the next list to be noticed */
+/** @param then - makes the fault visible at once; without it, it shows at the next list */
 function frozen(controlPlane: ControlPlane, name: string, then: () => void): SourceFault {
   return {
     name,
@@ -155,7 +155,7 @@ export async function dnsRound(t: Test): Promise<Round> {
   }
 }
 
-/** A list is as it was written: all have it from the start. */
+/** A round with a fixed list: all replicas have it from the start. */
 export function listRound(all: readonly Host[]): Round {
   const discovery = { static: all.map((host) => `${host.ipv4}:8156`) }
   return { name: 'a list', options: async () => ({ discovery }), faults: [], list: async () => undefined }

@@ -3,10 +3,10 @@ import type { TornDown } from '../processes.ts'
 import { membersOf } from './network-cluster.ts'
 import type { NetworkReplica } from './network-replica.ts'
 
-/** between two looks */
+/** pause between two reads. ms */
 const lookMs = 40
 
-/** Looks again and again whom each replica knows, until `stop`. */
+/** Reads again and again which members each replica knows, until `stop`. */
 export class Losses {
   readonly #instances: ReadonlyMap<string, string>
   readonly #losses = new Set<string>()
@@ -18,7 +18,7 @@ export class Losses {
     this.#instances = instances
   }
 
-  /** Those who are there now should stay, each the same instance. */
+  /** Watches the replicas that exist now, each of which must stay the same instance. */
   static async watch(t: TornDown, replicas: readonly NetworkReplica[]): Promise<Losses> {
     const [first] = replicas
     const members = first ? await membersOf(first) : []
@@ -28,7 +28,7 @@ export class Losses {
     return losses
   }
 
-  /** Who missed whom at any time, each once; and how often was looked. */
+  /** Replicas that missed another one at any time, each pair once, and the number of reads. */
   async stop(): Promise<{ losses: readonly string[]; looks: number }> {
     this.#stop.abort()
     await this.#looking
@@ -46,7 +46,7 @@ export class Losses {
       } catch (error) {
         this.#losses.add(`${replica.name}: ${(error as Error).message}`)
       }
-      await delay(lookMs, this.#stop.signal).catch(() => undefined) // stopped
+      await delay(lookMs, this.#stop.signal).catch(() => undefined) // it has stopped
     }
   }
 }

@@ -16,10 +16,10 @@ import type { Host, VirtualNetwork } from './virtual-network.ts'
 
 const agentIds = [42, 43] as const
 const tokenOf = (agentId: number) => `token-of-${agentId}`
-/** replicas that start side by side on a busy machine */
+/** limit for replicas that start side by side on a busy machine */
 const startTimeoutMs = 60_000
 
-/** Replicas that share a secret and a directory, each on a computer of its own. */
+/** Replicas that share a secret and a directory, each on a host of its own. */
 export class NetworkCluster {
   readonly network: VirtualNetwork
   readonly replicas: NetworkReplica[] = []
@@ -49,7 +49,7 @@ export class NetworkCluster {
     return new NetworkCluster(t, network, shared)
   }
 
-  /** Resolves when the process runs: `agree` tells when it is one of them. */
+  /** Resolves when the process runs: `agree` waits until it is a member. */
   async add(
     host: Host,
     options: NetworkReplicaOptions,
@@ -61,7 +61,7 @@ export class NetworkCluster {
     return replica
   }
 
-  /** Resolves once each replica knows all, reaches all, and has each row at the version of its owner. */
+  /** Resolves once each replica knows all, reaches all, and has each row at its owner's version. */
   async agree(options: { timeoutMs?: number; withoutLinks?: boolean } = {}): Promise<void> {
     const names = this.replicas.map(({ name }) => name)
     const agreed = eventually(
@@ -92,7 +92,7 @@ export class NetworkCluster {
     })
   }
 
-  /** An agent with some idle tunnels at the replica, each of which serves one call as an echo. */
+  /** Starts an agent with some idle tunnels at the replica, each of which serves one call as an echo. */
   async agentAt(replica: NetworkReplica, agentId: (typeof agentIds)[number]): Promise<FakeAgent> {
     const socket = connect({ host: replica.host.ipv4, port: 8150, noDelay: true })
     await once(socket, 'connect')
@@ -102,7 +102,7 @@ export class NetworkCluster {
     return agent
   }
 
-  /** An unsafe call to the agent that comes in at the replica, as GitLab makes it. */
+  /** Makes an unsafe call to the agent at the replica, as GitLab does. */
   async call(entry: NetworkReplica, agentId: (typeof agentIds)[number]): Promise<UnaryResult & { tookMs: number }> {
     const client = new grpc.Client(`${entry.host.ipv4}:8153`, grpc.credentials.createInsecure(), {
       'grpc.use_local_subchannel_pool': 1,
@@ -119,7 +119,7 @@ export class NetworkCluster {
   }
 }
 
-/** for the message of a failure */
+/** last lines of a replica's log, for the message of a failure */
 function lastWords(replica: NetworkReplica): string {
   const lines = replica.lines().filter(({ level }) => level !== 'debug')
   const said = lines.slice(-8).map(({ time, msg, reason, net_address }) => [time, msg, reason, net_address].join(' '))
@@ -128,16 +128,16 @@ function lastWords(replica: NetworkReplica): string {
 
 const idleTunnels = 2
 
-/** In the place of each tunnel that has served its call comes another. */
+/** Opens a tunnel, and another one after each call that it has served. */
 function keepOne(agent: FakeAgent): void {
   const tunnel: FakeTunnel = agent.open()
   const served = tunnel.serveEcho(() => {
     if (!agent.session.draining) keepOne(agent)
   })
-  served.catch(() => undefined) // the replica or the agent went
+  served.catch(() => undefined) // the replica or the agent ended
 }
 
-/** By name, sorted. */
+/** Members in a replica's status, sorted by name. */
 export async function membersOf(replica: NetworkReplica): Promise<readonly MemberReport[]> {
   const { members, replica: own } = await replica.status()
   if (own.problem !== undefined) throw new Error(`${replica.name}: ${own.problem}`)

@@ -10,35 +10,35 @@ import type { Host } from './virtual-network.ts'
 
 const shiftedClock = join(import.meta.dirname, 'shifted-clock.ts')
 
-/** What Kubernetes gives to a pod. */
+/** Files and addresses that Kubernetes gives to a pod. */
 export interface Pod {
   readonly namespace: string
   readonly token: string
-  /** PEM, of the API server */
+  /** PEM of the API server's authority */
   readonly ca: string
   readonly server: { readonly host: string; readonly port: number }
 }
 
 export interface NetworkReplicaOptions {
-  /** `cluster.discovery` */
+  /** value of `cluster.discovery` */
   readonly discovery: object
   readonly pod?: Pod
   /** address of the DNS server */
   readonly resolver?: string
-  /** by which its wall clock is wrong; SIGUSR2 sets it right and wrong again */
+  /** error of its wall clock; SIGUSR2 corrects it and sets it again. ms */
   readonly clockMs?: number
-  /** goes over what all replicas have */
+  /** overrides the configuration of all replicas */
   readonly configuration?: object
 }
 
-/** The folder and the files that all replicas share. */
+/** Processes and files that all replicas share. */
 export interface Shared {
   readonly processes: Processes
   readonly secretFile: string
   readonly directoryFile: string
 }
 
-/** in a mount namespace of its own (`ip netns exec` makes one): what only this replica sees */
+/** mounts, in a mount namespace of its own (`ip netns exec` makes one), the files that only this replica sees */
 const script = `
 account=$1 names=$2; shift 2
 mount -t tmpfs tmpfs /run
@@ -96,14 +96,14 @@ export class NetworkReplica {
     return this.host.name
   }
 
-  /** What it has logged, by this message if one is given. */
+  /** Lines of its log, only those with this message if one is given. */
   lines(message?: string): Record<string, unknown>[] {
     const whole = this.#process.stderr.split('\n').filter((line) => line.startsWith('{') && line.endsWith('}'))
     const lines = whole.map((line) => JSON.parse(line) as Record<string, unknown>)
     return message === undefined ? lines : lines.filter(({ msg }) => msg === message)
   }
 
-  /** Resolves once it has logged it `count` times. */
+  /** Resolves once it has logged the message `count` times. */
   async said(message: string, options: { count?: number; timeoutMs?: number } = {}): Promise<void> {
     const { count = 1 } = options
     await eventually(() => {
@@ -112,7 +112,7 @@ export class NetworkReplica {
     }, options)
   }
 
-  /** @throws while it does not answer */
+  /** @throws Error while it does not answer */
   async status(agentId?: number): Promise<StatusReport> {
     const query = agentId === undefined ? '' : `?agent=${agentId}`
     return (await askSocket(this.#socket, `/status${query}`)) as StatusReport
@@ -127,7 +127,7 @@ export class NetworkReplica {
     this.#process.signal(signal)
   }
 
-  /** What it said before it ended, if it has. */
+  /** Its exit and output. */
   get exited(): TestProcess['exited'] {
     return this.#process.exited
   }

@@ -3,25 +3,25 @@ import { readlinkSync } from 'node:fs'
 import type { Test } from 'tap'
 import { absent } from '../absent.ts'
 
-/** set for a process in a network of its own: it holds the one of the process that made it, which must not be ours */
+/** set for a process in a network of its own: the id of its parent's network, which must differ */
 const outerVariable = 'KAS_TEST_OUTER_NETWORK'
 const programs = ['unshare', 'ip', 'ss', 'mount', 'sh']
 
-/** Nothing of this is seen outside, and it goes with the last process in it, however that ends. */
+/** Nothing in these namespaces is visible outside, and they end with their last process, however that ends. */
 const unshare = ['--net', '--mount', ...(process.getuid?.() === 0 ? [] : ['--user', '--map-root-user'])]
 
-/** what a network needs, tried where it harms nobody */
+/** steps that a network needs, tried in namespaces of their own */
 const trial = `
 mount -t tmpfs tmpfs /run && ip link set lo up && ip netns add trial &&
 ip link add trial-a type veth peer name trial-b netns trial && ip link add trial-c type bridge &&
 ip -n trial rule add pref 10 ipproto tcp dport 8155 blackhole && ip netns exec trial true`
 
 /**
- * Runs the test file a second time in a network and a mount namespace of its own, where it is root, and `body` there:
- * so what it sets up touches nothing else, and nothing of it is left behind. Without the right to make namespaces the
- * tests are skipped.
+ * Runs the test file a second time in a network and a mount namespace of its own, where it is root, and runs `body`
+ * there. All changes stay in the namespaces, and end with them. Without the right to make namespaces the tests are
+ * skipped.
  *
- * @param options.needs - names of what else is absent: skipped too
+ * @param options.needs - names of missing programs, for which the tests are skipped too
  */
 export function inOwnNetwork(
   t: Test,
@@ -31,7 +31,7 @@ export function inOwnNetwork(
   const { file, name, timeoutMs } = options
   if (process.env[outerVariable] !== undefined) {
     if (process.env[outerVariable] === networkOfThis()) throw new Error(`${outerVariable} is set, but nothing was made`)
-    // without the process that waits for it nobody would end it; with it end the programs that it has started
+    // ends with the process that waits for it, and with it the programs that it has started
     process.once('disconnect', () => process.exit(1))
     process.channel?.unref()
     body()

@@ -1,6 +1,6 @@
 /**
- * Preloaded into a program: its wall clock is off by KAS_TEST_CLOCK_MS, and is set to the right time and back to the
- * wrong one at each SIGUSR2. Timers go on as before, as those of the system do.
+ * Preloaded into a program: shifts its wall clock by KAS_TEST_CLOCK_MS. Each SIGUSR2 switches between the right time
+ * and the wrong one. Timers go on as before, as those of the system do.
  */
 
 const wrongMs = Number(process.env.KAS_TEST_CLOCK_MS)

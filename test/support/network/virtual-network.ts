@@ -1,29 +1,29 @@
 import { mkdir } from 'node:fs/promises'
 import { command } from './command.ts'
 
-/** One computer of the network. */
+/** One host of the network. */
 export interface Host {
-  /** of its network namespace */
+  /** name of its network namespace */
   readonly name: string
   readonly ipv4: string
   readonly ipv6: string
 }
 
-/** of the bridge, where the test itself is */
+/** addresses of the bridge, where the test itself is */
 export const testAddress = { ipv4: '10.44.0.1', ipv6: 'fd44::1' }
-/** an address of the test for one server alone: here it may use any port */
+/** an address of the test for one server alone, which may use any port there */
 export const dnsAddress = '10.44.0.53'
 
 const bridge = 'kas-bridge'
 const firstHost = 10
-/** Rules that drop come before the one that delivers to this host. */
+/** Drop rules have a lower number than the rule that delivers to this host, so they come first. */
 const deliverPreference = '100'
 const dropPreference = '10'
 const allowPreference = '5'
 
 /**
- * Computers with addresses of their own on one Ethernet: network namespaces, each on a bridge by a pair of virtual
- * interfaces. Only in a network of its own (`inOwnNetwork`): what it makes goes with that.
+ * Hosts with addresses of their own on one Ethernet: network namespaces, each on a bridge by a pair of virtual
+ * interfaces. It needs a network of its own (`inOwnNetwork`), with which all of it ends.
  */
 export class VirtualNetwork {
   readonly #hosts: Host[] = []
@@ -63,7 +63,8 @@ export class VirtualNetwork {
   }
 
   /**
-   * From now on what the two say to a server of the other at `port` is dropped without a word, open connections too.
+   * Drops, from now on and without a word, packets of the two to a server of the other at `port`, on open connections
+   * too.
    */
   async cut(one: Host, other: Host, port: number): Promise<void> {
     await this.#rules('add', [one, other], port)
@@ -74,8 +75,8 @@ export class VirtualNetwork {
   }
 
   /**
-   * From now on the host reaches nothing by TCP, UDP or ICMP but this port of the other. What it says to the same port of
-   * those in `silent` goes out, and no answer comes; all else it cannot even say.
+   * Limits the host's TCP, UDP and ICMP to this port of the other host. Packets to the same port of hosts in `silent`
+   * leave, and no answer comes; other packets do not even leave.
    */
   async confine({ name, ipv4: own }: Host, to: Host, port: number, silent: readonly Host[] = []): Promise<void> {
     const allowed = [to, ...silent].map(
@@ -94,7 +95,7 @@ export class VirtualNetwork {
     )
   }
 
-  /** Resets all connections of the host from or to `port`; how many there were. */
+  /** Resets all connections of the host from or to `port`. @returns their number */
   async reset({ name }: Host, port: number): Promise<number> {
     const filter = `( sport = :${port} or dport = :${port} )`
     const closed = await command('ip', 'netns', 'exec', name, 'ss', '-HKtn', 'state', 'established', filter)

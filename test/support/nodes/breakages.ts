@@ -18,33 +18,36 @@ import {
   statefulSet,
 } from './workloads.ts'
 
-/** Where a sign that something is broken comes to be known. */
+/** A state of an object that shows a breakage. */
 export interface Sign {
-  /** of a collection */
+  /** path of a collection */
   readonly path: string
   readonly holds: (object: KubernetesObject) => boolean
 }
 
-/** What breaks in a cluster, and what a viewer is to be told. Each plays in the namespace of its name. */
+/** A breakage in a cluster, and the cause that a viewer must get. Each plays in the namespace of its name. */
 export interface Breakage {
-  /** as shared situations have it */
+  /** name in the shared situations */
   readonly name: string
-  /** made in this order, once the namespace is there */
+  /** created in this order, once the namespace exists */
   readonly objects: readonly KubernetesObject[]
-  /** done when the objects are there */
+  /** called once the objects exist */
   readonly breaks?: (ground: NodesGround) => Promise<void>
-  /** from then on the API server has it */
+  /** the API server has the breakage as soon as this holds */
   readonly sign: Sign
   readonly root: readonly [kind: string, name: string]
   readonly reason: string
   readonly culprit: readonly [kind: string, name: RegExp]
   readonly includes: readonly string[]
   readonly next: RegExp
-  /** objects that fail by it; absent: 1 */
+  /** number of objects that fail by it; absent: 1 */
   readonly count?: number
-  /** what its object says since when it is so; absent: none of them does */
+  /** begin of the state by its object; absent: no object has it */
   readonly since?: (sign: KubernetesObject) => string | undefined
-  /** no time in the cluster says it: whoever has not seen it begin says since when that fails which it explains */
+  /**
+   * no object in the cluster has the time: a viewer that has not seen the begin gets the begin of the failure that it
+   * explains
+   */
   readonly isSeenAlone?: true
   /** It is Degraded after a minute at most; absent: later than a test waits. */
   readonly isDegradedSoon?: true
@@ -86,11 +89,11 @@ const refusedByEvent = (namespace: string): Sign => ({
   holds: ({ reason }) => reason === 'FailedCreate',
 })
 
-/** The node that dies: of those that run nothing else. */
+/** Number of the node that dies, on which nothing else runs. */
 export const doomedNode = 2
 const doomed = { key: 'doomed', effect: 'NoSchedule' }
 
-/** Nothing runs on the node but what is to be lost with it. */
+/** Reserves the node for the Pods that must be lost with it. */
 export async function reserveDoomedNode({ cluster }: Pick<NodesGround, 'cluster'>): Promise<void> {
   const body = { spec: { taints: [doomed] } }
   const path = `/api/v1/nodes/node-${doomedNode}`
@@ -405,7 +408,7 @@ export const breakages: readonly Breakage[] = [
     name: cron,
     objects: [cronJob],
     breaks: async ({ cluster }) => {
-      // as `kubectl create job --from=cronjob/backup` makes it
+      // as `kubectl create job --from=cronjob/backup` does
       const { metadata } = await cluster.admin.get(pathOf(cronJob))
       const { apiVersion, kind } = cronJob
       const owner = { apiVersion, kind, name: 'backup', uid: metadata.uid, controller: true }
@@ -490,7 +493,7 @@ export const breakages: readonly Breakage[] = [
     },
     root: ['Namespace', held],
     reason: 'ServiceNotFound',
-    // the other one that does not answer holds it, too
+    // the other unavailable APIService keeps it, too
     culprit: ['apiregistration.k8s.io/APIService', /^v1beta1.(?:custom.)?metrics.k8s.io$/],
     includes: [' in "kube-system" is not present'],
     next: /^kubectl describe apiservice.apiregistration.k8s.io v1beta1./,

@@ -8,9 +8,9 @@ import type { NodeCluster } from './node-cluster.ts'
 
 const group = 'external.metrics.k8s.io'
 
-/** A metrics server of one's own: each metric has one value in all namespaces. */
+/** A metrics server for tests: each metric has one value in all namespaces. */
 export class ExternalMetrics {
-  /** by name; absent: there is no such metric */
+  /** values by name; absent: there is no such metric */
   readonly values = new Map<string, number>()
 
   /** Resolves when the API server asks it for metrics. */
@@ -56,7 +56,7 @@ export class ExternalMetrics {
 
 async function register(cluster: NodeCluster, port: number): Promise<void> {
   const metadata = { name: 'metrics', namespace: 'default' }
-  // a name: the API server dials it itself, and no node is on the way
+  // an external name: the API server dials it itself, not through a node
   const spec = { type: 'ExternalName', externalName: cluster.address, ports: [{ port }] }
   await cluster.create({ apiVersion: 'v1', kind: 'Service', metadata, spec })
   await cluster.create({

@@ -6,15 +6,15 @@ import { ApiClient, type KubernetesObject } from '../../../dev/control-plane/api
 import { signServiceAccountToken, type TokenOptions } from '../../../dev/control-plane/service-account.ts'
 import type { Processes } from '../processes.ts'
 
-/** The registry of each node, on its own loopback: it has nothing. */
+/** Registry of each node, on the node's own loopback: it has no images. */
 export const emptyRegistry = '127.0.0.1:5000'
 
-/** A cluster with real nodes, seen from inside its network. Ends with the command that is run there. */
+/** A cluster with real nodes, from inside its network. It ends with the command that runs there. */
 export class NodeCluster {
-  /** where everything lies, with the logs of all programs */
+  /** folder of all files, with the logs of all programs */
   readonly folder: string
   readonly server = 'https://10.211.0.1:6443'
-  /** by which Pods and the API server reach what runs here */
+  /** address of this process for Pods and for the API server */
   readonly address = '10.211.0.1'
   /** acts as an administrator */
   readonly admin: ApiClient
@@ -46,23 +46,23 @@ export class NodeCluster {
     return signServiceAccountToken(this.#accountsKey, options)
   }
 
-  /** In this order; what is in no namespace goes into `namespace`, if its kind has namespaces. */
+  /** Creates objects in this order. */
   async create(...objects: readonly KubernetesObject[]): Promise<void> {
     for (const object of objects) await this.admin.create(collectionOf(object), object)
   }
 
-  /** A registry on the node that answers 404. */
+  /** Starts a registry on the node that answers 404. */
   async startEmptyRegistry(node: number, processes: Processes): Promise<void> {
     const args = [`--net=/run/netns/n${node}`, 'busybox', 'httpd', '-f', '-p', emptyRegistry, '-h', processes.folder]
     await processes.spawn({ command: 'nsenter', args })
   }
 
-  /** The node says nothing any more; its containers go on. */
+  /** Kills the node's kubelet, so that the node is silent; its containers go on. */
   async killKubelet(node: number): Promise<void> {
     process.kill(Number(await readFile(join(this.folder, `n${node}`, 'kubelet.pid'), 'utf8')), 'SIGKILL')
   }
 
-  /** The node is gone: its link is down, and all that ran there has ended unheard. */
+  /** Kills the node: its link goes down, and all its processes end without a word. */
   async killNode(node: number): Promise<void> {
     await promisify(execFile)('ip', ['link', 'set', `v${node}`, 'down'])
     const own = join(this.folder, `n${node}`)
@@ -85,11 +85,11 @@ function kill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error // it went with another
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error // it ended with another
   }
 }
 
-/** Path of what it is created in. */
+/** Returns the path of the collection of an object. */
 export function collectionOf({ apiVersion, kind, metadata }: KubernetesObject): string {
   const { namespace } = metadata
   const plural = `${kind.toLowerCase()}${/(?:s|x|ch)$/.test(kind) ? 'es' : 's'}`.replace(/(?<![aeo])ys$/, 'ies')

@@ -17,7 +17,7 @@ const cache = join(import.meta.dirname, '../../../node_modules/.cache/node-progr
 const logs = (folder: string) =>
   JSON.stringify({ kind: 'KubeletConfiguration', apiVersion: 'kubelet.config.k8s.io/v1beta1', podLogsDir: folder })
 
-/** A kubelet removes the logs of Pods that it does not know: each node keeps its own in a folder of its own. */
+/** Starts a kubelet with a log folder of its own: a kubelet removes the logs of Pods that it does not know. */
 const kubelet = (real: string) => `#!/bin/sh
 for word; do
   case $word in --config=*) folder=\${word#--config=} folder=\${folder%/*} ;; esac
@@ -28,7 +28,8 @@ exec "${real}" "$@" --config-dir="$folder/more"
 `
 
 /**
- * The programs of nodes, with a kubelet that keeps to itself: made once, and kept beside what else is compiled.
+ * Makes the programs of nodes, with a kubelet that has its own log folder. They are made once, and cached beside other
+ * compiled programs.
  *
  * @param nodes - path of the program that starts nodes
  * @returns the folder, for `KUBETEST_NODE_ASSETS`

@@ -9,7 +9,7 @@ import { Stack } from '../stack.ts'
 import { kubeconfigEndpoint } from '../test-endpoint.ts'
 import type { NodeCluster } from './node-cluster.ts'
 
-/** Beside the shipped roles: webhooks, which these leave out. */
+/** Rights beyond the shipped roles: webhooks, which these leave out. */
 const webhooks = { apiGroups: ['admissionregistration.k8s.io'], resources: ['*'], verbs: ['list', 'watch'] }
 
 /** A cluster with real nodes, kas before it, and as many pods of agentk as are started. */
@@ -17,9 +17,9 @@ export class NodesGround {
   readonly cluster: NodeCluster
   readonly processes: Processes
   readonly stack: Stack
-  /** past kas */
+  /** kubectl at the API server itself */
   readonly kubectl: Kubectl
-  /** views of who may list what agentk may */
+  /** views of a user who may list what agentk may */
   readonly endpoint: Endpoint
   readonly #pods = new Map<string, TestProcess>()
 
@@ -58,7 +58,7 @@ export class NodesGround {
     this.#pods.set(pod, await this.stack.startAgentk({ pod, environment: { POD_NAMESPACE: 'agentk' } }))
   }
 
-  /** It leaves as its Pod does when that is deleted; resolves when it has ended. */
+  /** Ends the pod as its deletion does; resolves when it has ended. */
   async stopAgentk(pod: string): Promise<void> {
     const agentk = this.#pods.get(pod)
     agentk?.signal('SIGTERM')

@@ -5,12 +5,12 @@ import { NodeCluster } from './node-cluster.ts'
 import { nodePrograms } from './node-programs.ts'
 
 export interface OnNodes {
-  /** `import.meta.url` of the file whose tests these are, run anew inside */
+  /** `import.meta.url` of the tests' file, which runs again inside */
   readonly file: string
-  /** 1 to 9 */
+  /** number of nodes, 1 to 9 */
   readonly nodes: number
   readonly timeoutMs: number
-  /** of the file that is run inside, beside this process's own */
+  /** variables of the file that runs inside, beside this process's own */
   readonly environment?: Readonly<Record<string, string>>
 }
 
@@ -23,8 +23,8 @@ export function whySkipped(): string | false {
 }
 
 /**
- * A test on a cluster with real nodes, which begins and ends with it. The cluster has a network and processes of its
- * own, so the file is run a second time in there: all that it starts reaches Pods, and is reached by them.
+ * Runs a test on a cluster with real nodes, which lives as long as the test. The cluster has a network and processes of
+ * its own. The file runs a second time in there, so that its processes and Pods reach one another.
  */
 export function onNodes(
   name: string,
@@ -50,10 +50,10 @@ export function onNodes(
   }
 }
 
-/** of nodes, on a busy machine */
+/** start time of nodes, on a busy machine */
 const startMs = 30_000
 
-/** Who asked for the cluster is gone: so is the cluster, once this process is. */
+/** Ends this process, and so the cluster, when its parent has ended. */
 function endWithParent(): void {
   process.stdin.once('close', () => process.exit(1))
   process.stdin.resume()

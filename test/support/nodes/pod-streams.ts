@@ -12,36 +12,36 @@ import { container, namespaceOf } from './workloads.ts'
 
 /** kubectl's streams at a real kubelet and its containers, by each protocol. */
 
-/** where the Pod is that streams are played at, and its name */
+/** namespace and name of the Pod for the streams */
 export const box = { namespace: 'streams', pod: 'box' } as const
 const { namespace, pod } = box
 const page = 'hello from the box'
 /** More than any window or buffer on the way. */
 const payloadBytes = 1_000_000
-/** Streams that run beside one another: each mostly waits. */
+/** Number of streams that run at once: each mostly waits. */
 const streamsAtOnce = 4
 
-/** One kubectl that carries its streams by one protocol. */
+/** One kubectl that uses one protocol for its streams. */
 export interface StreamClient {
-  /** `kubectl 1.20, SPDY` */
+  /** name such as `kubectl 1.20, SPDY` */
   readonly name: string
   readonly kubectl: Kubectl
   readonly protocol: 'WebSocket' | 'SPDY'
-  /** why it is not here, as tap's `skip` has it */
+  /** reason why it is missing, for tap's `skip` */
   readonly skip: string | false
 }
 
-/** A stream of one client, as it is told later. */
+/** A stream of one client, whose result is reported later. */
 export interface PlayedStream {
   readonly name: string
   readonly skip: string | false
-  /** Rejects with what was wrong; absent where it is skipped. */
+  /** Rejects with the failure; undefined where it is skipped. */
   readonly done: Promise<void> | undefined
 }
 
 interface Ground {
   readonly client: StreamClient
-  /** of this client alone */
+  /** a folder of this client alone */
   readonly folder: string
   readonly environment: Readonly<Record<string, string>>
 }
@@ -58,7 +58,7 @@ const streams: Readonly<Record<string, { readonly needs?: string; play(ground: G
   'port-forward': { play: forwards },
 }
 
-/** Starts all streams of these clients at a Pod of their own; they go on beside what else is played. */
+/** Starts all streams of these clients at a Pod of their own; they run beside other tests. */
 export function playStreams(
   clients: readonly StreamClient[],
   { cluster, processes }: { readonly cluster: NodeCluster; readonly processes: Processes },
@@ -70,7 +70,7 @@ export function playStreams(
     const lane = started++ % streamsAtOnce
     const done = (lanes[lane] as Promise<void>).catch(() => ready).then(play)
     lanes[lane] = done
-    done.catch(() => undefined) // told by who reads it
+    done.catch(() => undefined) // reported by the caller
     return done
   }
   return clients.flatMap((client) =>
@@ -133,7 +133,7 @@ async function execInput(ground: Ground): Promise<void> {
   assert.equal(digest(stdout), digest(payload))
 }
 
-/** The terminal of kubectl grows while the command runs, which sees both sizes. */
+/** Makes kubectl's terminal larger while the command runs, which must see both sizes. */
 async function execTerminal(ground: Ground): Promise<void> {
   const { environment, folder } = ground
   await mkdir(folder, { recursive: true })

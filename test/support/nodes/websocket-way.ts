@@ -2,10 +2,10 @@ import { request } from 'node:https'
 import { buffer } from 'node:stream/consumers'
 import { WebSocket } from 'ws'
 
-/** A way to an API server: straight to it, or through kas. */
+/** A way to an API server: directly, or through kas. */
 export interface Way {
   readonly name: string
-  /** with what stands before `/api` */
+  /** URL, with the path before `/api` */
   readonly url: string
   readonly ca: string
   readonly token: string
@@ -17,10 +17,10 @@ export interface Answered {
   readonly body: string
 }
 
-/** As Go's WebSocket client, and those of Python and Java, send it by themselves. */
+/** Go's WebSocket client, and those of Python and Java, send it by themselves. */
 const origin = 'http://localhost'
 
-/** A request without redirects being followed. */
+/** Makes a request without following redirects. */
 export function ask({ url, ca, token }: Way, method: string, path: string, more = {}): Promise<Answered> {
   const { promise, resolve, reject } = Promise.withResolvers<Answered>()
   const headers = { Authorization: `Bearer ${token}`, ...more }
@@ -33,7 +33,7 @@ export function ask({ url, ca, token }: Way, method: string, path: string, more 
   return promise
 }
 
-/** @param by - how the token is shown: as a header, or as browsers do */
+/** @param by - form of the token: a header, or that of browsers */
 export function openWebSocket(
   way: Way,
   path: string,
@@ -47,11 +47,11 @@ export function openWebSocket(
   return new OpenedWay(new WebSocket(url.replace(/^http/, 'ws') + path, protocols, { ca, origin, headers }))
 }
 
-/** A WebSocket, and what comes of it by channel: the first byte of each message. */
+/** A WebSocket, and its bytes by channel, which is the first byte of each message. */
 export class OpenedWay {
   readonly socket: WebSocket
   readonly #channels = new Map<number, Buffer>()
-  /** what ended it; undefined: it is open */
+  /** reason of its end; undefined: it is open */
   #ended: string | undefined
   #changed: (() => void) | undefined
 

@@ -1,19 +1,22 @@
 import type { KubernetesObject } from '../../../dev/control-plane/api-client.ts'
 
-/** Objects that run on real nodes: a Pod is busybox, whose server is ready when its file `ready` is there. */
+/** Objects that run on real nodes: a Pod is busybox, whose server is ready when its file `ready` exists. */
 
 export const image = 'busybox:1'
 const port = 8080
 
 export interface ContainerOptions {
   readonly name?: string
-  /** of a shell; absent: `serving()` */
+  /** script of a shell; absent: `serving()` */
   readonly script?: string
-  /** more of the container */
+  /** more fields of the container */
   readonly more?: KubernetesObject
 }
 
-/** The script of a server. `readyAfter`: seconds; `beside`: what is done beside, and ends the server with it */
+/**
+ * Returns the script of a server. `readyAfter`: seconds; `beside`: a command that runs beside it, and whose end ends
+ * the server
+ */
 export function serving({ readyAfter = 0, beside }: { readyAfter?: number; beside?: string } = {}): string {
   const folder = '/tmp/served'
   const begin = `mkdir -p ${folder}; (sleep ${readyAfter}; echo yes >${folder}/ready) &`
@@ -22,7 +25,7 @@ export function serving({ readyAfter = 0, beside }: { readyAfter?: number; besid
     : `${begin} httpd -p ${port} -h ${folder}; ${beside}`
 }
 
-/** The script of a server that is never ready. */
+/** Script of a server that is never ready. */
 export const neverReady = `mkdir /tmp/served; exec httpd -f -p ${port} -h /tmp/served`
 
 export const probe = (more: KubernetesObject = {}) => ({ httpGet: { path: '/ready', port }, periodSeconds: 1, ...more })
@@ -31,11 +34,11 @@ export function container({ name = 'main', script = serving(), more = {} }: Cont
   return { name, image, imagePullPolicy: 'IfNotPresent', command: ['sh', '-c', script], ...more }
 }
 
-/** A container that serves, and is asked whether it is ready. */
+/** A container with a server and a readiness probe. */
 export const server = ({ more = {}, ...options }: ContainerOptions = {}) =>
   container({ ...options, more: { readinessProbe: probe(), ...more } })
 
-/** Spec of a Pod: of one container that serves, unless it says otherwise. */
+/** Spec of a Pod: with one container that serves, unless `more` replaces it. */
 export const podSpec = (more: KubernetesObject = {}) => ({
   terminationGracePeriodSeconds: 1,
   containers: [server()],
@@ -68,7 +71,7 @@ export const daemonSet = (options: WorkloadOptions) => workload('DaemonSet', opt
 export const statefulSet = (options: WorkloadOptions) =>
   workload('StatefulSet', { ...options, spec: { serviceName: options.name ?? 'web', ...options.spec } })
 
-/** Of Pods whose only container runs the script, and is not started again. */
+/** A Job of Pods whose only container runs the script, and is not restarted. */
 export function job(
   { namespace, name = 'job', script }: { namespace: string; name?: string; script: string },
   { pod = {}, spec = {}, metadata = {} }: Record<'pod' | 'spec' | 'metadata', KubernetesObject> | KubernetesObject = {},
@@ -106,7 +109,7 @@ export const quota = (namespace: string, pods: number) => ({
   spec: { hard: { pods: String(pods) } },
 })
 
-/** Who answers for an API, and is not there. */
+/** An API whose Service does not exist. */
 export const deadApiService = (group: string, service: string) => ({
   apiVersion: 'apiregistration.k8s.io/v1',
   kind: 'APIService',

@@ -9,13 +9,14 @@ import {
   uidOf,
 } from '../../../src/kubernetes/object.ts'
 
-/** StatefulSets that a claim's name is tried with */
+/** limit of StatefulSets to which a claim's name is matched */
 const maxSets = 16
 const setKind = 'apps/StatefulSet'
 
 /**
- * Each object with what stands above it: its controller, else its first owner, where uid, kind and name agree with an
- * object of its namespace or of none; of a claim without owners the StatefulSet whose template it is named after.
+ * Returns each object with its parent. The parent is the controller, else the first owner, if uid, kind and name match
+ * an object of the same namespace or of none. A claim without owners has the StatefulSet whose template it is named
+ * after.
  */
 export function parentsOf(
   objects: readonly KubernetesObject[],
@@ -42,7 +43,7 @@ function agreed(child: KubernetesObject, owner: KubernetesObject, byUid: Readonl
   return isNear && kindOf(found) === kindOf(owner) && nameOf(found) === textField(owner, 'name') ? found : undefined
 }
 
-/** A claim is named `<template>-<set>-<n>`; names of both may hold dashes. */
+/** Finds the StatefulSet of a claim, which is named `<template>-<set>-<n>`; names of both may contain dashes. */
 function setOf(child: KubernetesObject, sets: ReadonlyMap<string, KubernetesObject>): KubernetesObject | undefined {
   if (kindOf(child) !== 'PersistentVolumeClaim') return undefined
   const name = nameOf(child)

@@ -27,21 +27,21 @@ import { parentsOf } from './parents.ts'
 type Table = readonly (readonly [name: string, value: string])[]
 type Index = Map<string, KubernetesObject[]>
 
-/** events of one object that are kept: the last */
+/** limit of kept events of one object: the last ones */
 const maxEvidence = 64
 
 export interface SnapshotSource {
-  /** of the API server. ms since 1970 */
+  /** the API server's time. ms since 1970 */
   readonly now: number
-  /** as the API server has them; those of a kind of which there is none are known to be missing */
+  /** objects as in the API server; a kind without any object counts as known and missing */
   readonly objects: readonly KubernetesObject[]
-  /** of core/v1 */
+  /** events of core/v1 */
   readonly events: readonly KubernetesObject[]
-  /** what users', vendors' and Argo CD's rules say */
+  /** verdicts of users', vendors' and Argo CD's rules */
   readonly verdicts: (object: KubernetesObject) => RuleVerdicts
 }
 
-/** All objects of a cluster at one moment, with what findings and explanations read of them. */
+/** All objects of a cluster at one moment, with the data that findings and explanations read. */
 export class Snapshot implements World {
   readonly now: number
   readonly #verdicts: SnapshotSource['verdicts']
@@ -230,14 +230,14 @@ function push<Key>(index: Map<Key, KubernetesObject[]>, key: Key, object: Kubern
   else if (all.at(-1) !== object) all.push(object)
 }
 
-/** So that the order in which objects come does not matter. */
+/** Sorts, so that the order of objects in a source does not matter. */
 function sortedBy(objects: readonly KubernetesObject[], keyOf: (object: KubernetesObject) => string) {
   const keyed = objects.map((object) => ({ object, key: keyOf(object) }))
   keyed.sort((one, other) => (one.key === other.key ? 0 : one.key < other.key ? -1 : 1))
   return keyed.map(({ object }) => object)
 }
 
-/** Of those that have the rarest of the labels asked for, those that have all. */
+/** Takes the objects with the rarest of the wanted labels, and returns those that have all. */
 function selected(index: Index, namespace: string, selector: Table, labelsOf: (object: KubernetesObject) => unknown) {
   let fewest: readonly KubernetesObject[] | undefined
   for (const [name, value] of selector) {
@@ -252,7 +252,7 @@ function selected(index: Index, namespace: string, selector: Table, labelsOf: (o
 
 const labelsOf = (object: KubernetesObject) => at(object, 'metadata.labels')
 
-/** Labels of the Pods that it makes; a CronJob's Jobs make them. */
+/** Labels of the Pods that it creates; for a CronJob its Jobs create them. */
 function templateOf(object: KubernetesObject): unknown {
   const template = at(object, 'spec.template') ?? at(object, 'spec.jobTemplate.spec.template')
   return at(template, 'metadata.labels')
@@ -262,7 +262,7 @@ function webhookNamesOf(object: KubernetesObject): readonly string[] {
   return webhookKinds.includes(kindOf(object)) ? listAt(object, 'webhooks').map((one) => textField(one, 'name')) : []
 }
 
-/** How an object is for one caller. @returns undefined: there is no such object, or none that the caller may list */
+/** Judges an object for one caller. @returns undefined: there is no such object, or none that the caller may list */
 export function judgedFor(
   world: Snapshot,
   mayList: MayList,

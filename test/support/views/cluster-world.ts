@@ -1,7 +1,7 @@
 import type { KubernetesObject } from '../../../src/kubernetes/object.ts'
 import type { Seeded } from '../seeded.ts'
 
-/** Objects of a small cluster that name, select and own each other by chance, and fail by chance; and events of them. */
+/** Objects of a small cluster that name, select and own each other by chance, and fail by chance; with their events. */
 
 export const start = Date.parse('2026-11-20T10:00:00Z')
 const namespaces = ['a', 'b'] as const
@@ -30,7 +30,7 @@ function objectOf(random: Seeded, made: Made): KubernetesObject {
   const metadata = {
     name,
     ...(namespace ? { namespace } : {}),
-    // one that is made anew is another
+    // an object that is created again is another one
     uid: `${kind}-${namespace}-${name}-${random.int(2)}`,
     creationTimestamp: iso(start - 600_000),
     generation: 1,

@@ -1,15 +1,15 @@
 import type { Identity } from '../kubectl-side.ts'
 
-/** What one types first, and what is answered: the table of doc/first-words.md. */
+/** First commands of a new user, with their answers: the table of doc/first-words.md. */
 
 export interface FirstWords {
-  /** after `kas`; `get …` is what kubectl is given, too, unless `kubectl` says otherwise */
+  /** words after `kas`; kubectl gets the same `get …`, unless `kubectl` replaces it */
   readonly argv: string
   readonly as?: Identity
   readonly code: number
-  /** absent: as `argv`, if that is a `get` */
+  /** words of kubectl; absent: as `argv`, if that is a `get` */
   readonly kubectl?: string
-  /** where it is another than ours, with the reason */
+  /** kubectl's exit code where it differs from ours, with the reason */
   readonly kubectlCode?: readonly [code: number, why: string]
   readonly out?: RegExp
   readonly err?: RegExp
@@ -86,13 +86,13 @@ export const firstWords: readonly FirstWords[] = [
   { argv: 'health -n bank', as: 'user', code: 1, err: ada },
 ]
 
-/** What kubectl is given beside it, and ends with. */
+/** kubectl's words beside it, and its exit code. */
 export function answerOf({ argv, code, kubectl, kubectlCode }: FirstWords) {
   const theirs = kubectl ?? (argv.startsWith('get') ? argv : '')
   return theirs === '' ? undefined : { argv: theirs, code: kubectlCode?.[0] ?? code, why: kubectlCode?.[1] ?? '' }
 }
 
-/** As rows of Markdown. */
+/** Formats the table as rows of Markdown. */
 export function rowsOf(all: readonly FirstWords[]): string {
   const lines = all.map((one) => {
     const { argv, as = 'agent', code, err, out } = one
@@ -112,6 +112,6 @@ const who: Readonly<Record<Identity, string>> = {
   impersonate: 'impersonated',
 }
 
-/** What a pattern of a sentence is a pattern of. */
+/** Returns the sentence that a pattern matches. */
 const plain = ({ source }: RegExp) =>
   source.replaceAll('\\n', '').replaceAll('.*', '…').replaceAll(/\\(.)/g, '$1').trim()

@@ -10,12 +10,12 @@ export interface ForestParts {
   readonly records: ReadonlyRecords
   /** JSON */
   readonly query: string
-  /** keys of kinds that may not be listed */
+  /** keys of kinds that the caller may not list */
   readonly hidden?: readonly string[]
   readonly clock?: Clock
 }
 
-/** A forest by itself, which follows the records. */
+/** A forest alone, which follows the records. */
 export function forestOf({ records, query, hidden = [], clock = new ManualClock() }: ForestParts): Forest {
   const visibility = {
     key: '',

@@ -8,13 +8,13 @@ import { patience } from '../slowness.ts'
 export interface LiveTreeOptions {
   readonly endpoint: Endpoint
   readonly query: Query
-  /** default: groups alone */
+  /** rows to open; default: groups alone */
   readonly opens?: (row: Row) => boolean
-  /** of each update */
+  /** called with each update */
   readonly onUpdate?: (model: ShownView) => void
 }
 
-/** A view as a viewer follows it, whatever happens to what carries it. */
+/** A view as a viewer follows it, across losses of connections, replicas and pods. */
 export class LiveTree {
   readonly #stopping = new AbortController()
   readonly #listeners = new Set<() => void>()
@@ -46,22 +46,22 @@ export class LiveTree {
     })
   }
 
-  /** whole, and as the cluster is now */
+  /** complete and current */
   get isLive(): boolean {
     return this.#isLive
   }
 
-  /** absent: nothing has been shown yet */
+  /** absent: there has been no update */
   get state(): ViewState | undefined {
     return this.#model?.state
   }
 
-  /** ms, of the agent's clock before ours */
+  /** time by which the agent's clock is ahead of ours. ms */
   get ahead(): number {
     return this.#model?.ahead ?? 0
   }
 
-  /** What stands at the root, and in its groups. */
+  /** Rows at the root, and in its groups. */
   get roots(): readonly Row[] {
     const model = this.#model
     if (!model) return []
@@ -69,9 +69,9 @@ export class LiveTree {
   }
 
   /**
-   * What `look` finds, as soon as it finds something.
+   * Resolves with the result of `look`, as soon as there is one.
    *
-   * @throws Error that says `what` and what is shown: not in time, or the view was refused
+   * @throws Error with `what` and the rows of the view: not in time, or the view was refused
    */
   async until<Found>(what: string, look: () => Found | undefined | false, timeoutMs: number): Promise<Found> {
     const late = AbortSignal.timeout(patience(timeoutMs))

@@ -50,7 +50,7 @@ export interface NaivePage {
   readonly more: number
 }
 
-/** What a view of `seen` shows, worked out from the words of the design without a thought of speed. */
+/** The rows of a view of `seen`, computed straight from the design, without optimization. */
 export class NaiveViews {
   readonly #seen: ReadonlyMap<string, ObjectRecord>
   readonly #query: Query
@@ -104,7 +104,7 @@ export class NaiveViews {
     return { order, counts, more: sorted.length - order.length }
   }
 
-  /** `p`, `c` and `w` of its row. */
+  /** Returns `p`, `c` and `w` of its row. */
   around(id: string): { p?: string; c?: number; w?: ArgoWord } {
     const bundle = /^b:(.*):([^:]*)$/.exec(id)
     const node = this.nodes.get(id)
@@ -127,7 +127,7 @@ export class NaiveViews {
     return word === 'Healthy' && !record.health ? '' : word
   }
 
-  /** @param above - of which it is to be found out */
+  /** @param above - objects above it whose words are being computed */
   kasWord(record: ObjectRecord, above: readonly ObjectRecord[]): ArgoStatus {
     const { judged, holds } = this.#judging
     const choice = judged.get(record.uid)?.find(({ needs }) => needs.every(holds))
@@ -181,7 +181,7 @@ export class NaiveViews {
     return agrees && (found.namespace === '' || found.namespace === namespace) ? found : undefined
   }
 
-  /** The parent that is seen, cycles cut. */
+  /** Returns the visible parent; cycles are cut. */
   #above(record: ObjectRecord): ObjectRecord | undefined {
     const chain = [record]
     for (let at = this.#believed(record); at; at = this.#believed(at)) {

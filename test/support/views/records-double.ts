@@ -9,14 +9,14 @@ import type {
 import type { ResourceKind } from '../../../src/kubernetes/kind.ts'
 import type { KubernetesObject } from '../../../src/kubernetes/object.ts'
 
-/** Records as tests put them. */
+/** Records that a test sets. */
 export class RecordsDouble implements ReadonlyRecords {
   readonly #records = new Map<string, ObjectRecord>()
   readonly #byOwner = new Map<string, Set<string>>()
-  /** uids, by what `customKey` makes of an object's own place */
+  /** uids by the `customKey` of an object's own place */
   readonly #byPlace = new Map<string, Set<string>>()
   readonly #listeners = new Set<(change: RecordChange) => void>()
-  /** uids of those that name an object, by its place */
+  /** uids of objects that name an object, by its place */
   readonly #naming = new Map<string, Set<string>>()
   readonly #judged = new Map<string, Judgement>()
   readonly #objects = new Map<string, KubernetesObject>()
@@ -98,8 +98,8 @@ export class RecordsDouble implements ReadonlyRecords {
   }
 
   /**
-   * @param judgement - absent: it is well
-   * @param object - what more of it is kept
+   * @param judgement - absent: it is Healthy
+   * @param object - more kept fields of it
    */
   put(record: ObjectRecord, judgement?: Judgement, object?: KubernetesObject): void {
     const before = this.#records.get(record.uid)

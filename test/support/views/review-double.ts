@@ -1,6 +1,6 @@
 import type { ApiClient } from '../../../src/agentk/cluster/api-client.ts'
 
-/** Of one who asks: `<group>/<resource>` and namespace; `*` in place of either. */
+/** A right of a user: `<group>/<resource>` and namespace; `*` for any. */
 export type Right = readonly [resource: string, namespace: string]
 
 interface Review {
@@ -10,14 +10,14 @@ interface Review {
 
 /** The API server's reviews, by rights that tests give and take. */
 export class ReviewDouble implements Pick<ApiClient, 'json'> {
-  /** by user's name; '': agentk itself */
+  /** rights by user's name; '': agentk itself */
   readonly rights = new Map<string, readonly Right[]>()
   readonly asked: { readonly user: string; readonly review: Review; readonly headers: readonly string[] }[] = []
-  /** rules are told as complete */
+  /** answers report rules as complete */
   knowsRules = true
-  /** Events, as the user of this name is told them there; undefined: it may not list them */
+  /** Events that the user may list there; undefined: the user may not list them */
   events: (user: string, path: string) => readonly object[] | undefined = () => undefined
-  /** in place of an answer */
+  /** replaces the answer */
   answer: ((review: Review) => Promise<{ status: number; body: unknown }>) | undefined
 
   async json(
@@ -50,7 +50,7 @@ export class ReviewDouble implements Pick<ApiClient, 'json'> {
   }
 }
 
-/** @param asked.namespace - empty: in the whole cluster */
+/** @param asked.namespace - empty: the whole cluster */
 export function allows(
   rights: readonly Right[],
   asked: { group: string; resource: string; namespace: string },

@@ -12,10 +12,10 @@ import type { Situation } from '../../vectors/situations.ts'
 import { ClusterStage, rulesOf } from './situation-view.ts'
 import { user } from './view-stage.ts'
 
-/** Updates, one after the other, until all that is open is there. */
+/** Number of updates, after which all open nodes are complete. */
 const passes = 12
 
-/** What `kas tree` prints of a situation, for one who may list all. @param argv - after `tree` */
+/** Returns the output of `kas tree` for a situation and a user who may list all. @param argv - words after `tree` */
 export async function treeOf(situation: Situation, argv: readonly string[], columns: number): Promise<string> {
   const now = Date.parse(situation.now)
   const stage = new ClusterStage(now, await rulesOf([...new Set(situation.objects.map(kindOf))]))
@@ -28,7 +28,7 @@ export async function treeOf(situation: Situation, argv: readonly string[], colu
   return text
 }
 
-/** The same of a cluster that is there. */
+/** Returns the output for a cluster's stage. */
 export async function shownTree(
   stage: ClusterStage,
   argv: readonly string[],
@@ -45,14 +45,14 @@ export async function shownTree(
   return text.replaceAll(/[^\n]+/g, (line) => cut(line, layout.columns)) // as a screen does
 }
 
-/** Of `kas tree`: words, and namespaces. */
+/** Parses words and namespaces as `kas tree` does. */
 function readArgv(argv: readonly string[]): Asked {
   const options = { namespace: { type: 'string', short: 'n', multiple: true } } as const
   const { values, positionals } = parseArgs({ args: [...argv], options, allowPositionals: true })
   return readAsked(positionals, values)
 }
 
-/** As `kas tree` does it, without a socket. */
+/** A client as that of `kas tree`, without a socket. */
 class CommandClient implements ViewOut {
   readonly shown = new ShownView()
   view: OpenView | undefined

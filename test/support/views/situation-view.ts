@@ -21,7 +21,7 @@ import { EventsDouble, settle, viewerOf } from './view-stage.ts'
 const live: FollowState = { is: 'live', since: 1, why: '', refusedNamespaces: [], leftOut: [] }
 const syncing: FollowState = { ...live, is: 'syncing' }
 
-/** Kinds of which there may be none. */
+/** Kinds that count as known without any object. */
 const known = [
   'Pod',
   'Service',
@@ -45,7 +45,7 @@ const clusterWide: ReadonlySet<string> = new Set([
 export const kindNamed = (key: string, isNamespaced = !clusterWide.has(key)): ResourceKind =>
   resourceKind(key, `${key.slice(key.indexOf('/') + 1).toLowerCase()}s`, isNamespaced)
 
-/** A cluster as API servers tell of it, followed by real records, and looked at by views. Time stands still. */
+/** A cluster's objects from API servers, followed by real records, and shown by views. Time stands still. */
 export class ClusterStage {
   readonly clock = new ManualClock()
   readonly api = new ReviewDouble()
@@ -66,7 +66,7 @@ export class ClusterStage {
     events.states.set(eventKind, {})
   }
 
-  /** Makes it one that is followed. */
+  /** Adds the kind to the followed ones. */
   kind(key: string, isNamespaced?: boolean, version = 'v1'): ResourceKind {
     const kind = this.#kinds.get(key) ?? { ...kindNamed(key, isNamespaced), version }
     if (!this.#kinds.has(key)) {
@@ -94,12 +94,12 @@ export class ClusterStage {
     this.records.evidence.put(eventKind, event)
   }
 
-  /** All kinds are listed. */
+  /** Marks all kinds as listed. */
   listed(): void {
     for (const kind of this.#kinds.values()) this.records.state(kind, live)
   }
 
-  /** Rights to all but these kinds. */
+  /** Gives rights to all but these kinds. */
   mayNotList(user: string, hidden: readonly string[]): void {
     const rights = [eventKind, ...this.#kinds.values()]
       .filter(({ key }) => !hidden.includes(key))
@@ -134,7 +134,7 @@ export async function rulesOf(kinds: readonly string[]): Promise<Rules> {
   return rules
 }
 
-/** What a row says of a root. */
+/** Returns a row's judgement of its root. */
 export function judgedOf(row: Row | undefined): Judged | undefined {
   if (!row) return undefined
   const verdict = row.h?.[2] || 'Healthy'

@@ -2,10 +2,10 @@ import type { ViewOut } from '../../../src/agentk/modules/views/view/view-host.t
 import type { KasError } from '../../../src/lib/errors.ts'
 import type { EventRow, PageState, Row, Update, ViewState } from '../../../src/proto/views-json.ts'
 
-/** What a browser knows of a view. */
+/** A browser's state of a view. */
 export class ViewClient implements ViewOut {
   readonly updates: Update[] = []
-  /** each update as it came */
+  /** text of each update */
   readonly texts: string[] = []
   readonly rows = new Map<string, Row>()
   readonly events = new Map<string, EventRow>()
@@ -13,7 +13,7 @@ export class ViewClient implements ViewOut {
   readonly kinds = new Map<string, readonly [string, string]>()
   state: ViewState | undefined
   error: KasError | undefined
-  /** says of each update that it was taken */
+  /** called with each update, to acknowledge it */
   onTaken: ((seq: number) => void) | undefined
 
   update(seq: number, json: Uint8Array): void {
@@ -41,7 +41,7 @@ export class ViewClient implements ViewOut {
     this.error = error
   }
 
-  /** Ids of a page, as they stand. */
+  /** Ids of a page, in their order. */
   order(node = ''): readonly string[] | undefined {
     return this.pages.get(node)?.order
   }

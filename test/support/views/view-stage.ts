@@ -68,7 +68,7 @@ export class EventsDouble implements ReadonlyEvents {
   }
 }
 
-/** Lets `ms` pass, then all that follows at that moment. */
+/** Advances the clock by `ms`, then runs all work that follows at that moment. */
 export async function settle(clock: ManualClock, ms: number): Promise<void> {
   clock.advance(ms)
   for (let i = 0; i < 8; i++) {
@@ -77,7 +77,7 @@ export async function settle(clock: ManualClock, ms: number): Promise<void> {
   }
 }
 
-/** A host with all around it, in which time stands still. */
+/** A host of views with its doubles, in which time stands still. */
 export class ViewStage {
   readonly clock = new ManualClock()
   readonly records = new RecordsDouble()
@@ -104,7 +104,7 @@ export class ViewStage {
     return { client, view }
   }
 
-  /** A view of a caller of another key. */
+  /** Opens a view of a caller with another key. */
   openOf(viewer: Holder, caller: Caller, query: Query): { client: ViewClient; view: OpenView } {
     const client = new ViewClient()
     const view = this.host.open({ caller, viewer, query: Buffer.from(JSON.stringify(query)) }, client)
@@ -112,7 +112,7 @@ export class ViewStage {
     return { client, view }
   }
 
-  /** @param fresh - what was denied a while ago is asked anew first */
+  /** @param fresh - checks denials from a while ago again first */
   openFresh(caller: Caller, query: Query, fresh: boolean): { client: ViewClient } {
     const client = new ViewClient()
     const view = this.host.open(
@@ -123,7 +123,7 @@ export class ViewStage {
     return { client }
   }
 
-  /** Lets `ms` pass, then all that follows at that moment. */
+  /** Advances the clock by `ms`, then runs all work that follows at that moment. */
   pass(ms = 0): Promise<void> {
     return settle(this.clock, ms)
   }

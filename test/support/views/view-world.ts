@@ -15,9 +15,9 @@ import { user, ViewStage } from './view-stage.ts'
 const namespaces = ['a', 'b', 'c'] as const
 const verdicts: readonly ArgoWord[] = ['', 'Healthy', 'Progressing', 'Degraded', 'Unknown']
 const allKinds = Object.values(kinds)
-/** that stand for applications */
+/** kind of the objects that represent applications */
 const deployer = kinds.configMap
-/** Until what was taken is noticed, it may be seen. ms */
+/** Longest time until a lost right is noticed. ms */
 const untilNoticedMs = 46_000
 
 type Step =
@@ -32,19 +32,19 @@ type Step =
   | { readonly do: 'forget event'; readonly uid: string }
   | { readonly do: 'page'; readonly view: number; readonly node: string; readonly limit: number }
   | { readonly do: 'rights'; readonly phase: number }
-  /** of something hidden follows that a record of something seen is replaced by another one that says the same */
+  /** replaces the record of a visible object by an equal one, as a change of a hidden object does */
   | { readonly do: 'echo'; readonly uid: string }
   | { readonly do: 'state'; readonly kind: ResourceKind; readonly state: FollowState }
 
 interface Timed {
   readonly step: Step
   readonly waitMs: number
-  /** viewers take what they have */
+  /** viewers acknowledge their updates */
   readonly takes: boolean
 }
 
 export interface World {
-  /** what the viewer may list, one after the other */
+  /** rights of the viewer, one set after the other */
   readonly phases: readonly (readonly Right[])[]
   readonly queries: readonly Query[]
   readonly verdict: VerdictSide
@@ -53,20 +53,19 @@ export interface World {
 
 export interface Outcome {
   readonly clients: readonly ViewClient[]
-  /** of the same queries, opened at the end */
+  /** views of the same queries, opened at the end */
   readonly fresh: readonly ViewClient[]
   readonly records: readonly ObjectRecord[]
   /** open pages of each view */
   readonly pages: readonly ReadonlyMap<string, number>[]
   readonly judged: ReadonlyMap<string, Judgement | undefined>
-  /** whether the viewer may list a kind, or `Event`, in a namespace */
+  /** returns true if the viewer may list a kind, or `Event`, in a namespace */
   readonly holds: (need: Need) => boolean
 }
 
 /**
- * Objects that name any others as owners, rightly or not, and who may list some of them. There is something of each
- * kind in each namespace all the time: when a review is answered is a duration, and what is asked for meanwhile has
- * its part in it.
+ * Objects that name any others as owners, rightly or not, and a viewer who may list some of them. Each kind has an
+ * object in each namespace all the time. A review's answer takes time, and requests in that time wait for it.
  */
 export function makeWorld(random: Seeded): World {
   const cast = makeCast(random)
@@ -95,7 +94,7 @@ const base = allKinds.flatMap((kind): Actor[] =>
   }),
 )
 
-/** Each is mostly owned by the next. */
+/** Objects of which most own the next one. */
 const rings = Array.from({ length: 5 }, (_, index) => ({
   uid: `r${(index * 2) % 5}`,
   name: `r${index}`,
@@ -129,7 +128,7 @@ function makeCast(random: Seeded): Actor[] {
   return [...cast, ...many]
 }
 
-/** Names of claims hold those of several StatefulSets. */
+/** Names of claims contain those of several StatefulSets. */
 function makeName(random: Seeded, kind: string): string {
   const part = () => `x${random.int(3)}`
   if (kind === 'PersistentVolumeClaim') return `${part()}-${part()}-${part()}-0`
@@ -244,7 +243,7 @@ function makePut(random: Seeded, actor: Actor, cast: readonly Actor[]): Step {
   return { do: 'put', record, judgement: makeJudgement(random, record), ...(kept ? { kept } : {}) }
 }
 
-/** What of it says by whom it is explained. */
+/** Fields of the object that name its explanations. */
 function makeKept(random: Seeded, { kind }: ObjectRecord, cast: readonly Actor[]): KubernetesObject | undefined {
   const nameOf = (wanted: ResourceKind) => random.pick([...cast, ...base].filter((one) => one.kind === wanted)).name
   if (kind === kinds.service) return { spec: { selector: { app: random.pick(['one', 'two']) } } }
@@ -262,7 +261,7 @@ const reasons = [
   'NotBound',
 ]
 
-/** Of up to two findings with needs, and one by itself. */
+/** A judgement of up to two findings with needs, and one without. */
 function makeJudgement(random: Seeded, { namespace }: ObjectRecord): Judgement {
   const choices = random.list(2, (): Judgement[number] => makeChoice(random, [makeNeed(random, namespace)]))
   const word = random.pick(['Healthy', 'Progressing', 'Degraded'] as const)
@@ -298,7 +297,7 @@ function makeReferences(random: Seeded, kind: ResourceKind, cast: readonly Actor
   })
 }
 
-/** Of an application that one of the cast stands for, or nothing. */
+/** Claim of an application's object, which may not exist. */
 function makeClaim(random: Seeded, cast: readonly Actor[]): ObjectRecord['claim'] {
   const application = random.pick(['one', 'three'])
   const one = random.chance(0.8) ? cast.find(({ kind }) => kind.key === deployer.key) : undefined
@@ -349,7 +348,7 @@ function makeState(random: Seeded): FollowState {
   }
 }
 
-/** @param hidden - whether what the viewer may not list is there, too */
+/** @param hidden - true if the objects that the viewer may not list exist, too */
 export async function runWorld(world: World, hidden: boolean): Promise<Outcome> {
   const stage = new ViewStage()
   stage.options = { verdict: world.verdict }
