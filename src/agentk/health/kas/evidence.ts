@@ -55,8 +55,11 @@ const warnings: ReadonlySet<string> = new Set([
   'FailedDaemonPod',
   'RecreatingFailedPod',
 ])
-/** Reasons that also come as Normal events. */
+const killing = 'Killing'
+/** Reasons that also come as Normal events, beside `Killing`, which counts only if a probe ended the container. */
 const normal: ReadonlySet<string> = new Set(['FailedBinding', 'ExternalExpanding', 'JobAlreadyActive'])
+/** Reasons of Normal events that may count. */
+export const normalReasons: readonly string[] = [killing, ...normal]
 
 /** Time for which an event counts after it was last seen: the API server forgets it then. ms */
 export const countsForMs = 60 * minute
@@ -90,7 +93,7 @@ export const isFromOutside =
 
 function isCounted(event: KubernetesObject, reason: string, message: string): boolean {
   const type = textAt(event, 'type')
-  if (reason === 'Killing') return killedByProbe.test(message)
+  if (reason === killing) return killedByProbe.test(message)
   const isOfSet = ofStatefulSet.test(textField(event.involvedObject, 'name')) && isFromOutside.test(reason)
   return normal.has(reason) || (type === 'Warning' && isOfSet) || (type === 'Warning' && warnings.has(reason))
 }

@@ -3,6 +3,7 @@ import type { KubernetesObject } from '../../../../kubernetes/object.ts'
 import { Counter } from '../../../../lib/counter.ts'
 import { Listeners } from '../../../../lib/listeners.ts'
 import type { EventRow } from '../../../../proto/views-json.ts'
+import { normalReasons } from '../../../health/kas/evidence.ts'
 import { eventKind } from '../access/list-rights.ts'
 import { compareEvents, readEvent } from '../projection/event.ts'
 import { OpenLists } from '../store/open-lists.ts'
@@ -28,8 +29,8 @@ export const warnings: FollowedKind = {
   fieldSelector: 'type=Warning',
 }
 
-/** Normal events that show why an object is not well: containers that a probe ends, and claims without a volume. */
-export const normalEvidence: readonly FollowedKind[] = ['Killing', 'FailedBinding'].map((reason) => ({
+/** Normal events that show why an object is not well, such as claims without a volume. */
+export const normalEvidence: readonly FollowedKind[] = normalReasons.map((reason) => ({
   kind: eventKind,
   isMetadata: false,
   fieldSelector: `type=Normal,reason=${reason}`,
