@@ -56,6 +56,9 @@ export type DrainPhase = 'serving' | 'leaving' | 'draining' | 'ended'
 
 const defaultFirstBytesMs = 10_000
 
+/** Turns of the event loop in which waiting connections are accepted at the end: new ones may come without end. */
+const maxAcceptTurns = 512
+
 /**
  * Life of a server: it listens, leaves and drains. It is cut if the shutdown grace or patience ends (doc/operations.md
  * "How a replica leaves").
@@ -69,6 +72,7 @@ export class Drain {
   /** ends the listen grace early, then the drain */
   readonly #impatience = new AbortController()
   readonly #ended = new AbortController()
+  #accepted = 0
   #phase: DrainPhase = 'serving'
   #graceOver = new Promise<void>(() => undefined)
   #left: Promise<void> | undefined
@@ -81,6 +85,7 @@ export class Drain {
     const { server, firstBytesMs = defaultFirstBytesMs } = drainable
     if (server instanceof TlsServer) this.#handshakes = new TlsHandshakes(server, firstBytesMs, drainable)
     server.on('connection', (socket: Socket) => {
+      this.#accepted += 1
       this.#sockets.add(socket)
       socket.on('close', () => this.#sockets.delete(socket))
     })
@@ -128,7 +133,7 @@ export class Drain {
     this.#phase = 'leaving'
     await this.#drainable.announce?.()
     await this.#wait(listenGraceMs, this.#impatience.signal)
-    if (listenGraceMs) await pollPhase() // connections that wait to be accepted would be reset
+    if (listenGraceMs) await this.#acceptWaiting()
     if (shutdownGraceMs !== undefined) this.#graceOver = this.#wait(shutdownGraceMs, this.#ended.signal)
     if (untilStop !== 'close') this.#closed = this.#close()
     if (untilStop === undefined) this.#drained = this.#drain()
@@ -148,6 +153,16 @@ export class Drain {
     this.#drainable.close?.()
     void this.#endArrivals()
     await promise
+  }
+
+  /** Accepts the connections that wait in the system's queue, one in a turn, which `close` would reset. */
+  async #acceptWaiting(): Promise<void> {
+    let idleTurns = 0
+    for (let turns = 0; turns < maxAcceptTurns && idleTurns < 2; turns++) {
+      const before = this.#accepted
+      await pollPhase()
+      idleTurns = this.#accepted === before ? idleTurns + 1 : 0
+    }
   }
 
   async #endArrivals(): Promise<void> {

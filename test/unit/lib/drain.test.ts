@@ -47,6 +47,8 @@ async function start(t: Test, options: DrainOptions = graces, more: Partial<Drai
     clock.advance(ms)
     await settle()
     await settle() // the server needs one more turn to read from the network
+    await settle() // and two turns without a new connection before it closes
+    await settle()
   }
   return { drain, steps, clock, dial, client, closed, advance }
 }
