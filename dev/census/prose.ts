@@ -33,7 +33,13 @@ export function commentsIn(source: string): Passage[] {
     if (line.startsWith('/*')) {
       while (at < lines.length && !lines[at]?.includes('*/')) at++
       const block = lines.slice(first, at + 1).map((one) => one.trim().replace(/^(?:\/\*+|\*(?!\/)) ?/, ''))
-      found.push({ line: first + 1, text: block.join('\n').replace(/\s*\*\/[\s\S]*$/, '') })
+      found.push({
+        line: first + 1,
+        text: block
+          .join('\n')
+          .replace(/\s*\*\/[\s\S]*$/, '')
+          .trim(),
+      })
     } else if (line.startsWith('//')) {
       while (lines[at + 1]?.trim().startsWith('//')) at++
       const block = lines.slice(first, at + 1).map((one) => one.trim().slice(2).trim())
@@ -80,7 +86,12 @@ export function sentencesOf(text: string): string[] {
     .replaceAll(/`[^`]*`/g, 'X')
     .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1')
     .split(/\n\s*\n|\n\s*[-*] |@(?:param|returns?|throws?|default|see)\b|(?<=[.?!])\s+(?=[A-Z("X])/)
-    .map((one) => one.replaceAll(/\s+/g, ' ').replace(/^\s*[\w.]+ - /, '').trim())
+    .map((one) =>
+      one
+        .replaceAll(/\s+/g, ' ')
+        .replace(/^\s*[\w.]+ - /, '')
+        .trim(),
+    )
     .filter((one) => one !== '')
 }
 
@@ -107,7 +118,8 @@ const preposition = /^(?:of|in|on|at|by|from|with|without|for|under|beside|to|in
 
 /** Functions whose names begin with a preposition, as declarations and constants of a file name them. */
 export function prepositionsIn(source: string): string[] {
-  const declared = /^(?:export )?(?:(?:async )?function\*? (\w+)|const (\w+) = (?:async )?(?:\([^)]*\)|\w+)(?:: [^=]+)? =>)/gm
+  const declared =
+    /^(?:export )?(?:(?:async )?function\*? (\w+)|const (\w+) = (?:async )?(?:\([^)]*\)|\w+)(?:: [^=]+)? =>)/gm
   return [...source.matchAll(declared)]
     .map(([, one, other]) => one ?? other ?? '')
     .filter((name) => preposition.test(name))
