@@ -18,30 +18,30 @@ ${kinds.map(section).join('\n')}
 ${parts.map(section).join('\n')}`
 }
 
-const introduction = `# What commands print for programs
+const introduction = `# Output of commands for programs
 
-\`-o json\` and \`-o yaml\` print one object, which has \`apiVersion\`, now \`kas/v1\`, and \`kind\`. Tables are for people and may change.
+\`-o json\` and \`-o yaml\` print one object with \`apiVersion\` (now \`kas/v1\`) and \`kind\`. Tables are for people and may change.
 
-- Names are in camelCase. Times are in RFC 3339, in UTC.
-- An absent key means that the value is unknown or that there is none. The tables mark such keys as optional.
-- No other key is printed: [output.schema.json](output.schema.json) is a JSON schema of all kinds.
+- Keys are in camelCase. Times are in UTC, in the format of RFC 3339.
+- If a value is unknown or does not exist, its key is absent. The tables mark such keys as optional.
+- Objects have no other keys. [output.schema.json](output.schema.json) is a JSON schema of all kinds.
 
-\`kas log -o json\` prints the lines of the access log as they are, one a line: [access-log.md](../access-log.md) has their keys.
+\`kas log -o json\` prints the lines of the access log unchanged. [access-log.md](../access-log.md) lists their keys.
 
 ## Options of commands that print data
 
-| Option | What it does | Not with |
+| Option | Effect | Not with |
 |---|---|---|
-| \`-o, --output FORMAT\` | prints \`table\`, \`wide\`, \`name\`, \`json\` or \`yaml\`; the help of a command says which of them it has | |
-| \`--no-headers\` | leaves out the heads of tables | \`-o name\`, \`json\`, \`yaml\` |
-| \`--no-color\` | prints no colours; \`NO_COLOR\` of the environment does the same. Only terminals get colours | |
-| \`-q, --quiet\` | prints nothing but errors, on stderr; the exit code is the same | \`-o\`, \`--watch\`, \`--follow\` |
+| \`-o, --output FORMAT\` | prints \`table\`, \`wide\`, \`name\`, \`json\` or \`yaml\`; the help of each command lists its formats | |
+| \`--no-headers\` | leaves out the header line of tables | \`-o name\`, \`json\`, \`yaml\` |
+| \`--no-color\` | prints no colours, as the variable \`NO_COLOR\` does. Only terminals get colours | |
+| \`-q, --quiet\` | prints only errors, on stderr; the exit code is the same | \`-o\`, \`--watch\`, \`--follow\` |
 
 \`npm run output\` writes this page from the types that the commands print.
 `
 
 const questions = [
-  '## Questions\n\nA test plays each of these lines.\n\n```sh\n',
+  '## Questions\n\nA test runs each of these commands.\n\n```sh\n',
   ...jqLines.map(({ question, kas, jq }) => `# ${question}\nkas ${kas} -o json | jq ${jq}\n`),
   '```\n',
 ].join('')

@@ -1,36 +1,36 @@
 import type { Count, OutputKind, Time } from '../command/output.ts'
 
 /**
- * Requests on 8154 that last: watches, logs that are followed, execs, port-forwards, views.
+ * Long requests on 8154: watches, followed logs, execs, port-forwards and views.
  *
  * @command kas sessions
  */
 export interface SessionList extends OutputKind<'SessionList'> {
   /** sessions at the replicas that answered */
   readonly items: readonly SessionDescription[]
-  /** sessions that there are, with those that are not listed */
+  /** number of sessions, listed or not */
   readonly total: Count
-  /** names of replicas that did not answer; their sessions are not known */
+  /** names of replicas that did not answer; their sessions are unknown */
   readonly unreached: readonly string[]
 }
 
-/** A session, in the words of the access log (doc/access-log.md). */
+/** A session. Its fields are those of the access log (doc/access-log.md). */
 export interface SessionDescription {
   /** name of the replica that serves it */
   readonly replica: string
-  /** UUID, also of its lines in the access log */
+  /** UUID; the lines of the session in the access log have the same */
   readonly id: string
-  /** begin */
+  /** start of the session */
   readonly since: Time
-  /** whose credentials the request has */
+  /** user or CI job whose credentials the request has */
   readonly caller?: SessionCaller | undefined
-  /** as whom the request acts in the cluster; absent: as the agent */
+  /** user that the request acts as in the cluster; absent: the agent itself */
   readonly as?: string | undefined
-  /** names that the caller asks to act as */
+  /** names in the `Impersonate-*` headers of the caller */
   readonly askedAs?: readonly string[] | undefined
   /** number of the agent */
   readonly agent?: Count | undefined
-  /** what is done: a verb of the Kubernetes API, or the method where it is no resource */
+  /** verb of the Kubernetes API; the HTTP method if the path names no resource */
   readonly verb?: string | undefined
   /** API group of the resource; absent: the core group */
   readonly group?: string | undefined
@@ -42,9 +42,9 @@ export interface SessionDescription {
   readonly namespace?: string | undefined
   /** name of the object */
   readonly name?: string | undefined
-  /** path, where it is no resource */
+  /** path, if it names no resource */
   readonly path?: string | undefined
-  /** what its views show */
+  /** content of its first five views, such as `list deploy in shop` */
   readonly view?: string | undefined
   /** label selector of the request */
   readonly labelSelector?: string | undefined
@@ -52,11 +52,11 @@ export interface SessionDescription {
   readonly fieldSelector?: string | undefined
   /** program that an exec runs */
   readonly program?: string | undefined
-  /** arguments that follow the program */
+  /** number of arguments of the program */
   readonly arguments?: Count | undefined
   /** address of the client */
   readonly address?: string | undefined
-  /** program of the client, by its own account */
+  /** `User-Agent` header of the client */
   readonly userAgent?: string | undefined
   /** name of the replica whose tunnel carries the request */
   readonly holder?: string | undefined
@@ -64,7 +64,7 @@ export interface SessionDescription {
 
 /** The user, or the CI job, whose credentials a request has. */
 export interface SessionCaller {
-  /** what let the caller in */
+  /** type of the credentials */
   readonly kind: 'ci_job' | 'session_cookie' | 'personal_access_token'
   /** number of the user */
   readonly id: Count
@@ -86,7 +86,7 @@ export interface SessionCaller {
 export interface EndedSessions extends OutputKind<'EndedSessions'> {
   /** replicas that answered */
   readonly replicas: readonly EndedAtReplica[]
-  /** names of replicas that did not answer; sessions there may go on */
+  /** names of replicas that did not answer; their sessions may still run */
   readonly unreached: readonly string[]
 }
 
@@ -94,87 +94,87 @@ export interface EndedSessions extends OutputKind<'EndedSessions'> {
 export interface EndedAtReplica {
   /** name of the replica */
   readonly name: string
-  /** sessions that it ended */
+  /** number of sessions that it ended */
   readonly ended: Count
 }
 
 /**
- * Knowledge of one replica about itself, other replicas and agents.
+ * Status of one replica, with the other replicas and the agents that it knows.
  *
  * @command kas status
  */
 export interface Status extends OutputKind<'Status'> {
   /** the replica that was asked */
   readonly replica: OwnReplica
-  /** all replicas that it knows, itself too; absent: it is alone by its configuration */
+  /** all replicas that it knows, including itself; absent: it is configured without peers */
   readonly members?: readonly Member[] | undefined
-  /** agents by number, of many the first */
+  /** agents by number, at most 200 */
   readonly agents: readonly KnownAgent[]
-  /** agents that there are, with those that are not listed */
+  /** number of agents, listed or not */
   readonly agentCount: Count
-  /** callers whose calls this replica refused lately because they had more than their share; the latest first */
+  /** callers over their share whose calls this replica recently refused, the latest first */
   readonly refusedCallers: readonly RefusedCaller[]
-  /** lines of modules by the name of the module, each a label and a value; absent: no module has one */
+  /** status lines by name of the module, each a label and a value; absent: no module has any */
   readonly modules?: Readonly<Record<string, readonly (readonly (string | number)[])[]>> | undefined
 }
 
 /** The replica that was asked. */
 export interface OwnReplica {
-  /** its name */
+  /** name of the replica */
   readonly name: string
   /** version of kas */
   readonly version: string
-  /** reason why it is not ready; absent: it is */
+  /** reason why it is not ready; absent: it is ready */
   readonly problem?: string | undefined
 }
 
-/** A replica, as the one that was asked knows it. */
+/** A replica that the replica in `replica` knows. */
 export interface Member {
-  /** its name */
+  /** name of the replica */
   readonly name: string
-  /** its instance: a start of the program */
+  /** id of the instance; each start of kas is a new instance */
   readonly instance: string
   /** `joining`, `serving`, or `leaving` while it stops */
   readonly state: string
   /** version of kas */
   readonly version: string
-  /** where other replicas call it */
+  /** address at which other replicas call it; absent: unknown */
   readonly address?: string | undefined
-  /** whether calls of the replica that was asked reach it */
+  /** state of the link from the replica that was asked */
   readonly reach: 'self' | 'reachable' | 'suspect' | 'unreachable' | 'down'
-  /** calls that the replica that was asked has handed over to it and that run */
+  /** running calls that the replica that was asked has handed over to it */
   readonly calls: Count
-  /** whether a connection for gossip to it is open */
+  /** true if a gossip connection to it is open */
   readonly gossip: boolean
-  /** living instances of its name: more than 1 is a fault */
+  /** number of living instances with this name; more than 1 is a fault */
   readonly instances: Count
-  /** what it reports about itself */
+  /** report of the replica about itself */
   readonly row: MemberRow
 }
 
 /** Report of a replica about itself. */
 export interface MemberRow {
-  /** version of the report, which grows with each change */
+  /** version of the report; it grows with each change */
   readonly version: Count
-  /** connections of agentk to it */
+  /** number of connections of agentk to it */
   readonly connections: Count
-  /** pods of agentk that have registered there */
+  /** number of pods of agentk that are registered there */
   readonly pods: Count
-  /** agents that are connected to it */
+  /** number of agents that are connected to it */
   readonly agents: Count
 }
 
-/** An agent, as a replica knows it. */
+/** An agent that the replica knows. */
 export interface KnownAgent {
-  /** its number */
+  /** number of the agent */
   readonly agent: Count
-  /** replicas with connections of it */
+  /** replicas with connections of the agent */
   readonly holders: readonly Holder[]
-  /** pods that have registered, at any replica */
+  /** number of its pods that are registered, at any replica */
   readonly pods: Count
-  /** names of replicas, in the order in which its connections are placed */
+  /** names of the serving replicas, best first for connections of the agent */
   readonly rank: readonly string[]
-  /** connections and pods; absent: without `--agent` */
+  /** connections and pods of the agent; absent: `--agent` is not set */
   readonly entries?: readonly AgentEntry[] | undefined
 }
 
@@ -182,7 +182,7 @@ export interface KnownAgent {
 export interface Holder {
   /** name of the replica */
   readonly name: string
-  /** connections of the agent to it */
+  /** number of connections of the agent to it */
   readonly connections: Count
 }
 
@@ -190,9 +190,9 @@ export interface Holder {
 export interface AgentEntry {
   /** name of the replica */
   readonly replica: string
-  /** what it is */
+  /** type of the entry */
   readonly kind: 'connection' | 'registration'
-  /** name of the pod, by its own account; may be empty */
+  /** name of the pod, as it reports itself; may be empty */
   readonly pod: string
   /** role of a connection */
   readonly role: string
@@ -200,30 +200,30 @@ export interface AgentEntry {
   readonly version: string
   /** methods that a connection serves */
   readonly methods: readonly string[]
-  /** begin */
+  /** start of the connection or registration */
   readonly since: Time
 }
 
-/** A caller, of one agent, whose calls were refused. */
+/** A caller whose calls to one agent were refused. */
 export interface RefusedCaller {
-  /** `user 7`, or `project 42` for its CI jobs */
+  /** `user 7`, or `project 42` for CI jobs of a project */
   readonly caller: string
   /** number of the agent */
   readonly agent: Count
-  /** tunnels that the caller used when the last call was refused */
+  /** number of tunnels that the caller used when the last call was refused */
   readonly tunnels: Count
-  /** tunnels that there were */
+  /** number of all tunnels of the agent at that time */
   readonly allTunnels: Count
-  /** watches among the caller's tunnels */
+  /** number of the caller's tunnels with a watch */
   readonly watches: Count
-  /** calls that were refused */
+  /** number of refused calls */
   readonly refused: Count
   /** time of the last refusal */
   readonly lastAt: Time
 }
 
 /**
- * Which way a call for an agent would go.
+ * Route that a call to an agent would take.
  *
  * @command kas route
  */
@@ -232,42 +232,42 @@ export interface Route extends OutputKind<'Route'> {
   readonly agent: Count
   /** method of the call */
   readonly method: string
-  /** name of the replica at which the call would come in */
+  /** name of the replica that would receive the call */
   readonly entry: string
-  /** what would happen; `wait`: the first tunnel that becomes idle gets the call */
+  /** result of the routing; `wait`: the first tunnel that becomes idle gets the call */
   readonly verdict: 'own' | 'hand-over' | 'wait' | 'unreachable' | 'not-served' | 'not-connected'
-  /** name of the replica whose tunnel it would be, or that is tried first */
+  /** name of the replica whose tunnel would get the call, or that kas tries first; absent: none */
   readonly by?: string | undefined
-  /** reason of the verdict, a sentence */
+  /** reason for the verdict, a sentence */
   readonly reason: string
-  /** tunnels of the replica where the call comes in */
+  /** tunnels at the replica that receives the call */
   readonly own: OwnTunnels
-  /** other holders of the agent, in the order in which they would be tried; then those that do not serve the method */
+  /** other replicas with tunnels of the agent, in the order of attempts; last, those that do not serve the method */
   readonly ways: readonly Candidate[]
-  /** names of replicas, in the order in which the agent's connections are placed */
+  /** names of the serving replicas, best first for connections of the agent */
   readonly rank: readonly string[]
 }
 
 /** Tunnels of one agent at one replica. */
 export interface OwnTunnels {
-  /** tunnels of the agent */
+  /** number of tunnels of the agent */
   readonly tunnels: Count
-  /** idle tunnels that serve the method */
+  /** number of idle tunnels that serve the method */
   readonly idle: Count
-  /** calls that wait for one */
+  /** number of calls that wait for a tunnel */
   readonly waiting: Count
 }
 
 /** A replica to which a call may be handed over. */
 export interface Candidate {
-  /** its name */
+  /** name of the replica */
   readonly name: string
   /** `joining`, `serving`, or `leaving` while it stops */
   readonly state: string
-  /** whether calls of the replica that was asked reach it */
+  /** state of the link from the replica that was asked */
   readonly reach: 'reachable' | 'suspect' | 'unreachable' | 'down'
-  /** calls that were handed over to it and run */
+  /** running calls that were handed over to it */
   readonly calls: Count
-  /** whether a pod there serves the method */
+  /** true if a pod there serves the method */
   readonly serves: boolean
 }

@@ -9,19 +9,19 @@ export const outputOptions = {
   quiet: { type: 'boolean', short: 'q' },
 } as const
 
-/** Formats of a command that prints data. A table is for people, and may change; the others are for programs. */
+/** Formats of a command that prints data. Tables are for people and may change; other formats are for programs. */
 export const outputs = ['table', 'wide', 'name', 'json', 'yaml'] as const
 export type Output = (typeof outputs)[number]
 
-/** Hints for an option that other commands had once. */
+/** Hints for unknown options, by name without dashes. */
 export const outputHints = { json: 'JSON is printed with -o json' } as const
 
-/** Lists the formats for a help. */
+/** Lists the formats for the help of a command. */
 export function outputChoice(allowed: readonly Output[]): string {
   return `${allowed.join(', ').replace(/, (?=[^,]*$)/, ' or ')} (default: table)`
 }
 
-/** Texts of the options in a help, without `--output`. */
+/** Help texts of the options except `--output`. */
 export const outputTexts = {
   'no-headers': 'leave out the heads of tables',
   'no-color': 'print no colours; NO_COLOR of the environment does the same',
@@ -29,9 +29,9 @@ export const outputTexts = {
 } as const
 
 /**
- * Returns lines of the help, each with its end.
+ * Returns the lines of the help about these options, each with a line break.
  *
- * @param width - of the options, without the texts
+ * @param width - characters of the column with the options
  */
 export function outputHelp(allowed: readonly Output[], width = 29): string {
   const lines = [
@@ -48,12 +48,12 @@ export interface Printing {
   readonly output: Output
   /** true: tables have heads */
   readonly hasHeaders: boolean
-  /** output of the command from now on */
+  /** replaces the `io` of the command from now on */
   readonly io: CliIo
 }
 
 /**
- * Reads `outputOptions`. With `--quiet` no more is written: `runCli` writes the text for stderr if the command fails.
+ * Reads `outputOptions`. `--quiet` mutes stdout and stderr: `runCli` writes the text for stderr if the command fails.
  *
  * @throws UsageError that says what is allowed, or which options exclude each other
  */
@@ -78,7 +78,7 @@ function colourless(io: CliIo): CliIo {
 }
 
 /**
- * Returns the format. With `--watch` there is no `name`, since names do not show what has changed.
+ * Returns the format. `--watch` excludes `name`, because names do not show changes.
  *
  * @throws UsageError that says what is allowed
  */
@@ -99,12 +99,12 @@ export function outputOf({ output, watch }: CliValues, allowed: readonly Output[
 export interface OutputKind<Name extends string = string> {
   /** version of the format */
   readonly apiVersion: 'kas/v1'
-  /** what this is */
+  /** name of the kind */
   readonly kind: Name
 }
 
 /**
- * Time as RFC 3339 has it, in UTC.
+ * Time in UTC, in the format of RFC 3339.
  *
  * @format date-time
  */
@@ -123,19 +123,19 @@ export interface Data<Kind extends OutputKind = OutputKind> {
   readonly kind: Kind['kind']
   /** fields beside `apiVersion` and `kind` */
   readonly fields: Omit<Kind, keyof OutputKind>
-  /** one line each, as `agent/NAME`; absent: the items have no names */
+  /** names of the items, as `agent/NAME`; absent: the items have no names */
   readonly names?: readonly string[]
-  /** returns a table for people, with its end */
+  /** returns a table for people; it ends with a line break */
   table(isWide: boolean, hasHeaders?: boolean): string
 }
 
-/** Returns text with its end. */
+/** Returns the data in the format; the text ends with a line break. */
 export async function dataText(data: Data, output: Output, hasHeaders = true): Promise<string> {
   const { kind, fields, names = [] } = data
   const whole = { apiVersion: 'kas/v1', kind, ...fields }
   if (output === 'json') return `${printableJson(whole, 2)}\n`
   if (output === 'yaml') {
-    const { yamlText } = await import('./yaml-text.ts') // loaded only here: a help needs no YAML
+    const { yamlText } = await import('./yaml-text.ts') // loaded only here: most commands need no YAML
     return yamlText(whole)
   }
   if (output === 'name') return names.map((name) => `${name}\n`).join('')

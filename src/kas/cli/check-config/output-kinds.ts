@@ -1,7 +1,7 @@
 import type { Count, OutputKind } from '../../command/output.ts'
 
 /**
- * A report on files: they can be used, or what is wrong in them.
+ * Results of the checks of configuration files.
  *
  * @command kas check-config
  */
@@ -10,21 +10,21 @@ export interface ConfigurationReport extends OutputKind<'ConfigurationReport'> {
   readonly files: readonly FileReport[]
 }
 
-/** A report on one file. */
+/** Result of the check of one file. */
 export interface FileReport {
-  /** path of the file, as it was named */
+  /** path of the file, from the command line or the configuration of kas */
   readonly file: string
-  /** which program reads it, and for what */
+  /** type of the file: configuration of kas, a file of an agent, or the directory file */
   readonly kind: 'kas' | 'agent' | 'directory'
-  /** whether it can be used, by the options of the command */
+  /** true if the file can be used; with `--strict` and `--files`, more faults count */
   readonly usable: boolean
-  /** faults: each of them alone makes the file unusable */
+  /** faults, each of which makes the file unusable */
   readonly problems: readonly FileRemark[]
   /** keys that have no effect */
   readonly withoutEffect: readonly IneffectiveKey[]
-  /** what you should know, and stops nothing */
+  /** remarks that do not make the file unusable */
   readonly notes: readonly FileRemark[]
-  /** files that it names and that are not here */
+  /** files named in it that are not checked, because they are missing here or cannot be read */
   readonly unchecked: readonly FileRemark[]
 }
 
@@ -36,7 +36,7 @@ export interface FileRemark {
   readonly line?: Count | undefined
   /** key, such as `agent.listen.address` */
   readonly key?: string | undefined
-  /** what was found, and what is allowed */
+  /** the remark; for a fault, the found value and the allowed values */
   readonly text: string
 }
 

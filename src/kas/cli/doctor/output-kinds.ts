@@ -8,7 +8,7 @@ import type { Count, OutputKind } from '../../command/output.ts'
 export interface DoctorReport extends OutputKind<'DoctorReport'> {
   /** findings, in the order of doc/doctor.md */
   readonly findings: readonly DoctorFinding[]
-  /** checks that have failed */
+  /** number of failed checks */
   readonly failures: Count
 }
 
@@ -16,14 +16,14 @@ export interface DoctorReport extends OutputKind<'DoctorReport'> {
 export interface DoctorFinding {
   /** name of the check; doc/doctor.md has a section for each */
   readonly check: string
-  /** `note`: nothing fails by it now; `skipped`: not checked, `text` has the reason */
+  /** `note`: nothing fails yet, or a key has no effect; `skipped`: not checked, `text` has the reason */
   readonly state: 'ok' | 'note' | 'failed' | 'skipped'
   /** key of the configuration, flag, or name of a replica */
   readonly subject?: string | undefined
-  /** where the value is from: `line 3`, a variable, `default` */
+  /** source of the subject's value: `line 3`, a variable, or `default` */
   readonly from?: string | undefined
-  /** what was found */
+  /** result of the check, a sentence */
   readonly text: string
-  /** what to do */
+  /** next step */
   readonly advice?: string | undefined
 }
