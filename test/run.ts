@@ -1,11 +1,15 @@
 /**
- * `npm test`: every test file in a process of its own; those of one room that do little are together in one
- * (runner/jobs.ts). What takes long starts first, and as many run beside one another as the cores are enough for, by the
- * times of test/times.json.
- * Prints each failure in full, one list of what was skipped and why, and as its last line
- * `N passed, N failed, N skipped`: tests, not assertions. Arguments: files, folders or parts of their paths;
- * `--jobs N` (at most, default 6), `--timeout SECONDS` (of one file; a room has three times that), `--grep PATTERN` (of test names),
- * `--record` (one after the other; writes the times of what was run: nothing else may run on the machine).
+ * `npm test`: runs each test file in its own process. Files of some folders share a process (runner/jobs.ts).
+ * Long jobs start first. The number of jobs at once depends on the cores and on the times in test/times.json.
+ *
+ * Prints each failure in full, and a list of the skipped tests with reasons. The last line,
+ * `N passed, N failed, N skipped`, counts tests, not assertions.
+ *
+ * Arguments: files, folders or parts of their paths.
+ * - `--jobs N`: maximum number of jobs at once; default: 6
+ * - `--timeout SECONDS`: timeout of one file; a shared process has three times as long; default: 480
+ * - `--grep PATTERN`: runs only tests with such names
+ * - `--record`: runs jobs one by one and writes their times; no other program may run on the machine
  */
 import { globSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
@@ -36,7 +40,7 @@ const { values, positionals } = parseArgs({
   },
 })
 
-/** A mean has gaps, in which another one may run. */
+/** Factor for the cores: a job is idle at times, and another job can run then. */
 const overlap = 1.35
 const machine = { cores: overlap * availableParallelism(), jobs: values.record ? 1 : Number(values.jobs) }
 const options = { root, timeoutMs: Number(values.timeout) * 1000, lingerMs: 30_000, grep: values.grep }
@@ -48,18 +52,18 @@ const all = globSync('test/**/*.test.ts', { cwd: root }).sort()
 const chosen = all.filter((file) => wanted.length === 0 || wanted.some((part) => file.includes(part)))
 
 const files = new Map(jobsOf(all).map(({ name, files }) => [name, files.length]))
-// a pattern picks at the first level of a process: there are the tests of a file, or files
+// a pattern selects at the first level of a process: its tests, or the files of a shared process
 const jobs = values.grep === undefined ? jobsOf(chosen) : chosen.map((file) => ({ name: file, files: [file] }))
 
-// a whole run starts hundreds of programs, and times are those of one; what is tried by itself starts the source tree's
+// whole runs and recorded runs start bundled programs, which start fast; other runs start those of the source tree
 if (wanted.length === 0 || values.record) process.env.KAS_TEST_PROGRAMS ??= await bundledPrograms(root)
 
-// API servers, nodes, kubectl and what Go compiles live for seconds: they take memory in the place of CPU time
+// Go programs of tests live for seconds: rarer garbage collection saves CPU time and takes memory
 process.env.GOGC ??= '400'
 
-/** Stores of API servers, repositories, packages and images, of as many files as run at once. GiB */
+/** Free space for stores of API servers, repositories, packages and images of all running files. GiB */
 const inMemory = 8
-// for what several files need, and make once, and for all that they write; gone with this process
+// folder for results that several files share, and for all temporary files; it is removed after this process
 const shared = await mkdtemp(join(memoryFolder(inMemory), 'kas-tests-'))
 process.env.TMPDIR = shared
 const warden = new Warden({ folders: [shared] })
@@ -70,9 +74,9 @@ const times = readTimes(timesFile)
 const measured = new Map<string, Cost>()
 const results: FileResult[] = []
 
-/** Files of a room run one after the other. */
+/** Factor for the timeout of a shared process, whose files run one after the other. */
 const roomTimes = 3
-/** of this machine, beside what else runs on it: what ends that hangs has as much more time */
+/** slowness of this machine under its present load: a factor for timeouts */
 let slowness = 1
 
 async function run(job: Job): Promise<void> {
@@ -85,7 +89,7 @@ async function run(job: Job): Promise<void> {
   if (isGood && (isWhole || !times.has(job.name))) measured.set(job.name, cost)
 }
 
-// a whole run begins with what shows how fast the machine is
+// a whole run begins with the job that measures the speed of the machine
 const sample = wanted.length === 0 && !values.record ? jobs.find(({ name }) => name === sampleName) : undefined
 if (sample) {
   const load = await currentLoad()
@@ -96,7 +100,7 @@ if (sample) {
     console.log(`Work takes ${slowness.toFixed(1)} times as long here as on the machine of test/times.json`)
 }
 
-// what good callers wait for is judged there: on a slow machine nothing else runs meanwhile
+// hostile tests judge how long good callers wait: on a slow machine each of them runs alone
 const alone = slowness > isSlow ? jobs.filter(({ name }) => name.startsWith('test/hostile/')) : []
 for (const job of alone) if (!stop.signal.aborted) await run(job)
 

@@ -50,13 +50,13 @@ export interface Call {
   readonly reopens?: boolean
   /** The caller knows that the agent is away, or has an answer already, and takes the first tunnel that comes. */
   readonly waitsForAway?: boolean
-  /** learns which replica's tunnel has the call; absent: nothing records it */
-  readonly record?: Taken | undefined
-  /** aborts when the caller has left or the deadline has passed; the reason is a KasError */
+  /** absent: nobody wants to know whose tunnel has it */
+  readonly observer?: CallObserver | undefined
+  /** the caller left, or its deadline passed: the reason is a KasError */
   readonly signal: AbortSignal
 }
 
-export interface Taken {
+export interface CallObserver {
   /**
    * Called when a tunnel has taken the call, and again when the call is repeated.
    *

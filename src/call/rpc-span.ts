@@ -73,7 +73,7 @@ export class RpcSpan {
       isLog: call.isLog ?? false,
       reopens: call.reopens ?? false,
       waitsForAway: call.waitsForAway ?? false,
-      record: call.record,
+      observer: call.observer,
       signal: call.signal,
     }
     return next as Call

@@ -69,7 +69,7 @@ async function ofFile(parts: HostParts, { schemas, config, env }: HostOptions, f
     elsewhere,
   }
   const read = {
-    poke: repositories.poke.bind(repositories),
+    pollAfterNotice: repositories.pollAfterNotice.bind(repositories),
     onFound: repositories.onFound.bind(repositories),
     trees: repositories,
     sharedPolls,
@@ -144,7 +144,7 @@ function ofGitlab(parts: HostParts, { schemas, config, product, env }: HostOptio
   const counters = new UsageCounters()
   const report = new UsageReport({ client, counters, log, clock }, { periodMs })
   const read = {
-    poke: repositories.poke.bind(repositories),
+    pollAfterNotice: repositories.pollAfterNotice.bind(repositories),
     onFound: repositories.onFound.bind(repositories),
     trees: repositories,
     filesAt: gitalyFiles({ servers, clock }),

@@ -14,7 +14,7 @@ import type { Directory } from './directory/directory.ts'
 import type { Gitlab } from './directory/gitlab.ts'
 import type { LocalDirectory } from './directory/local-directory.ts'
 import type { Usage } from './directory/usage.ts'
-import type { OwnEndpoint, SignedEndpoint, UserEndpoint } from './own-endpoint.ts'
+import type { KasEndpoint } from './own-endpoint.ts'
 import type { Leads } from './peers/leads.ts'
 import type { Peers } from './peers/peers.ts'
 import type { GitalyCoordinates } from './repositories/gitaly/gitaly-coordinates.ts'
@@ -34,11 +34,7 @@ export interface KasModule {
   /** 8155: methods for peers */
   readonly replicaMethods?: UnaryMethods
   /** 8154 */
-  readonly endpoints?: readonly OwnEndpoint[]
-  /** 8154 */
-  readonly userEndpoints?: readonly UserEndpoint[]
-  /** 8154 */
-  readonly signedEndpoints?: readonly SignedEndpoint[]
+  readonly endpoints?: readonly KasEndpoint[]
   /** 8154: called for each request with a valid head, from any caller, and for each watch over a WebSocket */
   readonly observe?: ObserveCall
   /** features that are sent to each agentk that takes hints; its modules ask for them by name (`kas.hasFeature`) */
@@ -82,9 +78,9 @@ export interface KasHost {
   readonly log: Logger
 }
 
-export interface HostRepositories extends Pick<Repositories, 'poke'> {
+export interface HostRepositories extends Pick<Repositories, 'pollAfterNotice'> {
   /** trees of projects that agents may read, at any ref */
-  readonly trees: Pick<Repositories, 'head' | 'seenAt' | 'lastPoll' | 'refresh' | 'onMove'> &
+  readonly trees: Pick<Repositories, 'head' | 'seenAt' | 'lastPoll' | 'pollAndReport' | 'onMove'> &
     Pick<Trees, 'files' | 'blobs' | 'contains'>
   /** Calls `listener` with projects whose branch only a poll found moved, until the returned function is called. */
   onFound(listener: (projectId: bigint) => void): () => void

@@ -4,7 +4,10 @@ import type { ByteMeter } from '../lib/byte-budget.ts'
 import type { KasError } from '../lib/errors.ts'
 import type { Impersonation } from '../proto/http/http-message.ts'
 
-/** A path that kas itself serves on 8154, to callers who may use the agent: a few at once about each agent. */
+/** Endpoints of kas itself on 8154: for callers of an agent, for users, and for signed requests. */
+export type KasEndpoint = OwnEndpoint | UserEndpoint | SignedEndpoint
+
+/** A path that kas itself serves on 8154, to callers who may use the agent: a few at once about each. */
 export interface OwnEndpoint {
   /** path below the prefix: `/echo` */
   readonly path: string

@@ -202,9 +202,7 @@ export class Ports {
     const tokens = await webSocketTokens({ log, clock }, block.websocket_token_secret_file)
     const redirect = await frontRedirect(peering, { tunnels, file: block.accel_redirect_secret_file })
     const endpoints = [...modules.flatMap((module) => module.endpoints ?? []), ownLinesEndpoint(replicaLog)]
-    const userEndpoints = modules.flatMap((module) => module.userEndpoints ?? [])
     const observers = modules.flatMap(({ observe }) => observe ?? [])
-    const signedEndpoints = modules.flatMap((module) => module.signedEndpoints ?? [])
     const server = new KubernetesServer(
       {
         forward,
@@ -215,10 +213,8 @@ export class Ports {
         memory,
         log,
         endpoints,
-        userEndpoints,
-        sessions: table,
+        sessionTable: table,
         frontTickets: this.#frontTickets,
-        signedEndpoints,
         observers,
         ...(accessLog ? { accessLog } : {}),
         ...(peering ? { callerKeys: peering.callerKeys } : {}),

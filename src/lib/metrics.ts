@@ -1,4 +1,4 @@
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 import { goCodeName } from './errors.ts'
 import type { Version } from './version.ts'
 
@@ -43,33 +43,6 @@ export function createAgentMetrics(register: Registry, countAgents: () => number
     registers: [register],
   })
   return { rateExceeded: () => rateExceeded.inc() }
-}
-
-export interface RouterMetrics {
-  /** A tunnel was found, or the search has ended without one. */
-  routed(status: 'success' | 'aborted', seconds: number): void
-  /** The search has ended without a tunnel, and not because the caller left. */
-  timedOut(): void
-}
-
-export function createRouterMetrics(register: Registry): RouterMetrics {
-  const duration = new Histogram({
-    name: 'k8s_api_proxy_routing_duration_seconds',
-    help: 'Time from a call to the tunnel that takes it',
-    labelNames: ['status'] as const,
-    buckets: Array.from({ length: 8 }, (_, i) => 0.001 * 4 ** i),
-    registers: [register],
-  })
-  const timeouts = new Counter({
-    name: 'k8s_api_proxy_routing_timeout_total',
-    help: 'Calls for which no tunnel was found in time',
-    registers: [register],
-  })
-  for (const status of ['success', 'aborted']) duration.zero({ status })
-  return {
-    routed: (status, seconds) => duration.observe({ status }, seconds),
-    timedOut: () => timeouts.inc(),
-  }
 }
 
 export type GrpcType = 'unary' | 'client_stream' | 'server_stream' | 'bidi_stream'

@@ -5,7 +5,7 @@ import { KasError, type LimitName } from './errors.ts'
  * A holder of a part of the room. Both keys count, so neither a project with many users nor a user with many projects
  * takes all of a room.
  */
-export interface Holder {
+export interface RoomUser {
   readonly key: string
   /** key of the user behind the holder, if it is another */
   readonly userKey?: string | undefined
@@ -66,7 +66,7 @@ export class SharedRoom {
   }
 
   /** @throws KasError TOO_MANY_STREAMS: there is no room */
-  enter(holder: Holder, use: Use): Hold {
+  enter(holder: RoomUser, use: Use): Hold {
     const hold: CountedHold = {
       keys: new Set([holder.key, holder.userKey ?? holder.key]),
       use,
@@ -156,7 +156,7 @@ export class SharedRooms<Key> {
   }
 
   /** @throws KasError TOO_MANY_STREAMS: there is no room */
-  enter(key: Key, holder: Holder, use: Use): Hold {
+  enter(key: Key, holder: RoomUser, use: Use): Hold {
     const room = this.#rooms.get(key) ?? new SharedRoom(this.#bound, () => void this.#rooms.delete(key))
     this.#rooms.set(key, room)
     return room.enter(holder, use)

@@ -6,7 +6,7 @@ export interface NoRoom {
 }
 
 /** Uses a part of the bound, and can give it back. */
-export interface Holder {
+export interface RoomUser {
   readonly bufferedBytes: number
   /** Gives all back at once, and ends the work that it belongs to. */
   drop(why: NoRoom): void
@@ -118,7 +118,7 @@ export class SharedTotal {
    *
    * @returns undefined: no holder can make room, or the asking share itself uses most
    */
-  #greediest(asking: Share, isNew: boolean): Holder | undefined {
+  #greediest(asking: Share, isNew: boolean): RoomUser | undefined {
     const passed = new Set<Share>()
     for (;;) {
       const share = this.#largest(passed)
@@ -175,7 +175,7 @@ export class Share {
   bytes = 0
   users = 0
   readonly total: SharedTotal
-  readonly holders = new Set<Holder>()
+  readonly holders = new Set<RoomUser>()
   readonly tenant: Account
   readonly tenantKey: string
   readonly caller: Account
@@ -224,8 +224,8 @@ export class Share {
    *
    * @param isIdle - only idle holders
    */
-  largest(isIdle: boolean): Holder | undefined {
-    let most: Holder | undefined
+  largest(isIdle: boolean): RoomUser | undefined {
+    let most: RoomUser | undefined
     for (const holder of this.holders) {
       if (isIdle && !holder.isIdle) continue
       const bytes = holder.bufferedBytes

@@ -1,24 +1,27 @@
 /**
- * What views say in JSON: agentk writes updates, kas passes them on, commands and pages read them (doc/views.md).
- * Imports nothing.
+ * Messages of views in JSON (doc/views.md). agentk writes updates, kas passes them on, commands and pages read them.
+ * This file imports nothing.
  */
 
 /** Sub-protocol of the WebSocket at `<prefix>views`. */
 export const viewsProtocol = 'kas-views-v1'
 
-/** Of kas' on a session: the pod that leads may report what its views are of, and kas sends what they are to show. */
+/** Feature of kas on a session: the leading pod may report facts, and kas sends it the configuration of its views. */
 export const viewsFeature = 'views'
 
 export type ViewName = 'tree' | 'list' | 'environments' | 'events' | 'object' | 'graph'
 
-/** By name; the youngest first. With none, and with `since`, the worst first: who asks puts the rows that he has in that order. */
+/**
+ * Orders of pages: by name, or the youngest first. With `since`, the worst come first as in the default order, and the
+ * client sorts its rows.
+ */
 export const sortNames = ['name', 'age', 'since'] as const
 export type SortName = (typeof sortNames)[number]
 
-/** Worst last, as Argo CD has it. The empty one: no verdict, as good as any. */
+/** Verdicts in the order of Argo CD, the worst last. The empty one is no verdict. */
 export const argoWords = ['', 'Healthy', 'Suspended', 'Progressing', 'Missing', 'Degraded', 'Unknown'] as const
 export type ArgoWord = (typeof argoWords)[number]
-/** As kas' own verdicts are ordered, worst last: what nobody knows is no failure that anybody has seen. */
+/** Verdicts in the order of kas, the worst last. `Unknown` comes early, because it is no observed failure. */
 export const kasWords: readonly ArgoWord[] = [
   '',
   'Healthy',
@@ -30,58 +33,61 @@ export const kasWords: readonly ArgoWord[] = [
 ]
 export type KstatusWord = 'Current' | 'InProgress' | 'Terminating' | 'Failed' | 'Unknown'
 
-/** What is asked for. Unknown keys are refused. */
+/** Query for one view. Unknown keys are refused. */
 export interface Query {
   readonly view: ViewName
   readonly scope?: Scope
   readonly filter?: Filter
-  /** these alone, `maxObjects` at most; of the view `object` they with what is above and below them */
+  /** only these objects, `maxObjects` at most; the view `object` also has the objects above and below them */
   readonly objects?: readonly QueryObject[]
-  /** of an object itself, as kubectl takes them: `app=web,tier!=cache,zone in (a,b),!canary` */
+  /** label selector in kubectl's syntax, such as `app=web,tier!=cache,zone in (a,b),!canary` */
   readonly labels?: string
-  /** of every page */
+  /** order of every page; absent: the worst first */
   readonly sort?: SortName
-  /** rows of the root's page: 1 to `maxLimit` */
+  /** number of rows of the root's page, 1 to `maxLimit`; absent: 100 */
   readonly limit?: number
-  /** of the view `graph`, and nothing else then: what a client of `<prefix>graph` asks for (doc/graph.md) */
+  /** request of a client of `<prefix>graph` (doc/graph.md); the view `graph` has this key only */
   readonly graph?: object
 }
 
 export interface QueryObject {
-  /** any word that kubectl takes, with its group or without: `deploy`, `Pod`, `apps/Deployment`, `ingresses.networking.k8s.io`, `all` */
+  /**
+   * any word for kinds that kubectl takes, with or without the group: `deploy`, `Pod`, `apps/Deployment`,
+   * `ingresses.networking.k8s.io`, `all`
+   */
   readonly kind: string
-  /** absent: any; of a kind without namespaces it says nothing */
+  /** absent: any namespace; ignored for cluster-scoped kinds */
   readonly namespace?: string
-  /** absent: all of the kind */
+  /** absent: all objects of the kind */
   readonly name?: string
-  /** the least that is asked for */
+  /** least `metadata.generation`: an older object does not match */
   readonly generation?: number
 }
 
 export interface Scope {
-  /** none: all that may be seen */
+  /** absent or empty: all namespaces in which the caller may list */
   readonly namespaces?: readonly string[]
   /** `<project id>/<slug>` */
   readonly environment?: string
   readonly application?: string
 }
 
-/** All of them must hold. */
+/** Conditions, all of which must be true. */
 export interface Filter {
-  /** part of a name, of any case */
+  /** part of the name, in any case */
   readonly text?: string
-  /** `group/Kind`; `Kind` of the core group */
+  /** `group/Kind`, or `Kind` in the core group */
   readonly kinds?: readonly string[]
   readonly verdicts?: readonly ArgoWord[]
 }
 
-/** Of a client. */
+/** Message from a client. */
 export type ViewsRequest =
   | ({
       readonly type: 'open'
       readonly id: number
       readonly agent: string
-      /** what the caller was denied more than 5 s ago is asked anew first */
+      /** true: denials older than 5 s are reviewed again before anything is shown */
       readonly fresh?: boolean
     } & Query)
   | {
@@ -89,48 +95,51 @@ export type ViewsRequest =
       readonly id: number
       readonly node: string
       readonly limit: number
-      /** rows before the first that is wanted, `maxOffset` at most */
+      /** number of rows before the page, `maxOffset` at most */
       readonly offset?: number
     }
   | { readonly type: 'close'; readonly id: number }
 
-/** To a client. */
+/** Message to a client. */
 export type ViewsMessage =
   | { readonly type: 'update'; readonly id: number; readonly update: Update }
   | { readonly type: 'error'; readonly id: number; readonly code: string; readonly text: string }
 
-/** What differs from the update before; the first of a view differs from nothing. */
+/** Changes since the previous update of the view. The first update changes an empty view. */
 export interface Update {
-  /** of the view: 1, 2, … ; 1 again: all that was known is gone */
+  /** number in the view, from 1; another 1: the client discards all rows of the view */
   readonly seq: number
-  /** ms since 1970, of the agent's clock */
+  /** time by the agent's clock, ms since 1970 */
   readonly at: number
   readonly rows?: readonly Row[]
-  /** ids of rows */
+  /** ids of removed rows and events */
   readonly gone?: readonly string[]
   /**
-   * of the view `events`: of its root Warnings; of any type, of the page `o:<namespace>:<uid>` those of an object, of
-   * `n:<namespace>` those of a namespace, of `n:` all
+   * new and changed events of the view `events`. The page of the root has Warnings. Other pages have events of any
+   * type: `o:<namespace>:<uid>` of an object, `n:<namespace>` of a namespace, `n:` of all namespaces
    */
   readonly events?: readonly EventRow[]
-  /** by the node's id */
+  /** by id of the node; null: the page does not exist, is hidden, or is over a bound */
   readonly pages?: Readonly<Record<string, PageState | null>>
-  /** `group/Kind` -> version and plural, of kinds of rows, sent once */
+  /** by `group/Kind`: version and plural of a kind of the rows, sent once */
   readonly kinds?: Readonly<Record<string, readonly [version: string, plural: string]>>
-  /** when it has changed */
+  /** absent: unchanged */
   readonly state?: ViewState
-  /** of the view `graph` in the place of rows, in the order in which they are to be taken: arcs that are gone, vertices that are gone */
+  /** removed arcs. The view `graph` has this and the next three keys in place of rows, to be applied in this order */
   readonly darc?: readonly GraphArc[]
+  /** ids of removed vertices */
   readonly dvx?: readonly number[]
+  /** new vertices */
   readonly svx?: readonly GraphVertex[]
+  /** new arcs; an arc whose `isAbsent` changes is removed and sent again */
   readonly sarc?: readonly GraphArc[]
-  /** the rest follows with the next update */
+  /** true: the rest follows with the next update */
   readonly more?: boolean
-  /** there is more than may be shown: as of now */
+  /** true: the graph is over its bounds now, and not shown completely */
   readonly cut?: boolean
 }
 
-/** The number is of this view, and another one's after it is gone. */
+/** Vertex of a graph. Its id is unique in the view, and is used again after the vertex is removed. */
 export type GraphVertex = readonly [
   id: number,
   group: string,
@@ -140,82 +149,89 @@ export type GraphVertex = readonly [
   name: string,
 ]
 
-/** `or`: from an object to its owner; `r`: to what it names. `isAbsent`: 1: the destination is known not to exist */
+/**
+ * Arc of a graph: `or` from an object to its owner, `r` to an object that it names. `isAbsent` is 1 if the destination
+ * is known not to exist.
+ */
 export type GraphArc = readonly [from: number, to: number, type: GraphArcType, isAbsent?: 0 | 1]
 export const graphArcTypes = ['or', 'r'] as const
 export type GraphArcType = (typeof graphArcTypes)[number]
 
 /**
- * Ids: an object's uid; `""` the root; `g:<key>` a group; `b:<id>:<kind>` the children of a kind, bundled;
- * `o:<namespace>:<uid>` an owner that is not shown.
+ * Row of a view. Ids of nodes:
+ * - `""`: the root
+ * - uid: an object
+ * - `g:<key>`: a group
+ * - `b:<id>:<kind>`: all children of one kind in one row
+ * - `o:<namespace>:<uid>`: an owner that is not shown
  */
 export interface Row {
   readonly u: string
-  /** `group/Kind`; of a group: `Environment`, `Application` */
+  /** `group/Kind`; for a group, `Environment` or `Application` */
   readonly k: string
   readonly ns?: string
   readonly n: string
-  /** id of its parent; absent: the root */
+  /** id of the parent; absent: the root */
   readonly p?: string
-  /** created, ms since 1970 */
+  /** time of creation, ms since 1970 */
   readonly t?: number
   /** verdicts of Argo CD, kstatus and kas; absent: none */
   readonly h?: readonly [argo: ArgoWord, kstatus: KstatusWord, kas: ArgoWord]
-  /** their texts */
+  /** texts of these verdicts */
   readonly why?: readonly [argo: string, kstatus: string, kas: string]
   /** facts, such as `2/3 ready` */
   readonly f?: readonly string[]
-  /** visible children */
+  /** number of visible children; absent: none */
   readonly c?: number
-  /** the worst verdict of those below */
+  /** worst verdict of the objects below */
   readonly w?: ArgoWord
-  /** of a root that is not well: why */
+  /** cause, if the row is not well */
   readonly z?: Cause
   /** `metadata.generation` */
   readonly g?: number
-  /** kinds of the state's `aside` that its verdict is made from: `group/Kind` */
+  /** kinds of the state's `aside` on which the verdict depends: `group/Kind` */
   readonly a?: readonly string[]
-  /** relation, id, kind, namespace and name of what it is linked with; the id is empty where that is hidden or absent */
+  /** linked objects; the id is empty if the object is hidden or absent */
   readonly l?: readonly (readonly [relation: string, id: string, kind: string, namespace: string, name: string])[]
 }
 
-/** Why an object is not well: what of it, or of what it needs, is the culprit. Texts hold no age. */
+/** Cause for which an object is not well. The culprit is the object, or one that it needs. Texts contain no ages. */
 export interface Cause {
-  /** of the culprit: `group/Kind` */
+  /** kind of the culprit: `group/Kind` */
   readonly kind: string
   readonly namespace: string
   readonly name: string
-  /** of its row; empty: it is hidden or absent */
+  /** id of the culprit's row; empty: the culprit is hidden or absent */
   readonly id: string
   readonly reason: string
   readonly text: string
-  /** ms since 1970; absent: unknown */
+  /** start of the trouble, ms since 1970; absent: unknown */
   readonly since?: number
-  /** it was so when it was seen first, and may have been before */
+  /** true: the trouble may have begun before `since`, when it was first seen */
   readonly atLeast?: boolean
-  /** when it happened last. ms since 1970 */
+  /** time of the last occurrence, ms since 1970 */
   readonly last?: number
-  /** culprits by the same cause, of which this one stands for all; absent: 1 */
+  /** number of culprits with the same cause, which this one represents; absent: 1 */
   readonly count?: number
-  /** further causes; absent: none */
+  /** number of further causes; absent: none */
   readonly others?: number
-  /** a command that only reads; empty: none */
+  /** command that shows more and only reads; empty: none */
   readonly next: string
-  /** it holds up a rollout of the row's workload that may be undone; absent: it does not */
+  /** the culprit blocks a rollout of the row's workload, and the rollout can be undone; absent: it does not */
   readonly undo?: true
 }
 
-/** Reason of a change that no controller has observed: the cause is the controller, which is no object. */
+/** Reason for a change that no controller has observed. The fault is in the controller, which is no object. */
 export const notReconciled = 'NotReconciled'
 
 export interface PageState {
-  /** ids, in their order */
+  /** ids of the rows, in order */
   readonly order: readonly string[]
-  /** visible children by verdict, those beyond the page included */
+  /** numbers of visible children by verdict, including children beyond the page */
   readonly counts: Readonly<Partial<Record<ArgoWord, number>>>
-  /** children that are in `order` neither nor before it */
+  /** number of children after the last one in `order` */
   readonly more: number
-  /** children before the first in `order`; absent: none */
+  /** number of children before the first one in `order`; absent: none */
   readonly from?: number
 }
 
@@ -228,33 +244,30 @@ export interface EventRow {
   readonly reason: string
   readonly text: string
   readonly count: number
-  /** ms since 1970 */
+  /** time of the last occurrence, ms since 1970; 0: unknown */
   readonly at: number
 }
 
 export interface ViewState {
   readonly is: 'live' | 'syncing' | 'stale'
-  /** ms since 1970 */
+  /** start of the state, ms since 1970 */
   readonly since: number
   readonly why?: string
-  /** kinds that are not followed: `group/Kind`, with the namespace where only that is not */
+  /** kinds that are not followed: `group/Kind`, with the namespace or object if only that one is not followed */
   readonly notFollowed?: readonly string[]
-  /** of these, kinds that the API server fails to list for long: why, and since when. What is shown of them may be old */
+  /** kinds in `notFollowed` that the API server has failed to list for long; their rows may be old */
   readonly aside?: readonly (readonly [kind: string, why: string, since: number])[]
-  /** what is wrong with the views.yaml of the agent as it stands now, and what is used instead */
+  /** faults in the agent's current `views.yaml`, and what is used in their place */
   readonly problems?: readonly string[]
-  /** who the caller is in the cluster, where something is `refused`; `''`: whom the agent's own account stands for */
+  /** the caller's identity in the cluster; absent: nothing is `refused`; empty username: the agent's own account */
   readonly you?: { readonly username: string; readonly groups: readonly string[] }
-  /**
-   * what the query names and the caller may not list; empty namespace: in the whole cluster, or in none of its
-   * namespaces; empty plural: anything at all
-   */
+  /** resources of the query that the caller may not list; empty plural: any resource; empty namespace: anywhere */
   readonly refused?: readonly (readonly [plural: string, namespace: string])[]
-  /** kinds that the query names and that there are not, or not for the caller; with the nearest name, or an empty one */
+  /** words of the query that name no kind, or none that the caller may list; empty `nearest`: no name is similar */
   readonly unknown?: readonly (readonly [word: string, nearest: string])[]
 }
 
-/** Bounds that both sides keep (doc/views.md). */
+/** Bounds for writers and readers of views (doc/views.md). */
 export const viewsBounds = {
   maxQueryBytes: 64 * 1024,
   maxObjects: 500,
@@ -265,7 +278,7 @@ export const viewsBounds = {
   maxRows: 2000,
   maxViewsPerSocket: 20,
   maxViewsPerAgent: 500,
-  /** of one graph; ids of vertices are below `maxVertexIds` */
+  /** vertices of one graph; their ids are below `maxVertexIds` */
   maxVertices: 5000,
   maxArcs: 10_000,
   maxVertexIds: 16_384,

@@ -28,7 +28,7 @@ const log = createLogger({ level: 'silent' })
 
 /** Starts three replicas; GitLab calls the first. Each acknowledges an event with the promise of `heard`. */
 async function start(t: Test, heard: (name: string, event: PushEvent) => Promise<void>) {
-  const poked: string[] = []
+  const notified: string[] = []
   const told: string[] = []
   let found = (_: bigint) => {}
   /** acknowledges with the promise of `heard` for the latest event */
@@ -38,7 +38,7 @@ async function start(t: Test, heard: (name: string, event: PushEvent) => Promise
       acknowledged = heard(name, event)
     }
     const repositories = {
-      poke: async (projectId: bigint) => void poked.push(`${name} ${projectId}`),
+      pollAfterNotice: async (projectId: bigint) => void notified.push(`${name} ${projectId}`),
       onFound: (listener: (projectId: bigint) => void) => {
         found = listener
         return () => undefined
@@ -90,7 +90,7 @@ async function start(t: Test, heard: (name: string, event: PushEvent) => Promise
     const { code, details } = await callUnary(client, gitPushEvent, request, await goodMetadata())
     return { code, details, ms: performance.now() - began }
   }
-  return { replicas, push, peers, poked, told, found: (projectId: bigint) => found(projectId) }
+  return { replicas, push, peers, notified, told, found: (projectId: bigint) => found(projectId) }
 }
 
 // wire: 8153.GitPushEvent.all
@@ -142,10 +142,10 @@ t.test('a replica that is gone is not waited for', async (t) => {
 
 t.test('a move that a replica found by itself is broadcast to all peers, and sent to no agent', async (t) => {
   const heard: string[] = []
-  const { found, poked } = await start(t, async (name) => void heard.push(name))
+  const { found, notified } = await start(t, async (name) => void heard.push(name))
   found(7n)
-  await eventually(() => poked.length === 2)
-  t.strictSame(poked.toSorted(), ['kas-1 7', 'kas-2 7'])
+  await eventually(() => notified.length === 2)
+  t.strictSame(notified.toSorted(), ['kas-1 7', 'kas-2 7'])
   t.strictSame(heard, [])
 })
 

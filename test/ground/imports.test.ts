@@ -38,7 +38,7 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/tunnels': 'lib call ring proto proto/wire proto/grpc membership kas/agent.ts kas/memory',
   'kas/peers':
     'lib call proto proto/gen proto/grpc membership kas/memory kas/tunnels | prom-client @peculiar/x509 @bufbuild/protobuf',
-  'kas/router': 'lib call kas/tunnels kas/peers',
+  'kas/router': 'lib call kas/tunnels kas/peers | prom-client',
   'kas/repositories':
     'lib call proto proto/decode.ts proto/gen proto/grpc proto/wire kas/agent.ts kas/observability | simple-git prom-client @bufbuild/protobuf',
   'kas/agent-config':

@@ -250,7 +250,7 @@ export class SimulatedReplica {
       ledger.handedOver(call.metadata[callKey]?.[0] ?? '', instance, this.membership.instance)
       return serve(call)
     }
-    const lane: Handler = (stream) => this.#handOvers.carry(stream, handOver)
+    const lane: Handler = (stream) => this.#handOvers.serveLane(stream, handOver)
     new SimulatedServerSession(wire, session, (method) => {
       if (method !== laneMethod) throw new Error(`${method} is called by no replica`)
       return isKnown() ? lane : refuseStranger

@@ -41,12 +41,12 @@ export function fakeHost(overrides: Partial<KasHost> = {}): KasHost {
     onMove: () => () => undefined,
     seenAt: () => undefined,
     lastPoll: () => undefined,
-    refresh: async () => undefined,
+    pollAndReport: async () => undefined,
     files: async () => [],
     blobs: async () => [],
     contains: async () => false,
   }
-  const repositories = { poke: async () => undefined, onFound: () => () => undefined, trees }
+  const repositories = { pollAfterNotice: async () => undefined, onFound: () => () => undefined, trees }
   return {
     directory: bareDirectory,
     gitlab: undefined,

@@ -17,7 +17,7 @@ import { KasError } from '../../lib/errors.ts'
 import { http } from '../../lib/http.ts'
 import { type ProxyKind, proxyFromEnvironment } from '../../lib/proxy.ts'
 import { tlsFault } from '../../lib/tls-fault.ts'
-import { MessageDuplex, webSocketProtocol } from '../../proto/grpc/message-duplex.ts'
+import { WebSocketDuplex, webSocketProtocol } from '../../proto/grpc/websocket-duplex.ts'
 import type { KasAddress } from './kas-address.ts'
 import { otherPortOfKas, proxyPrefix } from './next-step.ts'
 
@@ -182,7 +182,7 @@ function upgrade(socket: Socket, options: TransportOptions, signal: AbortSignal)
     followRedirects: false,
     ...(unmasked ? { generateMask: zeroMask } : {}),
   } as object)
-  const duplex = new MessageDuplex(webSocket, { connection: socket, masking: unmasked ? 'zero' : 'random' })
+  const duplex = new WebSocketDuplex(webSocket, { connection: socket, masking: unmasked ? 'zero' : 'random' })
   return new Promise((resolve, reject) => {
     const fail = (error: unknown) => {
       signal.removeEventListener('abort', onAbort)

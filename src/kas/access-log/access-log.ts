@@ -175,7 +175,7 @@ export class AccessLog implements Service {
   }
 
   #writeSessions({ event, source, fields }: SessionLine, count: number, since: number): void {
-    const { ms: _, id: __, trace_id: ___, ...last } = fields // those of a single line
+    const { ms: _, id: __, trace_id: ___, ...last } = fields // for a single line
     this.#writeEvent(event, 'session', source, { ...last, count, since: new Date(since).toISOString() })
   }
 

@@ -141,7 +141,7 @@ export class AgentConfigs implements Service {
    */
   async refreshed(agent: Agent, signal: AbortSignal): Promise<AgentConfiguration | undefined> {
     const entry = await this.#loaded(agent, signal, false)
-    await abortable(this.#components.repositories.refresh(agent.project.id), signal)
+    await abortable(this.#components.repositories.pollAndReport(agent.project.id), signal)
     if (entry.loading) await abortable(entry.loading, signal) // the branch has moved
     return resultOf(entry)
   }

@@ -12,13 +12,13 @@ export interface AgentList extends OutputKind<'AgentList'> {
 
 /** An agent in a list. */
 export interface AgentSummary {
-  /** its number */
+  /** number of the agent */
   readonly id: Count
-  /** its name */
+  /** name of the agent */
   readonly name: string
   /** path of the project that configures it */
   readonly project: string
-  /** tokens that it has */
+  /** number of its tokens */
   readonly tokenCount: Count
 }
 
@@ -28,9 +28,9 @@ export interface AgentSummary {
  * @command kas agent show
  */
 export interface Agent extends OutputKind<'Agent'> {
-  /** its number */
+  /** number of the agent */
   readonly id: Count
-  /** its name */
+  /** name of the agent */
   readonly name: string
   /** path of the project that configures it */
   readonly project: string
@@ -58,7 +58,7 @@ export interface UserSummary {
   readonly name: string
   /** roles, each as `PATH=ROLE` of a project or group, such as `platform/clusters=developer` */
   readonly roles: readonly string[]
-  /** tokens of the user */
+  /** number of tokens of the user */
   readonly tokenCount: Count
 }
 
@@ -97,7 +97,7 @@ export interface Token extends OutputKind<'Token'>, TokenDescription {}
 
 /** A token without its secret. */
 export interface TokenDescription {
-  /** what the token is of */
+  /** type of the owner */
   readonly ownerKind: 'agent' | 'user' | 'job'
   /** name of the agent or user, or number of the job */
   readonly owner: string
@@ -105,6 +105,6 @@ export interface TokenDescription {
   readonly name?: string | undefined
   /** SHA-256 of the secret, in hexadecimal */
   readonly sha256: string
-  /** end of the token, as the file has it; absent: it has no end */
+  /** expiry of the token, as written in the file; absent: the token does not expire */
   readonly expires?: string | undefined
 }

@@ -2,26 +2,27 @@ import type { Call, Metadata, Outcome, Reply } from '../../call/call.ts'
 import { payerOf } from '../../call/caller.ts'
 import { KnownMessages } from '../../call/known-messages.ts'
 import { KasError } from '../../lib/errors.ts'
-import type { ClientCall, LaneCallOptions } from '../../proto/grpc/client-call.ts'
+import type { ClientCall, LaneCallOptions } from '../../proto/grpc/client-lane-call.ts'
 import type { UnreadBytes } from '../../proto/grpc/unread-bytes.ts'
 import { go, type HandOver, readOutcome, tunnelKey, withoutOwnKeys, writeHandOver } from './hand-over-metadata.ts'
 
-/** A peer's answer to a call that it is offered. `refused`: the error has the reason. `gone`: no answer will come. */
+/** Answer of a peer to an offered call. `refused`: the error has the reason. `gone`: no answer will come. */
 export type Answer = 'ready' | 'none' | 'refused' | 'unknown' | 'gone'
 
-interface Connection {
+/** Opens calls on the link to the peer. */
+interface OpenLanes {
   open(options: LaneCallOptions): ClientCall
 }
 
-/** The entry's side of a call that is handed over to the peer that holds its agent. */
+/** Call that this replica, the entry, hands over to a holder of its agent. */
 export class HandOverStream {
   readonly answer: Promise<Answer>
-  /** the agent's metadata; undefined: the call ended before it came */
+  /** the agent's metadata; undefined: the call ended before the metadata arrived */
   readonly metadata: Promise<Metadata | undefined>
   readonly done: Promise<Outcome>
   readonly #stream: ClientCall
   readonly #eager: boolean
-  /** true once anything was sent for the agent */
+  /** true once a message for the agent may have been sent */
   #isSent = false
   #isDone = false
   #unbind: (() => void) | undefined
@@ -31,11 +32,11 @@ export class HandOverStream {
    * @param unread - counts bytes that the caller has not taken
    * @throws KasError TUNNEL_LOST (delivery none)
    */
-  constructor(connection: Connection, call: Call, handOver: HandOver, unread?: UnreadBytes) {
+  constructor(lanes: OpenLanes, call: Call, handOver: HandOver, unread?: UnreadBytes) {
     const answer = Promise.withResolvers<Answer>()
     this.answer = answer.promise
     this.#eager = handOver.eager
-    this.#stream = connection.open({
+    this.#stream = lanes.open({
       method: call.method,
       metadata: writeHandOver(handOver, call.metadata),
       unread,
@@ -57,7 +58,7 @@ export class HandOverStream {
     })
   }
 
-  /** Calls `listener` once the stream keeps no memory at this replica. */
+  /** Calls `listener` once the stream uses no more memory at this replica. */
   onClosed(listener: () => void): void {
     this.#stream.onClosed(listener)
   }
@@ -96,7 +97,7 @@ export class HandOverStream {
     this.#stream.cancel(reason)
   }
 
-  /** Corrects the delivery: a lost connection does not know if anything was sent for the agent. */
+  /** Corrects the delivery of TUNNEL_LOST: the connection does not know whether a message for the agent was sent. */
   #withDelivery(outcome: Outcome): Outcome {
     if (this.#isSent || outcome.error?.code !== 'TUNNEL_LOST') return outcome
     return { ...outcome, error: new KasError({ code: 'TUNNEL_LOST', delivery: 'none' }, { cause: outcome.error }) }

@@ -1,7 +1,7 @@
 import type { Clock } from '../../lib/clock.ts'
 import { detached } from '../../lib/tracing/tracer.ts'
-import type { ClientCall, LaneCallOptions } from '../../proto/grpc/client-call.ts'
 import { ClientLane } from '../../proto/grpc/client-lane.ts'
+import type { ClientCall, LaneCallOptions } from '../../proto/grpc/client-lane-call.ts'
 import type { ClientSession } from '../../proto/grpc/client-session.ts'
 
 export interface LanesOptions {
@@ -34,7 +34,7 @@ export class Lanes {
   /** @throws KasError TUNNEL_LOST (delivery none) when the session is draining; INVALID_MESSAGE */
   open(options: LaneCallOptions): ClientCall {
     const lane = this.#take() ?? this.#open()
-    return lane.carry(options)
+    return lane.open(options)
   }
 
   #take(): ClientLane | undefined {

@@ -8,11 +8,11 @@ import { pause } from '../../lib/pause.ts'
 import type { Cancellation } from '../../lib/signals.ts'
 import type { SpanAttributes, Tracer } from '../../lib/tracing/tracer.ts'
 import type { ClientSession } from '../../proto/grpc/client-session.ts'
-import type { UnreadByAgent } from '../tunnels/unread-by-agent.ts'
+import type { UnreadByAgent } from '../memory/unread-by-agent.ts'
 import type { HandOver } from './hand-over-metadata.ts'
 import { HandOverStream } from './hand-over-stream.ts'
 import type { Lanes } from './lanes.ts'
-import { LinkLiveness } from './link-liveness.ts'
+import { LinkConnection } from './link-connection.ts'
 import { defaultReachability, type ReachabilityOptions } from './reachability.ts'
 
 export interface LinkComponents {
@@ -74,9 +74,9 @@ export class Link {
   readonly #components: LinkComponents
   readonly #options: LinkOptions
   readonly #closing = new AbortController()
-  #current: LinkLiveness | undefined
+  #current: LinkConnection | undefined
   /** all connections that have not ended, `#current` included */
-  readonly #sessions = new Set<LinkLiveness>()
+  readonly #sessions = new Set<LinkConnection>()
   #calls = 0
   #failure: unknown
 
@@ -101,7 +101,7 @@ export class Link {
     return usable.isSuspect ? 'suspect' : 'reachable'
   }
 
-  get #usable(): LinkLiveness | undefined {
+  get #usable(): LinkConnection | undefined {
     const current = this.#current
     return current && !current.session.draining ? current : undefined
   }
@@ -132,12 +132,15 @@ export class Link {
   }
 
   /**
-   * Offers the call to the peer.
+   * Asks the peer for a tunnel for the call.
    *
    * @returns a tunnel of the peer for the call, or the reason that there is none
    * @throws KasError CALLER_OVER_SHARE
    */
-  async offer(call: Call, { waitMs, eager, tryElsewhere, cancellation }: OfferRequest): Promise<Offer | NoOffer> {
+  async askForTunnel(
+    call: Call,
+    { waitMs, eager, tryElsewhere, cancellation }: OfferRequest,
+  ): Promise<Offer | NoOffer> {
     const usable = this.#usable
     if (!usable || cancellation.isCancelled) return 'none'
     const opened = this.#open(usable.lanes, call, { waitMs, eager })
@@ -149,7 +152,7 @@ export class Link {
       span.end(error)
     })
     cancellation.onCancel(() => stream.cancel())
-    if (eager) void stream.send(call)
+    if (eager) void stream.send(call) // its reply is the answer: `forward` has nothing left to send
     const answer = await stream.answer
     span.span.set({ 'kas.answer': answer })
     cancellation.onCancel(undefined)
@@ -232,7 +235,7 @@ export class Link {
   /** Resolves when nothing more can be handed over on the session; its running calls go on. */
   async #use(session: ClientSession): Promise<void> {
     const { log, clock, onChange } = this.#components
-    const current = new LinkLiveness({ session, log, clock, onChange }, this.#options.reachability)
+    const current = new LinkConnection({ session, log, clock, onChange }, this.#options.reachability)
     this.#sessions.add(current)
     void session.closed.then(() => this.#sessions.delete(current))
     this.#current = current

@@ -153,9 +153,9 @@ export class BranchWatch {
   /**
    * Polls now. If a poll runs, which may have begun before the push, polls once more after it.
    *
-   * @param isNotified - by a notice of a push, which all replicas get, or by a peer that found it
+   * @param isNotified - by a notice that all replicas get, or by a peer: peers know of the push. A hook is known here alone.
    */
-  async poke(isNotified = true): Promise<void> {
+  async pollNow(isNotified = true): Promise<void> {
     if (this.#stopped) return
     if (!this.#polling) return void (await this.#poll(isNotified))
     if (isNotified) this.#components.hurry?.(true)

@@ -21,11 +21,11 @@ export interface Pushes {
 
 /** Pushes within this replica alone: listeners are called, and the repository is polled in the background. */
 export class LocalPushes implements Pushes {
-  readonly #repositories: Pick<Repositories, 'poke'>
+  readonly #repositories: Pick<Repositories, 'pollAfterNotice'>
   readonly #log: Logger
   readonly #listeners = new Listeners<PushEvent>()
 
-  constructor(components: { repositories: Pick<Repositories, 'poke'>; log: Logger }) {
+  constructor(components: { repositories: Pick<Repositories, 'pollAfterNotice'>; log: Logger }) {
     this.#repositories = components.repositories
     this.#log = components.log
   }
@@ -39,7 +39,7 @@ export class LocalPushes implements Pushes {
     this.#log.debug({ project_id: String(projectId) }, 'A push was announced')
     this.#listeners.notify(event)
     this.#repositories
-      .poke(projectId)
+      .pollAfterNotice(projectId)
       .catch((error: unknown) =>
         this.#log.warn({ error, project_id: String(projectId) }, 'A push could not be followed up'),
       )

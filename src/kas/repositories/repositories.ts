@@ -72,13 +72,10 @@ export interface Repositories {
     maxBytes: number,
     signal: AbortSignal,
   ): Promise<Uint8Array | undefined>
-  /** Polls the repository of this project now, after a notice of a push; does nothing if nobody reads it. */
-  poke(projectId: bigint): Promise<void>
-  /**
-   * Polls like `poke`, for hooks, which come without GitLab's notice: a find is reported to peers, which may not know
-   * it.
-   */
-  refresh(projectId: bigint): Promise<void>
+  /** Polls the repository of this project now, after a notice that peers get, too; does nothing if nobody reads it. */
+  pollAfterNotice(projectId: bigint): Promise<void>
+  /** As `pollAfterNotice`, but peers know nothing of it, as after a hook: a new head is reported to them. */
+  pollAndReport(projectId: bigint): Promise<void>
   /** Calls `listener` after the branch moved, until the returned function is called. */
   onMove(of: Reading, listener: () => void, following?: Following): () => void
 }

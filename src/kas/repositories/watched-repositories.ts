@@ -201,12 +201,12 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
   }
 
   /** Polls the repository of this project now, after a notice of a push; does nothing if nobody reads it. */
-  async poke(projectId: bigint): Promise<void> {
-    await Promise.all(this.#watches(projectId).map((watch) => watch.poke()))
+  async pollAfterNotice(projectId: bigint): Promise<void> {
+    await Promise.all(this.#watches(projectId).map((watch) => watch.pollNow()))
   }
 
-  async refresh(projectId: bigint): Promise<void> {
-    await Promise.all(this.#watches(projectId).map((watch) => watch.poke(false)))
+  async pollAndReport(projectId: bigint): Promise<void> {
+    await Promise.all(this.#watches(projectId).map((watch) => watch.pollNow(false)))
   }
 
   /** Lists watches of the default branch, if it is read, and of refs that are followed or were a moment ago. */

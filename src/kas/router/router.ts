@@ -15,7 +15,9 @@ import {
 
 /** Receives what the router reports; lib/metrics.ts implements it. */
 export interface RouterObserver {
+  /** a tunnel was found, or the search has ended without one */
   routed(status: 'success' | 'aborted', seconds: number): void
+  /** the search has ended without a tunnel, and not because the caller left */
   timedOut(): void
 }
 
@@ -71,7 +73,7 @@ export class Router {
     hedges.give(hedgesPerCall)
     const offer = this.#tunnels.take(call) ?? (await this.#find(call, began))
     this.#observer.routed('success', (clock.now() - began) / 1000)
-    call.record?.takenBy('peer' in offer ? offer.peer : undefined)
+    call.observer?.takenBy('peer' in offer ? offer.peer : undefined)
     return offer.forward(call)
   }
 

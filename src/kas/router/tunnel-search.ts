@@ -9,9 +9,9 @@ import type { Cancellation } from '../../lib/signals.ts'
 import { isUsable, type OfferRequest } from '../peers/link.ts'
 import type { Candidate, Links } from '../peers/links.ts'
 import type { AwayAgents } from '../tunnels/away-agents.ts'
-import type { TunnelRequest } from '../tunnels/shares.ts'
 import type { Tunnel } from '../tunnels/tunnel.ts'
 import type { TunnelRegistry } from '../tunnels/tunnel-registry.ts'
+import type { TunnelRequest } from '../tunnels/tunnel-shares.ts'
 import { Race } from './race.ts'
 import { Refusals } from './refusals.ts'
 
@@ -244,7 +244,7 @@ export class TunnelSearch {
     const isElsewhere = (other: Candidate) => other.link !== link && other.link.reach === 'reachable'
     const mayBeElsewhere = () => tunnels.holds(this.#call.agentId) || this.#candidates().some(isElsewhere)
     const tryElsewhere = () => mayBeElsewhere() && hedges.takeIfThere(1)
-    return link.offer(this.#call, { ...options, tryElsewhere })
+    return link.askForTunnel(this.#call, { ...options, tryElsewhere })
   }
 
   #candidates(): readonly Candidate[] {

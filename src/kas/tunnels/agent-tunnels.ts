@@ -1,7 +1,7 @@
 import { hasShare } from '../../call/caller.ts'
 import type { KasError } from '../../lib/errors.ts'
-import { type RunningStream, Shares, type TunnelRequest } from './shares.ts'
 import type { Tunnel } from './tunnel.ts'
+import { type RunningStream, Shares, type TunnelRequest } from './tunnel-shares.ts'
 import { type Contended, Scarcity, type ScarcityComponents } from './waiting/scarcity.ts'
 import { type Waiter, WaitingCalls } from './waiting/waiting-calls.ts'
 
@@ -103,7 +103,7 @@ export class AgentTunnels implements Contended {
   }
 
   /** Offers a tunnel that was taken and is idle again. */
-  offer(tunnel: Tunnel): void {
+  idleAgain(tunnel: Tunnel): void {
     this.free(tunnel)
     this.#give(tunnel)
   }

@@ -73,7 +73,7 @@ async function openTunnel(
   if (!hasFeature(stream.metadata, 'reuse')) return new Tunnel(stream, connection, { methods, onCut, tracer })
   const { renewals } = connection
   const onIdle = () => {
-    if (connection.renewals === renewals) tunnels.offer(agent.id, tunnel)
+    if (connection.renewals === renewals) tunnels.idleAgain(agent.id, tunnel)
     else tunnel.retire()
   }
   const tunnel = new Tunnel(stream, connection, { methods, onIdle, onCut, tracer })

@@ -2,8 +2,8 @@ import type { AgentId } from '../../call/call.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { Listeners } from '../../lib/listeners.ts'
 import { AgentTunnels, type TunnelsOptions } from './agent-tunnels.ts'
-import type { RunningStream, TunnelRequest } from './shares.ts'
 import type { Tunnel } from './tunnel.ts'
+import type { RunningStream, TunnelRequest } from './tunnel-shares.ts'
 import type { ScarcityComponents } from './waiting/scarcity.ts'
 
 /** Costs: a waiting call takes about 15 KB at the entry; one connection of agentk carries 500 calls at once. */
@@ -90,12 +90,12 @@ export class TunnelRegistry {
     tunnel.giveBack()
     if (tunnel.connection.retired.aborted)
       tunnel.retire() // an idle tunnel would keep a connection that is to end
-    else this.offer(agentId, tunnel)
+    else this.idleAgain(agentId, tunnel)
   }
 
   /** Offers a tunnel that was added before and is idle again, as `add` does. */
-  offer(agentId: AgentId, tunnel: Tunnel): void {
-    this.#of(agentId).offer(tunnel)
+  idleAgain(agentId: AgentId, tunnel: Tunnel): void {
+    this.#of(agentId).idleAgain(tunnel)
   }
 
   /**

@@ -108,12 +108,12 @@ export class Tunnel {
     const attributes = { 'network.peer.address': this.connection.remoteAddress }
     const span = RpcSpan.begin(this.#tracer, { kind: 'client', method, parent, attributes })
     span.calls(agentId)
-    const reply = this.#carry(span.call(call))
+    const reply = this.#run(span.call(call))
     if (span !== RpcSpan.none) void reply.done.then(({ error }) => span.end(error))
     return reply
   }
 
-  #carry(call: Call): Reply {
+  #run(call: Call): Reply {
     const order = this.#onIdle ? reusedConnectRequestOrder : connectRequestOrder
     const onEnd = (end: TunnelCallEnd) => this.#onCallEnd(end)
     const onCut = () => this.#onCut?.()

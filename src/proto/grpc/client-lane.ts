@@ -1,7 +1,7 @@
 import type { OutgoingHttpHeaders } from 'node:http2'
 import type { Outcome } from '../../call/call.ts'
 import { KasError } from '../../lib/errors.ts'
-import { type ClientCall, LaneCall, type LaneCallOptions } from './client-call.ts'
+import { type ClientCall, LaneCall, type LaneCallOptions } from './client-lane-call.ts'
 import type { ClientSession, ClientStream } from './client-session.ts'
 import { writeMetadata } from './headers.ts'
 import { begunKey, encodeCall, forbidden, laneMethod, messageHead } from './lane-frames.ts'
@@ -48,7 +48,7 @@ export class ClientLane {
    *
    * @throws KasError INVALID_MESSAGE: HTTP/2 would refuse such a call too, and the lane is free again
    */
-  carry(options: LaneCallOptions): ClientCall {
+  open(options: LaneCallOptions): ClientCall {
     if (this.#call) throw new Error('a lane carries one call at a time')
     if (this.#hasEnded) throw new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
     const head = this.#headOf(options)

@@ -1,6 +1,6 @@
 import type { Http2Stream } from 'node:http2'
 import { KasError } from '../../lib/errors.ts'
-import type { Holder, NoRoom, Share } from '../../lib/shared-total.ts'
+import type { NoRoom, RoomUser, Share } from '../../lib/shared-total.ts'
 import { Blocks, ownCopy } from './blocks.ts'
 import { passedBytes } from './buffer-memory.ts'
 import type { StreamWindow } from './stream-window.ts'
@@ -13,7 +13,7 @@ const callBytes = 64 * 1024
  * Bytes that a stream has received, counted from their arrival until they are taken. Without a reader Node keeps them,
  * in blocks.
  */
-export class ReceivedBytes implements Holder {
+export class ReceivedBytes implements RoomUser {
   readonly #stream: Http2Stream
   readonly #window: StreamWindow
   readonly #onOverflow: (error: KasError) => void

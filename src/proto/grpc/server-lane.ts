@@ -69,7 +69,7 @@ class ServerLane {
   /** number of calls so far */
   #begun = 0
   /** True while a handler runs. */
-  #isCarrying = false
+  #isServing = false
   #isClosing = false
   #hasEnded = false
 
@@ -84,25 +84,25 @@ class ServerLane {
     if (!this.#isClosing) {
       this.#stream.sendMetadata(noMetadata) // at once, so that the client knows that its lane is served
       this.#stream.signal.addEventListener('abort', this.sayBegun, { once: true }) // a fault ends the lane at once
-      this.#carryAll().then(this.#end.resolve, this.#end.reject)
+      this.#serveAll().then(this.#end.resolve, this.#end.reject)
     }
     return this.#end.promise
   }
 
   close(): void {
     this.#isClosing = true
-    if (this.#isCarrying) return
+    if (this.#isServing) return
     this.#hasEnded = true
     this.#end.resolve()
   }
 
-  async #carryAll(): Promise<void> {
+  async #serveAll(): Promise<void> {
     while (!this.#isClosing) {
       this.#call = await this.#stream.messages.next().then(this.#begin)
       if (!this.#call) return
-      this.#isCarrying = true
+      this.#isServing = true
       await this.#call.run(this.#handler)
-      this.#isCarrying = false
+      this.#isServing = false
       if (!this.#isClosing && !this.#call.messages.isRead) await this.#call.messages.skip()
     }
   }

@@ -1,4 +1,4 @@
-import type { Holder, NoRoom, Share } from '../../lib/shared-total.ts'
+import type { NoRoom, RoomUser, Share } from '../../lib/shared-total.ts'
 import { MemoryPressure } from './memory-pressure.ts'
 import type { WindowOwner } from './stream-window.ts'
 import type { WindowBudget } from './window-budget.ts'
@@ -27,7 +27,7 @@ export class UnreadBytes implements WindowOwner {
   /** for a total of all owners; absent: there is none */
   readonly enterShare: EnterShare | undefined
   readonly #noRoom: NoRoom
-  readonly #holders = new Set<Holder>()
+  readonly #holders = new Set<RoomUser>()
   #bytes = 0
   /** part that came because windows were wide */
   #extraBytes = 0
@@ -77,11 +77,11 @@ export class UnreadBytes implements WindowOwner {
   }
 
   /** Adds a stream that may be dropped, until it leaves. */
-  enter(holder: Holder): void {
+  enter(holder: RoomUser): void {
     this.#holders.add(holder)
   }
 
-  leave(holder: Holder): void {
+  leave(holder: RoomUser): void {
     this.#holders.delete(holder)
   }
 
@@ -96,8 +96,8 @@ export class UnreadBytes implements WindowOwner {
     this.windows?.hold(bytes)
   }
 
-  get #most(): Holder | undefined {
-    let most: Holder | undefined
+  get #most(): RoomUser | undefined {
+    let most: RoomUser | undefined
     for (const holder of this.#holders) if (holder.bufferedBytes > (most?.bufferedBytes ?? 0)) most = holder
     return most
   }

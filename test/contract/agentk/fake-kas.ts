@@ -6,9 +6,9 @@ import type { Test } from 'tap'
 import { WebSocketServer } from 'ws'
 import type { Metadata } from '../../../src/call/call.ts'
 import type { KasError } from '../../../src/lib/errors.ts'
-import { MessageDuplex } from '../../../src/proto/grpc/message-duplex.ts'
 import { type ServerSession, serveSession } from '../../../src/proto/grpc/server-session.ts'
 import type { Handler, ServerStream } from '../../../src/proto/grpc/server-stream.ts'
+import { WebSocketDuplex } from '../../../src/proto/grpc/websocket-duplex.ts'
 import {
   type ConnectRequest,
   connectMethod,
@@ -186,7 +186,7 @@ function webSocketServer(
   const webSockets = new WebSocketServer({ server: http, perMessageDeflate: false })
   webSockets.on('connection', (ws, request) => {
     onUpgrade?.(request)
-    kas.serve(new MessageDuplex(ws, { connection: request.socket, masking: 'none' }))
+    kas.serve(new WebSocketDuplex(ws, { connection: request.socket, masking: 'none' }))
   })
   if (!secure) return { server: http, close: () => void http.close() }
   const server = createTlsServer({ ...tls, ALPNProtocols: ['h2', 'http/1.1'] }, (socket) => {

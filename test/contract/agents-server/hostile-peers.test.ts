@@ -10,7 +10,7 @@ import { maxDescriptionsPerAgent } from '../../../src/kas/tunnels/descriptions.t
 import { Code, KasError } from '../../../src/lib/errors.ts'
 import { descriptorBounds } from '../../../src/proto/agent-descriptor.ts'
 import { ClientSession } from '../../../src/proto/grpc/client-session.ts'
-import { MessageDuplex } from '../../../src/proto/grpc/message-duplex.ts'
+import { WebSocketDuplex } from '../../../src/proto/grpc/websocket-duplex.ts'
 import { connectMethod } from '../../../src/proto/reverse-tunnel.ts'
 import { type AgentsDirectory, callThrough, oneAgent, startAgentsServer } from '../../support/agents-server.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -425,7 +425,7 @@ t.test('whole messages of any size up to 10 MiB are taken, however many', async 
   const connection = connect(server.port, '127.0.0.1')
   const createConnection = () => connection
   const agent = new WebSocket(`ws://127.0.0.1:${server.port}`, 'ws-tunnel', { createConnection } as object)
-  const duplex = new MessageDuplex(agent, { connection, masking: 'zero' })
+  const duplex = new WebSocketDuplex(agent, { connection, masking: 'zero' })
   await once(agent, 'open')
   const session = ClientSession.over(duplex, { authority: 'kas.test', scheme: 'http' })
   t.teardown(() => session.destroy())

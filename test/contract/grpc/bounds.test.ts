@@ -8,7 +8,7 @@ import {
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
-import { maxUnreadBytesPerAgent } from '../../../src/kas/tunnels/unread-by-agent.ts'
+import { maxUnreadBytesPerAgent } from '../../../src/kas/memory/unread-by-agent.ts'
 import { Code, KasError } from '../../../src/lib/errors.ts'
 import { ClientSession } from '../../../src/proto/grpc/client-session.ts'
 import { prefixBytes } from '../../../src/proto/grpc/frames.ts'

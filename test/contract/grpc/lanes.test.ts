@@ -3,7 +3,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { defaultLanes, Lanes, type LanesOptions } from '../../../src/kas/peers/lanes.ts'
 import { KasError } from '../../../src/lib/errors.ts'
-import type { ClientCall } from '../../../src/proto/grpc/client-call.ts'
+import type { ClientCall } from '../../../src/proto/grpc/client-lane-call.ts'
 import { ClientSession } from '../../../src/proto/grpc/client-session.ts'
 import {
   encodeCall,

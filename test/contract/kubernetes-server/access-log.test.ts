@@ -76,7 +76,7 @@ async function start(
   })
   const started = await startServer(
     async (call) => {
-      call.record?.takenBy('kas-1')
+      call.observer?.takenBy('kas-1')
       return await forward(call)
     },
     {},
@@ -90,8 +90,6 @@ async function start(
           methods: ['GET'],
           serve: async () => ({ status: 200, mediaType: 'application/json', body: Buffer.from('{}') }),
         },
-      ],
-      userEndpoints: [
         {
           path: '/agents',
           methods: ['GET'],

@@ -308,8 +308,10 @@ t.test('the same of those who are let in for what is about no agent', async (t) 
     { limits: { maxKeptPerAgent: 2 } },
     undefined,
     {
-      userEndpoints: [{ path: '/agents', methods: ['GET'], admit: async () => ({ user, answer: async () => answer }) }],
-      signedEndpoints: [{ path: '/hooks/', methods: ['POST'], open: async () => async () => answer }],
+      endpoints: [
+        { path: '/agents', methods: ['GET'], admit: async () => ({ user, answer: async () => answer }) },
+        { path: '/hooks/', methods: ['POST'], open: async () => async () => answer },
+      ],
     },
   )
   t.teardown(() => server.stop(AbortSignal.abort()))

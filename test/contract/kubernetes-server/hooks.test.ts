@@ -54,7 +54,7 @@ async function start(
     },
     { limits, addresses: { trustedProxies, proxyProtocol: false } },
     undefined,
-    { signedEndpoints: [endpoint], ...(clock ? { clock } : {}) },
+    { endpoints: [endpoint], ...(clock ? { clock } : {}) },
   )
   t.teardown(() => started.server.stop(AbortSignal.abort()))
   const send = (headers: Record<string, string>, body: Buffer = push, at = path, method = 'POST') =>

@@ -106,8 +106,10 @@ t.test('a connection counts for its first call, whatever kas itself has answered
   const answer = async () => ({ status: 200, mediaType: 'text/plain', body: Buffer.from('all of it') })
   const user = { id: 5n, username: 'ada' }
   const { open, call, bytes, waiting } = await ground(t, 200 * KiB, {
-    userEndpoints: [{ path: '/agents', methods: ['GET'], admit: async () => ({ user, answer }) }],
-    signedEndpoints: [{ path: '/hooks/', methods: ['POST'], open: async () => answer }],
+    endpoints: [
+      { path: '/agents', methods: ['GET'], admit: async () => ({ user, answer }) },
+      { path: '/hooks/', methods: ['POST'], open: async () => answer },
+    ],
   })
   const direct = await call(ada)
   const each = bytes()

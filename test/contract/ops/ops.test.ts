@@ -3,8 +3,9 @@ import { request } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { Readiness } from '../../../src/kas/observability/readiness.ts'
+import { createRouterMetrics } from '../../../src/kas/router/router-metrics.ts'
 import { createLogger } from '../../../src/lib/log.ts'
-import { createBuildMetrics, createRegistry, createRouterMetrics } from '../../../src/lib/metrics.ts'
+import { createBuildMetrics, createRegistry } from '../../../src/lib/metrics.ts'
 import { type OpsOptions, OpsServer } from '../../../src/lib/ops-server.ts'
 
 t.setTimeout(30_000)

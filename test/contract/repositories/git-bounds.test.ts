@@ -120,7 +120,7 @@ t.test('git: a commit that was refused is not fetched again, the next one is', {
   t.teardown(repositories.onMove(agent, () => undefined))
   const asked = async (command: string) => {
     const before = count(command)
-    await repositories.poke(agent.project.id)
+    await repositories.pollAfterNotice(agent.project.id)
     return count(command) - before
   }
   const fetches = () => asked('fetch')
@@ -153,7 +153,7 @@ t.test('git: large files are no harm where they are whole, also when they change
   await repositories.head(agent, signal)
   large.write('changed', 1000)
   const second = await good.push('large', large)
-  await repositories.poke(agent.project.id)
+  await repositories.pollAfterNotice(agent.project.id)
   t.equal(await repositories.head(agent, signal), second)
   const block = [...(await repositories.files(agent, second as CommitId, '', signal))].at(-1)
   t.equal(block?.path, 'large')

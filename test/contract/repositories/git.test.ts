@@ -143,13 +143,13 @@ t.test('git: HEAD names a branch that is not there: the only one is taken, of mo
     t.equal(await side.repositories.head(agent, signal), only)
     t.equal(String(await side.repositories.file(agent, only as CommitId, 'a', 10, signal)), '1')
     await side.git('push', '--quiet', side.url, 'HEAD:feature/x', 'HEAD:zzz')
-    await side.repositories.poke(agent.project.id)
+    await side.repositories.pollAfterNotice(agent.project.id)
     t.equal(
       (await failure(side.repositories.head(agent, signal))).message,
       'ref HEAD not found: it names refs/heads/gone, which is not there; the repository has feature/x, main, zzz',
     )
     await side.git('push', '--quiet', side.url, 'HEAD:gone')
-    await side.repositories.poke(agent.project.id)
+    await side.repositories.pollAfterNotice(agent.project.id)
     t.equal(await side.repositories.head(agent, signal), only)
   }
 })
@@ -204,7 +204,7 @@ t.test('git: a push that is told is fetched without a look; one that brings noth
   t.teardown(repositories.onMove(agent, () => undefined))
   const first = commands().length
   const second = (await push({ a: '2' })) as CommitId
-  await repositories.poke(agent.project.id)
+  await repositories.pollAfterNotice(agent.project.id)
   t.equal(await repositories.head(agent, signal), second)
   t.same(commands().slice(first), ['fetch'])
   t.equal(String(await repositories.file(agent, second, 'a', 9, signal)), '2')
@@ -213,11 +213,11 @@ t.test('git: a push that is told is fetched without a look; one that brings noth
   await run('git', ['-C', url, 'symbolic-ref', 'HEAD', 'refs/heads/next'])
   await git('commit', '--quiet', '--allow-empty', '--message', 'next')
   await git('push', '--quiet', url, 'HEAD:next')
-  await repositories.poke(agent.project.id)
+  await repositories.pollAfterNotice(agent.project.id)
   t.equal(await repositories.head(agent, signal), await git('rev-parse', 'HEAD'))
   await run('git', ['-C', url, 'update-ref', '-d', 'refs/heads/next'])
   await run('git', ['-C', url, 'update-ref', '-d', 'refs/heads/main'])
-  await repositories.poke(agent.project.id)
+  await repositories.pollAfterNotice(agent.project.id)
   t.equal(await repositories.head(agent, signal), undefined, 'it is empty now')
 })
 

@@ -31,10 +31,10 @@ t.test('a wrong token and a clock that differs are named, and the token is not',
   })
   gitaly.token = 'gitaly-secret'
   gitaly.now = () => Date.now() + 3_600_000
-  await repositories.poke(1n)
+  await repositories.pollAfterNotice(1n)
   t.match((await failure(repositories.head(agent, signal))).message, /PermissionDenied: .*token has expired$/)
   gitaly.now = Date.now
-  await repositories.poke(1n)
+  await repositories.pollAfterNotice(1n)
   t.equal(await repositories.head(agent, signal), undefined, 'and it reads again')
   t.notMatch(JSON.stringify([lines, wrong]), /gitaly-secret|the-token|v2\./)
 })
@@ -68,7 +68,7 @@ t.test('answers that are wrong, broken or missing', async (t) => {
   ]
   for (const fault of faults) {
     gitaly.fault = fault
-    await repositories.poke(1n)
+    await repositories.pollAfterNotice(1n)
     t.match(await failure(repositories.head(agent, signal)), unreadable, `head: ${JSON.stringify(fault)}`)
     const error = await failure(repositories.file(agent, commit, path, 1000, signal))
     const isTooLarge = fault.kind === 'status' && fault.code === status.FAILED_PRECONDITION
@@ -76,7 +76,7 @@ t.test('answers that are wrong, broken or missing', async (t) => {
     t.match(error, expected, `file: ${JSON.stringify(fault)}`)
   }
   gitaly.fault = undefined
-  await repositories.poke(1n)
+  await repositories.pollAfterNotice(1n)
   t.equal(await repositories.head(agent, signal), commit)
 })
 

@@ -60,7 +60,7 @@ t.test('many come back with the commit that they have: they wait for who is new,
     if (calls() === 0) throw new Error('no call has begun')
   })
   all.push(ask(newest, true))
-  asked.push(repositories.poke(pushed.project.id))
+  asked.push(repositories.pollAfterNotice(pushed.project.id))
   const most = 20 // of about 3 calls for each of 31 projects
   for (let i = 0; i < most; i++) await step()
   t.ok(done.includes(newest.id), `who is new has its configuration after ${most} calls`)

@@ -152,7 +152,7 @@ t.test('the branch that GitLab names, else the one that HEAD names', async (t) =
     'ref refs/heads/none not found: the repository has größer/neu, main',
   )
   learn({ defaultBranch: '', features: { 'gitaly-feature-x': 'true' } })
-  await repositories.poke(1n)
+  await repositories.pollAfterNotice(1n)
   t.equal(await repositories.head(agent, signal), other)
 })
 
@@ -181,21 +181,21 @@ t.test('a push that is told is looked at now, also while a look is under way', a
   t.equal(await repositories.head(agent, signal), one)
   const two = await repository.push({ a: '2' })
   t.equal(await repositories.head(agent, signal), one, 'nobody has looked')
-  await repositories.poke(2n)
+  await repositories.pollAfterNotice(2n)
   t.equal(await repositories.head(agent, signal), one, 'another project')
-  await repositories.poke(1n)
+  await repositories.pollAfterNotice(1n)
   t.equal(await repositories.head(agent, signal), two)
   t.equal(moves, 1)
 
   const { promise: until, resolve: answer } = Promise.withResolvers<void>()
   gitaly.fault = { kind: 'broken' }
-  await repositories.poke(1n)
+  await repositories.pollAfterNotice(1n)
   const looks = gitaly.calls.length
   gitaly.fault = { kind: 'slow', until }
-  const first = repositories.poke(1n)
+  const first = repositories.pollAfterNotice(1n)
   await eventually(() => gitaly.calls.length > looks || Promise.reject(new Error('not asked yet')))
   gitaly.fault = undefined
-  const rest = [1, 2, 3].map(() => repositories.poke(1n))
+  const rest = [1, 2, 3].map(() => repositories.pollAfterNotice(1n))
   const three = await repository.push({ a: '3' })
   answer()
   await Promise.all([first, ...rest])
@@ -221,7 +221,7 @@ t.test('a repository that moves, and a token that changes, are followed', async 
   learn({ address: elsewhere.gitaly.address, token: 'another', features: { 'gitaly-feature-x': 'true' } })
   t.equal(await repositories.head(agent, signal), two)
   t.equal(elsewhere.gitaly.calls.length, asked, 'features alone are no news')
-  await repositories.poke(1n)
+  await repositories.pollAfterNotice(1n)
   t.equal(elsewhere.gitaly.calls.at(-1)?.metadata['gitaly-feature-x'], 'true')
   t.equal(gitaly.calls.length, 1)
 })

@@ -62,7 +62,10 @@ async function startReplica(
   const sharing = new PollSharing({ polls, repositories, peers, clock, log })
   t.teardown(() => sharing.stop())
   const bare = fakeHost().repositories
-  const own = { poke: repositories.poke.bind(repositories), onFound: repositories.onFound.bind(repositories) }
+  const own = {
+    pollAfterNotice: repositories.pollAfterNotice.bind(repositories),
+    onFound: repositories.onFound.bind(repositories),
+  }
   const { replicaMethods = new Map() } = createNotifications(
     fakeHost({ repositories: { ...bare, ...own }, peers, clock }),
   )

@@ -119,7 +119,7 @@ export function treesSuite(name: string, start: (t: Test) => Promise<TreesWorld>
     t.equal((await failure(repositories.head(of('refs/heads/other'), signal))).code, 'REF_NOT_FOUND')
     const two = (await push({ a: '2' })) as CommitId
     await git('push', '--quiet', world.url, 'HEAD:other')
-    await repositories.poke(agent.project.id)
+    await repositories.pollAfterNotice(agent.project.id)
     await moved
     const read = async (reading: Reading, commit: CommitId) => {
       const files = [...(await repositories.files(reading, commit, '', signal))]

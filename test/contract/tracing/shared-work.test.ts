@@ -69,8 +69,8 @@ t.test('reads of a configuration, and those after one that failed', async (t) =>
     file: async () => undefined,
     mayHave: async () => false,
     onMove: () => () => undefined,
-    poke: async () => undefined,
-    refresh: async () => undefined,
+    pollAfterNotice: async () => undefined,
+    pollAndReport: async () => undefined,
   }
   const configurations = new AgentConfigs({ schemas: moduleSchemas, repositories, log }, { retryMs: [1, 1] })
   t.teardown(() => configurations.stop())

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { pushMethod } from '../../../src/kas/modules/gitops/state-push.ts'
+import { pushMethod } from '../../../src/kas/modules/gitops/states-receiver.ts'
 import type { Attack } from '../attack.ts'
 import { dialStreams } from '../raw-streams.ts'
 import { EvilUser, fleetOf, told } from '../stage.ts'

@@ -1,5 +1,5 @@
 import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
-import { pushMethod } from '../../../src/kas/modules/gitops/state-push.ts'
+import { pushMethod } from '../../../src/kas/modules/gitops/states-receiver.ts'
 import { SourceStateSchema } from '../../../src/proto/gen/gitops_states_pb.ts'
 import { maxStateBytes } from '../../../src/proto/gitops/limits.ts'
 import { framePrefix } from '../../../src/proto/grpc/frames.ts'

@@ -1,5 +1,5 @@
 import { create, toBinary } from '@bufbuild/protobuf'
-import { pushMethod } from '../../../src/kas/modules/gitops/state-push.ts'
+import { pushMethod } from '../../../src/kas/modules/gitops/states-receiver.ts'
 import { Phase, SourceStateSchema } from '../../../src/proto/gen/gitops_states_pb.ts'
 import { framePrefix } from '../../../src/proto/grpc/frames.ts'
 import type { Attack } from '../attack.ts'

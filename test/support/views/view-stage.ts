@@ -10,7 +10,7 @@ import type {
 import { Problems } from '../../../src/agentk/modules/views/view/problems.ts'
 import { type OpenView, ViewHost, type ViewHostOptions } from '../../../src/agentk/modules/views/view/view-host.ts'
 import type { ResourceKind } from '../../../src/kubernetes/kind.ts'
-import type { Holder } from '../../../src/lib/shared-room.ts'
+import type { RoomUser } from '../../../src/lib/shared-room.ts'
 import type { EventRow, Query } from '../../../src/proto/views-json.ts'
 import { capturedLog } from '../captured-log.ts'
 import { anyIdentity } from '../identities.ts'
@@ -20,7 +20,7 @@ import { ReviewDouble } from './review-double.ts'
 import { ViewClient } from './view-client.ts'
 
 /** Returns the key of a caller: users count by their names, and all that act as the agent as one. */
-export const viewerOf = (caller: Caller): Holder => ({ key: caller.as === 'user' ? caller.user.username : 'agent' })
+export const viewerOf = (caller: Caller): RoomUser => ({ key: caller.as === 'user' ? caller.user.username : 'agent' })
 
 export class StatesDouble implements FollowStates {
   readonly #states = new Map<ResourceKind, FollowState>()
@@ -105,7 +105,7 @@ export class ViewStage {
   }
 
   /** Opens a view of a caller with another key. */
-  openOf(viewer: Holder, caller: Caller, query: Query): { client: ViewClient; view: OpenView } {
+  openOf(viewer: RoomUser, caller: Caller, query: Query): { client: ViewClient; view: OpenView } {
     const client = new ViewClient()
     const view = this.host.open({ caller, viewer, query: Buffer.from(JSON.stringify(query)) }, client)
     client.onTaken = (seq) => view.taken(seq)

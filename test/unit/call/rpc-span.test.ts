@@ -16,7 +16,7 @@ t.test('a call goes on as a part of its span, with all else that it has', async 
     isLog: true,
     reopens: true,
     waitsForAway: true,
-    record: { takenBy: () => undefined },
+    observer: { takenBy: () => undefined },
     signal: new AbortController().signal,
   }
   const span = RpcSpan.begin(new RecordedTracer(), { kind: 'client', method: call.method })

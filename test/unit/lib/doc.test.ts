@@ -11,6 +11,7 @@ import { createFluxMetrics } from '../../../src/kas/modules/flux/flux-metrics.ts
 import { createViewsMetrics } from '../../../src/kas/modules/views/views-metrics.ts'
 import { createLinkMetrics } from '../../../src/kas/peers/links.ts'
 import { createGitalyMetrics } from '../../../src/kas/repositories/gitaly/gitaly-metrics.ts'
+import { createRouterMetrics } from '../../../src/kas/router/router-metrics.ts'
 import { createRateMetrics } from '../../../src/kas/servers/agents/limits/agent-rates.ts'
 import { createRefusalMetrics } from '../../../src/kas/servers/agents/refusals.ts'
 import { createKubernetesMetrics, createSessionMetrics } from '../../../src/kas/servers/kubernetes/http/metrics.ts'
@@ -22,7 +23,6 @@ import {
   createBuildMetrics,
   createGrpcServerMetrics,
   createRegistry,
-  createRouterMetrics,
 } from '../../../src/lib/metrics.ts'
 import { createMembershipMetrics } from '../../../src/membership/metrics.ts'
 

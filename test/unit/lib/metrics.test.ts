@@ -1,10 +1,10 @@
 import t from 'tap'
+import { createRouterMetrics } from '../../../src/kas/router/router-metrics.ts'
 import {
   createAgentMetrics,
   createBuildMetrics,
   createGrpcServerMetrics,
   createRegistry,
-  createRouterMetrics,
 } from '../../../src/lib/metrics.ts'
 
 // wire: metric.k8s_api_proxy_routing_duration_seconds, metric.k8s_api_proxy_routing_timeout_total

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { KasError } from '../../../src/lib/errors.ts'
-import { type Hold, type Holder, SharedRoom, SharedRooms } from '../../../src/lib/shared-room.ts'
+import { type Hold, type RoomUser, SharedRoom, SharedRooms } from '../../../src/lib/shared-room.ts'
 
 const name = 'views_of_agent'
 
@@ -11,7 +11,7 @@ function ground(limit: number) {
   const room = new SharedRoom({ name, limit }, () => {
     isEmpty = true
   })
-  const enter = (word: string, holder: Holder | string, amount?: number): Hold => {
+  const enter = (word: string, holder: RoomUser | string, amount?: number): Hold => {
     isEmpty = false
     const end = (reason: KasError) => {
       ended.push(word)
@@ -65,7 +65,7 @@ t.test('one project with many users, and one user with many projects, count as o
   ]) {
     const { enter, ended } = ground(6)
     for (const [i, holder] of holders.entries()) enter(String(i), holder)
-    t.throws(() => enter('more', holders[0] as Holder), { message: /You hold 6 of them/ })
+    t.throws(() => enter('more', holders[0] as RoomUser), { message: /You hold 6 of them/ })
     enter('one', 'other')
     enter('two', 'other')
     t.same(ended, ['5', '4'])

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { type Holder, type Share, SharedTotal } from '../../../src/lib/shared-total.ts'
+import { type RoomUser, type Share, SharedTotal } from '../../../src/lib/shared-total.ts'
 
 const isOne = (key: string) => key !== 'kas'
 
@@ -16,7 +16,7 @@ function ground(maxBytes = 100) {
       return false
     }
     let held = bytes
-    const holder: Holder = {
+    const holder: RoomUser = {
       get bufferedBytes() {
         return held
       },

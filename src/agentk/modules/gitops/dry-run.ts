@@ -1,5 +1,5 @@
 import { keyText } from '../../../kubernetes/key.ts'
-import type { ApiLane } from '../../cluster/api-lanes.ts'
+import type { ApiLane } from '../../cluster/background-requests.ts'
 import { type Applied, Applier } from './apply/applier.ts'
 import { ApplyRun, type ApplyRunComponents } from './apply/apply-run.ts'
 import { Scalers } from './apply/scalers.ts'

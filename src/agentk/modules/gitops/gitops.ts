@@ -1,6 +1,6 @@
 import { podShares } from '../../../lib/pod-shares.ts'
 import { TemporaryFolder } from '../../../lib/temporary-folder.ts'
-import { ApiLanes } from '../../cluster/api-lanes.ts'
+import { BackgroundRequests } from '../../cluster/background-requests.ts'
 import type { Term } from '../../election/terms.ts'
 import type { AgentkHost } from '../../module.ts'
 import { ManifestsThread } from './build/manifests-thread.ts'
@@ -52,7 +52,7 @@ function createSources(
 ): Sources {
   const { api, identities, kas, configuration, block, metrics, tracer, log, clock, random } = components
   const { holds, signal } = term
-  const lanes = new ApiLanes({ client: api, clock, holds, onCall: metrics.apiCall })
+  const lanes = new BackgroundRequests({ client: api, clock, holds, onCall: metrics.apiCall })
   const ownLane = lanes.lane('control')
   const kinds = new SharedKinds({ lane: ownLane, clock, signal })
 

@@ -1,7 +1,7 @@
 import { keyText, type ObjectKey } from '../../../kubernetes/key.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { maxObjects } from '../../../proto/gitops/limits.ts'
-import type { ApiLane } from '../../cluster/api-lanes.ts'
+import type { ApiLane } from '../../cluster/background-requests.ts'
 import { applyCommit } from './apply/apply-commit.ts'
 import { emptyBuild } from './build/build-commit.ts'
 import { ApprovedPlan } from './delete/approved-plan.ts'

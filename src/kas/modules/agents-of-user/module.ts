@@ -35,7 +35,7 @@ export function createAgentsOfUser({ localDirectory }: KasHost, components: Agen
     })
   return {
     name: 'agents of users',
-    userEndpoints: [
+    endpoints: [
       {
         path: '/agents',
         methods: ['GET'],

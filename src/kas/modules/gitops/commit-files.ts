@@ -1,7 +1,7 @@
 import type { CommitId, Reading } from '../../repositories/repositories.ts'
 import type { BlobLimits, TreeFile, TreeFiles, Trees } from '../../repositories/tree.ts'
+import { chosenFiles, chosenLinks, type FileChoice, type Spend, tooManyFiles } from './chosen-files.ts'
 import { type FollowedLinks, followLinks, maxLinks } from './links.ts'
-import { chosenFiles, chosenLinks, type FileChoice, type Spend, tooManyFiles } from './round-files.ts'
 
 /** The longest path. */
 const maxPathBytes = 4096

@@ -8,7 +8,7 @@ import type { Reading } from '../../repositories/repositories.ts'
 import type { FollowedCommits } from './followed-commits.ts'
 
 export interface FreshPollsComponents {
-  readonly repositories: Pick<KasHost['repositories']['trees'], 'refresh'>
+  readonly repositories: Pick<KasHost['repositories']['trees'], 'pollAndReport'>
   readonly commits: Pick<FollowedCommits, 'readings'>
   readonly agentConfig: Pick<KasHost['agentConfig'], 'followed'>
   readonly peers: Pick<Peers, 'first' | 'call' | 'broadcast'>
@@ -65,7 +65,7 @@ export class FreshPolls {
     const { repositories, log } = this.#components
     const projects = new Set(this.#readings(agentId).map(({ project }) => project.id))
     for (const projectId of projects) {
-      repositories.refresh(projectId).catch((error: unknown) => {
+      repositories.pollAndReport(projectId).catch((error: unknown) => {
         log.debug({ error, project_id: String(projectId) }, 'A repository could not be polled for a caller')
       })
     }

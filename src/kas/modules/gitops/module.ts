@@ -10,8 +10,8 @@ import { FollowedRefs } from './followed-refs.ts'
 import { FreshPolls } from './fresh-polls.ts'
 import { getObjectsMethod, type ObjectsToSynchronizeOptions, objectsToSynchronize } from './objects-to-synchronize.ts'
 import { stateEndpoint, statesOfPeer } from './state-endpoint.ts'
-import { pushMethod, pushStates } from './state-push.ts'
 import { States } from './states.ts'
+import { pushMethod, pushStates } from './states-receiver.ts'
 
 /** room for paths of usual length and 1,000 known blobs */
 const maxMessageBytes = 256 * 1024

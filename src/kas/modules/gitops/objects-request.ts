@@ -4,7 +4,7 @@ import { type GitRefCF, ObjectsToSynchronizeRequestSchema } from '../../../proto
 import { Reader } from '../../../proto/wire/wire.ts'
 import type { AgentCall } from '../../agent-method.ts'
 import { isCommitId } from '../../repositories/repositories.ts'
-import { checkPathCount, type FileChoice, readPaths } from './round-files.ts'
+import { checkPathCount, type FileChoice, readPaths } from './chosen-files.ts'
 
 /**
  * Known blobs of one request: more than the highest limit of a round. Blobs beyond the round's limit are sent again.

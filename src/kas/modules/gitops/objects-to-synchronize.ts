@@ -27,7 +27,7 @@ export const getObjectsMethod = methodPath(Gitops.method.getObjectsToSynchronize
 
 export interface ObjectsToSynchronizeComponents {
   readonly directory: Pick<Directory, 'readableProject'>
-  readonly repositories: Pick<Repositories, 'head' | 'seenAt' | 'lastPoll' | 'refresh' | 'onMove'> &
+  readonly repositories: Pick<Repositories, 'head' | 'seenAt' | 'lastPoll' | 'pollAndReport' | 'onMove'> &
     Pick<Trees, 'files' | 'blobs'>
   readonly pushes: Pick<Pushes, 'onPush'>
   readonly refs: Pick<FollowedRefs, 'follow'>
@@ -128,6 +128,7 @@ class ObjectsStream {
     const wake = () => this.#changed.resolve()
     const ended = linkedController(signal, retired)
     const detachDirectory = this.#call.onDirectoryChange(wake)
+    // only for the age of the commit; `onMove` wakes the stream
     const detachPushes = pushes.onPush(({ projectId }) => {
       if (projectId === this.#reading?.project.id) this.#pushedAt = clock.now()
     })
@@ -191,7 +192,7 @@ class ObjectsStream {
     let found = await read()
     if (known !== '' && !isKnown(this.#question, found) && !this.#isSeenSince(reading)) {
       // another replica may have sent a newer commit than this one has polled: older files would undo it
-      await abortable(repositories.refresh(reading.project.id), signal)
+      await abortable(repositories.pollAndReport(reading.project.id), signal)
       found = await read()
     }
     // a repository that was emptied has lost the ref; a repository that never had one is waited for

@@ -34,7 +34,7 @@ export function createNotifications({ pushes, repositories, peers, clock }: KasH
         return create(PushEventResponseSchema)
       },
       branchMoved: async ({ projectId }) => {
-        repositories.poke(projectId).catch(() => undefined) // the error was logged, and nobody waits for the poll
+        repositories.pollAfterNotice(projectId).catch(() => undefined) // the error was logged, and nobody waits for the poll
         return create(BranchMovedResponseSchema)
       },
     }),

@@ -8,12 +8,12 @@ import { PollSharing } from './poll-sharing.ts'
  * @returns undefined: with GitLab, the replica that leads for an agent polls
  */
 export function createRepositories({ repositories, peers, clock, ...host }: KasHost): KasModule | undefined {
-  const { sharedPolls: polls, trees, poke, hookSecretFile, someHookSecretFile } = repositories
+  const { sharedPolls: polls, trees, pollAfterNotice, hookSecretFile, someHookSecretFile } = repositories
   if (!polls) return undefined
   const log = host.log.child({ mod_name: 'repositories' })
   const sharing = new PollSharing({
     polls,
-    repositories: { refresh: (projectId) => trees.refresh(projectId), poke },
+    repositories: { pollAndReport: (projectId) => trees.pollAndReport(projectId), pollAfterNotice },
     peers,
     clock,
     log,
@@ -24,7 +24,7 @@ export function createRepositories({ repositories, peers, clock, ...host }: KasH
     replicaMethods: sharing.replicaMethods,
     services: [sharing],
     ...(hookSecretFile && someHookSecretFile
-      ? { signedEndpoints: [hookEndpoint({ hookSecretFile, someHookSecretFile, poll, clock, log })] }
+      ? { endpoints: [hookEndpoint({ hookSecretFile, someHookSecretFile, poll, clock, log })] }
       : {}),
     status: () => [['branches followed for replicas', sharing.followedForPeers]],
   }

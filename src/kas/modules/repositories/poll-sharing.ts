@@ -20,7 +20,8 @@ import { SpacedPolls } from './spaced-polls.ts'
 
 export interface PollSharingComponents {
   readonly polls: SharedPolls
-  readonly repositories: Pick<KasHost['repositories']['trees'], 'refresh'> & Pick<KasHost['repositories'], 'poke'>
+  readonly repositories: Pick<KasHost['repositories']['trees'], 'pollAndReport'> &
+    Pick<KasHost['repositories'], 'pollAfterNotice'>
   readonly peers: Pick<Peers, 'first' | 'call' | 'broadcast' | 'onChange'>
   readonly clock: Clock
   readonly log: Logger
@@ -45,11 +46,11 @@ const maxBranches = 500
 export class PollSharing implements Service {
   readonly #components: PollSharingComponents
   readonly #follows: PeerFollows
-  /** polls of repositories at this replica */
-  readonly #polls: SpacedPolls
-  /** polls that were asked for, at the replica that polls */
-  readonly #asked: SpacedPolls
-  /** keys of branches that peers poll and have not found yet */
+  /** polls of this replica */
+  readonly #pollsHere: SpacedPolls
+  /** requests by hooks, before it is known which replica polls */
+  readonly #hooks: SpacedPolls
+  /** keys of branches that peers poll, and where they have found none yet */
   readonly #unseen = new Set<string>()
   readonly #announcing = new RepeatedRead(() => this.#announce())
   #cancel: (() => void) | undefined
@@ -62,8 +63,11 @@ export class PollSharing implements Service {
     const { clock } = components
     this.#components = components
     this.#follows = new PeerFollows(components)
-    this.#polls = new SpacedPolls({ clock, poll: (projectId) => this.#run(components.repositories.refresh(projectId)) })
-    this.#asked = new SpacedPolls({ clock, poll: (projectId) => this.#run(this.#askFirst(projectId)) })
+    this.#pollsHere = new SpacedPolls({
+      clock,
+      poll: (projectId) => this.#run(components.repositories.pollAndReport(projectId)),
+    })
+    this.#hooks = new SpacedPolls({ clock, poll: (projectId) => this.#run(this.#askFirst(projectId)) })
   }
 
   /** Branches that are followed here for peers. */
@@ -95,15 +99,15 @@ export class PollSharing implements Service {
     this.#hasStopped = true // later answers begin nothing
     for (const unsubscribe of this.#unsubscribe) unsubscribe()
     this.#cancel?.()
-    this.#polls.stop()
-    this.#asked.stop()
+    this.#pollsHere.stop()
+    this.#hooks.stop()
     this.#follows.stop()
     await this.#announcing.stop()
   }
 
   /** Polls the repository of this project within a second: an authorized sender announced a move. */
   poll(projectId: bigint): void {
-    this.#asked.ask(projectId)
+    this.#hooks.ask(projectId)
   }
 
   #announceAfter(ms: number): void {
@@ -172,7 +176,7 @@ export class PollSharing implements Service {
     if (commit === '') this.#unseen.add(branch.key)
     if (commit === '' && !wasUnseen)
       this.#announceAfter(gatherMs) // its first find is no move: it notifies nobody
-    else this.#run(this.#components.repositories.poke(branch.of.project.id)) // a notice was lost, or the branch deleted
+    else this.#run(this.#components.repositories.pollAfterNotice(branch.of.project.id)) // a notice was lost, or the branch deleted
   }
 
   /** Returns the answer for a peer that follows the branch. */
@@ -196,7 +200,7 @@ export class PollSharing implements Service {
     const { polls } = this.#components
     const of = readingOf({ agentId: 0n, projectId, ref: '' })
     if (!of || polls.branch(of)?.key !== key || !polls.isFollowed(projectId)) return false
-    this.#polls.ask(projectId)
+    this.#pollsHere.ask(projectId)
     return true
   }
 
@@ -219,7 +223,7 @@ export class PollSharing implements Service {
       })
       if (answer?.isPolled) return
     }
-    this.#polls.ask(projectId)
+    this.#pollsHere.ask(projectId)
     await peers.broadcast(Notifications.method.branchMoved, { projectId })
   }
 

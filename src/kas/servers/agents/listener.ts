@@ -9,7 +9,7 @@ import { http } from '../../../lib/http.ts'
 import { Lingering, strangersLingering } from '../../../lib/lingering.ts'
 import { LoopTurns } from '../../../lib/loop-turns.ts'
 import { createTlsServer } from '../../../lib/tls-server.ts'
-import { MessageDuplex, webSocketProtocol } from '../../../proto/grpc/message-duplex.ts'
+import { WebSocketDuplex, webSocketProtocol } from '../../../proto/grpc/websocket-duplex.ts'
 import type { ClientAddresses, Origin } from '../addresses/client-addresses.ts'
 import type { RefusalReason } from './refusals.ts'
 
@@ -225,7 +225,7 @@ export class Listener {
         return
       }
       this.#decided(request.socket)
-      const duplex = new MessageDuplex(webSocket, { connection: socket, masking: 'none' })
+      const duplex = new WebSocketDuplex(webSocket, { connection: socket, masking: 'none' })
       duplex.on('error', ignore) // the session receives the error too
       this.#events.connection(duplex, remoteOf(request.socket) ?? '', origin)
     })

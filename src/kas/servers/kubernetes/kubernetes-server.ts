@@ -1,36 +1,27 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
-import type { AgentId, Forward } from '../../../call/call.ts'
+import type { AgentId } from '../../../call/call.ts'
 import type { CertificateFiles } from '../../../lib/certificate-files.ts'
-import { type Clock, monotonicClock, systemClock } from '../../../lib/clock.ts'
+import { monotonicClock, systemClock } from '../../../lib/clock.ts'
 import { Counter } from '../../../lib/counter.ts'
 import { Drain } from '../../../lib/drain.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { remoteOf } from '../../../lib/host-port.ts'
 import { http } from '../../../lib/http.ts'
-import type { Logger } from '../../../lib/log.ts'
 import type { Registry } from '../../../lib/metrics.ts'
 import type { Service } from '../../../lib/service.ts'
 import { spread } from '../../../lib/spread.ts'
 import { createHttpsServer } from '../../../lib/tls-server.ts'
-import type { Tracer } from '../../../lib/tracing/tracer.ts'
-import type { AccessLog } from '../../access-log/access-log.ts'
-import type { ObserveCall } from '../../access-log/call-record.ts'
 import type { ListenOptions } from '../../config/listen-address.ts'
-import type { Directory } from '../../directory/directory.ts'
 import type { LocalDirectory } from '../../directory/local-directory.ts'
-import type { Usage } from '../../directory/usage.ts'
 import { ReplicaMemory } from '../../memory/replica-memory.ts'
-import type { OwnEndpoint, SignedEndpoint, UserEndpoint } from '../../own-endpoint.ts'
 import { SessionTable } from '../../sessions/session-table.ts'
 import { ClientAddresses, type ClientAddressesOptions } from '../addresses/client-addresses.ts'
 import { ProxyProtocol } from '../addresses/proxy-protocol.ts'
 import { Arrivals } from '../arrivals.ts'
-import type { FrontTickets } from '../front-tickets.ts'
 import { AuthorizationRechecks } from './authorization/authorization-rechecks.ts'
 import { CallerKeys } from './authorization/caller-keys.ts'
 import { Sessions } from './authorization/sessions.ts'
-import type { FrontRedirect } from './front-redirect.ts'
 import { coalesceChunks } from './http/coalesce-chunks.ts'
 import { Connection, maxPipelinedRequests, type Running } from './http/connection.ts'
 import { Exchange } from './http/exchange.ts'
@@ -40,44 +31,24 @@ import { defaultKubernetesLimits, type KubernetesLimits } from './http/kubernete
 import { malformed, type ParserError, refuseMalformed } from './http/malformed-request.ts'
 import { createKubernetesMetrics, createSessionMetrics, type KubernetesMetrics } from './http/metrics.ts'
 import { UpgradedSocket } from './http/upgraded-socket.ts'
-import { KubernetesProxy } from './kubernetes-proxy.ts'
+import { KubernetesProxy, type KubernetesProxyComponents } from './kubernetes-proxy.ts'
 import { maxHeaderLines, mayUpgrade } from './request/request-head.ts'
 import { createOriginCheck } from './response/cors.ts'
 import { type ResponseRuleOptions, responseRules } from './response/response-head.ts'
-import type { WebSocketTokens } from './watch/websocket-tokens.ts'
 
-export interface KubernetesServerComponents {
-  readonly forward: Forward
-  readonly directory: Pick<Directory, 'grantJob' | 'grantUser'>
-  /** undefined: changes of grants are not reported */
+/** Components of the proxy that the server creates. */
+type Made = 'arrivals' | 'callerKeys' | 'memory' | 'metrics' | 'sessions'
+
+export interface KubernetesServerComponents extends Omit<KubernetesProxyComponents, Made> {
+  /** reports changes of grants; undefined: changes are not reported */
   readonly localDirectory: Pick<LocalDirectory, 'onGrantsChange'> | undefined
   readonly register: Registry
-  /** counts admitted users; absent: they are not counted */
-  readonly usage?: Usage
-  /** absent: requests are not logged */
-  readonly accessLog?: AccessLog
-  /** absent: requests are not observed */
-  readonly observers?: readonly ObserveCall[]
-  /** absent: this replica is alone */
+  /** absent: this replica has no peers */
   readonly callerKeys?: Pick<CallerKeys, 'of'>
-  /** absent: a budget of its own */
+  /** absent: the server creates its own budget */
   readonly memory?: ReplicaMemory
-  readonly log: Logger
-  /** absent: neither tokens nor watches over WebSocket are served */
-  readonly webSocketTokens?: WebSocketTokens
-  /** absent: no endpoints beside those for tokens and watches */
-  readonly endpoints?: readonly OwnEndpoint[]
-  readonly userEndpoints?: readonly UserEndpoint[]
-  readonly signedEndpoints?: readonly SignedEndpoint[]
-  /** absent: fronts cannot be checked */
-  readonly frontTickets?: Pick<FrontTickets, 'isValid'>
-  /** absent: fronts are not asked to redirect requests */
-  readonly redirect?: Pick<FrontRedirect, 'locationFor'>
-  readonly tracer: Tracer
-  /** table of the sessions that run here; absent: a table of its own */
-  readonly sessions?: SessionTable
-  /** absent: the system's clocks, one since 1970 and a monotonic one */
-  readonly clock?: Clock
+  /** running sessions; absent: the server creates its own table */
+  readonly sessionTable?: SessionTable
   /** absent: plain HTTP; its owner starts and stops it */
   readonly certificate?: CertificateFiles
 }
@@ -88,11 +59,11 @@ export interface KubernetesServerOptions extends ResponseRuleOptions {
   readonly urlPathPrefix: string
   /** `gitlab.external_url`: pages of this origin may call; absent: no page may */
   readonly externalUrl?: string
-  /** after `stop`: how long new connections are still accepted and idle ones kept. ms */
+  /** time after `stop` in which new connections are accepted and idle ones stay open. ms */
   readonly listenGraceMs: number
-  /** after that: how long running requests may still take. ms */
+  /** time for running requests after `listenGraceMs`. ms */
   readonly shutdownGraceMs: number
-  /** time over which watches end one after another, and then followed logs; default: they end as all requests do. ms */
+  /** time in which watches end one by one, followed logs after them; absent: both end with other requests. ms */
   readonly watchGraceMs?: number
   /** absent: no front is trusted */
   readonly addresses?: ClientAddressesOptions
@@ -105,11 +76,11 @@ export interface KubernetesServerOptions extends ResponseRuleOptions {
   readonly accessChecksPerSecond?: number
 }
 
-/** node checks for late heads at an interval: a tenth of the timeout is precise enough */
+/** number of checks for late heads that node makes within the timeout of a head */
 const headChecksPerTimeout = 10
 const tcpKeepAliveMs = 15_000 // as Go's listener: a vanished client is noticed while its watch is idle
 const tlsHandshakeTimeoutMs = 10_000
-/** Time at the end: for a stream to reach a place for its reason, and for the client to take it, a second each. ms */
+/** Time at the end for streams to send the reason, and for clients to read it, a second each. ms */
 const lingerMs = 2000
 
 /**
@@ -133,12 +104,12 @@ export class KubernetesServer implements Service {
   readonly #checks: AuthorizationRechecks
   #server: Server | undefined
   #drain: Drain | undefined
-  /** stops ending watches one by one */
+  /** stops the series that ends watches one by one */
   #stopEnding: (() => void) | undefined
 
   constructor(components: KubernetesServerComponents, options: KubernetesServerOptions) {
     const { urlPathPrefix, externalUrl, product, accessCheckMs: periodMs, accessChecksPerSecond: perSecond } = options
-    const { directory, localDirectory, register, log, clock, sessions: table = new SessionTable() } = components
+    const { directory, localDirectory, register, log, clock, sessionTable: table = new SessionTable() } = components
     this.#components = components
     this.#options = options
     this.#limits = { ...defaultKubernetesLimits, ...options.limits }
@@ -210,7 +181,7 @@ export class KubernetesServer implements Service {
     await this.#drain?.leave(patience)
   }
 
-  /** Leaves, and resolves when nothing runs any more; `patience` cuts. */
+  /** Leaves, and resolves when all connections have ended. Without patience, or when it aborts, connections are cut. */
   async stop(patience?: AbortSignal): Promise<void> {
     await this.#drain?.stop(patience)
     this.#stopEnding?.()
@@ -257,7 +228,7 @@ export class KubernetesServer implements Service {
     return new ProxyProtocol({ addresses: this.#addresses, fronts: this.#arrivals.fronts, refused, log })
   }
 
-  /** Ends watches one by one: clients open them again elsewhere. Then cuts logs, and ends watches that began since. */
+  /** Ends watches one by one: clients open them again elsewhere. Then cuts logs, and ends newer watches. */
   #endEarly(): void {
     const { watchGraceMs } = this.#options
     const { clock = systemClock } = this.#components

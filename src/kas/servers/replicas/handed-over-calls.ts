@@ -9,11 +9,11 @@ import { type CallHandler, type ServedCall, ServerLanes } from '../../../proto/g
 import type { ServerStream } from '../../../proto/grpc/server-stream.ts'
 import type { WindowBudget } from '../../../proto/grpc/window-budget.ts'
 import { ReplicaMemory } from '../../memory/replica-memory.ts'
+import { maxWideBytesPerAgent, UnreadByAgent } from '../../memory/unread-by-agent.ts'
 import { type HandOver, readHandOver, tunnelKey, withoutOwnKeys, writeError } from '../../peers/hand-over-metadata.ts'
-import type { TunnelRequest } from '../../tunnels/shares.ts'
 import type { Tunnel } from '../../tunnels/tunnel.ts'
 import type { TunnelRegistry } from '../../tunnels/tunnel-registry.ts'
-import { maxWideBytesPerAgent, UnreadByAgent } from '../../tunnels/unread-by-agent.ts'
+import type { TunnelRequest } from '../../tunnels/tunnel-shares.ts'
 
 /** Time for `go` after `ready`: an entry decides at once, or has failed; then the tunnel is free again. ms */
 const decisionTimeoutMs = 3000
@@ -55,7 +55,7 @@ export class HandedOverCalls {
   }
 
   /** Serves a lane, and each call on it with `serve`. */
-  carry(stream: ServerStream, serve: CallHandler): Promise<void> {
+  serveLane(stream: ServerStream, serve: CallHandler): Promise<void> {
     return this.#lanes.serve(stream, serve)
   }
 
@@ -102,7 +102,7 @@ export class HandedOverCalls {
       isLog,
       signal: stream.signal,
     }
-    return carry(stream, tunnel.forward(call), eager)
+    return sendReply(stream, tunnel.forward(call), eager)
   }
 
   /** Reserves memory for the answer, before the agent is called. @throws KasError REPLICA_MEMORY_FULL (`refused`) */
@@ -172,7 +172,7 @@ function notUsed(): KasError {
   return new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
 }
 
-async function carry(stream: ServedCall, reply: Reply, eager: boolean): Promise<Metadata> {
+async function sendReply(stream: ServedCall, reply: Reply, eager: boolean): Promise<Metadata> {
   const late = eager ? setTimeout(() => stream.sendInterim(readySign), promptReplyMs) : undefined
   const metadata = await reply.metadata
   clearTimeout(late)

@@ -158,7 +158,7 @@ export class ReplicasServer implements Service {
     const options = { limits: replicaLimits, windows: this.#handOvers.windows, ...(events ? { events } : {}) }
     /** Checks membership for each call: a lane may live longer than its peer is a member. */
     const handOver: CallHandler = (call) => (isMember() ? this.#handOvers.serve : refuseStranger)(call)
-    const lane: Handler = (stream) => this.#handOvers.carry(stream, handOver)
+    const lane: Handler = (stream) => this.#handOvers.serveLane(stream, handOver)
     const handlerFor = (method: string) => (method === laneMethod ? lane : this.#methodFor(method))
     let strangerCalls = 0
     const admit = (method: string) => {

@@ -1,8 +1,8 @@
 import { hasShare } from '../../../call/caller.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
-import type { Shares, TunnelRequest } from '../shares.ts'
 import type { Tunnel } from '../tunnel.ts'
+import type { Shares, TunnelRequest } from '../tunnel-shares.ts'
 import type { Waiter } from './waiting-calls.ts'
 
 /** Round trips of the agent that a call must have waited before tunnels are scarce: a new tunnel takes as many, */

@@ -1,7 +1,7 @@
 import { KasError } from '../../../lib/errors.ts'
 import { FairQueue } from '../../../lib/turns.ts'
-import type { TunnelRequest } from '../shares.ts'
 import type { Tunnel } from '../tunnel.ts'
+import type { TunnelRequest } from '../tunnel-shares.ts'
 
 export interface Waiter {
   /** the caller's key: callers take turns */

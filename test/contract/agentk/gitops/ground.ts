@@ -2,7 +2,7 @@ import type { Test } from 'tap'
 import { missingAssets } from '../../../../dev/control-plane/assets.ts'
 import type { ControlPlane } from '../../../../dev/control-plane/control-plane.ts'
 import type { ApiClient } from '../../../../src/agentk/cluster/api-client.ts'
-import { ApiLanes } from '../../../../src/agentk/cluster/api-lanes.ts'
+import { BackgroundRequests } from '../../../../src/agentk/cluster/background-requests.ts'
 import { ClusterKinds } from '../../../../src/agentk/modules/gitops/live/cluster-kinds.ts'
 import { type LiveObject, liveObjectOf } from '../../../../src/agentk/modules/gitops/live/live-object.ts'
 import type { ObjectTree } from '../../../../src/agentk/modules/gitops/manifests/manifest.ts'
@@ -30,7 +30,7 @@ async function shared(t: Pick<Test, 'teardown'>): Promise<ControlPlane> {
 export class Ground {
   readonly controlPlane: ControlPlane
   readonly client: ApiClient
-  readonly lanes: ApiLanes
+  readonly lanes: BackgroundRequests
   kinds: ClusterKinds
   /** all requests through the lanes */
   readonly asked: Ask[] = []
@@ -49,7 +49,7 @@ export class Ground {
         return await client.json(...request)
       },
     }
-    this.lanes = new ApiLanes({ client: counted, clock: systemClock, holds: () => true })
+    this.lanes = new BackgroundRequests({ client: counted, clock: systemClock, holds: () => true })
     this.kinds = new ClusterKinds([])
   }
 

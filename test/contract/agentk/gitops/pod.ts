@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { ApiClient, JsonAnswer } from '../../../../src/agentk/cluster/api-client.ts'
-import { ApiLanes } from '../../../../src/agentk/cluster/api-lanes.ts'
+import { BackgroundRequests } from '../../../../src/agentk/cluster/background-requests.ts'
 import { type BuildComponents, buildCommit } from '../../../../src/agentk/modules/gitops/build/build-commit.ts'
 import type { ReadJob } from '../../../../src/agentk/modules/gitops/build/manifests-thread.ts'
 import { Inventory } from '../../../../src/agentk/modules/gitops/inventory/inventory.ts'
@@ -62,7 +62,7 @@ export class Pod {
   readonly #agentId: bigint
   readonly #fault: Fault | undefined
   readonly #answer: NonNullable<PodOptions['answer']>
-  readonly #lanes: ApiLanes
+  readonly #lanes: BackgroundRequests
   readonly #kinds: SharedKinds
   readonly #killed = new AbortController()
   readonly #frozen = Promise.withResolvers<void>()
@@ -81,7 +81,7 @@ export class Pod {
     const client = { json: this.#json }
     // otherwise the tests would wait only for the rate limit
     const options = { callsPerSecond: 100_000 }
-    this.#lanes = new ApiLanes({ client, clock: systemClock, holds: () => this.#leads }, options)
+    this.#lanes = new BackgroundRequests({ client, clock: systemClock, holds: () => this.#leads }, options)
     const lane = this.#lanes.lane('control')
     this.#kinds = new SharedKinds({ lane, clock: systemClock, signal: this.#killed.signal })
   }

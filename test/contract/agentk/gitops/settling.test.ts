@@ -38,7 +38,7 @@ t.test('a commit is brought once more when what the pod before has sent has land
       kas: kasOf(sessions),
       files: new KeptFiles(maxRoundBytes, () => 1),
       rounds: {
-        follow: async (_, input) => {
+        run: async (_, input) => {
           rounds.push(input)
           return { kind: 'done', ...none, isWaitingForOthers: false }
         },

@@ -67,9 +67,9 @@ class FakeRepositories implements Repositories, Pick<Trees, 'mayHave'> {
     return path.endsWith('/gitops.yaml') && this.gitops !== undefined
   }
 
-  async poke(): Promise<void> {}
+  async pollAfterNotice(): Promise<void> {}
 
-  async refresh(): Promise<void> {}
+  async pollAndReport(): Promise<void> {}
 
   onMove(_agent: Agent, listener: () => void): () => void {
     this.listeners.add(listener)

@@ -2,8 +2,8 @@ import t, { type Test } from 'tap'
 import type { AgentId, Call, Outcome, Safety } from '../../../../src/call/call.ts'
 import { kasCaller } from '../../../../src/call/caller.ts'
 import { KnownMessages } from '../../../../src/call/known-messages.ts'
+import { UnreadByAgent } from '../../../../src/kas/memory/unread-by-agent.ts'
 import { Link, type LinkComponents } from '../../../../src/kas/peers/link.ts'
-import { UnreadByAgent } from '../../../../src/kas/tunnels/unread-by-agent.ts'
 import { monotonicClock } from '../../../../src/lib/clock.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
 import { Cancellation } from '../../../../src/lib/signals.ts'
@@ -143,7 +143,12 @@ function callWith(messages: KnownMessages, safety: Safety = 'safe'): Call {
 
 async function handOver(link: Link, safety: Safety, tryElsewhere = () => false) {
   const call = callWith(new KnownMessages([Buffer.from('a')]), safety)
-  const offer = await link.offer(call, { waitMs: 0, eager: false, tryElsewhere, cancellation: new Cancellation() })
+  const offer = await link.askForTunnel(call, {
+    waitMs: 0,
+    eager: false,
+    tryElsewhere,
+    cancellation: new Cancellation(),
+  })
   if (typeof offer === 'string') throw new Error(offer)
   return { offer, call }
 }
@@ -323,7 +328,7 @@ t.test('a call that cannot be handed over is none that the replica was asked for
   const { link } = await linkTo(t, session, {}, [5, 50], { unreadByAgent })
   const call = callWith(new KnownMessages([Buffer.from('a')]))
   const cancellation = new Cancellation()
-  t.equal(await link.offer(call, { waitMs: 0, eager: true, tryElsewhere: () => false, cancellation }), 'none')
+  t.equal(await link.askForTunnel(call, { waitMs: 0, eager: true, tryElsewhere: () => false, cancellation }), 'none')
   t.equal(unread.length, 1)
   t.not(unreadNow(unreadByAgent), unread[0])
   t.equal(link.calls, 0)
@@ -341,7 +346,7 @@ for (const [said, error, trailers, expected] of [
     const { link } = await linkTo(t, session)
     const call = callWith(new KnownMessages([]))
     const cancellation = new Cancellation()
-    const offer = link.offer(call, { waitMs: 1000, eager: false, tryElsewhere: () => false, cancellation })
+    const offer = link.askForTunnel(call, { waitMs: 1000, eager: false, tryElsewhere: () => false, cancellation })
     opened[0]?.end({ error, trailers })
     t.equal(await offer, expected)
   })

@@ -155,7 +155,7 @@ t.test('who tells of a push while a look runs gets one that began later', async 
   const components = { poll, clock, log: capturedLog().log, random: () => 0 }
   const branch = new BranchWatch(components, { pollMs: 1000, maxBackoffMs: 60_000 })
   const running = branch.head(signal)
-  const pokes = [branch.poke(), branch.poke()]
+  const polls = [branch.pollNow(), branch.pollNow()]
   await settled()
   t.equal(answers.length, 1)
   answers[0]?.('a' as CommitId)
@@ -163,7 +163,7 @@ t.test('who tells of a push while a look runs gets one that began later', async 
   await settled()
   t.equal(answers.length, 2)
   answers[1]?.('b' as CommitId)
-  await Promise.all(pokes)
+  await Promise.all(polls)
   t.equal(answers.length, 2, 'one for both')
   t.equal(await branch.head(signal), 'b')
   await branch.stop()
@@ -201,7 +201,7 @@ t.test('who does not poll is told of moves, and looks by itself once in four pol
   await advance(3000)
   t.equal(state.polled, 1)
   state.answer = 'b'
-  await branch.poke()
+  await branch.pollNow()
   t.same([state.polled, told, found], [2, 1, []], 'a move that it was told of')
   await advance(3000)
   t.equal(state.polled, 2)
@@ -209,7 +209,7 @@ t.test('who does not poll is told of moves, and looks by itself once in four pol
   await advance(1000)
   t.same([state.polled, told, found], [3, 2, ['c']], 'one that nobody told')
   state.answer = 'c2'
-  await branch.poke(false)
+  await branch.pollNow(false)
   t.same([state.polled, told, found], [4, 3, ['c', 'c2']], 'nor this one, which was asked for here')
   leads = true
   state.answer = 'd'
@@ -237,7 +237,7 @@ t.test('looks in an hour, at the poll period of upstream: a push that is told ta
     for (let minute = 1; minute <= minutes; minute++) {
       clock.advance(60_000)
       await settled()
-      if ((minute * pushes) % minutes === 0 && pushes > 0) await branch.poke()
+      if ((minute * pushes) % minutes === 0 && pushes > 0) await branch.pollNow()
     }
     await branch.stop()
     return state.polled - 1 // without the first poll
@@ -266,15 +266,15 @@ t.test('a look is told whether somebody waits for it; a push makes one that runs
   const branch = new BranchWatch({ ...components, random: () => 0 }, { pollMs: 1000, maxBackoffMs: 60_000 })
   t.teardown(() => branch.stop())
   const head = branch.head(signal)
-  const refreshed = branch.poke(false)
+  const unnotified = branch.pollNow(false)
   t.strictSame(told, [false], 'no push, no hurry')
   branch.hurry()
   t.strictSame(told.splice(1), ['hurry a little'], 'somebody waits')
-  const poked = branch.poke()
+  const notified = branch.pollNow()
   t.strictSame(told, [false, 'hurry'])
   resolve()
-  await Promise.all([head, refreshed, poked])
-  await branch.poke()
+  await Promise.all([head, unnotified, notified])
+  await branch.pollNow()
   t.strictSame(told, [false, 'hurry', true, true], 'the one after it is for the push too')
   branch.hurry()
   t.same(told.splice(4), ['hurry a little'], 'what is read behind it')
@@ -311,7 +311,7 @@ t.test('who is told of all moves does not look by itself; what fails it tries ag
   t.equal(state.polled, 1)
   t.equal(branch.commit, 'a')
   state.answer = new KasError({ code: 'REPOSITORY_FAILED', detail: 'x' })
-  await branch.poke()
+  await branch.pollNow()
   t.same([state.polled, branch.isFailing, branch.commit], [2, true, undefined])
   state.answer = 'b'
   clock.advance(2000)

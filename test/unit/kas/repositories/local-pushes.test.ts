@@ -7,19 +7,19 @@ const event: PushEvent = { projectId: 2n ** 60n, projectPath: 'a/b', id: 5n }
 
 t.test('a push is followed up without being waited for, and a failure is told in the log alone', async (t) => {
   const { log, lines } = capturedLog()
-  const poked: bigint[] = []
+  const notified: bigint[] = []
   const looking = Promise.withResolvers<void>()
   const pushes = new LocalPushes({
     repositories: {
-      poke(projectId) {
-        poked.push(projectId)
+      pollAfterNotice(projectId) {
+        notified.push(projectId)
         return looking.promise
       },
     },
     log,
   })
   pushes.publish(event)
-  t.strictSame(poked, [2n ** 60n])
+  t.strictSame(notified, [2n ** 60n])
   lines.length = 0
   looking.reject(new Error('away'))
   await setImmediate()
@@ -28,7 +28,7 @@ t.test('a push is followed up without being waited for, and a failure is told in
 })
 
 t.test('who listens hears of each push at once, and no more once it does not', (t) => {
-  const pushes = new LocalPushes({ repositories: { poke: async () => undefined }, log: capturedLog().log })
+  const pushes = new LocalPushes({ repositories: { pollAfterNotice: async () => undefined }, log: capturedLog().log })
   const heard: unknown[] = []
   const listener = (push: PushEvent) => void heard.push(push)
   const forget = [pushes.onPush(listener), pushes.onPush(listener)]

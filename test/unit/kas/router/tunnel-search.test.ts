@@ -45,7 +45,7 @@ class FakeCandidate implements Candidate {
     return { forward: () => lostReply(), giveBack: () => void this.givenBack++ }
   }
 
-  offer(_: unknown, asked: OfferRequest): Promise<Offer | NoOffer> {
+  askForTunnel(_: unknown, asked: OfferRequest): Promise<Offer | NoOffer> {
     if (asked.cancellation.isCancelled) return Promise.resolve('none')
     const { promise, resolve, reject } = Promise.withResolvers<Offer | NoOffer>()
     asked.cancellation.onCancel(() => resolve('unanswered'))

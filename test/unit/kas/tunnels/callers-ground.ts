@@ -1,7 +1,7 @@
 import type { AgentId } from '../../../../src/call/call.ts'
-import type { TunnelRequest } from '../../../../src/kas/tunnels/shares.ts'
 import type { Tunnel } from '../../../../src/kas/tunnels/tunnel.ts'
 import { TunnelRegistry } from '../../../../src/kas/tunnels/tunnel-registry.ts'
+import type { TunnelRequest } from '../../../../src/kas/tunnels/tunnel-shares.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { gitlabCaller } from '../../../../src/call/caller.ts'
-import type { TunnelRequest } from '../../../../src/kas/tunnels/shares.ts'
 import type { Tunnel } from '../../../../src/kas/tunnels/tunnel.ts'
+import type { TunnelRequest } from '../../../../src/kas/tunnels/tunnel-shares.ts'
 import { agentId, callersGround as ground, settled } from './callers-ground.ts'
 
 /** The last tunnels of a connection are for callers that hold few. */

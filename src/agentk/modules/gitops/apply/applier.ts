@@ -1,7 +1,7 @@
 import type { ObjectKey } from '../../../../kubernetes/key.ts'
 import { type KubernetesObject, numberAt } from '../../../../kubernetes/object.ts'
 import { objectPath, withQuery } from '../../../../kubernetes/path.ts'
-import type { ApiLane } from '../../../cluster/api-lanes.ts'
+import type { ApiLane } from '../../../cluster/background-requests.ts'
 import { metadataOnly } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import type { ClusterKind } from '../live/cluster-kinds.ts'

@@ -1,7 +1,7 @@
 import { keyName, keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
 import { numberAt } from '../../../../kubernetes/object.ts'
 import type { Clock } from '../../../../lib/clock.ts'
-import type { ApiLane } from '../../../cluster/api-lanes.ts'
+import type { ApiLane } from '../../../cluster/background-requests.ts'
 import { type ApprovedPlan, planDigest } from '../delete/approved-plan.ts'
 import { Deleter } from '../delete/deleter.ts'
 import type { SourceInventory } from '../inventory/source-inventory.ts'
@@ -54,12 +54,12 @@ export async function applyCommit(
 ): Promise<AppliedEnds> {
   const { inventory, approval, commit } = input
   const first = { entries: inventory.known, live, approved: new Set<string>() }
-  const applied = await applyOnce(components, input, options, first, signal)
+  const applied = await applyPass(components, input, options, first, signal)
   const { digest, uids } = replacementPlan(applied.ends, { id: options.id, commit })
   if (digest === '' || digest !== approval.digest) return applied
   await approval.use(signal)
   const second = { entries: new Map(inventory.entries), live: await input.readLive(), approved: uids }
-  return await applyOnce(components, input, options, second, signal)
+  return await applyPass(components, input, options, second, signal)
 }
 
 /** Results by object, and notes for users. */
@@ -75,7 +75,7 @@ interface Found {
   readonly approved: ReadonlySet<string>
 }
 
-async function applyOnce(
+async function applyPass(
   { accountLane: lane, ownLane: control, waits, clock, kinds: shared, claims: { isHandedOver } }: ApplyComponents,
   { build: { manifests, graph, kinds }, inventory, superseded, onStep }: ApplyInput,
   options: SourceOptions,

@@ -5,7 +5,7 @@ import { type KubernetesObject, kindOf, textAt } from '../../../../kubernetes/ob
 import { objectPath } from '../../../../kubernetes/path.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { Deadline } from '../../../../lib/deadline.ts'
-import type { ApiLane } from '../../../cluster/api-lanes.ts'
+import type { ApiLane } from '../../../cluster/background-requests.ts'
 import { kstatus } from '../../../health/kstatus/kstatus.ts'
 import type { ClusterKind } from '../live/cluster-kinds.ts'
 import type { ObjectWaits } from '../live/object-waits.ts'

@@ -1,6 +1,6 @@
 import { entryAt, type KubernetesObject } from '../../../../kubernetes/object.ts'
 import { collectionPath, objectPath, withQuery } from '../../../../kubernetes/path.ts'
-import type { ApiLane } from '../../../cluster/api-lanes.ts'
+import type { ApiLane } from '../../../cluster/background-requests.ts'
 import { metadataOnly } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import type { Deleter } from '../delete/deleter.ts'

@@ -1,6 +1,6 @@
 import { type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
 import { withQuery } from '../../../../kubernetes/path.ts'
-import type { ApiLane } from '../../../cluster/api-lanes.ts'
+import type { ApiLane } from '../../../cluster/background-requests.ts'
 import { metadataOnly } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import { withDisowned } from '../live/disowned-fields.ts'

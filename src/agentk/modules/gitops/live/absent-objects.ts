@@ -1,7 +1,7 @@
 import { listAt } from '../../../../kubernetes/object.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { pause } from '../../../../lib/pause.ts'
-import type { ApiLane } from '../../../cluster/api-lanes.ts'
+import type { ApiLane } from '../../../cluster/background-requests.ts'
 
 /** Object that another one needs, and that did not exist when the API server refused that one. */
 export interface AbsentObject {

@@ -1,7 +1,7 @@
 import type { GroupVersion } from '../../../../kubernetes/discovery.ts'
 import type { ObjectKey } from '../../../../kubernetes/key.ts'
 import { apiVersionOf, kindKey } from '../../../../kubernetes/kind.ts'
-import type { ApiLane } from '../../../cluster/api-lanes.ts'
+import type { ApiLane } from '../../../cluster/background-requests.ts'
 import { discoverVersions } from '../../../cluster/discovery.ts'
 
 /** A kind in one version that the API server serves. */

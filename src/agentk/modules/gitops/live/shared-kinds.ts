@@ -2,7 +2,7 @@ import type { ObjectKey } from '../../../../kubernetes/key.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { clockDelay } from '../../../../lib/pause.ts'
 import { abortable } from '../../../../lib/signals.ts'
-import type { ApiLane } from '../../../cluster/api-lanes.ts'
+import type { ApiLane } from '../../../cluster/background-requests.ts'
 import { ClusterKinds } from './cluster-kinds.ts'
 
 /** Age at which kinds are read again. ms */

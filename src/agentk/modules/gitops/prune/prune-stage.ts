@@ -1,5 +1,5 @@
 import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
-import type { ApiLane } from '../../../cluster/api-lanes.ts'
+import type { ApiLane } from '../../../cluster/background-requests.ts'
 import type { ApprovedPlan } from '../delete/approved-plan.ts'
 import { Deleter, type DeleterComponents, type DeleterOptions, type DeletionListener } from '../delete/deleter.ts'
 import type { SourceInventory } from '../inventory/source-inventory.ts'

@@ -12,7 +12,7 @@ import {
   uidOf,
 } from '../../../../kubernetes/object.ts'
 import { collectionPath, objectPath, withQuery } from '../../../../kubernetes/path.ts'
-import type { ApiLane } from '../../../cluster/api-lanes.ts'
+import type { ApiLane } from '../../../cluster/background-requests.ts'
 import { metadataOnly, ObjectList } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import type { ClusterKinds } from '../live/cluster-kinds.ts'

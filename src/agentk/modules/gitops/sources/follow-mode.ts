@@ -31,7 +31,7 @@ export interface TermSources {
 export interface FollowModeComponents {
   readonly kas: ObjectsStreamComponents['kas']
   readonly files: ObjectsStreamComponents['files']
-  readonly rounds: Pick<SourceRounds, 'follow' | 'absentCame'>
+  readonly rounds: Pick<SourceRounds, 'run' | 'absentCame'>
   readonly sources: TermSources
   readonly status: Pick<StatusSink, 'begin' | 'report' | 'filesFailed' | 'filesRecovered' | 'remove'>
   readonly metrics: Pick<GitopsMetrics, 'round' | 'applied'>
@@ -110,7 +110,7 @@ export class FollowMode implements SourceMode {
     const { status } = this.#components
     status.filesRecovered(this.#options)
     status.report(this.#options, { kind: 'received', commit: set.commit })
-    runner.again('a newer commit has come')
+    runner.again('a newer commit has come') // the queue calls `round`
   }
 
   /** Reports that the files cannot be read. The last commit stays in effect. */
@@ -197,7 +197,7 @@ export class FollowMode implements SourceMode {
         superseded,
         onStep,
       }
-      const result = await rounds.follow(runner, input, options, signal)
+      const result = await rounds.run(runner, input, options, signal)
       this.#claimLastGood(runner, signal) // the round was for an earlier commit
       const outcome = result.kind === 'done' ? this.#withNotes(result) : result
       const phase = report({ kind: 'outcome', commit, outcome })

@@ -2,13 +2,13 @@ import { textAt } from '../../../../kubernetes/object.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import { serverVersionPath } from '../../../cluster/api-client.ts'
-import type { ApiLane, ApiLanes } from '../../../cluster/api-lanes.ts'
+import type { ApiLane, BackgroundRequests } from '../../../cluster/background-requests.ts'
 import type { AgentkHost } from '../../../module.ts'
 import { buildCommit } from '../build/build-commit.ts'
 import type { ManifestsThread } from '../build/manifests-thread.ts'
 import type { SharedBytes } from '../files/kept-files.ts'
 import { Inventory, storedSources } from '../inventory/inventory.ts'
-import { type LastGood, lastGoodOf } from '../inventory/last-good.ts'
+import { type StoredObjects, storedObjectsOf } from '../inventory/stored-objects.ts'
 import { type AbsentObject, absentCame } from '../live/absent-objects.ts'
 import { ObjectWaits, type ObjectWaitsComponents } from '../live/object-waits.ts'
 import type { SharedKinds } from '../live/shared-kinds.ts'
@@ -31,7 +31,7 @@ import type { SourceRegistry } from './source-registry.ts'
 export interface SourceRoundsComponents {
   readonly api: AgentkHost['api']
   readonly identities: Pick<AgentkHost['identities'], 'accountHeaders'>
-  readonly lanes: ApiLanes
+  readonly lanes: BackgroundRequests
   /** acts as agentk itself */
   readonly ownLane: ApiLane
   readonly kinds: SharedKinds
@@ -73,7 +73,7 @@ export class SourceRounds {
    *
    * @param source - its identity in the registry. @throws as `reconcile`; KasError IDENTITY_REFUSED
    */
-  async follow(source: object, input: RoundInput, options: SourceOptions, signal: AbortSignal): Promise<Outcome> {
+  async run(source: object, input: RoundInput, options: SourceOptions, signal: AbortSignal): Promise<Outcome> {
     const parts = { ...this.#partsOf(source, options), build: this.#buildOf(source, options) }
     try {
       return await reconcile(parts, input, options, signal)
@@ -97,9 +97,9 @@ export class SourceRounds {
     return storedSources(this.#components.ownLane, this.#options, onUnreadable, signal)
   }
 
-  /** Returns the objects of a source's last good commit. @throws as `lastGoodOf` */
-  lastGood(of: Parameters<typeof lastGoodOf>[1], signal: AbortSignal): Promise<LastGood | undefined> {
-    return lastGoodOf({ lane: this.#components.ownLane, ...this.#options }, of, signal)
+  /** The objects of a source of its last good commit, as its inventory has them. @throws as `storedObjectsOf` */
+  storedObjects(of: Parameters<typeof storedObjectsOf>[1], signal: AbortSignal): Promise<StoredObjects | undefined> {
+    return storedObjectsOf({ lane: this.#components.ownLane, ...this.#options }, of, signal)
   }
 
   /** Calls `absentCame` as agentk and as the source's account. */

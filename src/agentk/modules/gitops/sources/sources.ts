@@ -227,7 +227,7 @@ export class Sources implements TermSources {
     const project = row.block.id ?? this.#components.configuration.current.projectPath
     const { name } = row.block
     const of = { project, ...(name !== undefined && { name }), id: row.id }
-    const found = await this.#rounds.lastGood(of, signal)
+    const found = await this.#rounds.storedObjects(of, signal)
     const now = this.#registry.get(runner)
     if (!found || signal.aborted || !now) return
     if (this.#registry.isBeside(runner, found.id)) return // another source may have that id

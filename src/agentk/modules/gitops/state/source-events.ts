@@ -7,7 +7,7 @@ import type { Clock } from '../../../../lib/clock.ts'
 import { errorText } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
 import { Phase, type SourceState } from '../../../../proto/gen/gitops_states_pb.ts'
-import type { ApiLane } from '../../../cluster/api-lanes.ts'
+import type { ApiLane } from '../../../cluster/background-requests.ts'
 import { plannedLines } from './git-sync-status.ts'
 
 /** Limit of objects with Events in a round: the state names more of them. */

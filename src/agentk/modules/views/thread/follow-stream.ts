@@ -1,6 +1,6 @@
 import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { KasError } from '../../../../lib/errors.ts'
-import type { Holder } from '../../../../lib/shared-room.ts'
+import type { RoomUser } from '../../../../lib/shared-room.ts'
 import { decodeMessage } from '../../../../proto/decode.ts'
 import {
   type FollowRequest,
@@ -118,7 +118,7 @@ function callerOf(caller: Open['caller']): Caller {
 }
 
 /** @throws KasError INVALID_MESSAGE: no key is named */
-function viewerOf(caller: Open['caller']): Holder {
+function viewerOf(caller: Open['caller']): RoomUser {
   const { key = '', userKey = '' } = caller ?? {}
   if (key === '') throw new KasError({ code: 'INVALID_MESSAGE', detail: 'a view without the key of its caller' })
   return userKey === '' ? { key } : { key, userKey }

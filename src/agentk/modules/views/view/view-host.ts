@@ -1,6 +1,6 @@
 import type { Clock } from '../../../../lib/clock.ts'
 import { KasError } from '../../../../lib/errors.ts'
-import { type Hold, type Holder, SharedRoom } from '../../../../lib/shared-room.ts'
+import { type Hold, type RoomUser, SharedRoom } from '../../../../lib/shared-room.ts'
 import { viewsBounds } from '../../../../proto/views-json.ts'
 import type { AskEvents } from '../access/asked-events.ts'
 import { PresentFeed, PresentKinds } from '../access/present-kinds.ts'
@@ -43,7 +43,7 @@ export interface ViewOut {
 export interface WantedView {
   readonly caller: Caller
   /** caller in whose share the view counts */
-  readonly viewer: Holder
+  readonly viewer: RoomUser
   /** JSON */
   readonly query: Uint8Array
   /** the viewer has rows from before, which stay until kinds are listed */

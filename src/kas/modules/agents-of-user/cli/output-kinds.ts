@@ -1,7 +1,7 @@
 import type { Count, OutputKind, Time } from '../../../command/output.ts'
 
 /**
- * Agents that let you in.
+ * Agents that you can access.
  *
  * @command kas agents
  */
@@ -10,21 +10,21 @@ export interface ReachableAgentList extends OutputKind<'ReachableAgentList'> {
   readonly user: string
   /** agents, by name */
   readonly items: readonly ReachableAgent[]
-  /** agents whose configuration could not be read; they may let you in, too */
+  /** number of agents whose configuration could not be read; you may have access to them, too */
   readonly unread: Count
 }
 
-/** An agent that lets you in. */
+/** An agent that you can access. */
 export interface ReachableAgent {
-  /** its number */
+  /** number of the agent */
   readonly id: Count
-  /** its name */
+  /** name of the agent */
   readonly name: string
   /** path of the project that configures it */
   readonly project: string
-  /** pods of agentk that are registered */
+  /** number of registered pods of agentk */
   readonly pods: Count
-  /** replicas with a connection of the agent; none: the agent is away */
+  /** replicas with a connection of the agent; empty: the agent is away */
   readonly connected: readonly ConnectedReplica[]
 }
 
@@ -32,6 +32,6 @@ export interface ReachableAgent {
 export interface ConnectedReplica {
   /** name of the replica */
   readonly replica: string
-  /** begin of the oldest connection */
+  /** start of the oldest connection */
   readonly since?: Time | undefined
 }

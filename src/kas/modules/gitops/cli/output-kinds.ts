@@ -4,7 +4,7 @@ import type { Count, OutputKind, Time } from '../../../command/output.ts'
 export interface SourcesDescription {
   /** number of the agent */
   readonly agent: Count
-  /** `stock`: GitLab's own agent, which reports no status; `absent`: no pod is connected; absent: not known */
+  /** `stock`: GitLab's own agent, which reports no status; `absent`: no pod is connected */
   readonly agentState?: 'connected' | 'stock' | 'absent' | undefined
   /** time since which the agent is away, and the next step, as a sentence */
   readonly agentMessage?: string | undefined
@@ -24,7 +24,7 @@ export interface SourcesDescription {
  * @command kas gitops status
  */
 export interface SourceList extends OutputKind<'SourceList'>, SourcesDescription {
-  /** reason of the exit code with `--commit`, `--wait` or `--fresh`, a sentence; absent: every source is as required */
+  /** reason for the exit code with `--commit`, `--wait` or `--fresh`; absent: every source is as required */
   readonly message?: string | undefined
   /** sources by name: those of the agent's file, and removed ones that still exist */
   readonly items: readonly SourceStatus[]
@@ -43,7 +43,7 @@ export interface SourceChange extends OutputKind<'SourceChange'> {
 }
 
 /**
- * A line of `--watch` about the sources as a whole. One follows the first sources, and one each of its changes.
+ * A line of `--watch` with the state of all sources. It follows the first list of sources and each change of the state.
  *
  * @command kas gitops status --watch
  */
@@ -58,7 +58,7 @@ export interface ConfigurationStatus {
   readonly commit?: string | undefined
   /** `REFUSED`: the file cannot be used; `NOT_READY`: it cannot be read; absent: it is in use */
   readonly phase?: string | undefined
-  /** reason of the phase, a sentence */
+  /** reason for the phase, a sentence */
   readonly message?: string | undefined
   /** next step */
   readonly next?: string | undefined
@@ -88,7 +88,7 @@ export interface SourceStatus {
   readonly ref?: string | undefined
   /** phase, such as `SYNCED` or `FAILING`: doc/gitops.md lists them */
   readonly phase: string
-  /** reason of the phase, one word for programs */
+  /** reason for the phase, one word for programs */
   readonly reason?: string | undefined
   /** the same in a sentence */
   readonly message?: string | undefined
@@ -168,7 +168,7 @@ export interface SourceFailure {
 export interface LeavingObject {
   /** the object */
   readonly object?: SourceObject | undefined
-  /** reason for which it is not deleted at once, one word */
+  /** reason why it is not deleted at once, one word */
   readonly reason?: string | undefined
   /** the same in a sentence */
   readonly message: string

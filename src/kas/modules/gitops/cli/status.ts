@@ -22,7 +22,7 @@ import {
 import { forgetHelp } from './forget.ts'
 import type { GateQuestion } from './gate.ts'
 import { runGate } from './gate-run.ts'
-import { SourceWatch, sourceListData } from './shown-sources.ts'
+import { SourceWatch, sourceListData } from './print-sources.ts'
 import { askState, type ShownSource, type ShownState } from './state.ts'
 import { namesNone } from './status-text.ts'
 

@@ -28,7 +28,7 @@ export interface Authorized {
   /** identity of the caller in the cluster; undefined: the agent itself */
   readonly impersonation: Impersonation | undefined
   readonly access: Access
-  /** configuration project of the agent, which is its tenant */
+  /** project that configures the agent, which is its tenant */
   readonly configProjectId: bigint
   /** end of the user's token, in ms since 1970; absent: unknown */
   readonly endsAt?: number | undefined

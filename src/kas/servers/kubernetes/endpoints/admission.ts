@@ -13,9 +13,10 @@ import { refuseNames } from '../authorization/impersonation.ts'
 import type { Sessions } from '../authorization/sessions.ts'
 import { CallMemory, headBytes } from '../http/call-memory.ts'
 import { noAgent } from '../http/connection.ts'
+import type { RequestOutcome } from '../http/metrics.ts'
 import type { RequestHead } from '../request/request-head.ts'
 import { tokenEndWarning } from '../response/token-end-warning.ts'
-import { type Admit, type AskedRequest, type LetIn, serveAdmitted } from './endpoint.ts'
+import type { Admit, AskedRequest, Endpoint, LetIn } from './endpoint.ts'
 
 export interface AdmissionComponents {
   readonly directory: Pick<Directory, 'grantJob' | 'grantUser'>
@@ -117,4 +118,16 @@ function userToken({ authorization }: Pick<RequestHead, 'authorization'>): strin
   const [, token] = userBearer.exec(authorization.length === 1 ? (authorization[0] as string) : '') ?? []
   if (token !== undefined) return token
   throw new KasError({ code: 'CREDENTIALS_INVALID', detail: 'Authorization header: expecting Bearer pat:<id>:<token>' })
+}
+
+/** Serves a request whose sender is let in. */
+function serveAdmitted<Admitted>(
+  endpoint: Endpoint<Admitted>,
+  admitted: Admitted,
+  request: AskedRequest,
+): Promise<RequestOutcome> {
+  const { upgrade } = request.life.exchange
+  if (upgrade && endpoint.upgrade) return endpoint.upgrade(admitted, request)
+  upgrade?.refused()
+  return endpoint.serve(admitted, request)
 }

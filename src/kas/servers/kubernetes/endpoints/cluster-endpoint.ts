@@ -83,7 +83,7 @@ export class ClusterEndpoint implements Endpoint<LetIn> {
       caller,
       isWatch: exchange.asked === 'watch',
       isLog: exchange.asked === 'log',
-      record: life,
+      observer: life,
       signal: exchange.signal,
     }
     const { impersonation } = letInAs

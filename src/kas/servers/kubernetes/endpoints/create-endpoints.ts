@@ -5,7 +5,7 @@ import { SharedRooms } from '../../../../lib/shared-room.ts'
 import type { AccessLog } from '../../../access-log/access-log.ts'
 import type { ObserveCall } from '../../../access-log/call-record.ts'
 import { noUsage, type Usage } from '../../../directory/usage.ts'
-import type { OwnEndpoint, SignedEndpoint, UserEndpoint } from '../../../own-endpoint.ts'
+import type { KasEndpoint } from '../../../own-endpoint.ts'
 import type { FrontTickets } from '../../front-tickets.ts'
 import type { FrontRedirect } from '../front-redirect.ts'
 import type { KubernetesLimits } from '../http/kubernetes-limits.ts'
@@ -37,13 +37,9 @@ export interface EndpointsComponents extends AdmissionComponents {
   readonly log: Logger
   /** absent: neither tokens nor watches over WebSocket are served */
   readonly webSocketTokens?: WebSocketTokens
-  /** absent: no endpoints beside those for tokens and watches */
-  readonly endpoints?: readonly OwnEndpoint[]
-  /** absent: no endpoints about users themselves */
-  readonly userEndpoints?: readonly UserEndpoint[]
-  /** absent: no endpoints for signed requests */
-  readonly signedEndpoints?: readonly SignedEndpoint[]
-  /** absent: fronts cannot be checked */
+  /** absent: nothing is answered here beside tokens and watches */
+  readonly endpoints?: readonly KasEndpoint[]
+  /** absent: no front can be checked */
   readonly frontTickets?: Pick<FrontTickets, 'isValid'>
   /** absent: this replica forwards all requests itself */
   readonly redirect?: Pick<FrontRedirect, 'locationFor'>
@@ -66,8 +62,15 @@ export interface EndpointsOptions {
 /** Creates all endpoints of 8154, in the order in which they are matched. */
 export function createEndpoints(components: EndpointsComponents, options: EndpointsOptions): Endpoints {
   const { product, limits, gitlabHost } = options
-  const { endpoints = [], userEndpoints = [], signedEndpoints = [] } = components
-  const { forward, metrics, webSocketTokens, frontTickets, usage = noUsage, clock = monotonicClock } = components
+  const {
+    endpoints = [],
+    forward,
+    metrics,
+    webSocketTokens,
+    frontTickets,
+    usage = noUsage,
+    clock = monotonicClock,
+  } = components
   const via = `gRPC/1.0 ${product}`
   const admission = new Admission(components)
   const callers = { admit: admission.caller, credentials: tokenCredentials(webSocketTokens) }
@@ -81,13 +84,15 @@ export function createEndpoints(components: EndpointsComponents, options: Endpoi
   const signed = new SignedEndpoints({ ...parts, clock }, limits)
   const front = { ...parts, clock: systemClock }
   const own = new OwnEndpoints(parts, { product, limits })
+  const endpointOf = (each: KasEndpoint) => {
+    if ('serve' in each) return own.create(each, callers)
+    return 'admit' in each ? userEndpoint(each, parts, limits) : signed.create(each)
+  }
   return new Endpoints({
     own: [
-      ...userEndpoints.map((each) => userEndpoint(each, parts, limits)),
-      ...signedEndpoints.map((each) => signed.create(each)),
       ...(frontTickets ? [new FrontCheck({ ...front, tickets: frontTickets }, { product, limits })] : []),
       watch,
-      ...endpoints.map((each) => own.create(each, callers)),
+      ...endpoints.map(endpointOf),
     ],
     token,
     cluster,

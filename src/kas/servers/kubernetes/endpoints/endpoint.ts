@@ -54,15 +54,3 @@ export interface Endpoint<Admitted = unknown> {
 
 /** Admission of endpoints for callers of an agent. */
 export type ForCallers = Pick<Endpoint<LetIn>, 'admit' | 'credentials'>
-
-/** Serves a request that was let in. */
-export function serveAdmitted<Admitted>(
-  endpoint: Endpoint<Admitted>,
-  admitted: Admitted,
-  request: AskedRequest,
-): Promise<RequestOutcome> {
-  const { upgrade } = request.life.exchange
-  if (upgrade && endpoint.upgrade) return endpoint.upgrade(admitted, request)
-  upgrade?.refused()
-  return endpoint.serve(admitted, request)
-}

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { KasError } from '../../../../lib/errors.ts'
-import type { Holder, NoRoom, Share } from '../../../../lib/shared-total.ts'
+import type { NoRoom, RoomUser, Share } from '../../../../lib/shared-total.ts'
 import { freeHeadLines } from './head-room.ts'
 
 /** Memory of a call at its entry, including span, session and record; measured with waiting calls. bytes */
@@ -15,7 +15,7 @@ const manyHeadersBytes = 40
  * Counts the memory of one call in the replica's share for callers, from its admission until its end. It includes the
  * call, its head, its bytes that were not taken yet, and bytes that the client has not taken.
  */
-export class CallMemory implements Holder {
+export class CallMemory implements RoomUser {
   readonly #share: Share
   readonly #end: (reason: KasError) => void
   #bytes: number

@@ -5,7 +5,7 @@ import type { Counter } from '../../../../lib/counter.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import { remoteOf } from '../../../../lib/host-port.ts'
 import { type LingerBounds, Lingering, strangersLingering } from '../../../../lib/lingering.ts'
-import type { Holder, Share } from '../../../../lib/shared-total.ts'
+import type { RoomUser, Share } from '../../../../lib/shared-total.ts'
 import type { ClientAddresses, Origin } from '../../addresses/client-addresses.ts'
 import type { HeadMeter } from './head-room.ts'
 import type { IdleConnections, Owner } from './idle-connections.ts'
@@ -57,7 +57,7 @@ export interface ConnectionComponents {
  * One client's connection and its exchanges. Notices the end of the connection once, because node's requests and
  * responses do not report it reliably when they are pipelined.
  */
-export class Connection implements Holder {
+export class Connection implements RoomUser {
   readonly socket: Socket
   readonly remote: string | undefined
   readonly origin: Origin

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import { networkOf, routedNetworkOf } from '../../../../lib/host-port.ts'
-import { type Holder, type Share, SharedTotal } from '../../../../lib/shared-total.ts'
+import { type RoomUser, type Share, SharedTotal } from '../../../../lib/shared-total.ts'
 
 /** Bytes of a head that each connection may have beside the shared room. */
 export const freeHeadBytes = 64 * 1024
@@ -37,7 +37,7 @@ export class HeadRoom {
 }
 
 /** The part of the room that one head uses. */
-class LongHead implements Holder {
+class LongHead implements RoomUser {
   readonly #share: Share
   readonly #end: () => void
   #bytes = 0

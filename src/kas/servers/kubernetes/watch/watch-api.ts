@@ -154,7 +154,7 @@ export class WatchApi {
       safety: 'safe',
       caller,
       isWatch: true,
-      record,
+      observer: record,
       signal,
     } as const
     const question = watchQuestion({ method: 'GET', safety: 'safe' }, { path, query }, { accept: [] })

@@ -18,8 +18,8 @@ function start(localDirectory?: LocalDirectory) {
       { agentId: 7n as AgentId, projectId: 1n, podId: 2n, meta: new Uint8Array(), registeredAt: 2000, renewed: true },
     ],
   })
-  const [endpoint] = module.userEndpoints ?? []
-  if (!endpoint) throw new Error('there is no endpoint')
+  const [endpoint] = module.endpoints ?? []
+  if (!endpoint || !('admit' in endpoint)) throw new Error('there is no endpoint')
   return endpoint
 }
 

@@ -22,7 +22,7 @@ const settled = () => settle(20)
 /** Starts a replica and its peers. */
 function start(byName: ReadonlyMap<string, UnaryMethods> = new Map()) {
   const clock = new ManualClock()
-  const pushes = new LocalPushes({ repositories: { poke: async () => undefined }, log: capturedLog().log })
+  const pushes = new LocalPushes({ repositories: { pollAfterNotice: async () => undefined }, log: capturedLog().log })
   const peers = new FakePeers(byName)
   const module = createFlux(fakeHost({ directory, pushes, peers, clock }))
   const serve = module.agentMethods?.[reconcileProjectsMethod]?.serve

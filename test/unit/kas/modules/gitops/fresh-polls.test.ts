@@ -24,7 +24,7 @@ function start() {
       },
     }
     return new FreshPolls({
-      repositories: { refresh: async (projectId) => void polled.push([i, projectId]) },
+      repositories: { pollAndReport: async (projectId) => void polled.push([i, projectId]) },
       commits: { readings: () => (i === 1 ? [reading(8n), reading(8n), reading(9n)] : []) },
       agentConfig: { followed: () => (i === 1 ? ({ agent: someAgent } as never) : undefined) },
       peers: peers as never,

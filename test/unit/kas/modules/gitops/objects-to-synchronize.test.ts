@@ -82,7 +82,7 @@ function start(
         },
         seenAt: () => state.seenAt ?? clock.now(),
         lastPoll: () => ({ ...state.polled, at: clock.now() }),
-        refresh: async () => {
+        pollAndReport: async () => {
           state.refreshes += 1
           state.onRefresh()
         },

@@ -16,12 +16,12 @@ const { pushEvent } = Notifications.method
 
 /** Starts a replica and its peers. */
 function start(byName: ReadonlyMap<string, UnaryMethods> = new Map()) {
-  const poked: bigint[] = []
+  const notified: bigint[] = []
   const received: PushEvent[] = []
   let found: (projectId: bigint) => void = () => undefined
   const repositories = {
-    poke: async (projectId: bigint) => {
-      poked.push(projectId)
+    pollAfterNotice: async (projectId: bigint) => {
+      notified.push(projectId)
       throw new Error('the repository cannot be read')
     },
     onFound: (listener: (projectId: bigint) => void) => {
@@ -29,7 +29,7 @@ function start(byName: ReadonlyMap<string, UnaryMethods> = new Map()) {
       return () => undefined
     },
   }
-  const pushes = new LocalPushes({ repositories: { poke: async () => undefined }, log: capturedLog().log })
+  const pushes = new LocalPushes({ repositories: { pollAfterNotice: async () => undefined }, log: capturedLog().log })
   pushes.onPush((event) => received.push(event))
   const { repositories: bare } = fakeHost()
   const { railsMethods, replicaMethods } = createNotifications(
@@ -37,7 +37,7 @@ function start(byName: ReadonlyMap<string, UnaryMethods> = new Map()) {
   )
   const fromGitlab = railsMethods?.get(`/${RailsNotifications.typeName}/GitPushEvent`)
   if (!fromGitlab || !replicaMethods) throw new Error('a method is not served')
-  return { poked, pushes, received, find: (projectId: bigint) => found(projectId), fromGitlab, replicaMethods }
+  return { notified, pushes, received, find: (projectId: bigint) => found(projectId), fromGitlab, replicaMethods }
 }
 
 t.test('a push of which GitLab notifies one replica is received by all, once, as the same', async (t) => {
@@ -72,7 +72,7 @@ t.test('a move that a replica found by itself is broadcast to all peers, and sen
   const first = start(new Map([['kas-1', second.replicaMethods]]))
   first.find(7n)
   await new Promise(setImmediate)
-  t.strictSame([first.poked, second.poked], [[], [7n]], 'whether it can be read or not')
+  t.strictSame([first.notified, second.notified], [[], [7n]], 'whether it can be read or not')
   t.strictSame([first.received, second.received], [[], []])
 })
 

@@ -60,8 +60,8 @@ class Replica {
   readonly followed: Reading[] = []
   readonly forPeers: Reading[] = []
   /** `refreshed`: projects that were polled; `poked`: projects that a message named */
-  readonly refreshed: bigint[] = []
-  readonly poked: bigint[] = []
+  readonly unnotified: bigint[] = []
+  readonly notified: bigint[] = []
   isFailing = false
   readAt: number | undefined
   /** times at which peers have read, by the clock */
@@ -111,15 +111,15 @@ class Replica {
       elsewhere: this.elsewhere,
     }
     const repositories = {
-      refresh: async (projectId: bigint) => void this.refreshed.push(projectId),
-      poke: async (projectId: bigint) => void this.poked.push(projectId),
+      pollAndReport: async (projectId: bigint) => void this.unnotified.push(projectId),
+      pollAfterNotice: async (projectId: bigint) => void this.notified.push(projectId),
     }
     this.sharing = new PollSharing({ polls, repositories, peers, clock, log: capturedLog().log })
     const moved: UnaryMethods = new Map([
       [
         '/kas.replica.v1.Notifications/BranchMoved',
         async (bytes) => {
-          this.poked.push(BigInt(bytes[1] ?? 0)) // field 1, below 128
+          this.notified.push(BigInt(bytes[1] ?? 0)) // field 1, below 128
           return new Uint8Array()
         },
       ],
@@ -214,7 +214,7 @@ t.test('an older replica polls for nobody, and hears of moves', async (t) => {
   t.strictSame([one.polls('one'), other.polls('one')], [true, true])
   other.sharing.poll(1n)
   await settled()
-  t.strictSame([other.refreshed, one.poked, older.poked], [[1n], [1n], [1n]], 'a hook reaches all of them')
+  t.strictSame([other.unnotified, one.notified, older.notified], [[1n], [1n], [1n]], 'a hook reaches all of them')
 })
 
 t.test('who reads it from elsewhere, or cannot read it, polls for nobody', async (t) => {
@@ -265,10 +265,10 @@ t.test('a notice that was lost is mended within a minute', async (t) => {
   other.follow(1n, 'one')
   for (const each of [first, other]) each.commits.set('one ', commit('a'))
   await cluster.after(1000)
-  t.strictSame(other.poked, [])
+  t.strictSame(other.notified, [])
   first.commits.set('one ', commit('b'))
   await cluster.after(minuteMs)
-  t.strictSame(other.poked, [1n])
+  t.strictSame(other.notified, [1n])
 })
 
 t.test('a branch that has gone, of which the notice was lost, is polled by those that follow it', async (t) => {
@@ -277,12 +277,12 @@ t.test('a branch that has gone, of which the notice was lost, is polled by those
   await cluster.after(1000)
   first.commits.delete('one ')
   await cluster.after(minuteMs)
-  t.strictSame(other.poked, [], 'it may have no answer yet')
+  t.strictSame(other.notified, [], 'it may have no answer yet')
   await cluster.after(5000)
-  t.strictSame(other.poked, [1n])
+  t.strictSame(other.notified, [1n])
   other.commits.delete('one ')
   await cluster.after(3 * minuteMs)
-  t.strictSame(other.poked, [1n], 'once it is known here, nobody asks')
+  t.strictSame(other.notified, [1n], 'once it is known here, nobody asks')
 })
 
 /** Starts with a replica that follows a branch, and the first in rank, which polls for it. */
@@ -301,9 +301,9 @@ t.test('what is pushed before the first poll of the one that polls is known with
   await cluster.after(1000)
   t.equal(other.polls('one'), false)
   first.commits.set('one ', commit('b')) // this replica has seen no other commit, so it notifies nobody
-  t.strictSame(other.poked, [])
+  t.strictSame(other.notified, [])
   await cluster.after(5000)
-  t.strictSame(other.poked, [1n])
+  t.strictSame(other.notified, [1n])
 })
 
 t.test('a hook: the one that polls looks, once a second, whichever replica it comes to', async (t) => {
@@ -315,20 +315,20 @@ t.test('a hook: the one that polls looks, once a second, whichever replica it co
   await cluster.after(1000)
   for (const each of [third, second, first, third]) each.sharing.poll(1n)
   await settled()
-  t.strictSame([first.refreshed, second.refreshed, third.refreshed], [[1n], [], []])
+  t.strictSame([first.unnotified, second.unnotified, third.unnotified], [[1n], [], []])
   await cluster.after(1000)
-  t.strictSame(first.refreshed, [1n, 1n], 'those that came meanwhile are one')
+  t.strictSame(first.unnotified, [1n, 1n], 'those that came meanwhile are one')
   await cluster.after(5000)
-  t.equal(first.refreshed.length, 2, 'those that came to another replica too')
+  t.equal(first.unnotified.length, 2, 'those that came to another replica too')
   third.sharing.poll(7n)
   await settled()
   t.strictSame(
-    [first, second, third].map(({ refreshed }) => refreshed.length),
+    [first, second, third].map(({ unnotified }) => unnotified.length),
     [2, 0, 0],
     'a project that nobody has',
   )
   t.strictSame(
-    [first, second, third].map(({ poked }) => poked),
+    [first, second, third].map(({ notified }) => notified),
     [[], [], []],
   )
 })
@@ -341,7 +341,7 @@ t.test('a hook before anybody has said what it follows reaches all that follow i
   second.follow(1n, 'one')
   first.sharing.poll(1n)
   await settled()
-  t.strictSame(second.poked, [1n])
+  t.strictSame(second.notified, [1n])
 })
 
 t.test('what is answered, or asked for, while it stops begins nothing anew', async (t) => {

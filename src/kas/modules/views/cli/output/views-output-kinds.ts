@@ -9,9 +9,9 @@ export interface ViewDescription {
   readonly agent: Count
   /** `live`: as in the cluster; `syncing`: items are missing; `stale`: items may be old; `unreached`: no answer */
   readonly state: 'live' | 'syncing' | 'stale' | 'unreached'
-  /** begin of that state */
+  /** start of that state */
   readonly stateSince?: Time | undefined
-  /** reason of that state, a sentence */
+  /** reason for that state, a sentence */
   readonly stateMessage?: string | undefined
   /** time up to which the items are known to be true; absent: not all are known */
   readonly asOf?: Time | undefined
@@ -39,7 +39,7 @@ export interface AsideKind {
   readonly group?: string | undefined
   /** answer of the API server */
   readonly message: string
-  /** begin of the failures */
+  /** start of the failures */
   readonly since?: Time | undefined
 }
 
@@ -67,7 +67,7 @@ export interface UnknownKind {
   readonly nearest?: string | undefined
 }
 
-/** Objects by verdict, those that are not listed included. */
+/** Numbers of objects by verdict, including objects that are not listed. */
 export interface VerdictCounts {
   /** objects that are healthy */
   readonly healthy?: Count | undefined
@@ -104,9 +104,7 @@ export interface ObjectList extends OutputKind<'ObjectList'>, ViewDescription {
 export interface ObjectItem {
   /** id of the item in the list; for an object, its uid */
   readonly id: string
-  /**
-   * `group`: an application or environment; `bundle`: many children of a kind; `owner`: an owner that you may not see
-   */
+  /** `group`: application or environment; `bundle`: many children of a kind; `owner`: an owner that you may not see */
   readonly type: 'object' | 'group' | 'bundle' | 'owner'
   /** kind; of a group `Application` or `Environment` */
   readonly kind: string
@@ -132,7 +130,7 @@ export interface ObjectItem {
   readonly culprit?: Culprit | undefined
   /** further causes; absent: none */
   readonly otherCauses?: Count | undefined
-  /** begin of the trouble */
+  /** start of the trouble */
   readonly since?: Time | undefined
   /** true if the trouble may have begun before `since`, when it was first seen */
   readonly sinceAtLeast?: boolean | undefined
@@ -293,7 +291,7 @@ export interface EventChange extends OutputKind<'EventChange'> {
 }
 
 /**
- * A line of `--watch` about the view as a whole. One follows the first items, and one each of its changes.
+ * A line of `--watch` with the state of the view. It follows the first items and each change of the state.
  *
  * @command kas get --watch, kas get events --watch, kas tree --watch
  */

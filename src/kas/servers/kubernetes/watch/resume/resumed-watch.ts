@@ -133,7 +133,7 @@ class ResumedWatch {
         } else if (watchFormat(message.header) === this.#format) this.#components.onResumed()
         else {
           refusal = { header: message.header, body: [], bytes: 0 }
-          if (message.header.statusCode === 200) break // whatever it is, it may have no end
+          if (message.header.statusCode === 200) break // it may have no end
         }
       } else if (message.kind !== 'data') continue
       else if (!refusal) yield* this.#passData(message.data, bytes)

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { ApiLane } from '../../../../../../src/agentk/cluster/api-lanes.ts'
+import type { ApiLane } from '../../../../../../src/agentk/cluster/background-requests.ts'
 import type { ClusterKinds } from '../../../../../../src/agentk/modules/gitops/live/cluster-kinds.ts'
 import { readLiveObjects } from '../../../../../../src/agentk/modules/gitops/live/read-live.ts'
 import { ownerAnnotation } from '../../../../../../src/agentk/modules/gitops/manifests/annotations.ts'

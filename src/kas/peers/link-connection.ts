@@ -6,7 +6,7 @@ import type { HandOverStream } from './hand-over-stream.ts'
 import { Lanes } from './lanes.ts'
 import { Reachability, type ReachabilityOptions } from './reachability.ts'
 
-export interface LinkLivenessComponents {
+export interface LinkConnectionComponents {
   readonly session: ClientSession
   readonly clock: Clock
   readonly log: Logger
@@ -15,13 +15,13 @@ export interface LinkLivenessComponents {
 }
 
 /** Watches one connection to a peer by PINGs until it ends: also while it drains, because calls still run on it. */
-export class LinkLiveness {
+export class LinkConnection {
   readonly session: ClientSession
   /** lanes for calls that are handed over */
   readonly lanes: Lanes
   /** resolves once nothing can be opened on the connection: it drains, or has ended */
   readonly drained: Promise<void>
-  readonly #components: LinkLivenessComponents
+  readonly #components: LinkConnectionComponents
   readonly #options: ReachabilityOptions
   readonly #reachability: Reachability
   readonly #drained = Promise.withResolvers<void>()
@@ -32,7 +32,7 @@ export class LinkLiveness {
   #bytesRead = 0
   #next: { readonly dueAt: number; cancel(): void } | undefined
 
-  constructor(components: LinkLivenessComponents, options: ReachabilityOptions) {
+  constructor(components: LinkConnectionComponents, options: ReachabilityOptions) {
     const { session, clock } = components
     this.session = session
     this.lanes = new Lanes({ session, clock })

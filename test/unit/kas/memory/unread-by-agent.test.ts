@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { AgentId } from '../../../../src/call/call.ts'
 import { ReplicaMemory } from '../../../../src/kas/memory/replica-memory.ts'
-import { UnreadByAgent } from '../../../../src/kas/tunnels/unread-by-agent.ts'
+import { UnreadByAgent } from '../../../../src/kas/memory/unread-by-agent.ts'
 
 const agent = 7n as AgentId
 

@@ -2,7 +2,7 @@ import { EventEmitter, once } from 'node:events'
 import { Duplex } from 'node:stream'
 import t, { type Test } from 'tap'
 import { maxUnsentBytes, waitingPieceBytes, webSocketMessageBytes } from '../../../../src/proto/grpc/limits.ts'
-import { MessageDuplex, type MessageDuplexOptions } from '../../../../src/proto/grpc/message-duplex.ts'
+import { WebSocketDuplex, type WebSocketDuplexOptions } from '../../../../src/proto/grpc/websocket-duplex.ts'
 import { webSocketFrames } from '../../../support/websocket-frames.ts'
 
 const open = 1
@@ -69,10 +69,10 @@ class FakeConnection extends Duplex {
 /** head of a message with a mask of zeros */
 const head = (bytes: number) => Buffer.of(0x82, 0xfe, bytes >> 8, bytes & 255, 0, 0, 0, 0)
 
-function start(t: Test, options: Partial<MessageDuplexOptions> = {}) {
+function start(t: Test, options: Partial<WebSocketDuplexOptions> = {}) {
   const connection = new FakeConnection()
   const socket = new FakeSocket(connection)
-  const duplex = new MessageDuplex(socket, { connection, masking: 'none', ...options })
+  const duplex = new WebSocketDuplex(socket, { connection, masking: 'none', ...options })
   t.teardown(() => {
     duplex.destroy()
     connection.destroy()
@@ -302,7 +302,7 @@ t.test('a socket that is not open yet is read from then on', async (t) => {
   const connection = new FakeConnection()
   const socket = new FakeSocket(connection)
   socket.readyState = 0
-  const duplex = new MessageDuplex(socket, { connection, masking: 'none' })
+  const duplex = new WebSocketDuplex(socket, { connection, masking: 'none' })
   t.teardown(() => duplex.destroy())
   const upgrade = Buffer.from('HTTP/1.1 101')
   connection.emit('data', upgrade)
@@ -314,6 +314,6 @@ t.test('a socket that is not open yet is read from then on', async (t) => {
   t.same(socket.control, [upgrade])
 })
 
-function write(duplex: MessageDuplex, text: string): Promise<void> {
+function write(duplex: WebSocketDuplex, text: string): Promise<void> {
   return new Promise((resolve, reject) => duplex.write(text, (error) => (error ? reject(error) : resolve())))
 }

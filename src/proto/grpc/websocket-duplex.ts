@@ -31,7 +31,7 @@ const normalClosure = 1000
 const maxUnreadBytes = 256 * 1024
 const defaultUnreadPatienceMs = 1000
 
-export interface MessageDuplexOptions {
+export interface WebSocketDuplexOptions {
   /** connection below the WebSocket */
   readonly connection: Duplex
   readonly masking: Masking
@@ -53,7 +53,7 @@ export interface MessageDuplexOptions {
  * It closes with the WebSocket, also while it is not read. The reason is that node:http2 stops reading a connection
  * that it is about to leave, and would never get an 'end'.
  */
-export class MessageDuplex extends Duplex {
+export class WebSocketDuplex extends Duplex {
   /** payload bytes received: grows while the other side lives */
   bytesRead = 0
   /** payload bytes passed to the WebSocket */
@@ -72,7 +72,7 @@ export class MessageDuplex extends Duplex {
   #unsentWrites = 0
   #closing: NodeJS.Timeout | undefined
 
-  constructor(socket: MessageSocket, options: MessageDuplexOptions) {
+  constructor(socket: MessageSocket, options: WebSocketDuplexOptions) {
     super({ readableHighWaterMark: maxUnreadBytes, writableHighWaterMark: maxUnsentBytes })
     this.#socket = socket
     this.#connection = options.connection

@@ -11,14 +11,14 @@ export type LaneName = (typeof laneNames)[number]
 /** Requests to the API server that take turns with others. */
 export type ApiLane = Pick<ApiClient, 'json'>
 
-export interface ApiLanesOptions {
+export interface BackgroundRequestsOptions {
   readonly callsPerSecond: number
   /** bounds of the calls in flight; the API server's answers move the limit between them */
   readonly minWidth: number
   readonly maxWidth: number
 }
 
-const defaults: ApiLanesOptions = { callsPerSecond: 150, minWidth: 4, maxWidth: 32 }
+const defaults: BackgroundRequestsOptions = { callsPerSecond: 150, minWidth: 4, maxWidth: 32 }
 /** Places for control alone, while slow applies take all others. */
 const controlPlaces = 2
 /** Limit of calls that wait: an agent's 10,000 objects, and as many again. */
@@ -34,7 +34,7 @@ const halvingMs = 1000
 /** Limit of one call, above the API server's own minute: after it the connection is dead. ms */
 const callTimeoutMs = 75_000
 
-export interface ApiLanesComponents {
+export interface BackgroundRequestsComponents {
   readonly client: ApiLane
   readonly clock: Clock
   /** true if this pod may write now; asked right before each write is sent */
@@ -60,9 +60,9 @@ interface Call {
  * Requests of background work to the API server, limited per second and at once. The most important lane goes first,
  * and users of the same lane take turns. All of them slow down when the server asks for it.
  */
-export class ApiLanes {
-  readonly #components: ApiLanesComponents
-  readonly #options: ApiLanesOptions
+export class BackgroundRequests {
+  readonly #components: BackgroundRequestsComponents
+  readonly #options: BackgroundRequestsOptions
   readonly #queues: Readonly<Record<LaneName, FairQueue<Call>>>
   #width: number
   #inFlight = 0
@@ -74,7 +74,7 @@ export class ApiLanes {
   #halvedAt = Number.NEGATIVE_INFINITY
   #stopWaiting: (() => void) | undefined
 
-  constructor(components: ApiLanesComponents, options: Partial<ApiLanesOptions> = {}) {
+  constructor(components: BackgroundRequestsComponents, options: Partial<BackgroundRequestsOptions> = {}) {
     this.#components = components
     this.#options = { ...defaults, ...options }
     this.#width = this.#options.maxWidth

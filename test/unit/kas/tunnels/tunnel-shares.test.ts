@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap'
 import type { AgentId } from '../../../../src/call/call.ts'
 import type { Caller } from '../../../../src/call/caller.ts'
-import { Shares } from '../../../../src/kas/tunnels/shares.ts'
 import type { Tunnel } from '../../../../src/kas/tunnels/tunnel.ts'
+import { Shares } from '../../../../src/kas/tunnels/tunnel-shares.ts'
 import { Seeded } from '../../../support/seeded.ts'
 
 /** Counts of tunnels for each caller, as tunnels come and go. */

@@ -1,7 +1,7 @@
 import type { AgentId } from '../../call/call.ts'
 import { UnreadBytes } from '../../proto/grpc/unread-bytes.ts'
 import { WindowBudget } from '../../proto/grpc/window-budget.ts'
-import { ReplicaMemory } from '../memory/replica-memory.ts'
+import { ReplicaMemory } from './replica-memory.ts'
 
 /**
  * Unread bytes of one agent at this replica: incomplete messages, and messages that no caller takes. A stopped reader

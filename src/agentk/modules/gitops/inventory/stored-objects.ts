@@ -3,7 +3,7 @@ import type { SourceOptions } from '../source-options.ts'
 import type { JsonApi } from './config-maps.ts'
 import { Inventory, storedSources } from './inventory.ts'
 
-export interface LastGoodComponents {
+export interface StoredObjectsComponents {
   /** acts as agentk itself */
   readonly lane: JsonApi
   /** namespace of agentk */
@@ -11,8 +11,8 @@ export interface LastGoodComponents {
   readonly agentId: bigint
 }
 
-/** Objects that a source has made of its last commit that was not refused. */
-export interface LastGood {
+/** Objects of a source in its inventory: those of its last commit that was not refused. */
+export interface StoredObjects {
   readonly id: string
   /** by `keyText` */
   readonly keys: ReadonlyMap<string, ObjectKey>
@@ -24,11 +24,11 @@ export interface LastGood {
  * @param of.id - absent: not known. @returns undefined: it has made nothing. @throws KasError UNREACHABLE; Error if a
  * shard cannot be read
  */
-export async function lastGoodOf(
-  { lane, namespace, agentId }: LastGoodComponents,
+export async function storedObjectsOf(
+  { lane, namespace, agentId }: StoredObjectsComponents,
   of: Pick<SourceOptions, 'project' | 'name'> & { readonly id: string | undefined },
   signal: AbortSignal,
-): Promise<LastGood | undefined> {
+): Promise<StoredObjects | undefined> {
   const isThis = ({ project, name }: SourceOptions) => project === of.project && name === of.name
   const ignore = () => undefined // another source's inventory, which that source reports itself
   const stored = of.id === undefined ? await storedSources(lane, { namespace, agentId }, ignore, signal) : []

@@ -1,6 +1,6 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf'
 import t from 'tap'
-import { checkPathCount, chosenFiles, readPaths } from '../../../../../src/kas/modules/gitops/round-files.ts'
+import { checkPathCount, chosenFiles, readPaths } from '../../../../../src/kas/modules/gitops/chosen-files.ts'
 import type { KasError } from '../../../../../src/lib/errors.ts'
 import { PathCFSchema } from '../../../../../src/proto/gen/gitops_pb.ts'
 

@@ -1,6 +1,10 @@
 import t, { type Test } from 'tap'
 import type { JsonAnswer } from '../../../../src/agentk/cluster/api-client.ts'
-import { ApiLanes, type ApiLanesOptions, type LaneName } from '../../../../src/agentk/cluster/api-lanes.ts'
+import {
+  BackgroundRequests,
+  type BackgroundRequestsOptions,
+  type LaneName,
+} from '../../../../src/agentk/cluster/background-requests.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 
 interface Sent {
@@ -14,7 +18,7 @@ const settled = async () => {
   for (let i = 0; i < 10; i++) await Promise.resolve()
 }
 
-function start(options: Partial<ApiLanesOptions> = {}) {
+function start(options: Partial<BackgroundRequestsOptions> = {}) {
   const clock = new ManualClock()
   const sent: Sent[] = []
   const calls: LaneName[] = []
@@ -37,7 +41,10 @@ function start(options: Partial<ApiLanesOptions> = {}) {
       return promise
     },
   }
-  const lanes = new ApiLanes({ client, clock, holds: () => holds, onCall: (name) => calls.push(name) }, options)
+  const lanes = new BackgroundRequests(
+    { client, clock, holds: () => holds, onCall: (name) => calls.push(name) },
+    options,
+  )
   const lose = () => {
     holds = false
   }
