@@ -28,7 +28,10 @@ const spinMs = 300
 const spin = `
 const { parentPort, workerData } = require('node:worker_threads')
 const began = performance.now()
-const cpuMs = () => process.threadCpuUsage().user / 1000
+const cpuMs = () => {
+  const { user, system } = process.threadCpuUsage()
+  return (user + system) / 1000
+}
 const first = cpuMs()
 while (cpuMs() - first < workerData);
 parentPort.postMessage((performance.now() - began) / workerData)`
