@@ -6,20 +6,26 @@ import type { Cost } from './schedule.ts'
 /** Job that runs first and alone, to measure the speed of the machine: some seconds of work and almost no waits. */
 export const sampleName = 'test/unit/proto'
 
-/** Greatest factor: on a slower machine these tests have no time. */
-const mostSlowness = 8
+/** Greatest factors of a machine, and of one that others use, too: beyond them these tests have no time. */
+const mostSlowness = 4
+const mostWaits = 8
 
 /** Factor from which on a machine is slow; a smaller one is noise of the sample. */
 export const isSlow = 1.4
 
+/** Returns the factor by which this machine is slower than that of test/times.json; 1: not slower, or unknown. */
+export function slownessOf(recorded: Cost | undefined, measured: Cost | undefined): number {
+  if (!recorded || !measured) return 1
+  return Math.min(mostSlowness, Math.max(1, measured.cpu / recorded.cpu))
+}
+
 /**
- * Returns the factor by which work takes longer here than on the machine of test/times.json. 1: not longer, or unknown.
+ * Returns the factor by which tests wait longer.
  *
  * @param load - factor by which work takes longer than its CPU time, because of other programs
  */
-export function slownessOf(recorded: Cost | undefined, measured: Cost | undefined, load: number): number {
-  const slower = recorded && measured ? measured.cpu / recorded.cpu : 1
-  return Math.min(mostSlowness, Math.max(1, slower) * Math.max(1, load))
+export function waitFactor(slowness: number, load: number): number {
+  return Math.min(mostWaits, slowness * Math.max(1, load))
 }
 
 /** ms; CPU time of each thread, which spans some turns of the system's scheduler */
