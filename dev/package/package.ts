@@ -26,7 +26,7 @@ const carried = ['bin', 'deploy', 'doc', 'README.md', 'LICENSE', 'CHANGELOG.md']
 /** parts of them that are only for work on the project, or that users get elsewhere */
 const left = ['doc/decisions', 'doc/internals', 'doc/reference', 'doc/wire.md', 'doc/soak.md', 'doc/simulator.md']
   // these explain the code
-  .concat('doc/routing.md', 'doc/agentk-placement.md', 'doc/first-words.md')
+  .concat('doc/routing.md', 'doc/membership.md', 'doc/agentk-placement.md', 'doc/first-words.md')
   // helm reads a chart from a folder, an archive or a registry, never from npm's package
   .concat('deploy/charts')
   .map((name) => join(root, name))
