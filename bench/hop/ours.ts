@@ -10,7 +10,8 @@ import type { Target } from './load.ts'
 
 const replicas = 2
 const agentToken = 'bench-agent-token'
-const jobToken = 'bench-job-token'
+/** token of a job of each user */
+const jobTokens = ['bench-job-token', 'bench-job-token-of-another-user'] as const
 const ownProject = { id: 1, path: 'platform/clusters' } as const
 /** namespace of agentk's own objects */
 export const agentkNamespace = 'bench'
@@ -90,10 +91,10 @@ export async function startOurs(
     const args = [`--configuration-file=${file(`kas-${i}.yaml`)}`]
     const env = { OWN_PRIVATE_API_URL: `grpcs://127.0.0.1:${await farBetween(links)}` }
     const { pid } = programs.spawn(...programOf(run.kas, args, { env, hasStoppedReader }))
-    const target = (path: string): Target => ({
+    const target = (path: string, user: 0 | 1 = 0): Target => ({
       origin: `http://127.0.0.1:${kubernetes}`,
       path,
-      headers: { authorization: `Bearer ci:42:${jobToken}` },
+      headers: { authorization: `Bearer ci:42:${jobTokens[user]}` },
     })
     return { pid: pid as number, agents, rails, ops, target }
   }
@@ -140,8 +141,14 @@ function directory(repository: string) {
   return {
     projects: [{ ...ownProject, groups: [], git: { url: repository } }],
     agents: [{ id: 42, name: 'prod', project: ownProject.id, tokens: [{ sha256: sha256(agentToken) }] }],
-    users: [{ id: 5, username: 'ada', tokens: [], roles: {} }],
-    ci_tokens: [{ sha256: sha256(jobToken), user: 5, project: 1, job: 900, pipeline: 90 }],
+    users: ['ada', 'grace'].map((username, i) => ({ id: 5 + i, username, tokens: [], roles: {} })),
+    ci_tokens: jobTokens.map((token, i) => ({
+      sha256: sha256(token),
+      user: 5 + i,
+      project: 1,
+      job: 900 + i,
+      pipeline: 90,
+    })),
   }
 }
 

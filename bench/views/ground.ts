@@ -43,8 +43,12 @@ export async function startGround(
     agentkFlags: [probe],
   })
   const { holder, agentk } = ours
-  const { origin, headers } = holder.target('/')
-  const looking: ViewersSettings = { url: `${origin.replace('http', 'ws')}/views`, headers }
+  const users = [holder.target('/views', 0), holder.target('/views', 1)] as const
+  const [{ origin, path }] = users
+  const looking: ViewersSettings = {
+    url: origin.replace('http', 'ws') + path,
+    headers: users.map(({ headers }) => headers),
+  }
   const viewers = programs.spawn(own('viewers'), [JSON.stringify(looking)])
   await hear(viewers)
   const { target, pid: kasPid } = holder

@@ -35,12 +35,13 @@ export interface Change {
 /** Settings of the viewers. */
 export interface ViewersSettings {
   readonly url: string
-  readonly headers: Readonly<Record<string, string>>
+  /** headers of the requests of each user */
+  readonly headers: readonly Readonly<Record<string, string>>[]
 }
 
 export type ViewersQuestion =
-  /** opens a view for each of `count` sockets; answered by `First` once each has its first live update */
-  | { readonly kind: 'open'; readonly count: number; readonly query: object }
+  /** opens a view of a user for each of `count` sockets; answered by `First` once each has its first live update */
+  | { readonly kind: 'open'; readonly count: number; readonly query: object; readonly user: 0 | 1 }
   /** asks for a page of the last opened view; answered by `First` */
   | { readonly kind: 'page'; readonly node: string; readonly limit: number }
   /** asks for changes of rows since the last such question: `Change[]` */

@@ -15,11 +15,12 @@ const seen: Change[] = []
 let last: Viewer | undefined
 
 class Viewer {
-  readonly #socket = new WebSocket(url, [viewsProtocol], { headers: { ...headers } })
+  readonly #socket: WebSocket
   #state = ''
   #onUpdate: ((update: Update, bytes: number, at: number) => void) | undefined
 
-  constructor(query: object) {
+  constructor({ query, user }: Extract<ViewersQuestion, { kind: 'open' }>) {
+    this.#socket = new WebSocket(url, [viewsProtocol], { headers: { ...headers[user] } })
     this.#socket.on('open', () => this.#socket.send(JSON.stringify({ type: 'open', id: 1, agent: '42', ...query })))
     this.#socket.on('message', (text: Buffer) => this.#said(text))
     this.#socket.on('error', fail)
@@ -70,7 +71,7 @@ async function first(question: Exclude<ViewersQuestion, { kind: 'seen' }>): Prom
     return { ...found, ms: found.at - begun }
   }
   const all = Array.from({ length: question.count }, () => {
-    last = new Viewer(question.query)
+    last = new Viewer(question)
     return last.until(({ pages, state }) => pages?.['']?.order ?? (state ? [] : undefined))
   })
   const found = await Promise.all(all)

@@ -20,6 +20,8 @@ interface Kept {
   readonly map: ConfigMap
   readonly text: string
   readonly revision: number
+  /** last commit that was applied completely when it was written; empty: not known */
+  readonly commit: string
 }
 
 /**
@@ -55,21 +57,26 @@ export class Inventory {
    * Writes the shards that differ. A kill at any moment loses no entry that stays: `load` finds it in its old or new
    * state.
    *
+   * @param commit - last commit that was applied completely; empty: not known. It takes no write of its own but where no
+   * shard differs
    * @throws KasError UNREACHABLE: with `httpStatus` 409 or 404 somebody else wrote. After any error: `load` first
    */
-  async save(entries: Iterable<InventoryEntry>, signal: AbortSignal): Promise<void> {
+  async save(entries: Iterable<InventoryEntry>, signal: AbortSignal, commit = this.commit): Promise<void> {
     const shards = this.#shards
     if (!shards) throw new Error('an inventory is saved after it has been loaded')
+    const isSameCommit = commit === this.commit
     this.#shards = undefined
     const wanted = shardsOf(entries, shards.keys())
     for (const [name, text] of wanted) if (text === '' && name !== undivided) wanted.delete(name)
     const stale = [...shards].filter(([name]) => !wanted.has(name))
     const revision = Math.max(0, ...[...shards.values()].map((kept) => kept.revision)) + 1
-    for (const [name, text] of wanted) {
-      const kept = shards.get(name)
-      if (kept?.text === text && stale.length === 0) continue
-      const map = { metadata: this.#metadata(name, kept?.map), data: { entries: text, revision: String(revision) } }
-      shards.set(name, { map: await this.#maps.write(map, signal), text, revision })
+    const differ = [...wanted.keys()].filter((name) => stale.length > 0 || shards.get(name)?.text !== wanted.get(name))
+    if (differ.length === 0 && !isSameCommit) differ.push(...[...wanted.keys()].slice(0, 1))
+    for (const name of differ) {
+      const text = wanted.get(name) as string
+      const data = { entries: text, revision: String(revision), ...(commit !== '' && { commit }) }
+      const map = await this.#maps.write({ metadata: this.#metadata(name, shards.get(name)?.map), data }, signal)
+      shards.set(name, { map, text, revision, commit })
     }
     for (const [name, { map }] of stale) {
       await this.#maps.delete(map, signal)
@@ -86,7 +93,8 @@ export class Inventory {
 
   /** Last commit that was applied completely; empty: not known. After `load`. */
   get commit(): string {
-    return this.#source?.data?.commit ?? ''
+    const inOrder = [...(this.#shards?.values() ?? [])].sort((one, other) => one.revision - other.revision)
+    return inOrder.at(-1)?.commit ?? ''
   }
 
   /** Ids of inventories whose entries were taken over. After `load`. */
@@ -99,20 +107,11 @@ export class Inventory {
    * Keeps, beside the entries, the options for when the configuration no longer has the source, and the ids of adopted
    * inventories. After `load`. @throws as `save`
    */
-  async saveOptions(
-    options: SourceOptions,
-    adopted: readonly string[],
-    signal: AbortSignal,
-    commit = this.commit,
-  ): Promise<void> {
+  async saveOptions(options: SourceOptions, adopted: readonly string[], signal: AbortSignal): Promise<void> {
     if (!this.#shards) throw new Error('an inventory is saved after it has been loaded')
-    const data = {
-      options: JSON.stringify(options),
-      ...(adopted.length > 0 && { adopted: JSON.stringify(adopted) }),
-      ...(commit !== '' && { commit }),
-    }
+    const data = { options: JSON.stringify(options), ...(adopted.length > 0 && { adopted: JSON.stringify(adopted) }) }
     const known = this.#source?.data
-    if (known?.options === data.options && known.adopted === data.adopted && this.commit === commit) return
+    if (known?.options === data.options && known.adopted === data.adopted) return
     this.#source = await this.#maps.write({ metadata: this.#metadata(optionsName, this.#source), data }, signal)
   }
 
@@ -147,11 +146,11 @@ export class Inventory {
 }
 
 function keptOf(map: ConfigMap): Kept {
-  const { entries, revision } = map.data ?? {}
+  const { entries, revision, commit = '' } = map.data ?? {}
   if (entries === undefined || !/^\d{1,15}$/.test(revision ?? '')) {
     throw new Error(`ConfigMap ${map.metadata.name} is no shard of an inventory`)
   }
-  return { map: { metadata: map.metadata }, text: entries, revision: Number(revision) }
+  return { map: { metadata: map.metadata }, text: entries, revision: Number(revision), commit }
 }
 
 /**

@@ -40,6 +40,8 @@ export class SourceInventory {
   /** by `keyText` */
   readonly #entries: Map<string, InventoryEntry>
   #graph: Pick<WaveGraph, 'wave'> = { wave: () => 0 }
+  /** commit that this round has applied completely */
+  #applied: string | undefined
   #saved = Promise.resolve()
 
   /** @throws KasError UNREACHABLE; Error if a shard cannot be read */
@@ -100,21 +102,20 @@ export class SourceInventory {
 
   /** Saves one after another: an inventory has one writer. @throws as `Inventory.save` */
   save(signal: AbortSignal): Promise<void> {
-    this.#saved = this.#saved.then(() => this.#own.save(this.#entries.values(), signal))
+    this.#saved = this.#saved.then(() => this.#own.save(this.#entries.values(), signal, this.#applied))
     return this.#saved
   }
 
   /**
-   * Keeps the options after a round.
+   * Keeps the options after a round. The commit is kept by the next `save`.
    *
    * @param of.applied - commit that was applied completely; undefined: part of it is missing
    * @param of.isDecided - the objects of the earlier choice have left the cluster, or were decided upon
    * @throws as `Inventory.save`
    */
   async ended(of: { applied: string | undefined; isDecided: boolean }, signal: AbortSignal): Promise<void> {
-    const { applied, isDecided } = of
-    if (isDecided) await this.#own.saveOptions(this.#options, this.#adopted, signal, applied)
-    else if (applied !== undefined) await this.#own.saveOptions(this.#kept, this.#adopted, signal, applied)
+    this.#applied = of.applied
+    if (of.isDecided) await this.#own.saveOptions(this.#options, this.#adopted, signal)
   }
 
   applied({ key, version, digest }: Manifest, end: ApplyEnd): void {
