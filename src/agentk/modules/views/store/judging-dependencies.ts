@@ -11,6 +11,8 @@ export type Read = string
 export const reads = {
   object: (kind: string, namespace: string, name: string): Read => `n\n${placeKey(kind, namespace, name)}`,
   childrenOf: (uid: string): Read => `c\n${uid}`,
+  /** children that have ended, or are being deleted: most Pods come and go without a change of it */
+  endedOf: (uid: string): Read => `e\n${uid}`,
   pods: (namespace: string): Read => `p\n${namespace}`,
   workloads: (namespace: string): Read => `w\n${namespace}`,
   slicesOf: (namespace: string, service: string): Read => `s\n${namespace}\n${service}`,
@@ -79,6 +81,8 @@ function* placeReads(record: ObjectRecord): Iterable<Read> {
   const { kind, namespace, name, owner } = record
   yield reads.object(kind.key, namespace, name)
   if (owner) yield reads.childrenOf(owner.uid)
+  // only Pods that have ended, or are being deleted, have traits
+  if (owner && kind.key === 'Pod' && record.traits) yield reads.endedOf(owner.uid)
   const service = serviceOf(record)
   if (service !== undefined) yield reads.slicesOf(namespace, service)
   if (listedKinds.has(kind.key)) yield reads.allOf(kind.key, namespace)

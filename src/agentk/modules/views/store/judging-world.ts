@@ -1,4 +1,4 @@
-import { type KubernetesObject, nameOf, namespaceOf, uidOf } from '../../../../kubernetes/object.ts'
+import { type KubernetesObject, kindOf, nameOf, namespaceOf, uidOf } from '../../../../kubernetes/object.ts'
 import type { ArgoStatus } from '../../../health/argo/health.ts'
 import type { IsHidden, ListedKind, ListTrouble, Taints } from '../../../health/kas/around.ts'
 import type { Evidence } from '../../../health/kas/evidence.ts'
@@ -62,14 +62,15 @@ export class JudgingWorld extends RecordsWorld {
   }
 
   override endsOf(object: KubernetesObject): readonly PodEnd[] {
-    this.noted.add(reads.childrenOf(uidOf(object)))
+    this.noted.add(reads.endedOf(uidOf(object)))
+    if (kindOf(object) === 'apps/StatefulSet') this.noted.add(reads.childrenOf(uidOf(object))) // their names
     const { ends, evidence } = this.#judging
     const ofName = (pod: KubernetesObject) => evidence.ofName('Pod', namespaceOf(pod), nameOf(pod))
     return [...endsByEvents(object, (set) => super.childrenOf(set), ofName), ...ends.of(object, this.now)]
   }
 
   override failedOf(object: KubernetesObject): readonly KubernetesObject[] {
-    this.noted.add(reads.childrenOf(uidOf(object)))
+    this.noted.add(reads.endedOf(uidOf(object)))
     return super.failedOf(object)
   }
 
