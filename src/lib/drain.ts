@@ -1,6 +1,6 @@
-import { once } from 'node:events'
-import { type ListenOptions, Server, type Socket } from 'node:net'
+import type { ListenOptions, Server, Socket } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
+import { Acceptors } from './acceptors.ts'
 import { type Clock, systemClock } from './clock.ts'
 import type { Logger } from './log.ts'
 import { pause } from './pause.ts'
@@ -66,6 +66,7 @@ const maxAcceptTurns = 512
 export class Drain {
   readonly #drainable: Drainable
   readonly #options: DrainOptions
+  readonly #acceptors: Acceptors
   readonly #handshakes: TlsHandshakes | undefined
   /** accepted sockets; with TLS, the speaking sockets are other objects */
   readonly #sockets = new Set<Socket>()
@@ -84,6 +85,7 @@ export class Drain {
     this.#options = options
     const { server, firstBytesMs = defaultFirstBytesMs } = drainable
     if (server instanceof TlsServer) this.#handshakes = new TlsHandshakes(server, firstBytesMs, drainable)
+    this.#acceptors = new Acceptors(server)
     server.on('connection', (socket: Socket) => {
       this.#accepted += 1
       this.#sockets.add(socket)
@@ -98,8 +100,7 @@ export class Drain {
   /** @throws Error if the server cannot listen on the address: then there is nothing to stop */
   async listen(options: ListenOptions): Promise<void> {
     const { server, log } = this.#drainable
-    server.listen(options)
-    await once(server, 'listening')
+    await this.#acceptors.listen(options)
     server.on('error', (error) => log.warn({ error }, 'A connection could not be accepted'))
   }
 
@@ -147,15 +148,13 @@ export class Drain {
   }
 
   async #close(): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>()
-    // `close` of HTTP would destroy idle connections with the data that they still have to send
-    Server.prototype.close.call(this.#drainable.server, () => resolve())
+    const closed = this.#acceptors.close()
     this.#drainable.close?.()
     void this.#endArrivals()
-    await promise
+    await closed
   }
 
-  /** Accepts the connections that wait in the system's queue, one in a turn, which `close` would reset. */
+  /** Accepts the connections that wait in the system's queues, which `close` would reset. */
   async #acceptWaiting(): Promise<void> {
     let idleTurns = 0
     for (let turns = 0; turns < maxAcceptTurns && idleTurns < 2; turns++) {

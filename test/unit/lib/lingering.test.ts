@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { Lingering } from '../../../src/lib/lingering.ts'
 
 /** @returns both ends of a connection; the client closes its own side */
-async function connected(t: Test): Promise<{ client: Socket; server: Socket }> {
+async function connected(t: Test, { isFirst = true } = {}): Promise<{ client: Socket; server: Socket }> {
   const listener = createServer({ allowHalfOpen: true }).listen(0, '127.0.0.1')
   await once(listener, 'listening')
   const client = connect({ port: (listener.address() as AddressInfo).port, host: '127.0.0.1', allowHalfOpen: true })
@@ -17,8 +17,10 @@ async function connected(t: Test): Promise<{ client: Socket; server: Socket }> {
     client.destroy()
     server.destroy()
   })
-  mock.timers.enable({ apis: ['setTimeout'] })
-  t.teardown(() => mock.timers.reset())
+  if (isFirst) {
+    mock.timers.enable({ apis: ['setTimeout'] })
+    t.teardown(() => mock.timers.reset())
+  }
   return { client, server }
 }
 
@@ -86,4 +88,18 @@ t.test('one that is in a hurry has no more time than that, and one that has less
   t.notOk(server.destroyed)
   mock.timers.tick(1)
   t.ok(server.destroyed)
+})
+
+t.test('attack: connections that send without end are read no faster than a rate that all share', async (t) => {
+  const flooded: Socket[] = []
+  for (let i = 0; i < 8; i++) {
+    const { client, server } = await connected(t, { isFirst: i === 0 })
+    client.resume()
+    client.write(Buffer.alloc(32_000_000))
+    flooded.push(server)
+    new Lingering(server, { ms: 3_600_000, bytes: 16_000_000 })
+  }
+  while (!flooded.every((server) => server.isPaused())) await nextTurn()
+  const read = flooded.reduce((sum, { bytesRead }) => sum + bytesRead, 0)
+  t.ok(read < 16_000_000, `${read} bytes of 128,000,000, for which they have rooms`)
 })

@@ -30,6 +30,8 @@ import { IdleConnections } from './http/idle-connections.ts'
 import { defaultKubernetesLimits, type KubernetesLimits } from './http/kubernetes-limits.ts'
 import { malformed, type ParserError, refuseMalformed } from './http/malformed-request.ts'
 import { createKubernetesMetrics, createSessionMetrics, type KubernetesMetrics } from './http/metrics.ts'
+import { PiecewiseReads } from './http/piecewise-reads.ts'
+import { ShortChunks } from './http/short-chunks.ts'
 import { UpgradedSocket } from './http/upgraded-socket.ts'
 import { KubernetesProxy, type KubernetesProxyComponents } from './kubernetes-proxy.ts'
 import { maxHeaderLines, mayUpgrade } from './request/request-head.ts'
@@ -101,6 +103,7 @@ export class KubernetesServer implements Service {
   readonly #idle: IdleConnections
   readonly #headRoom: HeadRoom
   readonly #callers = new Counter<AgentId>()
+  readonly #shortChunks = new ShortChunks(monotonicClock)
   readonly #checks: AuthorizationRechecks
   #server: Server | undefined
   #drain: Drain | undefined
@@ -291,8 +294,12 @@ export class KubernetesServer implements Service {
       if (!connection.broken) request.socket.destroy()
       return undefined
     }
-    if (request.headers['transfer-encoding'] !== undefined)
-      coalesceChunks(request, monotonicClock, () => meter?.onBody())
+    if (request.headers['transfer-encoding'] !== undefined) {
+      coalesceChunks(request, (isShort) => {
+        meter?.onBody()
+        if (isShort) connection.shortChunks += 1
+      })
+    }
     const leaving = () => this.#drain?.phase !== 'serving'
     return new Exchange(request, response, connection, { ...options, giveHead, leaving })
   }
@@ -310,6 +317,7 @@ export class KubernetesServer implements Service {
     response.on('finish', () => socket.destroySoon())
     const exchange = this.#exchange(request, response, { upgrade })
     exchange?.connection.meter?.stop()
+    exchange?.connection.reads?.stop()
     if (exchange) void this.#proxy.serve(exchange)
   }
 
@@ -328,7 +336,7 @@ export class KubernetesServer implements Service {
     this.#components.accessLog?.stranger({ event: 'refused', reason: refusal.code, address }, () => ({
       status: refusal.httpStatus,
     }))
-    if (refusal.code === 'HEAD_TOO_SLOW' && connection.meter?.isEmpty && connection.exchanges.size === 0)
+    if (refusal.code === 'HEAD_TOO_SLOW' && connection.meter?.bytes === 0 && connection.exchanges.size === 0)
       connection.drop() // a client opened it in advance: it would read an answer as the one to its first request
     else refuseMalformed(connection, refusal, this.#options.product)
   }
@@ -346,6 +354,11 @@ export class KubernetesServer implements Service {
       refuse: () => {
         if (!connection.broken) this.#refuse(connection, new KasError({ code: 'HEAD_TOO_LARGE' }))
       },
+    })
+    connection.reads = new PiecewiseReads(socket, {
+      clock: monotonicClock,
+      nextBytes: () => connection.nextBytes,
+      pauseMs: () => this.#shortChunks.pauseMs(connection),
     })
     socket.once('close', () => this.#connections.delete(socket))
     connection.closeWhenIdle = this.#drain?.phase === 'draining'

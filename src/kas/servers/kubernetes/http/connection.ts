@@ -9,6 +9,7 @@ import type { RoomUser, Share } from '../../../../lib/shared-total.ts'
 import type { ClientAddresses, Origin } from '../../addresses/client-addresses.ts'
 import type { HeadMeter } from './head-room.ts'
 import type { IdleConnections, Owner } from './idle-connections.ts'
+import type { PiecewiseReads } from './piecewise-reads.ts'
 
 /** Stands for the agent of callers that use none: their kept connections have a bound, too. */
 export const noAgent = 0n as AgentId
@@ -19,6 +20,13 @@ const crowd = 32
 /** Memory of a connection, mostly buffers of TLS. bytes */
 const tlsConnectionBytes = 64 * 1024
 const plainConnectionBytes = 8 * 1024
+
+/** Bytes that are parsed at once: of a chunked body, or of the head of an unknown caller. They have 680 chunks at most. */
+const pieceBytes = 4 * 1024
+/** The same of others: one record of TLS. */
+const maxPieceBytes = 16 * 1024
+/** Pieces of a head at the most, until it is a whole head as long again: node copies a line with each piece. */
+const piecesOfHead = 16
 
 /** Bounds of what clients may send after the last bytes for them. */
 const lingering = {
@@ -64,6 +72,10 @@ export class Connection implements RoomUser {
   readonly exchanges = new Set<Running>()
   /** counts heads; undefined: the connection is no longer HTTP */
   meter: HeadMeter | undefined
+  /** gives what is read to the parser; undefined: not begun yet */
+  reads: PiecewiseReads | undefined
+  /** short chunks that were parsed and are not yet paid for */
+  shortChunks = 0
   /** the parser has failed: no further request will come */
   broken = false
   /** true: close it once nothing runs on it */
@@ -124,6 +136,14 @@ export class Connection implements RoomUser {
     return this.#owner
   }
 
+  /** Bound of the bytes that are parsed next; 0: none before a caller is let in, because strangers' chunks are not paid. */
+  get nextBytes(): number {
+    const isChunked = this.bodyNow === 'chunked'
+    if (this.#owner !== undefined) return isChunked ? pieceBytes : maxPieceBytes
+    if (isChunked) return 0
+    return Math.max(pieceBytes, Math.floor((this.meter?.bytes ?? 0) / piecesOfHead))
+  }
+
   /** True for one of many TLS connections of the same agent's callers: bytes of a long write stay in memory. */
   get isOfCrowd(): boolean {
     return this.#owner !== undefined && 'encrypted' in this.socket && this.#callers.of(this.#owner.agentId) > crowd
@@ -143,6 +163,7 @@ export class Connection implements RoomUser {
       this.#callers.add(agentId)
     }
     if (enterShare && !this.#share) this.#takeMemory(enterShare())
+    this.reads?.goOn()
     for (const begin of this.#waiting.splice(0)) begin()
   }
 
@@ -173,6 +194,7 @@ export class Connection implements RoomUser {
     this.meter?.stop()
     const bounds = isUpgraded && !this.closeWhenIdle ? lingering.upgraded : this.#lingerBounds
     this.#lingering = new Lingering(this.socket, bounds, isUpgraded)
+    this.reads?.stop()
     const [, ...behind] = this.exchanges
     for (const exchange of behind) exchange.leave(new KasError({ code: 'CANCELLED' }))
     this.#waiting = []

@@ -107,9 +107,9 @@ export class HeadMeter {
     socket.once('close', () => this.stop())
   }
 
-  /** True if nothing has come since the last request. */
-  get isEmpty(): boolean {
-    return this.#bytes === 0
+  /** Bytes of the head that has come so far; 0: nothing has come since the last request. */
+  get bytes(): number {
+    return this.#bytes
   }
 
   /** Ends the count: the head is complete. @returns frees its room; undefined: it has taken none */
