@@ -25,7 +25,7 @@ const afterMs = 1500
 /** stock agents took up to 6.6 s. ms */
 const limitMs = 30_000
 /**
- * longer than kas keeps a silent connection, and than agentk stays (doc/agentk-placement.md "When something goes"). ms
+ * longer than kas keeps a silent connection, and than agentk stays (doc/internals/agentk-placement.md "When something goes"). ms
  */
 const frozenMs = 12_000
 

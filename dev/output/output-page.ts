@@ -26,7 +26,7 @@ const introduction = `# Output of commands for programs
 - If a value is unknown or does not exist, its key is absent. The tables mark such keys as optional.
 - Objects have no other keys. [output.schema.json](output.schema.json) is a JSON schema of all kinds.
 
-\`kas log -o json\` prints the lines of the access log unchanged. [access-log.md](../access-log.md) lists their keys.
+\`kas log -o json\` prints the lines of the access log unchanged. [access-log.md](access-log.md) lists their keys.
 
 ## Options of commands that print data
 

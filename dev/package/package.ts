@@ -24,9 +24,13 @@ const maxOutputBytes = 16 * 1024 * 1024
 /** files and folders of the tree that are copied unchanged */
 const carried = ['bin', 'deploy', 'doc', 'README.md', 'LICENSE', 'CHANGELOG.md']
 /** parts of them that are only for work on the project, or that users get elsewhere */
-const left = ['doc/decisions', 'doc/internals', 'doc/reference', 'doc/wire.md', 'doc/soak.md', 'doc/simulator.md']
-  // these explain the code
-  .concat('doc/routing.md', 'doc/membership.md', 'doc/agentk-placement.md', 'doc/first-words.md')
+const left = ['doc/decisions', 'doc/internals']
+  // the wire, and what tests alone read
+  .concat(
+    ['captured.md', 'first-words.md', 'gitlab-contract.md', 'traps.md', 'tunnel-protocol.md', 'wire.md']
+      .concat('output.md', 'output.schema.json')
+      .map((name) => `doc/reference/${name}`),
+  )
   // helm reads a chart from a folder, an archive or a registry, never from npm's package
   .concat('deploy/charts')
   .map((name) => join(root, name))

@@ -7,7 +7,7 @@ import type { RepositoryFiles } from './project-repository.ts'
 
 const root = resolve(import.meta.dirname, '../../deploy/gitops-example')
 
-/** The example of doc/gitops.md, without the parts that this kind of cluster does not serve. */
+/** The example of doc/guide/gitops.md, without the parts that this kind of cluster does not serve. */
 export interface Example {
   readonly files: RepositoryFiles
   /** paths of manifests of kinds that the cluster does not serve */

@@ -113,7 +113,7 @@ const agentConfiguration = {
   user_access: { access_as: { agent: {} }, projects: [{ id: agent.project.path }] },
 }
 
-const viewsFile = '# Views are on while this file is there: doc/views.md says what may stand here.\n{}\n'
+const viewsFile = '# Views are on while this file is there: doc/guide/views.md says what may stand here.\n{}\n'
 
 /** Limit of a Unix socket's path: in a deeper folder there is no socket for `kas status`. */
 const maxSocketPathBytes = 107

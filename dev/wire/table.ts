@@ -9,7 +9,7 @@ const confirmation = (confirmed: Confirmed): string =>
 const cell = (text: string): string => text.replaceAll('|', '\\|')
 const line = (...cells: string[]): string => `| ${cells.map(cell).join(' | ')} |`
 
-/** Returns doc/wire.md, made from the rows and the markers of this tree. */
+/** Returns doc/reference/wire.md, made from the rows and the markers of this tree. */
 export function wireTable(root: string): string {
   const sections = wireSections(root)
   const markers = readMarkers(root)
@@ -31,8 +31,8 @@ What GitLab, its agents, kubectl, browsers and operators' tools rely on, row by 
 \`npm run wire\` writes this file: from the rows in \`dev/wire\`, and from comments \`// wire: <id>\` above tests. A row
 without a test, or a test that names no row, fails \`test/ground/wire.test.ts\`.
 
-"Reference": W is [tunnel-protocol](reference/tunnel-protocol.md), G is [gitlab-contract](reference/gitlab-contract.md).
-"Stock binary" says whether a stock agentk or kas (16.1, 16.5) was seen to do it ([captured](reference/captured.md)):
+"Reference": W is [tunnel-protocol](tunnel-protocol.md), G is [gitlab-contract](gitlab-contract.md).
+"Stock binary" says whether a stock agentk or kas (16.1, 16.5) was seen to do it ([captured](captured.md)):
 \`captured 1\` between agent and kas, \`2\` between kas and GitLab, \`3\` on 8154, \`4\` under load and
 by kubectl; \`no\`: upstream's definitions, documents or clients say so; \`no, unsure\`: nobody has confirmed it.
 

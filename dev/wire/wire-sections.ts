@@ -8,7 +8,7 @@ import { readSections, type WireSection } from './row.ts'
 /** a file with every key of stock kas' configuration */
 const upstreamFile = 'test/support/stock-configuration/upstream.yaml'
 
-/** Returns all rows, in the order of doc/wire.md. */
+/** Returns all rows, in the order of doc/reference/wire.md. */
 export function wireSections(root: string): readonly WireSection[] {
   return [
     ...['agents', 'tunnel', 'follow', 'rails', 'gitlab', 'gitaly', 'proxy', 'operator'].flatMap(readSections),

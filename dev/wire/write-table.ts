@@ -1,7 +1,7 @@
-/** `npm run wire`: writes doc/wire.md. */
+/** `npm run wire`: writes doc/reference/wire.md. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { wireTable } from './table.ts'
 
 const root = join(import.meta.dirname, '../..')
-writeFileSync(join(root, 'doc/wire.md'), wireTable(root))
+writeFileSync(join(root, 'doc/reference/wire.md'), wireTable(root))

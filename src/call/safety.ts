@@ -7,7 +7,7 @@ export const actingSubresources: ReadonlySet<string> = new Set(['exec', 'attach'
 const acting = new RegExp(`/(?:${[...actingSubresources].join('|')})(?:/|$)`)
 
 /**
- * Finds out if a repeat of the request can do harm (doc/routing.md "What is tried again"). In doubt a request is
+ * Finds out if a repeat of the request can do harm (doc/internals/routing.md "What is tried again"). In doubt a request is
  * unsafe: a resource with the name `proxy` is merely never repeated.
  *
  * @param request - `path` without its query, letters not percent-encoded; `upgrade`: it has an Upgrade header, also if

@@ -25,7 +25,7 @@ export interface AgentMethod {
 /**
  * Rate of a method, for one agent over all its calls to a replica. A unit is at worst some 0.1 ms of the event loop.
  * Calls and messages above the rate wait, so that the agent sends slower. A call that would wait for too long is
- * refused. A stock agent never waits (doc/operations.md "What an agent may call, and how often").
+ * refused. A stock agent never waits (doc/operate/operations.md "What an agent may call, and how often").
  */
 export interface MethodRate extends Rate {
   /** units of each call, of each message that an agent sends in it, and of each 1024 bytes of the message */

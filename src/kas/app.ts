@@ -72,7 +72,7 @@ export interface AppOptions {
 }
 
 /**
- * kas as a whole: builds its parts, starts them in order and stops them in reverse order (doc/operations.md "How a
+ * kas as a whole: builds its parts, starts them in order and stops them in reverse order (doc/operate/operations.md "How a
  * replica leaves").
  */
 export class App implements Service {

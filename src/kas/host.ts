@@ -44,7 +44,7 @@ export interface Hosted {
   readonly services: readonly Service[]
 }
 
-/** Creates directory and repositories of a directory file if one is configured, else of GitLab (doc/directory.md). */
+/** Creates directory and repositories of a directory file if one is configured, else of GitLab (doc/reference/directory.md). */
 export async function createHost(parts: HostParts, options: HostOptions): Promise<Hosted> {
   const { file } = options.config.directory
   return file === undefined ? ofGitlab(parts, options) : ofFile(parts, options, file)

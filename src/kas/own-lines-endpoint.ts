@@ -15,7 +15,7 @@ const parameters: ReadonlySet<string> = new Set(['agent', 'verb', 'since'])
 
 /**
  * Serves `GET <prefix>log[?agent=N][&verb=VERB][&since=10m]`: a user's own lines of the access log of all replicas,
- * without addresses of others (doc/access-log.md "Your own lines").
+ * without addresses of others (doc/reference/access-log.md "Your own lines").
  */
 export function ownLinesEndpoint(log: Pick<ReplicaLog, 'read'>): OwnEndpoint {
   const names = { ofUser: 'log_questions_of_user', ofUsers: 'log_questions_of_users' } as const

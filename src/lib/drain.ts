@@ -60,7 +60,7 @@ const defaultFirstBytesMs = 10_000
 const maxAcceptTurns = 512
 
 /**
- * Life of a server: it listens, leaves and drains. It is cut if the shutdown grace or patience ends (doc/operations.md
+ * Life of a server: it listens, leaves and drains. It is cut if the shutdown grace or patience ends (doc/operate/operations.md
  * "How a replica leaves").
  */
 export class Drain {

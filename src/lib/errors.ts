@@ -1,4 +1,4 @@
-/** The closed list of errors, as one table: doc/errors.md says what an operator does about each. */
+/** The closed list of errors, as one table: doc/reference/errors.md says what an operator does about each. */
 
 /** gRPC status codes. */
 export const Code = {

@@ -10,7 +10,7 @@ export type State = 'ok' | 'note' | 'failed' | 'skipped'
 
 /** Result of one check. */
 export interface Finding {
-  /** doc/doctor.md has a section for each */
+  /** doc/operate/doctor.md has a section for each */
   readonly check: string
   readonly state: State
   /** a key of the configuration, a flag, or the name of a replica */

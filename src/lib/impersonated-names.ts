@@ -54,3 +54,8 @@ export function extraEntry(key: string): string {
 function asReadKey(key: string): string {
   return key.replaceAll(/[A-Z]/g, (letter) => letter.toLowerCase())
 }
+
+/** True if the header can name whom a request acts as, in any spelling. Some servers and proxies read `_` as `-`. */
+export function isImpersonationHeader(name: string): boolean {
+  return /^impersonate[-_]/i.test(name)
+}

@@ -3,7 +3,7 @@ import { goCodeName } from './errors.ts'
 import type { Version } from './version.ts'
 
 /**
- * Metrics with upstream's names (doc/reference/tunnel-protocol.md 8.1), one typed object for each part. doc/metrics.md
+ * Metrics with upstream's names (doc/reference/tunnel-protocol.md 8.1), one typed object for each part. doc/reference/metrics.md
  * explains their use.
  */
 

@@ -37,7 +37,7 @@ export type MembershipChange =
   | { readonly kind: 'members' }
   | { readonly kind: 'connections' | 'registrations'; readonly agentIds: ReadonlySet<AgentId> }
 
-/** The replicas, and the connected agents of each: the interface of gossip for the rest of kas (doc/membership.md). */
+/** The replicas, and the connected agents of each: the interface of gossip for the rest of kas (doc/internals/membership.md). */
 export class Membership implements Service {
   readonly instance: InstanceId
   readonly name: string

@@ -1,7 +1,7 @@
 import type { Metadata } from '../call/call.ts'
 
 /**
- * Metadata of calls by which kas and agentk of this project agree on the place of tunnels (doc/agentk-placement.md).
+ * Metadata of calls by which kas and agentk of this project agree on the place of tunnels (doc/internals/agentk-placement.md).
  * Stock programs neither send nor receive it. Only this file has the keys.
  */
 const featuresKey = 'kas-features'

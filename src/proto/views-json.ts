@@ -1,5 +1,5 @@
 /**
- * Messages of views in JSON (doc/views.md). agentk writes updates, kas passes them on, commands and pages read them.
+ * Messages of views in JSON (doc/guide/views.md). agentk writes updates, kas passes them on, commands and pages read them.
  * This file imports nothing.
  */
 
@@ -46,7 +46,7 @@ export interface Query {
   readonly sort?: SortName
   /** number of rows of the root's page, 1 to `maxLimit`; absent: 100 */
   readonly limit?: number
-  /** request of a client of `<prefix>graph` (doc/graph.md); the view `graph` has this key only */
+  /** request of a client of `<prefix>graph` (doc/reference/graph.md); the view `graph` has this key only */
   readonly graph?: object
 }
 
@@ -267,7 +267,7 @@ export interface ViewState {
   readonly unknown?: readonly (readonly [word: string, nearest: string])[]
 }
 
-/** Bounds for writers and readers of views (doc/views.md). */
+/** Bounds for writers and readers of views (doc/guide/views.md). */
 export const viewsBounds = {
   maxQueryBytes: 64 * 1024,
   maxObjects: 500,

@@ -13,7 +13,7 @@ export interface Home {
  * @param rank - replicas for the agent, best first
  * @param pods - of the agent, sorted, each once; `pod` counts as one of them
  * @returns undefined while no replica serves
- * @see doc/agentk-placement.md "Who decides"
+ * @see doc/internals/agentk-placement.md "Who decides"
  */
 export function homeOf(rank: readonly string[], pods: readonly string[], pod: string): Home | undefined {
   const place = countBefore(pods, pod)

@@ -10,7 +10,7 @@ const maxCachedRanks = 10_000
  * Orders the names of the serving replicas for a key. The order is the same at every replica that has the same names:
  * the ring is built from the sorted names, without any history.
  *
- * @see doc/membership.md "Names and instances"
+ * @see doc/internals/membership.md "Names and instances"
  */
 export class Ring {
   /** sorted, each once */

@@ -18,7 +18,7 @@ import { type PassingFront, startHaproxy, startNginx, startPassingHaproxy, start
 import { FrontedReplicas, tokenOf } from './fronted-replicas.ts'
 
 /**
- * kas identifies callers behind nginx and haproxy by their own address, by header and by PROXY (doc/client-address.md).
+ * kas identifies callers behind nginx and haproxy by their own address, by header and by PROXY (doc/operate/client-address.md).
  */
 
 /** address from which fronts connect; agentk and others connect from 127.0.0.1 */

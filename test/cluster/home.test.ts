@@ -10,7 +10,7 @@ import { eventually } from '../support/eventually.ts'
 import { type PlacedReplica, startPlacedReplica } from './placed-replica.ts'
 import { knowsAll } from './replicas.ts'
 
-/** agentk and replicas: each pod connects to the replicas that the ring names (doc/agentk-placement.md). */
+/** agentk and replicas: each pod connects to the replicas that the ring names (doc/internals/agentk-placement.md). */
 
 const pods = ['pod-a', 'pod-b']
 const names = (count: number) => Array.from({ length: count }, (_, i) => `kas-${i}`)

@@ -19,7 +19,7 @@ import { lacking } from './images/unpacked-runc.ts'
 
 /**
  * The charts with the images that are shipped, on three nodes with a kubelet. The test runs the commands of
- * doc/install.md and doc/upgrade.md, while nodes and versions come and go.
+ * doc/guide/install.md and doc/guide/upgrade.md, while nodes and versions come and go.
  */
 
 const name = 'charts on real nodes'
@@ -28,7 +28,7 @@ const timeoutMs = 400_000
 /** passed to the run on the nodes, which cannot reach Debian's packages */
 const imagesVariable = 'KAS_CHARTS_IMAGES'
 const project = resolve(import.meta.dirname, '../..')
-/** promise of doc/install.md */
+/** promise of doc/guide/install.md */
 const fiveMinutesMs = 300_000
 /** limit for pods that leave: 80 s for each of kas, from the chart with these graces, and some for the network. s */
 const drainSeconds = 120
@@ -129,7 +129,9 @@ async function play(t: Test, cluster: NodeCluster): Promise<void> {
 
   await t.test('from nothing to kubectl through kas in five minutes', async (t) => {
     const began = performance.now()
-    const exit = await typed(its(typedLines('install.md', '## On Kubernetes, by the charts', '### A second user')))
+    const exit = await typed(
+      its(typedLines('guide/install.md', '## On Kubernetes, by the charts', '### A second user')),
+    )
     const said = exit.stdout.toString()
     const tookMs = performance.now() - began
     t.comment(`${Math.round(tookMs / 1000)} s`)
@@ -149,7 +151,9 @@ async function play(t: Test, cluster: NodeCluster): Promise<void> {
 
   await t.test('a second user', async (t) => {
     const way = 'kubectl -n kas port-forward service/kas 8154 > $site/way.log 2>&1 &'
-    const exit = await typed(`${commands}${way}\n${typedLines('install.md', '### A second user', '### Otherwise')}`)
+    const exit = await typed(
+      `${commands}${way}\n${typedLines('guide/install.md', '### A second user', '### Otherwise')}`,
+    )
     const said = exit.stdout.toString()
     t.match(said, /^secret\/kas-directory replaced$/m)
     t.match(said, /^kas +kas-2 +1\/1 +Running/m)
@@ -157,7 +161,7 @@ async function play(t: Test, cluster: NodeCluster): Promise<void> {
   })
 
   await t.test('what is to be kept, an upgrade and the way back', async (t) => {
-    const exit = await typed(commands + typedLines('upgrade.md', '## What to keep', '## 0.1.0'))
+    const exit = await typed(commands + typedLines('guide/upgrade.md', '## What to keep', '## 0.1.0'))
     const said = exit.stdout.toString()
     t.match(said, /kas\.config\.yaml: can be used/)
     t.match(said, /Rollback was a success[\s\S]*Rollback was a success/)

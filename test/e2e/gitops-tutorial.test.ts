@@ -9,7 +9,7 @@ import { ControlPlane } from '../../dev/control-plane/control-plane.ts'
 import { freePorts } from '../../dev/control-plane/free-ports.ts'
 import { mainOf } from '../support/programs.ts'
 
-/** The commands of doc/gitops.md, "A first sync", run in a shell. */
+/** The commands of doc/guide/gitops.md, "A first sync", run in a shell. */
 
 const assets = process.env.KUBEBUILDER_ASSETS ?? ''
 const missing = missingAssets(assets, 'api')
@@ -31,7 +31,7 @@ t.test('the first sync of the documentation', { skip, timeout: 180_000 }, async 
   }
   const ports = await freePorts(2)
   const [agents, kubernetes] = ports.map(String) as [string, string]
-  const doc = await readFile(join(project, 'doc/gitops.md'), 'utf8')
+  const doc = await readFile(join(project, 'doc/guide/gitops.md'), 'utf8')
   const [, lines = ''] = /## A first sync[\s\S]*?```sh\n([\s\S]*?)```/.exec(doc) ?? []
   t.match(lines, '127.0.0.1:8150')
   const typed = lines.replaceAll('8150', agents).replaceAll('8154', kubernetes)

@@ -15,7 +15,7 @@ import { eventually } from '../support/eventually.ts'
 import { httpsGet } from '../support/https-get.ts'
 import { mainOf, testPrograms } from '../support/programs.ts'
 
-/** Three replicas and an agentk as processes, a real API server, and people who push to the example of doc/gitops.md. */
+/** Three replicas and an agentk as processes, a real API server, and people who push to the example of doc/guide/gitops.md. */
 
 const assets = process.env.KUBEBUILDER_ASSETS ?? ''
 const missing = missingAssets(assets, 'api')

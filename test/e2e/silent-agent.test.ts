@@ -12,7 +12,7 @@ import { bearerOf } from '../support/stack-directory.ts'
 import { SteadyCalls } from '../support/steady-calls.ts'
 
 /**
- * A pod's connection becomes silent without an end, beside a living pod of the same agent (doc/routing.md "A silent
+ * A pod's connection becomes silent without an end, beside a living pod of the same agent (doc/internals/routing.md "A silent
  * agent").
  */
 

@@ -14,7 +14,7 @@ import { patience } from '../support/slowness.ts'
 import { typedLines } from '../support/typed-lines.ts'
 
 /**
- * The steps of doc/install.md with the archive, up to a running service. A systemd of its own runs them, in namespaces
+ * The steps of doc/guide/install.md with the archive, up to a running service. A systemd of its own runs them, in namespaces
  * where no folder, user or unit of this machine changes.
  */
 
@@ -26,7 +26,7 @@ function unitOf(page: string): string {
   const [, indent = '', unit = ''] = /^( *)```ini\n *(\[Unit\]\n[\s\S]*?)^ *```/m.exec(text) ?? []
   return unit.replaceAll(new RegExp(`^${indent}`, 'gm'), '')
 }
-const unit = unitOf('doc/install.md')
+const unit = unitOf('doc/guide/install.md')
 /** time limit beyond kas' own */
 const roomMs = 10_000
 
@@ -115,15 +115,15 @@ container=test exec ${systemd} --system --unit=basic.target --log-target=console
   }
   await eventually(() => typed('systemctl is-active basic.target'))
 
-  const lines = typedLines('install.md', '## On a machine, by the archive', '## Without a network')
+  const lines = typedLines('guide/install.md', '## On a machine, by the archive', '## Without a network')
   const [unpacking = '', service = ''] = lines.split(/^(?=useradd )/m)
   const [asked = '', started = ''] = service.split(/^(?=systemd-analyze )/m)
   const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8'))
   const its = unpacking.replaceAll('/tmp/package/', '/run/typed/package/').replaceAll('0.1.0', version)
   t.match(await typed(its), new RegExp(`^kas ${version} `, 'm'))
 
-  // the files of doc/without-gitlab.md, with the other folder, and a repository that kas may read
-  const files = typedLines('without-gitlab.md', '## kas', '## An agentk for each cluster')
+  // the files of doc/guide/without-gitlab.md, with the other folder, and a repository that kas may read
+  const files = typedLines('guide/without-gitlab.md', '## kas', '## An agentk for each cluster')
   await typed(`play=/run/typed
 export KAS_DIRECTORY_FILE=$play/directory.yaml
 kas agent create east --project platform/clusters --git /srv/platform.git

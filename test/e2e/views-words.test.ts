@@ -12,7 +12,7 @@ import { Stack } from '../support/stack.ts'
 import { impersonated } from '../support/stack-directory.ts'
 import { answerOf, firstWords } from '../support/views/first-words.ts'
 
-/** First commands of a new user, beside kubectl's answers to the same words (doc/first-words.md). */
+/** First commands of a new user, beside kubectl's answers to the same words (doc/reference/first-words.md). */
 
 t.test('what one types first', { skip, timeout: 240_000 }, async (t) => {
   const { stack, processes, admin } = await start(t)

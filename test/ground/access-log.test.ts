@@ -8,9 +8,9 @@ import { maxStrangers } from '../../src/kas/access-log/refused-strangers.ts'
 import { defaultLineRules, lineClasses } from '../../src/kas/config/access-log.ts'
 import { askedNames } from '../../src/kubernetes/request/asked-identity.ts'
 
-/** doc/access-log.md names every field, event and class, with the defaults. */
+/** doc/reference/access-log.md names every field, event and class, with the defaults. */
 
-const document = readFileSync(join(import.meta.dirname, '../../doc/access-log.md'), 'utf8')
+const document = readFileSync(join(import.meta.dirname, '../../doc/reference/access-log.md'), 'utf8')
 const [fields = [], classes = []] = ['## Fields', '## How much'].map((title) => {
   const section = document.slice(document.indexOf(`${title}\n`)).split('\n## ')[0] ?? ''
   const rows = section.split('\n').filter((line) => line.startsWith('| `'))

@@ -16,7 +16,7 @@ import { shortName } from '../../src/kas/servers/agents/limits/agent-rates.ts'
 import { bareGitlab, fakeHost } from '../support/fake-host.ts'
 
 /**
- * Each method that an agent may call has a rate. Types refuse a method without one, and doc/operations.md names each.
+ * Each method that an agent may call has a rate. Types refuse a method without one, and doc/operate/operations.md names each.
  */
 
 const root = join(import.meta.dirname, '../..')
@@ -57,8 +57,8 @@ t.test('a planted method without a rate: the compiler names it', async (t) => {
   }
 })
 
-t.test('doc/operations.md says what each method may cost', async (t) => {
-  const described = read('doc/operations.md')
+t.test('doc/operate/operations.md says what each method may cost', async (t) => {
+  const described = read('doc/operate/operations.md')
     .split('\n')
     .map((line) => /^\| `([A-Z]\w+\/\w+)` \| ([\d,]+), ([\d,]+) \| ([\d.]+), ([\d.]+), ([\d.]+) \|/.exec(line))
     .filter((row) => row !== null)

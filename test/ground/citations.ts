@@ -13,7 +13,8 @@ const shortPages: Readonly<Record<string, string>> = {
   W: 'doc/reference/tunnel-protocol.md',
   G: 'doc/reference/gitlab-contract.md',
 }
-const hasShortPages = /^(?:doc\/reference\/|doc\/wire\.md$|dev\/wire\/rows\/)/
+const hasShortPages =
+  /^(?:doc\/reference\/(?:tunnel-protocol|gitlab-contract|captured|traps|wire)\.md$|dev\/wire\/rows\/)/
 
 const section = String.raw`\d+(?:\.\d+)*`
 const rows = String.raw`no\.\s+\d+(?:(?:,|\s+and|\s+to)\s+\d+(?!\.?\d))*`

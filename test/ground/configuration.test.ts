@@ -8,11 +8,11 @@ import { kasConfigSchema } from '../../src/kas/config/kas-schema.ts'
 import { unusedKeys } from '../../src/kas/config/unused-keys.ts'
 import { leafKeys } from '../support/leaf-keys.ts'
 
-/** doc/configuration.md names every key with its true default. kas reads every key of upstream. */
+/** doc/reference/configuration.md names every key with its true default. kas reads every key of upstream. */
 
 const root = join(import.meta.dirname, '../..')
 const read = (file: string) => readFileSync(join(root, file), 'utf8')
-const document = read('doc/configuration.md')
+const document = read('doc/reference/configuration.md')
 
 interface Table {
   readonly title: string

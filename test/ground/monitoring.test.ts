@@ -9,8 +9,8 @@ import { selectorsOf } from '../support/monitoring/selectors.ts'
 const root = join(import.meta.dirname, '../..')
 const read = (file: string) => readFileSync(join(root, file), 'utf8')
 
-t.test('doc/operations.md has a row for each alert', async (t) => {
-  const [, section = ''] = read('doc/operations.md').split('\n## Alerts\n')
+t.test('doc/operate/operations.md has a row for each alert', async (t) => {
+  const [, section = ''] = read('doc/operate/operations.md').split('\n## Alerts\n')
   const named = [...section.matchAll(/^\| `(\w+)` \|/gm)].map(([, name]) => name)
   t.strictSame(
     named,

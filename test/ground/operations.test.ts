@@ -2,11 +2,11 @@ import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import t from 'tap'
 
-/** Logs, metrics, errors and files that doc/operations.md names exist. */
+/** Logs, metrics, errors and files that doc/operate/operations.md names exist. */
 
 const root = join(import.meta.dirname, '../..')
 const read = (file: string) => readFileSync(join(root, file), 'utf8')
-const document = read('doc/operations.md').replaceAll(/^```.*?^```$/gms, '')
+const document = read('doc/operate/operations.md').replaceAll(/^```.*?^```$/gms, '')
 const quoted = [...new Set([...document.matchAll(/`([^`]+)`/g)].map(([, text = '']) => text))]
 const matches = (pattern: RegExp) => [...new Set(quoted.flatMap((text) => text.match(pattern) ?? []))]
 
@@ -22,14 +22,14 @@ t.test('sentences of the log', async (t) => {
 })
 
 t.test('metrics', async (t) => {
-  const known = read('doc/metrics.md')
+  const known = read('doc/reference/metrics.md')
   const names = matches(/\b(kas|agentk|nodejs|k8s_api_proxy|agent_server)_[a-z0-9_]+/g)
   t.ok(names.length > 10)
   for (const name of names) t.ok(known.includes(name), name)
 })
 
 t.test('errors', async (t) => {
-  const known = read('doc/errors.md')
+  const known = read('doc/reference/errors.md')
   const codes = matches(/\b[A-Z]{3,}_[A-Z_]*[A-Z]\b/g).filter(
     (code) => !code.startsWith('POD_NAME') && !code.startsWith('OTEL_'),
   )
@@ -38,7 +38,7 @@ t.test('errors', async (t) => {
 })
 
 t.test('files and headings', async (t) => {
-  const pages = ['doc/operations.md', 'deploy/kubernetes/README.md']
+  const pages = ['doc/operate/operations.md', 'deploy/kubernetes/README.md']
   const links = pages.flatMap((page) => [...read(page).matchAll(/\]\(([^)]+)\)/g)].map(([, to = '']) => ({ page, to })))
   t.ok(links.length > 20)
   for (const { page, to } of new Map(links.map((link) => [`${link.page}: ${link.to}`, link])).values()) {

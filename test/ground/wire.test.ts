@@ -6,7 +6,7 @@ import { notHeld, notThere } from '../../dev/wire/missing-rows.ts'
 import { wireTable } from '../../dev/wire/table.ts'
 import { wireSections } from '../../dev/wire/wire-sections.ts'
 
-/** doc/wire.md is true: each row has a test, and each test has a row. */
+/** doc/reference/wire.md is true: each row has a test, and each test has a row. */
 
 const root = join(import.meta.dirname, '../..')
 const rows = wireSections(root).flatMap((section) => section.rows)
@@ -39,7 +39,7 @@ t.test('every marker names rows', async (t) => {
 })
 
 t.test('the table is current (npm run wire)', async (t) => {
-  t.equal(readFileSync(join(root, 'doc/wire.md'), 'utf8'), wireTable(root))
+  t.equal(readFileSync(join(root, 'doc/reference/wire.md'), 'utf8'), wireTable(root))
 })
 
 t.test('a marker stands for the first test below it, in a loop too', async (t) => {

@@ -52,7 +52,7 @@ export interface Attack<Size, Made = void> {
   /** agentk may take more memory meanwhile, within its pod; the test checks only that it lives */
   readonly agentkMemory?: 'bounded'
   /**
-   * limits at full size, where it may cost good tenants more than other attacks: doc/soak.md has the reason. Default:
+   * limits at full size, where it may cost good tenants more than other attacks: doc/internals/soak.md has the reason. Default:
    * `commonBounds`
    */
   readonly bounds?: Partial<Bounds>

@@ -11,7 +11,7 @@ import { files, valueFile, values } from '../support/yaml-corpus.ts'
 
 /** Manifests as Kubernetes' own library reads them, and as kas does. */
 
-/** Files that kubectl accepts and kas refuses; doc/gitops.md, "Read", has the reasons. */
+/** Files that kubectl accepts and kas refuses; doc/guide/gitops.md, "Read", has the reasons. */
 const refusedOnPurpose =
   /twice|kept exactly|no UTF-8|a key of a map is text|ends a line for kubectl|too many|too deep|too large|more than/
 

@@ -5,7 +5,7 @@ import { promisify } from 'node:util'
 import type { ProgramName } from '../../dev/package/bundle.ts'
 
 const root = join(import.meta.dirname, '../..')
-/** The oldest version that this one works with (doc/upgrade.md). */
+/** The oldest version that this one works with (doc/guide/upgrade.md). */
 const oldest = 'daaad7c99f1b239bf2bd5b2a750fb07bc34eb61f'
 
 const git = (...args: string[]) => ['-C', root, ...args]

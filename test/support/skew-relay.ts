@@ -10,7 +10,7 @@ import {
 import type { AddressInfo } from 'node:net'
 import type { TornDown } from './processes.ts'
 
-/** Extensions of our kas and our agentk beyond the stock protocol (doc/agentk-placement.md). */
+/** Extensions of our kas and our agentk beyond the stock protocol (doc/internals/agentk-placement.md). */
 export const extensions = ['home', 'ping', 'reuse'] as const
 export type Extension = (typeof extensions)[number]
 

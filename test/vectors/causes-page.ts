@@ -1,5 +1,5 @@
 /**
- * `npm run causes`: writes the output of `kas tree` for the situations of doc/causes.md (KAS_VECTORS) into that page.
+ * `npm run causes`: writes the output of `kas tree` for the situations of doc/guide/causes.md (KAS_VECTORS) into that page.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import type { Situation } from './situations.ts'
 /** width of the page's terminal */
 const columns = 124
 
-export const causesPage = join(import.meta.dirname, '../../doc/causes.md')
+export const causesPage = join(import.meta.dirname, '../../doc/guide/causes.md')
 
 /** Matches a comment with the name of a situation, then the command and its output. */
 const block = /<!-- (?<name>[\w-]+) -->\n```\n\$ kas tree (?<argv>.*)\n[^`]*```\n/g

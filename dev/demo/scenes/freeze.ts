@@ -2,7 +2,7 @@ import { delay } from '../../../src/lib/signals.ts'
 import type { Scene } from '../stage.ts'
 import { underLoad } from './under-load.ts'
 
-/** longer than agentk needs to leave a kas that does not answer (doc/agentk-placement.md "When something goes"). ms */
+/** longer than agentk needs to leave a kas that does not answer (doc/internals/agentk-placement.md "When something goes"). ms */
 const frozenMs = 12_000
 
 export const freeze: Scene = {

@@ -23,7 +23,7 @@ const maxRepeats = 3
  * - a safe request without a body is sent again if its connection ended before the answer, but not one to a pod;
  * - a request without a body that got 401 is sent again, once, if the token file has changed since it was sent.
  *
- * @see doc/kubernetes-api.md
+ * @see doc/reference/kubernetes-api.md
  */
 export class ApiExchange implements Dispatcher.DispatchHandler {
   readonly #client: Client

@@ -1,9 +1,10 @@
 import { KasError } from '../../lib/errors.ts'
+import { isImpersonationHeader } from '../../lib/impersonated-names.ts'
 import type { Logger } from '../../lib/log.ts'
 import { printable } from '../../lib/printable.ts'
 import type { Headers, Impersonation } from '../../proto/http/http-message.ts'
 import { accountIdentity, impersonationHeaders, type ServiceAccountName } from './impersonation-headers.ts'
-import { isImpersonationHeader, type MayImpersonate, refusedHeaders, refusedIdentity } from './may-impersonate.ts'
+import { type MayImpersonate, refusedHeaders, refusedIdentity } from './may-impersonate.ts'
 
 /** Limits of the entries that one message names, and of the characters of each. */
 const maxNamed = { entries: 10, characters: 256 }

@@ -1,7 +1,7 @@
 import { Code, KasError } from '../../lib/errors.ts'
+import { isImpersonationHeader } from '../../lib/impersonated-names.ts'
 import type { Headers, Impersonation } from '../../proto/http/http-message.ts'
 import { canonicalHeaderName } from '../../proto/http/http-over-grpc.ts'
-import { isImpersonationHeader } from './may-impersonate.ts'
 
 const nestedText =
   'gRPC -> HTTP: nested impersonation is not supported - agent is already configured to impersonate an identity'

@@ -3,6 +3,7 @@ import {
   extraEntry,
   groupEntry,
   type ImpersonatedNames,
+  isImpersonationHeader,
   userEntry,
 } from '../../lib/impersonated-names.ts'
 import type { Headers } from '../../proto/http/http-message.ts'
@@ -54,11 +55,6 @@ export function refusedHeaders(request: Headers, allowed: MayImpersonate['caller
     })
   })
   return [...new Set(needed)].filter((entry) => !allowed.has(entry))
-}
-
-/** True if the header can name whom a request acts as. Some servers and proxies read `_` as `-`. */
-export function isImpersonationHeader(name: string): boolean {
-  return /^impersonate[-_]/i.test(name)
 }
 
 /** @returns undefined: the bytes are no UTF-8, and no entry can name them */

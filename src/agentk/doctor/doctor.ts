@@ -14,7 +14,7 @@ import { checkCluster } from './cluster.ts'
 import { checkIdle, checkKas } from './kas.ts'
 import { mergeRunning, type RunningAgentk } from './running-agentk.ts'
 
-/** Checks of `agentk doctor`, in the order of doc/doctor.md. */
+/** Checks of `agentk doctor`, in the order of doc/operate/doctor.md. */
 export const checkNames = [
   'configuration',
   'token',

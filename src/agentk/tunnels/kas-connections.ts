@@ -38,7 +38,7 @@ export const defaultKasConnections: KasConnectionsOptions = {
 /**
  * The connections to kas: home, and a standby if kas names one. Without hints from kas there is home alone, wherever
  * the front leads, as with a stock agent. A move opens the new connection before it leaves the old one
- * (doc/agentk-placement.md).
+ * (doc/internals/agentk-placement.md).
  */
 export class KasConnections implements Service {
   readonly metadata: () => Metadata

@@ -3,7 +3,7 @@ import { askedNames } from '../../kubernetes/request/asked-identity.ts'
 import { printableJson } from '../../lib/printable.ts'
 import { lineClasses } from '../config/access-log.ts'
 
-/** Events of the access log: doc/access-log.md has a row for each field. */
+/** Events of the access log: doc/reference/access-log.md has a row for each field. */
 
 export const lineEvents = [
   /** of a long call: its answer has begun */

@@ -58,7 +58,7 @@ const maxCountedSessions = 20_000
 /** Bound of the wait for a slow reader, at the end. ms */
 const flushMs = 2000
 
-/** Log of calls: caller, cluster, action and result, as a JSON line for each (doc/access-log.md). */
+/** Log of calls: caller, cluster, action and result, as a JSON line for each (doc/reference/access-log.md). */
 export class AccessLog implements Service {
   readonly entry: string
   readonly showsCommand: boolean

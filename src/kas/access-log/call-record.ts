@@ -33,7 +33,7 @@ export interface CallEnd {
   readonly status: number | undefined
   /** outcome, as in `kas_kubernetes_requests_total` */
   readonly outcome: string
-  /** code of doc/errors.md of the failure */
+  /** code of doc/reference/errors.md of the failure */
   readonly reason?: string | undefined
   /** possible delivery to the cluster, if the cluster's answer does not show it */
   readonly delivery?: Delivery | undefined
@@ -74,7 +74,7 @@ const kinds = { ci: 'ci_job', user: 'session_cookie', pat: 'personal_access_toke
  * also one at its begin. Modules observe it (doc/decisions/0034).
  */
 export class CallRecord implements ObservedCall {
-  /** id of the call here, and in the cluster's audit log if the caller sends none */
+  /** id of the call here, and in the cluster's audit log */
   readonly auditId: string = randomUUID()
   readonly #log: AccessLog | undefined
   readonly #client: RecordedClient

@@ -4,7 +4,7 @@ import { CountedLines, type CountedLinesComponents } from './counted-lines.ts'
 /** A refusal for an address from which no caller was let in. */
 export interface Refused {
   readonly event: 'refused' | 'agent_refused'
-  /** a code of doc/errors.md, or an outcome */
+  /** a code of doc/reference/errors.md, or an outcome */
   readonly reason: string
   readonly address: string
 }

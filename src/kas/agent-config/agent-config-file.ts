@@ -237,7 +237,7 @@ const maxNamed = { places: 5, characters: 100 }
 
 /**
  * Finds entries with managed resources, in one warning for the file. GitLab asks kas before such a job begins. kas does
- * not serve that, so the job fails (doc/gitlab.md "What kas does not serve").
+ * not serve that, so the job fails (doc/guide/gitlab.md "What kas does not serve").
  */
 function managedResources({ ci_access: ci }: AgentConfigurationTree): ConfigWarning[] {
   const places = [

@@ -7,7 +7,7 @@ import { writeAtomically } from './write-atomically.ts'
 
 type ListName = Exclude<keyof DirectoryTree, 'last_ids'>
 
-const header = ' The directory of kas: who is who. See doc/directory.md.\n Tokens stand here as sha256 only.'
+const header = ' The directory of kas: who is who. See doc/reference/directory.md.\n Tokens stand here as sha256 only.'
 
 type OwnerList = 'agents' | 'users'
 type EntryList = Exclude<ListName, 'ci_tokens' | 'environments'>

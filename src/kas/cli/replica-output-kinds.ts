@@ -14,7 +14,7 @@ export interface SessionList extends OutputKind<'SessionList'> {
   readonly unreached: readonly string[]
 }
 
-/** A session. Its fields are those of the access log (doc/access-log.md). */
+/** A session. Its fields are those of the access log (doc/reference/access-log.md). */
 export interface SessionDescription {
   /** name of the replica that serves it */
   readonly replica: string

@@ -8,7 +8,10 @@ import { type Endpoint, placeOf } from './endpoint.ts'
 
 /** Bounds of names, which appear in a terminal, in a kubeconfig, and in lines that people copy to a shell. */
 const named = (pattern: RegExp, allowed: string) => z.string().refine((text) => pattern.test(text), { error: allowed })
-const agentName = named(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/, 'the name of an agent as doc/directory.md has it')
+const agentName = named(
+  /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/,
+  'the name of an agent as doc/reference/directory.md has it',
+)
 /** as in a directory file, and not like a flag at its beginning */
 const projectPath = named(/^(?=.{1,1024}$)\w[\w.-]*(\/\w[\w.-]*)*$/, 'a path such as platform/clusters')
 const maxText = 253

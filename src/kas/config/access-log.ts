@@ -2,7 +2,7 @@ import { isAbsolute } from 'node:path'
 import * as z from 'zod'
 import { blockSchema } from '../../lib/config.ts'
 
-/** `observability.access_log`: target and rules of the access log (doc/access-log.md). */
+/** `observability.access_log`: target and rules of the access log (doc/reference/access-log.md). */
 
 const list = <T extends z.ZodType>(item: T) => z.array(item, { error: 'a list' }).optional()
 const word = z.string({ error: 'a text' }).min(1, { error: 'a text that is not empty' })

@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { urlSchema } from '../../lib/config.ts'
 
 /**
- * Keys of the block `cluster` that have one text; `KAS_CLUSTER_<KEY>` sets each of them too (doc/configuration.md "For
+ * Keys of the block `cluster` that have one text; `KAS_CLUSTER_<KEY>` sets each of them too (doc/reference/configuration.md "For
  * more than one replica").
  */
 export const clusterTexts = {

@@ -24,7 +24,7 @@ const areServices = (value: string | readonly string[]): boolean => {
 /**
  * The block `cluster.discovery`: addresses of possible replicas.
  *
- * @see doc/discovery.md, doc/configuration.md "For more than one replica"
+ * @see doc/operate/discovery.md, doc/reference/configuration.md "For more than one replica"
  */
 export const discoverySchema = blockSchema({
   kubernetes: z

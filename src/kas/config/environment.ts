@@ -28,7 +28,7 @@ export interface EnvironmentSettings {
  * Reads the settings of the environment: `KAS_CLUSTER_*` for packages whose template accepts no extra keys, `POD_NAME`,
  * `POD_NAMESPACE`, `KAS_OPS_SOCKET`, `KAS_TRUSTED_PROXIES`, `OWN_PRIVATE_API_*`. An empty variable counts as absent.
  *
- * @see doc/configuration.md "Environment"
+ * @see doc/reference/configuration.md "Environment"
  */
 export function environmentSettings(env: Environment): EnvironmentSettings {
   const get = (name: string) => env[name]?.trim() || undefined

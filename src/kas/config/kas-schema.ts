@@ -11,7 +11,7 @@ import { proxyKeys } from './trusted-proxies.ts'
 
 /**
  * Schema of kas' configuration file: upstream's keys and defaults (doc/reference/tunnel-protocol.md 7.1), and further
- * keys under `directory` and `cluster`. Durations are parsed to milliseconds. doc/configuration.md explains each key.
+ * keys under `directory` and `cluster`. Durations are parsed to milliseconds. doc/reference/configuration.md explains each key.
  */
 
 const text = z.string()

@@ -8,7 +8,7 @@ const network = z.string({ error: networkForm }).refine((text) => parseNetwork(t
   error: networkForm,
 })
 
-/** Keys of a listener that may be behind load balancers (doc/client-address.md). */
+/** Keys of a listener that may be behind load balancers (doc/operate/client-address.md). */
 export const proxyKeys = {
   trusted_proxies: z
     .array(network, { error: 'a list of addresses and networks' })

@@ -3,7 +3,7 @@ import type { Caller } from '../../call/caller.ts'
 import { type ErrorSpec, errorCodes, KasError } from '../../lib/errors.ts'
 
 /**
- * Metadata of a call that one replica hands over to another (doc/routing.md "Another replica holds the agent").
+ * Metadata of a call that one replica hands over to another (doc/internals/routing.md "Another replica holds the agent").
  *
  * The call goes on a lane. The holder answers with the interim header `kas-tunnel: ready`, or ends the call with the
  * trailer `kas-tunnel: none`. It answers `refused` if the caller may have no more tunnels. After `ready` the agent's

@@ -72,7 +72,7 @@ const timeoutMs = 1000
 const maxTries = 5
 const retryMs = 1000
 
-/** Calls peers on the links to them (doc/routing.md "Another replica holds the agent"). */
+/** Calls peers on the links to them (doc/internals/routing.md "Another replica holds the agent"). */
 export class LinkPeers implements Peers {
   readonly #components: LinkPeersComponents
   readonly #greetings = new Set<(peer: Peer) => Promise<void>>()

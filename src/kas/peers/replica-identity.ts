@@ -3,7 +3,7 @@ import type { TLSSocket } from 'node:tls'
 
 /**
  * Key pair of one process, made at its start. The replica's row has its hash, and both ends of a link verify it
- * (doc/routing.md "Another replica holds the agent").
+ * (doc/internals/routing.md "Another replica holds the agent").
  */
 export interface ReplicaIdentity {
   readonly certificatePem: string

@@ -4,7 +4,7 @@ import type { Delivery } from '../../lib/errors.ts'
 import { ReplayablePrefix } from './replayable-prefix.ts'
 
 /**
- * Rules for repeating a call; no other stage repeats one (doc/routing.md "What is tried again").
+ * Rules for repeating a call; no other stage repeats one (doc/internals/routing.md "What is tried again").
  *
  * A call that was lost before any of it was sent is repeated, whatever its method does. A call that may have arrived is
  * repeated up to `maxRepeats` times, if it is safe and no byte of its reply has come. Messages are kept until the reply

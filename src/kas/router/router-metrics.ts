@@ -2,7 +2,7 @@ import { Counter, Histogram } from 'prom-client'
 import type { Registry } from '../../lib/metrics.ts'
 import type { RouterObserver } from './router.ts'
 
-/** Upstream's names (doc/reference/tunnel-protocol.md 8.1). doc/metrics.md says what each is good for. */
+/** Upstream's names (doc/reference/tunnel-protocol.md 8.1). doc/reference/metrics.md says what each is good for. */
 export function createRouterMetrics(register: Registry): RouterObserver {
   const duration = new Histogram({
     name: 'k8s_api_proxy_routing_duration_seconds',

@@ -43,7 +43,7 @@ const alone: NonNullable<RouterComponents['links']> = {
 const nobodyAway: SearchComponents['away'] = { find: () => undefined }
 
 /**
- * Finds a tunnel for a call: here if one is idle, else at another holder, else the first to be idle (doc/routing.md).
+ * Finds a tunnel for a call: here if one is idle, else at another holder, else the first to be idle (doc/internals/routing.md).
  */
 export class Router {
   readonly #tunnels: TunnelRegistry

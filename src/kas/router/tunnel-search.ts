@@ -47,7 +47,7 @@ export interface SearchComponents {
   readonly clock: Clock
 }
 
-/** Hedges that each call earns: too few to feed an overload (doc/routing.md "Another replica holds the agent"). */
+/** Hedges that each call earns: too few to feed an overload (doc/internals/routing.md "Another replica holds the agent"). */
 export const hedgesPerCall = 0.05
 const maxHedges = 50
 
@@ -62,7 +62,7 @@ const askAgainMs: readonly [first: number, last: number] = [50, 1000]
 /** stands for this replica's own tunnels among the candidates of a race */
 const here = {}
 
-/** Finds a tunnel for a call that no idle tunnel here serves (doc/routing.md "Another replica holds the agent"). */
+/** Finds a tunnel for a call that no idle tunnel here serves (doc/internals/routing.md "Another replica holds the agent"). */
 export class TunnelSearch {
   readonly #components: SearchComponents
   readonly #options: SearchOptions

@@ -4,7 +4,7 @@ import type { ServerSession } from '../../proto/grpc/server-session.ts'
 
 /** Times after which a connection is sent a PING, or is given up. ms */
 export interface LivenessOptions {
-  /** silence while a call runs, before a PING (doc/routing.md "A silent agent") */
+  /** silence while a call runs, before a PING (doc/internals/routing.md "A silent agent") */
   readonly busySilenceMs: number
   /** age of an unanswered PING from which other connections are preferred */
   readonly suspectMs: number
@@ -39,7 +39,7 @@ export class AgentConnection {
   readonly remoteAddress: string
   /** aborts when idle tunnels and polling streams should end with OK, to be opened again elsewhere */
   readonly retired: AbortSignal
-  /** its agent moves by itself to the replica that kas names (doc/agentk-placement.md) */
+  /** its agent moves by itself to the replica that kas names (doc/internals/agentk-placement.md) */
   movesByItself = false
   #wentAway = false
   /** how often idle tunnels were ended: a tunnel that carried a call at that time ends after it */

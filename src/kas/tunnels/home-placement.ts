@@ -15,7 +15,7 @@ export interface Placed {
   readonly standby?: Place
 }
 
-/** Decides to which replicas agents' pods should connect (doc/agentk-placement.md). */
+/** Decides to which replicas agents' pods should connect (doc/internals/agentk-placement.md). */
 export interface Placement {
   /** name of this replica */
   readonly here: string

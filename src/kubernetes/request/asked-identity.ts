@@ -3,11 +3,6 @@ import { extraEntry, groupEntry, userEntry } from '../../lib/impersonated-names.
 /** Limits of the names that are kept of one request, because callers choose them. Characters: per name. */
 export const askedNames = { count: 10, characters: 256 } as const
 
-/** True if the header can name whom a request acts as, in any spelling. Some servers and proxies read `_` as `-`. */
-export function isImpersonationHeader(name: string): boolean {
-  return /^impersonate[-_]/i.test(name)
-}
-
 /**
  * Reads a name that a caller asks to act as: `user:NAME`, `group:NAME`, `serviceaccount:NAMESPACE:NAME`, `uid:UID`,
  * `extra:KEY`, else the header's name with its value.

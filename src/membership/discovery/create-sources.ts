@@ -66,7 +66,7 @@ export type ChosenSource =
   | { readonly kind: 'static'; readonly members: readonly string[] }
 
 /**
- * Chooses the configured sources. A failing source does not remove others (doc/discovery.md).
+ * Chooses the configured sources. A failing source does not remove others (doc/operate/discovery.md).
  *
  * @returns `sources`: none if this replica is alone; `warnings` for the log: settings that cannot be used
  */

@@ -12,7 +12,7 @@ export interface Discovered {
   readonly error?: string
 }
 
-/** Lists addresses of possible members; gossip finds out which of them are alive (doc/discovery.md). */
+/** Lists addresses of possible members; gossip finds out which of them are alive (doc/operate/discovery.md). */
 export interface DiscoverySource extends Service {
   /** `kubernetes`, `dns` or `static`; a label of metrics */
   readonly name: string

@@ -50,7 +50,7 @@ export interface GossipNodeOptions {
 
 /**
  * Creates libp2p as the gossip needs it, not started: TCP, noise, yamux, gossipsub with signed messages
- * (doc/membership.md).
+ * (doc/internals/membership.md).
  */
 export async function createGossipNode(
   { privateKey, admit, admitMember, isBanned }: GossipNodeComponents,

@@ -54,7 +54,7 @@ export interface GossipOptions {
 /** Network of the gossip, as the membership uses it. */
 export type GossipNetwork = Pick<Gossip, keyof Gossip>
 
-/** Network of the gossip on libp2p: connections, admission and messages (doc/membership.md). */
+/** Network of the gossip on libp2p: connections, admission and messages (doc/internals/membership.md). */
 export class Gossip implements Network {
   readonly instance: InstanceId
   readonly #components: GossipComponents

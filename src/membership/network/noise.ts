@@ -2,7 +2,7 @@ import { hkdfSync } from 'node:crypto'
 import { type NoiseComponents, noise } from '@libp2p/noise'
 
 /**
- * The secret of the installation makes a member; a peer without it does not pass the handshake (doc/membership.md "Who
+ * The secret of the installation makes a member; a peer without it does not pass the handshake (doc/internals/membership.md "Who
  * gets in").
  */
 

@@ -41,7 +41,7 @@ export interface GossipRulesComponents {
 }
 
 /**
- * Rules of doc/membership.md, without sockets and without a clock of their own: when replicas send, and what they
+ * Rules of doc/internals/membership.md, without sockets and without a clock of their own: when replicas send, and what they
  * conclude. A published message is never the only copy. The next version shows what is missing, and it is fetched from
  * its owner.
  */

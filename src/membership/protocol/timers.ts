@@ -1,4 +1,4 @@
-/** Times of membership, in ms (doc/membership.md "The life of a row"). */
+/** Times of membership, in ms (doc/internals/membership.md "The life of a row"). */
 export interface MembershipTimers {
   /** time in which changes of the own row are gathered, before they are published together */
   readonly batchMs: number

@@ -2,7 +2,7 @@ import type { AgentId } from '../../call/call.ts'
 import { KasError } from '../../lib/errors.ts'
 
 /**
- * Knowledge of replicas about one another: one row an instance, which only that instance writes (doc/membership.md).
+ * Knowledge of replicas about one another: one row an instance, which only that instance writes (doc/internals/membership.md).
  */
 
 /** One process: its libp2p peer id, which is new at each start. */
@@ -100,7 +100,7 @@ export interface RowDelta extends RowItems {
   readonly removed: readonly string[]
 }
 
-/** Bounds of a row (doc/membership.md "Who gets in"): items beyond them are refused, by its owner and by all others. */
+/** Bounds of a row (doc/internals/membership.md "Who gets in"): items beyond them are refused, by its owner and by all others. */
 export const bounds = {
   metaBytes: 4096,
   methods: 256,

@@ -2,7 +2,7 @@
 // @generated from file gitops_states.proto (package kas.agent.v1, syntax proto3)
 /* eslint-disable */
 
-// Facts of an agent's sources, from the pod that leads to the kas at hand, which makes rows of them (doc/gitops.md). No
+// Facts of an agent's sources, from the pod that leads to the kas at hand, which makes rows of them (doc/guide/gitops.md). No
 // values of objects.
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";

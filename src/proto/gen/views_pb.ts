@@ -2,7 +2,7 @@
 // @generated from file views.proto (package agentk.views.v1, syntax proto3)
 /* eslint-disable */
 
-// What is in the clusters and how it fares, from the agent to kas (doc/views.md).
+// What is in the clusters and how it fares, from the agent to kas (doc/guide/views.md).
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";

@@ -1,4 +1,4 @@
-/** Bounds that kas and agentk share (doc/gitops.md). This file imports nothing. */
+/** Bounds that kas and agentk share (doc/guide/gitops.md). This file imports nothing. */
 
 /** of an agent */
 export const maxSources = 100

@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { maxNamespaces, maxPaths, maxSources } from './limits.ts'
 
 /**
- * `gitops` of an agent's configuration (doc/gitops.md): stock keys, and keys of this project from `name` on. The file
+ * `gitops` of an agent's configuration (doc/guide/gitops.md): stock keys, and keys of this project from `name` on. The file
  * is checked by it in kas, and the sent configuration is read by it in agentk. It fills in no defaults. `error` says
  * what is allowed.
  */

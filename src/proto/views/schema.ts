@@ -1,7 +1,7 @@
 import * as z from 'zod'
 
 /**
- * `views.yaml` of an agent: the content of its views (doc/views.md). Only the form of health rules is checked here.
+ * `views.yaml` of an agent: the content of its views (doc/guide/views.md). Only the form of health rules is checked here.
  * agentk compiles them, and checks the rest.
  */
 

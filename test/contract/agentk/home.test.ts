@@ -8,7 +8,7 @@ import { echoMethod, startConnections } from './connections-side.ts'
 import { FakeKas, listenAs } from './fake-kas.ts'
 import { at, type FakeReplica, idleAre, poke, serves, startReplicas, tell } from './fake-replicas.ts'
 
-/** Places of agentk's tunnels, by the hints of kas (doc/agentk-placement.md). */
+/** Places of agentk's tunnels, by the hints of kas (doc/internals/agentk-placement.md). */
 
 type Three = [FakeReplica, FakeReplica, FakeReplica]
 

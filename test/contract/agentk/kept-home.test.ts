@@ -7,7 +7,7 @@ import { listen } from './api-server.ts'
 import { startConnections } from './connections-side.ts'
 import { at, type FakeReplica, idleAre, poke, serves, startReplicas, tell } from './fake-replicas.ts'
 
-/** Replicas come and go. agentk leaves a replica only when it has tunnels at two others (doc/agentk-placement.md). */
+/** Replicas come and go. agentk leaves a replica only when it has tunnels at two others (doc/internals/agentk-placement.md). */
 
 type Three = [FakeReplica, FakeReplica, FakeReplica]
 

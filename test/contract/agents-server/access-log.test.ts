@@ -7,7 +7,7 @@ import { AccessLines } from '../../support/access-lines.ts'
 import { agentId, oneAgent, startAgentsServer } from '../../support/agents-server.ts'
 import { echoMethod, FakeAgent, FakeTunnel } from '../../support/fake-agent.ts'
 
-/** Lines about agents that connect on 8150 or are refused (doc/access-log.md). */
+/** Lines about agents that connect on 8150 or are refused (doc/reference/access-log.md). */
 
 async function start(t: Test) {
   const access = new AccessLines()

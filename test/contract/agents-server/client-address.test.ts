@@ -14,7 +14,7 @@ import { proxyHeaderV1, proxyHeaderV2 } from '../../support/proxy-headers.ts'
 import { patience } from '../../support/slowness.ts'
 
 /**
- * Client address of a stream on 8150 behind trusted fronts (doc/client-address.md). Only 127.0.0.1 is trusted,
+ * Client address of a stream on 8150 behind trusted fronts (doc/operate/client-address.md). Only 127.0.0.1 is trusted,
  * 127.0.0.2 is not.
  */
 

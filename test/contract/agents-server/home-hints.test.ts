@@ -10,7 +10,7 @@ import { eventually } from '../../support/eventually.ts'
 import { FakeAgent, type FakeTunnel } from '../../support/fake-agent.ts'
 import { FakePlacement } from '../../support/fake-placement.ts'
 
-/** Hints that kas sends to agents about their place (doc/agentk-placement.md). */
+/** Hints that kas sends to agents about their place (doc/internals/agentk-placement.md). */
 
 const announced = { 'kas-features': ['home,ping'], 'kas-pod': ['pod-a'] }
 

@@ -9,7 +9,7 @@ import { eventually } from '../../support/eventually.ts'
 import { FakeAgent } from '../../support/fake-agent.ts'
 import { FakePlacement } from '../../support/fake-placement.ts'
 
-/** A replica that leaves, as a stock agent sees it (doc/operations.md "How a replica leaves"). */
+/** A replica that leaves, as a stock agent sees it (doc/operate/operations.md "How a replica leaves"). */
 
 async function start(t: Test, { listenGraceMs, peers = true }: { listenGraceMs: number; peers?: boolean }) {
   const placement = new FakePlacement()

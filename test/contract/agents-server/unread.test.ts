@@ -8,7 +8,7 @@ import { eventually } from '../../support/eventually.ts'
 import { FakeAgent, type FakeTunnel } from '../../support/fake-agent.ts'
 
 /**
- * Bytes that agents send and nobody reads count towards one total of the replica (doc/operations.md "How a replica
+ * Bytes that agents send and nobody reads count towards one total of the replica (doc/operate/operations.md "How a replica
  * divides its memory").
  */
 

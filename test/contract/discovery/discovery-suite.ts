@@ -18,7 +18,7 @@ export interface DiscoveryGround {
   assertAtRest(): Promise<void> | void
 }
 
-/** Promises of every source (doc/discovery.md). */
+/** Promises of every source (doc/operate/discovery.md). */
 export function discoverySuite(t: Test, ground: (t: Test) => Promise<DiscoveryGround> | DiscoveryGround): void {
   const begin = async (t: Test): Promise<DiscoveryGround> => {
     const begun = await ground(t)

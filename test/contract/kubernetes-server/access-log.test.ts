@@ -15,7 +15,7 @@ import { startServer } from './start-server.ts'
 import { ViewsClient } from './views-client.ts'
 import { WatchClient } from './watch-client.ts'
 
-/** One line per call, for each outcome (doc/access-log.md). */
+/** One line per call, for each outcome (doc/reference/access-log.md). */
 
 const all = { rules: [{ level: 'metadata' }] } as const satisfies Partial<AccessLogOptions>
 const asJob = 'Authorization: Bearer ci:42:as-job'

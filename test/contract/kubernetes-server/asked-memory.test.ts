@@ -14,7 +14,7 @@ import { startViews } from './views-ground.ts'
 import { WatchClient } from './watch-client.ts'
 
 /**
- * Queries over kas' own WebSockets count towards the share of their callers (doc/operations.md "How a replica divides
+ * Queries over kas' own WebSockets count towards the share of their callers (doc/operate/operations.md "How a replica divides
  * its memory").
  */
 

@@ -6,7 +6,7 @@ import { clusterForward, echo } from './fake-cluster.ts'
 import { RawClient } from './raw-client.ts'
 import { startServer } from './start-server.ts'
 
-/** The caller whose share of tunnels a request uses, for each kind of credentials (doc/routing.md). */
+/** The caller whose share of tunnels a request uses, for each kind of credentials (doc/internals/routing.md). */
 
 const ada = { id: 5n, username: 'ada' }
 const bob = { id: 6n, username: 'bob' }

@@ -18,7 +18,7 @@ import { directory, good, startServer } from './start-server.ts'
 import { WatchClient } from './watch-client.ts'
 
 /**
- * Client address of a request on 8154 behind trusted fronts (doc/client-address.md). Only 127.0.0.1 is trusted,
+ * Client address of a request on 8154 behind trusted fronts (doc/operate/client-address.md). Only 127.0.0.1 is trusted,
  * 127.0.0.2 is not.
  */
 

@@ -4,7 +4,7 @@ import { clusterForward, echo } from './fake-cluster.ts'
 import { RawClient } from './raw-client.ts'
 import { agentId, good, startServer } from './start-server.ts'
 
-/** Answer to a front that passes a request to the replica with the agent (doc/kubernetes-proxy.md "Behind a front"). */
+/** Answer to a front that passes a request to the replica with the agent (doc/guide/kubernetes-proxy.md "Behind a front"). */
 
 async function setUp(t: Test) {
   const asked: bigint[] = []

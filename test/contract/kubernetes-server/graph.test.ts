@@ -12,7 +12,7 @@ import { directoryWithBob } from './start-server.ts'
 import { startViews } from './views-ground.ts'
 import { tokenProtocol } from './watch-client.ts'
 
-/** GitLab's graph of an agent's cluster; the test plays the agent (doc/graph.md). */
+/** GitLab's graph of an agent's cluster; the test plays the agent (doc/reference/graph.md). */
 
 const asUser = { Authorization: 'Bearer pat:42:as-user' }
 

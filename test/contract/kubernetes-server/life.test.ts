@@ -15,7 +15,7 @@ import { type Cluster, clusterForward, data, echo, head, trailer } from './fake-
 import { RawClient } from './raw-client.ts'
 import { createKubernetesServer, good, startServer } from './start-server.ts'
 
-/** Start, stop in stages, and TLS (doc/operations.md "How a replica leaves"). */
+/** Start, stop in stages, and TLS (doc/operate/operations.md "How a replica leaves"). */
 
 type Tap = typeof t | import('tap').Test
 async function setUp(t: Tap, cluster: Cluster, options: Parameters<typeof startServer>[1] = {}) {

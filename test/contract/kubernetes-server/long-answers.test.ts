@@ -6,7 +6,7 @@ import { eventually } from '../../support/eventually.ts'
 import { clusterForward, echo } from './fake-cluster.ts'
 import { startServer } from './start-server.ts'
 
-/** kas makes only a few of its own long answers at once, over all agents (doc/operations.md). */
+/** kas makes only a few of its own long answers at once, over all agents (doc/operate/operations.md). */
 
 /** A directory in which a user's token is the user's id. Each hundred of agents is a tenant. */
 const directory: Pick<Directory, 'grantJob' | 'grantUser'> = {

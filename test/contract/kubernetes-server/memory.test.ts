@@ -9,7 +9,7 @@ import { RawClient } from './raw-client.ts'
 import { directoryWithBob, startServer } from './start-server.ts'
 
 /**
- * The memory of callers is one total of the replica, over all agents (doc/operations.md "How a replica divides its
+ * The memory of callers is one total of the replica, over all agents (doc/operate/operations.md "How a replica divides its
  * memory").
  */
 

@@ -9,7 +9,7 @@ import { type Cluster, clusterForward, data, head, trailer } from './fake-cluste
 import { RawClient } from './raw-client.ts'
 import { startServer } from './start-server.ts'
 
-/** 10,000 calls full of secrets: none of these reaches the access log (doc/access-log.md). */
+/** 10,000 calls full of secrets: none of these reaches the access log (doc/reference/access-log.md). */
 
 const calls = 10_000
 const atOnce = 8

@@ -9,7 +9,7 @@ import { RawClient } from './raw-client.ts'
 import { directory, directoryWithBob, startServer } from './start-server.ts'
 import { WatchClient } from './watch-client.ts'
 
-/** Watches after the loss of their replica, as clients see them (doc/kubernetes-proxy.md "Watches go on"). */
+/** Watches after the loss of their replica, as clients see them (doc/guide/kubernetes-proxy.md "Watches go on"). */
 
 const asUser = 'Authorization: Bearer pat:42:as-user'
 const lost = () => new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' })

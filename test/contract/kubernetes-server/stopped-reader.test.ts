@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import t from 'tap'
 import type { AccessLine } from '../../../src/kas/access-log/access-line.ts'
 
-/** The reader of stdout stops while calls continue (doc/access-log.md "Where it goes"). */
+/** The reader of stdout stops while calls continue (doc/reference/access-log.md "Where it goes"). */
 
 const program = new URL('access-log-program.ts', import.meta.url).pathname
 /** more lines than fit into 2 MiB */

@@ -12,7 +12,7 @@ import { ViewsClient, viewsProtocol } from './views-client.ts'
 import { startViews } from './views-ground.ts'
 import { tokenProtocol } from './watch-client.ts'
 
-/** Views of an agent's cluster, over a WebSocket and by single requests (doc/views.md). */
+/** Views of an agent's cluster, over a WebSocket and by single requests (doc/guide/views.md). */
 
 const asUser = { Authorization: 'Bearer pat:42:as-user' }
 

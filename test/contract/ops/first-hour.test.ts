@@ -20,12 +20,12 @@ import { type GitlabSideOptions, startGitlabSide } from '../../support/gitlab/gi
 import { createKasApp } from '../../support/kas-app.ts'
 
 /**
- * Mistakes of the first hour. Each message names the next step, and doc/operations.md ("First hour") has the same
+ * Mistakes of the first hour. Each message names the next step, and doc/operate/operations.md ("First hour") has the same
  * words: `said` is in both.
  */
 
 t.setTimeout(60_000)
-const doc = readFileSync(join(import.meta.dirname, '../../../doc/operations.md'), 'utf8')
+const doc = readFileSync(join(import.meta.dirname, '../../../doc/operate/operations.md'), 'utf8')
 const [, firstHour = ''] = doc.split('\n## First hour')
 const chapter = firstHour.split('\n## ')[0] ?? ''
 const authority = await Authority.create('private')
@@ -37,7 +37,7 @@ const issue = () => authority.issueServing({ dns: ['kas.test'], ip: [] })
 /** @param text - output that an operator sees */
 function tells(t: Test, text: string, said: string): void {
   t.ok(text.includes(said), `${said}\n${text}`)
-  t.ok(chapter.includes(said), `doc/operations.md has: ${said}`)
+  t.ok(chapter.includes(said), `doc/operate/operations.md has: ${said}`)
 }
 
 async function listening(t: Test, server: ReturnType<typeof createServer>): Promise<number> {

@@ -107,7 +107,7 @@ export async function deadNode(stage: ChartsStage): Promise<void> {
 
 /**
  * Returns true if the call cannot be repeated, and may have come to the cluster through the node before its loss was
- * known (doc/routing.md).
+ * known (doc/internals/routing.md).
  */
 function hadBegun({ kind, begunAt, told }: FailedCall, lostAt: number): boolean {
   return kind !== 'GET' && begunAt < lostAt + knownMs && told.includes('Kas-Delivery: maybe')

@@ -27,7 +27,7 @@ export interface GitopsSceneOptions {
 }
 
 /**
- * Applies commits to the cluster, through three replicas and two pods of agentk (doc/gitops.md).
+ * Applies commits to the cluster, through three replicas and two pods of agentk (doc/guide/gitops.md).
  *
  * @param assets - value of KUBEBUILDER_ASSETS
  */

@@ -33,7 +33,7 @@ const runs: Readonly<Record<ViewsPart, readonly Run[]>> = {
 }
 
 /**
- * Follows a cluster as the CLI does, through three replicas and two pods of agentk (doc/views.md).
+ * Follows a cluster as the CLI does, through three replicas and two pods of agentk (doc/guide/views.md).
  *
  * @param assets - value of KUBEBUILDER_ASSETS
  */

@@ -1,6 +1,6 @@
 import type { Identity } from '../kubectl-side.ts'
 
-/** First commands of a new user, with their answers: the table of doc/first-words.md. */
+/** First commands of a new user, with their answers: the table of doc/reference/first-words.md. */
 
 export interface FirstWords {
   /** words after `kas`; kubectl gets the same `get …`, unless `kubectl` replaces it */

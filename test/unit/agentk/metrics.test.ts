@@ -50,8 +50,8 @@ t.test('values are those of the moment', async (t) => {
   t.match(second, /^agentk_leader 0$/m)
 })
 
-t.test('doc/metrics.md names each metric of agentk, and none that is gone', async (t) => {
-  const text = await readFile(join(import.meta.dirname, '../../../doc/metrics.md'), 'utf8')
+t.test('doc/reference/metrics.md names each metric of agentk, and none that is gone', async (t) => {
+  const text = await readFile(join(import.meta.dirname, '../../../doc/reference/metrics.md'), 'utf8')
   const section = /^## agentk$(.*)/ms.exec(text)?.[1] ?? ''
   const named = [...section.matchAll(/`((?:agentk|gitlab|process)_\w+)`/g)].map(([, name = '']) => name)
   const names = register()

@@ -30,23 +30,23 @@ import { createMembershipMetrics } from '../../../src/membership/metrics.ts'
 
 const doc = (name: string) => readFile(join(import.meta.dirname, '../../../doc', name), 'utf8')
 
-t.test('doc/errors.md has a row for each error', async (t) => {
-  const rows = [...(await doc('errors.md')).matchAll(/^\| `([A-Z_]+)` \|/gm)].map(([, code]) => code)
+t.test('doc/reference/errors.md has a row for each error', async (t) => {
+  const rows = [...(await doc('reference/errors.md')).matchAll(/^\| `([A-Z_]+)` \|/gm)].map(([, code]) => code)
   t.strictSame(rows.toSorted(), errorCodes.toSorted())
 })
 
-t.test('each limit of TOO_MANY_STREAMS has a name of its own, which doc/errors.md says', async (t) => {
+t.test('each limit of TOO_MANY_STREAMS has a name of its own, which doc/reference/errors.md says', async (t) => {
   const source = join(import.meta.dirname, '../../../src')
   const files = globSync('**/*.ts', { cwd: source, exclude: ['lib/errors.ts', 'proto/gen/**'] })
   const texts = await Promise.all(files.map((file) => readFile(join(source, file), 'utf8')))
   const uses = (name: string) => texts.reduce((sum, text) => sum + text.split(`'${name}'`).length - 1, 0)
   const elsewhere = limitNames.filter((name) => uses(name) !== 1)
   t.strictSame(elsewhere, [], 'one place throws it')
-  const rows = [...(await doc('errors.md')).matchAll(/^\| `([a-z_]+)` \|/gm)].map(([, name]) => name)
+  const rows = [...(await doc('reference/errors.md')).matchAll(/^\| `([a-z_]+)` \|/gm)].map(([, name]) => name)
   t.strictSame(rows, limitNames)
 })
 
-t.test('doc/metrics.md has a row for each metric', async (t) => {
+t.test('doc/reference/metrics.md has a row for each metric', async (t) => {
   const register = createRegistry()
   createBuildMetrics(register, { version: '1', commit: 'x' })
   createAgentMetrics(register, () => 0)
@@ -78,7 +78,7 @@ t.test('doc/metrics.md has a row for each metric', async (t) => {
   })
   const names = register.getMetricsAsArray().map(({ name }) => name)
   const own = names.filter((name) => !/^(process|nodejs)_/.test(name))
-  const named = [...(await doc('metrics.md')).matchAll(/^\| (`[a-z0-9_`, ]+`) \|/gm)].flatMap(([, cell]) =>
+  const named = [...(await doc('reference/metrics.md')).matchAll(/^\| (`[a-z0-9_`, ]+`) \|/gm)].flatMap(([, cell]) =>
     [...(cell ?? '').matchAll(/`([a-z0-9_]+)`/g)].map(([, name]) => name),
   )
   t.strictSame(named.toSorted(), own.toSorted())

@@ -4,7 +4,7 @@ import { readRow, sendRow } from '../../../src/membership/network/row-stream.ts'
 import { decodeGossip, encodeGossip } from '../../../src/membership/table/row-codec.ts'
 import { connection, delta, head, instance, registration, snapshot } from './rows.ts'
 
-/** Bytes that replicas of the oldest version write (doc/upgrade.md). */
+/** Bytes that replicas of the oldest version write (doc/guide/upgrade.md). */
 const written = {
   delta: [
     '0a0161128e02080310091a620a056b61732d3010021a0831302e302e302e3720db3f2a20abababababababababababababab',

@@ -28,7 +28,7 @@ const defaultAddress = readWebhookAddress(defaultWebhookUrl) as WebhookAddress
  * Makes Flux fetch a push to GitLab at once. It follows Flux's GitRepositories of this GitLab, and the pushes to their
  * projects. For each push it calls the webhooks of their Receivers. It runs in the leading pod.
  *
- * @see doc/flux.md
+ * @see doc/guide/flux.md
  */
 export function createFlux(host: Host, options?: Partial<FluxOptions>): AgentkModule {
   const log = host.log('gitlab_flux')

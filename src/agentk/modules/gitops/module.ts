@@ -13,7 +13,7 @@ export interface GitopsModuleOptions {
   readonly path: string
 }
 
-/** Applies the manifests of projects to the cluster (doc/gitops.md). Its code is loaded once a source is configured. */
+/** Applies the manifests of projects to the cluster (doc/guide/gitops.md). Its code is loaded once a source is configured. */
 export function createGitops(host: Host, { path }: GitopsModuleOptions): AgentkModule {
   const { api, identities, kas, configuration, self, tracer, clock, random, register } = host
   const metrics = createGitopsMetrics(register)

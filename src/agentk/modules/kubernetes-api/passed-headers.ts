@@ -1,8 +1,8 @@
+import { isImpersonationHeader } from '../../../lib/impersonated-names.ts'
 import { hopByHopHeaders, namedByConnection } from '../../../proto/http/hop-by-hop.ts'
 import type { HttpRequestHeader, HttpResponseHeader } from '../../../proto/http/http-message.ts'
 import { canonicalHeaderName } from '../../../proto/http/http-over-grpc.ts'
 import type { Identities } from '../../cluster/identities.ts'
-import { isImpersonationHeader } from '../../cluster/may-impersonate.ts'
 
 /** Request headers that are not passed on: those of one hop, and those that agentk sets itself. */
 const notSent = new Set([

@@ -57,10 +57,10 @@ const help = `usage: kas ${usage}
   --kubernetes-api-ca-file FILE  an authority that is trusted there beside those of the system
   --idle SECONDS               how long an idle stream is to live there; it takes as long
 ${outputHelp(outputs)}  exit code: 0 if no check has failed, 1 if one has, 2 if the command line is wrong
-  Of secrets a fingerprint is shown. What each check is, and what it does not see: doc/doctor.md
+  Of secrets a fingerprint is shown. What each check is, and what it does not see: doc/operate/doctor.md
 `
 
-/** Checks of `kas doctor`, in the order of doc/doctor.md. */
+/** Checks of `kas doctor`, in the order of doc/operate/doctor.md. */
 export const checkNames = [
   'configuration',
   'listen',

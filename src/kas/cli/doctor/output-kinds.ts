@@ -6,7 +6,7 @@ import type { Count, OutputKind } from '../../command/output.ts'
  * @command kas doctor
  */
 export interface DoctorReport extends OutputKind<'DoctorReport'> {
-  /** findings, in the order of doc/doctor.md */
+  /** findings, in the order of doc/operate/doctor.md */
   readonly findings: readonly DoctorFinding[]
   /** number of failed checks */
   readonly failures: Count
@@ -14,7 +14,7 @@ export interface DoctorReport extends OutputKind<'DoctorReport'> {
 
 /** Result of one check. */
 export interface DoctorFinding {
-  /** name of the check; doc/doctor.md has a section for each */
+  /** name of the check; doc/operate/doctor.md has a section for each */
   readonly check: string
   /** `note`: nothing fails yet, or a key has no effect; `skipped`: not checked, `text` has the reason */
   readonly state: 'ok' | 'note' | 'failed' | 'skipped'

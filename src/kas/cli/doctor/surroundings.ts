@@ -13,7 +13,7 @@ import { findingsOfFiles } from './file-check.ts'
 /** Checks kas' needs on its machine: a directory file, git, names. */
 
 const run = promisify(execFile)
-/** doc/directory.md "Changes" */
+/** doc/reference/directory.md "Changes" */
 const oldestGit = [2, 31] as const
 /** bound of a run of git. ms */
 const gitTimeoutMs = 5000

@@ -4,7 +4,7 @@ import { DecisiveKeys } from '../../../lib/unknown-keys.ts'
 import { problemOfRepositoryUrl } from '../../repositories/repository-url.ts'
 import { roleNames } from './roles.ts'
 
-/** Schema of the directory file (doc/directory.md). Errors never contain token hashes or URLs. */
+/** Schema of the directory file (doc/reference/directory.md). Errors never contain token hashes or URLs. */
 
 const idText = 'a whole number above zero'
 const id = z.int({ error: idText }).positive({ error: idText })

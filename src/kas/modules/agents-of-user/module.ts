@@ -21,7 +21,7 @@ const maxQuestions = { maxOfUser: 2, max: 20 }
 const notServed = "GitLab's pages list the agents of a user; kas does so with directory.file alone"
 
 /**
- * `GET <prefix>agents`: the agents that admit a user, and the replicas that they are connected to (doc/directory.md
+ * `GET <prefix>agents`: the agents that admit a user, and the replicas that they are connected to (doc/reference/directory.md
  * "Agents of a user").
  */
 export function createAgentsOfUser({ localDirectory }: KasHost, components: AgentsOfUserComponents): KasModule {

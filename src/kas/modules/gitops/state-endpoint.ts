@@ -70,7 +70,7 @@ export function statesOfPeer(components: OwnComponents & Pick<StateComponents, '
 
 /**
  * Serves `GET <prefix>gitops/state`: the status of the agent's sources. It has the last report of its pod to any
- * replica, and the sources that the configuration names beside those (doc/gitops.md). Concurrent requests get the same
+ * replica, and the sources that the configuration names beside those (doc/guide/gitops.md). Concurrent requests get the same
  * answer.
  */
 export function stateEndpoint(components: StateComponents): OwnEndpoint {

@@ -31,7 +31,7 @@ const accepted: OwnAnswer = {
  * `POST <prefix>hooks/git/<project id>`: a Git server announces a push. Its content is not read: it may be an old
  * delivery that is sent again. All it shows is that the repository may have moved.
  *
- * @see doc/directory.md "Hooks"
+ * @see doc/reference/directory.md "Hooks"
  */
 export function hookEndpoint(components: HookEndpointComponents): SignedEndpoint {
   const { hookSecretFile, someHookSecretFile, poll, clock, log } = components

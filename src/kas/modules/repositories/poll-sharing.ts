@@ -41,7 +41,7 @@ const maxBranches = 500
  * announce so each minute, and learn of moves by `Notifications`. They poll themselves until the first replica has
  * confirmed that it does.
  *
- * @see doc/directory.md "Who asks a repository"
+ * @see doc/reference/directory.md "Who asks a repository"
  */
 export class PollSharing implements Service {
   readonly #components: PollSharingComponents

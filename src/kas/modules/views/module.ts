@@ -13,7 +13,7 @@ const maxPerAgent = 20
 /** agentk reports at most once a second, some hundred bytes. */
 const rate = { perSecond: 50, burst: 500, cost: { call: 1, message: 1, kib: 1 } }
 
-/** Views of agents' clusters, for callers with permission (doc/views.md). */
+/** Views of agents' clusters, for callers with permission (doc/guide/views.md). */
 export function createViews(host: KasHost, options: Pick<ReportsOptions, 'pollMs'>): KasModule {
   const { agentConfig, localDirectory, forward, serves, away, clock, register } = host
   const log = host.log.child({ mod_name: 'views' })

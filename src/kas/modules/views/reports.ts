@@ -42,7 +42,7 @@ const defaults = { retryMs: 10_000 }
 
 /**
  * Receives facts from the leading pod about its cluster, and sends it the configuration of its views. It sends at once
- * and after each commit that changes the configuration, until the connection retires (doc/views.md).
+ * and after each commit that changes the configuration, until the connection retires (doc/guide/views.md).
  */
 export function serveReports(
   components: ReportsComponents,

@@ -19,7 +19,7 @@ export interface ClientAddressesOptions {
 
 const noProxies: ClientAddressesOptions = { trustedProxies: [], proxyProtocol: false }
 
-/** Finds the addresses of clients from what trusted fronts send (doc/client-address.md). */
+/** Finds the addresses of clients from what trusted fronts send (doc/operate/client-address.md). */
 export class ClientAddresses {
   /** false: no front is trusted, and each client counts by the address of its connection */
   readonly isOn: boolean

@@ -21,7 +21,7 @@ export interface DepartureOptions {
 }
 
 /**
- * Sends the agents of a replica that leaves to its peers, while it still carries calls (doc/operations.md "How a
+ * Sends the agents of a replica that leaves to its peers, while it still carries calls (doc/operate/operations.md "How a
  * replica leaves"). Each connection gets GOAWAY, and one idle tunnel ends, which the agent opens again elsewhere. Then
  * all idle streams end. Running calls go on. While no peer serves, all connections stay.
  */

@@ -33,7 +33,7 @@ const locationName = /^[A-Za-z0-9][A-Za-z0-9._-]*$/
 
 /**
  * Chooses requests that a front should take to the holder, so that their bytes bypass this replica
- * (doc/kubernetes-proxy.md "Behind a front").
+ * (doc/guide/kubernetes-proxy.md "Behind a front").
  */
 export class FrontRedirect {
   readonly #components: FrontRedirectComponents

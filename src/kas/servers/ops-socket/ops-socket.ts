@@ -43,7 +43,7 @@ const maxStreams = 16
 /** Permissions of the socket: only this user may query. */
 const privateUmask = 0o177
 
-/** Serves `kas status` and `kas route`: HTTP on a Unix socket, with JSON answers (doc/operations.md). */
+/** Serves `kas status` and `kas route`: HTTP on a Unix socket, with JSON answers (doc/operate/operations.md). */
 export class OpsSocket implements Service {
   readonly #components: OpsSocketComponents
   readonly #options: OpsSocketOptions

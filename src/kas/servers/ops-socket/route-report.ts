@@ -50,7 +50,7 @@ interface RoutePeering {
   readonly links: Pick<Links, 'candidates' | 'link'>
 }
 
-/** Reports how a call of the method would be routed if it came in here now (doc/routing.md). */
+/** Reports how a call of the method would be routed if it came in here now (doc/internals/routing.md). */
 export function routeReport(components: RouteComponents, agentId: AgentId, method: string): RouteReport {
   const { name, tunnels, peering } = components
   const { idle, waiting, living } = tunnels.counts(agentId, method)

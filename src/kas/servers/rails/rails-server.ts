@@ -71,7 +71,7 @@ const handshakeTimeoutMs = 10_000
 const lingerMs = 1000
 const strangerSentence =
   'A call was refused: if it is of GitLab, is api.listen.authentication_secret_file its secret, are both clocks right?'
-const unservedSentence = 'GitLab asks for what kas does not serve: doc/gitlab.md says what comes of it'
+const unservedSentence = 'GitLab asks for what kas does not serve: doc/guide/gitlab.md says what comes of it'
 /** Connections at once. GitLab makes one for each of its jobs, and ends it soon. Strangers have at most a fifth. */
 const maxConnections = 10_000
 

@@ -67,7 +67,7 @@ export const maxStrangerCalls = 32
 const strangerTimeoutMs = 3000
 const tlsHandshakeTimeoutMs = 2000
 
-/** Server 8155: peers hand calls over, and call this replica (doc/routing.md "Another replica holds the agent"). */
+/** Server 8155: peers hand calls over, and call this replica (doc/internals/routing.md "Another replica holds the agent"). */
 export class ReplicasServer implements Service {
   readonly #components: ReplicasServerComponents
   readonly #options: ReplicasServerOptions

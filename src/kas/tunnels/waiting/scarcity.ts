@@ -42,7 +42,7 @@ export interface Contended {
 
 /**
  * Checks while calls wait whether an agent's tunnels are scarce. While they are, callers with more than their share are
- * refused and lose watches to others (doc/routing.md "A share for each caller").
+ * refused and lose watches to others (doc/internals/routing.md "A share for each caller").
  */
 export class Scarcity {
   readonly #components: ScarcityComponents

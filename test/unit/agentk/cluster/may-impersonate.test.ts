@@ -1,12 +1,12 @@
 import t from 'tap'
 import {
-  isImpersonationHeader,
   type MayImpersonate,
   parseCallersMayImpersonate,
   parseMayImpersonate,
   refusedHeaders,
   refusedIdentity,
 } from '../../../../src/agentk/cluster/may-impersonate.ts'
+import { isImpersonationHeader } from '../../../../src/lib/impersonated-names.ts'
 import type { Headers } from '../../../../src/proto/http/http-message.ts'
 import { Seeded } from '../../../support/seeded.ts'
 

@@ -785,8 +785,8 @@ t.test('hostile text steers no terminal', async (t) => {
   t.match(stdout, 'bad?[2J')
 })
 
-t.test('doc/doctor.md has a section for each check', async (t) => {
-  const text = await readFile(join(import.meta.dirname, '../../../../doc/doctor.md'), 'utf8')
+t.test('doc/operate/doctor.md has a section for each check', async (t) => {
+  const text = await readFile(join(import.meta.dirname, '../../../../doc/operate/doctor.md'), 'utf8')
   const [part = ''] = text.split('\n# agentk doctor\n')
   const headings = [...part.matchAll(/^## (.*)$/gm)].map(([, heading]) => heading)
   t.strictSame(headings, checkNames)

@@ -4,7 +4,7 @@ import { cacheBounds } from '../../../../src/kas/modules/gitops/file-cache.ts'
 import { podLimit } from '../../../../src/lib/pod-limit.ts'
 
 const MiB = 2 ** 20
-/** memory of kas itself, see doc/operations.md */
+/** memory of kas itself, see doc/operate/operations.md */
 const ownBytes = 200 * MiB
 /** GitOps states of all agents */
 const stateBytes = 64 * MiB

@@ -21,7 +21,7 @@ export function marked({ object, digest }: Manifest, of: { inventory: string; ow
   return { ...object, metadata: { ...metadata, labels, annotations } }
 }
 
-/** Annotations with which people say what may happen to an object (doc/gitops.md). */
+/** Annotations with which people say what may happen to an object (doc/guide/gitops.md). */
 
 /** `confirm`: pruned only with approval; `never`: never pruned; `allow`: pruned without approval, whatever its kind */
 export const pruneAnnotation = 'agent.gitlab.com/prune'

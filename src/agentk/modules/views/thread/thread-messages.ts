@@ -32,7 +32,7 @@ export interface ViewsConfiguration {
     readonly kinds?: readonly string[]
     readonly exclude?: readonly string[]
   }
-  /** rules of health in place of Argo CD's (doc/health.md) */
+  /** rules of health in place of Argo CD's (doc/reference/health.md) */
   readonly health?: readonly unknown[]
   /** system whose verdicts count and order rows */
   readonly verdict?: 'argo' | 'kstatus' | 'kas'

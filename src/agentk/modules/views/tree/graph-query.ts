@@ -39,7 +39,7 @@ export interface NamespacesQuery extends Omit<ObjectSelector, 'names'> {
   readonly fields: SelectsNames | undefined
 }
 
-/** Query of a graph, in the terms of GitLab's clients (doc/graph.md). */
+/** Query of a graph, in the terms of GitLab's clients (doc/reference/graph.md). */
 export interface GraphQuery {
   readonly queries: readonly KindQuery[]
   readonly namespaces: NamespacesQuery

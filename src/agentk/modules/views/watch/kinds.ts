@@ -71,7 +71,7 @@ const settleMs = [300, 1000]
 /**
  * Discovers the kinds that the API server serves, and follows each as long as it is served.
  *
- * @see doc/views.md
+ * @see doc/guide/views.md
  */
 export class Kinds {
   readonly #components: KindsComponents

@@ -2,7 +2,7 @@ import { printable } from '../../../../lib/printable.ts'
 import type { ShownSource, ShownState } from './state.ts'
 import { nameOf } from './status-text.ts'
 
-/** Exit codes of `kas gitops status` with `--commit` or `--wait` (doc/gate.md). */
+/** Exit codes of `kas gitops status` with `--commit` or `--wait` (doc/guide/gate.md). */
 export const gateCodes = { synced: 0, refused: 1, progressing: 3, failing: 4, unknown: 5, approval: 6 } as const
 
 export interface GateQuestion {

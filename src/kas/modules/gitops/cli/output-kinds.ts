@@ -8,7 +8,7 @@ export interface SourcesDescription {
   readonly agentState?: 'connected' | 'stock' | 'absent' | undefined
   /** time since which the agent is away, and the next step, as a sentence */
   readonly agentMessage?: string | undefined
-  /** exit code of the command (doc/gitops.md, doc/gate.md) */
+  /** exit code of the command (doc/guide/gitops.md, doc/guide/gate.md) */
   readonly exitCode: Count
   /** the agent's file, which names the sources; absent: not known */
   readonly configuration?: ConfigurationStatus | undefined
@@ -86,7 +86,7 @@ export interface SourceStatus {
   readonly name?: string | undefined
   /** followed ref, such as `branch main`; absent: the default branch */
   readonly ref?: string | undefined
-  /** phase, such as `SYNCED` or `FAILING`: doc/gitops.md lists them */
+  /** phase, such as `SYNCED` or `FAILING`: doc/guide/gitops.md lists them */
   readonly phase: string
   /** reason for the phase, one word for programs */
   readonly reason?: string | undefined

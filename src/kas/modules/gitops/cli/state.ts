@@ -37,7 +37,7 @@ const ms = z.string().regex(/^\d{1,16}$/)
 /** result of the newest poll of a ref */
 const polled = z.looseObject({ commit: cell, age_ms: z.number().min(0), contains: z.boolean().optional() })
 
-/** a source in `GET <prefix>gitops/state` (doc/gitops.md); unknown keys are kept */
+/** a source in `GET <prefix>gitops/state` (doc/guide/gitops.md); unknown keys are kept */
 const source = z.looseObject({
   source: cell,
   commit: cell,

@@ -42,7 +42,7 @@ function shapeOf(query: Uint8Array): QueryShape {
   }
 }
 
-/** Reads `namespaces: { names: [...] }` of doc/graph.md. */
+/** Reads `namespaces: { names: [...] }` of doc/reference/graph.md. */
 function namesIn(graph: unknown): unknown {
   const { namespaces } = Object(graph) as { namespaces?: unknown }
   return (Object(namespaces) as { names?: unknown }).names

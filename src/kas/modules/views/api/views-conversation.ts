@@ -14,7 +14,7 @@ import { errorMessage, type Refused, readViewsMessage, updateMessage, type Views
  */
 const maxUnsent = 2 * viewsBounds.maxViewsPerSocket
 
-/** Several views of one agent over one WebSocket, each under the id that the client chose (doc/views.md). */
+/** Several views of one agent over one WebSocket, each under the id that the client chose (doc/guide/views.md). */
 export class ViewsConversation implements OwnConversation {
   readonly #feeds: Pick<Feeds, 'open'>
   readonly #opened: OpenedSocket

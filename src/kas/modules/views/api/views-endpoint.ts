@@ -12,7 +12,7 @@ import { ViewsConversation } from './views-conversation.ts'
 const single = new Set(['view', 'environment', 'application', 'text', 'labels', 'sort', 'limit', 'agent'])
 const lists = new Set(['namespace', 'kind', 'verdict'])
 
-/** Views of one agent: over a WebSocket, or one current view per request (doc/views.md). */
+/** Views of one agent: over a WebSocket, or one current view per request (doc/guide/views.md). */
 export function viewsEndpoint(feeds: Pick<Feeds, 'open'>): OwnEndpoint {
   return {
     path: '/views',
@@ -29,7 +29,7 @@ export function viewsEndpoint(feeds: Pick<Feeds, 'open'>): OwnEndpoint {
 }
 
 /**
- * Answers with the first update of a view (doc/views.md).
+ * Answers with the first update of a view (doc/guide/views.md).
  *
  * @throws KasError BAD_REQUEST, TOO_MANY_STREAMS, or the error that ended the view
  */

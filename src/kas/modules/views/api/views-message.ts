@@ -1,7 +1,7 @@
 import { KasError } from '../../../../lib/errors.ts'
 import { viewsBounds } from '../../../../proto/views-json.ts'
 
-/** Messages of clients of views, JSON in text frames (doc/views.md): a `ViewsRequest` of proto/views-json.ts. */
+/** Messages of clients of views, JSON in text frames (doc/guide/views.md): a `ViewsRequest` of proto/views-json.ts. */
 export type ViewsMessage =
   | {
       readonly type: 'open'

@@ -12,7 +12,7 @@ import { BadAnswer } from '../../../command/bad-answer.ts'
 /** Children of a row that are requested. */
 export const childrenLimit = 50
 
-/** rows, events and nodes that are kept: the bound of a view (doc/views.md), and as many again that are on their way */
+/** rows, events and nodes that are kept: the bound of a view (doc/guide/views.md), and as many again that are on their way */
 const maxKept = 2 * viewsBounds.maxRows
 /** kinds of a cluster that are kept: agentk follows 300 */
 const maxKinds = 1000

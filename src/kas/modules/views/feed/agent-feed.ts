@@ -72,7 +72,7 @@ const maxLatePerView = 2
 const maxFaultCharacters = 512
 const faultCode = /^[A-Z][A-Z_]{0,63}$/
 
-/** All views of an agent at this replica: one Follow, which is opened again after each loss (doc/views.md). */
+/** All views of an agent at this replica: one Follow, which is opened again after each loss (doc/guide/views.md). */
 export class AgentFeed implements ViewOwner {
   readonly #agentId: AgentId
   readonly #components: AgentFeedComponents

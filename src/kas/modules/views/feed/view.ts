@@ -3,7 +3,7 @@ import type { ByteMeter } from '../../../../lib/byte-budget.ts'
 import type { KasError } from '../../../../lib/errors.ts'
 import type { Impersonation } from '../../../../proto/http/http-message.ts'
 
-/** One view of an agent's cluster for one viewer (doc/views.md). */
+/** One view of an agent's cluster for one viewer (doc/guide/views.md). */
 
 /** name of the limit on an agent's WebSockets: graphs are views, too */
 export const viewSockets = 'WebSockets for views of this agent'

@@ -33,7 +33,7 @@ const passing: ReadonlySet<string> = new Set([
 const internal: ReadonlySet<string> = new Set(['INTERNAL', 'INVALID_MESSAGE', 'VIEWS_NOT_SERVED'])
 
 /**
- * One graph of one agent over one WebSocket, as GitLab's clients request it: one request, then answers (doc/graph.md).
+ * One graph of one agent over one WebSocket, as GitLab's clients request it: one request, then answers (doc/reference/graph.md).
  */
 export class GraphConversation implements OwnConversation {
   readonly #components: GraphConversationComponents

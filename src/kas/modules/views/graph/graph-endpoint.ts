@@ -28,7 +28,7 @@ const protocol = 'gitlab-agent-graph-api'
 /** Bytes around a request in the query of its view. */
 const maxFrameBytes = 64
 
-/** Graphs of one agent's cluster, as GitLab's clients request them (doc/graph.md): over a WebSocket only. */
+/** Graphs of one agent's cluster, as GitLab's clients request them (doc/reference/graph.md): over a WebSocket only. */
 export function graphEndpoint(
   { feeds, clock }: Pick<GraphConversationComponents, 'feeds' | 'clock'>,
   options: GraphOptions = defaultGraph,

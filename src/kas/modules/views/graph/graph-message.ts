@@ -9,7 +9,7 @@ import {
   viewsBounds,
 } from '../../../../proto/views-json.ts'
 
-/** Messages of GitLab's `<prefix>graph` (doc/graph.md), and their parts. */
+/** Messages of GitLab's `<prefix>graph` (doc/reference/graph.md), and their parts. */
 
 /** Characters of one message; the client accepts 4 MiB. */
 const maxMessageLength = 64 * 1024

@@ -45,7 +45,7 @@ const maxMessageBytes = 1024
 /** Longest life of a WebSocket. kas sends no PING on it: the time until a proxy cuts it can be measured. ms */
 const maxSocketMs = 86_400_000
 
-/** Serves `kas doctor`, which tests on 8154 what a front forwards (doc/doctor.md "front"). */
+/** Serves `kas doctor`, which tests on 8154 what a front forwards (doc/operate/doctor.md "front"). */
 export class FrontCheck implements Endpoint<void> {
   readonly path = frontCheckPath
   readonly methods = ['GET', 'POST']

@@ -57,7 +57,7 @@ export function createKubernetesMetrics(register: Registry, running: () => numbe
   })
   new Counter({
     name: 'kas_kubernetes_errors_total',
-    help: 'Errors that the Kubernetes API proxy answered with, malformed requests included, by code (doc/errors.md)',
+    help: 'Errors that the Kubernetes API proxy answered with, malformed requests included, by code (doc/reference/errors.md)',
     labelNames: ['code'],
     registers,
     collect() {

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http'
-import { askedName, askedNames, isImpersonationHeader } from '../../../../kubernetes/request/asked-identity.ts'
+import { askedName, askedNames } from '../../../../kubernetes/request/asked-identity.ts'
 import { KasError } from '../../../../lib/errors.ts'
+import { isImpersonationHeader } from '../../../../lib/impersonated-names.ts'
 import { hopByHopHeaders, namedByConnection } from '../../../../proto/http/hop-by-hop.ts'
 import type { Headers } from '../../../../proto/http/http-message.ts'
 import { canonicalHeaderName } from '../../../../proto/http/http-over-grpc.ts'

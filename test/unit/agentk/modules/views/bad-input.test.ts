@@ -18,7 +18,7 @@ import {
   waiting,
 } from '../../health/kas/world.ts'
 
-/** Hostile input in a cluster, and what a viewer sees of it (doc/health.md "Bad input"). */
+/** Hostile input in a cluster, and what a viewer sees of it (doc/reference/health.md "Bad input"). */
 
 const webhookKey = 'admissionregistration.k8s.io/ValidatingWebhookConfiguration'
 const many = 10_000

@@ -3,13 +3,13 @@ import { join } from 'node:path'
 import t from 'tap'
 import { causesPage, namesOn, readSituations, withTrees } from '../../../../vectors/causes-page.ts'
 
-/** The output of the commands matches doc/causes.md. */
+/** The output of the commands matches doc/guide/causes.md. */
 
 process.env.TZ = 'UTC'
 const skip = existsSync(join(process.env.KAS_VECTORS ?? '', 'causes.json')) ? false : 'needs KAS_VECTORS'
 const breakages = 18
 
-t.test('doc/causes.md is what `npm run causes` writes', { skip, timeout: 60_000 }, async (t) => {
+t.test('doc/guide/causes.md is what `npm run causes` writes', { skip, timeout: 60_000 }, async (t) => {
   const page = readFileSync(causesPage, 'utf8')
   const situations = readSituations()
   t.strictSame(

@@ -1,6 +1,6 @@
 import type { Count, OutputKind, Time } from '../../../../command/output.ts'
 
-/** Health of an object, as kas judges it (doc/health.md). */
+/** Health of an object, as kas judges it (doc/reference/health.md). */
 export type Verdict = 'Healthy' | 'Suspended' | 'Progressing' | 'Missing' | 'Degraded' | 'Unknown'
 
 /** Knowledge of the agent about its cluster, and its reliability. */
