@@ -15,7 +15,6 @@ import type { ReplicaMemory } from './memory/replica-memory.ts'
 import { createLinkMetrics, Links } from './peers/links.ts'
 import { LinkPeers } from './peers/peers.ts'
 import { createReplicaIdentity, type ReplicaIdentity } from './peers/replica-identity.ts'
-import { FrontTickets } from './servers/front-tickets.ts'
 import { CallerKeys } from './servers/kubernetes/authorization/caller-keys.ts'
 import { announced, explained, listenOptions } from './servers/listening.ts'
 import { createStrangersMetric, ReplicasServer } from './servers/replicas/replicas-server.ts'
@@ -51,7 +50,6 @@ export class Peering {
   readonly links: Links
   readonly peers: LinkPeers
   readonly callerKeys: CallerKeys
-  readonly frontTickets: FrontTickets
   readonly #components: PeeringComponents
   readonly #options: PeeringOptions & Secrets
   readonly #place: ReplicaPlace
@@ -72,7 +70,6 @@ export class Peering {
     this.#options = options
     this.#log = log
     this.callerKeys = new CallerKeys(options.secret)
-    this.frontTickets = new FrontTickets(options.secret, options.previousSecret)
     this.#place = placeOf(options, log)
     const unreachable = unreachableGossip(options.config.cluster)
     if (unreachable !== undefined) log.warn(unreachable)

@@ -1,8 +1,10 @@
+import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import { createAgentMetrics, createGrpcServerMetrics, type GrpcServerMetrics } from '../lib/metrics.ts'
 import { OpsServer } from '../lib/ops-server.ts'
 import type { Service } from '../lib/service.ts'
 import type { Version } from '../lib/version.ts'
+import type { InstanceId } from '../membership/membership.ts'
 import type { AccessLog } from './access-log/access-log.ts'
 import type { AgentMethod } from './agent-method.ts'
 import type { KasConfig } from './config/kas-schema.ts'
@@ -19,14 +21,12 @@ import { AgentsServer, agentMethodRates, agentMethodTypes } from './servers/agen
 import { createRateMetrics } from './servers/agents/limits/agent-rates.ts'
 import type { TokenCallCounts } from './servers/agents/limits/token-call-counts.ts'
 import { createRefusalMetrics } from './servers/agents/refusals.ts'
-import { FrontTickets } from './servers/front-tickets.ts'
 import { frontRedirect } from './servers/kubernetes/front-redirect.ts'
 import { KubernetesServer } from './servers/kubernetes/kubernetes-server.ts'
 import { webSocketTokens } from './servers/kubernetes/watch/websocket-tokens.ts'
 import type { ListenPlace } from './servers/listen-failure.ts'
 import { announced, certificateOf, explained, listenOptions, whenReady } from './servers/listening.ts'
 import {
-  frontAnswers,
   linksAnswers,
   logStreams,
   opsAnswers,
@@ -82,12 +82,13 @@ export class Ports {
   readonly #components: PortsComponents
   readonly #options: PortsOptions
   readonly #grpcMetrics: GrpcServerMetrics
-  readonly #frontTickets: FrontTickets
+  /** id of this start of the replica */
+  readonly #instance: string
 
   constructor(components: PortsComponents, options: PortsOptions) {
     this.#components = components
     this.#options = options
-    this.#frontTickets = components.peering?.frontTickets ?? new FrontTickets()
+    this.#instance = components.peering?.membership.instance ?? randomUUID()
     this.#grpcMetrics = createGrpcServerMetrics(components.host.register)
   }
 
@@ -119,16 +120,12 @@ export class Ports {
     const { socket } = config.ops
     if (socket === undefined) return []
     const name = peering?.membership.name ?? config.cluster.name ?? hostname()
-    const answers = opsAnswers({ name, version: version.version, readiness, tunnels, refusedCallers, modules, peering })
+    const known = { instance: this.#instance, name, version: version.version }
+    const answers = opsAnswers({ ...known, readiness, tunnels, refusedCallers, modules, peering })
     const streams = logStreams(replicaLog)
     const server = new OpsSocket(
       {
-        answers: {
-          ...answers,
-          ...sessionAnswers(sessions),
-          ...linksAnswers(replicaLinks),
-          ...frontAnswers(this.#frontTickets, host.clock),
-        },
+        answers: { ...answers, ...sessionAnswers(sessions), ...linksAnswers(replicaLinks) },
         actions: sessionActions(sessions),
         streams,
         log: host.log.child({ mod_name: 'observability' }),
@@ -214,7 +211,7 @@ export class Ports {
         log,
         endpoints,
         sessionTable: table,
-        frontTickets: this.#frontTickets,
+        isReplica: (instance) => this.#isReplica(instance),
         observers,
         ...(accessLog ? { accessLog } : {}),
         ...(peering ? { callerKeys: peering.callerKeys } : {}),
@@ -274,6 +271,11 @@ export class Ports {
     )
     const listening = announced(host.log, server, { name: 'API', ...this.#place('api.listen.address', listen) })
     return [...Object.values(certificate), whenReady(readiness, 'apiServer', listening)]
+  }
+
+  #isReplica(instance: string): boolean {
+    const { peering } = this.#components
+    return peering ? peering.membership.row(instance as InstanceId) !== undefined : instance === this.#instance
   }
 
   #place(key: string, listen: Listen): ListenPlace {

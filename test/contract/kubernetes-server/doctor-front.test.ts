@@ -11,10 +11,7 @@ import { Authority } from '../../../dev/certificates.ts'
 import { checkFront, type FrontOptions } from '../../../src/kas/cli/doctor/front.ts'
 import { parseKasConfig } from '../../../src/kas/config/kas-config.ts'
 import type { KasConfig } from '../../../src/kas/config/kas-schema.ts'
-import { FrontTickets } from '../../../src/kas/servers/front-tickets.ts'
-import { frontAnswers } from '../../../src/kas/servers/ops-socket/ops-answers.ts'
 import { OpsSocket } from '../../../src/kas/servers/ops-socket/ops-socket.ts'
-import { systemClock } from '../../../src/lib/clock.ts'
 import { type Finding, findingsText } from '../../../src/lib/findings.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { startServer } from './start-server.ts'
@@ -50,19 +47,18 @@ interface World {
 
 interface WorldOptions {
   readonly trusted?: readonly string[]
-  /** tickets of the replica that owns the socket of kas; default: those of the server */
-  readonly ticketsOf?: FrontTickets
-  /** kas accepts no tickets */
+  /** answer of the socket of kas; default: the id of the server */
+  readonly status?: { readonly instance?: string }
+  /** kas lets no doctor in */
   readonly isOlder?: boolean
 }
 
 async function sound(
   t: Test,
-  { trusted = ['127.0.0.1'], ticketsOf, isOlder = false }: WorldOptions = {},
+  { trusted = ['127.0.0.1'], status = { instance: 'one' }, isOlder = false }: WorldOptions = {},
 ): Promise<World> {
   const folder = await mkdtemp(join(tmpdir(), 'doctor-front-'))
   t.teardown(() => rm(folder, { recursive: true, force: true }))
-  const frontTickets = new FrontTickets()
   const refuse = async () => {
     throw new Error('no cluster is asked')
   }
@@ -70,12 +66,11 @@ async function sound(
     refuse,
     { addresses: { trustedProxies: trusted, proxyProtocol: false } },
     undefined,
-    isOlder ? {} : { frontTickets },
+    isOlder ? {} : { isReplica: (instance) => instance === 'one' },
   )
   t.teardown(() => kas.server.stop(AbortSignal.abort()))
   const socket = join(folder, 'ops.sock')
-  const answers = frontAnswers(ticketsOf ?? frontTickets, systemClock)
-  const ops = new OpsSocket({ answers, log: capturedLog().log }, { path: socket })
+  const ops = new OpsSocket({ answers: { '/status': () => status }, log: capturedLog().log }, { path: socket })
   await ops.start()
   t.teardown(() => ops.stop())
   const front: Front = {}
@@ -171,6 +166,19 @@ t.test('behind a front that is well nothing is complained of', async (t) => {
   ])
 })
 
+t.test('no two requests have one URL, so that no cache of a front answers', async (t) => {
+  const { front, run } = await sound(t)
+  const urls: (string | undefined)[] = []
+  front.answer = ({ url }) => {
+    urls.push(url)
+    return false
+  }
+  await run()
+  await run()
+  t.equal(urls.length, 6)
+  t.equal(new Set(urls).size, urls.length)
+})
+
 interface Fault {
   readonly world?: WorldOptions
   /** default: failed */
@@ -240,6 +248,17 @@ const faults: Readonly<Record<string, Fault>> = {
       front.answer = answering(401)
     },
   },
+  'a front that wants a login, and says so in JSON': {
+    says: /what answers is not kas: status 401/,
+    advises: /without a login of its own/,
+    plant: (front) => {
+      front.answer = (_, response) => {
+        response.writeHead(401, { 'Content-Type': 'application/json', 'Gitlab-Unauthorized': 'true' })
+        response.end('{"message":"Unauthorized: no valid credentials provided"}')
+        return true
+      }
+    },
+  },
   'a front that does not reach kas': {
     says: /what answers is not kas: status 502/,
     advises: /the front does not reach kas/,
@@ -262,7 +281,7 @@ const faults: Readonly<Record<string, Fault>> = {
     },
   },
   'a front that leads to another kas': {
-    world: { ticketsOf: new FrontTickets() },
+    world: { status: { instance: 'another' } },
     says: /another kas answers/,
     advises: /one secret in private_api\.listen, or is the secret being changed\?$/,
     plant: () => undefined,
@@ -472,10 +491,21 @@ t.test('with --pre, without a socket, and without the URL it says what it has no
     { check: 'idle', state: 'skipped', text: /--pre: no replica is asked/ },
   ])
   t.equal(pre.length, 2)
+  world.front.answer = answering(401)
+  t.match(await world.run({ isPre: true }), [{ state: 'failed', text: /what answers is not kas: status 401/ }, {}])
+  delete world.front.answer
+  world.front.change = (headers) => delete headers.authorization
+  t.match(await world.run({ isPre: true }), [{ state: 'failed', text: /kas gets no Authorization header/ }, {}])
+  delete world.front.change
   world.config = { ...world.config, ops: {} }
   t.match(await world.run(), [
     { state: 'ok', text: /are not tried$/ },
     { check: 'idle', state: 'skipped', text: /ops\.socket is not set/ },
+  ])
+  const old = await sound(t, { status: {}, isOlder: true })
+  t.match(await old.run(), [
+    { state: 'ok', text: /are not tried$/ },
+    { check: 'idle', state: 'skipped', text: /^no stream is opened$/ },
   ])
   t.match(await world.run({ url: undefined }), [
     { check: 'front', state: 'skipped', advice: /give --kubernetes-api-url/ },

@@ -2,22 +2,22 @@ import { once } from 'node:events'
 import { type IncomingMessage, request } from 'node:http'
 import t, { type Test } from 'tap'
 import { WebSocket } from 'ws'
-import { FrontTickets, frontCheckProtocol } from '../../../src/kas/servers/front-tickets.ts'
+import { frontCheckProtocol } from '../../../src/kas/servers/front-check-answer.ts'
 import type { KubernetesServerOptions } from '../../../src/kas/servers/kubernetes/kubernetes-server.ts'
 import { startServer } from './start-server.ts'
 
 /** Answers to `kas doctor` on 8154, and the callers that get one. */
 
-const secret = Buffer.alloc(32, 7)
+const instances = ['12D3KooWone', '12D3KooWtwo']
+const good = `Bearer front:${instances[0]}`
 const path = '/k8s-proxy/front-check'
 
 async function start(t: Test, options: Partial<KubernetesServerOptions> = {}) {
   const refuse = async () => {
     throw new Error('no cluster is asked')
   }
-  const started = await startServer(refuse, options, undefined, { frontTickets: new FrontTickets(secret) })
+  const started = await startServer(refuse, options, undefined, { isReplica: (id) => instances.includes(id) })
   t.teardown(() => started.server.stop(AbortSignal.abort()))
-  const good = `Bearer front:${new FrontTickets(secret).make(Date.now())}`
   const get = async (authorization: string | undefined, init: RequestInit = {}) => {
     const headers = { ...init.headers, ...(authorization && { authorization }) } as Record<string, string>
     const answer = await fetch(`http://127.0.0.1:${started.port}${path}`, { ...init, headers })
@@ -28,52 +28,42 @@ async function start(t: Test, options: Partial<KubernetesServerOptions> = {}) {
     t.teardown(() => socket.terminate())
     return socket
   }
-  return { ...started, good, get, open }
+  return { ...started, get, open }
 }
 
-t.test('who has no ticket of a replica with the same secret is refused', async (t) => {
+t.test('who names no replica of this kas is refused', async (t) => {
   const { get, open } = await start(t)
-  const now = Date.now()
-  const of = (ticket: string) => `Bearer front:${ticket}`
-  const valid = new FrontTickets(secret).make(now)
+  const [one = ''] = instances
   const refused = {
-    'of another secret': of(new FrontTickets(Buffer.alloc(32, 8)).make(now)),
-    'of a replica alone': of(new FrontTickets().make(now)),
-    'that is old': of(new FrontTickets(secret).make(now - 121_000)),
-    'that is far in the future': of(new FrontTickets(secret).make(now + 600_000)),
-    'whose end was put off': of(valid.replace(/^\d+/, String(now + 200_000))),
-    'that is cut': of(valid.slice(0, -1)),
-    'of nothing': of(''),
+    'of another kas': 'Bearer front:12D3KooWthree',
+    'that is cut': good.slice(0, -1),
+    'with more behind it': `${good}0`,
+    'of another scheme': `Bearer ${one}`,
+    'of two replicas': `Bearer front:${instances.join()}`,
+    'of nothing': 'Bearer front:',
     'that is none': 'Bearer ci:42:good',
   }
   for (const [name, authorization] of Object.entries(refused)) {
     const { status, body } = await get(authorization)
     t.equal(status, 401, name)
-    t.match(body.message, 'front check: its ticket is of another kas, or old', name)
+    t.match(body.message, 'no replica of this kas has the id that kas doctor has sent', name)
   }
   const { status, body } = await get(undefined)
   t.equal(status, 401)
   t.match(body.message, 'front check: there is no Authorization header')
-  t.equal((await get(of(new FrontTickets(Buffer.alloc(32, 8), secret).make(now)))).status, 401, 'of the one after')
+  t.notMatch(JSON.stringify(body), /127\.0\.0\.1|bytes/, 'strangers learn nothing of the way')
   const socket = open('Bearer front:none')
   const [error] = await once(socket, 'error')
   t.match(error, { message: /401/ })
 })
 
-t.test('while the secret is changed tickets of both are taken, and given by the own one', async (t) => {
-  const [before, after] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)]
-  const now = Date.now()
-  const [old, both, alone] = [new FrontTickets(before), new FrontTickets(after, before), new FrontTickets(after)]
-  t.ok(both.isValid(old.make(now), now))
-  t.ok(both.isValid(both.make(now), now))
-  t.ok(both.isValid(alone.make(now), now))
-  t.ok(alone.isValid(both.make(now), now))
-  t.notOk(old.isValid(both.make(now), now))
-  t.notOk(both.isValid(new FrontTickets(secret).make(now), now))
+t.test('each replica of this kas may be named', async (t) => {
+  const { get } = await start(t)
+  for (const instance of instances) t.equal((await get(`Bearer front:${instance}`)).status, 200)
 })
 
 t.test('how a request came is answered', async (t) => {
-  const { get, good } = await start(t, { addresses: { trustedProxies: ['127.0.0.1'], proxyProtocol: false } })
+  const { get } = await start(t, { addresses: { trustedProxies: ['127.0.0.1'], proxyProtocol: false } })
   const direct = { client: '127.0.0.1', sender: '127.0.0.1', isTrusted: true, isForwarded: false, bytes: 0 }
   t.strictSame(await get(good), { status: 200, body: direct })
   const forwarded = await get(good, { headers: { 'X-Forwarded-For': '192.0.2.7' } })
@@ -85,7 +75,7 @@ t.test('how a request came is answered', async (t) => {
 })
 
 t.test('messages of a WebSocket come back, and no more are open than a few, which keep no request out', async (t) => {
-  const { open, get, good } = await start(t)
+  const { open, get } = await start(t)
   const sockets = Array.from({ length: 32 }, () => open())
   await Promise.all(sockets.map((socket) => once(socket, 'open')))
   const [first] = sockets as [WebSocket]
@@ -106,7 +96,7 @@ t.test('messages of a WebSocket come back, and no more are open than a few, whic
 })
 
 t.test('no more requests run than a few, which keep no WebSocket out', async (t) => {
-  const { open, get, good, port } = await start(t)
+  const { open, get, port } = await start(t)
   const slow = Array.from({ length: 33 }, () => {
     const headers = { authorization: good, 'Content-Length': '2' }
     const asked = request({ port, host: '127.0.0.1', path, method: 'POST', headers, agent: false })

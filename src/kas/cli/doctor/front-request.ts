@@ -1,94 +1,96 @@
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { type ClientRequest, type IncomingMessage, request as plainRequest } from 'node:http'
+import { type IncomingMessage, request as plainRequest } from 'node:http'
 import { request as tlsRequest } from 'node:https'
 import type { SecureContext } from 'node:tls'
 import { WebSocket } from 'ws'
 import { abortable } from '../../../lib/signals.ts'
-import { frontCheckPath, frontCheckProtocol, frontTicketScheme } from '../../servers/front-tickets.ts'
+import {
+  type FrontCheckAnswer,
+  frontCheckPath,
+  frontCheckProtocol,
+  frontCheckScheme,
+} from '../../servers/front-check-answer.ts'
 
-/** Address of kas for kubectl, with the ticket that lets this doctor in. */
+/** Address of kas for kubectl. */
 export interface FrontPlace {
   readonly url: URL
   readonly secureContext: SecureContext | undefined
-  /** undefined: no replica has given one */
-  readonly ticket: string | undefined
+  /** id of a replica, by which kas lets this doctor in; undefined: no replica was asked, and kas refuses it */
+  readonly instance: string | undefined
 }
 
 export interface FrontAnswer {
   readonly status: number
   readonly location: string | undefined
-  /** parsed JSON; undefined: it is no JSON */
-  readonly body: unknown
+  /** answer of kas; undefined: kas refuses the request, or another program answers */
+  readonly kas: FrontCheckAnswer | undefined
+  /** message of kas' own error; undefined: the answer is no such error */
+  readonly refusal: string | undefined
 }
 
 export interface FrontQuestion {
   readonly headers?: Readonly<Record<string, string>>
-  /** sent by POST */
-  readonly body?: Uint8Array
+  /** length of the body, which is sent by POST; default: none */
+  readonly bodyBytes?: number
   readonly signal: AbortSignal
 }
 
-/** Bound above any answer of kas. */
-const maxAnswerBytes = 64 * 1024
+/** Bound above any answer of kas, in characters. */
+const maxAnswer = 64 * 1024
 /** Bound above any message on the WebSocket. */
 const maxMessageBytes = 1024
 
-/** Request target as kubectl makes it: the path of its server, without a slash at its end, then that of the request. */
-function targetOf(url: URL): string {
-  return `${url.pathname.replace(/\/+$/, '')}${frontCheckPath}`
+/**
+ * Makes a URL as kubectl does: the path of its server, without a slash at its end, then that of the request. Each URL
+ * is new, so that no cache of the front answers.
+ */
+function targetOf(url: URL): URL {
+  const target = new URL(url)
+  target.pathname = `${url.pathname.replace(/\/+$/, '')}${frontCheckPath}`
+  target.search = randomUUID()
+  return target
 }
 
-const authorizationOf = ({ ticket }: FrontPlace) =>
-  ticket === undefined ? {} : { Authorization: `${frontTicketScheme}${ticket}` }
+/** A doctor without the id of a replica sends an Authorization header too: the refusal shows if the header arrives. */
+function headersOf({ instance = 'unknown' }: FrontPlace): Record<string, string> {
+  return { Authorization: `${frontCheckScheme}${instance}`, 'User-Agent': 'kas-doctor' }
+}
 
 /** @throws the error of the connection, or the reason of the signal */
-export async function askFront(place: FrontPlace, { headers = {}, body, signal }: FrontQuestion): Promise<FrontAnswer> {
+export async function askFront(place: FrontPlace, { headers, bodyBytes, signal }: FrontQuestion): Promise<FrontAnswer> {
   const { url, secureContext } = place
   const options = {
-    host: url.hostname.replace(/^\[|\]$/g, ''),
-    port: url.port || undefined,
-    path: targetOf(url),
-    method: body ? 'POST' : 'GET',
-    headers: {
-      ...authorizationOf(place),
-      Accept: 'application/json',
-      'User-Agent': 'kas-doctor',
-      ...(body && { 'Content-Length': String(body.length) }),
-      ...headers,
-    },
+    method: bodyBytes === undefined ? 'GET' : 'POST',
+    headers: { ...headersOf(place), Accept: 'application/json', ...headers },
     agent: false,
     signal,
   } as const
-  const asked: ClientRequest =
+  const target = targetOf(url)
+  const asked =
     url.protocol === 'https:'
-      ? tlsRequest({ ...options, ...(secureContext && { secureContext }) })
-      : plainRequest(options)
+      ? tlsRequest(target, { ...options, ...(secureContext && { secureContext }) })
+      : plainRequest(target, options)
   asked.on('error', () => undefined) // if a body is refused while it is sent, the answer is the better reason
-  asked.end(body)
+  asked.end(bodyBytes === undefined ? undefined : Buffer.alloc(bodyBytes))
   try {
     const [answer] = (await once(asked, 'response', { signal })) as [IncomingMessage]
-    return {
-      status: answer.statusCode ?? 0,
-      location: answer.headers.location,
-      body: jsonOf(await textOf(answer)),
-    }
+    const { statusCode: status = 0 } = answer
+    const body = await jsonOf(answer)
+    const kas = status === 200 && isAnswer(body) ? body : undefined
+    return { status, location: answer.headers.location, kas, refusal: refusalIn(body) }
   } finally {
     asked.destroy()
   }
 }
 
-async function textOf(answer: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = []
-  let bytes = 0
-  for await (const chunk of answer as AsyncIterable<Buffer>) {
-    chunks.push(chunk)
-    bytes += chunk.length
-    if (bytes > maxAnswerBytes) break
+/** @returns undefined: the body is no JSON, or too long */
+async function jsonOf(answer: IncomingMessage): Promise<unknown> {
+  let text = ''
+  for await (const chunk of answer.setEncoding('utf8') as AsyncIterable<string>) {
+    text += chunk
+    if (text.length > maxAnswer) return undefined
   }
-  return Buffer.concat(chunks).toString('utf8')
-}
-
-function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
@@ -96,58 +98,59 @@ function jsonOf(text: string): unknown {
   }
 }
 
-export type FrontSocket =
-  | { readonly kind: 'open'; readonly socket: WebSocket }
-  /** another status was answered */
-  | { readonly kind: 'refused'; readonly status: number }
+/** Checks each member, because any program may answer. */
+function isAnswer(body: unknown): body is FrontCheckAnswer {
+  const { client, sender, isTrusted, isForwarded, bytes } = (body ?? {}) as Partial<Record<string, unknown>>
+  const areAddresses = [client, sender].every((one) => one === undefined || typeof one === 'string')
+  return areAddresses && [isTrusted, isForwarded].every((one) => typeof one === 'boolean') && typeof bytes === 'number'
+}
+
+function refusalIn(body: unknown): string | undefined {
+  const { message } = (body ?? {}) as { message?: unknown }
+  return typeof message === 'string' && message.startsWith('GitLab Agent Server: ') ? message : undefined
+}
 
 /**
- * Asks for a WebSocket, as exec, attach and port-forward do.
+ * Asks for a WebSocket, as exec, attach and port-forward do. The caller closes it.
  *
+ * @returns a number: the status of another answer
  * @throws the error of the connection, or the reason of the signal
  */
-export async function openFront(place: FrontPlace, signal: AbortSignal): Promise<FrontSocket> {
+export async function openFront(place: FrontPlace, signal: AbortSignal): Promise<WebSocket | number> {
   const { url, secureContext } = place
-  const address = new URL(url)
-  address.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:'
-  address.pathname = targetOf(url)
   const options = {
-    headers: { ...authorizationOf(place), 'User-Agent': 'kas-doctor' },
+    headers: headersOf(place),
     perMessageDeflate: false,
     maxPayload: maxMessageBytes,
     ...(secureContext && { secureContext }),
   }
-  const socket = new WebSocket(address, [frontCheckProtocol], options)
-  const { promise, resolve, reject } = Promise.withResolvers<FrontSocket>()
-  socket.on('open', () => resolve({ kind: 'open', socket }))
-  socket.on('unexpected-response', (_, answer) => resolve({ kind: 'refused', status: answer.statusCode ?? 0 }))
+  const socket = new WebSocket(targetOf(url), [frontCheckProtocol], options)
+  const { promise, resolve, reject } = Promise.withResolvers<WebSocket | number>()
+  socket.on('open', () => resolve(socket))
+  socket.on('unexpected-response', (_, answer) => resolve(answer.statusCode ?? 0))
   socket.on('error', reject) // an error after 'open' is followed by 'close'
   try {
-    const opened = await abortable(promise, signal)
-    if (opened.kind === 'refused') socket.terminate()
-    return opened
-  } catch (error) {
-    socket.terminate()
-    throw error
+    return await abortable(promise, signal)
+  } finally {
+    if (socket.readyState !== socket.OPEN) socket.terminate()
   }
 }
 
 /**
- * Sends a message.
+ * Sends a message, and closes the WebSocket.
  *
  * @returns true: the message came back
  * @throws the reason of the signal
  */
-export async function echoes(socket: WebSocket, text: string, signal: AbortSignal): Promise<boolean> {
+export async function echoes(socket: WebSocket, signal: AbortSignal): Promise<boolean> {
   if (socket.readyState !== socket.OPEN) return false
   const { promise, resolve } = Promise.withResolvers<boolean>()
-  const onClose = () => resolve(false)
-  socket.once('message', (data) => resolve(String(data) === text))
-  socket.once('close', onClose)
-  socket.send(text)
+  socket.once('message', (data) => resolve(String(data) === 'doctor'))
+  socket.once('close', () => resolve(false))
+  socket.send('doctor')
   try {
     return await abortable(promise, signal)
   } finally {
-    socket.off('close', onClose)
+    socket.terminate()
   }
 }

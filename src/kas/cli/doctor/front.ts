@@ -1,10 +1,12 @@
+import { once } from 'node:events'
 import { KasError } from '../../../lib/errors.ts'
 import { type Finding, problemFindings } from '../../../lib/findings.ts'
 import { checkServedChain } from '../../../lib/served-chain.ts'
 import { tlsFault } from '../../../lib/tls-fault.ts'
 import { trustedContext } from '../../../lib/trusted-authorities.ts'
 import type { KasConfig } from '../../config/kas-schema.ts'
-import type { FrontCheckAnswer } from '../../servers/front-tickets.ts'
+import { type FrontCheckAnswer, unknownInstance } from '../../servers/front-check-answer.ts'
+import type { StatusReport } from '../../servers/ops-socket/status-report.ts'
 import { ask } from '../status-command.ts'
 import { askFront, echoes, type FrontAnswer, type FrontPlace, type FrontQuestion, openFront } from './front-request.ts'
 
@@ -28,7 +30,7 @@ export interface FrontOptions {
  * caller's address as kas sees it.
  */
 export async function checkFront(config: KasConfig, options: FrontOptions): Promise<Finding[]> {
-  const { url, caFile } = options
+  const { url, caFile, idleSeconds, isPre } = options
   if (url === undefined) return skipped(`kubectl's way to kas is not checked without ${flag}`)
   if (!config.agent.kubernetes_api) return skipped('agent.kubernetes_api is not set: kas does not serve kubectl')
   let secureContext: FrontPlace['secureContext']
@@ -38,23 +40,19 @@ export async function checkFront(config: KasConfig, options: FrontOptions): Prom
     const advice = 'write the certificate of the authority there, in PEM'
     return problemFindings('front', error).map((one) => ({ ...one, advice }))
   }
-  const ticket = options.isPre ? '--pre: no replica is asked' : await ticketOf(config)
-  const given = typeof ticket === 'string' ? undefined : ticket.ticket
-  const place: FrontPlace = { url, secureContext, ticket: given }
-  const [reached, chain] = await Promise.all([reach(place, config), chainOf(place)])
-  if (!('kas' in reached)) return [reached.finding, idle('skipped', 'kas is not reached'), ...chain]
-  if (reached.kas === undefined) {
-    const reason = typeof ticket === 'string' ? `: ${ticket}` : ''
-    return [reached.finding, idle('skipped', `no stream is opened${reason}`), ...chain]
+  const { instance, reason } = await runningReplica(config, isPre)
+  const place: FrontPlace = { url, secureContext, instance }
+  const [{ finding, kas }, chain] = await Promise.all([reach(place, config), chainOf(place)])
+  if (!kas) {
+    const text = finding.state === 'failed' ? 'kas is not reached' : `no stream is opened${reason}`
+    return [finding, idle('skipped', text), ...chain]
   }
   const found = await Promise.all([
-    callerFinding(reached.kas, config),
-    checkHead(place),
-    checkBody(place),
+    ...trials.map((trial) => tried(place, trial)),
     checkUpgrade(place),
-    checkIdle(place, options.idleSeconds),
+    checkIdle(place, idleSeconds),
   ])
-  return [reached.finding, ...found, ...chain]
+  return [finding, callerFinding(kas, config), ...found, ...chain]
 }
 
 function skipped(text: string): Finding[] {
@@ -62,82 +60,62 @@ function skipped(text: string): Finding[] {
   return [one('skipped', text, advice), idle('skipped', text)]
 }
 
-/** @returns a text: the reason why there is no ticket */
-async function ticketOf({ ops }: KasConfig): Promise<string | { readonly ticket: string }> {
-  if (ops.socket === undefined) return 'ops.socket is not set'
+interface RunningReplica {
+  /** its id, by which kas lets this doctor in; absent: it is unknown */
+  readonly instance?: string | undefined
+  /** end of a sentence: why the id is unknown */
+  readonly reason: string
+}
+
+async function runningReplica({ ops }: KasConfig, isPre: boolean): Promise<RunningReplica> {
+  if (isPre) return { reason: ': --pre: no replica is asked' }
+  if (ops.socket === undefined) return { reason: ': ops.socket is not set' }
   try {
-    return JSON.parse(await ask(ops.socket, '/front-ticket')) as { ticket: string }
+    const { instance } = JSON.parse(await ask(ops.socket, '/status')) as Partial<StatusReport>
+    return { instance, reason: '' }
   } catch (error) {
-    return (error as Error).message
+    return { reason: `: ${(error as Error).message}` }
   }
 }
 
-type Reached =
-  | { readonly finding: Finding }
-  /** undefined: kas answers, and does not let this doctor in */
-  | { readonly finding: Finding; readonly kas: FrontCheckAnswer | undefined }
-
-async function reach(place: FrontPlace, config: KasConfig): Promise<Reached> {
+/** @returns `kas`: undefined if kas is not reached, or does not let this doctor in */
+async function reach(place: FrontPlace, config: KasConfig): Promise<{ finding: Finding } & Pick<FrontAnswer, 'kas'>> {
   const { url } = place
   try {
     const answer = await askFront(place, { signal: AbortSignal.timeout(timeoutMs) })
-    return answered(place, answer, config)
+    return { finding: reachFinding(place, answer, config), kas: answer.kas }
   } catch (error) {
-    return { finding: one('failed', `${url.host}: ${textOf(error)}`, connectionAdvice(error, url)) }
+    return { finding: one('failed', `${url.host}: ${textOf(error)}`, connectionAdvice(error, url)), kas: undefined }
   }
 }
 
-function answered({ url, ticket }: FrontPlace, answer: FrontAnswer, { agent }: KasConfig): Reached {
-  const { status } = answer
-  const kas = ofKas(answer)
+function reachFinding({ url, instance }: FrontPlace, answer: FrontAnswer, { agent }: KasConfig): Finding {
+  const { status, location, kas, refusal } = answer
   const at = `${url.host}${url.pathname}`
-  if (kas?.kind === 'answer') return { finding: one('ok', `${at}: kas answers`), kas: kas.answer }
-  if (kas === undefined) {
-    const to = answer.location === undefined ? '' : `, and leads to ${answer.location}`
-    const text = `${at}: what answers is not kas: status ${status}${to}`
-    return { finding: one('failed', text, statusAdvice(status, url)) }
+  if (kas) return one('ok', `${at}: kas answers`)
+  if (refusal === undefined) {
+    const to = location === undefined ? '' : `, and leads to ${location}`
+    return one('failed', `${at}: what answers is not kas: status ${status}${to}`, statusAdvice(status, url))
   }
-  const { message } = kas
-  if (message.includes('expected prefix')) {
+  if (refusal.includes('expected prefix')) {
     const prefix = agent.kubernetes_api?.url_path_prefix
     const advice = `let the front pass the path on as it is, or compare it with agent.kubernetes_api.url_path_prefix (${prefix})`
-    return { finding: one('failed', `${at}: kas answers that the path does not begin with its prefix`, advice) }
+    return one('failed', `${at}: kas answers that the path does not begin with its prefix`, advice)
   }
-  if (ticket === undefined && status === 401) {
-    return { finding: one('ok', `${at}: kas answers; Upgrade, long heads and bodies are not tried`), kas: undefined }
-  }
-  if (/no Authorization header|no valid credentials/.test(message)) {
+  if (/no Authorization header|no valid credentials/.test(refusal)) {
     const advice = 'let the front pass Authorization on: kubectl says by it who calls'
-    return { finding: one('failed', `${at}: kas gets no Authorization header`, advice) }
+    return one('failed', `${at}: kas gets no Authorization header`, advice)
   }
-  if (message.includes('front check')) {
+  if (instance === undefined && status === 401)
+    return one('ok', `${at}: kas answers; Upgrade, long heads and bodies are not tried`)
+  if (refusal.includes(unknownInstance)) {
     const advice =
       'does it lead to the replicas of this configuration, which have one secret in private_api.listen, or is the secret being changed?'
-    return { finding: one('failed', `${at}: another kas answers`, advice) }
+    return one('failed', `${at}: another kas answers`, advice)
   }
   const text = `${at}: kas answers, and does not let doctor in: status ${status}`
   const advice = 'ask again when all replicas have this version: Upgrade, long heads and bodies are not tried'
-  return { finding: one('note', text, advice), kas: undefined }
-}
-
-type OfKas =
-  | { readonly kind: 'answer'; readonly answer: FrontCheckAnswer }
-  | { readonly kind: 'error'; readonly message: string }
-
-/** Undefined: the answer is not from kas. */
-function ofKas({ status, body }: FrontAnswer): OfKas | undefined {
-  if (status === 200 && isAnswer(body)) return { kind: 'answer', answer: body }
-  const { message } = (body ?? {}) as { message?: unknown }
-  return typeof message === 'string' && message.startsWith('GitLab Agent Server: ')
-    ? { kind: 'error', message }
-    : undefined
-}
-
-/** Checks each member, because any program may answer. */
-function isAnswer(body: unknown): body is FrontCheckAnswer {
-  const { client, sender, isTrusted, isForwarded, bytes } = (body ?? {}) as Partial<Record<string, unknown>>
-  const areAddresses = [client, sender].every((one) => one === undefined || typeof one === 'string')
-  return areAddresses && [isTrusted, isForwarded].every((one) => typeof one === 'boolean') && typeof bytes === 'number'
+  return one('note', text, advice)
 }
 
 function callerFinding({ client, sender, isTrusted, isForwarded }: FrontCheckAnswer, { agent }: KasConfig): Finding {
@@ -155,42 +133,37 @@ function callerFinding({ client, sender, isTrusted, isForwarded }: FrontCheckAns
   return { ...one('ok', `this call is from ${client ?? 'a Unix socket'}${by}`), ...(hasTrusted && { subject }) }
 }
 
-/** Size of one header line, as long as some tokens. Proxies accept 8 KiB and more by default. */
-const longHeadBytes = 7 * 1024
-
-async function checkHead(place: FrontPlace): Promise<Finding> {
-  const advice =
-    'some tokens are as long: large_client_header_buffers of nginx, tune.bufsize of HAProxy, max_request_headers_kb of Envoy'
-  const headers = { 'X-Kas-Doctor': 'x'.repeat(longHeadBytes) }
-  return await tried(place, { what: `a request with a head of ${longHeadBytes / 1024} KiB`, advice, headers })
-}
-
-/** Size of a request of kubectl apply with a large CustomResourceDefinition. */
-const longBodyBytes = 1.5 * 1024 * 1024
-
-async function checkBody(place: FrontPlace): Promise<Finding> {
-  const body = Buffer.alloc(longBodyBytes)
-  const advice =
-    'kubectl apply sends as much: client_max_body_size of nginx, proxy-body-size of its Ingress, or the like'
-  return await tried(place, { what: `a body of ${longBodyBytes / 1024 / 1024} MiB`, advice, body })
-}
-
 interface Trial extends Omit<FrontQuestion, 'signal'> {
   readonly what: string
   readonly advice: string
 }
 
+/** Size of one header line, as long as some tokens. Proxies accept 8 KiB and more by default. */
+const longHeadBytes = 7 * 1024
+/** Size of a request of kubectl apply with a large CustomResourceDefinition. */
+const longBodyBytes = 1.5 * 1024 * 1024
+
+const trials: readonly Trial[] = [
+  {
+    what: `a request with a head of ${longHeadBytes / 1024} KiB`,
+    advice:
+      'some tokens are as long: large_client_header_buffers of nginx, tune.bufsize of HAProxy, max_request_headers_kb of Envoy',
+    headers: { 'X-Kas-Doctor': 'x'.repeat(longHeadBytes) },
+  },
+  {
+    what: `a body of ${longBodyBytes / 1024 / 1024} MiB`,
+    advice: 'kubectl apply sends as much: client_max_body_size of nginx, proxy-body-size of its Ingress, or the like',
+    bodyBytes: longBodyBytes,
+  },
+]
+
 async function tried(place: FrontPlace, { what, advice, ...question }: Trial): Promise<Finding> {
   try {
-    const answer = await askFront(place, { ...question, signal: AbortSignal.timeout(timeoutMs) })
-    const kas = ofKas(answer)
-    if (kas?.kind === 'answer') {
-      const { bytes } = kas.answer
-      if (bytes === (question.body?.length ?? 0)) return one('ok', `${what} comes to kas`)
-      return one('failed', `${what} does not come to kas whole: ${bytes} bytes of the body have come`, advice)
-    }
-    if (kas) return one('skipped', `${what}: ${kas.message}`) // for example, too many doctors at once
-    return one('failed', `${what} does not come to kas: status ${answer.status}`, advice)
+    const { status, kas, refusal } = await askFront(place, { ...question, signal: AbortSignal.timeout(timeoutMs) })
+    if (refusal !== undefined) return one('skipped', `${what}: ${refusal}`) // for example, too many doctors at once
+    if (!kas) return one('failed', `${what} does not come to kas: status ${status}`, advice)
+    if (kas.bytes === (question.bodyBytes ?? 0)) return one('ok', `${what} comes to kas`)
+    return one('failed', `${what} does not come to kas whole: ${kas.bytes} bytes of the body have come`, advice)
   } catch (error) {
     return one('failed', `${what} does not come to kas: ${textOf(error)}`, advice)
   }
@@ -203,17 +176,12 @@ const upgradeAdvice =
 async function checkUpgrade(place: FrontPlace): Promise<Finding> {
   const signal = AbortSignal.timeout(timeoutMs)
   try {
-    const opened = await openFront(place, signal)
-    if (opened.kind === 'refused') {
-      if (opened.status === tooMany) return one('skipped', 'too many ask kas at once, or the front counts requests')
-      return one('failed', `an Upgrade to a WebSocket is answered with status ${opened.status}`, upgradeAdvice)
-    }
-    try {
-      if (await echoes(opened.socket, 'doctor', signal)) return one('ok', 'an Upgrade to a WebSocket comes to kas')
-      return one('failed', 'a WebSocket is opened, and closed by what is between', upgradeAdvice)
-    } finally {
-      opened.socket.terminate()
-    }
+    const socket = await openFront(place, signal)
+    if (socket === tooMany) return one('skipped', 'too many ask kas at once, or the front counts requests')
+    if (typeof socket === 'number')
+      return one('failed', `an Upgrade to a WebSocket is answered with status ${socket}`, upgradeAdvice)
+    if (await echoes(socket, signal)) return one('ok', 'an Upgrade to a WebSocket comes to kas')
+    return one('failed', 'a WebSocket is opened, and closed by what is between', upgradeAdvice)
   } catch (error) {
     return one('failed', `an Upgrade to a WebSocket fails: ${textOf(error)}`, upgradeAdvice)
   }
@@ -229,32 +197,17 @@ async function checkIdle(place: FrontPlace, seconds: number | undefined): Promis
     return { ...idle('skipped', 'whether an idle stream lives is not tried without --idle SECONDS'), advice }
   }
   try {
-    const opened = await openFront(place, AbortSignal.timeout(timeoutMs))
-    if (opened.kind === 'refused') return idle('skipped', 'there is no WebSocket') // see the finding of `front`
-    const { socket } = opened
+    const socket = await openFront(place, AbortSignal.timeout(timeoutMs))
+    if (typeof socket === 'number') return idle('skipped', 'there is no WebSocket') // see the finding of `front`
     const begin = performance.now()
-    try {
-      await closedOr(socket, seconds * 1000)
-      const isOpen = await echoes(socket, 'doctor', AbortSignal.timeout(timeoutMs)).catch(() => false)
-      if (isOpen) return idle('ok', `an idle stream has lived for ${seconds} s`)
-      const afterS = Math.min(seconds, Math.round((performance.now() - begin) / 1000))
-      return { ...idle('failed', `an idle stream was cut after ${afterS} s`), advice: idleAdvice }
-    } finally {
-      socket.terminate()
-    }
+    await once(socket, 'close', { signal: AbortSignal.timeout(seconds * 1000) }).catch(() => undefined)
+    if (await echoes(socket, AbortSignal.timeout(timeoutMs)).catch(() => false))
+      return idle('ok', `an idle stream has lived for ${seconds} s`)
+    const afterS = Math.min(seconds, Math.round((performance.now() - begin) / 1000))
+    return { ...idle('failed', `an idle stream was cut after ${afterS} s`), advice: idleAdvice }
   } catch (error) {
     return idle('skipped', `there is no WebSocket: ${textOf(error)}`)
   }
-}
-
-function closedOr(socket: { once(event: 'close', listener: () => void): unknown }, ms: number): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>()
-  const timer = setTimeout(resolve, ms)
-  socket.once('close', () => {
-    clearTimeout(timer)
-    resolve()
-  })
-  return promise
 }
 
 async function chainOf({ url, secureContext }: FrontPlace): Promise<Finding[]> {

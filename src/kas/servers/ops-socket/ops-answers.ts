@@ -1,5 +1,4 @@
 import { type AgentId, parseAgentId } from '../../../call/call.ts'
-import type { Clock } from '../../../lib/clock.ts'
 import { parseDuration } from '../../../lib/config.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { kubernetesApiMethod } from '../../../proto/http/http-over-grpc.ts'
@@ -8,7 +7,6 @@ import type { ReplicaLinks } from '../../peers/replica-links.ts'
 import type { MergedLines, ReplicaLog } from '../../sessions/replica-log.ts'
 import { maxReasonCharacters, type ReplicaSessions } from '../../sessions/replica-sessions.ts'
 import type { SessionFilter } from '../../sessions/session-table.ts'
-import type { FrontTickets } from '../front-tickets.ts'
 import type { OpenStream, OpsAnswer } from './ops-socket.ts'
 import { type RouteComponents, routeReport } from './route-report.ts'
 import { type StatusComponents, statusReport } from './status-report.ts'
@@ -35,11 +33,6 @@ export function opsAnswers(known: StatusComponents & RouteComponents) {
 /** Answer `/links`: which replicas reach which. Absent if this replica is alone. */
 export function linksAnswers(links: Pick<ReplicaLinks, 'report'> | undefined) {
   return links ? { '/links': () => links.report() } : {}
-}
-
-/** Answer `/front-ticket`: a ticket that admits `kas doctor` to the check of a front. */
-export function frontAnswers(tickets: Pick<FrontTickets, 'make'>, clock: Pick<Clock, 'now'>) {
-  return { '/front-ticket': () => ({ ticket: tickets.make(clock.now()) }) }
 }
 
 /** @throws KasError INVALID_MESSAGE */

@@ -75,6 +75,8 @@ export interface RefusedCallerReport {
 }
 
 export interface StatusReport {
+  /** id of this start of the replica, by which all replicas let `kas doctor` check a front */
+  readonly instance: string
   readonly replica: { readonly name: string; readonly version: string; readonly problem?: string }
   /** absent: this replica is configured without peers */
   readonly members?: readonly MemberReport[]
@@ -88,6 +90,7 @@ export interface StatusReport {
 }
 
 export interface StatusComponents {
+  readonly instance: string
   readonly name: string
   readonly version: string
   readonly readiness: { problem(): string | undefined }
@@ -108,13 +111,14 @@ const maxAgents = 200
 
 /** Reports what this replica knows of itself, its peers and their agents: all agents in brief, or one in full. */
 export function statusReport(components: StatusComponents, agentId?: AgentId): StatusReport {
-  const { name, version, readiness, peering } = components
+  const { instance, name, version, readiness, peering } = components
   const problem = readiness.problem()
   const byAgent = holdingsByAgent(peering?.membership.rows() ?? [])
   const known = new Set([...components.tunnels.agentIds(), ...byAgent.keys()])
   const ids = agentId === undefined ? [...known].sort((one, other) => (one < other ? -1 : 1)) : [agentId]
   const inFull = agentId !== undefined
   return {
+    instance,
     replica: { name, version, ...(problem === undefined ? {} : { problem }) },
     ...(peering ? { members: memberReports(peering) } : {}),
     agents: ids.slice(0, maxAgents).map((id) => agentReport(components, id, { ...byAgent.get(id), inFull })),

@@ -18,6 +18,7 @@ function viewAs(name: string, pid: number | undefined, more: { role?: string; pr
   return viewOf(
     { name, pid, ports },
     {
+      instance: 'i',
       replica: { name, version: 'v', ...(problem ? { problem } : {}) },
       members: [
         { ...member, instances: 1, row },

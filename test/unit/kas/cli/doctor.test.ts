@@ -25,7 +25,7 @@ import { patience } from '../../../support/slowness.ts'
 /** A sound installation. kas doctor names each fault planted in it and the remedy. */
 
 const dayMs = 86_400_000
-/** ms; the longest chain of requests, each with 10 s: a ticket from a replica, then the front */
+/** ms; the longest chain of requests, each with 10 s: the id of a replica, then the front */
 const hangMs = 26_000
 const names = { dns: ['localhost', 'gitlab.test'], ip: ['127.0.0.1'] }
 const authority = await Authority.create('root of the test')
@@ -82,6 +82,7 @@ async function sound(t: Test): Promise<World> {
   const pair = await authority.issueServing(names)
   const gitlab = await GitlabDouble.start(t, { tls: pair })
   const status: World['status'] = {
+    instance: 'kas-0',
     replica: { name: 'kas-0', version: '1.0.0' },
     members: [member('kas-0', { reach: 'self' }), member('kas-1')],
     agents: [],

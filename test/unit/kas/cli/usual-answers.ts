@@ -94,6 +94,7 @@ export const gitops = {
   configuration: { commit: 'c', phase: 'REFUSED', problem: 'line 3', next: 'mend it' },
 }
 export const status = {
+  instance: 'i',
   replica: { name: 'kas-0', version: '0.1.0', problem: 'it drains' },
   members: [
     {

@@ -6,7 +6,6 @@ import type { AccessLog } from '../../../access-log/access-log.ts'
 import type { ObserveCall } from '../../../access-log/call-record.ts'
 import { noUsage, type Usage } from '../../../directory/usage.ts'
 import type { KasEndpoint } from '../../../own-endpoint.ts'
-import type { FrontTickets } from '../../front-tickets.ts'
 import type { FrontRedirect } from '../front-redirect.ts'
 import type { KubernetesLimits } from '../http/kubernetes-limits.ts'
 import type { KubernetesMetrics } from '../http/metrics.ts'
@@ -39,8 +38,8 @@ export interface EndpointsComponents extends AdmissionComponents {
   readonly webSocketTokens?: WebSocketTokens
   /** absent: nothing is answered here beside tokens and watches */
   readonly endpoints?: readonly KasEndpoint[]
-  /** absent: no front can be checked */
-  readonly frontTickets?: Pick<FrontTickets, 'isValid'>
+  /** true for the id of a replica of this kas, by which `kas doctor` checks a front; absent: no front can be checked */
+  readonly isReplica?: (instance: string) => boolean
   /** absent: this replica forwards all requests itself */
   readonly redirect?: Pick<FrontRedirect, 'locationFor'>
   /** observes each watch over a WebSocket */
@@ -67,7 +66,7 @@ export function createEndpoints(components: EndpointsComponents, options: Endpoi
     forward,
     metrics,
     webSocketTokens,
-    frontTickets,
+    isReplica,
     usage = noUsage,
     clock = monotonicClock,
   } = components
@@ -82,7 +81,6 @@ export function createEndpoints(components: EndpointsComponents, options: Endpoi
   const watchApi = new WatchApi(parts, { product, limits, via })
   const { watch, token } = watchEndpoints({ ...components, watches: watchApi }, callers)
   const signed = new SignedEndpoints({ ...parts, clock }, limits)
-  const front = { ...parts, clock: systemClock }
   const own = new OwnEndpoints(parts, { product, limits })
   const endpointOf = (each: KasEndpoint) => {
     if ('serve' in each) return own.create(each, callers)
@@ -90,7 +88,7 @@ export function createEndpoints(components: EndpointsComponents, options: Endpoi
   }
   return new Endpoints({
     own: [
-      ...(frontTickets ? [new FrontCheck({ ...front, tickets: frontTickets }, { product, limits })] : []),
+      ...(isReplica ? [new FrontCheck({ ...parts, isReplica }, { product, limits })] : []),
       watch,
       ...endpoints.map(endpointOf),
     ],

@@ -4,11 +4,11 @@ import { KasError, type LimitName } from '../../../../lib/errors.ts'
 import { addressOf } from '../../../../lib/host-port.ts'
 import {
   type FrontCheckAnswer,
-  type FrontTickets,
   frontCheckPath,
   frontCheckProtocol,
-  frontTicketScheme,
-} from '../../front-tickets.ts'
+  frontCheckScheme,
+  unknownInstance,
+} from '../../front-check-answer.ts'
 import { boundedBody, checkLength } from '../http/bounded-body.ts'
 import type { KubernetesLimits } from '../http/kubernetes-limits.ts'
 import type { RequestOutcome } from '../http/metrics.ts'
@@ -21,11 +21,11 @@ import type { Admission } from './admission.ts'
 import type { Admit, AskedRequest, Endpoint } from './endpoint.ts'
 
 export interface FrontCheckComponents {
-  readonly tickets: Pick<FrontTickets, 'isValid'>
+  /** true for the id of a replica of this kas */
+  readonly isReplica: (instance: string) => boolean
   readonly admission: Pick<Admission, 'sender'>
   /** headers of kas' own answers */
   readonly headers: (life: RequestLife) => string[]
-  /** clock since 1970 */
   readonly clock: Clock
 }
 
@@ -58,7 +58,7 @@ export class FrontCheck implements Endpoint<void> {
 
   constructor(components: FrontCheckComponents, { product, limits }: FrontCheckOptions) {
     this.#components = components
-    this.admit = components.admission.sender(async ({ head }) => this.#checkTicket(head))
+    this.admit = components.admission.sender(async ({ head }) => this.#checkInstance(head))
     this.#limits = { ...limits, watchPingMs: maxSocketMs }
     this.#upgrade = new WebSocketUpgrade({
       protocol: frontCheckProtocol,
@@ -95,13 +95,11 @@ export class FrontCheck implements Endpoint<void> {
   }
 
   /** @throws KasError CREDENTIALS_INVALID */
-  #checkTicket({ authorization }: Pick<RequestHead, 'authorization'>): void {
+  #checkInstance({ authorization }: Pick<RequestHead, 'authorization'>): void {
     const [value, ...others] = authorization
-    if (value === undefined) throw invalid('there is no Authorization header')
-    const ticket = value.startsWith(frontTicketScheme) ? value.slice(frontTicketScheme.length) : ''
-    const { tickets, clock } = this.#components
-    if (others.length > 0 || !tickets.isValid(ticket, clock.now()))
-      throw invalid('its ticket is of another kas, or old')
+    if (value === undefined) throw invalid('front check: there is no Authorization header')
+    const instance = value.startsWith(frontCheckScheme) ? value.slice(frontCheckScheme.length) : ''
+    if (others.length > 0 || !this.#components.isReplica(instance)) throw invalid(unknownInstance)
   }
 
   async #answer({ life, head }: AskedRequest): Promise<RequestOutcome> {
@@ -137,6 +135,6 @@ export class FrontCheck implements Endpoint<void> {
   }
 }
 
-function invalid(reason: string): KasError {
-  return new KasError({ code: 'CREDENTIALS_INVALID', detail: `front check: ${reason}` })
+function invalid(detail: string): KasError {
+  return new KasError({ code: 'CREDENTIALS_INVALID', detail })
 }

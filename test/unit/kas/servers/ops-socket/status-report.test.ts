@@ -7,6 +7,7 @@ import type { RefusedCaller } from '../../../../../src/kas/tunnels/refused-calle
 
 const report = (modules: readonly KasModule[], refused: readonly RefusedCaller[] = []) =>
   statusReport({
+    instance: 'i',
     name: 'kas-0',
     version: '1.2.3',
     readiness: { problem: () => undefined },
