@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { checkFront } from '../../src/kas/cli/doctor/front.ts'
 import { parseKasConfig } from '../../src/kas/config/kas-config.ts'
-import { findingsText } from '../../src/lib/findings.ts'
+import { findingsText } from '../../src/lib/doctor/findings.ts'
 import { startKasApp } from '../support/kas-app.ts'
 import { startKasApps } from './kas-apps.ts'
 

@@ -5,7 +5,8 @@ import { ControlPlane } from '../../dev/control-plane/control-plane.ts'
 import { doctor } from '../../src/agentk/doctor/doctor.ts'
 import { checkKubernetes } from '../../src/kas/cli/doctor/kubernetes.ts'
 import { parseKasConfig } from '../../src/kas/config/kas-config.ts'
-import type { Finding } from '../../src/lib/findings.ts'
+import type { Finding } from '../../src/lib/doctor/findings.ts'
+import { runChecks } from '../../src/lib/doctor/run-checks.ts'
 import { ClusterClient } from '../../src/membership/discovery/kubernetes/cluster-client.ts'
 import { eventually } from '../support/eventually.ts'
 
@@ -110,7 +111,7 @@ t.test('an API server', { skip }, async (t) => {
       })
       return client
     }
-    return checkKubernetes(configuration(service), {
+    return kubernetesFindings(configuration(service), {
       env: { ...env, POD_NAME: podName, POD_TERMINATION_GRACE_PERIOD_SECONDS: told },
       open,
     })
@@ -175,7 +176,7 @@ t.test('an API server', { skip }, async (t) => {
       client.config.loadFromClusterAndUser(cluster, { name: 'nobody', token: 'of-nobody' })
       return client
     }
-    const findings = await checkKubernetes(configuration('kas-private'), { env, open })
+    const findings = await kubernetesFindings(configuration('kas-private'), { env, open })
     t.match(of(findings, 'kubernetes'), [
       { state: 'failed', text: /^it cannot be asked for: /, advice: /does the pod reach the API server/ },
       { state: 'skipped', text: 'its endpoints cannot be listed' },
@@ -273,6 +274,11 @@ t.test('an API server', { skip }, async (t) => {
     })
   })
 })
+
+/** Returns the findings as the doctor does, with the names of their checks. */
+function kubernetesFindings(...asked: Parameters<typeof checkKubernetes>): Promise<Finding[]> {
+  return runChecks([{ name: 'kubernetes', run: () => checkKubernetes(...asked) }], {})
+}
 
 async function agentkFindings(
   t: Test,

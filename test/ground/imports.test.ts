@@ -10,6 +10,7 @@ import { circles, type Import, importsIn } from '../../dev/census/imports.ts'
 const rooms: Readonly<Record<string, string>> = {
   lib: '| @opentelemetry/api fastest-levenshtein pino prom-client yaml zod',
   'lib/tracing/otlp-tracing.ts': 'lib | @opentelemetry/*',
+  'lib/doctor': 'lib',
   kubernetes: '',
   ring: '| hashring',
   call: 'lib',
@@ -75,7 +76,7 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/module-schemas.ts': 'lib kas/agent-config kas/modules/*',
   'kas/command': 'lib | yaml zod',
   'kas/cli':
-    'lib proto/gitops membership/discovery kas/access-log kas/command kas/modules/*/cli kas/module-schemas.ts kas/agent.ts kas/agent-config kas/config kas/directory kas/observability kas/peers kas/repositories kas/servers kas/servers/ops-socket kas/sessions | @kubernetes/client-node ws yaml zod',
+    'lib lib/doctor proto/gitops membership/discovery kas/access-log kas/command kas/modules/*/cli kas/module-schemas.ts kas/agent.ts kas/agent-config kas/config kas/directory kas/observability kas/peers kas/repositories kas/servers kas/servers/ops-socket kas/sessions | @kubernetes/client-node ws yaml zod',
   kas: 'lib lib/tracing/otlp-tracing.ts call ring proto proto/* membership kas/* | @bufbuild/protobuf',
   'agentk/cluster': 'lib kubernetes call proto/http | undici',
   'agentk/tunnels': 'lib call proto proto/gen proto/wire proto/grpc | ws prom-client @bufbuild/protobuf',
@@ -102,7 +103,7 @@ const rooms: Readonly<Record<string, string>> = {
     'lib kubernetes proto proto/decode.ts proto/gen proto/gitops proto/grpc agentk/cluster agentk/health agentk/tunnels agentk/election agentk/module.ts | @bufbuild/protobuf prom-client js-yaml zod',
   'agentk/modules/*':
     'lib kubernetes call proto proto/decode.ts proto/gen proto/http proto/wire agentk/cluster agentk/tunnels agentk/election agentk/module.ts | @bufbuild/protobuf prom-client',
-  agentk: 'lib lib/tracing/otlp-tracing.ts kubernetes call proto proto/* agentk/* | @bufbuild/protobuf',
+  agentk: 'lib lib/doctor lib/tracing/otlp-tracing.ts kubernetes call proto proto/* agentk/* | @bufbuild/protobuf',
 }
 
 const source = join(import.meta.dirname, '../../src')

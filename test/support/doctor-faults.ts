@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import type { Finding } from '../../src/lib/findings.ts'
+import type { Finding } from '../../src/lib/doctor/findings.ts'
 
 /** A planted fault, and a doctor's finding of it. */
 export interface DoctorFault<World> {

@@ -1,6 +1,6 @@
 import { builtIn } from '../../kubernetes/kind.ts'
 import { collectionPath } from '../../kubernetes/path.ts'
-import type { Finding } from '../../lib/findings.ts'
+import type { Found } from '../../lib/doctor/findings.ts'
 import type { ApiClient } from '../cluster/api-client.ts'
 
 /** timeout of each question, in ms */
@@ -19,20 +19,30 @@ export interface Right {
   readonly name?: string
 }
 
-/** @returns true if agentk's account has the right; a finding if the question has no answer */
-export async function reviewAccess(api: ApiClient, attributes: Right): Promise<boolean | Finding> {
-  const unanswered = { check: 'rights', state: 'skipped', subject: nameOfRight(attributes) } as const
+interface Answers {
+  /** default: the name of the right */
+  readonly subject?: string
+  /** finding if the account has the right; default: ok */
+  readonly allowed?: Found
+  /** finding if it does not have the right */
+  readonly denied: Found
+}
+
+/** Asks if agentk's account has a right. @returns a skipped finding if the question has no answer */
+export async function checkRight(api: ApiClient, right: Right, answers: Answers): Promise<Found> {
+  const { subject = nameOfRight(right), allowed = { state: 'ok', text: 'allowed' }, denied } = answers
+  const unanswered = { state: 'skipped', subject: nameOfRight(right) } as const
   const review = {
     apiVersion: 'authorization.k8s.io/v1',
     kind: 'SelfSubjectAccessReview',
-    spec: { resourceAttributes: attributes },
+    spec: { resourceAttributes: right },
   }
   try {
     const { status, body } = await api.json('POST', reviewPath, review, AbortSignal.timeout(questionTimeoutMs))
-    const { allowed } = (body as { status?: { allowed?: unknown } } | undefined)?.status ?? {}
-    if (typeof allowed === 'boolean') return allowed
-    const next = status === forbidden ? { advice: reviewAdvice } : {}
-    return { ...unanswered, text: `the review was answered with ${status}`, ...next }
+    const answer = (body as { status?: { allowed?: unknown } } | undefined)?.status?.allowed
+    if (typeof answer === 'boolean') return { subject, ...(answer ? allowed : denied) }
+    const advice = status === forbidden ? reviewAdvice : undefined
+    return { ...unanswered, text: `the review was answered with ${status}`, advice }
   } catch (error) {
     return { ...unanswered, text: (error as Error).message }
   }

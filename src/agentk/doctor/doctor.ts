@@ -1,12 +1,21 @@
-import { hash } from 'node:crypto'
-import { boundedFindings, type Finding, failuresOf, findingsText, problemFindings } from '../../lib/findings.ts'
+import { checkAuthority } from '../../lib/doctor/authority-findings.ts'
+import {
+  boundedFindings,
+  type Finding,
+  type Found,
+  failed,
+  failuresOf,
+  findingsText,
+} from '../../lib/doctor/findings.ts'
+import { fingerprint } from '../../lib/doctor/fingerprint.ts'
+import { checkProxies } from '../../lib/doctor/proxy-findings.ts'
+import { type Check, runChecks } from '../../lib/doctor/run-checks.ts'
+import { checkServedChain } from '../../lib/doctor/served-chain.ts'
 import { isLoopbackHost } from '../../lib/host-port.ts'
 import { printableJson } from '../../lib/printable.ts'
 import { PrintableOutput, type TextStream } from '../../lib/printable-output.ts'
 import { proxyFromEnvironment } from '../../lib/proxy.ts'
-import { checkProxies } from '../../lib/proxy-findings.ts'
-import { checkServedChain } from '../../lib/served-chain.ts'
-import { readAuthorities, trustedContext } from '../../lib/trusted-authorities.ts'
+import { trustedContext } from '../../lib/trusted-authorities.ts'
 import type { Version } from '../../lib/version.ts'
 import { type Config, readConfig } from '../config/config.ts'
 import { parseFlags, UsageError } from '../config/flags.ts'
@@ -14,20 +23,29 @@ import { checkCluster } from './cluster.ts'
 import { checkIdle, checkKas } from './kas.ts'
 import { mergeRunning, type RunningAgentk } from './running-agentk.ts'
 
-/** Checks of `agentk doctor`, in the order of doc/operate/doctor.md. */
-export const checkNames = [
-  'configuration',
-  'token',
-  'authority',
-  'proxies',
-  'kas',
-  'idle',
-  'cluster',
-  'rights',
-  'clocks',
-] as const
+interface Ground {
+  readonly config: Config
+  readonly version: Version
+  /** undefined: not asked for */
+  readonly idleSeconds: number | undefined
+  /** finding of the check `kas`, and the agent's id, which names the Lease */
+  readonly kas: ReturnType<typeof checkKas>
+}
 
-const fingerprintLength = 12
+const checks: readonly Check<Ground>[] = [
+  { name: 'token', run: ({ config }) => [checkToken(config.token())] },
+  { name: 'authority', run: ({ config }) => checkAuthorities(config) },
+  { name: 'proxies', run: ({ config }) => checkProxies(config.env) },
+  { name: 'kas', run: async ({ kas }) => [(await kas).found] },
+  { name: 'idle', run: async ({ config, version, idleSeconds }) => [await checkIdle(config, version, idleSeconds)] },
+  { name: 'cluster', run: ({ config, kas }) => checkCluster(config, kas) },
+  { name: 'rights', needs: ['cluster'] },
+  { name: 'clocks', needs: ['cluster'] },
+]
+
+/** Checks of `agentk doctor`, in the order of doc/operate/doctor.md. */
+export const checkNames: readonly string[] = ['configuration', ...checks.map(({ name }) => name)]
+
 /** Characters that no token has. agentk itself removes a line break at the end of the file. */
 const strange = /[^\x21-\x7e]/
 
@@ -92,95 +110,74 @@ function secondsOf(text: string | undefined): number | undefined {
   throw new UsageError(`--idle "${text}": allowed is a number of seconds from 1 to ${maxIdleSeconds}`)
 }
 
-interface Asked {
+interface Asked extends Pick<Ground, 'version' | 'idleSeconds'> {
   readonly env: NodeJS.ProcessEnv
-  readonly version: Version
   readonly running: RunningAgentk | undefined
-  readonly idleSeconds: number | undefined
 }
 
-async function findingsOf(args: readonly string[], { version, idleSeconds, ...asked }: Asked): Promise<Finding[]> {
+async function findingsOf(args: readonly string[], { env, running, ...asked }: Asked): Promise<Finding[]> {
   let config: Config
   let taken: readonly string[]
   try {
-    const merged = mergeRunning(parseFlags([...args]), asked.env, asked.running)
+    const merged = mergeRunning(parseFlags([...args]), env, running)
     config = readConfig(merged.flags, merged.env)
     taken = merged.taken
   } catch (error) {
     if (!(error instanceof UsageError)) throw error
-    const others = checkNames.filter((check) => check !== 'configuration')
-    return [
-      { check: 'configuration', state: 'failed', text: error.message, advice: 'agentk --help shows all flags' },
-      ...others.map((check): Finding => ({ check, state: 'skipped', text: 'the configuration cannot be used' })),
-    ]
+    const wrong = { check: 'configuration', ...failed(error.message, 'agentk --help shows all flags') }
+    return [wrong, ...(await runChecks(checks, undefined))]
   }
-  const [authority, chain, proxies, { finding: kas, agentId }, idle] = await Promise.all([
-    checkAuthority(config.kas.caFile),
-    checkChain(config),
-    checkProxies(config.env),
-    checkKas(config, version),
-    checkIdle(config, version, idleSeconds),
-  ])
-  const cluster = await checkCluster(config, agentId) // the Lease is named by the agent's id
   const from = taken.length > 0 ? `; as process 1, the agentk that runs here, has them: ${taken.join(', ')}` : ''
   const configured: Finding = { check: 'configuration', state: 'ok', text: `flags and environment can be used${from}` }
-  return [configured, checkToken(config), ...authority, ...chain, ...proxies, kas, idle, ...cluster]
+  const ground = { ...asked, config, kas: checkKas(config, asked.version) }
+  return [configured, ...(await runChecks(checks, ground))]
 }
 
-function checkToken({ token }: Config): Finding {
-  const text = token()
-  const fingerprint = `sha256 of it begins with ${hash('sha256', text, 'hex').slice(0, fingerprintLength)}`
-  if (text === '')
-    return { check: 'token', state: 'failed', text: 'it is empty', advice: 'write the token into its file' }
-  if (!strange.test(text)) return { check: 'token', state: 'ok', text: fingerprint }
-  const advice = 'write the token alone, as plain text'
-  return { check: 'token', state: 'failed', text: `it holds a space, a line break or the like; ${fingerprint}`, advice }
+function checkToken(token: string): Found {
+  if (token === '') return failed('it is empty', 'write the token into its file')
+  const text = fingerprint(token)
+  if (!strange.test(token)) return { state: 'ok', text }
+  return failed(`it holds a space, a line break or the like; ${text}`, 'write the token alone, as plain text')
 }
 
-async function checkAuthority(file: string | undefined): Promise<Finding[]> {
-  const check = 'authority'
+async function checkAuthorities(config: Config): Promise<Found[]> {
+  const { caFile } = config.kas
   const flag = '--kas-ca-cert-file'
-  if (!file) return [{ check, state: 'skipped', text: `${flag} is not given: those of the system are trusted` }]
-  try {
-    await readAuthorities(file, flag)
-    const text = `${file} holds certificates that can be read; their dates are not checked`
-    return [{ check, state: 'ok', subject: flag, text }]
-  } catch (error) {
-    const advice = 'write the certificate of the authority there, in PEM'
-    return problemFindings(check, error).map((one) => ({ ...one, advice }))
-  }
+  const own: Promise<Found[]> | Found[] = caFile
+    ? checkAuthority('authority', flag, caFile)
+    : [{ state: 'skipped', text: `${flag} is not given: those of the system are trusted` }]
+  return (await Promise.all([own, checkChain(config)])).flat()
 }
 
 /** ms */
 const chainTimeoutMs = 10_000
 
 /** Checks the certificate chain that the server at `--kas-address` sends. */
-async function checkChain({ kas, env }: Config): Promise<Finding[]> {
+async function checkChain({ kas, env }: Config): Promise<Found[]> {
   const { address, caFile, serverName, skipVerify } = kas
-  const at = { check: 'authority', subject: '--kas-address' }
+  const subject = '--kas-address'
   if (!address.tls) {
     if (isLoopbackHost(address.host)) return []
     const text = `${address.scheme}://${address.authority} has no TLS: the agent's token and what calls carry can be read on the way`
     const advice = `let kas, or a proxy in front of it, have a certificate, and write ${address.webSocket ? 'wss' : 'grpcs'}://`
-    return [{ ...at, state: 'note', text, advice }]
+    return [{ state: 'note', subject, text, advice }]
   }
   if (skipVerify) {
     const text = 'the certificate of kas is not checked: whoever is between may read all'
-    return [
-      { ...at, state: 'note', text, advice: 'give --kas-ca-cert-file in place of --kas-insecure-skip-tls-verify' },
-    ]
+    const advice = 'give --kas-ca-cert-file in place of --kas-insecure-skip-tls-verify'
+    return [{ state: 'note', subject, text, advice }]
   }
   const { host, port } = address
   const protocols = address.webSocket ? {} : { ALPNProtocols: ['h2'] }
   const keep = '--kas-ca-cert-file'
   try {
     if (proxyFromEnvironment(env, 'https', address)) {
-      return [{ ...at, state: 'skipped', text: 'kas is reached by a proxy: what its server sends is not checked' }]
+      return [{ state: 'skipped', subject, text: 'kas is reached by a proxy: what its server sends is not checked' }]
     }
     const secureContext = await trustedContext(caFile || undefined, keep)
     const asked = { host, port, serverName, secureContext, ...protocols }
-    return [{ ...at, ...(await checkServedChain(asked, { keep, now: Date.now(), timeoutMs: chainTimeoutMs })) }]
+    return [{ subject, ...(await checkServedChain(asked, { keep, now: Date.now(), timeoutMs: chainTimeoutMs })) }]
   } catch (error) {
-    return [{ ...at, state: 'skipped', text: (error as Error).message }] // the file or `proxies` has its own finding
+    return [{ state: 'skipped', subject, text: (error as Error).message }] // the file or `proxies` has its own finding
   }
 }

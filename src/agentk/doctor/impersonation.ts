@@ -1,7 +1,7 @@
-import type { Finding } from '../../lib/findings.ts'
+import { type Found, failed } from '../../lib/doctor/findings.ts'
 import type { ApiClient } from '../cluster/api-client.ts'
 import type { MayImpersonate } from '../cluster/may-impersonate.ts'
-import { nameOfRight, type Right, reviewAccess } from './access-review.ts'
+import { checkRight, nameOfRight, type Right } from './access-review.ts'
 
 /** Limit of checked entries: each one is a request to the API server. */
 const maxEntries = 100
@@ -16,18 +16,18 @@ const verb = 'impersonate'
  *
  * @returns a failure for each name that agentk accepts and RBAC refuses, and a note where RBAC allows more than agentk
  */
-export async function checkImpersonation(api: ApiClient, { callers, kas }: MayImpersonate): Promise<Finding[]> {
+export async function checkImpersonation(api: ApiClient, { callers, kas }: MayImpersonate): Promise<Found[]> {
   const named = callers === 'any' ? [] : [...callers]
   const flagOf = (entry: string) => (kas.has(entry) ? '--may-impersonate' : '--callers-may-impersonate')
   const entries = [...new Set([...kas, ...named])]
   const found = await Promise.all([
-    ...kasNames.map((right) => checkKasName(api, right)),
+    ...kasNames.map((right) => checkRight(api, right, { denied: kasNameDenied })),
     ...widths.map((width) => checkWidth(api, width, callers === 'any')),
     ...entries.slice(0, maxEntries).map((entry) => checkEntry(api, entry, flagOf(entry))),
   ])
   if (entries.length <= maxEntries) return found
   const text = `only the first ${maxEntries} of ${entries.length} names of --may-impersonate and --callers-may-impersonate are asked for`
-  return [...found, { check: 'rights', state: 'skipped', text }]
+  return [...found, { state: 'skipped', text }]
 }
 
 const kasNames: readonly Right[] = [
@@ -36,15 +36,11 @@ const kasNames: readonly Right[] = [
   { verb, group: authentication, resource: 'userextras', subresource: extraKey },
 ]
 
-const kasNameAdvice =
-  'calls as agent work; ci_job, impersonate and user of access_as need it; a role that names some is not seen here'
-
-async function checkKasName(api: ApiClient, right: Right): Promise<Finding> {
-  const isAllowed = await reviewAccess(api, right)
-  if (typeof isAllowed !== 'boolean') return isAllowed
-  const one = { check: 'rights', subject: nameOfRight(right) }
-  if (isAllowed) return { ...one, state: 'ok', text: 'allowed' }
-  return { ...one, state: 'note', text: 'not allowed', advice: kasNameAdvice }
+const kasNameDenied: Found = {
+  state: 'note',
+  text: 'not allowed',
+  advice:
+    'calls as agent work; ci_job, impersonate and user of access_as need it; a role that names some is not seen here',
 }
 
 /** A right that allows more than agentk accepts by itself. */
@@ -62,27 +58,25 @@ const widths: readonly Width[] = [
 ]
 
 /** @param isForAll - callers who act as the agent may name any user or group */
-async function checkWidth(api: ApiClient, { right, means }: Width, isForAll: boolean): Promise<Finding> {
-  const isAllowed = await reviewAccess(api, right)
-  if (typeof isAllowed !== 'boolean') return isAllowed
-  const one = { check: 'rights', subject: `beyond the lists: ${nameOfRight(right)}` }
-  if (!isAllowed) return { ...one, state: 'ok', text: 'not allowed' }
-  if (isForAll) {
-    const text = `allowed: with --callers-may-impersonate=any every caller that acts as the agent can ${means}`
-    return { ...one, state: 'note', text, advice: 'name the users and groups that occur in place of any' }
-  }
-  const text = `allowed: agentk refuses names that no list has, but whoever has the token of its account can ${means}`
-  return { ...one, state: 'note', text, advice: 'name the users and groups that occur in the role, by resourceNames' }
+function checkWidth(api: ApiClient, { right, means }: Width, isForAll: boolean): Promise<Found> {
+  const text = isForAll
+    ? `allowed: with --callers-may-impersonate=any every caller that acts as the agent can ${means}`
+    : `allowed: agentk refuses names that no list has, but whoever has the token of its account can ${means}`
+  const advice = isForAll
+    ? 'name the users and groups that occur in place of any'
+    : 'name the users and groups that occur in the role, by resourceNames'
+  return checkRight(api, right, {
+    subject: `beyond the lists: ${nameOfRight(right)}`,
+    allowed: { state: 'note', text, advice },
+    denied: { state: 'ok', text: 'not allowed' },
+  })
 }
 
-async function checkEntry(api: ApiClient, entry: string, flag: string): Promise<Finding> {
+function checkEntry(api: ApiClient, entry: string, flag: string): Promise<Found> {
   const right = rightOf(entry)
-  const isAllowed = await reviewAccess(api, right)
-  if (typeof isAllowed !== 'boolean') return isAllowed
-  const one = { check: 'rights', subject: `${flag}=${entry}` }
-  if (isAllowed) return { ...one, state: 'ok', text: 'allowed' }
   const text = `the cluster refuses it: agentk's account has no right to ${nameOfRight(right)}`
-  return { ...one, state: 'failed', text, advice: 'allow it in a role, or take the name from the list' }
+  const denied = failed(text, 'allow it in a role, or take the name from the list')
+  return checkRight(api, right, { subject: `${flag}=${entry}`, denied })
 }
 
 /** @param entry - in the form that `parseMayImpersonate` returns */

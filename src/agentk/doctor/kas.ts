@@ -1,7 +1,7 @@
 import { create, toBinary } from '@bufbuild/protobuf'
 import { monotonicClock } from '../../lib/clock.ts'
+import { type Found, failed } from '../../lib/doctor/findings.ts'
 import { KasError } from '../../lib/errors.ts'
-import type { CheckResult, Finding } from '../../lib/findings.ts'
 import { proxyFromEnvironment } from '../../lib/proxy.ts'
 import { abortable } from '../../lib/signals.ts'
 import type { Version } from '../../lib/version.ts'
@@ -15,7 +15,7 @@ import { KeepAlive, stockTimes } from '../tunnels/keep-alive.ts'
 import { nextStepOfRefusal, nextStepToKas } from '../tunnels/next-step.ts'
 import { dialKas, kindOfProxy } from '../tunnels/transport.ts'
 
-type Answer = CheckResult & { readonly agentId?: bigint }
+type Answer = Found & { readonly agentId?: bigint }
 
 /** timeout of the connection, and of the answer, in ms */
 const timeoutMs = 10_000
@@ -28,9 +28,9 @@ const timeoutMs = 10_000
 export async function checkKas(
   config: Config,
   version: Version,
-): Promise<{ readonly finding: Finding; readonly agentId: bigint | undefined }> {
+): Promise<{ readonly found: Found; readonly agentId: bigint | undefined }> {
   const { agentId, ...found } = await tryKas(config, version)
-  return { finding: { check: 'kas', subject: '--kas-address', ...found }, agentId }
+  return { found: { subject: '--kas-address', ...found }, agentId }
 }
 
 async function tryKas(config: Config, version: Version): Promise<Answer> {
@@ -119,11 +119,10 @@ async function ask(session: ClientSession, config: Config, version: Version): Pr
  *
  * @param seconds - undefined: the user does not ask for this check
  */
-export async function checkIdle(config: Config, version: Version, seconds: number | undefined): Promise<Finding> {
-  const check = 'idle'
+export async function checkIdle(config: Config, version: Version, seconds: number | undefined): Promise<Found> {
   if (seconds === undefined) {
     const text = 'whether an idle stream lives is not checked without --idle SECONDS'
-    return { check, state: 'skipped', text, advice: '--idle 70 is longer than what most fronts cut after' }
+    return { state: 'skipped', text, advice: '--idle 70 is longer than what most fronts cut after' }
   }
   const subject = '--kas-address'
   const connecting = AbortSignal.timeout(timeoutMs)
@@ -131,9 +130,9 @@ export async function checkIdle(config: Config, version: Version, seconds: numbe
     const found = await connected(config, { version, connecting }, (session) =>
       stayIdle(session, config, { version, seconds }),
     )
-    return { check, subject, ...found }
+    return { subject, ...found }
   } catch {
-    return { check, state: 'skipped', subject, text: 'there is no connection to kas' } // the check `kas` reports why
+    return { state: 'skipped', subject, text: 'there is no connection to kas' } // the check `kas` reports why
   }
 }
 
@@ -141,7 +140,7 @@ async function stayIdle(
   session: ClientSession,
   config: Config,
   { version, seconds }: { readonly version: Version; readonly seconds: number },
-): Promise<CheckResult> {
+): Promise<Found> {
   const keepAlive = new KeepAlive(session, { times: stockTimes, clock: monotonicClock })
   const cancelled = new AbortController()
   const stream = openConfiguration(session, config, { version, signal: cancelled.signal })
@@ -170,7 +169,5 @@ async function stayIdle(
 const idleAdvice =
   'let what is in front of kas wait longer: proxy_read_timeout, grpc_read_timeout of nginx, timeout tunnel, timeout server of HAProxy, the idle timeout of a load balancer; or kas itself was stopped meanwhile'
 
-const withoutConfiguration = (authority: string): CheckResult =>
+const withoutConfiguration = (authority: string): Found =>
   failed(`${authority}: the answer has no configuration`, 'is it kas that answers there?')
-
-const failed = (text: string, advice: string): CheckResult => ({ state: 'failed', text, advice })

@@ -12,7 +12,7 @@ import { checkFront, type FrontOptions } from '../../../src/kas/cli/doctor/front
 import { parseKasConfig } from '../../../src/kas/config/kas-config.ts'
 import type { KasConfig } from '../../../src/kas/config/kas-schema.ts'
 import { OpsSocket } from '../../../src/kas/servers/ops-socket/ops-socket.ts'
-import { type Finding, findingsText } from '../../../src/lib/findings.ts'
+import { type Finding, findingsText } from '../../../src/lib/doctor/findings.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { startServer } from './start-server.ts'
 

@@ -1,37 +1,31 @@
-import type { Finding } from '../../../lib/findings.ts'
+import type { Found } from '../../../lib/doctor/findings.ts'
 import type { DirectoryContents } from '../../directory/file/directory-contents.ts'
 import { readCredentials } from '../../repositories/git-credentials.ts'
 import { readHookSecret } from '../../repositories/hook-secret.ts'
-import type { FileCheck } from './file-check.ts'
+import { type FileCheck, fileCheck } from './file-check.ts'
 
 /** Least length of a hook's secret: a shorter one can be guessed from a captured hook. characters */
 const minHookSecret = 16
 
 /** Files in a directory file. */
 export function directoryFileChecks({ projects }: DirectoryContents): FileCheck[] {
-  return [...projects.values()].flatMap(({ git }, i): FileCheck[] => {
-    const at = `projects[${i}].git`
-    const { credentialsFile, hookSecretFile } = git ?? {}
-    return [
-      ...(credentialsFile === undefined
-        ? []
-        : [fileCheck(`${at}.credentials_file`, credentialsFile, async (file) => void (await readCredentials(file)))]),
-      ...(hookSecretFile === undefined ? [] : [fileCheck(`${at}.hook_secret_file`, hookSecretFile, checkHookSecret)]),
-    ]
-  })
+  return [...projects.values()].flatMap(({ git }, i) => [
+    ...fileCheck(`projects[${i}].git.credentials_file`, git?.credentialsFile, (key, file) =>
+      checkFile(key, file, async () => void (await readCredentials(file))),
+    ),
+    ...fileCheck(`projects[${i}].git.hook_secret_file`, git?.hookSecretFile, (key, file) =>
+      checkFile(key, file, () => checkHookSecret(file)),
+    ),
+  ])
 }
 
-function fileCheck(key: string, file: string, read: (file: string) => Promise<string | undefined>): FileCheck {
-  const check = async (): Promise<Finding[]> => {
-    try {
-      const note = await read(file)
-      return note === undefined ? [] : [{ check: 'directory', state: 'note', subject: key, text: `${file} ${note}` }]
-    } catch (error) {
-      const text = `${file}: ${(error as Error).message}`
-      return [{ check: 'directory', state: 'failed', subject: key, text }]
-    }
+async function checkFile(subject: string, file: string, read: () => Promise<string | undefined>): Promise<Found[]> {
+  try {
+    const note = await read()
+    return note === undefined ? [] : [{ state: 'note', subject, text: `${file} ${note}` }]
+  } catch (error) {
+    return [{ state: 'failed', subject, text: `${file}: ${(error as Error).message}` }]
   }
-  return { key, files: [[key, file]], check }
 }
 
 /** @returns text for a note; undefined: there is none */

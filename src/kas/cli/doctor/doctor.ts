@@ -1,5 +1,4 @@
 import { readFile } from 'node:fs/promises'
-import { fileProblem } from '../../../lib/file-problem.ts'
 import {
   boundedFindings,
   type Finding,
@@ -7,8 +6,10 @@ import {
   findingsText,
   problemFindings,
   warningFinding,
-} from '../../../lib/findings.ts'
-import { checkProxies } from '../../../lib/proxy-findings.ts'
+} from '../../../lib/doctor/findings.ts'
+import { checkProxies } from '../../../lib/doctor/proxy-findings.ts'
+import { type Check, runChecks } from '../../../lib/doctor/run-checks.ts'
+import { fileProblem } from '../../../lib/file-problem.ts'
 import {
   type CliValues,
   type Command,
@@ -19,7 +20,7 @@ import {
   UsageError,
 } from '../../command/command.ts'
 import { type Data, dataText, outputHelp, outputOptions, readPrinting } from '../../command/output.ts'
-import { loadKasConfig } from '../../config/kas-config.ts'
+import { type LoadedKasConfig, loadKasConfig } from '../../config/kas-config.ts'
 import type { KasConfig } from '../../config/kas-schema.ts'
 import { checkCertificates } from './certificates.ts'
 import { checkFront, type FrontOptions } from './front.ts'
@@ -60,25 +61,40 @@ ${outputHelp(outputs)}  exit code: 0 if no check has failed, 1 if one has, 2 if 
   Of secrets a fingerprint is shown. What each check is, and what it does not see: doc/operate/doctor.md
 `
 
+interface Ground {
+  readonly config: KasConfig
+  readonly env: CommandContext['io']['env']
+  readonly clock: CommandContext['clock']
+  readonly isPre: boolean
+  /** token of an agent; undefined: none is given */
+  readonly token: string | undefined
+  readonly front: Omit<FrontOptions, 'isPre'>
+}
+
+const checks: readonly Check<Ground>[] = [
+  { name: 'listen', run: ({ config, isPre }) => checkListen(config, { isPre }) },
+  { name: 'directory', run: ({ config }) => checkDirectory(config) },
+  { name: 'secrets', run: ({ config }) => checkSecrets(config) },
+  { name: 'certificates', run: ({ config, clock }) => checkCertificates(config, clock.now()) },
+  { name: 'git', run: ({ config }) => checkGit(config) },
+  { name: 'discovery', run: ({ config }) => checkDiscovery(config) },
+  { name: 'kubernetes', run: ({ config, env }) => checkKubernetes(config, { env }) },
+  { name: 'graces' },
+  { name: 'proxies', run: ({ env }) => checkProxies(env) },
+  { name: 'gitlab', run: ({ config, env, token }) => checkGitlab(config, { env, token }) },
+  { name: 'gitaly', needs: ['gitlab'] },
+  { name: 'clocks' },
+  {
+    name: 'replicas',
+    run: ({ config, isPre }) =>
+      isPre ? [{ state: 'skipped', text: '--pre: kas does not run yet' }] : checkReplicas(config),
+  },
+  { name: 'front', run: ({ config, front, isPre }) => checkFront(config, { ...front, isPre }) },
+  { name: 'idle' },
+]
+
 /** Checks of `kas doctor`, in the order of doc/operate/doctor.md. */
-export const checkNames = [
-  'configuration',
-  'listen',
-  'directory',
-  'secrets',
-  'certificates',
-  'git',
-  'discovery',
-  'kubernetes',
-  'graces',
-  'proxies',
-  'gitlab',
-  'gitaly',
-  'clocks',
-  'replicas',
-  'front',
-  'idle',
-] as const
+export const checkNames: readonly string[] = ['configuration', ...checks.map(({ name }) => name)]
 
 /** `kas doctor` */
 export const doctor: Command = { usage, options, outputs, run }
@@ -94,7 +110,7 @@ async function run(args: readonly string[], { io, clock }: CommandContext): Prom
   const { output } = readPrinting(values, outputs, io)
   const front = frontOf(values)
   const token = await tokenOf(values)
-  const asked = { io, clock, isPre: values.pre ?? false, token, front }
+  const asked = { env: io.env, clock, isPre: values.pre ?? false, token, front }
   const findings = boundedFindings(await findingsOf(file, asked))
   const failures = failuresOf(findings)
   const table = () => findingsText(findings)
@@ -136,47 +152,21 @@ function frontOf(values: CliValues): Omit<FrontOptions, 'isPre'> {
   return { url, caFile, idleSeconds }
 }
 
-interface Asked extends Pick<CommandContext, 'io' | 'clock'> {
-  readonly front: Omit<FrontOptions, 'isPre'>
-  readonly isPre: boolean
-  readonly token: string | undefined
-}
-
-async function findingsOf(file: string, { io, clock, isPre, token, front }: Asked): Promise<Finding[]> {
-  let config: KasConfig
-  let configured: Finding[]
+async function findingsOf(file: string, asked: Omit<Ground, 'config'>): Promise<Finding[]> {
+  const { env } = asked
+  let loaded: LoadedKasConfig
   try {
-    const loaded = await loadKasConfig(file, io.env)
-    config = loaded.config
-    configured = [
-      { check: 'configuration', state: 'ok', text: `${file} can be used` },
-      ...loaded.warnings.map((one) => warningFinding('configuration', one)),
-    ]
+    loaded = await loadKasConfig(file, env)
   } catch (error) {
     const advice = `kas check-config --configuration-file ${file} names the lines`
-    const others = checkNames.filter((check) => check !== 'configuration')
-    return [
-      ...problemFindings('configuration', error).map((one) => (one.state === 'failed' ? { ...one, advice } : one)),
-      ...others.map((check): Finding => ({ check, state: 'skipped', text: 'the configuration cannot be used' })),
-    ]
+    const problems = problemFindings('configuration', error)
+    const configured = problems.map((one) => (one.state === 'failed' ? { ...one, advice } : one))
+    return [...configured, ...(await runChecks(checks, undefined))]
   }
-  const { env } = io
-  const pre: Finding = { check: 'replicas', state: 'skipped', text: '--pre: kas does not run yet' }
-  const found = await Promise.all([
-    checkListen(config, { isPre }),
-    checkDirectory(config),
-    checkSecrets(config),
-    checkCertificates(config, clock.now()),
-    checkGit(config),
-    checkDiscovery(config),
-    checkKubernetes(config, { env }),
-    checkProxies(env),
-    checkGitlab(config, { env, token }),
-    isPre ? [pre] : checkReplicas(config),
-    checkFront(config, { ...front, isPre }),
-  ])
-  const order: readonly string[] = checkNames
-  const place = ({ check }: Finding) => order.indexOf(check)
-  const sorted = found.flat().sort((one, other) => place(one) - place(other))
-  return await withOrigins([...configured, ...sorted], { file, env })
+  const { config, warnings } = loaded
+  const configured: Finding[] = [
+    { check: 'configuration', state: 'ok', text: `${file} can be used` },
+    ...warnings.map((one) => warningFinding('configuration', one)),
+  ]
+  return await withOrigins([...configured, ...(await runChecks(checks, { ...asked, config }))], { file, env })
 }

@@ -1,7 +1,7 @@
 import { systemClock } from '../../../lib/clock.ts'
 import { Counter } from '../../../lib/counter.ts'
+import type { Found } from '../../../lib/doctor/findings.ts'
 import { KasError } from '../../../lib/errors.ts'
-import type { Finding } from '../../../lib/findings.ts'
 import { tlsFault } from '../../../lib/tls-fault.ts'
 import { trustedContext } from '../../../lib/trusted-authorities.ts'
 import type { KasConfig } from '../../config/kas-schema.ts'
@@ -30,7 +30,7 @@ export async function checkGitaly({
   infos: AgentInfos
   config: KasConfig
   token: string | undefined
-}): Promise<Finding> {
+}): Promise<Found> {
   const check = 'gitaly'
   if (token === undefined) {
     const text = 'GitLab says where Gitaly is with the token of an agent alone'
@@ -42,13 +42,8 @@ export async function checkGitaly({
     info = await infos.ask({ token, turn: { queue: 'agents' } }, signal)
   } catch (cause) {
     const text = `GitLab says nothing to that token: ${KasError.from(cause).message}`
-    return {
-      check,
-      state: 'failed',
-      subject: '--agent-token-file',
-      text,
-      advice: 'is it the token of an agent, as a whole?',
-    }
+    const advice = 'is it the token of an agent, as a whole?'
+    return { check, state: 'failed', subject: '--agent-token-file', text, advice }
   }
   const { coordinates, agent } = info
   const keep = 'gitlab.ca_certificate_file'

@@ -1,9 +1,9 @@
 import { systemClock } from '../../../lib/clock.ts'
-import { type Ahead, aheadByDate, clockFinding } from '../../../lib/clock-findings.ts'
+import { type Ahead, aheadByDate, clockFinding } from '../../../lib/doctor/clock-findings.ts'
+import { type Found, failed, problemFindings } from '../../../lib/doctor/findings.ts'
+import { checkServedChain } from '../../../lib/doctor/served-chain.ts'
 import { KasError } from '../../../lib/errors.ts'
-import { type CheckResult, type Finding, problemFindings } from '../../../lib/findings.ts'
 import { createLogger } from '../../../lib/log.ts'
-import { checkServedChain } from '../../../lib/served-chain.ts'
 import { noTracer } from '../../../lib/tracing/tracer.ts'
 import { trustedContext } from '../../../lib/trusted-authorities.ts'
 import type { CliIo } from '../../command/command.ts'
@@ -35,12 +35,12 @@ export async function checkGitlab(
     /** token of an agent, with which GitLab names Gitaly; undefined: none is given */
     readonly token: string | undefined
   },
-): Promise<Finding[]> {
+): Promise<Found[]> {
   const { gitlab, directory } = config
   const { address, authentication_secret_file: secretFile } = gitlab
   if (directory.file !== undefined || address === undefined || secretFile === undefined) {
     const text = 'directory.file says who is who'
-    return ['gitlab', 'gitaly'].map((check) => ({ check, state: 'skipped', text }))
+    return [{ state: 'skipped', text, blocks: text }]
   }
   const { env, token } = options
   const client = new GitlabClient(
@@ -60,24 +60,22 @@ export async function checkGitlab(
   try {
     await client.start()
     const infos = new AgentInfos({ client, log: noLog, clock: systemClock })
-    const subject = 'gitlab.address'
-    const [answer, clock, chain, gitaly] = await Promise.all([
+    const [answer, ...others] = await Promise.all([
       askGitlab(infos, address, gitlabProxy(address, env)),
       checkClock(client),
       checkChain(config, env),
       checkGitaly({ infos, config, token }),
     ])
-    return [{ check: 'gitlab', subject, ...answer }, ...clock, ...chain, gitaly]
+    return [{ subject: 'gitlab.address', ...answer }, ...others.flat()]
   } catch (error) {
-    const skipped: Finding = { check: 'gitaly', state: 'skipped', text: 'GitLab cannot be asked' }
-    return [...problemFindings('gitlab', error), skipped]
+    return problemFindings('gitlab', error).map((one) => ({ ...one, blocks: 'GitLab cannot be asked' }))
   } finally {
     await client.stop()
   }
 }
 
 /** Compares clocks by the `Date` of an answer with any status; a proxy in front of GitLab may have set it. */
-async function checkClock(client: GitlabClient): Promise<Finding[]> {
+async function checkClock(client: GitlabClient): Promise<Found> {
   const subject = 'GitLab'
   const headers = ['Accept', 'application/json', 'Gitlab-Agent-Api-Request', madeUpToken]
   const passage = {
@@ -95,13 +93,13 @@ async function checkClock(client: GitlabClient): Promise<Finding[]> {
   }
   try {
     await client.pass(passage, take, AbortSignal.timeout(timeoutMs))
-    return [clockFinding(subject, "GitLab's", ahead)]
+    return clockFinding(subject, "GitLab's", ahead)
   } catch {
-    return [{ check: 'clocks', state: 'skipped', subject, text: 'GitLab cannot be asked' }] // see `gitlab`
+    return { check: 'clocks', state: 'skipped', subject, text: 'GitLab cannot be asked' } // see `gitlab`
   }
 }
 
-async function checkChain({ gitlab }: KasConfig, env: CliIo['env']): Promise<Finding[]> {
+async function checkChain({ gitlab }: KasConfig, env: CliIo['env']): Promise<Found[]> {
   const { protocol, hostname, port } = new URL(gitlab.address ?? '')
   if (protocol !== 'https:') return []
   const at = { check: 'certificates', subject: 'gitlab.address' }
@@ -115,7 +113,7 @@ async function checkChain({ gitlab }: KasConfig, env: CliIo['env']): Promise<Fin
 }
 
 /** @param proxy - proxy to GitLab; undefined: none */
-async function askGitlab(infos: AgentInfos, address: string, proxy: URL | undefined): Promise<CheckResult> {
+async function askGitlab(infos: AgentInfos, address: string, proxy: URL | undefined): Promise<Found> {
   const by = proxy === undefined ? '' : ` by the proxy ${proxy.host}`
   try {
     await infos.ask({ token: madeUpToken, turn: { queue: 'agents' } }, AbortSignal.timeout(timeoutMs))
@@ -147,8 +145,6 @@ function isUnreached(cause: unknown): boolean {
     code ?? '',
   )
 }
-
-const failed = (text: string, advice: string): CheckResult => ({ state: 'failed', text, advice })
 
 /** True if the words are GitLab's own: a proxy may answer 401, too, and a GitLab without kas 404. */
 function isGitlabs({ spec }: KasError): boolean {

@@ -1,4 +1,4 @@
-import type { Finding } from '../../../lib/findings.ts'
+import type { Found } from '../../../lib/doctor/findings.ts'
 import type { ClusterClient } from '../../../membership/discovery/kubernetes/cluster-client.ts'
 import { failureText, statusOf } from '../../../membership/discovery/kubernetes/failure.ts'
 
@@ -17,7 +17,7 @@ export interface PodGrace {
 const check = 'graces'
 
 /** Checks the grace of the pod itself, if it may be read; else the variable of the environment. */
-export async function checkGraces(client: ClusterClient, pod: PodGrace): Promise<Finding> {
+export async function checkGraces(client: ClusterClient, pod: PodGrace): Promise<Found> {
   const { name, neededMs } = pod
   if (!name) return graceByVariable(pod, 'POD_NAME is not set')
   try {
@@ -34,7 +34,7 @@ export async function checkGraces(client: ClusterClient, pod: PodGrace): Promise
 }
 
 /** @param reason - why the pod itself is not read */
-export function graceByVariable({ variable, neededMs }: PodGrace, reason: string): Finding {
+export function graceByVariable({ variable, neededMs }: PodGrace, reason: string): Found {
   if (!variable || !/^\d{1,9}$/.test(variable)) {
     const number = variable ? `; ${graceVariable} is no number of seconds` : ''
     return { check, state: 'skipped', text: `${reason}${number}; ${graceNeeded(neededMs)}` }
@@ -51,7 +51,7 @@ interface Compared {
   readonly text: string
 }
 
-function compared({ given, neededMs, subject, text }: Compared): Finding {
+function compared({ given, neededMs, subject, text }: Compared): Found {
   const full = `${text}; ${graceNeeded(neededMs)}`
   if (given * 1000 >= neededMs) return { check, state: 'ok', subject, text: full }
   const shorter = 'or agent.kubernetes_api.listen.shutdown_grace_period shorter'

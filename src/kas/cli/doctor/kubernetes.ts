@@ -1,6 +1,5 @@
-import type { V1ResourceAttributes } from '@kubernetes/client-node'
-import { type Ahead, aheadByDate, clockFinding } from '../../../lib/clock-findings.ts'
-import type { Finding } from '../../../lib/findings.ts'
+import { aheadByDate, clockFinding } from '../../../lib/doctor/clock-findings.ts'
+import type { Found } from '../../../lib/doctor/findings.ts'
 import { runsInCluster } from '../../../membership/discovery/create-sources.ts'
 import { ClusterClient } from '../../../membership/discovery/kubernetes/cluster-client.ts'
 import { gossipPortName } from '../../../membership/discovery/kubernetes/endpoint-addresses.ts'
@@ -23,7 +22,7 @@ export async function checkKubernetes(
     /** default: as kas, the cluster that this pod runs in */
     readonly open?: () => Promise<ClusterClient>
   },
-): Promise<Finding[]> {
+): Promise<Found[]> {
   const { env, open = () => ClusterClient.open({ requestTimeoutMs }) } = options
   const { kubernetes } = config.cluster.discovery
   const pod = { name: env.POD_NAME, variable: env[graceVariable], neededMs: stopPatienceMs(config) }
@@ -51,11 +50,11 @@ export async function checkKubernetes(
   }
 }
 
-const noServices: Finding = { check: 'kubernetes', state: 'skipped', text: 'cluster.discovery.kubernetes is not set' }
+const noServices: Found = { state: 'skipped', text: 'cluster.discovery.kubernetes is not set' }
 
-function withoutCluster(text: string, pod: PodGrace): Finding[] {
+function withoutCluster(text: string, pod: PodGrace): Found[] {
   return [
-    { check: 'kubernetes', state: 'skipped', text },
+    { state: 'skipped', text },
     graceByVariable(pod, text),
     { check: 'clocks', state: 'skipped', subject: 'API server', text },
   ]
@@ -69,11 +68,11 @@ interface Wanted {
 
 type Kind = 'endpointslices' | 'endpoints'
 
-async function checkServices(client: ClusterClient, { services, namespace, config }: Wanted): Promise<Finding[]> {
-  const rights = await Promise.all(
-    (['endpointslices', 'endpoints'] as const).map((kind) => mayFollow(client, kind, { services, namespace })),
-  )
-  const [slices, endpoints] = rights
+async function checkServices(client: ClusterClient, { services, namespace, config }: Wanted): Promise<Found[]> {
+  const [slices, endpoints] = await Promise.all([
+    mayFollow(client, 'endpointslices', { services, namespace }),
+    mayFollow(client, 'endpoints', { services, namespace }),
+  ])
   const usable: Kind | undefined = slices === true ? 'endpointslices' : endpoints === true ? 'endpoints' : undefined
   const found = await Promise.all(
     services.map((service) => checkService(client, { service, namespace, config, usable })),
@@ -93,49 +92,39 @@ async function mayFollow(
   kind: Kind,
   { services, namespace }: Pick<Wanted, 'services' | 'namespace'>,
 ): Promise<boolean | Unknown> {
-  const group = kind === 'endpointslices' ? 'discovery.k8s.io' : ''
-  const names = kind === 'endpointslices' ? [undefined] : services // only Endpoints can be allowed by name
-  const asked = ['list', 'watch'].flatMap((verb) => names.map((name) => ({ verb, name })))
+  const api = client.config.makeApiClient(client.library.AuthorizationV1Api)
+  const isSlices = kind === 'endpointslices'
+  const right = { group: isSlices ? 'discovery.k8s.io' : '', resource: kind, namespace }
+  // only Endpoints can be allowed by name
+  const named = isSlices ? [right] : services.map((name) => ({ ...right, name }))
+  const asked = ['list', 'watch'].flatMap((verb) => named.map((one) => ({ ...one, verb })))
   try {
-    const answers = await Promise.all(
-      asked.map(({ verb, name }) =>
-        isAllowed(client, { verb, group, resource: kind, namespace, ...(name === undefined ? {} : { name }) }),
-      ),
+    const reviews = asked.map((resourceAttributes) =>
+      client.inTime(api.createSelfSubjectAccessReview({ body: { spec: { resourceAttributes } } })),
     )
-    return answers.every((allowed) => allowed)
+    return (await Promise.all(reviews)).every(({ status }) => status?.allowed === true)
   } catch (error) {
     return { text: failureText(error), isDenied: statusOf(error) === 403 }
   }
 }
 
-async function isAllowed(client: ClusterClient, resourceAttributes: V1ResourceAttributes): Promise<boolean> {
-  const api = client.config.makeApiClient(client.library.AuthorizationV1Api)
-  const review = await client.inTime(api.createSelfSubjectAccessReview({ body: { spec: { resourceAttributes } } }))
-  return review.status?.allowed === true
-}
-
-function rightsFinding(
-  namespace: string,
-  slices: boolean | Unknown | undefined,
-  endpoints: boolean | Unknown | undefined,
-): Finding {
-  const check = 'kubernetes'
+function rightsFinding(namespace: string, slices: boolean | Unknown, endpoints: boolean | Unknown): Found {
   const subject = 'list, watch endpointslices.discovery.k8s.io'
-  if (slices === true) return { check, state: 'ok', subject, text: `allowed in ${namespace}` }
+  if (slices === true) return { state: 'ok', subject, text: `allowed in ${namespace}` }
   const role = 'apply the Role kas-discovery of deploy/kubernetes/kas/1-access.yaml, or that of the chart'
   if (endpoints === true) {
     const text = `not allowed in ${namespace}; Endpoints are, and are taken`
-    return { check, state: 'note', subject, text, advice: role }
+    return { state: 'note', subject, text, advice: role }
   }
   const unknown = [slices, endpoints].find((one) => typeof one === 'object')
   if (typeof unknown === 'object') {
     const advice = unknown.isDenied
       ? `let the account create selfsubjectaccessreviews, as ClusterRole system:basic-user does for all; and ${role}`
       : 'does the pod reach the API server, with the token of a service account that is there?'
-    return { check, state: 'failed', subject, text: `it cannot be asked for: ${unknown.text}`, advice }
+    return { state: 'failed', subject, text: `it cannot be asked for: ${unknown.text}`, advice }
   }
   const text = `not allowed in ${namespace}, nor are Endpoints: no other replica is found`
-  return { check, state: 'failed', subject, text, advice: role }
+  return { state: 'failed', subject, text, advice: role }
 }
 
 interface Service {
@@ -147,46 +136,37 @@ interface Service {
 
 interface Endpoints {
   readonly addresses: number
-  /** by name */
-  readonly ports: Readonly<Record<string, number | undefined>>
+  readonly gossip: number | undefined
 }
 
-async function checkService(client: ClusterClient, { service, namespace, config, usable }: Service): Promise<Finding> {
-  const check = 'kubernetes'
+async function checkService(client: ClusterClient, { service, namespace, config, usable }: Service): Promise<Found> {
   const subject = `Service ${service}`
-  if (!usable) return { check, state: 'skipped', subject, text: 'its endpoints cannot be listed' }
+  if (!usable) return { state: 'skipped', subject, text: 'its endpoints cannot be listed' }
   let endpoints: Endpoints
   try {
     endpoints = await client.inTime(endpointsOf(client, { service, namespace, kind: usable }))
   } catch (error) {
-    const advice = 'check the API server'
-    return { check, state: 'failed', subject, text: `its ${usable}: ${failureText(error)}`, advice }
+    const text = `its ${usable}: ${failureText(error)}`
+    return { state: 'failed', subject, text, advice: 'check the API server' }
   }
-  const { addresses, ports } = endpoints
+  const { addresses, gossip } = endpoints
   if (addresses === 0) {
     const advice = 'are its name and namespace right, and does its selector fit the pods of kas?'
-    return { check, state: 'failed', subject, text: `it has no address in ${namespace}`, advice }
+    return { state: 'failed', subject, text: `it has no address in ${namespace}`, advice }
   }
   const { network, address } = config.cluster.listen
   const listen = parseListenAddress(network, address)
   const own = listen && 'port' in listen ? listen.port : undefined
-  const gossip = ports[gossipPortName]
   const has = `addresses of it: ${addresses}`
   if (gossip === undefined) {
     const advice = `name a port ${gossipPortName} in it, if it is another one`
-    return {
-      check,
-      state: 'note',
-      subject,
-      text: `${has}; no port is named ${gossipPortName}: ${own} is taken`,
-      advice,
-    }
+    return { state: 'note', subject, text: `${has}; no port is named ${gossipPortName}: ${own} is taken`, advice }
   }
   if (gossip !== own) {
     const text = `${has}; its port ${gossipPortName} is ${gossip}, and cluster.listen.address has ${own}`
-    return { check, state: 'failed', subject, text, advice: 'write the same port in both' }
+    return { state: 'failed', subject, text, advice: 'write the same port in both' }
   }
-  return { check, state: 'ok', subject, text: `${has}; its port ${gossipPortName} is ${gossip}` }
+  return { state: 'ok', subject, text: `${has}; its port ${gossipPortName} is ${gossip}` }
 }
 
 async function endpointsOf(
@@ -194,35 +174,34 @@ async function endpointsOf(
   { service, namespace, kind }: { readonly service: string; readonly namespace: string; readonly kind: Kind },
 ): Promise<Endpoints> {
   const { config, library } = client
-  const portsOf = (ports: readonly { name?: string; port?: number }[] = []) =>
-    Object.fromEntries(ports.map(({ name = '', port }) => [name, port]))
+  const gossipPort = (ports: readonly { readonly name?: string; readonly port?: number }[]) =>
+    ports.findLast(({ name }) => name === gossipPortName)?.port
   if (kind === 'endpointslices') {
+    const api = config.makeApiClient(library.DiscoveryV1Api)
     const labelSelector = `kubernetes.io/service-name=${service}`
-    const { items } = await config
-      .makeApiClient(library.DiscoveryV1Api)
-      .listNamespacedEndpointSlice({ namespace, labelSelector })
+    const { items } = await api.listNamespacedEndpointSlice({ namespace, labelSelector })
     const addresses = items.flatMap(({ endpoints }) => endpoints ?? []).flatMap((one) => one.addresses ?? [])
-    return { addresses: addresses.length, ports: Object.assign({}, ...items.map(({ ports }) => portsOf(ports ?? []))) }
+    return { addresses: addresses.length, gossip: gossipPort(items.flatMap(({ ports }) => ports ?? [])) }
   }
-  const fieldSelector = `metadata.name=${service}`
-  const { items } = await config.makeApiClient(library.CoreV1Api).listNamespacedEndpoints({ namespace, fieldSelector })
+  const api = config.makeApiClient(library.CoreV1Api)
+  const { items } = await api.listNamespacedEndpoints({ namespace, fieldSelector: `metadata.name=${service}` })
   const subsets = items.flatMap((one) => one.subsets ?? [])
   const addresses = subsets.flatMap((one) => [...(one.addresses ?? []), ...(one.notReadyAddresses ?? [])])
-  return { addresses: addresses.length, ports: Object.assign({}, ...subsets.map(({ ports }) => portsOf(ports ?? []))) }
+  return { addresses: addresses.length, gossip: gossipPort(subsets.flatMap(({ ports }) => ports ?? [])) }
 }
 
-async function checkClock(client: ClusterClient): Promise<Finding> {
+async function checkClock(client: ClusterClient): Promise<Found> {
   const subject = 'API server'
   const api = client.config.makeApiClient(client.library.AuthorizationV1Api)
   const body = { spec: { nonResourceAttributes: { path: '/version', verb: 'get' } } }
   const sentAt = Date.now()
+  let date: string | undefined
   try {
     const { headers } = await client.inTime(api.createSelfSubjectAccessReviewWithHttpInfo({ body }))
-    const ahead: Ahead | undefined = aheadByDate(headers.date ?? headers.Date, { sentAt, receivedAt: Date.now() })
-    return clockFinding(subject, "the API server's", ahead)
+    date = headers.date ?? headers.Date
   } catch (error) {
-    const date = answeredDate(error) // also in a refusal
+    date = answeredDate(error) // also in a refusal
     if (date === undefined) return { check: 'clocks', state: 'skipped', subject, text: failureText(error) }
-    return clockFinding(subject, "the API server's", aheadByDate(date, { sentAt, receivedAt: Date.now() }))
   }
+  return clockFinding(subject, "the API server's", aheadByDate(date, { sentAt, receivedAt: Date.now() }))
 }

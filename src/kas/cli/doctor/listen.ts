@@ -3,8 +3,8 @@ import { access, constants } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { dirname } from 'node:path'
 import { connectProblem } from '../../../lib/can-connect.ts'
+import { type Found, failed } from '../../../lib/doctor/findings.ts'
 import { KasError } from '../../../lib/errors.ts'
-import type { Finding } from '../../../lib/findings.ts'
 import { formatHostPort } from '../../../lib/host-port.ts'
 import { unreachableGossip } from '../../config/gossip-listen.ts'
 import type { KasConfig } from '../../config/kas-schema.ts'
@@ -15,12 +15,12 @@ import { listenFailure } from '../../servers/listen-failure.ts'
 const timeoutMs = 5000
 
 /** Finds gossip on loopback, which other replicas cannot reach; kas itself reports it only in its log. */
-function onLoopback({ cluster, private_api }: KasConfig): Finding[] {
+function onLoopback({ cluster, private_api }: KasConfig): Found[] {
   if (private_api.listen.authentication_secret_file === undefined) return []
   const problem = unreachableGossip(cluster)
   if (problem === undefined) return []
   const [text = problem, ...advice] = problem.split('. ')
-  return [{ check: 'listen', state: 'failed', subject: 'cluster.listen.address', text, advice: advice.join('. ') }]
+  return [{ ...failed(text, advice.join('. ')), subject: 'cluster.listen.address' }]
 }
 
 interface Place {
@@ -35,13 +35,12 @@ interface Place {
  * @param isPre - true: kas does not run yet, and each address is taken for a moment. false: a program has to listen
  *   there
  */
-export async function checkListen(config: KasConfig, { isPre }: { readonly isPre: boolean }): Promise<Finding[]> {
+export async function checkListen(config: KasConfig, { isPre }: { readonly isPre: boolean }): Promise<Found[]> {
+  const tryPlace = isPre ? tryToListen : tryToConnect
   const places = placesOf(config)
-  if (isPre) return [...onLoopback(config), ...(await Promise.all(places.map(tryToListen)))]
-  const found = await Promise.all(places.map(tryToConnect))
-  if (found.some(({ state }) => state !== 'failed')) return [...onLoopback(config), ...found]
-  const text = 'nobody listens where the configuration says'
-  return [{ check: 'listen', state: 'failed', text, advice: 'start kas with this configuration, or say --pre' }]
+  const found = await Promise.all(places.map(async (place) => ({ subject: place.key, ...(await tryPlace(place)) })))
+  if (isPre || found.some(({ state }) => state !== 'failed')) return [...onLoopback(config), ...found]
+  return [failed('nobody listens where the configuration says', 'start kas with this configuration, or say --pre')]
 }
 
 function placesOf(config: KasConfig): Place[] {
@@ -65,20 +64,19 @@ function placesOf(config: KasConfig): Place[] {
   })
 }
 
-async function tryToListen({ key, listen, options }: Place): Promise<Finding> {
-  const check = 'listen'
+async function tryToListen({ key, listen, options }: Place): Promise<Found> {
   const server = createServer()
   try {
-    if ('path' in options) return await tryToMakeSocket(key, options.path)
+    if ('path' in options) return await tryToMakeSocket(options.path)
     server.listen(options)
     await once(server, 'listening')
-    return { check, state: 'ok', subject: key, text: `${listen.address} is free` }
+    return { state: 'ok', text: `${listen.address} is free` }
   } catch (error) {
     const failure = listenFailure(error, { file: '', key, listen })
     const [problem = (error as Error).message] =
       failure instanceof KasError && failure.spec.code === 'SETTINGS_INVALID' ? failure.spec.problems : []
     const [text = problem, ...advice] = problem.replace(`${key}: `, '').split(': ')
-    return { check, state: 'failed', subject: key, text, ...(advice.length > 0 && { advice: advice.join(': ') }) }
+    return failed(text, advice.length > 0 ? advice.join(': ') : undefined)
   } finally {
     server.close()
   }
@@ -89,28 +87,25 @@ async function tryToListen({ key, listen, options }: Place): Promise<Finding> {
  *
  * @throws the error of reading the folder
  */
-async function tryToMakeSocket(subject: string, path: string): Promise<Finding> {
-  const check = 'listen'
+async function tryToMakeSocket(path: string): Promise<Found> {
   const folder = dirname(path)
   if ((await connectProblem({ path }, timeoutMs)) === undefined) {
-    const text = `another kas listens on ${path}`
-    return { check, state: 'failed', subject, text, advice: 'end it, or choose another path' }
+    return failed(`another kas listens on ${path}`, 'end it, or choose another path')
   }
   await access(folder, constants.W_OK | constants.X_OK)
-  return { check, state: 'ok', subject, text: `nobody listens on ${path}, and ${folder} can be written to` }
+  return { state: 'ok', text: `nobody listens on ${path}, and ${folder} can be written to` }
 }
 
-async function tryToConnect({ key, listen, options }: Place): Promise<Finding> {
-  const check = 'listen'
+async function tryToConnect({ listen, options }: Place): Promise<Found> {
   const to = 'path' in options ? options : { ...options, host: hostToDial(options.host) }
   if ('port' in to && to.port === 0) {
-    return { check, state: 'skipped', subject: key, text: 'the port is chosen at the start, and not known here' }
+    return { state: 'skipped', text: 'the port is chosen at the start, and not known here' }
   }
   const place = 'path' in to ? to.path : formatHostPort(to)
   const problem = await connectProblem(to, timeoutMs)
-  if (problem === undefined) return { check, state: 'ok', subject: key, text: `somebody listens at ${place}` }
+  if (problem === undefined) return { state: 'ok', text: `somebody listens at ${place}` }
   const advice = 'does kas run with this configuration, here? Its log says where it listens; else say --pre'
-  return { check, state: 'failed', subject: key, text: `${listen.address}: ${problem}`, advice }
+  return failed(`${listen.address}: ${problem}`, advice)
 }
 
 function hostToDial(host: string | undefined): string {

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { LineCounter } from 'yaml'
-import type { Finding } from '../../../lib/findings.ts'
+import type { Finding } from '../../../lib/doctor/findings.ts'
 import { parseYamlDocument } from '../../../lib/yaml-document.ts'
 import { configLines } from '../config-lines.ts'
 

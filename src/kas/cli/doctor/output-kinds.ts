@@ -1,3 +1,4 @@
+import type { Finding } from '../../../lib/doctor/findings.ts'
 import type { Count, OutputKind } from '../../command/output.ts'
 
 /**
@@ -13,17 +14,4 @@ export interface DoctorReport extends OutputKind<'DoctorReport'> {
 }
 
 /** Result of one check. */
-export interface DoctorFinding {
-  /** name of the check; doc/operate/doctor.md has a section for each */
-  readonly check: string
-  /** `note`: nothing fails yet, or a key has no effect; `skipped`: not checked, `text` has the reason */
-  readonly state: 'ok' | 'note' | 'failed' | 'skipped'
-  /** key of the configuration, flag, or name of a replica */
-  readonly subject?: string | undefined
-  /** source of the subject's value: `line 3`, a variable, or `default` */
-  readonly from?: string | undefined
-  /** result of the check, a sentence */
-  readonly text: string
-  /** next step */
-  readonly advice?: string | undefined
-}
+export interface DoctorFinding extends Finding {}

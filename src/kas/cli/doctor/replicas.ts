@@ -1,12 +1,12 @@
-import { clockFinding } from '../../../lib/clock-findings.ts'
-import type { Finding } from '../../../lib/findings.ts'
+import { clockFinding } from '../../../lib/doctor/clock-findings.ts'
+import type { Found } from '../../../lib/doctor/findings.ts'
 import type { KasConfig } from '../../config/kas-schema.ts'
 import type { LinkReport, LinksReport, ReplicaLinksReport } from '../../peers/replica-links.ts'
 import type { MemberReport, StatusReport } from '../../servers/ops-socket/status-report.ts'
 import { ask } from '../status-command.ts'
 
 /** Checks the state of this configuration's replica, and each replica's report about its links to the others. */
-export async function checkReplicas({ ops, private_api }: KasConfig): Promise<Finding[]> {
+export async function checkReplicas({ ops, private_api }: KasConfig): Promise<Found[]> {
   const { socket } = ops
   if (socket === undefined) {
     return [one('skipped', 'ops.socket is not set: a running replica cannot be asked', 'set ops.socket')]
@@ -35,19 +35,19 @@ export async function checkReplicas({ ops, private_api }: KasConfig): Promise<Fi
   return [own, alone]
 }
 
-function twins({ name, instances }: MemberReport): Finding[] {
+function twins({ name, instances }: MemberReport): Found[] {
   if (instances < 2) return []
   return [one('failed', `${instances} replicas have this name`, 'give each a cluster.name of its own', name)]
 }
 
-function versions(own: string, members: readonly MemberReport[]): Finding[] {
+function versions(own: string, members: readonly MemberReport[]): Found[] {
   const others = members.filter(({ version }) => version !== '' && version !== own)
   return others.map(({ name, version }) =>
     one('note', `it is of version ${version}, the asked one of ${own}`, 'end the upgrade, if none is under way', name),
   )
 }
 
-async function checkLinks(socket: string): Promise<Finding[]> {
+async function checkLinks(socket: string): Promise<Found[]> {
   let report: LinksReport
   try {
     report = JSON.parse(await ask(socket, '/links')) as LinksReport
@@ -64,7 +64,7 @@ async function checkLinks(socket: string): Promise<Finding[]> {
   const lonely = isAlone
     ? [one('note', 'it knows no other replica', 'if there are to be others, check cluster.discovery', own.name)]
     : []
-  const sources = failingSources.map(({ name, reason }): Finding => {
+  const sources = failingSources.map(({ name, reason }): Found => {
     const text = `${reason}; what it found before is kept`
     const advice = 'until it answers, replicas that are new are not found by it'
     return { check: 'discovery', state: 'failed', subject: `source ${name}`, text, advice }
@@ -72,7 +72,7 @@ async function checkLinks(socket: string): Promise<Finding[]> {
   return [...sources, ...replicas.flatMap(linkFindings), ...lonely, ...unknown, ...clocks]
 }
 
-function linkFindings({ name, links, unanswered }: ReplicaLinksReport): Finding[] {
+function linkFindings({ name, links, unanswered }: ReplicaLinksReport): Found[] {
   const faults = [
     ...links.flatMap((link) => [...callFaults(name, link), ...gossipFaults(name, link)]),
     ...unanswered.map(({ address, dials, reason }) => {
@@ -93,14 +93,14 @@ const openCalls = 'open 8155 between the two; does it run, and with the same sec
 const openGossip =
   'open 8156 between the two, in one direction at least, and see that discovery lists each replica at each'
 
-function callFaults(from: string, { name, address = 'an unknown address', reach }: LinkReport): Finding[] {
+function callFaults(from: string, { name, address = 'an unknown address', reach }: LinkReport): Found[] {
   if (reach === 'reachable') return []
   if (reach === 'suspect')
     return [one('note', `calls may not reach ${name} at ${address}: the link is suspect`, again, from)]
   return [one('failed', `calls do not reach ${name} at ${address} (${reach})`, openCalls, from)]
 }
 
-function gossipFaults(from: string, { name, gossip }: LinkReport): Finding[] {
+function gossipFaults(from: string, { name, gossip }: LinkReport): Found[] {
   if (gossip) return []
   return [one('failed', `it has no connection for gossip with ${name} (8156)`, openGossip, from)]
 }
@@ -118,6 +118,6 @@ function adviceFor(reason: string): string {
     : `compare private_api.listen.authentication_secret_file at both, by its fingerprint here; ${where}`
 }
 
-function one(state: Finding['state'], text: string, advice?: string, subject?: string): Finding {
-  return { check: 'replicas', state, subject, text, advice }
+function one(state: Found['state'], text: string, advice?: string, subject?: string): Found {
+  return { state, subject, text, advice }
 }

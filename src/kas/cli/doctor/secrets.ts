@@ -1,5 +1,5 @@
-import { hash } from 'node:crypto'
-import { type Finding, problemFindings } from '../../../lib/findings.ts'
+import { type Found, problemFindings } from '../../../lib/doctor/findings.ts'
+import { fingerprint } from '../../../lib/doctor/fingerprint.ts'
 import type { KasConfig } from '../../config/kas-schema.ts'
 import {
   readAccelRedirectSecret,
@@ -8,80 +8,68 @@ import {
   readWebsocketTokenSecret,
 } from '../../config/secret-file.ts'
 import { OtlpToken } from '../../observability/otlp-token.ts'
-import { type FileCheck, findingsOfFiles } from './file-check.ts'
+import { type FileCheck, fileCheck, findingsOfFiles } from './file-check.ts'
 
-const otlpKey = 'observability.tracing.otlp_token_secret_file'
-const fingerprintLength = 12
 /** Length below which a secret has no fingerprint, which would confirm a guess. bytes */
 const minFingerprinted = 32
 
 /** Checks each configured secret file, as kas reads it at its start. */
-export async function checkSecrets(config: KasConfig): Promise<Finding[]> {
+export async function checkSecrets(config: KasConfig): Promise<Found[]> {
   const all = await findingsOfFiles(secretChecks(config))
-  return all.length > 0 ? all : [{ check: 'secrets', state: 'skipped', text: 'no file of a secret is named' }]
+  return all.length > 0 ? all : [{ state: 'skipped', text: 'no file of a secret is named' }]
 }
 
 /** Checks of all configured secret files. */
 export function secretChecks(config: KasConfig): FileCheck[] {
   const { gitlab, api, private_api, cluster, agent, directory, observability } = config
   const kubernetes = agent.kubernetes_api
-  const otlpToken = observability.tracing?.otlp_token_secret_file
-  return [
-    // not read with a directory file, where it has no effect
-    ...(directory.file === undefined
-      ? secretCheck('gitlab.authentication_secret_file', gitlab.authentication_secret_file, readApiSecret)
-      : []),
-    ...secretCheck('api.listen.authentication_secret_file', api.listen.authentication_secret_file, readApiSecret),
-    ...secretCheck(
-      'private_api.listen.authentication_secret_file',
-      private_api.listen.authentication_secret_file,
-      ofReplicas,
-    ),
-    ...secretCheck(
-      'cluster.previous_authentication_secret_file',
-      cluster.previous_authentication_secret_file,
-      ofReplicas,
-    ),
-    ...secretCheck(
+  const readReplicas: Read = async (file, key) => (await readPrivateApiSecret(file, key)).secret
+  const secrets: readonly (readonly [key: string, file: string | undefined, read: Read])[] = [
+    [
+      'gitlab.authentication_secret_file',
+      // not read with a directory file, where it has no effect
+      directory.file === undefined ? gitlab.authentication_secret_file : undefined,
+      readApiSecret,
+    ],
+    ['api.listen.authentication_secret_file', api.listen.authentication_secret_file, readApiSecret],
+    ['private_api.listen.authentication_secret_file', private_api.listen.authentication_secret_file, readReplicas],
+    ['cluster.previous_authentication_secret_file', cluster.previous_authentication_secret_file, readReplicas],
+    [
       'agent.kubernetes_api.websocket_token_secret_file',
       kubernetes?.websocket_token_secret_file,
-      (file) => readWebsocketTokenSecret(file),
-    ),
-    ...secretCheck('agent.kubernetes_api.accel_redirect_secret_file', kubernetes?.accel_redirect_secret_file, (file) =>
-      readAccelRedirectSecret(file),
-    ),
-    ...(otlpToken === undefined
-      ? []
-      : [{ key: otlpKey, files: [[otlpKey, otlpToken] as const], check: () => checkOtlpToken(otlpToken) }]),
+      readWebsocketTokenSecret,
+    ],
+    [
+      'agent.kubernetes_api.accel_redirect_secret_file',
+      kubernetes?.accel_redirect_secret_file,
+      readAccelRedirectSecret,
+    ],
   ]
-}
-
-function secretCheck(key: string, file: string | undefined, read: Read): FileCheck[] {
-  return file === undefined ? [] : [{ key, files: [[key, file]], check: () => checked(key, file, read) }]
+  return [
+    ...secrets.flatMap(([key, file, read]) => fileCheck(key, file, (key, file) => checkSecret(key, file, read))),
+    ...fileCheck(
+      'observability.tracing.otlp_token_secret_file',
+      observability.tracing?.otlp_token_secret_file,
+      checkOtlpToken,
+    ),
+  ]
 }
 
 type Read = (file: string, key: string) => Promise<Uint8Array | string | undefined>
 
-async function ofReplicas(file: string, key: string): Promise<Uint8Array> {
-  return (await readPrivateApiSecret(file, key)).secret
-}
-
-async function checked(key: string, file: string, read: Read): Promise<Finding[]> {
+async function checkSecret(subject: string, file: string, read: Read): Promise<Found[]> {
   try {
-    const secret = await read(file, key)
+    const secret = await read(file, subject)
     if (secret === undefined) {
-      return [
-        { check: 'secrets', state: 'note', subject: key, text: `${file} is not there, so that what it is for is off` },
-      ]
+      return [{ state: 'note', subject, text: `${file} is not there, so that what it is for is off` }]
     }
     if (secret.length < minFingerprinted) {
       const text = `${file} has ${secret.length} bytes: a fingerprint would give it away`
-      return [{ check: 'secrets', state: 'note', subject: key, text, advice: `take ${minFingerprinted} bytes or more` }]
+      return [{ state: 'note', subject, text, advice: `take ${minFingerprinted} bytes or more` }]
     }
-    return [{ check: 'secrets', state: 'ok', subject: key, text: fingerprint(secret) }]
+    return [{ state: 'ok', subject, text: fingerprint(secret) }]
   } catch (error) {
-    const advice = adviceFor(key)
-    return problemFindings('secrets', error).map((one) => ({ ...one, advice }))
+    return problemFindings('secrets', error, adviceFor(subject))
   }
 }
 
@@ -93,17 +81,11 @@ function adviceFor(key: string): string {
 }
 
 /** Checks the token, without a fingerprint: it may be short, and is of another program. */
-async function checkOtlpToken(file: string): Promise<Finding[]> {
+async function checkOtlpToken(subject: string, file: string): Promise<Found[]> {
   try {
     await OtlpToken.read(file)
-    return [{ check: 'secrets', state: 'ok', subject: otlpKey, text: `${file} holds a token` }]
+    return [{ state: 'ok', subject, text: `${file} holds a token` }]
   } catch (error) {
-    const advice = 'write the token of the collector there, alone, as plain text'
-    return problemFindings('secrets', error).map((one) => ({ ...one, advice }))
+    return problemFindings('secrets', error, 'write the token of the collector there, alone, as plain text')
   }
-}
-
-/** Returns a text that is equal for equal secrets, and reveals nothing else. */
-function fingerprint(secret: Uint8Array | string): string {
-  return `sha256 of it begins with ${hash('sha256', secret, 'hex').slice(0, fingerprintLength)}`
 }

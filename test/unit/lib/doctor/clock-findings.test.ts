@@ -1,5 +1,5 @@
 import t from 'tap'
-import { aheadByDate, clockFinding } from '../../../src/lib/clock-findings.ts'
+import { aheadByDate, clockFinding } from '../../../../src/lib/doctor/clock-findings.ts'
 
 /**
  * The offset of a clock is known to the second of a Date and the duration of an answer. It is reported only if certain.

@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { createSecureContext, createServer } from 'node:tls'
 import t, { type Test } from 'tap'
-import { loadX509 } from '../../../src/kas/peers/replica-identity.ts'
-import { checkServedChain } from '../../../src/lib/served-chain.ts'
+import { loadX509 } from '../../../../src/kas/peers/replica-identity.ts'
+import { checkServedChain } from '../../../../src/lib/doctor/served-chain.ts'
 
 /** A server with a certificate of an intermediate authority. It sends that authority's certificate or omits it. */
 

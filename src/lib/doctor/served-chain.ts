@@ -2,7 +2,7 @@ import type { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import { connect as connectTcp, isIP } from 'node:net'
 import { connect, type SecureContext, type TLSSocket } from 'node:tls'
-import type { CheckResult } from './findings.ts'
+import { type Found, failed } from './findings.ts'
 
 const dayMs = 86_400_000
 /** Days before its end from which a certificate is reported. */
@@ -25,7 +25,7 @@ export async function checkServedChain(
     readonly ALPNProtocols?: string[]
   },
   { keep, now, timeoutMs }: { readonly keep: string; readonly now: number; readonly timeoutMs: number },
-): Promise<CheckResult> {
+): Promise<Found> {
   const { host, port, serverName = host, secureContext, ALPNProtocols } = asked
   const signal = AbortSignal.timeout(timeoutMs)
   const socket = connectTcp({ host, port })
@@ -77,34 +77,43 @@ const missing: ReadonlySet<string> = new Set([
   'DEPTH_ZERO_SELF_SIGNED_CERT',
 ])
 
-function resultOf(chain: readonly X509Certificate[], { isTrusted, reason, keep, now }: ReceivedChain): CheckResult {
+function resultOf(chain: readonly X509Certificate[], { isTrusted, reason, keep, now }: ReceivedChain): Found {
   const top = chain.at(-1)
   if (!top) return { state: 'skipped', text: 'the server has sent no certificate' }
-  if (!isTrusted) return untrusted(chain, top, { reason, keep, now })
-  const days = Math.floor(Math.min(...chain.map(({ validTo }) => Date.parse(validTo) - now)) / dayMs)
-  const text = `${days} days are left of what the server sends, up to ${nameOf(top.issuer)}`
-  return days < fewDays ? { state: 'note', text, advice: 'renew it there' } : { state: 'ok', text }
-}
-
-function untrusted(
-  chain: readonly X509Certificate[],
-  top: X509Certificate,
-  { reason, keep, now }: Omit<ReceivedChain, 'isTrusted'>,
-): CheckResult {
-  const state = 'failed'
-  for (const { subject, validFrom, validTo } of chain) {
-    const name = nameOf(subject)
-    if (now > Date.parse(validTo)) return { state, text: `${name} has ended at ${validTo}`, advice: 'renew it there' }
-    if (now < Date.parse(validFrom)) {
-      return { state, text: `${name} begins at ${validFrom}`, advice: 'compare the clocks of both machines with it' }
-    }
+  if (isTrusted) {
+    const days = daysLeft(chain, now)
+    const text = `${days} days are left of what the server sends, up to ${nameOf(top.issuer)}`
+    return days < fewDays ? { state: 'note', text, advice: 'renew it there' } : { state: 'ok', text }
+  }
+  const invalid = invalidDate(chain, now)
+  if (invalid) {
+    return failed(invalid.text, invalid.hasEnded ? 'renew it there' : 'compare the clocks of both machines with it')
   }
   if (!missing.has(reason)) {
-    return { state, text: `what the server sends is not trusted here: ${reason}`, advice: `check it, and ${keep}` }
+    return failed(`what the server sends is not trusted here: ${reason}`, `check it, and ${keep}`)
   }
-  const text = `the server sends ${chain.length} of a chain, and ${nameOf(top.issuer)}, by which the last is signed, is not trusted here`
-  const advice = `put the certificate of that authority into ${keep}; if it is an intermediate one, into the chain that the server sends`
-  return { state, text, advice }
+  return failed(
+    `the server sends ${chain.length} of a chain, and ${nameOf(top.issuer)}, by which the last is signed, is not trusted here`,
+    `put the certificate of that authority into ${keep}; if it is an intermediate one, into the chain that the server sends`,
+  )
 }
 
-const nameOf = (distinguished = '') => `"${distinguished.replaceAll('\n', ', ')}"`
+/** The first date of a chain that is violated, as a sentence; undefined: all certificates are valid. */
+export function invalidDate(
+  chain: readonly X509Certificate[],
+  now: number,
+): { readonly text: string; readonly hasEnded: boolean } | undefined {
+  for (const { subject, validFrom, validTo } of chain) {
+    if (now < Date.parse(validFrom)) return { text: `${nameOf(subject)} begins at ${validFrom}`, hasEnded: false }
+    if (now > Date.parse(validTo)) return { text: `${nameOf(subject)} has ended at ${validTo}`, hasEnded: true }
+  }
+  return undefined
+}
+
+/** Returns whole days until the first certificate of a chain ends. */
+export function daysLeft(chain: readonly X509Certificate[], now: number): number {
+  return Math.floor(Math.min(...chain.map(({ validTo }) => Date.parse(validTo) - now)) / dayMs)
+}
+
+/** Returns a distinguished name of a certificate on one line. */
+export const nameOf = (distinguished = '') => `"${distinguished.replaceAll('\n', ', ')}"`

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { boundedFindings } from '../../../src/lib/findings.ts'
+import { boundedFindings } from '../../../../src/lib/doctor/findings.ts'
 
 t.test("Node's advice about authorities does not stand before that of the finding", async (t) => {
   const said =
