@@ -1,5 +1,6 @@
 import { globSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { readBounds } from './bounds.ts'
 import { circles, importsIn } from './imports.ts'
 import { codeLines, prepositionsIn, proseCounts } from './prose.ts'
 import { bannedWordsIn } from './words.ts'
@@ -23,16 +24,13 @@ export interface Shape {
   readonly 'pairs of files that import one another': number
   readonly 'banned words in src': number
   readonly 'banned words in doc': number
-  readonly 'bounds: constants that begin with max': number
+  readonly 'bounds, as doc/reference/limits.md lists them': number
   readonly 'functions that begin with a preposition': number
   readonly 'comments and sentences that begin with a clause': number
   readonly 'sentences and cells with he, him or his': number
   readonly 'sentences over 30 words': number
   readonly 'cells of tables over 160 characters': number
 }
-
-/** A bound as a constant of a file. */
-const bound = /^(?:export )?const max\w* =/gm
 
 /** @param root - a checkout's folder */
 export function shapeOf(root: string): Shape {
@@ -67,7 +65,7 @@ export function shapeOf(root: string): Shape {
     'pairs of files that import one another': circles(imports).length,
     'banned words in src': wordsOf(texts.values()),
     'banned words in doc': wordsOf(pages),
-    'bounds: constants that begin with max': all.match(bound)?.length ?? 0,
+    'bounds, as doc/reference/limits.md lists them': readBounds(source).length,
     'functions that begin with a preposition': prepositionsIn(all).length,
     'comments and sentences that begin with a clause': prose.begins,
     'sentences and cells with he, him or his': prose.pronouns,

@@ -28,7 +28,7 @@ const left = ['doc/decisions', 'doc/internals']
   // the wire, and what tests alone read
   .concat(
     ['captured.md', 'first-words.md', 'gitlab-contract.md', 'traps.md', 'tunnel-protocol.md', 'wire.md']
-      .concat('output.md', 'output.schema.json')
+      .concat('limits.md', 'output.md', 'output.schema.json')
       .map((name) => `doc/reference/${name}`),
   )
   // helm reads a chart from a folder, an archive or a registry, never from npm's package

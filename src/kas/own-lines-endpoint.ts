@@ -9,7 +9,12 @@ import type { ReplicaLog } from './sessions/replica-log.ts'
 /** Bound of lines in one answer: own answers of kas have 4 MiB at most. bytes */
 const maxOwnLineBytes = 3 * 1024 * 1024
 /** Bounds of running questions: each one asks all replicas. */
-const maxQuestions = { maxOfUser: 1, max: 20 }
+const maxQuestions = {
+  /** questions of one user (`log_questions_of_user`) */
+  maxOfUser: 1,
+  /** questions of all users (`log_questions_of_users`) */
+  max: 20,
+}
 
 const parameters: ReadonlySet<string> = new Set(['agent', 'verb', 'since'])
 

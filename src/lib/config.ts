@@ -39,10 +39,9 @@ export interface LoadedConfig<T> {
   readonly warnings: readonly ConfigWarning[]
 }
 
-/**
- * Bounds of the report: a foreign author's file may be wrong all over. Further problems are counted, longer ones cut.
- */
+/** Bound of problems in the report: a foreign author's file may be wrong all over. Further ones are counted. */
 const maxProblems = 20
+/** Characters of a problem; a longer one is cut. */
 const maxProblemCharacters = 300
 
 type Path = KeyPath

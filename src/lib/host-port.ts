@@ -10,6 +10,7 @@ export interface HostPort {
 /** Forms that `parseHostPort` accepts, for error texts. */
 export const hostPortForms = 'host:port such as "10.0.0.7:8156", "[fd00::1]:8156" or "kas-1.internal:8156"'
 
+/** Characters of a host's name, as in DNS. */
 const maxNameLength = 253
 const nameForm = /^(?!-)[a-z0-9_-]{1,63}(?<!-)(\.(?!-)[a-z0-9_-]{1,63}(?<!-))*\.?$/i
 

@@ -29,7 +29,7 @@ export class LimitedLog {
   }
 }
 
-/** Rate of each line. A line that was forgotten is logged once more. */
+/** Rate of each line, and number of lines that are remembered: one that was forgotten is logged once more. */
 const hourly = { perSecond: 1 / 3600, burst: 1, maxKeys: 1000 }
 
 /** Logs each line, a sentence with its fields, at most once an hour. */

@@ -17,10 +17,11 @@ interface Service {
 
 /** Bounds of a descriptor. Agents list about 30 methods, in 2 KiB. */
 export const descriptorBounds = {
-  /** encoded */
+  /** of the encoded descriptor */
   bytes: 64 * 1024,
+  /** services with methods, or without */
   services: 256,
-  /** of all services together */
+  /** methods of all services together */
   methods: 256,
   /** of one method with its service: the longest that the replicas' table accepts */
   nameBytes: 512,

@@ -269,14 +269,23 @@ export interface ViewState {
 
 /** Bounds for writers and readers of views (doc/guide/views.md). */
 export const viewsBounds = {
+  /** bytes of a query, as JSON */
   maxQueryBytes: 64 * 1024,
+  /** objects that a query names */
   maxObjects: 500,
+  /** rows before the first one of a page */
   maxOffset: 10_000,
+  /** bytes of an update, as JSON */
   maxUpdateBytes: 200 * 1024,
+  /** rows of a page */
   maxLimit: 500,
+  /** open nodes of a view (`open_nodes_of_view`), each with a page */
   maxPages: 200,
+  /** rows of a view */
   maxRows: 2000,
+  /** views over one WebSocket (`views_of_socket`) */
   maxViewsPerSocket: 20,
+  /** views of an agent, at a replica (`views_of_agent`) and in all (`views_at_agent`) */
   maxViewsPerAgent: 500,
   /** vertices of one graph; their ids are below `maxVertexIds` */
   maxVertices: 5000,

@@ -13,15 +13,16 @@ export type ApiLane = Pick<ApiClient, 'json'>
 
 export interface BackgroundRequestsOptions {
   readonly callsPerSecond: number
-  /** bounds of the calls in flight; the API server's answers move the limit between them */
+  /** fewest calls in flight; the API server's answers move the limit between this and `maxWidth` */
   readonly minWidth: number
+  /** most calls in flight */
   readonly maxWidth: number
 }
 
 const defaults: BackgroundRequestsOptions = { callsPerSecond: 150, minWidth: 4, maxWidth: 32 }
 /** Places for control alone, while slow applies take all others. */
 const controlPlaces = 2
-/** Limit of calls that wait: an agent's 10,000 objects, and as many again. */
+/** Limit of calls that wait (`waiting_api_calls`): an agent's 10,000 objects, and as many again. */
 const maxWaiting = 20_000
 /** Limit of repeats of a call after status 429. */
 const maxRepeats = 5

@@ -57,6 +57,7 @@ export interface WatchTimes {
   readonly relistMs: number
   /** first pause after a failure, doubled up to `maxRetryMs` */
   readonly firstRetryMs: number
+  /** longest pause after a failure */
   readonly maxRetryMs: number
   /** longest pause after a refusal, because the rights may be given by then */
   readonly deniedMs: number

@@ -100,6 +100,7 @@ function taken(args: readonly string[], flags: readonly string[]): Taken {
   return { value, rest: args.filter((_, i) => i !== at && (isJoined || i !== at + 1)) }
 }
 
+/** the longest silence that `--idle` keeps, in seconds */
 const maxIdleSeconds = 86_400
 
 /** @throws UsageError */

@@ -93,6 +93,7 @@ export const bounds = {
   path: 256,
   program: 256,
   command: 4096,
+  /** views that a line names */
   views: 5,
   view: 1024,
 } as const

@@ -28,8 +28,9 @@ interface Kept {
   readonly verb: string | undefined
 }
 
-/** Bounds of the last lines of this replica, for `kas log`. */
+/** Bound of the last lines of this replica, for `kas log`. */
 export const maxRecentLines = 10_000
+/** Bound of the bytes of these lines. */
 export const maxRecentBytes = 16 * 1024 * 1024
 
 /** Bound of the newest lines that one user gets by `kas log --kubeconfig`. */

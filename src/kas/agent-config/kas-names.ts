@@ -9,6 +9,7 @@ export interface KasName {
   readonly reason: string
 }
 
+/** Characters of a name that a text shows. */
 const maxShownCharacters = 100
 
 /** @returns undefined: the entry has no such name */

@@ -14,6 +14,7 @@ const agentName = named(
 )
 /** as in a directory file, and not like a flag at its beginning */
 const projectPath = named(/^(?=.{1,1024}$)\w[\w.-]*(\/\w[\w.-]*)*$/, 'a path such as platform/clusters')
+/** characters of a text in kas' answer, such as a user's name or a replica's */
 const maxText = 253
 const text = z
   .string()

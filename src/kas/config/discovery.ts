@@ -8,7 +8,9 @@ const label = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/
 const serviceForms = 'the name of a Service'
 const namespaceForms = 'the name of a namespace'
 const dnsForms = 'a host name or host:port'
+/** Bound of Services whose endpoints are replicas: each is listed and watched. */
 const maxServices = 8
+/** Bound of members of a list: all names are resolved at once. */
 const maxMembers = 100
 
 const isLabel = (text: string): boolean => label.test(text)

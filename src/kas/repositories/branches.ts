@@ -10,6 +10,7 @@ export interface Branch {
 const prefix = 'refs/heads/'
 /** branches that an error names */
 const maxNamed = 5
+/** characters of a branch's name that an error shows */
 const maxNameLength = 100
 
 /** The branches of a repository. Counts all and keeps the few that an error names: a repository may have millions. */

@@ -46,6 +46,7 @@ export interface GitRepositoriesOptions {
   /** memory that a git process and each of its helpers may allocate, in bytes */
   readonly maxMemoryBytes?: number
   readonly renewAfterFetches?: number
+  /** the longest pause after failed polls, in ms */
   readonly maxBackoffMs?: number
   readonly sizeCheckMs?: number
   readonly keepReplacedMs?: number

@@ -77,7 +77,8 @@ export interface Trees {
 const maxFiles = 50_000
 /** files, folders, links and submodules */
 const maxEntries = 100_000
-const maxPathBytes = 4096
+/** bytes of one path, as in Linux */
+export const maxPathBytes = 4096
 /** bytes of the paths of all entries */
 const maxPathsBytes = 8 << 20
 /** Characters of a path that an error shows. */

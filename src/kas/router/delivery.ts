@@ -11,9 +11,11 @@ import { ReplayablePrefix } from './replayable-prefix.ts'
  * begins, at most `maxKeptBytes`: a call with more is not repeated.
  */
 
+/** Repeats of a safe call that may have arrived. */
 export const maxRepeats = 2
 /** Repeats of a call that was not sent: each loses its tunnel or holder between the offer and the first message. */
 export const maxUnsentRepeats = 8
+/** Bytes of a call's messages that are kept for repeats. */
 export const maxKeptBytes = 64 * 1024
 
 /** Wraps a stage: calls that are safe to repeat are repeated. */

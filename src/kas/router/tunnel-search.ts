@@ -49,6 +49,7 @@ export interface SearchComponents {
 
 /** Hedges that each call earns: too few to feed an overload (doc/internals/routing.md "Another replica holds the agent"). */
 export const hedgesPerCall = 0.05
+/** Hedges that calls save up. */
 const maxHedges = 50
 
 /** Creates the budget of hedges: only calls fill it, time does not. */

@@ -7,6 +7,7 @@ export interface FrontConnectionsOptions {
   readonly maxInactive: number
   /** a connection younger than this is not closed to make room. ms */
   readonly graceMs: number
+  /** time without a call after which a connection is closed. ms */
   readonly maxSilenceMs: number
 }
 

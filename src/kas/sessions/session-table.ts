@@ -3,7 +3,7 @@ import { KasError } from '../../lib/errors.ts'
 import type { AccessLine } from '../access-log/access-line.ts'
 import { isNamedUser } from '../access-log/named-user.ts'
 
-/** Bound of sessions at a replica: each has a request, which costs far more than its entry. */
+/** Bound of sessions at a replica (`calls_at_replica`): each has a request, which costs far more than its entry. */
 export const maxSessions = 100_000
 /** Bound of sessions in one answer: those that began first. */
 export const maxListed = 1000

@@ -12,7 +12,7 @@ import type { AgentConnection } from './agent-connection.ts'
 export const maxDescriptionsPerAgent = 8
 
 /** Descriptors of one agent that are recognized by hash: each pod of a stock agentk sends the same in its own order. */
-const maxKnownBytesPerAgent = 64
+const maxKnownFormsPerAgent = 64
 
 /** Largest descriptor, with room for one or two empty fields around it. */
 export const maxFirstMessageBytes = descriptorBounds.bytes + 1024
@@ -93,7 +93,7 @@ function read({ all }: AgentDescriptions, firstMessage: Uint8Array): Description
 function remember({ byHash }: AgentDescriptions, key: string, description: Description): void {
   if (byHash.has(key)) return
   const [oldest] = byHash.keys()
-  if (oldest !== undefined && byHash.size >= maxKnownBytesPerAgent) byHash.delete(oldest)
+  if (oldest !== undefined && byHash.size >= maxKnownFormsPerAgent) byHash.delete(oldest)
   byHash.set(key, description)
 }
 

@@ -68,7 +68,9 @@ const defaultFlushMs = 5000
 const maxExports = maxQueuedSpans / maxExportedSpans + 1
 /** Bound of names, which callers may choose: a path may be as long as a request head. */
 const maxNameLength = 256
+/** Bound of the value of an attribute. */
 const maxAttributeLength = 1024
+/** Bound of the reason of a failed export, in the log. */
 const maxReasonLength = 500
 /** ExportResultCode.SUCCESS */
 const taken = 0

@@ -9,6 +9,7 @@ export interface SearchList {
 
 /** bound of a pod's search domains in Kubernetes */
 const maxDomains = 32
+/** bound of the option ndots, dots of a name, as in glibc */
 const maxNdots = 15
 
 /** Reads `search` (or `domain`) and `ndots` of a resolv.conf. The last of several counts. */

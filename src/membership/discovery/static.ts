@@ -15,12 +15,9 @@ export interface StaticDiscoveryComponents extends SourceComponents {
 }
 
 export interface StaticDiscoveryOptions extends PollOptions {
-  /** `10.0.0.7:8156`, `[fd00::1]:8156`, `kas-1.internal:8156` */
+  /** `10.0.0.7:8156`, `[fd00::1]:8156`, `kas-1.internal:8156`; all names are resolved at once */
   readonly members: readonly string[]
 }
-
-/** Bound of members of a list: all names are resolved at once. */
-const maxListedMembers = 100
 
 /**
  * A list of members. Names in it are resolved again at the interval. A name that does not exist, such as that of a
@@ -71,9 +68,6 @@ function parseMembers(members: readonly string[]): HostPort[] {
   const problems = members.flatMap((text, i) =>
     parseHostPort(text) ? [] : [`static[${i}]: found ${JSON.stringify(text)}, allowed: ${hostPortForms}`],
   )
-  if (members.length > maxListedMembers) {
-    problems.push(`static: found ${members.length} members, allowed: at most ${maxListedMembers}`)
-  }
   if (problems.length > 0) throw new KasError({ code: 'SETTINGS_INVALID', file: 'cluster.discovery', problems })
   return members.flatMap((text) => parseHostPort(text) ?? [])
 }

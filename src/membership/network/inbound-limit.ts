@@ -3,13 +3,13 @@ import { Counter } from '../../lib/counter.ts'
 
 /** Bounds of connections that have not proven to have the secret yet. */
 export const inboundBounds = {
-  /** from one address that discovery does not list */
+  /** connections from one address that discovery does not list */
   pendingPerAddress: 16,
-  /** from all of those together */
+  /** connections from all such addresses together */
   pendingOfStrangers: 256,
-  /** from one address that discovery lists */
+  /** connections from one address that discovery lists */
   pendingPerMember: 1024,
-  /** new ones a second from one address that discovery does not list */
+  /** new connections a second from one address that discovery does not list */
   perSecond: 50,
 } as const
 

@@ -102,13 +102,15 @@ export interface RowDelta extends RowItems {
 
 /** Bounds of a row (doc/internals/membership.md "Who gets in"): items beyond them are refused, by its owner and by all others. */
 export const bounds = {
+  /** of the meta of a registration */
   metaBytes: 4096,
+  /** methods of a connection */
   methods: 256,
   /** length of an id, a pod, a method, a version, an address */
   textLength: 512,
   /** length of a DNS name */
   nameLength: 253,
-  /** connections and registrations */
+  /** connections and registrations of one agent in a row */
   itemsOfAgent: 1000,
   /** bytes of one agent's items in a row, as its owner counts */
   agentBytes: 256 * 1024,
@@ -116,6 +118,7 @@ export const bounds = {
   rowBytes: 64 * 1024 * 1024,
   /** of another instance's row: with a reserve */
   peerRowBytes: 128 * 1024 * 1024,
+  /** replicas, each with its row */
   instances: 256,
   /**
    * added and removed items of one message, or of a part of a row: each takes 12 bytes at least, by its owner's count

@@ -1,19 +1,24 @@
 /** Bounds that kas and agentk share (doc/guide/gitops.md). This file imports nothing. */
 
-/** of an agent */
+/** sources of an agent */
 export const maxSources = 100
-/** of one source */
+/** namespaces of a source */
 export const maxNamespaces = 20
+/** paths of a source */
 export const maxPaths = 100
+/** files of a source */
 export const maxFiles = 1000
+/** bytes of such a file */
 export const maxFileBytes = 5 * 1024 * 1024
-/** of all files of one reconciliation */
+/** bytes of all files of one reconciliation */
 export const maxRoundBytes = 20 * 1024 * 1024
-/** of an agent */
+/** objects of an agent, and deletions of them that wait (`waiting_deletions`) */
 export const maxObjects = 10_000
-/** of an object, as JSON */
+/** bytes of an object, as JSON */
 export const maxObjectBytes = 1.5 * 1024 * 1024
-/** of a branch's name, in characters; a longer one is cut */
+/** characters of a branch's name; a longer one is cut */
 export const maxBranchLength = 1000
-/** of a SourceState */
+/** bytes of a SourceState */
 export const maxStateBytes = 64 * 1024
+/** objects, or environments, in one list of a SourceState */
+export const maxListed = 100

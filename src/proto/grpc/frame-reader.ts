@@ -19,6 +19,7 @@ const firstControl = 8
 const close = 8
 const masked = 0x80
 const leastHeadBytes = 2
+/** longest head of a frame, with eight bytes of length and a mask */
 const maxHeadBytes = 14
 const keyBytes = 4
 

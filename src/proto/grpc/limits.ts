@@ -7,7 +7,9 @@ export interface SessionLimits {
   readonly streamWindowBytes: number
   /** the same for a peer that is not authenticated yet, until `StreamWindow.widen` */
   readonly strangerWindowBytes: number
+  /** most unread bytes of all streams of a connection */
   readonly connectionWindowBytes: number
+  /** most open streams of a connection */
   readonly maxConcurrentStreams: number
   /** streams that may be open at first: see StreamQuota */
   readonly firstStreams: number

@@ -35,7 +35,7 @@ const moduleExtraName = 'gitlab.agent.gitlab_access.rpc.HeaderExtra'
  * it. They read the map beside it, which has the same query.
  */
 export const rawQueryField = 7001
-/** Length of a raw query above which the map beside it is not read. */
+/** Characters of a raw query above which the map beside it is not read. */
 const maxBuiltRawQuery = 16 * 1024
 /** characters of a request line */
 const queryText = /^[!-~]*$/

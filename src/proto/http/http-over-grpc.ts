@@ -101,6 +101,7 @@ export const httpMessageOrder = {
 const maxSettings = 16
 
 const canonicalNames = new Map<string, string>()
+/** Bound of cached names; all are dropped when there are more. */
 const maxCanonicalNames = 1000
 /** longer names are not cached: they come from callers and agents */
 const maxKeptNameLength = 64

@@ -10,10 +10,13 @@ const filled = text.min(1, { error: 'a text that is not empty' }).max(512, { err
 const block = <Shape extends z.ZodRawShape>(shape: Shape) => z.object(shape, { error: 'a block of keys' })
 const anyBlock = z.record(text, z.unknown(), { error: 'a block of keys' })
 
+/** namespaces that an agent follows */
 const maxNamespaces = 2000
+/** kinds that an agent follows, or leaves out */
 const maxKinds = 300
+/** kinds with rules of health */
 const maxRules = 64
-/** of one kind */
+/** rules of one kind, and tests of them */
 const maxCases = 64
 
 const listOf = <S extends z.ZodType>(element: S, max: number) =>

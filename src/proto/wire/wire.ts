@@ -6,7 +6,7 @@ import { KasError } from '../../lib/errors.ts'
  */
 
 const initialScratchBytes = 16 * 1024
-/** of protobuf itself */
+/** highest number that protobuf gives to fields */
 const maxFieldNumber = 2 ** 29 - 1
 
 /**

@@ -8,8 +8,9 @@ import { names } from './receiver-choice.ts'
 const agentIdKey = 'agent.gitlab.com/id'
 const namePrefix = 'gitlab-'
 const secretPrefix = 'gitlab-receiver-'
-/** Limit of a Receiver's name: Flux uses it as a label value. */
+/** Limit of a Receiver's name: Flux uses it as a label value. Characters */
 const maxReceiverName = 63
+/** Limit of a Secret's name in Kubernetes. Characters */
 const maxSecretName = 253
 /** Interval at which Flux reads the Secret again, in Go's format. */
 const interval = '5m0s'

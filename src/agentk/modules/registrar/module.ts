@@ -35,8 +35,9 @@ export function createRegistrar({ api, kas, self, clock, random, log }: Host): A
 export const registerMethod = methodPath(AgentRegistrar.method.register)
 export const unregisterMethod = methodPath(AgentRegistrar.method.unregister)
 
-/** Values of upstream's agent (doc/reference/tunnel-protocol.md 1.6 and 2.5). */
+/** Values of upstream's agent (doc/reference/tunnel-protocol.md 1.6). */
 const intervalMs = 300_000
+/** Upstream's pauses after a failed call, in ms (doc/reference/tunnel-protocol.md 2.5). */
 const backoffOptions = { firstMs: 10_000, maxMs: 300_000, factor: 2, jitter: 1, resetMs: 600_000 }
 const callTimeoutMs = 20_000
 /** Longest wait for kas while agentk stops. ms */

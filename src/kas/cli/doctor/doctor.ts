@@ -130,6 +130,7 @@ async function tokenOf(values: CliValues): Promise<string | undefined> {
   }
 }
 
+/** the longest silence that `--idle` keeps, in seconds */
 const maxIdleSeconds = 86_400
 
 /** @throws UsageError */

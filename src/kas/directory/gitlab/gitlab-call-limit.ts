@@ -27,6 +27,8 @@ const runningLimits: Readonly<Partial<Record<QueueName, number>>> = {
  */
 const waitingLimits: Readonly<Partial<Record<QueueName, number>>> = { new_agents: 2000, new_users: 1000 }
 
+/** Calls at once, each with a connection: upstream's connections to GitLab (doc/reference/tunnel-protocol.md 5.2). */
+export const maxCalls = 50
 /** Calls that are refused in one turn of the event loop: each needs an answer. */
 const maxRefusedAtOnce = 50
 /** until the next, in ms */
@@ -54,7 +56,7 @@ export interface GitlabCallLimitOptions {
   /** calls that may begin each second, and at once after a pause: upstream's gitlab.api_rate_limit */
   readonly refillPerSecond: number
   readonly bucketSize: number
-  /** calls that run at once: upstream's connections to GitLab (doc/reference/tunnel-protocol.md 5.2) */
+  /** calls that run at once */
   readonly maxRunning?: number
   /** calls of one queue that run at once: an endpoint without answers blocks its own queue only */
   readonly maxRunningInQueue?: number
@@ -64,7 +66,7 @@ export interface GitlabCallLimitOptions {
   readonly maxWaitMs?: number
 }
 
-const defaults = { maxRunning: 50, maxRunningInQueue: 30, maxWaitingInQueue: 10_000, maxWaitMs: 20_000 }
+const defaults = { maxRunning: maxCalls, maxRunningInQueue: 30, maxWaitingInQueue: 10_000, maxWaitMs: 20_000 }
 
 export interface GitlabCallLimitEvents {
   /** Called when a call got its turn, or did not, after so many ms. */

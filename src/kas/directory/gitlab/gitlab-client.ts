@@ -8,7 +8,7 @@ import type { Service } from '../../../lib/service.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import { readApiSecret } from '../../config/secret-file.ts'
 import { exchange, type HttpAnswer, isClosedUnder } from './exchange.ts'
-import { GitlabCallLimit, type Turn } from './gitlab-call-limit.ts'
+import { GitlabCallLimit, maxCalls, type Turn } from './gitlab-call-limit.ts'
 import { createGitlabDispatcher, type GitlabTimeouts } from './gitlab-dispatcher.ts'
 import type { GitlabMetrics } from './gitlab-metrics.ts'
 import { GitlabReach } from './gitlab-reach.ts'
@@ -59,7 +59,9 @@ export interface GitlabClientOptions {
   readonly exchangeTimeoutMs?: number
   /** the longest pause of GitLab within a streamed answer, in ms */
   readonly passageSilenceMs?: number
+  /** bytes of an answer that is read as a whole */
   readonly maxAnswerBytes?: number
+  /** repeats of a call that failed for a reason that may pass */
   readonly maxRepeats?: number
   /** time after the call within which a repeat may begin, in ms: a caller waits for it */
   readonly repeatWithinMs?: number
@@ -67,8 +69,6 @@ export interface GitlabClientOptions {
   readonly repeatMs?: readonly [first: number, last: number]
 }
 
-/** doc/reference/tunnel-protocol.md 5.2 */
-const maxConnections = 50
 const defaultTimeouts: GitlabTimeouts = { connectMs: 30_000, headMs: 20_000, bodySilenceMs: 10_000 }
 const defaults = {
   exchangeTimeoutMs: 45_000,
@@ -121,7 +121,7 @@ export class GitlabClient implements Service {
       caCertificateFile,
       env,
       timeouts: { ...defaultTimeouts, ...timeouts },
-      maxConnections,
+      maxConnections: maxCalls,
     })
     this.#ready = { dispatcher, signer: new RequestSigner({ clock: this.#clock }, { secret }) }
   }

@@ -62,6 +62,7 @@ export interface GitlabDirectoryOptions {
   readonly accessErrorTtlMs: number
   /** from one failed question about an agent's token to the next, in ms; GitLab may ask for more, up to `maxPauseMs` */
   readonly pauseMs?: number
+  /** the longest pause that GitLab may ask for, in ms */
   readonly maxPauseMs?: number
 }
 

@@ -107,6 +107,7 @@ function wrongKeys({ issues }: z.ZodError, at: readonly number[] = []): string {
   return [...keys].slice(0, maxNamed).join(', ')
 }
 
+/** Characters of GitLab's message that an error quotes. */
 const maxQuotedCharacters = 200
 /** bytes of a page that are searched for its title */
 const maxSearchedBytes = 2048

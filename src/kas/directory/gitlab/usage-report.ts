@@ -21,7 +21,7 @@ export interface UsageReportOptions {
 }
 
 const defaultLastReportMs = 5000
-/** at the end: GitLab may have closed a connection at that moment */
+/** attempts at the end: GitLab may have closed a connection at that moment */
 const maxLastTries = 4
 const lastRetryMs = 500
 

@@ -7,10 +7,11 @@ import type { Agent } from '../../agent.ts'
 export interface OwnRegistrationsOptions {
   /** time after which a registration without renewal expires, in ms: agentk renews every 5 minutes */
   readonly lifeMs?: number
+  /** bytes of a pod's meta, as many as a replica's row takes */
   readonly maxMetaBytes?: number
   /** bytes of the metas of an agent's pods; the pods without renewal for the longest time make room */
   readonly maxMetaBytesPerAgent?: number
-  /** half of an agent's share in a replica's row, which also has its connections */
+  /** pods of an agent: half of its share in a replica's row, which also has its connections */
   readonly maxPodsPerAgent?: number
 }
 

@@ -16,8 +16,13 @@ export interface AgentsOfUserComponents {
   readonly registered: (ids: ReadonlySet<AgentId>) => readonly Registration[]
 }
 
-/** Questions at once: each may read repositories. */
-const maxQuestions = { maxOfUser: 2, max: 20 }
+/** Bounds of questions at once: each may read repositories. */
+const maxQuestions = {
+  /** questions of one user (`questions_of_user`) */
+  maxOfUser: 2,
+  /** questions of all users (`questions_of_users`) */
+  max: 20,
+}
 const notServed = "GitLab's pages list the agents of a user; kas does so with directory.file alone"
 
 /**

@@ -12,8 +12,8 @@ export interface AgentRegistry {
 /** room for a commit and the agent's meta */
 const maxMessageBytes = 16 * 1024
 /**
- * Streams of one agent: a pod keeps one open, and two while it moves. Each checks its token at every poll, and may not
- * read its answers.
+ * Streams of an agent (`method_calls_of_agent`): a pod keeps one open, and two while it moves. Each checks its token at
+ * every poll, and may not read its answers.
  */
 const maxPerAgent = 250
 /** Rate for all of them at once, each with the agent's meta, and again 20 s later. */

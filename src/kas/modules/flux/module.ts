@@ -9,7 +9,10 @@ import { reconcileProjects, reconcileProjectsMethod } from './reconcile-projects
 
 /** room for 10,000 projects with paths of usual length */
 const maxMessageBytes = 1024 * 1024
-/** Streams of one agent: the leading pod keeps one open. Each gets every push, and the recent ones at its start. */
+/**
+ * Streams of an agent (`method_calls_of_agent`): the leading pod keeps one open. Each gets every push, and the recent
+ * ones at its start.
+ */
 const maxPerAgent = 20
 /**
  * Rate for four of the longest lists at once, and one more each two seconds: a new list comes when Flux's objects

@@ -36,7 +36,7 @@ export interface ReconcileProjectsComponents {
 export interface ReconcileProjectsOptions {
   /** projects of one stream; a request for more is refused */
   readonly maxProjects?: number
-  /** bytes of project paths over all streams of an agent, each with its overhead */
+  /** bytes of project paths over all streams of an agent (`path_bytes_of_agent`), each with its overhead */
   readonly maxPathBytesOfAgent?: number
   /** pushes of one stream that wait; beyond it, the newest push to a project replaces an older one */
   readonly maxPending?: number
@@ -55,7 +55,7 @@ const defaults = {
 const listsPerTurn = 1
 /** bytes of a list of some hundred projects, which needs no turn */
 const shortListBytes = 16 * 1024
-/** waiting lists, of at most 1 MiB each, and 20 of one agent */
+/** waiting lists (`waiting_project_lists`), of at most 1 MiB each, and 20 of one agent */
 const maxWaitingLists = 200
 
 /** bytes of a path's place in the set, beside its text and at least four bytes of framing */

@@ -9,6 +9,7 @@ export interface AgentTurnsOptions {
   readonly maxRunning?: number
   /** waiting requests of one agent; more are refused */
   readonly maxWaiting?: number
+  /** the longest that a request waits for its turn, in ms */
   readonly maxWaitMs?: number
 }
 

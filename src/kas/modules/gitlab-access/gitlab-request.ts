@@ -15,6 +15,7 @@ export interface GitlabRequestHead {
 
 /** Bytes of a whole head; GitLab's own web servers accept less. */
 const maxHeadBytes = 64 * 1024
+/** Header lines of one request. */
 const maxHeaderLines = 500
 
 /**

@@ -1,10 +1,8 @@
 import type { CommitId, Reading } from '../../repositories/repositories.ts'
-import type { BlobLimits, TreeFile, TreeFiles, Trees } from '../../repositories/tree.ts'
+import { type BlobLimits, maxPathBytes, type TreeFile, type TreeFiles, type Trees } from '../../repositories/tree.ts'
 import { chosenFiles, chosenLinks, type FileChoice, type Spend, tooManyFiles } from './chosen-files.ts'
 import { type FollowedLinks, followLinks, maxLinks } from './links.ts'
 
-/** The longest path. */
-const maxPathBytes = 4096
 /** The content of a link is a path. */
 const linkLimits: BlobLimits = { maxFileBytes: maxPathBytes, maxTotalBytes: maxLinks * maxPathBytes }
 

@@ -2,7 +2,7 @@ import { Counter } from '../../../lib/counter.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Reading } from '../../repositories/repositories.ts'
 
-/** refs of one project that one agent follows, or has left while they are still kept */
+/** refs of one project that one agent follows, or has left while they are kept (`followed_refs_of_project`) */
 const maxRefs = 20
 
 /**

@@ -56,6 +56,7 @@ const maxStepsOfComparison = 200_000
 
 /** patterns of one glob, after all `{a,b}` are expanded */
 const maxAlternatives = 100
+/** characters of one glob */
 const maxGlobLength = 1024
 /** `{` in one glob, also literal ones: each is expanded in all patterns so far */
 const maxBraces = 20

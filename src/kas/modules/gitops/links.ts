@@ -35,6 +35,7 @@ const maxHops = 5
 const maxFolders = 10
 /** links and submodules that are named as left out */
 const maxNamed = 20
+/** characters of a link's target that a text shows */
 const maxShownTarget = 100
 /** files of a listing in one turn of the event loop */
 const filesAtOnce = 5000

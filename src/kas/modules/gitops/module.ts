@@ -15,14 +15,14 @@ import { pushMethod, pushStates } from './states-receiver.ts'
 
 /** room for paths of usual length and 1,000 known blobs */
 const maxMessageBytes = 256 * 1024
-/** room for 100 sources of two pods, while the leader changes */
+/** streams of an agent (`method_calls_of_agent`): 100 sources of two pods, while the leader changes */
 const maxPerAgent = 250
 /**
  * Room for 100 sources at once, each with 1,000 known blobs, and a round of most of them: a tenth of the event loop.
  */
 const rate = { perSecond: 1000, burst: 5000, cost: { call: 1, message: 1, kib: 1 } }
 
-/** Pushes of one agent: the leading pod keeps one open; two are open while the leader changes. */
+/** Pushes of an agent (`method_calls_of_agent`): the leading pod keeps one open, two while the leader changes. */
 const maxPushesPerAgent = 20
 /** Room for the states of 100 sources at once, some KiB each; agentk waits 250 ms before it pushes changes. */
 const pushRate = { perSecond: 400, burst: 2500, cost: { call: 1, message: 1, kib: 1 } }
@@ -32,8 +32,9 @@ const pushRate = { perSecond: 400, burst: 2500, cost: { call: 1, message: 1, kib
  * target. Files follow after the listings were dropped.
  */
 const maxListingsBytes = 25 * 1024 * 1024
+/** rounds of one agent at once */
 const maxRoundsOfAgent = 2
-/** waiting rounds of the agents of one project */
+/** waiting rounds of the agents of one project (`waiting_rounds`) */
 const maxWaitingRounds = 10_000
 
 export interface GitopsOptions

@@ -11,6 +11,7 @@ import {
   type SourceState,
   SourceStateSchema,
 } from '../../../proto/gen/gitops_states_pb.ts'
+import { maxListed } from '../../../proto/gitops/limits.ts'
 import { methodPath } from '../../../proto/unary.ts'
 import { Reader } from '../../../proto/wire/wire.ts'
 import type { AgentCall } from '../../agent-method.ts'
@@ -18,9 +19,6 @@ import type { States } from './states.ts'
 
 /** `/package.Service/Method` that this module serves on 8150. */
 export const pushMethod = methodPath(GitopsStates.method.push)
-
-/** Objects, and environments, in one list of a state. */
-const maxListed = 100
 
 /** Bytes of one field of a state, or of one object in its lists. */
 const maxFieldBytes = 16 * 1024

@@ -8,7 +8,7 @@ import { createViewsMetrics } from './views-metrics.ts'
 
 /** bytes of a message with facts */
 const maxMessageBytes = 16 * 1024
-/** Reports of one agent: the leading pod keeps one open; two are open while the leader changes. */
+/** Reports of an agent (`method_calls_of_agent`): the leading pod keeps one open, two while the leader changes. */
 const maxPerAgent = 20
 /** agentk reports at most once a second, some hundred bytes. */
 const rate = { perSecond: 50, burst: 500, cost: { call: 1, message: 1, kib: 1 } }

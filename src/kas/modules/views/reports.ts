@@ -196,9 +196,11 @@ interface Reported {
   readonly rulesAside: readonly string[]
 }
 
-/** Health rules that one agent names, characters of each, and lines of `kas status` about them. */
+/** Health rules that one agent names. */
 const maxRulesAside = 10
+/** characters of the text about such a rule */
 const maxRuleText = 256
+/** lines of `kas status` about such rules */
 const maxRuleLines = 20
 
 /** Facts of leading pods about their clusters, while their streams to this replica are open. */

@@ -6,5 +6,6 @@ export const viewsFile: FileSchema = {
   name: 'views.yaml',
   schema: viewsFileSchema,
   refused: { services: 'this version shows no services' },
+  /** bytes of this JSON */
   maxJsonBytes: 256 * 1024,
 }

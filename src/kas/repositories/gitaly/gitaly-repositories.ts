@@ -20,6 +20,7 @@ export interface GitalyRepositoriesOptions extends GitalyRepositoryOptions {
   readonly pollMs: number
   /** from the first failed poll to the next, in ms */
   readonly minBackoffMs?: number
+  /** the longest pause after failed polls, in ms */
   readonly maxBackoffMs?: number
   /** open repositories; the longest unused one makes room */
   readonly maxRepositories?: number

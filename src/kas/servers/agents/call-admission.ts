@@ -49,7 +49,10 @@ export interface CallAdmissionComponents {
   readonly tracer: Tracer
 }
 
-/** Bound of unauthenticated request heads on one connection: 500 tunnels opened at once have half as much. */
+/**
+ * Bound of unauthenticated request heads on one connection (`undecided_head_bytes_of_connection`): 500 tunnels opened
+ * at once have half as much.
+ */
 const maxUndecidedHeadBytes = 1024 * 1024
 
 /** Connection of a call, and its client as far as known. */

@@ -38,7 +38,7 @@ export interface OpsSocketOptions {
 const requestTimeoutMs = 5000
 /** Bytes of a stream that its reader has not taken: beyond them the stream is cut. */
 const maxUnreadBytes = 4 * 1024 * 1024
-/** Streams at once: each may keep all known lines in memory. */
+/** Streams at once (`log_readers`): each may keep all known lines in memory. */
 const maxStreams = 16
 /** Permissions of the socket: only this user may query. */
 const privateUmask = 0o177

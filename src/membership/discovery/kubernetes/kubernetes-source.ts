@@ -28,6 +28,7 @@ export interface KubernetesDiscoveryOptions extends RetryOptions {
 
 export const kubernetesDefaults = {
   firstRetryMs: 500,
+  /** longest pause after a failure, also if the server asks for more */
   maxRetryMs: 15_000,
   requestTimeoutMs: 10_000,
   relistMs: 30_000,

@@ -10,9 +10,11 @@ const maxFieldsOfObject = 20
 const forgetAfterMs = 24 * 60 * 60 * 1000
 /** A single change may be by hand. */
 const minTimes = 2
-/** Limits of notes: writers, and fields of each. */
+/** Limit of writers in notes. */
 const maxNamed = 5
+/** Limit of fields in the note about a writer. */
 const maxFieldsNamed = 3
+/** Limit of a field's path in a note; a longer one is cut. */
 const maxFieldLength = 100
 
 interface Taken {

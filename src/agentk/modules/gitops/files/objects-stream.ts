@@ -21,8 +21,9 @@ export const objectsMethod = methodPath(Gitops.method.getObjectsToSynchronize)
 /** Time after which the request counts as accepted: kas refuses sooner. ms */
 const acceptedMs = 10_000
 
-/** Limits of links that kas names: their number, and the characters of each text. */
+/** Limit of texts about links that kas left out: 20 links, and the number of the others. */
 const maxLeftOut = 21
+/** Limit of such a text; a longer one is cut. */
 const maxLeftOutLength = 500
 
 /** All files of a source at one commit. */

@@ -20,8 +20,9 @@ interface Page {
   readonly metadata?: { readonly continue?: string }
 }
 
-/** Limits of a page: a ConfigMap has up to 1 MiB, and somewhat more as JSON. */
+/** ConfigMaps in a page. */
 const pageSize = 8
+/** Limit of a page: a ConfigMap has up to 1 MiB, and somewhat more as JSON. */
 const maxPageBytes = 16 * 1024 * 1024
 /** Limit of an answer to a write, which repeats the ConfigMap. */
 const maxObjectBytes = 3 * 1024 * 1024

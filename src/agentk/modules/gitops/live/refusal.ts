@@ -115,8 +115,9 @@ function kindOf(status: number, message: string): ApplyProblemKind {
   return 'invalid'
 }
 
-/** Limits of the API server's message: the part that is read, and the part that is shown. Characters */
+/** Limit of the API server's message that is read. */
 const maxMessageLength = 16 * 1024
+/** Limit of the part of it that is shown. */
 const maxTextLength = 1000
 
 const missing = /^secrets "[^"]*" is forbidden: (?:User "|exceeded quota: )/

@@ -10,8 +10,9 @@ const substitute = 'kustomize.toolkit.fluxcd.io/substitute'
 const shellFields: ReadonlySet<string> = new Set(['command', 'args'])
 /** Longest value that is read. A longer one, or one with several lines, is a script or a file. Characters */
 const maxValueLength = 500
-/** Limits of objects that are read, and of objects in a note. */
+/** Limit of objects that are read. */
 const maxRead = 500
+/** Limit of objects in a note. */
 const maxNamed = 5
 
 /** @returns a note about objects of the commit with variables that Flux would replace; empty: there are none */

@@ -29,6 +29,7 @@ const maxMessageLength = 200
 const maxNotes = 10
 /** Limit of Pods that are read for one revision: other Pods can have its label. */
 const maxPods = 50
+/** Limit of a label's value in Kubernetes: no Pod has a longer name as a label. */
 const maxLabelLength = 63
 
 const apps = { group: 'apps', version: 'v1' }

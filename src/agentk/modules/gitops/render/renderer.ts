@@ -197,6 +197,7 @@ export function commitTurns(maxRunning: number): Turns<string> {
   return new Turns({ maxRunning, maxWaiting, tooMany })
 }
 
+/** Limit of a program's text about its failure; a longer one is cut. */
 const maxFailureLength = 1000
 
 /** Returns the first paragraph: below it, programs report on their own internals. */

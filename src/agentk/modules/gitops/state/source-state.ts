@@ -14,14 +14,13 @@ import {
   type SourceState,
   SourceStateSchema,
 } from '../../../../proto/gen/gitops_states_pb.ts'
+import { maxListed } from '../../../../proto/gitops/limits.ts'
 import { refText } from '../../../../proto/gitops/ref-text.ts'
 import { type ManifestProblem, problemText } from '../manifests/manifest.ts'
 import { isParent } from '../manifests/parents.ts'
 import type { ApplyEnd, DryRun, InventoryEntry, LastGood, Outcome, RoundDone, RoundEnd, Step } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
 
-/** Limit of objects in a list, also in a plan. */
-const maxListed = 100
 /** Limit of a text. */
 const maxTextLength = 1000
 /** Limit of a text about the objects that are deleted with another one: a field of a state may have 16 KiB. */

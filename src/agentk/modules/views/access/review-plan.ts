@@ -4,6 +4,7 @@ import { eventKind } from './list-rights.ts'
 import type { PresentKinds } from './present-kinds.ts'
 import { listQuestion, type Question, rulesQuestion } from './review-question.ts'
 
+/** Bound of namespaces about which a caller's rights are asked; if there are more, none is asked about. */
 export const maxNamespacesAsked = 2000
 /** In a scope of at most this many namespaces, each kind is asked about, even before there are objects. */
 const maxScopeAskedWhole = 20

@@ -2,10 +2,11 @@ import type { Clock } from '../../../../lib/clock.ts'
 import { RateLimit } from '../../../../lib/rate-limit.ts'
 import { FairQueue } from '../../../../lib/turns.ts'
 
+/** Bound of reviews in flight: the API server has other work too. */
 export const maxReviewsInFlight = 8
 /** Rate of reviews: `burst` after a pause, then `perSecond`. */
 const rate = { perSecond: 100, burst: 300 }
-/** Past it, jobs of the source with the most are lost first. */
+/** Bound of waiting jobs. Past it, jobs of the source with the most are lost first. */
 const maxWaiting = 100_000
 
 export interface Job {

@@ -14,6 +14,7 @@ import type { Wanted } from './review-plan.ts'
 import { ask, type Question } from './review-question.ts'
 import { ReviewQueue } from './review-queue.ts'
 
+/** Bound of callers whose rights are kept (`viewers`); one without a view makes room. */
 export const maxCallers = 1000
 /** Timeout of one review. ms */
 const timeoutMs = 10_000

@@ -6,8 +6,9 @@ export const maxName = 253
 export const maxFact = 128
 /** facts of an object */
 export const maxFacts = 6
-/** labels of an object, and characters of all its labels */
+/** labels of an object */
 export const maxLabels = 64
+/** characters of all labels of an object */
 export const maxLabelText = 4096
 /** owners of an object besides the first */
 export const maxOwners = 16

@@ -1,6 +1,7 @@
 export interface NodeSelectorsOptions {
-  /** bound of all namespaces; past it, the namespace with the most loses its oldest */
+  /** bound of the selectors of all namespaces; past it, the namespace with the most loses its oldest */
   readonly max: number
+  /** bound of the selectors of one namespace; past it, no node is read for it */
   readonly maxPerNamespace: number
 }
 

@@ -3,8 +3,9 @@ import type { BrokenRule } from '../../../health/custom/custom-rules.ts'
 import type { JudgedRule } from '../../../health/custom/judged-now.ts'
 import type { RuleSources } from './rule-sources.ts'
 
-/** Bounds of facts: rules that they name, and characters of each. */
+/** Bound of rules that facts name. */
 const maxNamed = 10
+/** characters of the text about one of them */
 const maxText = 256
 
 /** Puts aside all forms of a rule that kept the thread silent for so many seconds. */

@@ -47,8 +47,9 @@ interface Ended {
 
 /** Size of the young generation: garbage of a list of one page goes with its next collection. */
 const youngGenerationMb = 16
+/** Pauses before a thread that has ended is started again. ms */
 const backoffOptions = { firstMs: 1000, maxMs: 60_000, factor: 2, jitter: 0.2, resetMs: 300_000 }
-/** Bound of streams, each of one kas; a stream without views takes little memory. */
+/** Bound of streams (`view_streams`), each of one kas; a stream without views takes little memory. */
 const maxStreams = 100
 
 /**

@@ -6,9 +6,9 @@ import { VisibleRecords, type VisibleRecordsComponents } from './visible-records
 
 /** Bounds of objects in views, of some 150 bytes each. */
 export interface ForestsOptions {
-  /** bound of all views together */
+  /** objects in all views together (`objects_in_views`) */
   readonly maxNodes: number
-  /** bound of one user, so that others find room */
+  /** objects in one user's views (`objects_in_views_of_user`), so that others find room */
   readonly maxNodesPerUser: number
 }
 

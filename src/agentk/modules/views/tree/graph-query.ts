@@ -3,14 +3,17 @@ import type { Selects } from '../projection/selectors.ts'
 import { readLabelQuery } from './label-query.ts'
 import { list, members, oneOf, refuse, text } from './members.ts'
 
-/** bounds of one graph */
+/** bound of queries for one graph */
 export const maxQueries = 32
+/** bound of expressions that choose the roots of a graph */
 export const maxRoots = 16
+/** bound of namespaces that a graph's request names */
 export const maxNames = 500
 /** characters of all its expressions: each object may be compared with all of them */
 export const maxExpressionsText = 4096
 /** characters of a namespace's name, in a list or a field selector */
 const maxNameLength = 253
+/** bound of terms in a field selector */
 const maxFieldTerms = 8
 
 /** Refusal of expressions over whole objects, which records do not have. */

@@ -4,7 +4,7 @@ import { refuse } from './members.ts'
 
 type Expression = LabelSelector['expressions'][number]
 
-/** characters */
+/** characters of a label selector */
 const maxText = 4096
 /** Bound of terms: each object is compared with all of them. */
 const maxTerms = 32

@@ -5,10 +5,7 @@ import { type Choice, chosenOf, isSameChoice, type Judgement } from '../store/ju
 import { customParentsOf, traitObject } from '../store/object-record.ts'
 import type { ObjectRecord, ReadonlyRecords, RecordChange, Visibility } from '../store/record.ts'
 import { ChildrenWords, type Found, type Known } from './children-words.ts'
-import type { Owners } from './owners.ts'
-
-/** bound of children, one below the other, that count for an object */
-const maxDepth = 64
+import { maxAbove, type Owners } from './owners.ts'
 
 /** If an object has more children, their words are kept: when one child changes, few are asked again. */
 const fewChildren = 64
@@ -170,7 +167,7 @@ export class Opinions {
     const opinion = this.ofOne(record)
     if (opinion.by === 'users' || !this.#components.records.isClaimed(record))
       return this.#keep(record, opinion, noneBelow)
-    if (depth === maxDepth) return { word: opinion.word, below: 'Healthy', isCut: true }
+    if (depth === maxAbove) return { word: opinion.word, below: 'Healthy', isCut: true }
     met.add(record.uid)
     const below = this.#findBelow(record, depth, met)
     met.delete(record.uid)
@@ -227,7 +224,7 @@ const bare = (health: ObjectRecord['health']) => bares[health?.by ?? 'nobody']
 
 function* above(record: ObjectRecord, owners: Owners): Iterable<ObjectRecord> {
   const met = new Set([record.uid])
-  for (let at = owners.believed(record); at && met.size <= maxDepth && !met.has(at.uid); at = owners.believed(at)) {
+  for (let at = owners.believed(record); at && met.size <= maxAbove && !met.has(at.uid); at = owners.believed(at)) {
     met.add(at.uid)
     yield at
   }

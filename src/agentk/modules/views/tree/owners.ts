@@ -2,7 +2,7 @@ import type { Owner } from '../projection/projector.ts'
 import { customParentsOf } from '../store/object-record.ts'
 import type { ObjectRecord, ReadonlyRecords } from '../store/record.ts'
 
-/** Bound of owners, one above the other: an object with more is a root. */
+/** Bound of owners, one above the other: an object with more is a root. As many levels of children count for one. */
 export const maxAbove = 64
 
 /** Parent of an object, as one caller sees it. */

@@ -11,7 +11,7 @@ import type { ReadQuery } from '../tree/query.ts'
 const maxCallerGroups = 20
 /** characters of the caller's name, and of a group */
 const maxCallerName = 256
-/** Bound of what is named. */
+/** Bound of refused resources, and of unknown words, that a view names. */
 const maxNamed = 100
 /** characters of a word for which a similar name is found; names of kinds have 63 */
 const maxMeant = 64

@@ -2,8 +2,9 @@ import { Listeners } from '../../../../lib/listeners.ts'
 import type { BrokenRule } from '../../../health/custom/custom-rules.ts'
 import { isLike } from '../../../health/custom/kind-pattern.ts'
 
-/** Bounds of problems that a view names, and of the characters of one. */
+/** Bound of problems that a view names. */
 const maxProblems = 20
+/** characters of one of them */
 const maxText = 512
 
 /** Problems of the current views.yaml. */

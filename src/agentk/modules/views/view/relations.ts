@@ -3,7 +3,7 @@ import { compileSelector, type Selects } from '../projection/selectors.ts'
 import type { ObjectRecord, ReadonlyRecords } from '../store/record.ts'
 import { compareTexts } from './order.ts'
 
-/** bound for one object */
+/** bound of links of one object */
 const maxLinks = 50
 
 /** `id` is empty if the named object is hidden or absent: its name is in the object that names it. */

@@ -10,7 +10,7 @@ import type { Link } from './relations.ts'
 
 /** characters of a text of a cause in a row */
 const maxRowText = 256
-/** A longer text is kept as a digest. */
+/** characters of JSON about a row's surroundings; a longer one is kept as a digest */
 const maxKept = 200
 
 /** Parts from which a row is made: equal parts make equal rows. */

@@ -7,17 +7,21 @@ import type { View } from './view.ts'
 export interface ViewLimitsOptions {
   /** open views, which callers share */
   readonly maxViews: number
-  /** different rights of viewers: each change of an object is compared with each of these */
+  /** different rights of viewers (`viewer_rights`): each change of an object is compared with each of these */
   readonly maxVisibilities: number
+  /** different rights of one user's viewers (`viewer_rights_of_user`) */
   readonly maxVisibilitiesPerUser: number
   /** objects and namespaces whose events are read */
   readonly maxAsked: number
+  /** objects and namespaces whose events are read for one user */
   readonly maxAskedPerUser: number
   /** rows that viewers have: some 500 bytes each */
   readonly maxRows: number
+  /** rows that one user's viewers have */
   readonly maxRowsPerUser: number
   /** links of open nodes that views keep: some 120 bytes each */
   readonly maxLinks: number
+  /** links of open nodes that one user's views keep */
   readonly maxLinksPerUser: number
 }
 

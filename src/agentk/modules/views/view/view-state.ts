@@ -7,7 +7,7 @@ import type { FollowState, FollowStates, Visibility } from '../store/record.ts'
 import type { ReadQuery } from '../tree/query.ts'
 import { type NamedKinds, namedKinds } from './named-kinds.ts'
 
-/** Bound of what is named. */
+/** Bound of kinds that a view names as not followed, or as set aside. */
 const maxNotFollowed = 100
 
 export interface Seeing {

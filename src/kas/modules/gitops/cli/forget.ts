@@ -20,8 +20,9 @@ const options = {
   help: { type: 'boolean', short: 'h' },
 } as const
 
-/** From one question to the next, and the longest time until agentk has forgotten the source, in ms. */
+/** From one question to the next, in ms. */
 const pollMs = 500
+/** The longest time until agentk has forgotten the source, in ms. */
 const maxWaitMs = 60_000
 
 const forgetAnnotation = 'agent.gitlab.com/forget'

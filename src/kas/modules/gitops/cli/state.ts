@@ -8,6 +8,7 @@ import type { Endpoint } from '../../../command/endpoint.ts'
 const maxDepth = 32
 /** characters of a table's cell */
 const maxCell = 2048
+/** sources in one answer, of one agent or of all */
 const maxSources = 10_000
 
 const cell = z.string().max(maxCell)

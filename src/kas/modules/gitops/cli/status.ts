@@ -1,4 +1,3 @@
-import { parseDuration } from '../../../../lib/config.ts'
 import { printable } from '../../../../lib/printable.ts'
 import {
   type CliValues,
@@ -19,6 +18,7 @@ import {
   type Printing,
   readPrinting,
 } from '../../../command/output.ts'
+import { readWaitTime } from '../../../command/wait-time.ts'
 import { forgetHelp } from './forget.ts'
 import type { GateQuestion } from './gate.ts'
 import { runGate } from './gate-run.ts'
@@ -57,9 +57,6 @@ ${outputHelp(outputs, 36)}  exit code: 0 each source is in the cluster as far as
 
 /** From one question of `--watch` to the next, in ms. */
 const watchMs = 1000
-
-/** The longest time to wait, in ms. */
-const maxWaitMs = 24 * 3_600_000
 
 /** Exit code for an agent that reports no status. */
 const noStatusCode = 3
@@ -125,10 +122,7 @@ function gateOf(values: CliValues): StatusGate | undefined {
   if (commit !== undefined && !/^[0-9a-f]{7,64}$/.test(commit)) {
     throw new UsageError(`--commit ${commit}: allowed is the id of a commit, of 7 hexadecimal digits or more`)
   }
-  const waitMs = wait === undefined ? undefined : (parseDuration(wait) ?? 0)
-  if (waitMs !== undefined && !(waitMs > 0 && waitMs <= maxWaitMs)) {
-    throw new UsageError(`--wait ${wait}: allowed is a time such as 90s, 5m or 1h, at most 24h`)
-  }
+  const waitMs = wait === undefined ? undefined : readWaitTime('wait', wait)
   return { commit, source, waitMs, hasCodes: commit !== undefined || wait !== undefined }
 }
 

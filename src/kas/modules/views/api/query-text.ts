@@ -1,6 +1,6 @@
 /** Objects, namespaces and kinds that a line of the access log names; the rest is counted. */
 const maxNamed = 5
-/** in characters */
+/** characters of such a text */
 const maxText = 300
 
 interface QueryShape {

@@ -1,12 +1,12 @@
 import { kindWord } from '../../../../kubernetes/kind-words.ts'
-import { parseDuration } from '../../../../lib/config.ts'
 import { type CliIo, type CliValues, textOption, UsageError } from '../../../command/command.ts'
+import { readWaitTime } from '../../../command/wait-time.ts'
 import { type Asked, addContextNamespace, readAsked, scopeOf } from './asked.ts'
 import { readManifests, type Target } from './manifests.ts'
 import { holdMs } from './stable-code.ts'
 
-const maxWaitMs = 24 * 3_600_000
 const usualLogLines = 20
+/** lines of a log that a report may have */
 const maxLogLines = 200
 
 export interface GateOptions {
@@ -124,13 +124,10 @@ function ofTargets({ query }: Asked, targets: readonly Target[]): Asked {
   return { query: { ...rest, objects }, words: [...new Set(targets.map(({ kind }) => kind))], names: [] }
 }
 
-/** Parses `5m`, `90s`, `1h`. @throws UsageError */
+/** @throws UsageError */
 function timeOf(values: CliValues, name: string, usual: number): number {
   const text = textOption(values, name)
-  if (text === undefined) return usual
-  const ms = parseDuration(text) ?? 0
-  if (ms > 0 && ms <= maxWaitMs) return ms
-  throw new UsageError(`--${name} ${text}: allowed is a time such as 90s, 5m or 1h, at most 24h`)
+  return text === undefined ? usual : readWaitTime(name, text)
 }
 
 function linesOf(values: CliValues): number {

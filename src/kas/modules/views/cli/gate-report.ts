@@ -20,6 +20,7 @@ const maxEvents = 5
 const maxEventLines = 4
 /** Time before a node became unready from which its events are shown, in ms; older ones have other causes. */
 const beforeMs = 60_000
+/** Events that are read for one cause. */
 const maxEventsRead = 500
 /** bytes of a log; a line may be long */
 const maxLogBytes = 64 * 1024

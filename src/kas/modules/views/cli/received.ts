@@ -13,10 +13,13 @@ const maxName = 1024
 const maxId = 4096
 /** characters of any other text */
 const maxText = 8192
+/** facts of an object */
 const maxFacts = 16
+/** links of an object */
 const maxLinks = 100
 /** groups of the caller, and names of a query that match nothing */
 const maxNamed = 100
+/** ids of the children of one node */
 const maxOrder = 2 * viewsBounds.maxLimit
 
 const name = z.string().max(maxName)

@@ -22,6 +22,7 @@ const maxMessageBytes = 1024 * 1024
 const messageTooBig = 1009
 /** Id of the only view on the socket. */
 const viewId = 1
+/** Pauses before a lost connection to kas is opened again. ms */
 const backoffOptions = { firstMs: 200, maxMs: 5000, factor: 2, jitter: 0.2, resetMs: 30_000 }
 
 /** The view is refused: a repetition has the same result. */

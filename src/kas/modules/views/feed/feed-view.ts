@@ -21,7 +21,10 @@ interface Offered {
   readonly onTaken: () => void
 }
 
-/** Characters of the ids of open nodes together: enough for the highest number of nodes, where a uid has 36. */
+/**
+ * Characters of the ids of open nodes together (`open_node_characters_of_view`): enough for the highest number of
+ * nodes, where a uid has 36.
+ */
 const maxPageCharacters = 64 * 1024
 
 /** Memory of a view beside its query, and of an open node beside its id, in bytes. */

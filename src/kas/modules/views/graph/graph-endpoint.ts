@@ -12,7 +12,7 @@ export interface GraphOptions {
   readonly requestMs: number
   /** bytes that are kept of a graph: the client's current one and the next one */
   readonly maxBytes: number
-  /** the same for all graphs of one agent */
+  /** bytes that are kept of all graphs of one agent (`graph_bytes_about_agent`) */
   readonly maxAgentBytes: number
 }
 

@@ -13,8 +13,9 @@ import {
 
 /** Characters of one message; the client accepts 4 MiB. */
 const maxMessageLength = 64 * 1024
-/** warnings of a message, and characters of each */
+/** warnings of a message */
 const maxWarnings = 100
+/** characters of a warning */
 const maxWarning = 512
 
 /** An agent's update of a graph. Its keys have checked types; vertices and arcs are those of `proto/views-json.ts`. */

@@ -10,9 +10,9 @@ import type { MethodRate } from '../../../agent-method.ts'
 
 /** Agents with a used rate that a method keeps; rested agents need no entry. */
 const maxAgents = 10_000
-/** A call that would wait longer is refused. ms */
+/** Longest wait of a call that is beyond its method's rate; others are refused (`method_rate_of_agent`). ms */
 const maxWaitMs = 30_000
-/** Log lines about one agent: one a minute. */
+/** Rate of log lines about one agent, one a minute, and number of agents that are remembered. */
 const logged = { perSecond: 1 / 60, burst: 1, maxKeys: 1000 }
 
 /** Outcome of a call or a message that is over its rate. */

@@ -5,15 +5,21 @@ import { KasError, type LimitName } from '../../../../lib/errors.ts'
 /** Bounds of one agent at one replica, over all its connections. */
 export interface OpenStreamsOptions {
   /**
-   * Connect streams, idle or not. A pod of agentk opens at most 500: this is three such pods, and pods have homes at
-   * different replicas. Each stream costs about 13 KB.
+   * Connect streams, idle or not (`tunnels_of_agent`). A pod of agentk opens at most 500: this is three such pods, and
+   * pods have homes at different replicas. Each stream costs about 13 KB.
    */
   readonly maxTunnels: number
-  /** streams of all other methods. A pod keeps two open: this is a hundred pods, and their short calls */
+  /**
+   * streams of all other methods (`calls_of_agent`). A pod keeps two open: this is a hundred pods, and their short
+   * calls
+   */
   readonly maxCalls: number
-  /** a hundred pods, and some that move. A connection costs 250 KB while it sends as much as it may */
+  /**
+   * connections (`connections_of_agent`): those of a hundred pods, and some that move. A connection costs 250 KB while
+   * it sends as much as it may.
+   */
   readonly maxConnections: number
-  /** bytes of the heads of all streams; an agent sends about half a KiB with each */
+  /** bytes of the heads of all streams (`head_bytes_of_agent`); an agent sends about half a KiB with each */
   readonly maxHeadBytes: number
 }
 

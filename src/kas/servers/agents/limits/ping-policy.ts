@@ -6,6 +6,7 @@ export const enhanceYourCalm = 11
  * agents take much longer to leave a frozen replica. ms
  */
 const minPingIntervalMs = 2500
+/** Early PINGs in a row that do no harm; one more ends the connection. */
 const maxPingStrikes = 2
 
 /** gRPC's rule against PING floods: a few early PINGs in a row end the connection. */

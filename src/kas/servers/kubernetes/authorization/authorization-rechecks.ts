@@ -40,6 +40,7 @@ export interface CheckedCaller {
  * however long the directory caches answers. ms
  */
 const usualPeriodMs = 50_000
+/** Age of a cached answer that a check accepts. ms */
 const maxAgeMs = 5000
 /** Delay of the first check: shorter requests need none, and a cached answer may have let the caller in. ms */
 const firstMs = 4000

@@ -35,12 +35,18 @@ export interface FrontCheckOptions {
   readonly limits: KubernetesLimits
 }
 
-/** Requests and WebSockets at once. WebSockets live long, and are counted apart, so that they block no request. */
-const maxRunning = { requests: 32, WebSockets: 32 }
+/** Bounds of what runs at once. WebSockets live long, and are counted apart, so that they block no request. */
+const maxRunning = {
+  /** requests of `kas doctor` (`front_check_requests`) */
+  requests: 32,
+  /** WebSockets of `kas doctor` (`front_check_sockets`) */
+  WebSockets: 32,
+}
 /** Time for a body to come. ms */
 const bodyTimeoutMs = 10_000
 /** More than an API server accepts. */
 const maxBodyBytes = 4 * 1024 * 1024
+/** Bytes of a message on the WebSocket, which is sent back. */
 const maxMessageBytes = 1024
 /** Longest life of a WebSocket. kas sends no PING on it: the time until a proxy cuts it can be measured. ms */
 const maxSocketMs = 86_400_000

@@ -4,6 +4,7 @@ import { Turns } from '../../../../lib/turns.ts'
  * Answers made at once. Each takes about 12 MiB: peers' replies, texts, and bytes that count for the client once sent.
  */
 const maxMade = 4
+/** Answers that are made at once for one caller. */
 const maxMadeOfCaller = 2
 
 /**

@@ -23,7 +23,7 @@ const plainConnectionBytes = 8 * 1024
 
 /** Bytes that are parsed at once: of a chunked body, or of the head of an unknown caller. They have 680 chunks at most. */
 const pieceBytes = 4 * 1024
-/** The same of others: one record of TLS. */
+/** Bytes of others that are parsed at once: one record of TLS. */
 const maxPieceBytes = 16 * 1024
 /** Pieces of a head at the most, until it is a whole head as long again: node copies a line with each piece. */
 const piecesOfHead = 16

@@ -25,17 +25,19 @@ export interface KubernetesLimits {
   /** time for the client of kas' own WebSocket to take bytes; connections to pods wait without limit. ms */
   readonly ownSocketWriteTimeoutMs: number
   /**
-   * requests to kas' own endpoints about one agent, until their answers are taken; each keeps body and answer in memory
+   * requests to kas' own endpoints about one agent (`own_requests_about_agent`), until their answers are taken. Each
+   * keeps body and answer in memory.
    */
   readonly maxOwnRequests: number
-  /** WebSockets of kas' own endpoints about one agent */
+  /** WebSockets of kas' own endpoints about one agent (`sockets_about_agent`) */
   readonly maxOwnSockets: number
   /** bytes of a body that one of kas' own endpoints reads */
   readonly maxOwnBodyBytes: number
   /** time for all of such a body to come, once reading begins. ms */
   readonly ownBodyTimeoutMs: number
-  /** requests whose signature is checked at once, in all and per network; each keeps a piece of its body in memory */
+  /** requests whose signature is checked at once (`signed_requests`); each keeps a piece of its body in memory */
   readonly maxSignedRequests: number
+  /** requests of one network whose signature is checked at once */
   readonly maxSignedRequestsOfNetwork: number
   /** requests that wait for the check of a signature */
   readonly maxWaitingSignedRequests: number
@@ -61,7 +63,10 @@ export interface KubernetesLimits {
   readonly maxWatchMessageBytes: number
   /** bytes of incomplete events of all watches of one WebSocket, and so also of one event */
   readonly maxWatchPartialBytes: number
-  /** the same for all WebSockets that watch one agent: a caller can open any number of them, and read none */
+  /**
+   * bytes of incomplete events of all WebSockets that watch one agent (`watch_bytes_about_agent`): a caller can open
+   * any number of them, and read none
+   */
   readonly maxWatchAgentBytes: number
   /** bytes that wait for the client of a WebSocket before its clusters have to wait */
   readonly maxWatchUnsentBytes: number
@@ -71,13 +76,19 @@ export interface KubernetesLimits {
   readonly watchCloseMs: number
 }
 
+/** TLS and a head take about 90 KB each; answers to pipelined requests go out one after another anyway. */
+const unauthenticated: UnauthenticatedOptions = {
+  ...defaultUnauthenticated,
+  maxIdlePerAddress: 500,
+  maxCheckedPerConnection: 1,
+}
+
 export const defaultKubernetesLimits: KubernetesLimits = {
   maxHeadBytes: 1024 * 1024 + 4096, // Go's http.Server reads as much with a limit of 1 MiB
   maxUnknownHeadBytes: 16 * 1024 * 1024,
   headTimeoutMs: 10_000,
   arrivalMs: 5000, // as in Go's http.Server.Shutdown
-  // TLS and a head take about 90 KB each; answers to pipelined requests go out one after another anyway
-  unauthenticated: { ...defaultUnauthenticated, maxIdlePerAddress: 500, maxCheckedPerConnection: 1 },
+  unauthenticated,
   keepAliveMs: 60_000,
   maxKeptPerAgent: 500,
   ownSocketWriteTimeoutMs: 20_000,

@@ -15,7 +15,9 @@ export type WatchMessage =
   | { readonly type: 'watch'; readonly watchId: string; readonly params: Readonly<Record<string, unknown>> }
   | { readonly type: 'unwatch'; readonly watchId: string }
 
+/** Characters of the id that a client gives a watch. */
 const maxIdCharacters = 256
+/** Parameters of one watch. */
 const maxParams = 32
 
 /** Matches names of API groups, versions, resources and namespaces, which cannot leave their segment of the path. */
