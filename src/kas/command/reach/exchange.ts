@@ -3,7 +3,7 @@ import { request as requestHttps } from 'node:https'
 import { BadAnswer } from '../bad-answer.ts'
 import { type Endpoint, urlBelow } from '../endpoint.ts'
 
-/** kas answers with at most 3 MiB */
+/** Bound of an answer: kas' own are as long. bytes */
 const maxBodyBytes = 4 * 1024 * 1024
 
 export interface KasRequest {

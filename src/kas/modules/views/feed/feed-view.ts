@@ -107,9 +107,12 @@ export class FeedView implements OpenView {
     const { maxPages } = viewsBounds
     let characters = node.length
     for (const open of this.#pages.keys()) characters += open.length
-    if (this.#pages.size < maxPages && characters <= maxPageCharacters) return
-    const name = this.#pages.size < maxPages ? 'open_node_characters_of_view' : 'open_nodes_of_view'
-    throw new KasError({ code: 'TOO_MANY_STREAMS', name, limit: maxPages, what: 'open nodes of this view' })
+    const what = 'open nodes of this view'
+    if (this.#pages.size >= maxPages)
+      throw new KasError({ code: 'TOO_MANY_STREAMS', name: 'open_nodes_of_view', limit: maxPages, what })
+    if (characters <= maxPageCharacters) return
+    const name = 'open_node_characters_of_view'
+    throw new KasError({ code: 'TOO_MANY_STREAMS', name, limit: maxPageCharacters, what: `characters in ${what}` })
   }
 
   reopen(as: WantedView['as']): void {
