@@ -18,7 +18,7 @@ t.test('throws the last failure once the time is over', async (t) => {
   const check = () => {
     throw new Error(`try ${++tries}`)
   }
-  await t.rejects(eventually(check, { timeoutMs: 30 }), { message: /^try [2-9]$/ })
+  await t.rejects(eventually(check, { timeoutMs: 30 }), { message: /^try ([2-9]|\d\d+)$/ })
   await t.rejects(
     eventually(() => tries < 0, { timeoutMs: 1 }),
     { message: 'it never held: () => tries < 0' },
