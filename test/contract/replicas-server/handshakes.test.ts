@@ -10,6 +10,7 @@ import {
 } from '../../../src/kas/servers/replicas/replicas-server.ts'
 import { Code } from '../../../src/lib/errors.ts'
 import type { Handler } from '../../../src/proto/grpc/server-stream.ts'
+import { eventually } from '../../support/eventually.ts'
 import { startReplicasServer } from '../../support/replicas-server.ts'
 
 /**
@@ -105,7 +106,8 @@ t.test('strangers of one address keep nobody else out', async (t) => {
   const silent = await Promise.all(Array.from({ length: maxIdle }, () => connectSilently('127.0.0.2')))
   for (const { socket } of silent) socket.resume()
   await t.resolves(dial())
-  t.equal(strangers.count, maxIdle - maxIdlePerAddress)
+  // several sockets listen: what came before may be accepted later
+  await eventually(() => strangers.count === maxIdle - maxIdlePerAddress)
 })
 
 t.test('the longest silent of an address makes room for a replica behind it', async (t) => {
