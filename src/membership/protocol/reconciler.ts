@@ -135,8 +135,8 @@ export class Reconciler {
   unanswered(): readonly UnansweredAddress[] {
     const { isConnected } = this.#components
     const all = [...this.#places].flatMap(([address, { self, instance, failures }]) => {
-      const isOccupied = self || (instance !== undefined && isConnected(instance))
-      return failures && !isOccupied ? [{ address, ...failures }] : []
+      if (!failures || self || (instance !== undefined && isConnected(instance))) return []
+      return [{ address, ...failures }]
     })
     return all.sort((one, other) => (one.address < other.address ? -1 : 1))
   }

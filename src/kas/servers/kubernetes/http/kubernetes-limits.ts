@@ -93,7 +93,7 @@ export const defaultKubernetesLimits: KubernetesLimits = {
   maxKeptPerAgent: 500,
   ownSocketWriteTimeoutMs: 20_000,
   maxOwnRequests: 16,
-  maxOwnSockets: 500, // as many as pages that show one agent
+  maxOwnSockets: 256, // as many as pages that show one agent; TLS takes 100 KiB of each: 10 % of 256 MiB
   maxOwnBodyBytes: 1024 * 1024,
   ownBodyTimeoutMs: 30_000,
   maxSignedRequests: 256, // a slow body takes 64 KiB of a socket, and no CPU time
