@@ -8,7 +8,10 @@ export interface CliIo<Output = PrintableOutput> {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly stdout: Output
   readonly stderr: Output
-  readonly stdin: AsyncIterable<Uint8Array | string>
+  readonly stdin: AsyncIterable<Uint8Array | string> & {
+    /** somebody can answer a question; absent: nobody can */
+    readonly isTTY?: boolean
+  }
   /** called if the terminal asks the program to end; absent: the program just ends */
   once?(signal: 'SIGINT' | 'SIGTERM', listener: () => void): unknown
   off?(signal: 'SIGINT' | 'SIGTERM', listener: () => void): unknown

@@ -72,7 +72,9 @@ export async function playCommands(t: Test, options: CommandsOptions): Promise<s
   t.match(credential, new RegExp(`^pat:${agent.id}:`), kubeconfig)
   t.match(await kas('status', '--socket', socket), /kas-2/)
   const asUser = ['--kubeconfig', join(folder, files.kubeconfig)]
-  t.match(await refused('gitops forget', 'shop', ...asUser), /^kas gitops: no source shop is known/)
+  for (const word of ['forget', 'approve', 'pause', 'resume', 'resync']) {
+    t.match(await refused(`gitops ${word}`, 'shop', ...asUser), /^kas gitops: no source shop is known/)
+  }
   if (extent === 'few') return credential
   await playDirectory(t, kas, folder)
   t.match(await kas('route', '--agent', String(agent.id), '--socket', socket), /kas-\d/)

@@ -22,7 +22,7 @@ import { playGitlab } from './gitlab.ts'
 
 /** The shipped package runs after a usual installation, with no dependency in any folder above. */
 
-const maxPackageBytes = 2.5e6
+const maxPackageBytes = 3e6
 const maxFiles = 300
 const maxInstalledBytes = 14e6
 

@@ -66,6 +66,7 @@ Reach a cluster:
 
 GitOps:
   kas gitops status               show the status of an agent's sources, or wait for a commit
+  kas gitops approve SOURCE       approve the deletions of a source; also pause, resume, resync SOURCE
   kas gitops forget SOURCE        keep what a removed source has made, and forget the source
 
 Administer:

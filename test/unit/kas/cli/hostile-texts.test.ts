@@ -83,6 +83,13 @@ const cases: Readonly<Record<string, Case>> = {
     lines: ['', ' -o wide', ' -o name', ' -o json', ' -o yaml'].map((more) => `gitops status${more}`),
     answers: { '/gitops/state': gitops },
   },
+  'gitops approve': {
+    lines: ['gitops approve 42-7', 'gitops approve', 'gitops approve 42-7 --yes'],
+    answers: { '/gitops/state': gitops },
+  },
+  'gitops pause': { lines: ['gitops pause 42-7 --yes'], answers: { '/gitops/state': gitops } },
+  'gitops resume': { lines: ['gitops resume 42-7 --yes'], answers: { '/gitops/state': gitops } },
+  'gitops resync': { lines: ['gitops resync 42-7 --yes'], answers: { '/gitops/state': gitops } },
   'gitops forget': { lines: ['gitops forget 42-7', 'gitops forget'], answers: { '/gitops/state': gitops } },
   status: { lines: ['status', 'status -o json'], answers: { '/status': status } },
   'status --agent': { lines: ['status --agent 42'], answers: { '/status': ofAgent } },

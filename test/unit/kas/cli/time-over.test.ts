@@ -104,6 +104,7 @@ t.test('an agent that is away: its absence is said once on each output', async (
 const others: [line: string, ms: number, code: number, last: string][] = [
   ['gitops status', 15_000, 1, 'kas did not answer within 15 s'],
   ['gitops forget shop', 15_000, 1, 'kas did not answer within 15 s'],
+  ['gitops pause shop --yes', 15_000, 1, 'kas did not answer within 15 s'],
   ['agents', 15_000, 1, 'kas did not answer within 15 s'],
   ['views role', 25_000, 1, 'kas did not answer within 25 s'],
   ['health --application shop --wait 10s', 10_000, 5, 'kas health: kas did not answer within 10 s'],

@@ -18,6 +18,7 @@ const commands = [
   'views role',
   'gitops status',
   'gitops forget shop',
+  'gitops approve shop --yes',
   'log --kubeconfig config',
   'agents',
   'kubeconfig --all --server URL --token-file token --file made',

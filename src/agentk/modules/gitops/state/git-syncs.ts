@@ -8,7 +8,7 @@ import type { Logger } from '../../../../lib/log.ts'
 import { pause } from '../../../../lib/pause.ts'
 import { linkedController } from '../../../../lib/signals.ts'
 import type { SourceState } from '../../../../proto/gen/gitops_states_pb.ts'
-import { approveAnnotation } from '../../../../proto/gitops/annotations.ts'
+import { approveAnnotation, pauseAnnotation, resyncAnnotation } from '../../../../proto/gitops/annotations.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
 import type { ApiLane } from '../../../cluster/background-requests.ts'
 import { ObjectWatch } from '../../../cluster/object-watch.ts'
@@ -28,8 +28,6 @@ const manager = 'agentk-gitops'
 const group = 'agent.gitlab.com'
 const kind = 'GitSync'
 const agentLabel = `${group}/gitsync-agent`
-const pauseAnnotation = `${group}/pause`
-const resyncAnnotation = `${group}/resync`
 const forgetAnnotation = `${group}/forget`
 /** objects in a page */
 const pageSize = 100

@@ -1,10 +1,21 @@
-import type { ModuleCli } from '../../../command/command.ts'
+import type { Command, ModuleCli } from '../../../command/command.ts'
+
+const directive = (word: string) => async () => {
+  const { directiveCommands } = await import('./directives.ts')
+  return directiveCommands[word] as Command
+}
+const directiveWords = ['approve', 'pause', 'resume', 'resync']
 
 export const gitopsCli: ModuleCli = [
   {
     task: 'gitops',
     help: ['gitops status', "show the status of an agent's sources, or wait for a commit"],
     commands: [{ words: 'gitops status', load: async () => (await import('./status.ts')).status }],
+  },
+  {
+    task: 'gitops',
+    help: ['gitops approve SOURCE', 'approve the deletions of a source; also pause, resume, resync SOURCE'],
+    commands: directiveWords.map((word) => ({ words: `gitops ${word}`, load: directive(word) })),
   },
   {
     task: 'gitops',

@@ -1,10 +1,9 @@
-import { didYouMean } from '../../../../lib/nearest-name.ts'
 import { printable } from '../../../../lib/printable.ts'
 import { askKas } from '../../../command/ask-kas.ts'
 import { type Command, type CommandContext, parsedArgs, UsageError } from '../../../command/command.ts'
 import { endpointOf } from '../../../command/endpoint.ts'
-import { askState, type ShownSource } from './state.ts'
-import { nameOf } from './status-text.ts'
+import { objectOf, requireSource, sourceCalled } from './named-source.ts'
+import { askState } from './state.ts'
 
 const usage = 'gitops forget SOURCE [--agent ID]'
 export const forgetHelp = `usage: kas ${usage}\n  lets go of what a source that has left the configuration has made
@@ -46,16 +45,12 @@ async function run(args: readonly string[], context: CommandContext): Promise<nu
   const endpoint = await endpointOf(values, context)
   const find = async () => sourceCalled((await askState(endpoint)).sources, wanted)
   const { sources } = await askState(endpoint)
-  const source = sourceCalled(sources, wanted)
-  if (!source) {
-    const near = didYouMean(wanted, sources.map(nameOf))
-    throw new Error(`no source ${wanted} is known: kas gitops status shows those that are${near}`)
-  }
-  const { phase, object = '' } = source
+  const source = requireSource(sources, wanted)
+  const { phase } = source
   if (phase !== 'KEPT' && phase !== 'REMOVING') {
     throw new Error(`${wanted} is ${phase}: the configuration has it. Take it out there first`)
   }
-  if (object === '') throw new Error(`agentk has not named the object of ${wanted} yet: try again`)
+  const object = objectOf(source, wanted)
   await askKas(endpoint, {
     method: 'PATCH',
     path: object,
@@ -68,9 +63,4 @@ async function run(args: readonly string[], context: CommandContext): Promise<nu
   }
   io.stdout.write(printable(`${wanted} is forgotten: what it has made stays in the cluster`).concat('\n'))
   return 0
-}
-
-/** Finds a source by its id, or by its name in `kas gitops status`. */
-function sourceCalled(sources: readonly ShownSource[], name: string): ShownSource | undefined {
-  return sources.find(({ source }) => source === name) ?? sources.find((each) => nameOf(each) === name)
 }

@@ -19,6 +19,7 @@ import {
   readPrinting,
 } from '../../../command/output.ts'
 import { readWaitTime } from '../../../command/wait-time.ts'
+import { directivesHelp } from './directives.ts'
 import { forgetHelp } from './forget.ts'
 import type { GateQuestion } from './gate.ts'
 import { runGate } from './gate-run.ts'
@@ -82,10 +83,11 @@ export async function gitopsStatus(
   const { io, clock, signal } = context
   if (values.help) {
     const own = `usage: kas ${usage}\n  shows the status of the sources of an agent\n${statusHelp}`
-    io.stdout.write(positionals.length === 0 ? `${own}${forgetHelp}` : own)
+    io.stdout.write(positionals.length === 0 ? `${own}${directivesHelp}${forgetHelp}` : own)
     return 0
   }
-  if (positionals.join(' ') !== 'status') throw new UsageError('allowed is kas gitops status, or forget')
+  if (positionals.join(' ') !== 'status')
+    throw new UsageError('allowed is kas gitops status, approve, pause, resume, resync or forget')
   const printing = readPrinting(values, outputs, io)
   const { output, hasHeaders } = printing
   const gate = gateOf(values)
