@@ -9,15 +9,38 @@ import { ControlPlane } from '../../dev/control-plane/control-plane.ts'
 import { freePorts } from '../../dev/control-plane/free-ports.ts'
 import { mainOf } from '../support/programs.ts'
 
-/** The commands of doc/guide/gitops.md, "A first sync", run in a shell. */
+/** The commands of doc/guide/gitops.md, "A first sync" and "Undo a commit", run in a shell. */
 
 const assets = process.env.KUBEBUILDER_ASSETS ?? ''
-const missing = missingAssets(assets, 'api')
+const missing = missingAssets(assets, 'all')
 const skip = missing.length > 0 && `needs ${missing.join(', ')}`
 const project = resolve(import.meta.dirname, '../..')
 
-t.test('the first sync of the documentation', { skip, timeout: 180_000 }, async (t) => {
-  const controlPlane = new ControlPlane({ assets, parts: 'api' })
+const badCommit = `
+cat > shop/manifests/bad.yaml <<END
+{ apiVersion: v1, kind: ConfigMap, metadata: { name: bad, namespace: shop } }
+END
+git -C shop add . && git -C shop commit -qm Bad
+BAD=$(git -C shop rev-parse HEAD)
+kas gitops status --kubeconfig ada.kubeconfig --commit $BAD --wait 1m
+kubectl get configmap bad -n shop
+SOURCE=$(kas gitops status --kubeconfig ada.kubeconfig -o name | cut -d/ -f2-)
+`
+const afterUndo = `
+kas gitops resync $SOURCE --yes
+kubectl get configmaps -n shop -o name | grep -q /bad && echo 'the bad object is still there' || echo 'it is undone'
+`
+
+/** Returns the commands of "Undo a commit", for a repository without a remote and an agent without views. */
+function undoingOf(doc: string): string {
+  const [, lines = ''] = /## Undo a commit[\s\S]*?```sh\n([\s\S]*?)```/.exec(doc) ?? []
+  t.match(lines, /kas gitops pause/)
+  const here = lines.split('\n').filter((line) => !/^git -C shop push$|^kas health /.test(line))
+  return here.join('\n').replaceAll('42-7', '$SOURCE').replace('5d3c05aa ', '$BAD ')
+}
+
+t.test('the first sync of the documentation, and how to undo a commit', { skip, timeout: 180_000 }, async (t) => {
+  const controlPlane = new ControlPlane({ assets, parts: 'all' })
   t.teardown(() => controlPlane.stop())
   await controlPlane.start()
   const folder = await mkdtemp(join(tmpdir(), 'tutorial-'))
@@ -35,7 +58,7 @@ t.test('the first sync of the documentation', { skip, timeout: 180_000 }, async 
   const [, lines = ''] = /## A first sync[\s\S]*?```sh\n([\s\S]*?)```/.exec(doc) ?? []
   t.match(lines, '127.0.0.1:8150')
   const typed = lines.replaceAll('8150', agents).replaceAll('8154', kubernetes)
-  const script = `set -e\ntrap 'kill $(jobs -p)' EXIT\n${typed}`
+  const script = `set -e\ntrap 'kill $(jobs -p)' EXIT\n${typed}\n${badCommit}\n${undoingOf(doc)}\n${afterUndo}`
   const { kubeconfig } = controlPlane
   const identity = { GIT_AUTHOR_NAME: 'Ada', GIT_AUTHOR_EMAIL: 'ada@example.com' }
   const committer = { GIT_COMMITTER_NAME: 'Ada', GIT_COMMITTER_EMAIL: 'ada@example.com' }
@@ -50,4 +73,6 @@ t.test('the first sync of the documentation', { skip, timeout: 180_000 }, async 
   const [out, err] = await Promise.all([text(shell.stdout), text(shell.stderr)])
   t.match(out, /^platform\/shop +- +SYNCED +(\w{8}) +\1 +4\/4 +0 /m, err)
   t.match(out, /deployment\.apps\/web/)
+  t.match(out, /^it is undone$/m, err)
+  t.match(out, /is paused: kas gitops resume/)
 })
