@@ -281,6 +281,27 @@ t.test('kustomize of kubectl', withKubectl, async (t) => {
   ])
   t.match(await render({ ...base, 'base/map.yaml': 'kind: ConfigMap' }), { problems: [{ file: 'prod', text: /base/ }] })
 
+  await t.test('a message that may quote a Secret is not shown', async (t) => {
+    const hidden =
+      'kubectl fails. Its message may quote a Secret, and is not shown: `kubectl kustomize ./prod` prints it'
+    const secret = 'apiVersion: v1\nkind: Secret\nmetadata: { name: a }\n'
+    const patch = `[{"op": "replace", "path": "/data/hidden", "value": "hidden"}]`
+    const cases: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+      'a literal that is none': { 'prod/kustomization.yaml': 'secretGenerator: [{ name: a, literals: [hidden] }]\n' },
+      'a key twice': { 'prod/kustomization.yaml': 'secretGenerator: [{ name: a, literals: [hidden=1, hidden=2] }]\n' },
+      'a patch': {
+        'prod/kustomization.yaml': `resources: [a.yaml]\npatches: [{ target: { kind: Secret }, patch: '${patch}' }]\n`,
+        'prod/a.yaml': secret,
+      },
+      'a file': {
+        'prod/kustomization.yaml': 'resources: [a.yaml]\n',
+        'prod/a.yaml': `${secret}data: { hidden: *hidden }\n`,
+      },
+    }
+    for (const [what, files] of Object.entries(cases))
+      t.match((await render(files)).problems, [{ file: 'prod', text: hidden }], what)
+  })
+
   await t.test('nothing is fetched, not even from this machine', async (t) => {
     let asked = 0
     const server = createServer((_, response) => {
@@ -348,6 +369,17 @@ t.test('helm', withHelm, async (t) => {
   })
   t.match(await render({ ...chart, 'charts/shop/templates/a.yaml': '\n{{ fail "no color" }}' }), {
     problems: [{ file: 'charts/shop/templates/a.yaml', line: 2, text: /no color/ }],
+  })
+  const secret =
+    'apiVersion: v1\nkind: Secret\nmetadata: { name: s }\nstringData: { a: {{ required "hidden" .Values.none }} }\n'
+  t.match(await render({ ...chart, 'charts/shop/templates/s.yaml': secret }), {
+    problems: [
+      {
+        file: 'charts/shop/templates/s.yaml',
+        line: 4,
+        text: 'helm fails. Its message may quote a Secret, and is not shown: `helm template shop ./charts/shop` prints it',
+      },
+    ],
   })
   t.match(await render({ ...chart, 'charts/shop/templates/a.yaml': 'a: 1\n b: 2' }), {
     problems: [{ file: 'charts/shop/templates/a.yaml', line: 2, text: /YAML parse error/ }],

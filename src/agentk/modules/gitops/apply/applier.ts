@@ -10,6 +10,7 @@ import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
 import { usualReplicasPath } from '../live/managed-fields.ts'
 import { type ApplyProblem, isStale, maxAttempts, refusal } from '../live/refusal.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
+import { shownField } from '../manifests/secrets.ts'
 import type { FieldConflict, Undone } from '../round.ts'
 import { areReplicas, conflictsIn, withoutField } from './conflicts.ts'
 import type { Scalers } from './scalers.ts'
@@ -146,13 +147,13 @@ export class Applier {
       const isScaled = conflicts.some(isOfScaler) && (await scalers.of(key, signal)) !== 'no'
       const isLeft = (conflict: FieldConflict) => isScaled && isOfScaler(conflict)
       const rest = conflicts.filter((conflict) => !isLeft(conflict))
-      if (rest.length > 0 && this.#options.conflicts === 'fail') return { problem: ownedByOthers(rest) }
+      if (rest.length > 0 && this.#options.conflicts === 'fail') return { problem: ownedByOthers(key, rest) }
       const left = conflicts.filter(isLeft).reduce(withoutField, conditional)
       answer = await this.#send(path, left, true, signal)
       overwritten = rest
     }
     if (isStale(answer)) return 'stale'
-    if (answer.status !== 200 && answer.status !== 201) return { problem: refusal(answer) }
+    if (answer.status !== 200 && answer.status !== 201) return { problem: refusal(answer, path) }
     const outcome = await this.#takeOver.after(path, answer.body as KubernetesObject, signal)
     return 'problem' in outcome ? outcome : { ...outcome, overwritten }
   }
@@ -172,7 +173,7 @@ export class Applier {
       maxBytes: maxEventBytes,
     })
     if (answer.status === 404) return { live: undefined }
-    if (answer.status !== 200) return { problem: refusal(answer) }
+    if (answer.status !== 200) return { problem: refusal(answer, path) }
     return { live: liveObjectOf(answer.body as KubernetesObject, this.#options.manager) }
   }
 
@@ -206,7 +207,8 @@ function conditionalOn(object: ObjectTree, resourceVersion: string): ObjectTree 
   return { ...object, metadata: { ...(object.metadata as object), resourceVersion } }
 }
 
-function ownedByOthers(conflicts: readonly FieldConflict[]): ApplyProblem {
-  const owned = conflicts.map(({ field, manager }) => `${field} (${manager})`).join(', ')
-  return { kind: 'conflict', text: `fields of others, and conflicts: fail leaves them: ${owned}; force takes them` }
+function ownedByOthers(key: ObjectKey, conflicts: readonly FieldConflict[]): ApplyProblem {
+  const owned = new Set(conflicts.map(({ field, manager }) => `${shownField(key, field)} (${manager})`))
+  const names = [...owned].join(', ')
+  return { kind: 'conflict', text: `fields of others, and conflicts: fail leaves them: ${names}; force takes them` }
 }

@@ -210,7 +210,7 @@ export class ApplyRun {
     const path = objectPath(kind, key)
     const answer = await this.#components.lane.json('GET', path, undefined, this.#signal, { maxBytes: maxEventBytes })
     if (answer.status === 404) return undefined
-    if (answer.status !== 200) throw new Error(`${keyName(key)}: ${refusal(answer).text}`)
+    if (answer.status !== 200) throw new Error(`${keyName(key)}: ${refusal(answer, path).text}`)
     return answer.body as KubernetesObject
   }
 

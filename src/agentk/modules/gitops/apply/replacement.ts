@@ -54,9 +54,10 @@ export async function replaceObject(
 ): Promise<ApplyOutcome> {
   const { key, kind, object } = request
   const reading = { accept: metadataOnly.object, maxBytes: maxEventBytes }
-  const answer = await lane.json('GET', objectPath(kind, key), undefined, signal, reading)
+  const path = objectPath(kind, key)
+  const answer = await lane.json('GET', path, undefined, signal, reading)
   if (answer.status === 404) return await applier.apply({ ...request, live: undefined }, signal)
-  if (answer.status !== 200) return { problem: refusal(answer) }
+  if (answer.status !== 200) return { problem: refusal(answer, path) }
   const live = liveObjectOf(answer.body as KubernetesObject, options.manager)
   const reason = keptBecause(live, request, options) ?? (await refusedBecause(request, lane, options, signal))
   if (reason !== undefined)
@@ -117,7 +118,7 @@ async function refusedBecause(
   const target = withQuery(collectionPath(kind, key.namespace), { fieldManager: manager, dryRun: 'All' })
   const answer = await lane.json('POST', target, trial, signal, { maxBytes: maxEventBytes })
   if (answer.status === 200 || answer.status === 201) return undefined
-  const problem = refusal(answer)
+  const problem = refusal(answer, target)
   return usedByOld.has(problem.kind) ? undefined : problem.text
 }
 

@@ -1,5 +1,6 @@
 import { keyName, keyText } from '../../../../kubernetes/key.ts'
 import type { Clock } from '../../../../lib/clock.ts'
+import { shownField } from '../manifests/secrets.ts'
 import type { FieldConflict, RoundEnd } from '../round.ts'
 
 /** Limit of fields kept for one source; the fields that changed last stay. */
@@ -57,7 +58,8 @@ export class SecondWriters {
     if (end.kind !== 'applied') return
     const object = keyText(manifest.key)
     const conflicts = (end.overwritten ?? []).slice(0, maxFieldsOfObject)
-    const ids = new Map(conflicts.map((conflict) => [idOf(object, conflict), conflict]))
+    const shown = conflicts.map((one) => ({ ...one, field: shownField(manifest.key, one.field) }))
+    const ids = new Map(shown.map((conflict) => [idOf(object, conflict), conflict]))
     for (const [id, known] of this.#taken) {
       // a new manifest without a conflict may leave the field to others
       if (known.object === object && known.digest !== manifest.digest && !ids.has(id)) this.#taken.delete(id)

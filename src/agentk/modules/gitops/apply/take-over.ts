@@ -98,7 +98,7 @@ export class TakeOver {
     if (!entries) return { live, isDone: true }
     const answer = await this.#write(path, read.object, entries, signal)
     if (isStale(answer)) return { live, isDone: false }
-    if (answer.status !== 200) return { problem: refusal(answer) }
+    if (answer.status !== 200) return { problem: refusal(answer, path) }
     return { live: liveObjectOf(answer.body as KubernetesObject, this.#manager), isDone: true }
   }
 
@@ -153,7 +153,7 @@ export class TakeOver {
       const answer = await this.#write(path, object, entries, signal)
       if (answer.status === 200)
         return { live: liveObjectOf(answer.body as KubernetesObject, this.#manager), object: applied }
-      if (!isStale(answer)) return { problem: refusal(answer) }
+      if (!isStale(answer)) return { problem: refusal(answer, path) }
       const read = await this.#read(path, signal)
       if (!('object' in read)) return 'problem' in read ? read : { problem: { kind: 'busy', text: 'it was deleted' } }
       object = read.object
@@ -168,7 +168,7 @@ export class TakeOver {
     const options = { accept: metadataOnly.object, maxBytes: maxEventBytes }
     const answer = await this.#lane.json('GET', path, undefined, signal, options)
     if (answer.status === 404) return { live: undefined, isDone: true }
-    return answer.status === 200 ? { object: answer.body as KubernetesObject } : { problem: refusal(answer) }
+    return answer.status === 200 ? { object: answer.body as KubernetesObject } : { problem: refusal(answer, path) }
   }
 
   #write(path: string, object: KubernetesObject, entries: readonly ManagedEntry[], signal: AbortSignal) {

@@ -1,6 +1,7 @@
 import { keyName, keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
 import { kindKey } from '../../../../kubernetes/kind.ts'
 import type { Manifest, ManifestProblem, ObjectTree } from '../manifests/manifest.ts'
+import { isSecret, shownAnnotation } from '../manifests/secrets.ts'
 import type { WaveGraph } from '../round.ts'
 
 const dependsOn = 'config.kubernetes.io/depends-on'
@@ -51,6 +52,11 @@ function annotation({ object }: Manifest, name: string): string | undefined {
   return annotations?.[name]
 }
 
+/** Returns the value, or a part of it, as texts show it. */
+function shown({ key }: Manifest, name: string, value: string): string {
+  return shownAnnotation(isSecret(key), name, value)
+}
+
 function addNamed(nodes: ReadonlyMap<string, Node>, problems: ManifestProblem[]): void {
   for (const { manifest, after } of nodes.values()) {
     const names = annotation(manifest, dependsOn)?.split(',') ?? []
@@ -64,9 +70,11 @@ function addNamed(nodes: ReadonlyMap<string, Node>, problems: ManifestProblem[])
     }
     for (const name of names) {
       const key = namedKey(name.trim())
-      if (!key)
-        bad(`${name.trim().slice(0, 300)} is no <group>/namespaces/<namespace>/<kind>/<name> or <group>/<kind>/<name>`)
-      else if (!nodes.has(keyText(key))) bad(`${keyName(key)} is no object of this source`)
+      const shownValue = (value: string) => shown(manifest, dependsOn, value)
+      if (!key) {
+        const forms = '<group>/namespaces/<namespace>/<kind>/<name> or <group>/<kind>/<name>'
+        bad(`${shownValue(name.trim().slice(0, 300))} is no ${forms}`)
+      } else if (!nodes.has(keyText(key))) bad(`${shownValue(keyName(key))} is no object of this source`)
       else after.add(keyText(key))
     }
   }
@@ -104,7 +112,10 @@ function wavesOf(manifests: readonly Manifest[], problems: ManifestProblem[]): S
     const { file, line, key } = manifest
     const text = annotation(manifest, syncWave) ?? '0'
     const isWave = /^[-+]?\d{1,9}$/.test(text)
-    if (!isWave) problems.push({ file, line, text: `${keyName(key)}: ${syncWave}: ${text.slice(0, 100)} is no number` })
+    if (!isWave) {
+      const value = shown(manifest, syncWave, text.slice(0, 100))
+      problems.push({ file, line, text: `${keyName(key)}: ${syncWave}: ${value} is no number` })
+    }
     const wave = isWave ? Number(text) + 0 : 0
     const keys = byWave.get(wave) ?? []
     keys.push(keyText(key))

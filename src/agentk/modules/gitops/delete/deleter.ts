@@ -120,7 +120,7 @@ export class Deleter {
       if (answer.status === 200 || answer.status === 202) {
         return await this.#awaitDeleted(kind, entry, live.uid, superseded, signal)
       }
-      if (answer.status !== 409) return refusal(answer).text
+      if (answer.status !== 409) return refusal(answer, path).text
       const read = await this.#read(path, signal)
       if (typeof read === 'string') return read
       if (!read || read.uid !== decided.uid) return undefined
@@ -148,7 +148,7 @@ export class Deleter {
     const options = { accept: metadataOnly.object, maxBytes: maxEventBytes }
     const answer = await this.#components.accountLane.json('GET', path, undefined, signal, options)
     if (answer.status === 404) return undefined
-    if (answer.status !== 200) return refusal(answer).text
+    if (answer.status !== 200) return refusal(answer, path).text
     return liveObjectOf(answer.body as KubernetesObject, this.#options.manager)
   }
 

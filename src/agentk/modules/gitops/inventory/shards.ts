@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { keyText } from '../../../../kubernetes/key.ts'
+import { hideWritten, isSecret } from '../manifests/secrets.ts'
 import type { EntryState, InventoryEntry } from '../round.ts'
 
 const entryStates: Readonly<Record<EntryState, true>> = {
@@ -82,7 +83,8 @@ export function shardEntries(text: string): InventoryEntry[] {
     const isEntry =
       texts.every((value) => typeof value === 'string') && Number.isInteger(wave) && Object.hasOwn(entryStates, state)
     if (!isEntry) throw new Error(`no entry of an inventory: ${line.slice(0, 200)}`)
-    return { key: { group, kind, namespace, name }, version, uid, wave, digest, fields, state, reason }
+    const shown = isSecret({ group, kind }) ? hideWritten(reason) : reason
+    return { key: { group, kind, namespace, name }, version, uid, wave, digest, fields, state, reason: shown }
   })
 }
 

@@ -1,8 +1,10 @@
 import { listAt, textAt } from '../../../../kubernetes/object.ts'
 import type { JsonAnswer } from '../../../cluster/api-client.ts'
 import type { Refuser } from '../manifests/kind-ranks.ts'
+import { isSecretPath, secretField } from '../manifests/secrets.ts'
 import type { AbsentObject } from './absent-objects.ts'
 import { type Lacked, lackedIn } from './lacked.ts'
+import { secretRefusal } from './secret-refusal.ts'
 
 /**
  * Kind of a refusal.
@@ -70,17 +72,22 @@ export function isStale({ status, body }: JsonAnswer): boolean {
   )
 }
 
-/** Converts an answer without success to a problem; its text shows no values. */
-export function refusal(answer: JsonAnswer): ApplyProblem {
-  const { status, body } = answer
+/**
+ * Converts an answer without success to a problem. Its text shows no values, and of a Secret no keys.
+ *
+ * @param path - of the request
+ */
+export function refusal({ status, body }: JsonAnswer, path: string): ApplyProblem {
+  const isOfSecret = isSecretPath(path)
   const message = textAt(body, 'message')
-  const lacks = lackedIn(message.slice(0, maxMessageLength))
-  const text = refusalText(answer) || `the API server answered ${status}`
+  const read = message.slice(0, maxMessageLength)
+  const lacks = lackedIn(read)
+  const text = shownText(isOfSecret ? secretRefusal(status, read, body) : withoutValues(withoutDiffs(read)))
   const refuser = refuserIn(message)
-  const places = status === 422 ? placesIn(body) : []
+  const places = status === 422 ? placesIn(body).map((place) => (isOfSecret ? secretField(place) : place)) : []
   return {
     kind: kindOf(status, message),
-    text,
+    text: text || `the API server answered ${status}`,
     ...(lacks && { lacks }),
     ...(refuser && { refuser }),
     ...(places.length > 0 && { places }),
@@ -120,7 +127,6 @@ const maxMessageLength = 16 * 1024
 /** Limit of the part of it that is shown. */
 const maxTextLength = 1000
 
-const missing = /^secrets "[^"]*" is forbidden: (?:User "|exceeded quota: )/
 const quotedValue = /Invalid value: "(?:[^"\\]|\\.)*"/g
 /** Beginning of a value: the object, or part of it, may follow. */
 const valueBegin =
@@ -128,38 +134,12 @@ const valueBegin =
 /** reasons that follow a value, and contain none */
 const reasons = /field is immutable|may not change once set|primary clusterIP can not be unset/
 
-/** Returns the message without values; for a Secret only fields and reasons, except for a missing right or quota. */
-function refusalText({ body }: Pick<JsonAnswer, 'body'>): string {
-  const message = textAt(body, 'message').slice(0, maxMessageLength)
-  if (isOfSecret(body, message) && !missing.test(message)) return secretText(body)
-  return withoutValues(withoutDiffs(message))
+/** Returns the text on one line, cut at its limit. */
+function shownText(text: string): string {
+  return text
     .replaceAll(/\s*\n\s*/g, ' ')
     .trim()
     .slice(0, maxTextLength)
-}
-
-/** Texts of the API server for the reasons of its causes. */
-const causeReasons: Readonly<Record<string, string>> = {
-  FieldValueRequired: 'Required value',
-  FieldValueInvalid: 'Invalid value',
-  FieldValueForbidden: 'Forbidden',
-  FieldValueTooLong: 'Too long',
-  FieldValueNotSupported: 'Unsupported value',
-  FieldValueDuplicate: 'Duplicate value',
-}
-
-/** Returns fields and reasons, which contain no values. */
-function secretText(body: unknown): string {
-  const all = listAt(body, 'details.causes').flatMap((cause) => {
-    const [field, reason] = [textAt(cause, 'field'), causeReasons[textAt(cause, 'reason')]]
-    return field === '' || reason === undefined ? [] : [`${field}: ${reason}`]
-  })
-  return [...new Set(all)].slice(0, maxPlaces).join('; ').slice(0, maxTextLength)
-}
-
-function isOfSecret(body: unknown, message: string): boolean {
-  const isNamed = /^secrets?$/i.test(textAt(body, 'details.kind')) && textAt(body, 'details.group') === ''
-  return isNamed || /^Secret |Kind=Secret\b/.test(message)
 }
 
 /** Lines that compare Git's spec with the cluster's, after the reason for which a field cannot change. */

@@ -1,6 +1,7 @@
 import { keyName } from '../../../../kubernetes/key.ts'
 import { entryAt, type KubernetesObject } from '../../../../kubernetes/object.ts'
 import { type Manifest, mayHaveText } from './manifest.ts'
+import { isSecret } from './secrets.ts'
 
 /** Variables of Flux's `postBuild`: `${name}`, `${name:=default}` and others. */
 const variable = /\$\{[A-Za-z_][A-Za-z0-9_]{0,62}(?:[-:=?+#%/,^][^}]{0,200})?\}/
@@ -31,22 +32,16 @@ export function variableNotes(manifests: readonly Manifest[]): string[] {
 
 /** A Secret's data is encoded, and may contain one. */
 function mayHaveVariable(manifest: Manifest): boolean {
-  return isSecret(manifest) || mayHaveText(manifest, '${')
+  return isSecret(manifest.key) || mayHaveText(manifest, '${')
 }
 
-function isSecret({ key }: Manifest): boolean {
-  return key.group === '' && key.kind === 'Secret'
-}
-
-/** @returns the variable; empty: it is in a Secret, whose values are not shown; undefined: none */
-function variableIn(manifest: Manifest): string | undefined {
-  const { object } = manifest
+/** @returns the variable; empty: it is in a Secret, of which no values are shown; undefined: none */
+function variableIn({ key, object }: Manifest): string | undefined {
   if (isDisabled(object)) return undefined
   const { data, ...others } = object
-  const found = variableOf(others) ?? (isSecret(manifest) ? undefined : variableOf(data))
-  if (found !== undefined || !isSecret(manifest)) return found
+  if (!isSecret(key)) return variableOf(others) ?? variableOf(data)
   const values = Object.values((data ?? {}) as object).map((value) => Buffer.from(String(value), 'base64').toString())
-  return variableOf(values) === undefined ? undefined : ''
+  return variableOf([others, values]) === undefined ? undefined : ''
 }
 
 function isDisabled(object: KubernetesObject): boolean {

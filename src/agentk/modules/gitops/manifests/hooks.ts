@@ -2,6 +2,7 @@ import { keyName } from '../../../../kubernetes/key.ts'
 import { at, entryAt, type KubernetesObject, listAt, textAt } from '../../../../kubernetes/object.ts'
 import { certificateInjectors } from './injected-fields.ts'
 import type { Hook, Manifest, ManifestProblem } from './manifest.ts'
+import { isSecretObject, shownAnnotation } from './secrets.ts'
 
 /** Events of hooks for which agentk makes no object: failure, deletion, rollback, test; `Skip`: no tool runs it. */
 const neverRun: Readonly<Record<string, ReadonlySet<string>>> = {
@@ -27,7 +28,8 @@ export function hookOf(object: KubernetesObject): Hook | undefined {
       .filter(Boolean)
     if (events.length === 0) continue
     const isSkipped = events.includes('Skip') || events.every((event) => never.has(event))
-    return { text: `${annotation}: ${events.join(', ')}`, isMade: !isSkipped }
+    const shown = shownAnnotation(isSecretObject(object), annotation, events.join(', '))
+    return { text: `${annotation}: ${shown}`, isMade: !isSkipped }
   }
   return undefined
 }

@@ -3,6 +3,7 @@ import { maxObjectBytes } from '../../../../proto/gitops/limits.ts'
 import { withoutInjected } from './injected-fields.ts'
 import type { ObjectTree } from './manifest.ts'
 import type { Document } from './read-yaml.ts'
+import { isSecret, secretField } from './secrets.ts'
 
 /** Object of a document in the form that the API server has to keep. Its names are checked, its scope is not. */
 export interface NormalObject {
@@ -59,7 +60,7 @@ export function normalObject({ object, file }: Document): NormalObject | string 
   if (namespace !== null && (typeof namespace !== 'string' || !namespaceForm.test(namespace))) {
     return fieldProblem('metadata.namespace', namespace)
   }
-  const secret = isSecret(apiVersion, kind) ? encoded(object) : object
+  const secret = isSecret({ group: groupOf(apiVersion), kind }) ? encoded(object) : object
   if (typeof secret === 'string') return secret
   const normal = withoutInjected({ ...secret, metadata: keptMetadata(metadata) })
   const json = Buffer.from(JSON.stringify(normal))
@@ -92,6 +93,8 @@ const booleanWords = { true: 'y, yes and on', false: 'n, no and off' } as const
 
 function fieldProblem(field: string, value: unknown): string {
   if (value === undefined || value === null || value === '') return `${field} is missing`
+  // a map or a list is perhaps the content of a Secret in a wrong place
+  if (typeof value === 'object') return `${field} is a ${Array.isArray(value) ? 'list' : 'map'}, not text`
   const shown = JSON.stringify(value).slice(0, maxShown)
   if (typeof value === 'string') return `${field} ${shown} has characters that are not allowed there, or is too long`
   const words = booleanWords[String(value) as 'true']
@@ -110,20 +113,20 @@ function isLocal(annotations: unknown): boolean {
   return typeof value === 'string' && value !== 'false'
 }
 
-function isSecret(apiVersion: string, kind: string): boolean {
-  return apiVersion === 'v1' && kind === 'Secret'
-}
-
 function encoded({ stringData, ...secret }: ObjectTree): ObjectTree | string {
   const isNoBase64 = (value: unknown) => typeof value === 'string' && !base64Form.test(value.replaceAll(/[\r\n]/g, ''))
   const bad = isMap(secret.data) && Object.entries(secret.data).find(([, value]) => isNoBase64(value))
-  if (bad && secret.sops === undefined) return `data: ${bad[0]} is no base64: write it so, or as stringData`
+  if (bad && secret.sops === undefined) {
+    return `${secretField(`data.${bad[0]}`)} is no base64: write it so, or as stringData`
+  }
   if (stringData === undefined || stringData === null) return secret
   if (!isMap(stringData)) return 'stringData is no map'
   if (Object.keys(stringData).length === 0) return secret // an empty map does not mean that `data` is empty
   const data: Record<string, unknown> = { ...(isMap(secret.data) ? secret.data : {}) }
   for (const [key, value] of Object.entries(stringData)) {
-    if (value !== null && typeof value !== 'string') return `stringData: ${key} is no text: write it in quotes`
+    if (value !== null && typeof value !== 'string') {
+      return `${secretField(`stringData.${key}`)} is no text: write it in quotes`
+    }
     data[key] = Buffer.from(value ?? '').toString('base64')
   }
   return { ...secret, data }

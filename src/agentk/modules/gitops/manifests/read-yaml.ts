@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import { maxObjectBytes, maxObjects } from '../../../../proto/gitops/limits.ts'
 import { type ManifestProblem, type ObjectTree, Problems, type RepositoryFile } from './manifest.ts'
 import { maxDocuments, type RoundBudget, roundBudget } from './round-budget.ts'
+import { mayMakeSecret } from './secrets.ts'
 import { YamlFault } from './yaml-events.ts'
 import { bracketEnd, hasFormOfJson } from './yaml-text.ts'
 import { isObject, type Tree, YamlTrees, type YamlTreesOptions } from './yaml-trees.ts'
@@ -75,14 +76,24 @@ export class YamlReading {
     }
   }
 
+  /** @throws YamlFault; for a text that perhaps is a Secret's, one without its words */
+  #treesOf(text: string, line: number): { trees: YamlTrees; read: Tree[] } {
+    try {
+      const trees = new YamlTrees(text, { ...this.#rules, line, budget: this.#budget })
+      return { trees, read: trees.read() }
+    } catch (error) {
+      if (!(error instanceof YamlFault) || !mayMakeSecret(text)) throw error
+      throw new YamlFault(error.unquoted, error.line)
+    }
+  }
+
   *#documentsOf({ path: file, data }: RepositoryFile): Generator<Document> {
     const before = this.#budget.marks
     for (const { text, line } of texts(data)) {
       const marks = before - this.#budget.marks
       if (this.#asOne && marks > this.#budget.maxMarks) throw new YamlFault('too many values in one file', line)
       if (this.#budget.documents <= 0) throw new YamlFault(`more than ${maxDocuments} documents`, line)
-      const trees = new YamlTrees(text, { ...this.#rules, line, budget: this.#budget })
-      const read = trees.read()
+      const { trees, read } = this.#treesOf(text, line)
       this.#budget.documents -= Math.max(1, read.length)
       for (const tree of read) {
         for (const { value: object, line, characters } of objectsOf(tree, trees)) {

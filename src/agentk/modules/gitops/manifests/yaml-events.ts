@@ -6,10 +6,13 @@ import { bracketEnd } from './yaml-text.ts'
 export class YamlFault extends Error {
   /** from 1; 0: the whole file */
   readonly line: number
+  /** the same text without words of the file */
+  readonly unquoted: string
 
-  constructor(text: string, line = 0) {
+  constructor(text: string, line = 0, unquoted = text) {
     super(text)
     this.line = line
+    this.unquoted = unquoted
   }
 }
 
@@ -47,7 +50,7 @@ export function yamlEvents(text: string, options: YamlEventsOptions): YamlEvents
     const { reason, line, offset } = read
     const start = offset === undefined ? -1 : lineStart(current, offset)
     const isEnd = /^(?:---|\.\.\.)(?:\s|$)/.test(current.slice(start, start + 4))
-    if (reason !== shallow || start < 0 || isEnd) throw new YamlFault(reason, options.line + line)
+    if (reason !== shallow || start < 0 || isEnd) throw new YamlFault(reason, options.line + line, unquoted(reason))
     pad ||= deepest(text) + 1 // more than any line has
     const end = bracketEnd(current, start)
     const add = (until: number) => {
@@ -62,6 +65,11 @@ export function yamlEvents(text: string, options: YamlEventsOptions): YamlEvents
     const isFurther = further.reason === shallow && further.line > line
     current = isFurther ? all : add(start)
   }
+}
+
+/** Removes the word of the file that some reasons of the parser quote: `undeclared tag handle "!a!"`. */
+function unquoted(reason: string): string {
+  return reason.replace(/(?:: | ").*/s, '')
 }
 
 interface Unread {

@@ -35,6 +35,8 @@ const mergeTags = new Set(['!!merge', '!<tag:yaml.org,2002:merge>'])
 /** Fault of a merged key that the map has: readers of YAML differ in which value wins. */
 const unlikeMerge = '<< brings a key that the map has: write it once, without <<'
 
+const unanchored = 'no anchor stands before an alias: a text that begins with * wants quotes'
+
 /** A document. */
 export interface Tree {
   readonly value: unknown
@@ -109,8 +111,9 @@ export class YamlTrees {
     return extent && { line: this.#lines.at(extent.start), characters: extent.characters }
   }
 
-  #fault(text: string, offset: number): YamlFault {
-    return new YamlFault(text, this.#lines.at(Math.max(0, offset)))
+  /** @param unquoted - the same text without words of the file */
+  #fault(text: string, offset: number, unquoted = text): YamlFault {
+    return new YamlFault(text, this.#lines.at(Math.max(0, offset)), unquoted)
   }
 
   #node(): unknown {
@@ -124,7 +127,11 @@ export class YamlTrees {
     if ('tagStart' in event && event.tagStart >= 0) {
       const tag = this.#text.slice(event.tagStart, event.tagEnd)
       if (!plainTags.has(tag))
-        throw this.#fault(`the tag ${tag.slice(0, 100)}: write the value without it`, event.tagStart)
+        throw this.#fault(
+          `the tag ${tag.slice(0, 100)}: write the value without it`,
+          event.tagStart,
+          'a tag: write the value without it',
+        )
     }
     if (event.type === EVENT_ID.SCALAR && event.style === SCALAR_STYLE.DOUBLE_QUOTED) {
       const isUnclear = /\\(?:\r\n|\r|\n)[ \t]*[\r\n]/.test(this.#text.slice(event.valueStart, event.valueEnd))
@@ -171,7 +178,7 @@ export class YamlTrees {
     const name = this.#text.slice(offset, anchorEnd)
     if (++this.#aliases > maxAliases) throw this.#fault(`more than ${maxAliases} aliases`, offset)
     const anchored = this.#anchors.get(name)
-    if (!anchored) throw this.#fault(`no anchor &${name} stands before`, offset)
+    if (!anchored) throw this.#fault(`no anchor &${name} stands before`, offset, unanchored)
     this.#reach(this.#depth + anchored.height, offset)
     this.#add(anchored.characters, offset)
     return anchored.value
@@ -211,7 +218,7 @@ export class YamlTrees {
         this.#leave(event)
         return key
       }
-      if (own.has(key)) throw this.#fault(`the map has the key ${key} twice`, offset)
+      if (own.has(key)) throw this.#fault(`the map has the key ${key} twice`, offset, 'the map has a key twice')
       own.add(key)
       if (this.#asPrograms && (key === '<<' || Object.hasOwn(map, key))) throw this.#fault(unlikeMerge, offset)
       map[key] = this.#node()

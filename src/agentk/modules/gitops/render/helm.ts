@@ -8,6 +8,7 @@ import {
 } from '../manifests/manifest.ts'
 import { readFiles } from '../manifests/read-yaml.ts'
 import { marksOf, maxDocuments, type RoundBudget, roundBudget, takeMarks } from '../manifests/round-budget.ts'
+import { isSecretObject, shownAnnotation } from '../manifests/secrets.ts'
 import type { SourceOptions } from '../source-options.ts'
 import { readAsPrograms } from './as-programs.ts'
 import type { FileSet } from './file-set.ts'
@@ -155,7 +156,8 @@ export function hooksIn(output: Uint8Array, chart: Chart, namespace: string, bud
     const value = entryAt(object, 'metadata.annotations', hookAnnotation)
     if (value === '') return []
     const own = textAt(object, 'metadata.namespace') || namespace
-    return [`${textAt(object, 'kind')} ${own}/${textAt(object, 'metadata.name')} (${hookAnnotation}: ${value})`]
+    const shown = shownAnnotation(isSecretObject(object), hookAnnotation, value)
+    return [`${textAt(object, 'kind')} ${own}/${textAt(object, 'metadata.name')} (${hookAnnotation}: ${shown})`]
   })
   return unread ? [...hooks, unlistedHooks(problemText(unread))] : hooks
 }

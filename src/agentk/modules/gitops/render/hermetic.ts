@@ -2,6 +2,7 @@ import { posix } from 'node:path'
 import { type ManifestProblem, type ObjectTree, Problems } from '../manifests/manifest.ts'
 import type { Document } from '../manifests/read-yaml.ts'
 import { type RoundBudget, roundBudget } from '../manifests/round-budget.ts'
+import { hiddenValue, mayMakeSecret } from '../manifests/secrets.ts'
 import { readAsPrograms } from './as-programs.ts'
 import type { FileSet } from './file-set.ts'
 
@@ -13,7 +14,8 @@ const configurationFields = ['generators', 'transformers', 'validators']
 const fileFields = ['crds', 'configurations', 'patchesStrategicMerge', 'patches']
 /** Fields with files in `path`. In `patches`, older kustomize also takes names of files. */
 const patchFields = ['patches', 'patchesJson6902', 'replacements']
-const generatorFields = ['configMapGenerator', 'secretGenerator']
+const secretGenerator = 'secretGenerator'
+const generatorFields = ['configMapGenerator', secretGenerator]
 const chartFields = ['helmCharts', 'helmChartInflationGenerator', 'helmGlobals']
 /** Fields of a folder of generators, transformers or validators: others could make an address of pieces. */
 const configurationFolderFields = ['apiVersion', 'kind', 'metadata', 'resources']
@@ -94,10 +96,11 @@ class Kustomizations {
           else if (isConfiguration) this.#configurationFile(found, bad)
         }
       }
-      for (const path of pathsIn(object)) {
-        const found = this.#found(folder, path)
-        if (found === undefined || !this.#set.isFile(found)) bad(`${spelt(path)} is no file of the commit`)
-      }
+      const isFile = (path: string) => this.#set.isFile(this.#found(folder, path) ?? '')
+      for (const path of pathsIn(object)) if (!isFile(path)) bad(`${spelt(path)} is no file of the commit`)
+      // an entry may be a value in the place of a path, so that no text shows it
+      if (generatedPaths(object, secretGenerator).some((path) => !isFile(path)))
+        bad(`${secretGenerator}: an entry of files, env or envs is no file of the commit`)
       for (const text of configurationFields.flatMap((field) => texts(valuesOf(object, field)))) {
         this.#configuration(folder, text, bad)
       }
@@ -165,7 +168,10 @@ function fieldsWithOthers(object: ObjectTree): string[] {
 
 function checkAddresses(documents: readonly Document[], bad: (text: string) => void): void {
   for (const { object } of documents) {
-    for (const address of addressesIn(object)) bad(`${spelt(address)} is no file of the commit`)
+    const isOfSecret = mayMakeSecret(`kind: ${object.kind}`)
+    for (const address of addressesIn(object)) {
+      bad(`${isOfSecret ? hiddenValue : spelt(address)} is no file of the commit`)
+    }
   }
 }
 
@@ -174,8 +180,10 @@ function leadsElsewhere(folder: string, path: string): boolean {
   return /^(?:\/|https?:)/i.test(path) || repositoryForm.test(path) || /^\.\.(?:\/|$)/.test(posix.join(folder, path))
 }
 
+/** Returns a path as texts show it. A Secret, or a patch of one, may stand in its place: JSON, or several lines. */
 function spelt(path: string): string {
-  return path.slice(0, 200)
+  const [first = ''] = path.split(lineEnds, 1)
+  return mayMakeSecret(path) || /^\s*[[{]/.test(path) ? hiddenValue : first.slice(0, 200)
 }
 
 /** Returns the values of a field, or of its list. kustomize ignores the case of field names, also beyond ASCII. */
@@ -200,17 +208,25 @@ function maps(values: readonly unknown[]): ObjectTree[] {
   return values.filter((item): item is ObjectTree => typeof item === 'object' && item !== null && !Array.isArray(item))
 }
 
-/** Returns the files that a kustomization reads; a text with more lines is YAML itself. */
+/** Returns the files that a kustomization reads, but for Secrets; a text with more lines is YAML itself. */
 function pathsIn(object: ObjectTree): string[] {
-  const generated = generatorFields.flatMap((field) => maps(valuesOf(object, field)))
+  const others = generatorFields.filter((field) => field !== secretGenerator)
   return [
     ...fileFields
       .flatMap((field) => texts(valuesOf(object, field)))
       .filter((text) => !lineEnds.test(text.replace(lastLineEnds, ''))),
     ...patchFields.flatMap((field) => maps(valuesOf(object, field))).flatMap((item) => texts(valuesOf(item, 'path'))),
     ...maps(valuesOf(object, 'openapi')).flatMap((item) => texts(valuesOf(item, 'path'))),
+    ...others.flatMap((field) => generatedPaths(object, field)),
+  ]
+}
+
+/** Returns the files that a generator reads. @param field - of the kustomization */
+function generatedPaths(object: ObjectTree, field: string): string[] {
+  const generated = maps(valuesOf(object, field))
+  return [
     ...generated.flatMap((item) => texts(valuesOf(item, 'files'))).map((text) => text.slice(text.indexOf('=') + 1)),
-    ...['env', 'envs'].flatMap((field) => generated.flatMap((item) => texts(valuesOf(item, field)))),
+    ...['env', 'envs'].flatMap((name) => generated.flatMap((item) => texts(valuesOf(item, name)))),
   ]
 }
 

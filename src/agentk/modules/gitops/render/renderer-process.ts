@@ -35,7 +35,15 @@ const deadProxy = 'http://127.0.0.1:1'
 const outOfMemory = /^fatal error: .*memory.*/m
 
 /** Reason, for users, for which nothing can be rendered of a commit. */
-export class RenderFailure extends Error {}
+export class RenderFailure extends Error {
+  /** the program has written the text */
+  readonly isOfProgram: boolean
+
+  constructor(text: string, isOfProgram = false) {
+    super(text)
+    this.isOfProgram = isOfProgram
+  }
+}
 
 export interface ProgramRun {
   /** path of the program */
@@ -145,7 +153,9 @@ export class RendererProcesses {
         if (output.startsWith(`${unshare}: `)) return reject(new Error(output))
         const lacked = outOfMemory.exec(output)
         if (lacked) return reject(new RenderFailure(`${lacked[0]}: it may take ${Math.floor(maxMemoryKib / 1024)} MiB`))
-        reject(new RenderFailure(output || `it ended by ${killedBy ?? `code ${code}`}`))
+        reject(
+          output ? new RenderFailure(output, true) : new RenderFailure(`it ended by ${killedBy ?? `code ${code}`}`),
+        )
       }
       child.on('error', (error) => {
         deadline.abort(error)

@@ -18,6 +18,7 @@ import {
   type PlaceJob,
   placeOf,
 } from './check-commit.ts'
+import { failureText } from './failure-text.ts'
 import { unsafePath } from './file-set.ts'
 import { type ClusterVersion, failedTemplate } from './helm.ts'
 import { podMemory } from './pod-memory.ts'
@@ -137,7 +138,11 @@ export class Renderer {
       if (!(error instanceof RenderFailure || error instanceof OutputTooLarge)) throw error
       const paths = new Set(files.map(({ path }) => path))
       const failed = helm && failedTemplate(error.message, { isFile: (path) => paths.has(path) }, helm)
-      return refused({ file: place, line: 0, ...failed, text: error.message })
+      const isQuoting = error instanceof RenderFailure && error.isOfProgram
+      const text = isQuoting
+        ? failureText(error.message, { program: found.program, args: found.args }, files)
+        : error.message
+      return refused({ file: place, line: 0, ...failed, text })
     }
     const rendered = [{ path: renderedName(place), data: output.bytes }]
     const kept = await this.#processes.networkKept()
@@ -172,7 +177,7 @@ export class Renderer {
         if (hooked) await run('hooks', hooked.args, hooked.output)
       } catch (error) {
         if (!(error instanceof RenderFailure)) throw error
-        throw new RenderFailure(firstParagraph(error.message.replaceAll(`${folder}/`, '')))
+        throw new RenderFailure(firstParagraph(error.message.replaceAll(`${folder}/`, '')), error.isOfProgram)
       } finally {
         await rm(base, { recursive: true, force: true })
       }

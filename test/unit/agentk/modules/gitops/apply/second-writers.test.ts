@@ -3,8 +3,12 @@ import { SecondWriters } from '../../../../../../src/agentk/modules/gitops/apply
 import type { RoundEnd } from '../../../../../../src/agentk/modules/gitops/round.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 
-const end = (name: string, fields: readonly string[] | undefined, { manager = 'robot', digest = 'd' } = {}) => {
-  const manifest = { key: { group: '', kind: 'ConfigMap', namespace: 'shop', name }, digest }
+const end = (
+  name: string,
+  fields: readonly string[] | undefined,
+  { manager = 'robot', digest = 'd', kind = 'ConfigMap' } = {},
+) => {
+  const manifest = { key: { group: '', kind, namespace: 'shop', name }, digest }
   const overwritten = fields?.map((field) => ({ field, manager, subresource: '' }))
   return {
     manifest,
@@ -27,6 +31,15 @@ t.test('who writes a field again is named; once is nobody’s fight', async (t) 
     /writes \.data\.l, \.data\.k, \.data\.j and 1 more fields as well, and was undone 4 times/,
   ])
   t.strictSame(writers.observe([end('a', [], { digest: 'other' })]), [], 'the manifest leaves the field out')
+})
+
+t.test('of a Secret no keys are shown', async (t) => {
+  const writers = new SecondWriters(new ManualClock())
+  const secret = end('a', ['.data.pw', '.data.tls.key', '.type'], { kind: 'Secret' })
+  writers.observe([secret])
+  t.match(writers.observe([secret]), [
+    /^Secret shop\/a: robot writes \.type, \.data\.… as well, and was undone 2 times/,
+  ])
 })
 
 t.test('what is kept, and said, has bounds', async (t) => {

@@ -105,6 +105,10 @@ t.test('what is bad is named', async (t) => {
   ])
   t.match(problemsOf({ after: named(...Array(maxDependsOn + 1).fill('a')) }), [/more than 100 objects/])
   t.strictSame(problemsOf({ wave: 'x' }), ['ConfigMap shop/a: argocd.argoproj.io/sync-wave: x is no number'])
+  const secret = (more: More) => waveGraph([manifest('', 'Secret', 'shop', 'a', more)]).problems.map(({ text }) => text)
+  t.strictSame(secret({ wave: 'pw' }), ['Secret shop/a: argocd.argoproj.io/sync-wave: *** is no number'])
+  t.match(secret({ after: 'pw' }), [/^Secret shop\/a: config\.kubernetes\.io\/depends-on: \*\*\* is no <group>/])
+  t.match(secret({ after: named('pw') }), [/depends-on: \*\*\* is no object of this source$/])
   t.match(problemsOf({ wave: '9'.repeat(10) }), [/is no number/])
 })
 

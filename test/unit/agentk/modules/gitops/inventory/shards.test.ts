@@ -56,6 +56,30 @@ t.test('large ones are divided by their bytes', async (t) => {
   for (const text of shards.values()) t.ok(Buffer.byteLength(text) <= maxShardBytes)
 })
 
+t.test('a reason by an earlier version shows no key of a Secret', async (t) => {
+  const readOne = (reason: string, kind = 'Secret') => {
+    const [shard = ''] = shardsOf([
+      entry('a', { key: { group: '', kind, namespace: 'shop', name: 'a' }, reason }),
+    ]).values()
+    return shardEntries(shard)[0]?.reason
+  }
+  const texts: readonly (readonly [string, string])[] = [
+    ['data[p w]: Invalid value; data[w]: Required value', 'data[…]: Invalid value; data[…]: Required value'],
+    [
+      'fields of others: .data.pw (kubectl), .data.tls.key (a); force',
+      'fields of others: .data.… (kubectl), .data.… (a); force',
+    ],
+    ['admission webhook "a" denied the request: pw\n.data.pw', 'admission webhook "a" denied the request: ***'],
+    ['data[p]w]: Invalid value; data[pw cut', 'data[…]: Invalid value; data[…]'],
+    ['the API server answered 422', 'the API server answered 422'],
+  ]
+  for (const [written, shown] of texts) {
+    t.equal(readOne(written), shown)
+    t.equal(readOne(shown), shown, 'it stays as it is')
+    t.equal(readOne(written, 'ConfigMap'), written)
+  }
+})
+
 t.test('a long reason is cut', async (t) => {
   const [shard = ''] = shardsOf([entry('a', { reason: 'x\n"'.repeat(maxReasonLength) })]).values()
   t.equal(shardEntries(shard)[0]?.reason.length, maxReasonLength)

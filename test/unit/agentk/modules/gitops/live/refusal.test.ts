@@ -1,7 +1,8 @@
 import t from 'tap'
 import { refusal } from '../../../../../../src/agentk/modules/gitops/live/refusal.ts'
 
-const kindOf = (status: number, message: string) => refusal({ status, body: { message } } as never).kind
+const path = '/api/v1/namespaces/shop/configmaps/a'
+const kindOf = (status: number, message: string) => refusal({ status, body: { message } } as never, path).kind
 
 t.test('what only goes once another object has gone', async (t) => {
   const host = 'denied the request: host "a.example.com" and path "/" is already defined in ingress shop/old'
@@ -34,7 +35,7 @@ t.test('what only a new object could have, in the words of each kind', async (t)
 })
 
 const refused = (status: number, message: string, details: object = {}) =>
-  refusal({ status, body: { message, details } } as never)
+  refusal({ status, body: { message, details } } as never, path)
 const text = (message: string) => refused(422, message).text
 
 t.test('what an API server says is told without values', async (t) => {
@@ -80,19 +81,92 @@ t.test('why a field cannot change is told without the comparison of both specs, 
   t.equal(text(policy), 'admission webhook "kyverno" denied the request: resource Pod/a was blocked rule: no')
 })
 
-t.test('of a Secret the status alone is told, and which right or quota is missing', async (t) => {
-  const kept = { kind: 'secrets', group: '' }
-  t.match(refused(422, 'Secret "a" is invalid: data: Forbidden: field is immutable', { kind: 'Secret' }), {
-    kind: 'immutable',
-    text: 'the API server answered 422',
-  })
-  t.equal(refused(400, 'Secret in version "v1" cannot be handled: "pw"').text, 'the API server answered 400')
-  t.equal(refused(500, 'failed to create typed (a/b; /v1, Kind=Secret): pw').text, 'the API server answered 500')
-  t.equal(refused(403, 'secrets "a" is forbidden: policy denied request: pw', kept).text, 'the API server answered 403')
-  const denied = 'secrets "a" is forbidden: User "system:serviceaccount:a:b" cannot patch resource "secrets"'
-  t.match(refused(403, denied, kept), { kind: 'denied', text: denied })
-  const quota = 'secrets "a" is forbidden: exceeded quota: few, requested: secrets=1'
-  t.equal(refused(403, quota, kept).text, quota)
-  const other = { kind: 'secrets', group: 'example.com' }
-  t.equal(refused(403, 'secrets.example.com "a" is bad', other).text, 'secrets.example.com "a" is bad')
+const secretPath = '/api/v1/namespaces/shop/secrets/a'
+const ofSecret = (status: number, message: string, causes: readonly object[] = [], at = secretPath) =>
+  refusal({ status, body: { message, details: { kind: 'Secret', causes } } } as never, at)
+const hidden = 'keys and values of Secrets are not shown: kubectl --dry-run=server prints the whole message'
+
+t.test('of a Secret fields and reasons are shown, without keys and values', async (t) => {
+  const cause = (field: string, reason = 'FieldValueInvalid') => ({ field, reason, message: 'Invalid value: "pw"' })
+  const invalid = (...causes: object[]) => ofSecret(422, 'Secret "a" is invalid: data[pw]: "pw"', causes)
+  t.equal(invalid(cause('data[pw]')).text, `data[…]: Invalid value; ${hidden}`)
+  t.equal(invalid(cause('data[p]'), cause('data[w]')).text, `data[…]: Invalid value; ${hidden}`, 'each text once')
+  t.strictSame(invalid(cause('data[pw]'), cause('data.pw'), cause('pw')).places, ['data[…]', 'data.…', '…'])
+  t.equal(
+    invalid(cause('metadata.annotations[kubernetes.io/service-account.name]', 'FieldValueRequired')).text,
+    `metadata.annotations[kubernetes.io/service-account.name]: Required value; ${hidden}`,
+  )
+  t.equal(invalid(cause('data[pw]', 'pw')).text, `the API server answered 422; ${hidden}`, 'a reason of others')
+  t.match(
+    ofSecret(422, 'Secret "a" is invalid: data: Forbidden: field is immutable', [cause('data', 'FieldValueForbidden')]),
+    {
+      kind: 'immutable',
+      text: `data: Forbidden; ${hidden}`,
+    },
+  )
+  t.equal(ofSecret(503, '').text, 'the API server answered 503')
+})
+
+t.test('of a Secret no text that may quote it is shown', async (t) => {
+  const typed = 'failed to create typed patch object (shop/a; /v1, Kind=Secret): '
+  const cases: readonly (readonly [number, string, string])[] = [
+    [400, 'Secret in version "v1" cannot be handled as a Secret: "pw"', 'the API server answered 400'],
+    [400, 'json: error found in #10 byte of ...|"pw"|...', 'the API server answered 400'],
+    [500, `${typed}.data.pw: expected string, got &value.valueUnstructured{Value:"pw"}`, '.data.…: expected string'],
+    [500, `${typed}.pw: field not declared in schema`, '.…: field not declared in schema'],
+    [
+      500,
+      `${typed}errors:\n  .data.p w: expected string, got "pw"\n  .type: expected string, got 1`,
+      '.type: expected string',
+    ],
+    [
+      400,
+      'admission webhook "a.example.com" denied the request: "pw"',
+      'admission webhook "a.example.com" denied the request',
+    ],
+    [
+      403,
+      'admission webhook "a.example.com" denied the request without explanation',
+      'admission webhook "a.example.com" denied the request',
+    ],
+    [
+      500,
+      'Internal error occurred: failed calling webhook "a": failed to call webhook: an error on the server ("pw")',
+      'Internal error occurred: failed calling webhook "a"',
+    ],
+    [
+      422,
+      `secrets "a" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: pw`,
+      "ValidatingAdmissionPolicy 'p' with binding 'b' denied request",
+    ],
+    [403, 'secrets "a" is forbidden: policy denied request: pw', 'the API server answered 403'],
+    [403, 'secrets "a" is forbidden: pw: User "b" cannot patch', 'the API server answered 403'],
+  ]
+  for (const [status, message, text] of cases) t.equal(ofSecret(status, message).text, `${text}; ${hidden}`, message)
+  const collection = '/api/v1/namespaces/shop/secrets?fieldManager=a&dryRun=All'
+  t.notMatch(ofSecret(400, 'admission webhook "a" denied the request: pw', [], collection).text, 'pw')
+})
+
+t.test('of a Secret messages are shown that have nothing of it but its name', async (t) => {
+  const messages: readonly (readonly [number, string])[] = [
+    [403, 'secrets "a" is forbidden: User "system:serviceaccount:a:b" cannot patch resource "secrets"'],
+    [403, 'secrets is forbidden: User "system:serviceaccount:a:b" cannot create resource "secrets"'],
+    [403, 'secrets "a" is forbidden: exceeded quota: few, requested: secrets=1, used: secrets=1, limited: secrets=1'],
+    [403, 'secrets "a" is forbidden: unable to create new content in namespace shop because it is being terminated'],
+    [404, 'namespaces "shop" not found'],
+    [404, 'the server could not find the requested resource'],
+    [500, 'etcdserver: request timed out'],
+    [
+      500,
+      'Internal error occurred: failed calling webhook "a": failed to call webhook: Post "https://a.shop.svc:443/": dial tcp 10.0.0.1:443: connect: connection refused',
+    ],
+    [
+      500,
+      'Internal error occurred: failed calling webhook "a": failed to call webhook: Post "https://a.shop.svc:443/": service "a" not found',
+    ],
+  ]
+  for (const [status, message] of messages) t.equal(ofSecret(status, message).text, message)
+  const custom = '/apis/example.com/v1/namespaces/shop/secrets/a'
+  const quoting = 'admission webhook "a" denied the request: no label'
+  t.equal(ofSecret(400, quoting, [], custom).text, quoting, 'of a custom kind')
 })

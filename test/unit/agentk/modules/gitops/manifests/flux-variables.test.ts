@@ -36,6 +36,8 @@ t.test('variables as Flux has them are named, with what to do', async (t) => {
   }
   const hidden = `variables as of Flux's postBuild are not replaced in Secret shop/s: ${advice}`
   t.strictSame(variableNotes([secret(v('PASSWORD'))]), [hidden], 'a value of a Secret is not shown')
+  const annotated = manifest('s', { metadata: { annotations: { a: v('token:=pw') } } }, 'Secret')
+  t.strictSame(variableNotes([annotated]), [hidden], 'nor is one of its annotations')
   const many = Array.from({ length: 8 }, (_, i) => manifest(`m${i}`, { data: { a: v('v') } }))
   t.match(variableNotes(many)[0], /m4 \(\$\{v\}\) and 3 more objects: /)
 })

@@ -31,6 +31,8 @@ t.test('hooks that are never run are not made, others are; what is none is none'
     t.equal(hookOf(object(annotations))?.isMade, isMade, JSON.stringify(annotations))
   }
   t.equal(hookOf(object({ [helm]: 'test' }))?.text, 'helm.sh/hook: test')
+  const secret = { ...object({ [helm]: 'test' }), apiVersion: 'v1', kind: 'Secret' }
+  t.strictSame(hookOf(secret), { text: 'helm.sh/hook: ***', isMade: false }, 'of a Secret no value is shown')
 })
 
 t.test('a webhook whose certificate only hooks bring refuses the commit', async (t) => {

@@ -57,8 +57,8 @@ t.test('stringData of a Secret becomes data', async (t) => {
   t.match(secret({ stringData: { a: 'ä', b: null }, data: { a: 'eA==', b: 'eA==', c: 'eQ==' } }), {
     object: { data: { a: 'w6Q=', b: '', c: 'eQ==' }, stringData: undefined },
   })
-  t.equal(secret({ stringData: { port: 5432 } }), 'stringData: port is no text: write it in quotes')
-  t.equal(secret({ data: { key: 'not base64' } }), 'data: key is no base64: write it so, or as stringData')
+  t.equal(secret({ stringData: { port: 5432 } }), 'stringData.… is no text: write it in quotes')
+  t.equal(secret({ data: { key: 'not base64' } }), 'data.… is no base64: write it so, or as stringData')
   t.match(secret({ data: { a: 'eA==\n', b: '', c: null, d: 'eHh4' } }), { object: { data: { d: 'eHh4' } } })
   t.match(normal(map({ stringData: { a: 'b' } })), { object: { stringData: { a: 'b' } } }, 'of a Secret alone')
 })
@@ -123,7 +123,10 @@ t.test('what is bad is named', async (t) => {
     [map({}, { name: 12 }), /^metadata\.name is 12, not text: quote it$/],
     [map({}, { name: true }), /^metadata\.name is true, not text: quote it \(YAML 1\.1 reads y, yes and on so\)$/],
     [map({}, { name: false }), /^metadata\.name is false, .*reads n, no and off so\)$/],
-    [map({}, { name: ['a'] }), /^metadata\.name is \["a"\], not text/],
+    [map({}, { name: ['a'] }), /^metadata\.name is a list, not text$/],
+    [map({}, { name: { password: 'pw' } }), /^metadata\.name is a map, not text$/],
+    [map({}, { namespace: { stringData: { a: 'pw' } } }), /^metadata\.namespace is a map, not text$/],
+    [{ kind: { data: { a: 'pw' } } }, /^kind is a map, not text$/],
     [map({}, { name: '..' }), /^metadata\.name "\.\." has characters/],
     [map({}, { name: 'a/b' }), /^metadata\.name "a\/b" has characters/],
     [map({}, { namespace: '../x' }), /^metadata\.namespace "\.\.\/x" has characters/],

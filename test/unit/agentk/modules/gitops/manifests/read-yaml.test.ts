@@ -106,6 +106,30 @@ t.test('problems say the line', async (t) => {
   ])
 })
 
+t.test('a text that perhaps is a Secret is not quoted', async (t) => {
+  const head = 'apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n'
+  const cases: readonly (readonly [string, number, string])[] = [
+    [`${head}data:\n  pw: a\n  pw: b\n`, 6, 'the map has a key twice'],
+    [`${head}stringData: {a: *pw }\n`, 4, 'no anchor stands before an alias: a text that begins with * wants quotes'],
+    [`${head}stringData: {a: !p!w x}\n`, 4, 'undeclared tag handle'],
+    [`${head}stringData: {a: !p^w x}\n`, 4, 'tag name cannot contain such characters'],
+    [`stringData: {pw: a, pw: b}\n${head}`, 1, 'the map has a key twice'],
+    ['{"kind": "SecretList", "items": [{"data": {"pw": "", "pw": ""}}]}', 1, 'the map has a key twice'],
+    ['kind: List\nitems:\n- kind: Secret\n  data: {pw: a, pw: b}\n', 4, 'the map has a key twice'],
+    ['kind: !!str secret # c\ndata: {pw: a, pw: b}\n', 2, 'the map has a key twice'],
+    ['kind: # c\n  Secret\ndata: {pw: a, pw: b}\n', 3, 'the map has a key twice'],
+    ['? kind\n: Secret\ndata: {pw: a, pw: b}\n', 3, 'the map has a key twice'],
+    ['a: &a Secret\nkind: *a\ndata: {pw: a, pw: b}\n', 3, 'the map has a key twice'],
+  ]
+  for (const [text, line, fault] of cases) t.strictSame(problem(text), [{ file: 'a.yaml', line, text: fault }], text)
+  t.strictSame(problem(`a: 1\na: 2\n---\n${head}`), [{ file: 'a.yaml', line: 2, text: 'the map has the key a twice' }])
+  const others = ['SealedSecret', 'ExternalSecret', 'SecretProviderClass', 'Deployment']
+  for (const kind of others) {
+    const text = `kind: ${kind}\nspec: {secret: a, key: 1, key: 2}\n`
+    t.strictSame(problem(text), [{ file: 'a.yaml', line: 2, text: 'the map has the key key twice' }], kind)
+  }
+})
+
 t.test('documents begin where YAML says', async (t) => {
   const lines = (text: string) => {
     const { documents, problems } = read(text)

@@ -52,7 +52,10 @@ t.test('what it would take from elsewhere is refused', async (t) => {
     ['patchesStrategicMerge: [p.yaml]', /^p.yaml is no file/],
     ['replacements: [{ path: p.yaml }]', /^p.yaml is no file/],
     ['configMapGenerator: [{ files: ["k=https://example.com/x"] }]', /^https:\/\/example.com\/x is no file/],
-    ['secretGenerator: [{ envs: [/proc/self/environ] }]', /environ is no file/],
+    [
+      'secretGenerator: [{ envs: [/proc/self/environ] }]',
+      /^secretGenerator: an entry of files, env or envs is no file of the commit$/,
+    ],
     ['openapi: { path: "https://example.com/o" }', /^https/],
     ['crds: ["https://example.com/c"]', /^https/],
     ['configurations: [c]', /^c is no file/],
@@ -83,6 +86,23 @@ t.test('what it would take from elsewhere is refused', async (t) => {
   t.match(kustomization('resources: [../base]', { 'base/a.yaml': '' }), [
     { file: 'base', text: /no kustomization.yaml/ },
   ])
+})
+
+t.test('a value in the place of a path is not shown', async (t) => {
+  const entry = 'secretGenerator: an entry of files, env or envs is no file of the commit'
+  const cases: readonly (readonly [string, string])[] = [
+    ['secretGenerator: [{ name: a, files: ["key=pw"] }]', entry],
+    ['secretGenerator: [{ name: a, files: [pw, pw2] }]', entry],
+    ['SecretGenerator: [{ name: a, env: "key=pw" }]', entry],
+    [`patchesStrategicMerge: ['{"kind":"Secret","data":{"key":"pw"}}']`, '*** is no file of the commit'],
+    [`generators: ["kind: SecretGenerator\\nliterals: []\\nenvs: ['https://pw']\\n"]`, '*** is no file of the commit'],
+  ]
+  for (const [text, shown] of cases)
+    t.strictSame(
+      kustomization(text).map((one) => one.text),
+      [shown],
+      text,
+    )
 })
 
 const chart = { chart: 'charts/shop', values: ['prod/values.yaml'], release: 'shop' }
@@ -143,6 +163,8 @@ t.test('a chart has hooks, perhaps, if a template says so, or has archives; they
   const printed = (text: string) => Buffer.from(`---\n# Source: shop/templates/a.yaml\n${text}`)
   const of = (text: string) => hooksIn(printed(text), chart, 'shop', roundBudget())
   t.strictSame(of(`${hook}---\nkind: ConfigMap\nmetadata: {name: a}\n`), ['Job shop/j (helm.sh/hook: pre-install)'])
+  const secret = 'apiVersion: v1\nkind: Secret\nmetadata: {name: s, annotations: {"helm.sh/hook": pre-install}}\n'
+  t.strictSame(of(secret), ['Secret shop/s (helm.sh/hook: ***)'])
   t.match(of('kind: ['), [/^what cannot be read of the chart with its hooks \(.*a\.yaml/])
 })
 
