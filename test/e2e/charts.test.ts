@@ -176,8 +176,13 @@ t.test('charts at a real API server', { skip: withoutHelm || withoutCluster, tim
     }
     t.match(await upgrade({ flux: { enabled: true }, gitops }), /a source acts in shop as deployer/)
     const receivers = 'receivers.notification.toolkit.fluxcd.io'
-    const followed = ['gitrepositories.source.toolkit.fluxcd.io [] [] [list watch]', `${receivers} [] [] [list watch]`]
-    t.strictSame(await rights.of('agentk:agentk', 'default'), followed.sort(), 'Flux, in the whole cluster')
+    const followed = [
+      'gitrepositories.source.toolkit.fluxcd.io [] [] [list watch]',
+      `${receivers} [] [] [list watch]`,
+      'apiservices.apiregistration.k8s.io [] [] [list watch]',
+      'customresourcedefinitions.apiextensions.k8s.io [] [] [list watch]',
+    ]
+    t.strictSame(await rights.of('agentk:agentk', 'default'), followed.sort(), 'Flux and APIs, in the whole cluster')
     t.strictSame(
       (await rights.of('agentk:agentk', 'agentk')).filter((line) => !followed.includes(line)),
       [...leaseRights(42), ...ownGitopsRights].sort(),

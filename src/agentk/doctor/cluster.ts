@@ -11,6 +11,7 @@ import { absentNamespaceStep } from '../election/lease-client.ts'
 import { askKubernetesVersion } from '../modules/registrar/module.ts'
 import { checkRight, forbidden, questionTimeoutMs } from './access-review.ts'
 import { checkImpersonation } from './impersonation.ts'
+import type { KasAnswer } from './kas.ts'
 
 /** Timeout of connecting, in ms. It is shorter than a question's, so that no pending dial delays the end. */
 const connectTimeoutMs = 8000
@@ -20,12 +21,9 @@ const blocks = 'the API server cannot be asked'
  * Checks the API server, its clock, and the rights that agentk itself needs there. The rights that calls need depend on
  * the calls.
  *
- * @param kas - answer of kas; the Lease is named by the agent's id in it
+ * @param kas - answer of kas; the Lease is named by the agent's id in it, and GitOps needs rights of its own
  */
-export async function checkCluster(
-  config: Config,
-  kas: Promise<{ readonly agentId: bigint | undefined }>,
-): Promise<Found[]> {
+export async function checkCluster(config: Config, kas: Promise<KasAnswer>): Promise<Found[]> {
   let api: ApiClient
   let ahead: Ahead | undefined
   const onDate = (date: string, waitedMs: number) => {
@@ -40,10 +38,11 @@ export async function checkCluster(
   try {
     const version = await checkVersion(api)
     if (version.blocks !== undefined) return [version]
-    const { agentId } = await kas
+    const { agentId, hasGitops } = await kas
     const rights = [
       ...(await checkLease(api, config.pod.namespace, agentId)),
       ...(await checkNamespace(api, config.pod.namespace)),
+      ...(hasGitops ? [await checkApiServices(api)] : []),
       ...(await checkImpersonation(api, config.mayImpersonate)),
     ]
     const clock = clockFinding('API server', "the API server's", ahead)
@@ -93,4 +92,12 @@ async function checkNamespace(api: ApiClient, namespace: string): Promise<Found[
   const answer = await api.json('POST', path, lease, AbortSignal.timeout(questionTimeoutMs)).catch(() => undefined)
   if (answer?.status !== 404) return []
   return [failed(`the cluster has no Namespace ${namespace}`, absentNamespaceStep(namespace))]
+}
+
+/** Checks the right by which GitOps knows the APIs of other servers, to which it sends no dry run. */
+function checkApiServices(api: ApiClient): Promise<Found> {
+  const right = { verb: 'list', group: builtIn.apiServices.group, resource: builtIn.apiServices.plural }
+  const advice =
+    'without it GitOps sends dry runs of no kinds but those of Kubernetes: set rbac.gitops of the chart, or bind the ClusterRole of deploy/kubernetes/agentk-gitops'
+  return checkRight(api, right, { denied: { state: 'note', text: 'not allowed', advice } })
 }

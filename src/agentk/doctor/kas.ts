@@ -15,22 +15,23 @@ import { KeepAlive, stockTimes } from '../tunnels/keep-alive.ts'
 import { nextStepOfRefusal, nextStepToKas } from '../tunnels/next-step.ts'
 import { dialKas, kindOfProxy } from '../tunnels/transport.ts'
 
-type Answer = Found & { readonly agentId?: bigint }
+type Answer = Found & { readonly agentId?: bigint; readonly hasGitops?: boolean }
+
+/** Answer of kas, as far as other checks need it. */
+export interface KasAnswer {
+  /** agent that the token belongs to; undefined: kas has not sent it */
+  readonly agentId: bigint | undefined
+  /** the agent's configuration has a block `gitops`; false also if kas has not sent it */
+  readonly hasGitops: boolean
+}
 
 /** timeout of the connection, and of the answer, in ms */
 const timeoutMs = 10_000
 
-/**
- * Connects as agentk does, and asks for its configuration without registering.
- *
- * @returns `agentId`: the agent that the token belongs to; undefined: kas has not sent it
- */
-export async function checkKas(
-  config: Config,
-  version: Version,
-): Promise<{ readonly found: Found; readonly agentId: bigint | undefined }> {
-  const { agentId, ...found } = await tryKas(config, version)
-  return { found: { subject: '--kas-address', ...found }, agentId }
+/** Connects as agentk does, and asks for its configuration without registering. */
+export async function checkKas(config: Config, version: Version): Promise<KasAnswer & { readonly found: Found }> {
+  const { agentId, hasGitops = false, ...found } = await tryKas(config, version)
+  return { found: { subject: '--kas-address', ...found }, agentId, hasGitops }
 }
 
 async function tryKas(config: Config, version: Version): Promise<Answer> {
@@ -96,8 +97,9 @@ async function ask(session: ClientSession, config: Config, version: Version): Pr
     if (!first.done) {
       const { configuration } = decodeMessage(ConfigurationResponseSchema, first.value)
       if (!configuration) return withoutConfiguration(authority)
-      const { agentId } = configuration
-      return { state: 'ok', text: `${authority}: kas takes the token: it is of agent ${agentId}`, agentId }
+      const { agentId, moduleBlock } = configuration
+      const text = `${authority}: kas takes the token: it is of agent ${agentId}`
+      return { state: 'ok', text, agentId, hasGitops: moduleBlock.gitops !== undefined }
     }
     const { error } = await abortable(stream.done, signal)
     if (!error) return withoutConfiguration(authority)

@@ -46,6 +46,8 @@ interface World {
   running?: { args: string[]; env: Record<string, string> }
   /** name of the only Lease that may be read and updated; undefined: all Leases */
   lease?: string
+  /** blocks of modules in the agent's configuration */
+  readonly blocks: Record<string, Uint8Array<ArrayBuffer>>
   /** attributes of the access reviews */
   readonly reviewed: Attributes[]
   /** status of each answer of the API server */
@@ -59,11 +61,12 @@ async function sound(t: Test): Promise<World> {
   const folder = await mkdtemp(join(tmpdir(), 'agentk-doctor-'))
   t.teardown(() => rm(folder, { recursive: true, force: true }))
   const kas = new FakeKas()
+  const blocks: World['blocks'] = {}
   kas.handlers.set(getConfigurationMethod, async (stream) => {
     if (String(stream.metadata.authorization) !== 'Bearer good-token') {
       throw new KasError({ code: 'UNAUTHENTICATED' })
     }
-    const response = { configuration: { agentId: 42n }, commitId: 'c' }
+    const response = { configuration: { agentId: 42n, moduleBlock: blocks }, commitId: 'c' }
     void stream.send(toBinary(ConfigurationResponseSchema, create(ConfigurationResponseSchema, response)))
     await new Promise((resolve) => stream.signal.addEventListener('abort', resolve))
   })
@@ -89,6 +92,7 @@ async function sound(t: Test): Promise<World> {
     },
     env: { POD_NAME: 'agentk-0', POD_NAMESPACE: 'agentk' },
     denied,
+    blocks,
     reviewed: [],
     apiStatus: 200,
     aheadMs: 0,
@@ -206,6 +210,20 @@ t.test('without the id of the agent a Role that names its Lease is not called wr
     { state: 'ok' },
     { state: 'note' },
   ])
+})
+
+t.test('the right to list APIServices is asked for where the configuration has sources of GitOps', async (t) => {
+  const { run, blocks, reviewed } = await sound(t)
+  const isAsked = () => reviewed.some(({ resource }) => resource === 'apiservices')
+  await run()
+  t.equal(isAsked(), false)
+  blocks.gitops = Buffer.from('{}')
+  const { findings } = await run()
+  t.match(
+    findings.find(({ subject }) => subject === 'list apiservices.apiregistration.k8s.io'),
+    { check: 'rights', state: 'ok' },
+  )
+  t.equal(isAsked(), true)
 })
 
 t.test('a stream that stays idle, and one that kas ends', async (t) => {
@@ -372,6 +390,16 @@ const faults: Readonly<Record<string, DoctorFault<World>>> = {
     plant: ({ denied, flags }) => {
       flags['may-impersonate'] = 'serviceaccount:shop:deployer'
       denied.add('impersonate serviceaccounts')
+    },
+  },
+  'no right to list APIServices, with sources of GitOps': {
+    check: 'rights',
+    state: 'note',
+    says: /not allowed/,
+    advises: /GitOps sends dry runs of no kinds but those of Kubernetes: set rbac\.gitops of the chart/,
+    plant: ({ denied, blocks }) => {
+      blocks.gitops = Buffer.from('{}')
+      denied.add('list apiservices')
     },
   },
   'callers who may be anybody': {

@@ -2,8 +2,10 @@ import { keyText } from '../../../kubernetes/key.ts'
 import type { ApiLane } from '../../cluster/background-requests.ts'
 import { type Applied, Applier } from './apply/applier.ts'
 import { ApplyRun, type ApplyRunComponents } from './apply/apply-run.ts'
+import { ownershipProblem } from './apply/ownership.ts'
 import { Scalers } from './apply/scalers.ts'
 import type { SourceInventory } from './inventory/source-inventory.ts'
+import { DryLanes } from './live/dry-lanes.ts'
 import type { LiveObjects } from './live/read-live.ts'
 import { planPrune } from './prune/prune-plan.ts'
 import { pruneInput } from './prune/prune-stage.ts'
@@ -26,7 +28,8 @@ export interface DryRunInput {
 }
 
 /**
- * Computes what a commit would change, and writes nothing. With `server`, the API server checks each object.
+ * Computes what a commit would change, and writes nothing. With `server`, the API server checks each object. Objects
+ * for which another server may answer are not compared: that server may store a dry run.
  *
  * @throws the connection's error, or the signal's reason
  */
@@ -61,25 +64,26 @@ function applyComponents(
   source: SourceOptions,
 ): ApplyRunComponents {
   const scalers = new Scalers({ lane, ownLane, kinds, manifests })
-  const isAsked = source.dryRunStrategy === 'server'
+  const dryLanes = new DryLanes({ lane, ownLane })
+  const apply: Applier['apply'] = async (request, signal) => {
+    if (source.dryRunStrategy !== 'server') return assumed
+    const dry = await dryLanes.laneOf(request.kind, signal)
+    if ('lane' in dry) {
+      return await new Applier({ lane: dry.lane, isHandedOver, scalers }, source).apply(request, signal)
+    }
+    const problem = request.live && ownershipProblem(request.live, request, { ...source, isHandedOver })
+    return problem ? { problem } : { ...assumed, uncompared: dry.risk }
+  }
   return {
-    applier: isAsked
-      ? new Applier({ lane: dryLane(lane), isHandedOver, scalers }, source)
-      : { apply: async () => assumed },
+    applier: { apply },
     replace: async () => ({ problem: { kind: 'immutable', text: 'it would be made again' } }),
-    wouldMake: async () => false,
+    tryMaking: async () => ({ kind: 'refused', text: '' }),
     pass: async () => undefined,
     lane,
     kindsWith: async () => kinds,
     onEnd: () => undefined,
     remember: async () => undefined,
   }
-}
-
-/** Returns a lane that sends each write as a dry run. */
-function dryLane(lane: ApiLane): ApiLane {
-  const dry = (path: string) => `${path}${path.includes('?') ? '&' : '?'}dryRun=All`
-  return { json: (method, path, ...rest) => lane.json(method, method === 'GET' ? path : dry(path), ...rest) }
 }
 
 /** Result for an object that the API server was not asked about. */

@@ -125,6 +125,8 @@ export type ApplyEnd =
       readonly undone?: Undone
       /** fields of others that the apply has taken back */
       readonly overwritten?: readonly FieldConflict[]
+      /** reason for which no dry run was sent: the object would be applied as Git has it */
+      readonly uncompared?: string
     }
   | { readonly kind: 'unchanged'; readonly live: LiveObject | undefined }
   | { readonly kind: 'failed'; readonly problem: ApplyProblem }

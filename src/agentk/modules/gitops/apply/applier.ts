@@ -1,11 +1,10 @@
 import type { ObjectKey } from '../../../../kubernetes/key.ts'
-import { type KubernetesObject, numberAt } from '../../../../kubernetes/object.ts'
+import { type KubernetesObject, numberAt, textAt } from '../../../../kubernetes/object.ts'
 import { objectPath, withQuery } from '../../../../kubernetes/path.ts'
 import type { ApiLane } from '../../../cluster/background-requests.ts'
 import { metadataOnly } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import type { ClusterKind } from '../live/cluster-kinds.ts'
-import { beingDeleted } from '../live/deletion.ts'
 import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
 import { usualReplicasPath } from '../live/managed-fields.ts'
 import { type ApplyProblem, isStale, maxAttempts, refusal } from '../live/refusal.ts'
@@ -13,6 +12,8 @@ import type { ObjectTree } from '../manifests/manifest.ts'
 import { shownField } from '../manifests/secrets.ts'
 import type { FieldConflict, Undone } from '../round.ts'
 import { areReplicas, conflictsIn, withoutField } from './conflicts.ts'
+import { type OwnershipOptions, ownershipProblem } from './ownership.ts'
+import { hasRestartTime, keepLaterRestarts } from './restarts.ts'
 import type { Scalers } from './scalers.ts'
 import { type Freed, TakeOver } from './take-over.ts'
 
@@ -22,18 +23,11 @@ const absentVersion = '1'
 export interface ApplierComponents {
   /** acts as the source's account */
   readonly lane: ApiLane
-  /** another source of this agent has released the object */
-  readonly isHandedOver: (owner: string, key: ObjectKey) => boolean
+  readonly isHandedOver: OwnershipOptions['isHandedOver']
   readonly scalers: Pick<Scalers, 'of' | 'pathOf'>
 }
 
-export interface ApplierOptions {
-  /** id of the source, and value of its owner annotation */
-  readonly id: string
-  readonly manager: string
-  /** ids of inventories, and managers */
-  readonly adopt: readonly string[]
-  readonly inventoryPolicy: 'must_match' | 'adopt_if_no_inventory' | 'adopt_all'
+export interface ApplierOptions extends Omit<OwnershipOptions, 'isHandedOver'> {
   readonly conflicts: 'force' | 'fail'
 }
 
@@ -52,6 +46,8 @@ export interface Applied {
   readonly undone?: Undone | undefined
   /** fields of others that the apply has taken back */
   readonly overwritten?: readonly FieldConflict[]
+  /** reason for which no dry run was sent: nothing was compared */
+  readonly uncompared?: string
   readonly live: LiveObject
   readonly object: KubernetesObject
 }
@@ -78,7 +74,8 @@ export class Applier {
     const again = writers.map((manager) => ({ manager, field: '', subresource: '' }))
     let undo: (() => Promise<unknown>) | undefined
     let [undone, wayOut]: [Undone | undefined, string | undefined] = [undefined, undefined]
-    const problemOf = (found: LiveObject) => this.#problemOf(found, request)
+    const { isHandedOver } = this.#components
+    const problemOf = (found: LiveObject) => ownershipProblem(found, request, { ...this.#options, isHandedOver })
     for (let attempt = 0; attempt < maxAttempts; attempt++) {
       const foreign = live && problemOf(live)
       if (foreign) return { problem: foreign }
@@ -136,7 +133,9 @@ export class Applier {
     live: LiveObject | undefined,
     signal: AbortSignal,
   ): Promise<ApplyOutcome | 'stale'> {
-    const conditional = conditionalOn(object, live?.resourceVersion ?? absentVersion)
+    const made = await this.#toSend(path, object, live, signal)
+    if (made === 'stale' || 'problem' in made) return made
+    const conditional = conditionalOn(made.object, live?.resourceVersion ?? absentVersion)
     let answer = await this.#send(path, conditional, false, signal)
     const conflicts = answer.status === 409 ? conflictsIn(answer.body) : []
     let overwritten: readonly FieldConflict[] = []
@@ -158,6 +157,24 @@ export class Applier {
     return 'problem' in outcome ? outcome : { ...outcome, overwritten }
   }
 
+  /**
+   * Makes the object to send. It has the later one of Git's and the live time of a restart: an earlier time would
+   * restart all Pods.
+   */
+  async #toSend(
+    path: string,
+    object: ObjectTree,
+    live: LiveObject | undefined,
+    signal: AbortSignal,
+  ): Promise<{ object: ObjectTree } | { problem: ApplyProblem } | 'stale'> {
+    if (!live || !hasRestartTime(object)) return { object }
+    const answer = await this.#components.lane.json('GET', path, undefined, signal, { maxBytes: maxEventBytes })
+    if (answer.status === 404) return 'stale'
+    if (answer.status !== 200) return { problem: refusal(answer, path) }
+    const isSame = textAt(answer.body, 'metadata.resourceVersion') === live.resourceVersion
+    return isSame ? { object: keepLaterRestarts(object, answer.body) } : 'stale'
+  }
+
   #send(path: string, object: ObjectTree, force: boolean, signal: AbortSignal) {
     const target = withQuery(path, { fieldManager: this.#options.manager, force })
     const options = { contentType: 'application/apply-patch+yaml', maxBytes: maxEventBytes }
@@ -175,26 +192,6 @@ export class Applier {
     if (answer.status === 404) return { live: undefined }
     if (answer.status !== 200) return { problem: refusal(answer, path) }
     return { live: liveObjectOf(answer.body as KubernetesObject, this.#options.manager) }
-  }
-
-  /** Returns the reason for which the source may not apply the object. */
-  #problemOf(live: LiveObject, { key, uid }: ApplyRequest): ApplyProblem | undefined {
-    const { id, manager: own, adopt, inventoryPolicy } = this.#options
-    if (live.isBeingDeleted) return { kind: 'busy', text: beingDeleted(live.holds) }
-    const { owner } = live
-    if (owner === id || inventoryPolicy === 'adopt_all') return undefined
-    if (owner === '') {
-      const isKnown = uid !== '' && uid === live.uid
-      if (isKnown || inventoryPolicy === 'adopt_if_no_inventory') return undefined
-      // the source's own: it was taken over, and not applied yet
-      if (live.managers.some((manager) => manager === own || adopt.includes(manager))) return undefined
-      return { kind: 'foreign', text: 'it is there already, and no source has made it: inventory_policy, adopt' }
-    }
-    if (adopt.includes(owner) || this.#components.isHandedOver(owner, key)) return undefined
-    return {
-      kind: 'foreign',
-      text: `it belongs to inventory ${owner}: adopt that once its source has left the configuration`,
-    }
   }
 }
 

@@ -5,6 +5,7 @@ import type { ApiLane } from '../../../cluster/background-requests.ts'
 import { type ApprovedPlan, planDigest } from '../delete/approved-plan.ts'
 import { Deleter } from '../delete/deleter.ts'
 import type { SourceInventory } from '../inventory/source-inventory.ts'
+import { DryLanes } from '../live/dry-lanes.ts'
 import type { ObjectWaits } from '../live/object-waits.ts'
 import type { LiveObjects } from '../live/read-live.ts'
 import type { SharedKinds } from '../live/shared-kinds.ts'
@@ -15,7 +16,7 @@ import type { SourceOptions } from '../source-options.ts'
 import { Applier } from './applier.ts'
 import { ApplyRun } from './apply-run.ts'
 import { passGate } from './health-gate.ts'
-import { replaceObject, wouldMake } from './replacement.ts'
+import { replaceObject, tryMaking } from './replacement.ts'
 import { Scalers } from './scalers.ts'
 
 export interface ApplyComponents {
@@ -85,13 +86,14 @@ async function applyPass(
   const scalers = new Scalers({ lane, ownLane: control, kinds, manifests })
   const applier = new Applier({ lane, isHandedOver, scalers }, options)
   const unscaled = await unscaledOf(manifests, live, scalers, signal)
+  const dryLanes = new DryLanes({ lane, ownLane: control })
   const deleter = new Deleter({ accountLane: lane, waits, clock, kinds }, options)
   const run = new ApplyRun(
     {
       applier,
       replace: (request, until, running) =>
-        replaceObject({ lane, applier, deleter, approved }, request, options, until, running),
-      wouldMake: (request, running) => wouldMake(request, lane, options, running),
+        replaceObject({ lane, dryLanes, applier, deleter, approved }, request, options, until, running),
+      tryMaking: (request, running) => tryMaking(request, dryLanes, options, running),
       pass: (of, running) =>
         passGate({ waits, lane: control, clock }, of, { timeoutMs: options.reconcileTimeoutMs }, running),
       lane,

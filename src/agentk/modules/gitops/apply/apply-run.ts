@@ -20,14 +20,14 @@ import type { Applier, ApplyOutcome, ApplyRequest } from './applier.ts'
 import { isStateless } from './health-gate.ts'
 import { kindOrder } from './kind-order.ts'
 import { ownerProblem } from './owners.ts'
-import { bringAgain, isReplaceable } from './replacement.ts'
+import { bringAgain, isReplaceable, type ReplaceRequest, type Trial, untriedProblem } from './replacement.ts'
 
 export interface ApplyRunComponents {
   readonly applier: Pick<Applier, 'apply'>
   /** `replaceObject` */
-  readonly replace: (request: ApplyRequest, superseded: AbortSignal, signal: AbortSignal) => Promise<ApplyOutcome>
-  /** `wouldMake` */
-  readonly wouldMake: (request: ApplyRequest, signal: AbortSignal) => Promise<boolean>
+  readonly replace: (request: ReplaceRequest, superseded: AbortSignal, signal: AbortSignal) => Promise<ApplyOutcome>
+  /** `tryMaking` */
+  readonly tryMaking: (request: ApplyRequest, signal: AbortSignal) => Promise<Trial>
   /** `passGate` */
   readonly pass: (
     of: { readonly kind: ClusterKind; readonly key: ObjectKey; readonly applied: KubernetesObject },
@@ -179,31 +179,29 @@ export class ApplyRun {
     }
   }
 
-  /** True if a dry run takes the object as a new one, though the API server refuses it as a change. */
-  async #wouldMake({ places = [], refuser }: ApplyProblem, request: ApplyRequest): Promise<boolean> {
-    if (places.length === 0 || refuser !== undefined) return false
-    return await this.#components.wouldMake(request, this.#signal)
+  /** Tries an object as a new one that the API server refuses as a change. @returns undefined: another cause is known */
+  async #tryMaking({ places = [], refuser }: ApplyProblem, request: ApplyRequest): Promise<Trial | undefined> {
+    if (places.length === 0 || refuser !== undefined) return undefined
+    return await this.#components.tryMaking(request, this.#signal)
   }
 
   async #applyOrReplace(request: ApplyRequest): Promise<ApplyOutcome> {
     const { applier, replace } = this.#components
     const outcome = await applier.apply(request, this.#signal)
     if (!('problem' in outcome)) return outcome
-    const isBadObject = outcome.problem.kind === 'invalid' && request.live !== undefined
-    if (isBadObject && isReplaceable(request.object)) {
-      return await replace(request, this.#input.superseded, this.#signal)
+    const { problem } = outcome
+    const isBadObject = problem.kind === 'invalid' && request.live !== undefined
+    if (problem.kind !== 'immutable' && !isBadObject) return outcome
+    if (isReplaceable(request.object)) {
+      return await replace({ ...request, problem }, this.#input.superseded, this.#signal)
     }
-    if (outcome.problem.kind !== 'immutable' && !(isBadObject && (await this.#wouldMake(outcome.problem, request))))
-      return outcome
-    if (!isReplaceable(request.object)) {
-      const { wayOut, text } = outcome.problem
-      if (wayOut !== undefined) return { problem: { ...outcome.problem, text: `${text}; ${wayOut}` } }
-      const again = isParent(request.key)
-        ? bringAgain
-        : `${replaceAnnotation}: allow on it has it deleted and made again`
-      return { problem: { ...outcome.problem, text: withLoss(`${text}; ${again}`, lossOfReplaced(request.key)) } }
-    }
-    return await replace(request, this.#input.superseded, this.#signal)
+    const trial = isBadObject ? await this.#tryMaking(problem, request) : { kind: 'taken' as const }
+    if (trial?.kind === 'untried') return { problem: untriedProblem(problem, trial) }
+    if (trial?.kind !== 'taken') return outcome
+    const { wayOut, text } = problem
+    if (wayOut !== undefined) return { problem: { ...problem, text: `${text}; ${wayOut}` } }
+    const again = isParent(request.key) ? bringAgain : `${replaceAnnotation}: allow on it has it deleted and made again`
+    return { problem: { ...problem, text: withLoss(`${text}; ${again}`, lossOfReplaced(request.key)) } }
   }
 
   async #read(kind: ClusterKind, key: ObjectKey): Promise<KubernetesObject | undefined> {
@@ -223,7 +221,8 @@ export class ApplyRun {
     if (left === 'always' || (left === 'present' && live) || live?.isLeftAlone) return true
     if (entry?.digest !== digest || entry.version !== version || live === null) return false
     if (this.#input.unscaled?.has(text)) return false
-    if (!live) return runsOnce(manifest)
+    if ((!live || live.isBeingDeleted) && runsOnce(manifest)) return true
+    if (!live) return false
     const isAsApplied = live.digest === digest && live.fields === entry.fields && live.uid === entry.uid
     return isAsApplied && live.owner === this.#input.id && !live.isBeingDeleted
   }
@@ -280,12 +279,13 @@ export class ApplyRun {
         return problemOf(holds === '' ? problem : { ...problem, text: `${problem.text}: ${holds}` })
       }
       if (this.#input.graph.dependents(text).length > 0) this.#applied.set(text, outcome.object)
-      const { live, undone, overwritten = [] } = outcome
+      const { live, undone, overwritten = [], uncompared } = outcome
       const end: ApplyEnd = {
         kind: 'applied',
         live,
         ...(undone && { undone }),
         ...(overwritten.length > 0 && { overwritten }),
+        ...(uncompared !== undefined && { uncompared }),
       }
       if (runsOnce(manifest)) await this.#components.remember(manifest, end)
       return end

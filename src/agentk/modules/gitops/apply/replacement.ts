@@ -5,6 +5,7 @@ import { metadataOnly } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import type { Deleter } from '../delete/deleter.ts'
 import { beingDeleted } from '../live/deletion.ts'
+import type { DryLanes } from '../live/dry-lanes.ts'
 import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
 import { type ApplyProblem, type ApplyProblemKind, refusal } from '../live/refusal.ts'
 import { pruneOf, replaceAnnotation } from '../manifests/annotations.ts'
@@ -22,11 +23,24 @@ const usedByOld: ReadonlySet<ApplyProblemKind> = new Set(['taken', 'quota'])
 export interface ReplacementComponents {
   /** acts as the source's account */
   readonly lane: ApiLane
+  readonly dryLanes: Pick<DryLanes, 'laneOf'>
   readonly applier: Pick<Applier, 'apply'>
   readonly deleter: Pick<Deleter, 'remove'>
   /** uids of objects whose deletion is approved */
   readonly approved: ReadonlySet<string>
 }
+
+export interface ReplaceRequest extends ApplyRequest {
+  /** refusal of the change */
+  readonly problem: ApplyProblem
+}
+
+/** Result of a trial of the object as a new one. `text`: the reason, for people */
+export type Trial =
+  | { readonly kind: 'taken' }
+  | { readonly kind: 'refused'; readonly text: string }
+  /** no dry run was sent, since another server may store it */
+  | { readonly kind: 'untried'; readonly text: string }
 
 export type ReplacementOptions = Pick<SourceOptions, 'id' | 'manager' | 'pruneConfirm'>
 
@@ -41,28 +55,31 @@ export function isReplaceable(object: ObjectTree): boolean {
 
 /**
  * Deletes an object that cannot become what a manifest wants, and makes it again. Before, it checks that the API server
- * would take the new object.
+ * would take the new object. Without that check it asks for approval.
  *
  * @param superseded - ends the wait for the deletion. @throws the connection's error, or the signal's reason
  */
 export async function replaceObject(
-  { lane, applier, deleter, approved }: ReplacementComponents,
-  request: ApplyRequest,
+  { lane, dryLanes, applier, deleter, approved }: ReplacementComponents,
+  request: ReplaceRequest,
   options: ReplacementOptions,
   superseded: AbortSignal,
   signal: AbortSignal,
 ): Promise<ApplyOutcome> {
-  const { key, kind, object } = request
+  const { key, kind, object, problem } = request
   const reading = { accept: metadataOnly.object, maxBytes: maxEventBytes }
   const path = objectPath(kind, key)
   const answer = await lane.json('GET', path, undefined, signal, reading)
   if (answer.status === 404) return await applier.apply({ ...request, live: undefined }, signal)
   if (answer.status !== 200) return { problem: refusal(answer, path) }
   const live = liveObjectOf(answer.body as KubernetesObject, options.manager)
-  const reason = keptBecause(live, request, options) ?? (await refusedBecause(request, lane, options, signal))
-  if (reason !== undefined)
-    return immutable(`only a new object can have what the commit wants, and it stays: ${reason}`)
-  const asks = asksBecause(live, request, options)
+  const kept = keptBecause(live, request, options)
+  const trial = kept === undefined ? await tryMaking(request, dryLanes, options, signal) : refused(kept)
+  if (trial.kind === 'refused')
+    return immutable(`only a new object can have what the commit wants, and it stays: ${trial.text}`)
+  // the object itself may be wrong: without a trial nothing shows that a new one would be taken
+  if (trial.kind === 'untried' && problem.kind !== 'immutable') return { problem: untriedProblem(problem, trial) }
+  const asks = trial.kind === 'untried' ? `${trial.text}: ${problem.text}` : asksBecause(live, request, options)
   if (asks !== undefined && !approved.has(live.uid)) {
     const text = `it is to be deleted and made again, and that waits for approval: ${asks}`
     return immutable(withLoss(text, lossOfReplaced(key)), live.uid)
@@ -96,30 +113,35 @@ function asksBecause(
   return isOfKind ? `prune_confirm: ${key.kind}` : undefined
 }
 
-/** True if the API server would take the object as a new one. @throws as `replaceObject` */
-export async function wouldMake(
-  request: ApplyRequest,
-  lane: ApiLane,
-  options: Pick<SourceOptions, 'manager'>,
-  signal: AbortSignal,
-): Promise<boolean> {
-  return (await refusedBecause(request, lane, options, signal)) === undefined
+/** Returns the problem of a change, with the reason for which it is not known if a new object would be taken. */
+export function untriedProblem(problem: ApplyProblem, { text }: Extract<Trial, { kind: 'untried' }>): ApplyProblem {
+  return { ...problem, text: `${problem.text}; ${text}` }
 }
 
-/** Returns why the API server would not take the new object, tried under a generated name. */
-async function refusedBecause(
+/**
+ * Tries, by a dry run under a generated name, if the API server would take the object as a new one.
+ *
+ * @throws as `replaceObject`
+ */
+export async function tryMaking(
   { key, kind, object }: ApplyRequest,
-  lane: ApiLane,
+  dryLanes: Pick<DryLanes, 'laneOf'>,
   { manager }: Pick<ReplacementOptions, 'manager'>,
   signal: AbortSignal,
-): Promise<string | undefined> {
+): Promise<Trial> {
+  const dry = await dryLanes.laneOf(kind, signal)
+  if ('risk' in dry) return { kind: 'untried', text: `a new object was not tried, as ${dry.risk}` }
   const { name: _, ...metadata } = object.metadata as ObjectTree
   const trial = { ...object, metadata: { ...metadata, generateName: trialName } }
-  const target = withQuery(collectionPath(kind, key.namespace), { fieldManager: manager, dryRun: 'All' })
-  const answer = await lane.json('POST', target, trial, signal, { maxBytes: maxEventBytes })
-  if (answer.status === 200 || answer.status === 201) return undefined
+  const target = withQuery(collectionPath(kind, key.namespace), { fieldManager: manager })
+  const answer = await dry.lane.json('POST', target, trial, signal, { maxBytes: maxEventBytes })
+  if (answer.status === 200 || answer.status === 201) return { kind: 'taken' }
   const problem = refusal(answer, target)
-  return usedByOld.has(problem.kind) ? undefined : problem.text
+  return usedByOld.has(problem.kind) ? { kind: 'taken' } : refused(problem.text)
+}
+
+function refused(text: string): Trial {
+  return { kind: 'refused', text }
 }
 
 function immutable(text: string, replaces?: string): { problem: ApplyProblem } {

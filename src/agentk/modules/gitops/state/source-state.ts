@@ -249,7 +249,9 @@ function troubleOf({ manifest, end }: RoundEnd): ObjectTrouble {
 function textOf(end: ApplyEnd): string {
   if (end.kind === 'failed') return end.problem.text
   if (end.kind === 'waits') return end.text
-  return end.kind === 'applied' ? 'it would be applied' : 'a newer commit has come'
+  if (end.kind !== 'applied') return 'a newer commit has come'
+  if (end.uncompared === undefined) return 'it would be applied'
+  return `it would be applied as Git has it, and was not compared: ${end.uncompared}`
 }
 
 function leavingOf(entry: InventoryEntry, reasons: RoundDone['reasons']): LeavingObject {

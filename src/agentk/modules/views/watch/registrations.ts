@@ -1,3 +1,4 @@
+import { isBuiltInGroup } from '../../../../kubernetes/built-in-groups.ts'
 import { conditionAt } from '../../../../kubernetes/conditions.ts'
 import { builtIn, type GroupVersionResource } from '../../../../kubernetes/kind.ts'
 import { at, type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
@@ -8,7 +9,6 @@ import { ObjectWatch, type ObjectWatchComponents, type WatchTimes } from '../../
 import type { WatchSink } from '../../../cluster/watch-sink.ts'
 import { asideMs, FailingTime, type LiveWatches } from './failing-time.ts'
 import type { Refusals } from './refusals.ts'
-import { isBuiltIn } from './served-kinds.ts'
 
 export interface RegistrationsComponents extends Omit<ObjectWatchComponents, 'client' | 'sink' | 'untilAllowed'> {
   readonly api: Pick<ApiClient, 'json' | 'send'>
@@ -104,7 +104,7 @@ export class Registrations {
     const others = groupsOf(services.filter(({ isAggregated }) => isAggregated))
     const own = groupsOf(this.isForbidden ? this.#customKinds.objects.values() : services)
     // the group of APIServices has no APIService
-    return (group) => !others.has(group) && (own.has(group) || isBuiltIn(group))
+    return (group) => !others.has(group) && (own.has(group) || isBuiltInGroup(group))
   }
 
   /** Groups that no server has answered for in `asideMs`. */

@@ -1,3 +1,4 @@
+import { isBuiltInGroup } from '../../../../kubernetes/built-in-groups.ts'
 import type { GroupVersion } from '../../../../kubernetes/discovery.ts'
 import { kindKey, type ResourceKind } from '../../../../kubernetes/kind.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
@@ -67,38 +68,6 @@ const namedOnly: ReadonlySet<string> = new Set([
   'Secret',
 ])
 
-/** Groups of Kubernetes, which the API server serves itself. */
-const builtInGroups: ReadonlySet<string> = new Set([
-  '',
-  'admissionregistration.k8s.io',
-  'apiextensions.k8s.io',
-  'apiregistration.k8s.io',
-  'apps',
-  'authentication.k8s.io',
-  'authorization.k8s.io',
-  'autoscaling',
-  'batch',
-  'certificates.k8s.io',
-  'coordination.k8s.io',
-  'discovery.k8s.io',
-  'events.k8s.io',
-  'extensions',
-  'flowcontrol.apiserver.k8s.io',
-  'internal.apiserver.k8s.io',
-  'networking.k8s.io',
-  'node.k8s.io',
-  'policy',
-  'rbac.authorization.k8s.io',
-  'resource.k8s.io',
-  'scheduling.k8s.io',
-  'storage.k8s.io',
-  'storagemigration.k8s.io',
-])
-
-export function isBuiltIn(group: string): boolean {
-  return builtInGroups.has(group)
-}
-
 /**
  * Chooses the kinds to follow: those with their whole name in `kinds` first, then Kubernetes' own, then the others.
  * Each part is in the order in which the kinds are served.
@@ -116,7 +85,7 @@ export function chooseKinds(
     if (named.has(key)) return true
     return !namedOnly.has(key) && (kinds.length === 0 || kinds.some((pattern) => isLike(pattern, key)))
   }
-  const rank = ({ key, group }: ServedKind) => (named.has(key) ? 0 : isBuiltIn(group) ? 1 : 2)
+  const rank = ({ key, group }: ServedKind) => (named.has(key) ? 0 : isBuiltInGroup(group) ? 1 : 2)
   const wanted = served.filter(isWanted).sort((one, other) => rank(one) - rank(other))
   return { followed: wanted.slice(0, maxKinds), tooMany: wanted.slice(maxKinds) }
 }
@@ -131,5 +100,5 @@ export function isMetadataEnough(
   wantsStatus: (kind: string) => boolean,
 ): boolean {
   if (key === 'Secret') return true
-  return isBuiltIn(group) && !hasStatus && !wantsStatus(key)
+  return isBuiltInGroup(group) && !hasStatus && !wantsStatus(key)
 }

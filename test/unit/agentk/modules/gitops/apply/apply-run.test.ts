@@ -51,17 +51,24 @@ interface Given {
   readonly failing?: readonly string[]
   /** names of objects with a change that only a new object can have */
   readonly fixed?: readonly string[]
+  /** names of objects that are being deleted */
+  readonly ending?: readonly string[]
+  /** names of objects of which a field is refused */
+  readonly wrong?: readonly string[]
   /** reason for which the gate of a Job does not open */
   readonly gate?: Promise<string | undefined>
 }
 
-function runOf(manifests: readonly Manifest[], { unchanged = [], failing = [], fixed = [], gate }: Given) {
+function runOf(
+  manifests: readonly Manifest[],
+  { unchanged = [], failing = [], fixed = [], ending = [], wrong = [], gate }: Given,
+) {
   const [entries, live] = [new Map<string, InventoryEntry>(), new Map<string, LiveObject>()]
   for (const { key, version } of manifests.filter(({ key }) => unchanged.includes(key.name))) {
     const { name } = key
     const rest = { wave: 0, state: 'applied' as const, reason: '' }
     entries.set(keyText(key), { key, version, uid: name, digest: name, fields: name, ...rest })
-    live.set(keyText(key), liveOf(name))
+    live.set(keyText(key), { ...liveOf(name), isBeingDeleted: ending.includes(name) })
   }
   const { graph } = waveGraph(manifests)
   const applied: string[] = []
@@ -71,6 +78,7 @@ function runOf(manifests: readonly Manifest[], { unchanged = [], failing = [], f
       applier: {
         apply: async ({ key: { name } }) => {
           if (failing.includes(name)) return { problem: { kind: 'invalid', text: 'bad' } }
+          if (wrong.includes(name)) return { problem: { kind: 'invalid', text: 'bad', places: ['spec.a'] } }
           if (fixed.includes(name)) return { problem: { kind: 'immutable', text: 'field is immutable' } }
           applied.push(name)
           return { live: liveOf(name), object: {} }
@@ -80,7 +88,7 @@ function runOf(manifests: readonly Manifest[], { unchanged = [], failing = [], f
         applied.push(`${name} is made again`)
         return { live: liveOf(name), object: {} }
       },
-      wouldMake: async () => false,
+      tryMaking: async () => ({ kind: 'untried', text: 'not tried' }),
       pass: async ({ key: { name } }) => {
         gated.push(name)
         return await gate
@@ -160,4 +168,24 @@ t.test('what only a new object can have makes one where the manifest says so, an
   t.match((await ends).get('plain'), { kind: 'failed', problem: { kind: 'immutable' } })
   t.match((await ends).get('allowed'), { kind: 'applied' })
   t.strictSame(applied, ['allowed is made again'])
+})
+
+t.test('a Job that runs once is unchanged while it is being deleted; any other object is not', async (t) => {
+  const job = manifest('job', 0, undefined, 'Job', 'batch')
+  const once = { ...job, object: { ...job.object, spec: { ttlSecondsAfterFinished: 100 } } }
+  for (const [one, end] of [
+    [once, 'unchanged'],
+    [job, 'applied'],
+  ] as const) {
+    const { ends, applied } = runOf([one, manifest('web', 1)], { unchanged: ['job'], ending: ['job'] })
+    t.match((await ends).get('job'), { kind: end })
+    t.match((await ends).get('web'), { kind: 'applied' })
+    t.equal(applied.includes('job'), end === 'applied')
+  }
+})
+
+t.test('without a trial the refusal stays, and the text has the reason', async (t) => {
+  const { ends, applied } = runOf([manifest('odd', 0)], { unchanged: ['odd'], ending: ['odd'], wrong: ['odd'] })
+  t.match((await ends).get('odd'), { kind: 'failed', problem: { kind: 'invalid', text: 'bad; not tried' } })
+  t.strictSame(applied, [])
 })

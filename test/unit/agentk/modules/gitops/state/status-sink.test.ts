@@ -102,6 +102,12 @@ t.test('what was tried out is in the cluster no more than before, unless nothing
     plan: '',
     planned: [{ name: 'old' }],
   })
+  const uncompared = endOf('of-others', { kind: 'applied', live: {} as never, uncompared: 'another server answers' })
+  t.match(ended('c2', { kind: 'dryRun', ends: [uncompared], leaving: [] }), {
+    phase: Phase.PAUSED,
+    counts: { waiting: 1, failed: 0 },
+    trouble: [{ text: 'it would be applied as Git has it, and was not compared: another server answers' }],
+  })
   const bad = ended('c2', { kind: 'dryRun', ends: [failing], leaving: [] })
   t.match(bad, { phase: Phase.FAILING, trouble: [{ text: 'bad' }], planned: [] })
   t.match(ended('c3', { kind: 'dryRun', ends: [unchanged], leaving: [] }), { phase: Phase.PAUSED, commit: 'c3' })

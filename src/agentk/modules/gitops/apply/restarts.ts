@@ -1,0 +1,59 @@
+import { field, textField } from '../../../../kubernetes/object.ts'
+import { rfc3339Time } from '../../../../kubernetes/time.ts'
+import type { ObjectTree } from '../manifests/manifest.ts'
+
+/**
+ * Annotations with the time of a restart. `kubectl rollout restart` and other tools write them into a Pod template, and
+ * people commit what they have exported. Each change restarts all Pods, also one to an earlier time.
+ */
+
+/** `kubectl.kubernetes.io/restartedAt`, and the annotations of other tools that end so */
+const restartName = /(?:^|\/)restartedAt$/
+
+/** True if annotations at any place in the object have the time of a restart. */
+export function hasRestartTime(object: unknown): boolean {
+  if (typeof object !== 'object' || object === null) return false
+  const annotations = Object.keys(field(object, 'annotations') ?? {})
+  return annotations.some((name) => restartName.test(name)) || Object.values(object).some(hasRestartTime)
+}
+
+/**
+ * Returns Git's object, with the live time of a restart at each place where that is not earlier. A time that is not in
+ * the format of RFC 3339 stays as Git has it. Items of lists are the same if their names are.
+ */
+export function keepLaterRestarts(object: ObjectTree, live: unknown): ObjectTree {
+  const entries = Object.entries(object).map(([name, value]) => {
+    const found = field(live, name)
+    const isAnnotations = name === 'annotations' && isTree(value)
+    return [name, isAnnotations ? keepLaterIn(value, found) : keepLater(value, found)] as const
+  })
+  return Object.fromEntries(entries)
+}
+
+function keepLater(value: unknown, live: unknown): unknown {
+  if (Array.isArray(value)) return value.map((item) => keepLater(item, itemLike(item, live)))
+  return isTree(value) ? keepLaterRestarts(value, live) : value
+}
+
+function keepLaterIn(annotations: ObjectTree, live: unknown): ObjectTree {
+  const entries = Object.entries(annotations).map(([name, value]) => {
+    return [name, restartName.test(name) ? laterTime(value, field(live, name)) : value] as const
+  })
+  return Object.fromEntries(entries)
+}
+
+/** Returns the live text of an equal time, which may be written in another zone: a change would restart Pods. */
+function laterTime(wanted: unknown, live: unknown): unknown {
+  const [wantedAt, liveAt] = [rfc3339Time(wanted), rfc3339Time(live)]
+  return wantedAt !== undefined && liveAt !== undefined && liveAt >= wantedAt ? live : wanted
+}
+
+function itemLike(item: unknown, live: unknown): unknown {
+  const name = textField(item, 'name')
+  if (name === '' || !Array.isArray(live)) return undefined
+  return live.find((one) => textField(one, 'name') === name)
+}
+
+function isTree(value: unknown): value is ObjectTree {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
