@@ -1,5 +1,8 @@
 import t from 'tap'
+import { missingAssets } from '../../../../dev/control-plane/assets.ts'
+import { ControlPlane } from '../../../../dev/control-plane/control-plane.ts'
 import type { SourceBlock } from '../../../../src/proto/gitops/schema.ts'
+import { eventually } from '../../../support/eventually.ts'
 import { Ground, keyOf, skip } from './ground.ts'
 import { type Files, Pod, type PodOptions } from './pod.ts'
 
@@ -251,3 +254,43 @@ spec:
     t.strictSame(applied, [])
   })
 })
+
+const assets = process.env.KUBEBUILDER_ASSETS ?? ''
+const absent = missingAssets(assets, 'all')
+const needs = absent.length > 0 && `needs ${absent.join(', ')}`
+
+t.test(
+  'with Kubernetes’ own controllers, in rounds one after another',
+  { skip: needs, timeout: 300_000 },
+  async (t) => {
+    const controlPlane = new ControlPlane({ assets, parts: 'all' })
+    t.teardown(() => controlPlane.stop())
+    await controlPlane.start()
+    const ground = await Ground.start(t, controlPlane)
+    for (const name of ['shop', 'gitops']) await ground.create(keyOf('Namespace', name, ''), { metadata: { name } })
+    await eventually(async () => (await ground.get(keyOf('ServiceAccount', 'default'))) !== undefined)
+    const key = keyOf('Job', 'real', 'shop', 'batch')
+    const files = { 'job.yaml': job('real', 'a', 'ttlSecondsAfterFinished: 1') }
+    const round = async () => {
+      const { ends } = await new Pod(ground, { projectId: 1n }).bring(files)
+      return ends.real?.kind
+    }
+    t.equal(await round(), 'applied')
+    const { uid } = (await ground.get(key)).metadata
+    const kinds = new Set<string | undefined>()
+    await eventually(
+      async () => {
+        kinds.add(await round())
+        const live = await ground.get(key)
+        if (live) t.equal(live.metadata.uid, uid)
+        return live === undefined
+      },
+      { timeoutMs: 90_000 },
+    )
+    for (const time of ['first', 'second', 'third']) {
+      t.equal(await round(), 'unchanged', time)
+      t.equal(await ground.get(key), undefined, time)
+    }
+    t.strictSame([...kinds], ['unchanged'], 'while it runs, ends and is deleted')
+  },
+)
