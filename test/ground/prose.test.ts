@@ -6,7 +6,7 @@ import { codeLines, commentsIn, passagesOf, prepositionsIn, proseCounts, sentenc
 /** How far comments and pages are from plain sentences: these figures may only fall. */
 const most = {
   src: { begins: 0, pronouns: 0, long: 0, cells: 0 },
-  doc: { begins: 34, pronouns: 3, long: 29, cells: 258 },
+  doc: { begins: 15, pronouns: 3, long: 1, cells: 211 },
   prepositions: 166,
 }
 
