@@ -36,6 +36,7 @@ const manifests: readonly Manifests[] = [
       'flux.yaml': 'agentk-flux/flux.yaml',
       'gitsync.yaml': 'agentk-gitops/0-gitsync.yaml',
       'gitops.yaml': 'agentk-gitops/1-agentk.yaml',
+      'warning.yaml': 'agentk-gitops/2-warning.yaml',
       'sources.yaml': 'agentk-gitops/per-namespace.yaml',
     },
   },

@@ -188,6 +188,8 @@ t.test('charts at a real API server', { skip: withoutHelm || withoutCluster, tim
       [...leaseRights(42), ...ownGitopsRights].sort(),
       'sources, at home',
     )
+    const policies = '/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies'
+    t.match(await admin.get(`${policies}/agentk-kept-in-git-agentk`), { spec: { failurePolicy: 'Ignore' } })
     const inShop = await rights.of('agentk:agentk', 'shop')
     t.strictSame(
       inShop.filter((line) => !followed.includes(line)),
@@ -198,6 +200,7 @@ t.test('charts at a real API server', { skip: withoutHelm || withoutCluster, tim
       await upgrade({ views: { enabled: true, vendors: true } }),
       /lists and watches what Kubernetes' role view may/,
     )
+    t.strictSame((await admin.get(policies)).items, [], 'without sources there is no warning about changes by hand')
     const seen = await rights.of('agentk:agentk', 'default')
     t.ok(seen.length > 50, `${seen.length} lines`)
     t.strictSame(
@@ -210,6 +213,24 @@ t.test('charts at a real API server', { skip: withoutHelm || withoutCluster, tim
       '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gitsyncs.agent.gitlab.com',
     )
     t.equal(metadata.annotations['helm.sh/resource-policy'], 'keep', 'the kind stays, with what people paused')
+  })
+
+  await t.test('agentk: an account that may make no admission policy installs it without the warning', async (t) => {
+    await createNamespace('confined')
+    const binding = ['create', 'rolebinding', 'installer', '--clusterrole=cluster-admin', '--user=x']
+    await kubectl.with({ namespace: 'confined' }).ok(binding)
+    const install = (...set: string[]) => {
+      const own = ['enabled=true', 'crd=false', 'apis=false'].map((value) => `rbac.gitops.${value}`)
+      own.push('rbac.impersonation.enabled=false', ...set)
+      const args = ['upgrade', '--install', 'confined', join(chartsFolder, 'agentk'), '--namespace=confined']
+      return helm(...args, `--values=${least}`, `--set=${own.join()}`, '--kube-as-user=x')
+    }
+    const refused = await install()
+    const words = /validatingadmissionpolicies\.admissionregistration\.k8s\.io (?:".*" )?is forbidden/
+    t.match(refused, { code: 1, stderr: words })
+    const { code, stdout, stderr } = await install('rbac.gitops.warn=false')
+    t.strictSame({ code, stderr }, { code: 0, stderr: '' })
+    t.notMatch(stdout, 'warn')
   })
 
   await t.test('two of each live beside one another', async (t) => {

@@ -82,3 +82,12 @@ name versions alone. */}}
 {{- end -}}
 {{- if or (has (printf "%s/%s" $version (index . 2)) $kinds) (and ($versions.Has $version) (not $kinds)) }}yes{{ end -}}
 {{- end -}}
+
+{{/* Whether changes by hand of what Git keeps give a warning: admission policies came with Kubernetes 1.30. */}}
+{{- define "agentk.warns" -}}
+{{- $isServed := include "agentk.knows" (list . "admissionregistration.k8s.io/v1" "ValidatingAdmissionPolicy") -}}
+{{- $isNewEnough := semverCompare ">=1.30-0" .Capabilities.KubeVersion.Version -}}
+{{- with .Values.rbac -}}
+{{- if and .create .gitops.enabled .gitops.warn $isNewEnough $isServed }}yes{{ end -}}
+{{- end -}}
+{{- end -}}
