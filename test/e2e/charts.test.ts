@@ -228,6 +228,8 @@ t.test('charts at a real API server', { skip: withoutHelm || withoutCluster, tim
     const refused = await install()
     const words = /validatingadmissionpolicies\.admissionregistration\.k8s\.io (?:".*" )?is forbidden/
     t.match(refused, { code: 1, stderr: words })
+    const deployments = '/apis/apps/v1/namespaces/confined/deployments'
+    t.strictSame((await admin.get(deployments)).items, [], 'nothing is installed')
     const { code, stdout, stderr } = await install('rbac.gitops.warn=false')
     t.strictSame({ code, stderr }, { code: 0, stderr: '' })
     t.notMatch(stdout, 'warn')

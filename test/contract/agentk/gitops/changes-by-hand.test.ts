@@ -19,7 +19,7 @@ const restarted = (annotations: Readonly<Record<string, string | null>>, more: o
 })
 const one = 'Validation failed for ValidatingAdmissionPolicy'
 
-t.test('the warning about changes by hand', { skip, timeout: 120_000 }, async (t) => {
+t.test('the warning about changes by hand', { skip, timeout: 200_000 }, async (t) => {
   const ground = await Ground.start(t)
   const people = new WarnedRequests(ground)
   await createNamespaces(ground)

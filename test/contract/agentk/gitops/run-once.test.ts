@@ -1,10 +1,13 @@
 import t from 'tap'
 import { missingAssets } from '../../../../dev/control-plane/assets.ts'
 import { ControlPlane } from '../../../../dev/control-plane/control-plane.ts'
+import { Inventory } from '../../../../src/agentk/modules/gitops/inventory/inventory.ts'
+import { Phase } from '../../../../src/proto/gen/gitops_states_pb.ts'
 import type { SourceBlock } from '../../../../src/proto/gitops/schema.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { Ground, keyOf, skip } from './ground.ts'
 import { type Files, Pod, type PodOptions } from './pod.ts'
+import { RowsSide, source } from './rows-side.ts'
 
 /**
  * A Job that the cluster deletes after its end runs once for each content in Git. The tests delete it as the controller
@@ -85,6 +88,36 @@ t.test('a Job that is gone', { skip, timeout: 300_000 }, async (t) => {
     }
     t.strictSame(applied, [])
     t.equal(await isThere('once'), false)
+  })
+
+  await t.test('nor by agentk as a whole, that starts anew', async (t) => {
+    const side = new RowsSide(ground, 900n)
+    const { project, becomes, stop } = await side.start(t, [source])
+    project.push({ 'job.yaml': job('whole') })
+    await becomes(Phase.SYNCED)
+    await gone('whole')
+    await stop()
+    project.states.length = 0
+    const again = await side.startAt(t, { id: 900n, project }, [source])
+    await again.becomes(Phase.SYNCED)
+    project.push({ 'job.yaml': job('whole'), 'map.yaml': map('whole', '1') })
+    t.match((await again.becomes(Phase.SYNCED)).counts, { objects: 2, applied: 1, unchanged: 1 })
+    t.equal(await isThere('whole'), false)
+    await again.stop()
+  })
+
+  await t.test('nor by a source of another name that adopts it', async (t) => {
+    const files = { 'job.yaml': job('adopted') }
+    const before = start()
+    await before.bring(files)
+    await gone('adopted')
+    const renamed = podOf({ name: 'renamed', adopt: [before.options.id] })
+    const inventoryOf = (id: string) =>
+      new Inventory(ground.lanes.lane('control'), { namespace: 'gitops', agentId: 42n, id })
+    const inventory = { own: inventoryOf(renamed.options.id), of: inventoryOf }
+    t.match((await renamed.bring(files, {}, { inventory })).kinds, { adopted: 'unchanged' })
+    t.strictSame(applied, [])
+    t.equal(await isThere('adopted'), false)
   })
 
   await t.test('lets pass what waits for it, and the row is complete', async (t) => {
