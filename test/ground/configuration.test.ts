@@ -2,13 +2,20 @@ import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { parse, stringify } from 'yaml'
+import { driftPolicy } from '../../src/agentk/modules/gitops/source-options.ts'
 import { clusterTexts } from '../../src/kas/config/cluster-texts.ts'
 import { parseKasConfig } from '../../src/kas/config/kas-config.ts'
 import { kasConfigSchema } from '../../src/kas/config/kas-schema.ts'
 import { unusedKeys } from '../../src/kas/config/unused-keys.ts'
+import { parseFieldPath } from '../../src/proto/gitops/field-path.ts'
+import { maxDriftLength, maxIgnoreRules } from '../../src/proto/gitops/limits.ts'
+import { type DriftBlock, sourceSchema } from '../../src/proto/gitops/schema.ts'
 import { leafKeys } from '../support/leaf-keys.ts'
 
-/** doc/reference/configuration.md names every key with its true default. kas reads every key of upstream. */
+/**
+ * doc/reference/configuration.md names every key with its true default, and those of a source's drift. kas reads every
+ * key of upstream.
+ */
 
 const root = join(import.meta.dirname, '../..')
 const read = (file: string) => readFileSync(join(root, file), 'utf8')
@@ -27,11 +34,13 @@ const cellsOf = (line: string) =>
     .map((cell) => cell.trim())
 const quoted = (cell = '') => [...cell.matchAll(/`([^`]+)`/g)].map(([, text = '']) => text)
 
-const tables = [...document.matchAll(/(?:^\|.*\|\n)+/gm)].map(([text]): Table => {
-  const [head = '', , ...lines] = text.trim().split('\n')
-  const [title = '', column = ''] = cellsOf(head)
-  return { title, column, rows: lines.map(cellsOf) }
-})
+const tablesIn = (text: string) =>
+  [...text.matchAll(/(?:^\|.*\|\n)+/gm)].map(([table]): Table => {
+    const [head = '', , ...lines] = table.trim().split('\n')
+    const [title = '', column = ''] = cellsOf(head)
+    return { title, column, rows: lines.map(cellsOf) }
+  })
+const tables = tablesIn(document)
 
 /** keys with an effect according to the tables, with the text of their defaults */
 const told = tables
@@ -96,4 +105,50 @@ t.test('every key of upstream is read: used, or named with the reason', async (t
     warnings,
     Object.entries(unusedKeys).map(([key, hint]) => ({ kind: 'unused', key, hint })),
   )
+})
+
+t.test('drift: every key is told with its default and its bounds', async (t) => {
+  const rows = tables.find(({ title }) => title === 'Key of `drift`')?.rows ?? []
+  const keys = leafKeys(sourceSchema).filter((key) => key.startsWith('drift.'))
+  t.strictSame(
+    rows.map(([key]) => `drift.${quoted(key)[0]}`),
+    keys,
+  )
+  const texts = rows.map(([key, absent]) => [quoted(key)[0] as string, parse(quoted(absent)[0] ?? '')] as const)
+  const told = Object.fromEntries(texts) as DriftBlock
+  t.strictSame({ ...driftPolicy(told) }, driftPolicy(undefined))
+  const isTaken = (drift: object) => sourceSchema.safeParse({ drift }).success
+  t.ok(isTaken(told))
+  for (const [key = '', , allowed] of rows.filter(([key]) => ['after', 'scan'].includes(quoted(key)[0] ?? ''))) {
+    const [min = '', max = ''] = quoted(allowed)
+    const [name = ''] = quoted(key)
+    for (const [text, isAllowed] of [
+      [min, true],
+      [max, true],
+      [`${Number.parseInt(max, 10) + 1}s`, false],
+      [`${Number.parseInt(min, 10) - 1}s`, false],
+    ] as const)
+      t.equal(isTaken({ [name]: text }), isAllowed, `${name}: ${text}`)
+  }
+  t.match(document, `up to ${maxIgnoreRules} rules`)
+  t.match(document, `at most ${maxDriftLength} characters as JSON`)
+})
+
+t.test('drift: every form of a rule that is told can be used', async (t) => {
+  const rows = tables.find(({ title }) => title === 'Key of a rule')?.rows ?? []
+  t.ok(rows.length > 10)
+  for (const [key, forms] of rows) {
+    const [name = ''] = quoted(key)
+    for (const form of quoted(forms)) {
+      const rule = { paths: ['.spec'], [name]: [form] }
+      t.ok(sourceSchema.safeParse({ drift: { ignore: [rule] } }).success, form)
+      if (name === 'paths') t.notOk('problem' in parseFieldPath(form), form)
+    }
+  }
+})
+
+t.test('the guide names every key of a source', async (t) => {
+  const [table] = tablesIn(read('doc/guide/gitops.md')).filter(({ title }) => title === 'Key of a source')
+  const named = table?.rows.flatMap(([key]) => quoted(key)) ?? []
+  t.strictSame(named.sort(), Object.keys(sourceSchema.shape).sort())
 })

@@ -76,7 +76,7 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/module-schemas.ts': 'lib kas/agent-config kas/modules/*',
   'kas/command': 'lib | yaml zod',
   'kas/cli':
-    'lib lib/doctor proto/gitops membership/discovery kas/access-log kas/command kas/modules/*/cli kas/module-schemas.ts kas/agent.ts kas/agent-config kas/config kas/directory kas/observability kas/peers kas/repositories kas/servers kas/servers/ops-socket kas/sessions | @kubernetes/client-node ws yaml zod',
+    'lib lib/doctor kubernetes proto/gitops membership/discovery kas/access-log kas/command kas/modules/*/cli kas/module-schemas.ts kas/agent.ts kas/agent-config kas/config kas/directory kas/observability kas/peers kas/repositories kas/servers kas/servers/ops-socket kas/sessions | @kubernetes/client-node ws yaml zod',
   kas: 'lib lib/tracing/otlp-tracing.ts call ring proto proto/* membership kas/* | @bufbuild/protobuf',
   'agentk/cluster': 'lib kubernetes call proto/http | undici',
   'agentk/tunnels': 'lib call proto proto/gen proto/wire proto/grpc | ws prom-client @bufbuild/protobuf',

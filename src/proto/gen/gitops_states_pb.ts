@@ -13,7 +13,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file gitops_states.proto.
  */
 export const file_gitops_states: GenFile = /*@__PURE__*/
-  fileDesc("ChNnaXRvcHNfc3RhdGVzLnByb3RvEgxrYXMuYWdlbnQudjEiowEKBkNvdW50cxIPCgdvYmplY3RzGAEgASgNEg8KB2FwcGxpZWQYAiABKA0SEQoJdW5jaGFuZ2VkGAMgASgNEg4KBmZhaWxlZBgEIAEoDRIPCgd3YWl0aW5nGAUgASgNEg4KBnBydW5lZBgGIAEoDRIRCglzdXJ2aXZvcnMYByABKA0SDwoHZHJpZnRlZBgIIAEoDRIPCgdvcnBoYW5zGAkgASgNIlQKA0tleRINCgVncm91cBgBIAEoCRIPCgd2ZXJzaW9uGAIgASgJEgwKBGtpbmQYAyABKAkSEQoJbmFtZXNwYWNlGAQgASgJEgwKBG5hbWUYBSABKAkiWQoNT2JqZWN0VHJvdWJsZRIeCgNrZXkYASABKAsyES5rYXMuYWdlbnQudjEuS2V5EgwKBHRleHQYAiABKAkSDAoEZmlsZRgDIAEoCRIMCgRsaW5lGAQgASgNIqQFCgtTb3VyY2VTdGF0ZRIOCgZzb3VyY2UYASABKAkSDwoHcHJvamVjdBgCIAEoCRIOCgZjb21taXQYAyABKAkSDgoGd2FudGVkGAQgASgJEiIKBXBoYXNlGAUgASgOMhMua2FzLmFnZW50LnYxLlBoYXNlEiQKBmNvdW50cxgGIAEoCzIULmthcy5hZ2VudC52MS5Db3VudHMSLAoHdHJvdWJsZRgHIAMoCzIbLmthcy5hZ2VudC52MS5PYmplY3RUcm91YmxlEhMKC2Vudmlyb25tZW50GAggAygJEg0KBWF0X21zGAkgASgDEg8KB3Byb2JsZW0YCiABKAkSDAoEcGxhbhgLIAEoCRIiCgdwbGFubmVkGAwgAygLMhEua2FzLmFnZW50LnYxLktleRIMCgRuYW1lGA0gASgJEiEKBm9ycGhhbhgOIAMoCzIRLmthcy5hZ2VudC52MS5LZXkSDwoHcmVtb3ZlZBgPIAEoCBILCgNyZWYYECABKAkSDgoGcmVhc29uGBEgASgJEhUKDWFwcGxpZWRfYXRfbXMYEyABKAMSFgoOY29tcGFyZWRfYXRfbXMYFCABKAMSLAoHbGVhdmluZxgVIAMoCzIbLmthcy5hZ2VudC52MS5MZWF2aW5nT2JqZWN0EikKBGtlcHQYFiADKAsyGy5rYXMuYWdlbnQudjEuTGVhdmluZ09iamVjdBIOCgZvYmplY3QYGCABKAkSDgoGZGlnZXN0GBkgASgJEiAKBGxlZnQYGiABKA4yEi5rYXMuYWdlbnQudjEuTGVmdBIdChVpc193YWl0aW5nX2Zvcl9vdGhlcnMYGyABKAgSDgoGaXNfY3V0GBwgASgISgQIEhATSgQIFxAYUgRuZXh0UgtsYXRlcl9waGFzZSJLCg1MZWF2aW5nT2JqZWN0Eh4KA2tleRgBIAEoCzIRLmthcy5hZ2VudC52MS5LZXkSDAoEY29kZRgCIAEoCRIMCgR0ZXh0GAMgASgJIgkKB1B1c2hFbmQqkwEKBVBoYXNlEhUKEVBIQVNFX1VOU1BFQ0lGSUVEEAASCwoHV0FJVElORxABEgsKB1JFQURJTkcQAhIMCghBUFBMWUlORxADEgsKB1BSVU5JTkcQBBIKCgZTWU5DRUQQBRILCgdGQUlMSU5HEAYSCwoHUkVGVVNFRBAHEgwKCEFQUFJPVkFMEAgSCgoGUEFVU0VEEAkqNAoETGVmdBIUChBMRUZUX1VOU1BFQ0lGSUVEEAASDAoIUkVNT1ZJTkcQARIICgRLRVBUEAIySgoMR2l0b3BzU3RhdGVzEjoKBFB1c2gSGS5rYXMuYWdlbnQudjEuU291cmNlU3RhdGUaFS5rYXMuYWdlbnQudjEuUHVzaEVuZCgBYgZwcm90bzM");
+  fileDesc("ChNnaXRvcHNfc3RhdGVzLnByb3RvEgxrYXMuYWdlbnQudjEizwEKBkNvdW50cxIPCgdvYmplY3RzGAEgASgNEg8KB2FwcGxpZWQYAiABKA0SEQoJdW5jaGFuZ2VkGAMgASgNEg4KBmZhaWxlZBgEIAEoDRIPCgd3YWl0aW5nGAUgASgNEg4KBnBydW5lZBgGIAEoDRIRCglzdXJ2aXZvcnMYByABKA0SDwoHZHJpZnRlZBgIIAEoDRIPCgdvcnBoYW5zGAkgASgNEhQKDG5vdF9jb21wYXJlZBgKIAEoDRIUCgx3b3VsZF9jaGFuZ2UYCyABKA0iVAoDS2V5Eg0KBWdyb3VwGAEgASgJEg8KB3ZlcnNpb24YAiABKAkSDAoEa2luZBgDIAEoCRIRCgluYW1lc3BhY2UYBCABKAkSDAoEbmFtZRgFIAEoCSJZCg1PYmplY3RUcm91YmxlEh4KA2tleRgBIAEoCzIRLmthcy5hZ2VudC52MS5LZXkSDAoEdGV4dBgCIAEoCRIMCgRmaWxlGAMgASgJEgwKBGxpbmUYBCABKA0iowIKDURyaWZ0ZWRPYmplY3QSHgoDa2V5GAEgASgLMhEua2FzLmFnZW50LnYxLktleRIMCgRraW5kGAIgASgJEg8KB2RlbGV0ZWQYAyABKAgSDAoEcGF0aBgEIAMoCRISCgptb3JlX3BhdGhzGAUgASgNEg8KB21hbmFnZXIYBiABKAkSEQoJb3BlcmF0aW9uGAcgASgJEhUKDWNoYW5nZWRfYXRfbXMYCCABKAMSEAoIc2luY2VfbXMYCSABKAMSFQoNY29ycmVjdF9hdF9tcxgKIAEoAxIMCgRsZWZ0GAsgASgJEhUKDWhvbGRfdW50aWxfbXMYDCABKAMSDAoEdGV4dBgNIAEoCRIMCgRmaWxlGA4gASgJEgwKBGxpbmUYDyABKA0i5gUKC1NvdXJjZVN0YXRlEg4KBnNvdXJjZRgBIAEoCRIPCgdwcm9qZWN0GAIgASgJEg4KBmNvbW1pdBgDIAEoCRIOCgZ3YW50ZWQYBCABKAkSIgoFcGhhc2UYBSABKA4yEy5rYXMuYWdlbnQudjEuUGhhc2USJAoGY291bnRzGAYgASgLMhQua2FzLmFnZW50LnYxLkNvdW50cxIsCgd0cm91YmxlGAcgAygLMhsua2FzLmFnZW50LnYxLk9iamVjdFRyb3VibGUSEwoLZW52aXJvbm1lbnQYCCADKAkSDQoFYXRfbXMYCSABKAMSDwoHcHJvYmxlbRgKIAEoCRIMCgRwbGFuGAsgASgJEiIKB3BsYW5uZWQYDCADKAsyES5rYXMuYWdlbnQudjEuS2V5EgwKBG5hbWUYDSABKAkSIQoGb3JwaGFuGA4gAygLMhEua2FzLmFnZW50LnYxLktleRIPCgdyZW1vdmVkGA8gASgIEgsKA3JlZhgQIAEoCRIOCgZyZWFzb24YESABKAkSFQoNYXBwbGllZF9hdF9tcxgTIAEoAxIWCg5jb21wYXJlZF9hdF9tcxgUIAEoAxIsCgdsZWF2aW5nGBUgAygLMhsua2FzLmFnZW50LnYxLkxlYXZpbmdPYmplY3QSKQoEa2VwdBgWIAMoCzIbLmthcy5hZ2VudC52MS5MZWF2aW5nT2JqZWN0Eg4KBm9iamVjdBgYIAEoCRIOCgZkaWdlc3QYGSABKAkSIAoEbGVmdBgaIAEoDjISLmthcy5hZ2VudC52MS5MZWZ0Eh0KFWlzX3dhaXRpbmdfZm9yX290aGVycxgbIAEoCBIOCgZpc19jdXQYHCABKAgSLAoHZHJpZnRlZBgdIAMoCzIbLmthcy5hZ2VudC52MS5EcmlmdGVkT2JqZWN0EhIKCmRyaWZ0X21vZGUYHiABKAlKBAgSEBNKBAgXEBhSBG5leHRSC2xhdGVyX3BoYXNlIksKDUxlYXZpbmdPYmplY3QSHgoDa2V5GAEgASgLMhEua2FzLmFnZW50LnYxLktleRIMCgRjb2RlGAIgASgJEgwKBHRleHQYAyABKAkiCQoHUHVzaEVuZCqTAQoFUGhhc2USFQoRUEhBU0VfVU5TUEVDSUZJRUQQABILCgdXQUlUSU5HEAESCwoHUkVBRElORxACEgwKCEFQUExZSU5HEAMSCwoHUFJVTklORxAEEgoKBlNZTkNFRBAFEgsKB0ZBSUxJTkcQBhILCgdSRUZVU0VEEAcSDAoIQVBQUk9WQUwQCBIKCgZQQVVTRUQQCSo0CgRMZWZ0EhQKEExFRlRfVU5TUEVDSUZJRUQQABIMCghSRU1PVklORxABEggKBEtFUFQQAjJKCgxHaXRvcHNTdGF0ZXMSOgoEUHVzaBIZLmthcy5hZ2VudC52MS5Tb3VyY2VTdGF0ZRoVLmthcy5hZ2VudC52MS5QdXNoRW5kKAFiBnByb3RvMw");
 
 /**
  * @generated from message kas.agent.v1.Counts
@@ -67,6 +67,20 @@ export type Counts = Message<"kas.agent.v1.Counts"> & {
    * @generated from field: uint32 orphans = 9;
    */
   orphans: number;
+
+  /**
+   * they may have drifted or not: the API server refuses to compare them
+   *
+   * @generated from field: uint32 not_compared = 10;
+   */
+  notCompared: number;
+
+  /**
+   * as they were applied, and an apply would change them: an admission webhook came later
+   *
+   * @generated from field: uint32 would_change = 11;
+   */
+  wouldChange: number;
 };
 
 /**
@@ -146,6 +160,119 @@ export type ObjectTrouble = Message<"kas.agent.v1.ObjectTrouble"> & {
  */
 export const ObjectTroubleSchema: GenMessage<ObjectTrouble> = /*@__PURE__*/
   messageDesc(file_gitops_states, 2);
+
+/**
+ * An object that Git has not changed since it was applied, and that is not as it was applied. No values.
+ *
+ * @generated from message kas.agent.v1.DriftedObject
+ */
+export type DriftedObject = Message<"kas.agent.v1.DriftedObject"> & {
+  /**
+   * @generated from field: kas.agent.v1.Key key = 1;
+   */
+  key?: Key | undefined;
+
+  /**
+   * `drifted`, `not_compared`, `would_change`
+   *
+   * @generated from field: string kind = 2;
+   */
+  kind: string;
+
+  /**
+   * it does not exist any more
+   *
+   * @generated from field: bool deleted = 3;
+   */
+  deleted: boolean;
+
+  /**
+   * `.spec.template.spec.containers[name="app"].image`; at most 20, of the first 10 objects; of a Secret no keys
+   *
+   * @generated from field: repeated string path = 4;
+   */
+  path: string[];
+
+  /**
+   * differences that have no place in `path`
+   *
+   * @generated from field: uint32 more_paths = 5;
+   */
+  morePaths: number;
+
+  /**
+   * who made the change, as managedFields say; empty: not known
+   *
+   * @generated from field: string manager = 6;
+   */
+  manager: string;
+
+  /**
+   * `Apply` or `Update`
+   *
+   * @generated from field: string operation = 7;
+   */
+  operation: string;
+
+  /**
+   * when it was made, by the API server's clock, in ms since 1970; 0: not known
+   *
+   * @generated from field: int64 changed_at_ms = 8;
+   */
+  changedAtMs: bigint;
+
+  /**
+   * when it was first seen, or made
+   *
+   * @generated from field: int64 since_ms = 9;
+   */
+  sinceMs: bigint;
+
+  /**
+   * when it is written as Git has it; 0: it is not
+   *
+   * @generated from field: int64 correct_at_ms = 10;
+   */
+  correctAtMs: bigint;
+
+  /**
+   * why it is not: `mode`, `hold`, `fight`, `paused`
+   *
+   * @generated from field: string left = 11;
+   */
+  left: string;
+
+  /**
+   * end of the hold; 0: there is none
+   *
+   * @generated from field: int64 hold_until_ms = 12;
+   */
+  holdUntilMs: bigint;
+
+  /**
+   * why it cannot be compared
+   *
+   * @generated from field: string text = 13;
+   */
+  text: string;
+
+  /**
+   * @generated from field: string file = 14;
+   */
+  file: string;
+
+  /**
+   * @generated from field: uint32 line = 15;
+   */
+  line: number;
+};
+
+/**
+ * Describes the message kas.agent.v1.DriftedObject.
+ * Use `create(DriftedObjectSchema)` to create a new message.
+ */
+export const DriftedObjectSchema: GenMessage<DriftedObject> = /*@__PURE__*/
+  messageDesc(file_gitops_states, 3);
 
 /**
  * @generated from message kas.agent.v1.SourceState
@@ -320,6 +447,20 @@ export type SourceState = Message<"kas.agent.v1.SourceState"> & {
    * @generated from field: bool is_cut = 28;
    */
   isCut: boolean;
+
+  /**
+   * at most 100
+   *
+   * @generated from field: repeated kas.agent.v1.DriftedObject drifted = 29;
+   */
+  drifted: DriftedObject[];
+
+  /**
+   * `correct`, `report`, `none`; empty: an agentk that does not compare
+   *
+   * @generated from field: string drift_mode = 30;
+   */
+  driftMode: string;
 };
 
 /**
@@ -327,7 +468,7 @@ export type SourceState = Message<"kas.agent.v1.SourceState"> & {
  * Use `create(SourceStateSchema)` to create a new message.
  */
 export const SourceStateSchema: GenMessage<SourceState> = /*@__PURE__*/
-  messageDesc(file_gitops_states, 3);
+  messageDesc(file_gitops_states, 4);
 
 /**
  * An object that the commit does not want any more.
@@ -358,7 +499,7 @@ export type LeavingObject = Message<"kas.agent.v1.LeavingObject"> & {
  * Use `create(LeavingObjectSchema)` to create a new message.
  */
 export const LeavingObjectSchema: GenMessage<LeavingObject> = /*@__PURE__*/
-  messageDesc(file_gitops_states, 4);
+  messageDesc(file_gitops_states, 5);
 
 /**
  * @generated from message kas.agent.v1.PushEnd
@@ -371,7 +512,7 @@ export type PushEnd = Message<"kas.agent.v1.PushEnd"> & {
  * Use `create(PushEndSchema)` to create a new message.
  */
 export const PushEndSchema: GenMessage<PushEnd> = /*@__PURE__*/
-  messageDesc(file_gitops_states, 5);
+  messageDesc(file_gitops_states, 6);
 
 /**
  * @generated from enum kas.agent.v1.Phase

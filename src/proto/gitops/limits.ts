@@ -22,3 +22,7 @@ export const maxBranchLength = 1000
 export const maxStateBytes = 64 * 1024
 /** objects, or environments, in one list of a SourceState */
 export const maxListed = 100
+/** rules of one `ignore` */
+export const maxIgnoreRules = 50
+/** characters of one `drift`, as JSON: each source has it, also the one that `gitops` has for all */
+export const maxDriftLength = 8 * 1024

@@ -1,5 +1,6 @@
 import * as z from 'zod'
-import { maxNamespaces, maxPaths, maxSources } from './limits.ts'
+import { parseFieldPath } from './field-path.ts'
+import { maxDriftLength, maxIgnoreRules, maxNamespaces, maxPaths, maxSources } from './limits.ts'
 
 /**
  * `gitops` of an agent's configuration (doc/guide/gitops.md): stock keys, and keys of this project from `name` on. The file
@@ -60,6 +61,58 @@ const ref = block({
 const rule = block({ api_groups: someOf(name, maxNames), kinds: someOf(filledName, maxNames) })
 const serviceAccount = block({ namespace, name: accountName })
 
+/** Duration in seconds within bounds, both allowed. */
+function durationWithin(min: number, max: number) {
+  const error = `seconds such as "300s", from "${min}s" to "${max}s"`
+  const isWithin = (value: string) => {
+    const [, seconds = NaN] = durationForm.exec(value) ?? []
+    return Number(seconds) >= min && Number(seconds) <= max
+  }
+  return z.string({ error }).refine(isWithin, { error })
+}
+
+const day = 24 * 60 * 60
+/** Longest time until a drifted object is corrected, as long as the longest hold of one. s */
+const maxAfterSeconds = 7 * day
+/** Shortest time between two scans of an object: 10,000 objects in 300 s are 33 calls a second. s */
+const minScanSeconds = 300
+/** Longest time between two scans of an object. s */
+const maxScanSeconds = 7 * day
+
+/** Pattern of kinds: `Deployment`, `apps/Deployment`, `*.example.com/*`. A text before a slash is the group. */
+const kindPattern = filledName.refine((value) => /^(?:[^/\s]*\/)?[^/\s]+$/.test(value), {
+  error: 'a kind such as "Deployment" or "apps/Deployment", in which "*" is any text',
+})
+/** Pattern of field managers: `kubectl*`. */
+const managerPattern = filled.max(128, { error: 'at most 128 characters' })
+const fieldPath = text.superRefine((value, context) => {
+  const parsed = parseFieldPath(value)
+  if ('problem' in parsed) context.addIssue({ code: 'custom', message: parsed.problem })
+})
+
+/** Rule for fields that a source leaves to others. A field matches if it matches each key that is there. */
+const ignoreRule = block({
+  kinds: someOf(kindPattern, maxNames).exactOptional(),
+  paths: someOf(fieldPath, maxPaths).exactOptional(),
+  managers: someOf(managerPattern, maxNames).exactOptional(),
+}).superRefine(({ paths, managers }, context) => {
+  if (!paths && !managers) context.addIssue({ code: 'custom', message: 'paths, managers, or both' })
+})
+
+const driftSchema = block({
+  mode: z.enum(['correct', 'report', 'none']).exactOptional(),
+  after: durationWithin(0, maxAfterSeconds).exactOptional(),
+  scan: durationWithin(minScanSeconds, maxScanSeconds).exactOptional(),
+  ignore: listOf(ignoreRule, maxIgnoreRules).readonly().exactOptional(),
+  added_by: listOf(managerPattern, maxNames).readonly().exactOptional(),
+}).superRefine((value, context) => {
+  if (JSON.stringify(value).length <= maxDriftLength) return
+  context.addIssue({ code: 'custom', message: `at most ${maxDriftLength} characters as JSON: fewer rules` })
+})
+
+export type DriftBlock = z.output<typeof driftSchema>
+export type IgnoreBlock = z.output<typeof ignoreRule>
+
 export const sourceSchema = block({
   /** full path of the project; absent: the agent's own */
   id: filled.exactOptional(),
@@ -91,6 +144,8 @@ export const sourceSchema = block({
   on_removal: z.enum(['keep', 'prune']).exactOptional(),
   conflicts: z.enum(['force', 'fail']).exactOptional(),
   environments: someOf(filledName, maxNames).exactOptional(),
+  /** absent: the one of `gitops`, if it has one */
+  drift: driftSchema.exactOptional(),
 }).superRefine(({ kustomize, helm }, context) => {
   if (kustomize && helm) context.addIssue({ code: 'custom', message: 'kustomize or helm, not both' })
 })
@@ -100,10 +155,24 @@ export type ResourceRule = z.output<typeof rule>
 
 /** Absent block: there is no file, and sources pause. No sources: the file was read completely, and has none. */
 export const gitopsSchema = block({
+  /** of all sources without a `drift` of their own */
+  drift: driftSchema.exactOptional(),
   manifest_projects: listOf(sourceSchema, maxSources).superRefine(differentNames).exactOptional(),
-})
+}).overwrite(shareDrift)
 
 export type GitopsBlock = z.output<typeof gitopsSchema>
+
+interface Sources {
+  drift?: DriftBlock
+  manifest_projects?: SourceBlock[]
+}
+
+/** Gives each source without a `drift` the one of the block, so that agentk and its rows know it by the source alone. */
+function shareDrift(value: Sources): Sources {
+  const { drift, manifest_projects: sources } = value
+  if (!drift || !sources) return value
+  return { ...value, manifest_projects: sources.map((source) => ({ drift, ...source })) }
+}
 
 /** As `gitopsSchema` without the sources: each is read by itself, so that an invalid one does not stop the others. */
 export const sourceListSchema = block({

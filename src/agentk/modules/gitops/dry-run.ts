@@ -82,6 +82,8 @@ function applyComponents(
     lane,
     kindsWith: async () => kinds,
     onEnd: () => undefined,
+    judge: async () => ({ kind: 'write' }),
+    isDrifted: () => false,
     remember: async () => undefined,
   }
 }
@@ -94,8 +96,11 @@ const assumed: Applied = {
     owner: '',
     digest: '',
     fields: '',
+    fieldsTime: '',
+    generation: 0,
     replicasPath: '',
     ownsReplicas: false,
+    hasOtherWriters: false,
     managers: [],
     isControlled: false,
     isBeingDeleted: false,

@@ -4,6 +4,8 @@ import { BackgroundRequests } from '../../cluster/background-requests.ts'
 import type { Term } from '../../election/terms.ts'
 import type { AgentkHost } from '../../module.ts'
 import { ManifestsThread } from './build/manifests-thread.ts'
+import { DriftWatches } from './drift/drift-watches.ts'
+import { ExplainTurns } from './drift/explain-turns.ts'
 import { KeptFiles, SharedBytes } from './files/kept-files.ts'
 import { openWatches } from './live/object-waits.ts'
 import { SharedKinds } from './live/shared-kinds.ts'
@@ -82,6 +84,14 @@ function createSources(
     renderer,
     manifests,
     objects,
+    drift: {
+      watches: new DriftWatches({ clock, random }),
+      turns: new ExplainTurns(clock),
+      room: new SharedBytes(memory.manifestBytes, () => sources.size),
+      clock,
+      random,
+      log,
+    },
     clock,
     random,
   }

@@ -12,8 +12,13 @@ export function lastGoodOf(commit: string, all: Iterable<InventoryEntry>): LastG
   return { commit, objects: made.length, applied: made.filter(({ state }) => state === 'applied').length }
 }
 
+/** True if the commit's manifest of the object was applied, now or earlier; others may have changed it since. */
+export function isApplied({ end }: RoundEnd): boolean {
+  return end.kind === 'applied' || end.kind === 'unchanged' || end.kind === 'drifted'
+}
+
 export function isAllApplied(ends: readonly RoundEnd[]): boolean {
-  return ends.every(({ end }) => end.kind === 'applied' || end.kind === 'unchanged')
+  return ends.every(isApplied)
 }
 
 /** True if nothing has to be tried again. An approval is reported when it comes, so nothing polls for it. */
@@ -47,7 +52,7 @@ export function roundDone(
     }),
   )
   const notes = [...build.notes, ...noted, ...planned, ...wantedTwice(build, claims)]
-  const made = { ends, entries, pruned, orphans }
+  const made = { ends, entries, pruned, orphans, kinds: build.kinds }
   return { kind: 'done', ...made, planDigest, awaitingApproval, reasons, isWaitingForOthers, notes }
 }
 

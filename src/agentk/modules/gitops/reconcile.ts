@@ -3,6 +3,8 @@ import type { Clock } from '../../../lib/clock.ts'
 import { maxObjects } from '../../../proto/gitops/limits.ts'
 import type { ApiLane } from '../../cluster/background-requests.ts'
 import { applyCommit } from './apply/apply-commit.ts'
+import type { ApplyRunComponents } from './apply/apply-run.ts'
+import { ignoredFields, readRules } from './apply/ignored-fields.ts'
 import { emptyBuild } from './build/build-commit.ts'
 import { ApprovedPlan } from './delete/approved-plan.ts'
 import { dryRun } from './dry-run.ts'
@@ -47,6 +49,9 @@ export interface RoundInput extends FoundInCommit {
   readonly useApproval: (signal: AbortSignal) => Promise<void>
   /** nothing is written: the source only claims the objects of the commit */
   readonly isSuspended: boolean
+  /** as in ApplyRun */
+  readonly judge: ApplyRunComponents['judge']
+  readonly isDrifted: ApplyRunComponents['isDrifted']
   /** calls of the previous leader may still arrive: the round is repeated once they have */
   readonly mayHaveCallsInFlight: boolean
   /** aborts when a newer commit has come: no further step begins */
@@ -81,7 +86,14 @@ export async function reconcile(
     return { isWaitingForOthers: false, ...build, lastGood: lastGoodOf(inventory.own.commit, entries.values()) }
   }
   claims.claim({ commit: input.commit, keys: keyed(build.manifests) }) // other sources can decide now
-  if (input.isSuspended) return { kind: 'suspended' }
+  if (input.isSuspended) {
+    return {
+      kind: 'suspended',
+      manifests: build.manifests,
+      entries: await inventory.own.load(signal),
+      kinds: build.kinds,
+    }
+  }
   if (input.files.length === 0 && (await inventory.own.load(signal)).size === 0) return nothingChosen(source)
   if (source.dryRunStrategy !== 'none') return await runDry(components, input.commit, build, source, signal)
   return await runRound(components, { ...input, isRemoval: false }, build, source, signal)
@@ -115,7 +127,7 @@ async function runRound(
   source: SourceOptions,
   signal: AbortSignal,
 ): Promise<RoundDone> {
-  const { commit, superseded, onStep } = input
+  const { commit, superseded, onStep, judge, isDrifted } = input
   const approval = new ApprovedPlan(input.approved, input.useApproval)
   const inventory = await SourceInventory.load({ ...inventories, lane: api.accountLane }, source, signal, input)
   inventory.addWanted(build)
@@ -124,7 +136,7 @@ async function runRound(
   await inventory.begin(signal) // before anything is made
   try {
     onStep({ kind: 'began', objects: build.manifests.length })
-    const applying = { commit, build, inventory, approval, readLive, superseded, onStep }
+    const applying = { commit, build, inventory, approval, readLive, superseded, onStep, judge, isDrifted }
     const { ends, notes } = await applyCommit({ ...api, clock, claims }, applying, source, live, signal)
     const applied = { ...input, build, inventory, live, ends, notes: [...input.leftOut, ...notes] }
     const left = pruneInput(applied, claims)
@@ -155,7 +167,9 @@ async function readLiveOf(
   // an unknown kind counts as removed only after a new discovery
   const isKnown = entries.every(({ key }) => build.kinds.find(key))
   const kinds = isKnown ? build.kinds : await shared.read(signal)
-  return await readLiveObjects(entries, { lane: accountLane, kinds }, source, signal)
+  const rules = readRules(source.drift.ignore, source.manager)
+  const ignoredOf = (key: ObjectKey) => ignoredFields(rules, { key })
+  return await readLiveObjects(entries, { lane: accountLane, kinds, ignoredOf }, source, signal)
 }
 
 /** Returns what would be applied and deleted; writes nothing. */
@@ -208,7 +222,16 @@ export async function reconcileRemoval(
   signal: AbortSignal,
 ): Promise<RoundDone> {
   const build = emptyBuild(await components.api.kinds.current(signal))
-  const steps = { ...input, commit: '', leftOut: [], onStep: () => undefined, isRemoval: true }
+  const judge: RoundInput['judge'] = async () => ({ kind: 'write' }) // nothing is wanted, and so nothing judged
+  const steps = {
+    ...input,
+    commit: '',
+    leftOut: [],
+    onStep: () => undefined,
+    judge,
+    isDrifted: () => false,
+    isRemoval: true,
+  }
   const done = await runRound(components, steps, build, source, signal)
   if (done.entries.size > 0) return done
   await components.forget(signal)

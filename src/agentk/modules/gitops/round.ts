@@ -1,4 +1,5 @@
 import type { ObjectKey } from '../../../kubernetes/key.ts'
+import type { Finding } from './finding.ts'
 import type { ClusterKinds } from './live/cluster-kinds.ts'
 import type { LiveObject } from './live/live-object.ts'
 import type { ApplyProblem } from './live/refusal.ts'
@@ -92,9 +93,31 @@ export interface InventoryEntry {
   readonly digest: string
   /** hash of the source's FieldsV1 after that apply; empty: not known */
   readonly fields: string
+  /** time of that apply in managedFields; absent: an older agentk has written the entry; empty: it had none */
+  readonly time?: string
+  /** `metadata.generation` after that apply; absent: as above; 0: its kind has none */
+  readonly generation?: number
+  /** `LiveObject.ignored` after that apply; absent: there were none, or an older agentk has written the entry */
+  readonly ignored?: string
+  /** first values that rules have left out of that apply; absent: none */
+  readonly leftOut?: readonly LeftOut[]
   readonly state: EntryState
   /** reason for the state; empty: none */
   readonly reason: string
+  /** absent: it does not drift, and was not corrected lately */
+  readonly drift?: RecordedDrift
+}
+
+/** Facts of an object's drift that outlive a pod. Times are ms since the epoch. */
+export interface RecordedDrift {
+  /** time since which it drifts; 0: it does not */
+  readonly since: number
+  /** it was gone at that time */
+  readonly isDeleted?: boolean
+  /** times of the last corrections */
+  readonly corrections?: readonly number[]
+  /** manager whose changes they reverted */
+  readonly by?: string
 }
 
 /** Changes made in the cluster that an apply has reverted to Git's state. */
@@ -114,6 +137,15 @@ export interface FieldConflict {
   readonly subresource: string
 }
 
+/** Value from Git that an apply has left out, since a rule of `drift.ignore` leaves the field to its manager. */
+export interface LeftOut {
+  /** as the API server writes conflicts: `.spec.template.spec.containers[name="app"].image` */
+  readonly path: string
+  readonly manager: string
+  /** the rule, for people */
+  readonly rule: string
+}
+
 /**
  * Result of an apply for one object. `unchanged`: the object is as it was applied, and nothing was sent.
  * `waits`: a dependency is missing, or not healthy. `left`: a newer commit came before the apply began.
@@ -125,10 +157,23 @@ export type ApplyEnd =
       readonly undone?: Undone
       /** fields of others that the apply has taken back */
       readonly overwritten?: readonly FieldConflict[]
+      /** the first values that rules have left out */
+      readonly leftOut?: readonly LeftOut[]
+      /** drift that this apply has corrected */
+      readonly corrected?: Finding
       /** reason for which no dry run was sent: the object would be applied as Git has it */
       readonly uncompared?: string
     }
-  | { readonly kind: 'unchanged'; readonly live: LiveObject | undefined }
+  | {
+      readonly kind: 'unchanged'
+      readonly live: LiveObject | undefined
+      /** as after the last apply, as far as the inventory keeps them */
+      readonly leftOut?: readonly LeftOut[]
+      /** its metadata differ from those of the last apply, and its fields do not */
+      readonly isReferenceNew?: boolean
+    }
+  /** it differs from Git, and is left so for now */
+  | { readonly kind: 'drifted'; readonly finding: Finding; readonly live: LiveObject | undefined }
   | { readonly kind: 'failed'; readonly problem: ApplyProblem }
   | { readonly kind: 'waits'; readonly text: string }
   | { readonly kind: 'left' }
@@ -170,6 +215,8 @@ export interface RoundDone {
   /** digest of the plan that waits for approval; empty: none */
   readonly planDigest: string
   readonly awaitingApproval: readonly InventoryEntry[]
+  /** kinds that were served at its end */
+  readonly kinds: ClusterKinds
   /** by `keyText`: reasons of the objects that have left the commit */
   readonly reasons: ReadonlyMap<string, Reason>
   readonly orphans: readonly ObjectKey[]
@@ -195,7 +242,13 @@ export type Outcome =
       readonly isWaitingForOthers: boolean
       readonly lastGood?: LastGood
     })
-  | { readonly kind: 'suspended' }
+  | {
+      readonly kind: 'suspended'
+      readonly manifests: readonly Manifest[]
+      /** entries of the inventory, by `keyText` */
+      readonly entries: ReadonlyMap<string, InventoryEntry>
+      readonly kinds: ClusterKinds
+    }
   | DryRun
   | RoundDone
 
@@ -205,6 +258,8 @@ export interface Directives {
   readonly approved: string
   /** nothing is written */
   readonly isSuspended: boolean
+  /** text of the last request to compare once more, and to apply what differs; empty: none */
+  readonly resync: string
   /** for a source that has left the configuration: its objects stay for good, and nothing reports them */
   readonly isForgotten: boolean
 }

@@ -3,7 +3,9 @@ import type * as z from 'zod'
 import { checkTree } from '../../../lib/config.ts'
 import { KasError } from '../../../lib/errors.ts'
 import {
+  type DriftBlock,
   durationForm,
+  type IgnoreBlock,
   percentForm,
   type ResourceRule,
   type SourceBlock,
@@ -55,10 +57,25 @@ export interface SourceOptions {
   readonly onRemoval: 'keep' | 'prune'
   readonly conflicts: 'force' | 'fail'
   readonly environments: readonly string[]
+  readonly drift: DriftPolicy
   /** kept beside an inventory: links of the commit that were not read at the last prune */
   readonly leftOut?: readonly string[]
   /** kept beside an inventory: the project's default branch at the last prune; absent: not known */
   readonly defaultBranch?: string
+}
+
+/** Decisions of a source on drift: changes of others in what its commit has applied. */
+export interface DriftPolicy {
+  /** `report`: a drifted object is written only by a commit that changes its manifest; `none`: as `report`, unwatched */
+  readonly mode: 'correct' | 'report' | 'none'
+  /** time for which an object has drifted before it is corrected */
+  readonly afterMs: number
+  /** time in which each object is compared once, whatever its metadata say */
+  readonly scanMs: number
+  /** fields that are left to other managers; `readRules` parses them */
+  readonly ignore: readonly IgnoreBlock[]
+  /** patterns of managers by which people change objects: fields that they add are drift */
+  readonly addedBy: readonly string[]
 }
 
 export const pruneLimitFrom = 5
@@ -78,7 +95,12 @@ export function isSourceId(text: string): boolean {
 
 /** Defaults of the stock agent. */
 const stockNamespace = 'default'
-const stockTimeoutMs = 60 * 60 * 1000
+const stockTimeout = '3600s'
+/** As long as the stock agent waits between two applies. */
+const defaultAfter = '300s'
+const defaultScan = '21600s'
+/** Managers of `kubectl`, k9s, Headlamp, and of browsers. */
+const defaultAddedBy = ['kubectl*', 'k9s', 'node-fetch', 'Mozilla']
 const defaultPruneConfirm = ['CustomResourceDefinition', 'Namespace', 'PersistentVolume', 'PersistentVolumeClaim']
 
 /** Source that can be used. */
@@ -150,10 +172,10 @@ export function sourceOptions(
     project: block.id ?? of.ownProject,
     defaultNamespace: block.default_namespace || stockNamespace,
     paths: block.paths?.length ? block.paths : [{ glob: kustomize || helm ? '**/*' : '**/*.{yaml,yml,json}' }],
-    reconcileTimeoutMs: durationMs(block.reconcile_timeout),
+    reconcileTimeoutMs: durationMs(block.reconcile_timeout ?? stockTimeout),
     dryRunStrategy: block.dry_run_strategy ?? 'none',
     prune: block.prune ?? true,
-    pruneTimeoutMs: durationMs(block.prune_timeout),
+    pruneTimeoutMs: durationMs(block.prune_timeout ?? stockTimeout),
     prunePropagationPolicy: block.prune_propagation_policy ?? 'foreground',
     inventoryPolicy: block.inventory_policy ?? 'must_match',
     ...(block.ref && { ref: block.ref }),
@@ -170,6 +192,19 @@ export function sourceOptions(
     onRemoval: block.on_removal ?? 'keep',
     conflicts: block.conflicts ?? 'force',
     environments: block.environments ?? [],
+    drift: driftPolicy(block.drift),
+  }
+}
+
+/** @param block - of the source; undefined: neither the source nor `gitops` has one */
+export function driftPolicy(block: DriftBlock | undefined): DriftPolicy {
+  const { mode = 'correct', after = defaultAfter, scan = defaultScan, ignore = [], added_by: addedBy } = block ?? {}
+  return {
+    mode,
+    afterMs: durationMs(after),
+    scanMs: durationMs(scan),
+    ignore,
+    addedBy: addedBy ?? defaultAddedBy,
   }
 }
 
@@ -202,8 +237,7 @@ export function unresolvedId(of: {
   return `${text.slice(0, maxUnresolvedLength - 17)}~${hash('sha256', text).slice(0, 16)}`
 }
 
-function durationMs(text: string | undefined): number {
-  if (text === undefined) return stockTimeoutMs
+function durationMs(text: string): number {
   const [, seconds] = durationForm.exec(text) ?? []
   return Math.round(Number(seconds) * 1000)
 }

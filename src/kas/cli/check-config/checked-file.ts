@@ -11,6 +11,7 @@ import type { KasConfig } from '../../config/kas-schema.ts'
 import { parseDirectory } from '../../directory/file/directory-contents.ts'
 import { moduleSchemas } from '../../module-schemas.ts'
 import { configLines } from '../config-lines.ts'
+import { ignoreRemarks } from './ignore-rules.ts'
 import { type NamedFiles, namedByDirectory, namedByKas, type Remark, unreadReason } from './named-files.ts'
 import { refusedByAgentk } from './refused-by-agentk.ts'
 
@@ -101,16 +102,21 @@ export async function checkedAgentFile(file: string, maxBytes: number, named: re
       const beside = [{ key: block.key, file, bytes }]
       const alone = parseAgentConfiguration(file, new Uint8Array(), schemas, beside)
       if (configuration) parseAgentConfiguration(configuration.file, configuration.bytes, schemas, beside)
-      return withRefused(alone)
+      return withRemarks(alone)
     }
-    if (!own) return withRefused(parseAgentConfiguration(file, bytes, schemas))
+    if (!own) return withRemarks(parseAgentConfiguration(file, bytes, schemas))
     parseModuleFile(own, file, bytes)
     return { warnings: [] }
   })
 }
 
-function withRefused(read: AgentConfigurationFile): { readonly warnings: readonly ConfigWarning[] } {
-  return { warnings: [...read.warnings, ...refusedByAgentk(read)] }
+/** Adds what only a check says of a usable configuration: the programs do not warn of it. */
+function withRemarks(read: AgentConfigurationFile): Parsed {
+  const { warnings, notes } = ignoreRemarks(read)
+  return {
+    warnings: [...read.warnings, ...refusedByAgentk(read), ...warnings],
+    named: async () => ({ ...nothingNamed, notes }),
+  }
 }
 
 /** Returns the `config.yaml` beside the file; undefined if it is unusable itself, which is reported for that file. */

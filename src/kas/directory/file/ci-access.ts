@@ -1,3 +1,4 @@
+import { matchesWildcard } from '../../../lib/wildcard.ts'
 import type { Agent } from '../../agent.ts'
 import type { AgentConfigurationFile, CiAccessAs, CiAccessEntry } from '../../agent-config/agent-config-file.ts'
 import type { Job } from './directory-contents.ts'
@@ -46,29 +47,4 @@ function passesEnvironments({ environments }: CiAccessEntry, { environment }: Jo
   if (environments.length === 0) return true
   const name = environment?.name ?? environment?.slug
   return name !== undefined && environments.some((pattern) => matchesWildcard(pattern, name))
-}
-
-/**
- * True if `text` matches `pattern`; `*` matches any characters, also none. The time is linear in the product of their
- * lengths.
- */
-function matchesWildcard(pattern: string, text: string): boolean {
-  let p = 0
-  let t = 0
-  let star = -1
-  let resume = 0
-  while (t < text.length) {
-    if (pattern[p] === '*') {
-      star = p++
-      resume = t
-    } else if (pattern[p] === text[t]) {
-      p++
-      t++
-    } else if (star >= 0) {
-      p = star + 1
-      t = ++resume
-    } else return false
-  }
-  while (pattern[p] === '*') p++
-  return p === pattern.length
 }

@@ -14,13 +14,23 @@ export const gitopsBlock: BlockSchema<typeof gitopsSchema> = {
 
 /**
  * Returns the block for stock agents, which know neither all keys nor all kinds of paths. Sources that they would
- * misunderstand are left out: rendered ones, and those restricted to namespaces or an account.
+ * misunderstand are left out: rendered ones, and those restricted to namespaces or an account. So are sources whose
+ * drift they would correct, although its mode or a rule says otherwise.
  */
 function forStock({ manifest_projects: sources = [] }: GitopsBlock): object {
   const known = sources.flatMap((each) => {
     if (each.kustomize || each.helm || each.namespaces || each.access_as) return []
-    const { name: _, resource_inclusions: inclusions, resource_exclusions: exclusions, paths, ...rest } = each
+    const {
+      name: _,
+      drift = {},
+      resource_inclusions: inclusions,
+      resource_exclusions: exclusions,
+      paths,
+      ...rest
+    } = each
     if (inclusions || exclusions) return []
+    const { mode = 'correct', ignore = [] } = drift
+    if (mode !== 'correct' || ignore.length > 0) return []
     const globs = paths?.filter(({ glob }) => glob !== undefined)
     if (paths && globs?.length !== paths.length) return []
     return [{ ...rest, ...(globs ? { paths: globs } : {}) }]

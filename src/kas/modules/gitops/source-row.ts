@@ -67,7 +67,7 @@ export function sourceRow(
 /** Makes a row without the names of objects. @throws as `sourceRow` */
 export function shortRow(reported: ReportedFacts): object | undefined {
   const row = sourceRow(reported, () => undefined)
-  const lists = { trouble: [], planned: [], environment: [], orphan: [], leaving: [], kept: [] }
+  const lists = { trouble: [], planned: [], environment: [], orphan: [], leaving: [], kept: [], drifted: [] }
   // a plan that is not shown is not offered for approval
   return row && { ...row, ...lists, problem: '', ...(row.plan !== '' && { next: '' }), digest: undefined, cut: true }
 }

@@ -34,7 +34,8 @@ const turnBytes = 4096
 
 const { field } = SourceStateSchema
 
-const lists = [field.trouble, field.planned, field.environment, field.orphan, field.leaving, field.kept]
+const { trouble, planned, environment, orphan, leaving, kept, drifted } = field
+const lists = [trouble, planned, environment, orphan, leaving, kept, drifted]
 
 /** Characters of a source's id: the agent's number, the project's number and a name of 32. */
 const maxSourceLength = 128
@@ -139,6 +140,7 @@ function cutDown(state: SourceState): Uint8Array {
     orphan: [],
     leaving: [],
     kept: [],
+    drifted: [],
     isCut: true,
   })
 }

@@ -139,7 +139,8 @@ t.test('dead ends', { skip, timeout: 300_000 }, async (t) => {
     await becomes(Phase.SYNCED)
     const ports = [{ name: 'http', port: 83 }]
     await ground.merge(keyOf('Service', 'svc', 'by-hand'), { spec: { ports } }, 'kubectl-edit')
-    project.push({ 'web.yaml': deployment('strategy: { type: Recreate }'), 'svc.yaml': `${service}# next\n` })
+    const next = service.replace('name: svc', 'name: svc, labels: { next: here }')
+    project.push({ 'web.yaml': deployment('strategy: { type: Recreate }'), 'svc.yaml': next })
     const undone = 'Service by-hand/svc: kubectl-edit had changed spec.ports: it is as in Git again'
     t.match(await becomes(Phase.SYNCED), { problem: undone })
     t.match((await ground.get(keyOf('Service', 'svc', 'by-hand'))).spec.ports, [{ port: 80 }])

@@ -191,6 +191,18 @@ t.test('inventories of a real API server', { skip, timeout: 120_000 }, async (t)
     await inventory.remove(signal)
   })
 
+  await t.test('options that an older agentk has kept say nothing about drift: its defaults count', async (t) => {
+    const of = source()
+    const options = sourceOptions({}, { agentId: of.agentId, projectId: 7n, ownProject: 'a/b' })
+    const { drift, ...older } = options
+    const inventory = new Inventory(client, { ...of, id: options.id })
+    await inventory.load(signal)
+    await inventory.saveOptions(older as typeof options, [], signal)
+    await inventory.load(signal)
+    t.strictSame(inventory.options?.drift, drift)
+    t.strictSame((await stored(of))[0]?.drift, drift)
+  })
+
   await t.test('options stay beside the entries', async (t) => {
     const of = source()
     const options = sourceOptions({ on_removal: 'prune' }, { agentId: of.agentId, projectId: 7n, ownProject: 'a/b' })

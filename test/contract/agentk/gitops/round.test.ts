@@ -83,6 +83,7 @@ class Source {
         inventory: {
           own: this.inventory,
           of: (other) => (extra.followed?.includes(other) ? undefined : this.#inventoryOf(other)),
+          clock: systemClock,
         },
         claims: {
           claim: () => undefined,
@@ -103,6 +104,8 @@ class Source {
         approved: extra.approved ?? '',
         useApproval: extra.useApproval ?? (async () => undefined),
         isSuspended: false,
+        judge: async () => ({ kind: 'write' }),
+        isDrifted: () => false,
         mayHaveCallsInFlight: false,
         superseded: extra.superseded ?? new AbortController().signal,
         onStep: (step) => {

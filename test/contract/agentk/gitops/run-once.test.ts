@@ -2,6 +2,7 @@ import t from 'tap'
 import { missingAssets } from '../../../../dev/control-plane/assets.ts'
 import { ControlPlane } from '../../../../dev/control-plane/control-plane.ts'
 import { Inventory } from '../../../../src/agentk/modules/gitops/inventory/inventory.ts'
+import { systemClock } from '../../../../src/lib/clock.ts'
 import { Phase } from '../../../../src/proto/gen/gitops_states_pb.ts'
 import type { SourceBlock } from '../../../../src/proto/gitops/schema.ts'
 import { eventually } from '../../../support/eventually.ts'
@@ -114,7 +115,7 @@ t.test('a Job that is gone', { skip, timeout: 300_000 }, async (t) => {
     const renamed = podOf({ name: 'renamed', adopt: [before.options.id] })
     const inventoryOf = (id: string) =>
       new Inventory(ground.lanes.lane('control'), { namespace: 'gitops', agentId: 42n, id })
-    const inventory = { own: inventoryOf(renamed.options.id), of: inventoryOf }
+    const inventory = { own: inventoryOf(renamed.options.id), of: inventoryOf, clock: systemClock }
     t.match((await renamed.bring(files, {}, { inventory })).kinds, { adopted: 'unchanged' })
     t.strictSame(applied, [])
     t.equal(await isThere('adopted'), false)

@@ -30,7 +30,7 @@ t.test('a second writer', { skip, timeout: 120_000 }, async (t) => {
   ] as const) {
     await t.test(`one that ${how} is named once it does so again`, async (t) => {
       const name = `fought-${manager}`
-      const { project, becomes, stop } = await side.start(t, [source])
+      const { project, becomes, stop } = await side.start(t, [{ ...source, drift: { after: '0s' } }])
       const push = async (count: number) => {
         project.push({ 'a.json': map(name), 'b.json': map(`${name}-${count}`), 'c.json': map(`${name}-quiet`) })
         return (await becomes(Phase.SYNCED)).problem

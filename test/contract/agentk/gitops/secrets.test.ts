@@ -183,7 +183,7 @@ t.test('texts about Secrets', { skip, timeout: 240_000 }, async (t) => {
   })
 
   await t.test('notes: a second writer, a hook, a variable', async (t) => {
-    const started = await side.start(t, [source])
+    const started = await side.start(t, [{ ...source, drift: { after: '0s' } }])
     const note = annotated('helm.sh/hook', 'hidden-value')
     const variable = annotated('example.com/token', `\${hidden_key:=hidden-value}`)
     const push = async (count: number) => {

@@ -1,5 +1,7 @@
 import t from 'tap'
+import type { FollowedDrift } from '../../../../src/agentk/modules/gitops/drift/follow-drift.ts'
 import { KeptFiles } from '../../../../src/agentk/modules/gitops/files/kept-files.ts'
+import { ClusterKinds } from '../../../../src/agentk/modules/gitops/live/cluster-kinds.ts'
 import type { RoundInput } from '../../../../src/agentk/modules/gitops/reconcile.ts'
 import { FollowMode } from '../../../../src/agentk/modules/gitops/sources/follow-mode.ts'
 import { ReconcileQueue } from '../../../../src/agentk/modules/gitops/sources/reconcile-queue.ts'
@@ -30,8 +32,17 @@ t.test('a commit is brought once more when what the pod before has sent has land
     planDigest: '',
     awaitingApproval: [],
     reasons: new Map(),
+    kinds: new ClusterKinds([]),
     orphans: [],
     notes: [],
+  }
+  const noDrift: FollowedDrift = {
+    known: new Map(),
+    judge: async () => ({ kind: 'write' }),
+    judgeAsked: async () => ({ kind: 'write' }),
+    roundBegins: () => undefined,
+    roundEnds: () => undefined,
+    settled: () => undefined,
   }
   const mode = new FollowMode(
     {
@@ -43,6 +54,7 @@ t.test('a commit is brought once more when what the pod before has sent has land
           return { kind: 'done', ...none, isWaitingForOthers: false }
         },
         absentCame: async () => false,
+        followDrift: () => noDrift,
       },
       sources: { named: () => undefined, refused: () => undefined },
       status: new StatusSink(clock, noGuide, [
@@ -57,7 +69,7 @@ t.test('a commit is brought once more when what the pod before has sent has land
     { block: {}, digest: '', agentId: 42n, ownProject: 'platform/shop', projectId: undefined },
   )
   const people = {
-    directives: async () => ({ approved: '', isSuspended: false, isForgotten: false }),
+    directives: async () => ({ approved: '', isSuspended: false, resync: '', isForgotten: false }),
     useApproval: async () => undefined,
     onDirectives: () => () => undefined,
   }

@@ -186,6 +186,20 @@ const rows: Readonly<Record<keyof SourceBlock, Row>> = {
     }
   },
 
+  drift: async (t, side) => {
+    for (const [ignore, left] of [
+      [[{ kinds: ['ConfigMap'], paths: ['.data.value'] }], 'by hand'],
+      [[{ kinds: ['Secret'], paths: ['.data.value'] }], '2'],
+    ] as const) {
+      const name = `drift-${left === '2'}`
+      const pod = side.pod({ drift: { ignore } })
+      await pod.bring(files(name))
+      await side.ground.merge(keyOf('ConfigMap', name), { data: { value: 'by hand' } }, 'kubectl-edit')
+      await pod.bring({ 'a.json': map(name, '2') })
+      t.equal(await side.value(name), left)
+    }
+  },
+
   dry_run_strategy: async (t, side) => {
     for (const strategy of ['client', 'server'] as const) {
       t.match(await side.pod({ dry_run_strategy: strategy }).round(files('rehearsed')), { kind: 'dryRun' })

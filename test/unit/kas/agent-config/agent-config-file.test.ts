@@ -276,7 +276,20 @@ t.test('gitops: keys of ours, and what is said of wrong ones', async (t) => {
     ],
     [{ on_removal: 'delete' }, `${at}.on_removal: `],
     [{ reconcile_timeout: '1h' }, `${at}.reconcile_timeout: `],
-    [{ drift: { mode: 'report' } }, `${at}.drift: this key is not known`],
+    [{ drift: { mode: 'reset' } }, `${at}.drift.mode: found "reset", allowed: one of correct, report, none`],
+    [
+      { drift: { scan: '60s' } },
+      `${at}.drift.scan: found "60s", allowed: seconds such as "300s", from "300s" to "604800s"`,
+    ],
+    [{ drift: { ignor: [] } }, `${at}.drift.ignor: this key is not known, did you mean ${at}.drift.ignore?`],
+    [
+      { drift: { ignore: [{ kinds: ['Pod'] }] } },
+      `${at}.drift.ignore[0]: found a block of keys, allowed: paths, managers, or both`,
+    ],
+    [
+      { drift: { ignore: [{ paths: ['spec.replicas'] }] } },
+      `${at}.drift.ignore[0].paths[0]: found "spec.replicas", allowed: a path that begins with "." or "/"`,
+    ],
   ] as const) {
     const error = t.throws(() => read({ ...source, ...change })) as unknown as Error
     t.match(error.message, says)
@@ -298,11 +311,17 @@ t.test(
       { access_as: { service_account: { namespace: 'n', name: 'm' } } },
       { paths: [{ file: 'a' }] },
       { resource_exclusions: [{ api_groups: [''], kinds: ['Secret'] }] },
+      { drift: { mode: 'report' } },
+      { drift: { mode: 'none' } },
+      { drift: { ignore: [{ managers: ['scaler'] }] } },
     ]
-    const sources = [plain, ...others.map((more, i) => ({ ...plain, name: `n${i}`, ...more }))]
+    const as = { ...plain, name: 'as', drift: { mode: 'correct', after: '60s' } }
+    const sources = [plain, as, ...others.map((more, i) => ({ ...plain, name: `n${i}`, ...more }))]
     const { file, blocks } = parse(JSON.stringify({ gitops: { manifest_projects: sources } }))
-    t.equal(file.gitops?.manifestProjects.length, 1)
+    t.equal(file.gitops?.manifestProjects.length, 2)
     t.match(file.gitops?.manifestProjects[0], { id: 'a/b', paths: [{ glob: '**' }], pruneOneof: { value: false } })
-    t.equal(gitopsIn({ blocks }).manifest_projects.length, 7)
+    t.equal(gitopsIn({ blocks }).manifest_projects.length, 11)
+    const common = { drift: { mode: 'report' }, manifest_projects: [plain, as] }
+    t.equal(parse(JSON.stringify({ gitops: common })).file.gitops?.manifestProjects.length, 1, 'of all sources')
   },
 )

@@ -347,3 +347,151 @@ t.test('names that agentk refuses by default are named, with its flags and the v
   t.match((await said('both/config.yaml')).stdout, `line 22: ${ofSource}`, 'in the configuration itself, too')
   t.equal((await checkConfig(['--strict', '--agent-file', file])).code, 1, '--strict')
 })
+
+t.test('rules of drift: parts without effect, and rules that cover whole objects', async (t) => {
+  const rules: readonly (readonly [rule: string, line: string | undefined])[] = [
+    ['{ paths: [.spec.replicas, /spec/replicas] }', undefined],
+    ['{ kinds: [Deployment, apps/StatefulSet, /Secret, "*", "apps/*"], paths: [.spec.replicas] }', undefined],
+    ['{ kinds: [Rollout, VerticalPodAutoscaler, ValidatingAdmissionPolicyBinding], paths: [.spec.a] }', undefined],
+    ['{ kinds: [argoproj.io/Rollot, crews.example.com/Deploymnt], paths: [.spec.a] }', undefined],
+    [
+      '{ kinds: [Pod, Deploymnt], paths: [.spec.a] }',
+      'kinds[1]: has no effect: Kubernetes has no such kind, did you mean Deployment? A custom kind is written with its group',
+    ],
+    [
+      '{ kinds: [deployment], paths: [.spec.a] }',
+      'kinds[0]: has no effect: Kubernetes has no such kind, did you mean Deployment? A custom kind is written with its group',
+    ],
+    [
+      '{ kinds: [apps/Deployments], paths: [.spec.a] }',
+      'kinds[0]: has no effect: Kubernetes has no such kind, did you mean apps/Deployment?',
+    ],
+    [
+      '{ kinds: [app/Deployment], paths: [.spec.a] }',
+      'kinds[0]: has no effect: Kubernetes has no group "app", did you mean apps/Deployment?',
+    ],
+    [
+      '{ kinds: [core/Secret], paths: [.spec.a] }',
+      'kinds[0]: has no effect: the group of Secret has an empty name: write "/Secret", or "Secret" for any group',
+    ],
+    [
+      '{ paths: [".spec.template.spec.containers[*].args[0]"] }',
+      'paths[0]: has no effect: one manager owns all of .spec.template.spec.containers[*].args, and conflicts name no more than that: write .spec.template.spec.containers[*].args',
+    ],
+    [
+      '{ paths: [.spec.replicas, /spec/template/spec/containers/0/args/0] }',
+      'paths[1]: has no effect: one manager owns all of /spec/template/spec/containers/0/args, and conflicts name no more than that: write /spec/template/spec/containers/0/args',
+    ],
+    [
+      '{ paths: [.spec.template.spec.nodeSelector.kubernetes.io/os] }',
+      'paths[0]: has no effect: one manager owns all of .spec.template.spec.nodeSelector, and conflicts name no more than that: write .spec.template.spec.nodeSelector',
+    ],
+    [
+      '{ kinds: [Service], paths: [.spec.selector.app] }',
+      'paths[0]: has no effect: one manager owns all of .spec.selector, and conflicts name no more than that: write .spec.selector',
+    ],
+    ['{ kinds: [Service, example.com/Thing], paths: [.spec.selector.app] }', undefined],
+    ['{ paths: [.spec.selector.app] }', undefined],
+    ['{ paths: [".spec.template.spec.containers[*].args"] }', undefined],
+    [
+      '{ paths: [".metadata.finalizers[=\\"example.com/a\\"]"] }',
+      'paths[0]: has no effect: .metadata.finalizers is a set, whose values never conflict, so that an apply cannot leave one out',
+    ],
+    [
+      '{ paths: [.spec.template.spec.containers.resources] }',
+      'paths[0]: has no effect: .spec.template.spec.containers is a list: write .spec.template.spec.containers[*], or an item by its key (name)',
+    ],
+    [
+      '{ paths: [/spec/template/spec/containers/app/resources] }',
+      'paths[0]: has no effect: /spec/template/spec/containers is a list: write the index of an item behind it',
+    ],
+    [
+      '{ kinds: [Service], paths: [".spec.ports[name=\\"web\\"].nodePort"] }',
+      'paths[0]: has no effect: the items of .spec.ports are known by port and protocol, not by name',
+    ],
+    ['{ kinds: [Service], paths: [".spec.ports[port=80].nodePort", "/spec/ports/0/nodePort"] }', undefined],
+    [
+      '{ paths: [".spec.template.spec.containers[image=\\"a\\"]"] }',
+      'paths[0]: has no effect: the items of .spec.template.spec.containers are known by name, not by image',
+    ],
+    [
+      '{ paths: [.status.replicas] }',
+      'paths[0]: has no effect: a source applies no status, and drift does not compare it',
+    ],
+    [
+      '{ paths: [/metadata/annotations/tool.example/x] }',
+      'paths[0]: has no effect: a "/" in a key is written "~1" in a JSON Pointer: /metadata/annotations/tool.example~1x',
+    ],
+    ['{ paths: [/metadata/annotations/tool.example~1x, .metadata.annotations.tool.example/x] }', undefined],
+  ]
+  const loss = 'so that a commit that changes such a field changes nothing in the cluster'
+  const wide: readonly (readonly [rule: string, line: string])[] = [
+    [
+      '{ kinds: ["*"], managers: [scaler] }',
+      `: covers whole objects: every field that scaler owns, ${loss}. Add paths`,
+    ],
+    [
+      '{ paths: [""] }',
+      `.paths[0]: covers whole objects: every field there that another manager owns, ${loss}. Name longer paths`,
+    ],
+    [
+      '{ paths: [.spec.replicas, /spec], managers: [a, b] }',
+      `.paths[1]: covers all of /spec: every field there that a, b owns, ${loss}. Name longer paths`,
+    ],
+  ]
+  const indent = (all: readonly (readonly [rule: string, ...unknown[]])[], by: string) =>
+    all.map(([rule]) => `${by}- ${rule}\n`).join('')
+  const own = `gitops:\n  manifest_projects:\n  - name: a\n    drift:\n      ignore:\n${indent([...rules, ...wide], '      ')}`
+  const folder = await folderOf(t, { 'gitops.yaml': own })
+  const file = join(folder, 'gitops.yaml')
+  const { code, stdout } = await checkConfig(['--agent-file', file])
+  t.equal(code, 0, stdout)
+  const at = (i: number) => `line ${i + 6}: gitops.manifest_projects[0].drift.ignore[${i}]`
+  const without = rules.flatMap(([, line], i) => (line === undefined ? [] : [`${file}: ${at(i)}.${line}`]))
+  const notes = wide.map(([, line], i) => `${file}: ${at(rules.length + i)}${line}`)
+  t.strictSame(stdout.trimEnd().split('\n'), [
+    ...without,
+    ...notes,
+    `${file}: can be used; ${without.length} keys have no effect`,
+  ])
+  t.equal((await checkConfig(['--strict', '--agent-file', file])).code, 1, '--strict')
+
+  const common = `gitops:\n  drift:\n    ignore:\n    - { managers: [a] }\n  manifest_projects: [{ name: a }, { name: b }]\n`
+  const all = join(await folderOf(t, { 'config.yaml': common }), 'config.yaml')
+  const once = await checkConfig(['--strict', '--agent-file', all])
+  t.equal(once.code, 0, 'a note is no fault')
+  t.strictSame(once.stdout.trimEnd().split('\n'), [
+    `${all}: line 4: gitops.drift.ignore[0]: covers whole objects: every field that a owns, ${loss}. Add paths`,
+    `${all}: can be used`,
+  ])
+})
+
+t.test('rules of drift that cannot be used', async (t) => {
+  const wrong: Readonly<Record<string, RegExp>> = {
+    '{ ignore: [{}] }': /ignore\[0\]: found a block of keys, allowed: paths, managers, or both$/m,
+    '{ ignore: [{ kinds: [Pod] }] }': /ignore\[0\]: found a block of keys, allowed: paths, managers, or both$/m,
+    '{ ignore: [{ paths: [] }] }': /ignore\[0\]\.paths: found a list, allowed: at least one$/m,
+    '{ ignore: [{ paths: [spec.replicas] }] }':
+      /paths\[0\]: found "spec\.replicas", allowed: a path that begins with "\." or "\/", such as "\.spec\.replicas" or "\/spec\/replicas"$/m,
+    "{ ignore: [{ paths: ['.spec.containers[].image'] }] }": /allowed: in brackets one item of a list: \[name="app"\]/,
+    '{ ignore: [{ path: [.spec], managers: [a] }] }':
+      /ignore\[0\]\.path: this key is not known, did you mean .*\.paths\?/,
+    '{ ignore: [{ kinds: [apps/v1/Deployment], paths: [.spec] }] }':
+      /kinds\[0\]: found "apps\/v1\/Deployment", allowed: a kind such as "Deployment" or "apps\/Deployment", in which "\*" is any text$/m,
+    '{ mode: fix }': /mode: found "fix", allowed: one of correct, report, none$/m,
+    '{ after: 5m }': /after: found "5m", allowed: seconds such as "300s", from "0s" to "604800s"$/m,
+    '{ scan: 10s }': /scan: found "10s", allowed: seconds such as "300s", from "300s" to "604800s"$/m,
+    '{ added_by: kubectl }': /added_by: found "kubectl", allowed: a list$/m,
+    '{ modes: report }': /modes: this key is not known, did you mean .*drift\.mode\?/,
+  }
+  for (const [drift, line] of Object.entries(wrong)) {
+    for (const text of [`gitops: { drift: ${drift} }\n`, `gitops: { manifest_projects: [{ drift: ${drift} }] }\n`]) {
+      const { code, stdout } = await checkConfig([
+        '--agent-file',
+        join(await folderOf(t, { 'gitops.yaml': text }), 'gitops.yaml'),
+      ])
+      t.equal(code, 1, text)
+      t.match(stdout, line, text)
+    }
+  }
+})

@@ -146,6 +146,62 @@ const values: Readonly<Record<string, { readonly taken: readonly unknown[]; read
     taken: [['production'], ['a/b', 'c'], some(100, 'a')],
     refused: [[], 'production', [''], [7], some(101, 'a'), [long(254)]],
   },
+  drift: {
+    taken: [
+      {},
+      { mode: 'correct' },
+      { mode: 'report', after: '0s', scan: '300s' },
+      { mode: 'none', after: '604800s', scan: '604800s' },
+      { after: '0.5s' },
+      { ignore: [] },
+      { ignore: [{ paths: ['.spec.replicas', '/spec/replicas', ''] }] },
+      { ignore: [{ managers: ['vpa-*'] }] },
+      { ignore: [{ kinds: ['Deployment', 'apps/*', '/Secret', '*'], paths: ['.spec'], managers: ['a'] }] },
+      { ignore: some(50, { managers: ['a'] }) },
+      { added_by: [] },
+      { added_by: ['kubectl*', 'k9s'] },
+      { added_by: [long(128)] },
+    ],
+    refused: [
+      '',
+      'correct',
+      true,
+      [],
+      { mode: 'Correct' },
+      { mode: '' },
+      { mode: true },
+      { after: 300 },
+      { after: '5m' },
+      { after: '-1s' },
+      { after: '604801s' },
+      { scan: '299s' },
+      { scan: '604800.1s' },
+      { scan: '0s' },
+      { ignore: {} },
+      { ignore: ['.spec'] },
+      { ignore: [{}] },
+      { ignore: [{ kinds: ['Deployment'] }] },
+      { ignore: [{ paths: [] }] },
+      { ignore: [{ managers: [] }] },
+      { ignore: [{ kinds: [], paths: ['.spec'] }] },
+      { ignore: [{ paths: '.spec' }] },
+      { ignore: [{ paths: [7] }] },
+      { ignore: [{ paths: ['spec'] }] },
+      { ignore: [{ paths: ['.spec', '.spec.containers[].image'] }] },
+      { ignore: [{ paths: [`.${long(1024)}`] }] },
+      { ignore: [{ managers: [''] }] },
+      { ignore: [{ managers: [long(129)] }] },
+      { ignore: [{ kinds: [''], paths: ['.spec'] }] },
+      { ignore: [{ kinds: ['apps/v1/Deployment'], paths: ['.spec'] }] },
+      { ignore: [{ kinds: ['apps/'], paths: ['.spec'] }] },
+      { ignore: [{ kinds: ['a b'], paths: ['.spec'] }] },
+      { ignore: some(51, { managers: ['a'] }) },
+      { ignore: some(20, { paths: [`.${long(500)}`] }) },
+      { added_by: 'kubectl*' },
+      { added_by: [''] },
+      { added_by: some(101, 'a') },
+    ],
+  },
 }
 
 const answersOf = (source: Readonly<Record<string, unknown>>) => {
@@ -182,6 +238,37 @@ for (const [key, { taken, refused }] of Object.entries(values)) {
   count += taken.length + refused.length
 }
 
+t.test('of all sources: those without a drift of their own have it, whole', async (t) => {
+  const read = (gitops: object) => {
+    const text = JSON.stringify({ gitops })
+    const { blocks } = parseAgentConfiguration('config.yaml', Buffer.from(text), moduleSchemas.list)
+    return JSON.parse(blocks.get('gitops') ?? '') as object
+  }
+  const common = { mode: 'report', ignore: [{ paths: ['.spec.replicas'] }] }
+  const own = { after: '60s' }
+  const sources = [{ name: 'a' }, { name: 'b', drift: own }, { name: 'c', drift: {} }]
+  const shared = read({ drift: common, manifest_projects: sources })
+  t.strictSame(shared, {
+    drift: common,
+    manifest_projects: [
+      { drift: common, name: 'a' },
+      { drift: own, name: 'b' },
+      { drift: {}, name: 'c' },
+    ],
+  })
+  t.match(readBlock(shared).sources, [
+    { block: { drift: common } },
+    { block: { drift: own } },
+    { block: { drift: {} } },
+  ])
+  t.strictSame(read({ drift: common }), { drift: common })
+  t.strictSame(read({ manifest_projects: [{ name: 'a' }] }), { manifest_projects: [{ name: 'a' }] })
+  for (const value of values.drift?.refused ?? []) {
+    t.throws(() => read({ drift: value, manifest_projects: [{}] }), JSON.stringify(value).slice(0, 100))
+  }
+  t.throws(() => read({ drift: common, manifest_projects: [{ name: 'A' }] }), /manifest_projects\[0\]\.name/)
+})
+
 t.test('both renderers, a key that nobody knows, a source that is none', async (t) => {
   t.match(answersOf({ helm, kustomize: { path: 'a' } }), { kas: false, agentk: false })
   t.match(
@@ -190,6 +277,8 @@ t.test('both renderers, a key that nobody knows, a source that is none', async (
     'a newer kas may know it: agentk leaves it out',
   )
   t.match(answersOf({ helm: { ...helm, namespace: 'a' } }), { kas: false, agentk: true })
+  t.match(answersOf({ drift: { after: '1s', befor: '1s' } }), { kas: false, agentk: true })
+  t.match(answersOf({ drift: { ignore: [{ path: ['.spec'], managers: ['a'] }] } }), { kas: false, agentk: true })
   const { unreadable } = readBlock({ manifest_projects: ['a', null, 7] })
   t.equal(unreadable.length, 3)
 })

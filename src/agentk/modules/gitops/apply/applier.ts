@@ -5,13 +5,24 @@ import type { ApiLane } from '../../../cluster/background-requests.ts'
 import { metadataOnly } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import type { ClusterKind } from '../live/cluster-kinds.ts'
+import { placesNamed, removeFields } from '../live/field-places.ts'
 import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
-import { usualReplicasPath } from '../live/managed-fields.ts'
+import { type IgnoredOf, usualReplicasPath } from '../live/managed-fields.ts'
 import { type ApplyProblem, isStale, maxAttempts, refusal } from '../live/refusal.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
 import { shownField } from '../manifests/secrets.ts'
-import type { FieldConflict, Undone } from '../round.ts'
-import { areReplicas, conflictsIn, withoutField } from './conflicts.ts'
+import type { FieldConflict, LeftOut, Undone } from '../round.ts'
+import type { DriftPolicy } from '../source-options.ts'
+import { areReplicas, conflictsIn } from './conflicts.ts'
+import {
+  hasIndexes,
+  type IgnoreRules,
+  ignoredConflicts,
+  ignoredFields,
+  leftOutOf,
+  type RuledObject,
+  readRules,
+} from './ignored-fields.ts'
 import { type OwnershipOptions, ownershipProblem } from './ownership.ts'
 import { hasRestartTime, keepLaterRestarts } from './restarts.ts'
 import type { Scalers } from './scalers.ts'
@@ -29,6 +40,8 @@ export interface ApplierComponents {
 
 export interface ApplierOptions extends Omit<OwnershipOptions, 'isHandedOver'> {
   readonly conflicts: 'force' | 'fail'
+  /** absent: no field is left to others */
+  readonly drift?: Pick<DriftPolicy, 'ignore'>
 }
 
 export interface ApplyRequest {
@@ -46,6 +59,8 @@ export interface Applied {
   readonly undone?: Undone | undefined
   /** fields of others that the apply has taken back */
   readonly overwritten?: readonly FieldConflict[]
+  /** the first values that rules have left out */
+  readonly leftOut?: readonly LeftOut[]
   /** reason for which no dry run was sent: nothing was compared */
   readonly uncompared?: string
   readonly live: LiveObject
@@ -59,10 +74,12 @@ export class Applier {
   readonly #components: ApplierComponents
   readonly #options: ApplierOptions
   readonly #takeOver: TakeOver
+  readonly #rules: IgnoreRules
 
   constructor(components: ApplierComponents, options: ApplierOptions) {
     this.#components = components
     this.#options = options
+    this.#rules = readRules(options.drift?.ignore ?? [], options.manager)
     this.#takeOver = new TakeOver(components.lane, options)
   }
 
@@ -70,8 +87,10 @@ export class Applier {
   async apply(request: ApplyRequest, signal: AbortSignal): Promise<ApplyOutcome> {
     const path = objectPath(request.kind, request.key)
     let { live } = request
-    const writers = live && live.fields !== '' ? this.#takeOver.predecessorsOf(live) : []
-    const again = writers.map((manager) => ({ manager, field: '', subresource: '' }))
+    const wasApplied = live !== undefined && live.fields !== ''
+    const writers = new Set<string>()
+    const ruled = await this.#ruledObject(path, request, signal)
+    const ignoredOf = ignoredFields(this.#rules, ruled)
     let undo: (() => Promise<unknown>) | undefined
     let [undone, wayOut]: [Undone | undefined, string | undefined] = [undefined, undefined]
     const { isHandedOver } = this.#components
@@ -81,14 +100,15 @@ export class Applier {
       if (foreign) return { problem: foreign }
       const leftReplicas = live && (await this.#leftReplicas(live, request, signal))
       if (live && (leftReplicas !== undefined || this.#takeOver.isNeeded(live))) {
-        const taken = await this.#takeOver.before(path, { problemOf, leftReplicas }, signal)
+        const taken = await this.#takeOver.before(path, { problemOf, leftReplicas, ignoredOf }, signal)
         if ('problem' in taken) return taken
         live = taken.live
         if (!taken.isDone) continue
+        for (const manager of taken.from) writers.add(manager)
       }
-      const outcome = await this.#applyOnce(path, request, live, signal)
+      const outcome = await this.#applyOnce(path, request, { live, ruled }, signal)
       if (outcome !== 'stale' && live && 'problem' in outcome && isBesideOthers(outcome.problem) && !undo) {
-        const freed = await this.#free(path, outcome.problem, signal)
+        const freed = await this.#free(path, outcome.problem, ignoredOf, signal)
         if ('problem' in freed) return freed
         ;({ live, undo, undone, wayOut } = freed)
         continue
@@ -96,8 +116,10 @@ export class Applier {
       if (outcome !== 'stale' && 'problem' in outcome) await undo?.()
       if (outcome !== 'stale' && 'problem' in outcome)
         return { problem: { ...outcome.problem, ...(wayOut && { wayOut }) } }
-      if (outcome !== 'stale' && 'object' in outcome)
+      if (outcome !== 'stale' && 'object' in outcome) {
+        const again = [...(wasApplied ? writers : [])].map((manager) => ({ manager, field: '', subresource: '' }))
         return { ...outcome, undone, overwritten: [...again, ...(outcome.overwritten ?? [])] }
+      }
       const read = await this.#read(path, signal)
       if ('problem' in read) return read
       live = read.live
@@ -105,10 +127,23 @@ export class Applier {
     return { problem: { kind: 'busy', text: `others have changed it ${maxAttempts} times while it was to be applied` } }
   }
 
+  /** Returns the object for rules. With an index in a rule, the live one is read too: its items may have other places. */
+  async #ruledObject(path: string, { key, object, live }: ApplyRequest, signal: AbortSignal): Promise<RuledObject> {
+    if (!live || !hasIndexes(this.#rules, key)) return { key, objects: [object] }
+    const { lane } = this.#components
+    const { status, body } = await lane.json('GET', path, undefined, signal, { maxBytes: maxEventBytes })
+    return { key, objects: status === 200 ? [object, body] : [object] }
+  }
+
   /** Frees fields that prevent an apply: the next one removes them. @returns the problem: none can be freed */
-  async #free(path: string, problem: ApplyProblem, signal: AbortSignal): Promise<Freed | { problem: ApplyProblem }> {
+  async #free(
+    path: string,
+    problem: ApplyProblem,
+    ignoredOf: IgnoredOf,
+    signal: AbortSignal,
+  ): Promise<Freed | { problem: ApplyProblem }> {
     const { conflicts } = this.#options
-    const found = await this.#takeOver.inTheWay(path, { places: problem.places ?? [], conflicts }, signal)
+    const found = await this.#takeOver.inTheWay(path, { places: problem.places ?? [], conflicts, ignoredOf }, signal)
     if (found && 'live' in found) return found
     return { problem: { ...problem, ...found } }
   }
@@ -129,8 +164,8 @@ export class Applier {
 
   async #applyOnce(
     path: string,
-    { key, kind, object }: ApplyRequest,
-    live: LiveObject | undefined,
+    { key, kind, object, live: before }: ApplyRequest,
+    { live, ruled }: { readonly live: LiveObject | undefined; readonly ruled: RuledObject },
     signal: AbortSignal,
   ): Promise<ApplyOutcome | 'stale'> {
     const made = await this.#toSend(path, object, live, signal)
@@ -138,23 +173,40 @@ export class Applier {
     const conditional = conditionalOn(made.object, live?.resourceVersion ?? absentVersion)
     let answer = await this.#send(path, conditional, false, signal)
     const conflicts = answer.status === 409 ? conflictsIn(answer.body) : []
-    let overwritten: readonly FieldConflict[] = []
+    let [overwritten, leftOut]: [readonly FieldConflict[], readonly LeftOut[]] = [[], []]
     if (conflicts.length > 0) {
-      const { scalers } = this.#components
-      const replicas = (await scalers.pathOf(kind, signal)) ?? usualReplicasPath
-      const isOfScaler = (conflict: FieldConflict) => areReplicas(conflict, replicas)
-      const isScaled = conflicts.some(isOfScaler) && (await scalers.of(key, signal)) !== 'no'
-      const isLeft = (conflict: FieldConflict) => isScaled && isOfScaler(conflict)
-      const rest = conflicts.filter((conflict) => !isLeft(conflict))
-      if (rest.length > 0 && this.#options.conflicts === 'fail') return { problem: ownedByOthers(key, rest) }
-      const left = conflicts.filter(isLeft).reduce(withoutField, conditional)
+      const replaced = before && this.#takeOver.replacedBy(before)
+      const others = conflicts.filter(({ manager }) => !replaced?.has(manager)) // a dry run takes nothing over
+      const ignored = ignoredConflicts(others, this.#rules, { ...ruled, object: conditional })
+      leftOut = leftOutOf(ignored, key)
+      const fields = new Set(ignored.map(({ conflict }) => conflict.field))
+      const open = conflicts.filter(({ field }) => !fields.has(field))
+      const scaled = await this.#scaledConflicts(open, { key, kind }, signal)
+      overwritten = open.filter((conflict) => !scaled.includes(conflict))
+      if (overwritten.length > 0 && this.#options.conflicts === 'fail')
+        return { problem: ownedByOthers(key, overwritten) }
+      const places = scaled.flatMap(({ field }) => placesNamed(conditional, field))
+      const left = removeFields(conditional, [...ignored.map(({ place }) => place), ...places])
       answer = await this.#send(path, left, true, signal)
-      overwritten = rest
     }
     if (isStale(answer)) return 'stale'
     if (answer.status !== 200 && answer.status !== 201) return { problem: refusal(answer, path) }
-    const outcome = await this.#takeOver.after(path, answer.body as KubernetesObject, signal)
-    return 'problem' in outcome ? outcome : { ...outcome, overwritten }
+    const applied = answer.body as KubernetesObject
+    const outcome = await this.#takeOver.after(path, applied, ignoredFields(this.#rules, { key }), signal)
+    return 'problem' in outcome ? outcome : { ...outcome, overwritten, ...(leftOut.length > 0 && { leftOut }) }
+  }
+
+  /** Returns the conflicts about replicas that an autoscaler may have set: these stay. */
+  async #scaledConflicts(
+    conflicts: readonly FieldConflict[],
+    { key, kind }: Pick<ApplyRequest, 'key' | 'kind'>,
+    signal: AbortSignal,
+  ): Promise<readonly FieldConflict[]> {
+    if (conflicts.length === 0) return []
+    const { scalers } = this.#components
+    const path = (await scalers.pathOf(kind, signal)) ?? usualReplicasPath
+    const found = conflicts.filter((conflict) => areReplicas(conflict, path))
+    return found.length > 0 && (await scalers.of(key, signal)) !== 'no' ? found : []
   }
 
   /**

@@ -14,7 +14,7 @@ import { type Manifest, mayHaveField } from '../manifests/manifest.ts'
 import type { ApplyEnd, Build, InventoryEntry, RoundEnd, SourceClaims } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
 import { Applier } from './applier.ts'
-import { ApplyRun } from './apply-run.ts'
+import { ApplyRun, type ApplyRunComponents } from './apply-run.ts'
 import { passGate } from './health-gate.ts'
 import { replaceObject, tryMaking } from './replacement.ts'
 import { Scalers } from './scalers.ts'
@@ -38,6 +38,8 @@ export interface ApplyInput {
   /** reads the objects of the commit from the cluster */
   readonly readLive: () => Promise<LiveObjects>
   readonly superseded: AbortSignal
+  readonly judge: ApplyRunComponents['judge']
+  readonly isDrifted: ApplyRunComponents['isDrifted']
   readonly onStep: (step: { kind: 'ended'; key: ObjectKey; end: ApplyEnd }) => void
 }
 
@@ -78,7 +80,7 @@ interface Found {
 
 async function applyPass(
   { accountLane: lane, ownLane: control, waits, clock, kinds: shared, claims: { isHandedOver } }: ApplyComponents,
-  { build: { manifests, graph, kinds }, inventory, superseded, onStep }: ApplyInput,
+  { build: { manifests, graph, kinds }, inventory, superseded, onStep, judge, isDrifted }: ApplyInput,
   options: SourceOptions,
   { entries, live, approved }: Found,
   signal: AbortSignal,
@@ -98,6 +100,8 @@ async function applyPass(
         passGate({ waits, lane: control, clock }, of, { timeoutMs: options.reconcileTimeoutMs }, running),
       lane,
       kindsWith: (key, version, isDefined) => shared.with(key, version, isDefined, signal),
+      judge,
+      isDrifted,
       onEnd: (key, end) => onStep({ kind: 'ended', key, end }),
       remember: (manifest, end) => {
         inventory.applied(manifest, end)
@@ -143,7 +147,7 @@ async function unscaledOf(
   for (const manifest of manifests) {
     const { key } = manifest
     const found = live.objects.get(keyText(key))
-    if (!found || found.fields === '' || found.ownsReplicas) continue
+    if (!found || found.fields === '' || found.ownsReplicas || found.leavesReplicas) continue
     const field = found.replicasPath.slice(found.replicasPath.lastIndexOf('.') + 1)
     if (!mayHaveField(manifest, field) || numberAt(manifest.object, found.replicasPath) === undefined) continue
     if ((await scalers.of(key, signal)) === 'no') unscaled.add(keyText(key))

@@ -1,6 +1,6 @@
 import { keyName, keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
 import { builtIn } from '../../../../kubernetes/kind.ts'
-import { type KubernetesObject, numberAt, textAt } from '../../../../kubernetes/object.ts'
+import { type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
 import { objectPath } from '../../../../kubernetes/path.ts'
 import { errorText } from '../../../../lib/errors.ts'
 import type { ApiLane } from '../../../cluster/background-requests.ts'
@@ -11,7 +11,6 @@ import { absentOf } from '../live/lacked.ts'
 import type { LiveObject } from '../live/live-object.ts'
 import { type ApplyProblem, refusal } from '../live/refusal.ts'
 import { marked, replaceAnnotation } from '../manifests/annotations.ts'
-import { leftAlone } from '../manifests/left-alone.ts'
 import { lossOfReplaced, withLoss } from '../manifests/losses.ts'
 import { type Manifest, mayHaveField } from '../manifests/manifest.ts'
 import { isParent } from '../manifests/parents.ts'
@@ -21,6 +20,8 @@ import { isStateless } from './health-gate.ts'
 import { kindOrder } from './kind-order.ts'
 import { ownerProblem } from './owners.ts'
 import { bringAgain, isReplaceable, type ReplaceRequest, type Trial, untriedProblem } from './replacement.ts'
+import { runsOnce, type Standing, standingOf } from './standing.ts'
+import type { JudgedObject, Verdict } from './verdict.ts'
 
 export interface ApplyRunComponents {
   readonly applier: Pick<Applier, 'apply'>
@@ -38,6 +39,10 @@ export interface ApplyRunComponents {
   /** returns the kinds, with this one if it is served. @param isDefined - this run has applied its definition */
   readonly kindsWith: (key: ObjectKey, version: string, isDefined: boolean) => Promise<ClusterKinds>
   readonly onEnd: (key: ObjectKey, end: ApplyEnd) => void
+  /** decides on objects that Git has not changed, and that are not as they were applied */
+  readonly judge: (manifest: Manifest, of: JudgedObject, signal: AbortSignal) => Promise<Verdict>
+  /** true for an object, by `keyText`, that was found to differ from Git */
+  readonly isDrifted: (text: string) => boolean
   /** saves in the inventory, at once, that a run-once object was applied */
   readonly remember: (manifest: Manifest, end: ApplyEnd) => Promise<void>
 }
@@ -74,6 +79,8 @@ export class ApplyRun {
   readonly #moving = new Set<string>()
   readonly #gates = new Map<string, Promise<string | undefined>>()
   readonly #applied = new Map<string, KubernetesObject>()
+  /** by `keyText`: objects that Git has not changed, and that are not as they were applied */
+  #verdicts: ReadonlyMap<string, Verdict> = new Map()
   /** by namespace that is being deleted: what blocks its deletion */
   readonly #holds = new Map<string, Promise<string>>()
 
@@ -88,6 +95,7 @@ export class ApplyRun {
   /** @returns by `keyText`. @throws the connection's error, or the signal's reason, once no part runs any more */
   async run(): Promise<ReadonlyMap<string, ApplyEnd>> {
     const { graph } = this.#input
+    this.#verdicts = await this.#judge()
     const isMoving = oncePerList((texts) => texts.some((text) => this.#moving.has(text)))
     for (const text of graph.order) {
       const manifest = this.#manifests.get(text)
@@ -102,6 +110,17 @@ export class ApplyRun {
     return new Map(await Promise.all(all.map(async ([text, end]) => [text, await end] as const)))
   }
 
+  /** Asks for a verdict on each object that has drifted, before anything moves. */
+  async #judge(): Promise<ReadonlyMap<string, Verdict>> {
+    const drifted = [...this.#manifests].filter(([text, manifest]) => this.#standing(manifest, text) === 'drifted')
+    const judge = async ([text, manifest]: (typeof drifted)[number]) => {
+      const live = this.#input.live.get(text) ?? undefined
+      const of = { live, kinds: this.#input.kinds, entry: this.#input.entries.get(text) as InventoryEntry }
+      return [text, await this.#components.judge(manifest, of, this.#signal)] as const
+    }
+    return new Map(await Promise.all(drifted.map(judge)))
+  }
+
   async #applyOne(manifest: Manifest, text: string, isUnchanged: boolean): Promise<ApplyEnd> {
     const end = await this.#end(manifest, text, isUnchanged)
     this.#components.onEnd(manifest.key, end)
@@ -112,7 +131,7 @@ export class ApplyRun {
     const blockedBy = this.#moving.has(text) ? await this.#blockedBy(text) : undefined
     if (isUnchanged) {
       if (blockedBy !== undefined) this.#waitingUnchanged.set(text, blockedBy)
-      return { kind: 'unchanged', live: this.#input.live.get(text) ?? undefined }
+      return this.#unchanged(text)
     }
     if (blockedBy !== undefined) return { kind: 'waits', text: blockedBy }
     await this.#tried(this.#kindsBefore(text))
@@ -212,19 +231,27 @@ export class ApplyRun {
     return answer.body as KubernetesObject
   }
 
-  /** True if nothing is to be sent: digest and own fields are as after the last apply, or the object is left alone. */
+  /** Result for an object to which nothing is sent. */
+  #unchanged(text: string): ApplyEnd {
+    const verdict = this.#verdicts.get(text)
+    if (verdict?.kind === 'left') return { kind: 'drifted', finding: verdict.finding, live: verdict.live }
+    const live = verdict?.kind === 'same' ? verdict.live : (this.#input.live.get(text) ?? undefined)
+    const leftOut = live?.ignored === undefined ? undefined : this.#input.entries.get(text)?.leftOut
+    const isReferenceNew = verdict?.kind === 'same'
+    return { kind: 'unchanged', live, ...(leftOut && { leftOut }), ...(isReferenceNew && { isReferenceNew }) }
+  }
+
+  /** True if nothing is to be sent. */
   #isUnchanged(manifest: Manifest, text: string): boolean {
-    const { digest, version } = manifest
-    const entry = this.#input.entries.get(text)
-    const live = this.#input.live.get(text)
-    const left = leftAlone(manifest)
-    if (left === 'always' || (left === 'present' && live) || live?.isLeftAlone) return true
-    if (entry?.digest !== digest || entry.version !== version || live === null) return false
-    if (this.#input.unscaled?.has(text)) return false
-    if ((!live || live.isBeingDeleted) && runsOnce(manifest)) return true
-    if (!live) return false
-    const isAsApplied = live.digest === digest && live.fields === entry.fields && live.uid === entry.uid
-    return isAsApplied && live.owner === this.#input.id && !live.isBeingDeleted
+    const standing = this.#standing(manifest, text)
+    return standing === 'drifted' ? this.#verdicts.get(text)?.kind !== 'write' : standing === 'asApplied'
+  }
+
+  #standing(manifest: Manifest, text: string): Standing {
+    const { id, unscaled, entries, live } = this.#input
+    const of = { entry: entries.get(text), live: live.get(text) }
+    const isDrifted = this.#components.isDrifted(text)
+    return standingOf(manifest, { id, ...of, isUnscaled: unscaled?.has(text) === true, isDrifted })
   }
 
   #isDefined(text: string): boolean {
@@ -279,12 +306,15 @@ export class ApplyRun {
         return problemOf(holds === '' ? problem : { ...problem, text: `${problem.text}: ${holds}` })
       }
       if (this.#input.graph.dependents(text).length > 0) this.#applied.set(text, outcome.object)
-      const { live, undone, overwritten = [], uncompared } = outcome
+      const { live, undone, overwritten = [], leftOut, uncompared } = outcome
+      const verdict = this.#verdicts.get(text)
       const end: ApplyEnd = {
         kind: 'applied',
         live,
         ...(undone && { undone }),
         ...(overwritten.length > 0 && { overwritten }),
+        ...(verdict?.kind === 'write' && verdict.finding && { corrected: verdict.finding }),
+        ...(leftOut && { leftOut }),
         ...(uncompared !== undefined && { uncompared }),
       }
       if (runsOnce(manifest)) await this.#components.remember(manifest, end)
@@ -309,13 +339,6 @@ function oncePerList<T>(work: (texts: readonly string[]) => T): (texts: readonly
 /** True if SOPS has encrypted the object; the kind of the SOPS operator is applied as it is. */
 function isEncrypted(object: KubernetesObject): boolean {
   return textAt(object, 'sops.mac') !== '' && object.kind !== 'SopsSecret'
-}
-
-/** True for a Job that the cluster deletes after its end: it runs once. */
-function runsOnce(manifest: Manifest): boolean {
-  const { group, kind } = manifest.key
-  if (group !== 'batch' || kind !== 'Job') return false
-  return numberAt(manifest.object, 'spec.ttlSecondsAfterFinished') !== undefined
 }
 
 function failed(problem: ApplyProblem): ApplyEnd {

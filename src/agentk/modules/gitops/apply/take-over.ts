@@ -8,7 +8,10 @@ import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
 import {
   beforeFirstApply,
   entriesOf,
+  type IgnoredOf,
   type ManagedEntry,
+  managersOf,
+  nothingIgnored,
   relieved,
   takenOver,
   withoutReplicas,
@@ -16,8 +19,9 @@ import {
 import { type ApplyProblem, isStale, maxAttempts, refusal } from '../live/refusal.ts'
 import type { Undone } from '../round.ts'
 
+const byKubectl = 'kubectl-client-side-apply'
 /** Managers that applied manifests before agentk: the stock agent, `kubectl apply`. */
-const predecessors = ['agentk', 'kubectl-client-side-apply']
+const predecessors = ['agentk', byKubectl]
 
 export interface TakeOverOptions {
   /** id of the source, and value of its owner annotation */
@@ -31,6 +35,16 @@ export interface TakeOverBefore {
   readonly problemOf: (live: LiveObject) => ApplyProblem | undefined
   /** path of the replicas that have to stay; undefined: Git sets them */
   readonly leftReplicas: string | undefined
+  /** fields that rules of the source leave to their managers */
+  readonly ignoredOf?: IgnoredOf
+}
+
+export interface TakenBefore {
+  readonly live: LiveObject | undefined
+  /** false: others have changed the object; it is to be tried again */
+  readonly isDone: boolean
+  /** managers whose fields were taken over */
+  readonly from: readonly string[]
 }
 
 export interface Freed {
@@ -75,31 +89,46 @@ export class TakeOver {
   }
 
   /**
+   * Returns the managers whose fields are taken over whatever a rule says: the source replaces them. People may still run
+   * `kubectl apply` after the source has applied the object, so its manager is then none of them.
+   */
+  replacedBy(live: Pick<LiveObject, 'owner' | 'fields'>): ReadonlySet<string> {
+    const from = new Set(this.#from(live))
+    if (live.fields !== '' && !this.#options.adopt.includes(byKubectl)) from.delete(byKubectl)
+    return from
+  }
+
+  /**
    * Takes over fields before an apply. It changes nothing of the object but the owners of its fields.
    *
    * @param options.problemOf - returns the reason for which the source may not apply the current object
    * @param options.leftReplicas - path of replicas that the manifest does not set and an autoscaler does: they stay
+   * @param options.ignoredOf - fields that stay with their managers, except those of `replacedBy`
    * @returns `isDone` false: others have changed the object; `live` is its earlier state
    */
   async before(
     path: string,
-    { problemOf, leftReplicas }: TakeOverBefore,
+    { problemOf, leftReplicas, ignoredOf = nothingIgnored }: TakeOverBefore,
     signal: AbortSignal,
-  ): Promise<{ live: LiveObject | undefined; isDone: boolean } | { problem: ApplyProblem }> {
+  ): Promise<TakenBefore | { problem: ApplyProblem }> {
     const read = await this.#read(path, signal)
     if (!('object' in read)) return read
     const live = liveObjectOf(read.object, this.#manager)
     const problem = problemOf(live)
     if (problem) return { problem }
     const found = entriesOf(read.object)
-    const taken = takenOver(found, { manager: this.#manager, from: this.#from(live) })
+    const replaced = this.replacedBy(live)
+    const keptOf: IgnoredOf = (entry) => (replaced.has(textAt(entry, 'manager')) ? {} : ignoredOf(entry))
+    const taken = takenOver(found, { manager: this.#manager, from: this.#from(live), ignoredOf: keptOf })
+    const from = managersOf(taken ? found.filter((entry) => !taken.includes(entry)) : [])
     const left = leftReplicas === undefined ? undefined : withoutReplicas(taken ?? found, this.#manager, leftReplicas)
     const entries = left ?? taken
-    if (!entries) return { live, isDone: true }
+    if (!entries) return { live, isDone: true, from }
     const answer = await this.#write(path, read.object, entries, signal)
-    if (isStale(answer)) return { live, isDone: false }
+    if (isStale(answer)) return { live, isDone: false, from: [] }
     if (answer.status !== 200) return { problem: refusal(answer, path) }
-    return { live: liveObjectOf(answer.body as KubernetesObject, this.#manager), isDone: true }
+    const written = liveObjectOf(answer.body as KubernetesObject, this.#manager)
+    return { live: written, isDone: true, from: from.filter((manager) => manager !== this.#manager) }
   }
 
   /**
@@ -112,13 +141,17 @@ export class TakeOver {
    */
   async inTheWay(
     path: string,
-    { places, conflicts }: { readonly places: readonly string[]; readonly conflicts: 'force' | 'fail' },
+    {
+      places,
+      conflicts,
+      ignoredOf,
+    }: { readonly places: readonly string[]; readonly conflicts: 'force' | 'fail'; readonly ignoredOf?: IgnoredOf },
     signal: AbortSignal,
   ): Promise<Freed | { wayOut: string } | undefined> {
     const whole = await this.#lane.json('GET', path, undefined, signal, { maxBytes: maxEventBytes })
     if (whole.status !== 200) return undefined
     const object = whole.body as KubernetesObject
-    const found = withDisowned(object, entriesOf(object), { manager: this.#manager, places })
+    const found = withDisowned(object, entriesOf(object), { manager: this.#manager, places, ignoredOf })
     if (!found) return undefined
     const { from, others, fields } = found
     const where = fields.join(', ')
@@ -140,19 +173,24 @@ export class TakeOver {
     }
   }
 
-  /** Removes the applied fields from `before-first-apply`, which owns them too if the owners were unknown. */
+  /**
+   * Removes the applied fields from `before-first-apply`, which owns them too if the owners were unknown.
+   *
+   * @param ignoredOf - as `liveObjectOf`
+   */
   async after(
     path: string,
     applied: KubernetesObject,
+    ignoredOf: IgnoredOf,
     signal: AbortSignal,
   ): Promise<{ live: LiveObject; object: KubernetesObject } | { problem: ApplyProblem }> {
     let object = applied
     for (let attempt = 0; attempt < maxAttempts; attempt++) {
       const entries = relieved(entriesOf(object), this.#manager)
-      if (!entries) return { live: liveObjectOf(object, this.#manager), object: applied }
+      if (!entries) return { live: liveObjectOf(object, this.#manager, ignoredOf), object: applied }
       const answer = await this.#write(path, object, entries, signal)
       if (answer.status === 200)
-        return { live: liveObjectOf(answer.body as KubernetesObject, this.#manager), object: applied }
+        return { live: liveObjectOf(answer.body as KubernetesObject, this.#manager, ignoredOf), object: applied }
       if (!isStale(answer)) return { problem: refusal(answer, path) }
       const read = await this.#read(path, signal)
       if (!('object' in read)) return 'problem' in read ? read : { problem: { kind: 'busy', text: 'it was deleted' } }
@@ -164,10 +202,10 @@ export class TakeOver {
   async #read(
     path: string,
     signal: AbortSignal,
-  ): Promise<{ object: KubernetesObject } | { live: undefined; isDone: true } | { problem: ApplyProblem }> {
+  ): Promise<{ object: KubernetesObject } | (TakenBefore & { live: undefined }) | { problem: ApplyProblem }> {
     const options = { accept: metadataOnly.object, maxBytes: maxEventBytes }
     const answer = await this.#lane.json('GET', path, undefined, signal, options)
-    if (answer.status === 404) return { live: undefined, isDone: true }
+    if (answer.status === 404) return { live: undefined, isDone: true, from: [] }
     return answer.status === 200 ? { object: answer.body as KubernetesObject } : { problem: refusal(answer, path) }
   }
 

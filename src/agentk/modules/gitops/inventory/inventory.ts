@@ -1,6 +1,6 @@
 import { agentLabel, sourceLabel } from '../manifests/annotations.ts'
 import type { InventoryEntry } from '../round.ts'
-import type { SourceOptions } from '../source-options.ts'
+import { driftPolicy, type SourceOptions } from '../source-options.ts'
 import { type ConfigMap, ConfigMaps, isForbidden, type JsonApi } from './config-maps.ts'
 import { shardsOf, undivided, union } from './shards.ts'
 
@@ -88,7 +88,7 @@ export class Inventory {
   /** Options kept beside the entries; undefined: none. After `load`. */
   get options(): SourceOptions | undefined {
     const text = this.#source?.data?.options
-    return text === undefined ? undefined : (JSON.parse(text) as SourceOptions)
+    return text === undefined ? undefined : readOptions(text)
   }
 
   /** Last commit that was applied completely; empty: not known. After `load`. */
@@ -145,6 +145,11 @@ export class Inventory {
   }
 }
 
+/** Reads options that were kept; an older agentk has kept none about drift. */
+function readOptions(text: string): SourceOptions {
+  return { drift: driftPolicy(undefined), ...JSON.parse(text) }
+}
+
 function keptOf(map: ConfigMap): Kept {
   const { entries, revision, commit = '' } = map.data ?? {}
   if (entries === undefined || !/^\d{1,15}$/.test(revision ?? '')) {
@@ -170,7 +175,7 @@ export async function storedSources(
     return maps.flatMap(({ metadata: { name }, data }) => {
       if (data?.options === undefined || !name.startsWith(`gitops-${of.agentId}-`)) return []
       try {
-        const options = JSON.parse(data.options) as SourceOptions
+        const options = readOptions(data.options)
         return name === `gitops-${options.id}-${optionsName}` ? [options] : []
       } catch (error) {
         onUnreadable(name, error)

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import { keyText } from '../../../../kubernetes/key.ts'
+import { numberAt, textAt } from '../../../../kubernetes/object.ts'
 import { hideWritten, isSecret } from '../manifests/secrets.ts'
-import type { EntryState, InventoryEntry } from '../round.ts'
+import type { EntryState, InventoryEntry, LeftOut, RecordedDrift } from '../round.ts'
 
 const entryStates: Readonly<Record<EntryState, true>> = {
   planned: true,
@@ -17,6 +18,11 @@ export const maxShardEntries = 1500
 export const maxShardBytes = 900 * 1024
 /** Limit of an entry's `reason`; a longer one is cut. Characters */
 export const maxReasonLength = 300
+
+/** Limit of values left out that an entry keeps. */
+export const maxKeptLeftOut = 3
+/** Limit of each text about such a value; a longer one is cut. Characters */
+const maxLeftOutLength = 200
 
 /** Name of the undivided shard; the others are named by the first digits of hashes: `a`, `a0`. */
 export const undivided = 'all'
@@ -67,10 +73,18 @@ function hashOf(text: string): string {
   return createHash('sha256').update(text).digest('hex')
 }
 
-function lineOf({ key, version, uid, wave, digest, fields, state, reason }: InventoryEntry): string {
+function lineOf(entry: InventoryEntry): string {
+  const { key, version, uid, wave, digest, fields, time, generation, drift, ignored, leftOut, state, reason } = entry
   const { group, kind, namespace, name } = key
-  const kept = { group, kind, namespace, name, version, uid, wave, digest, fields, state }
+  const left = { ignored, leftOut: leftOut?.slice(0, maxKeptLeftOut).map(shortened) }
+  const reference = { version, uid, wave, digest, fields, time, generation }
+  const kept = { group, kind, namespace, name, ...reference, drift, ...left, state }
   return JSON.stringify({ ...kept, reason: reason.slice(0, maxReasonLength) })
+}
+
+function shortened({ path, manager, rule }: LeftOut): LeftOut {
+  const cut = (text: string) => text.slice(0, maxLeftOutLength)
+  return { path: cut(path), manager: cut(manager), rule: cut(rule) }
 }
 
 /** @throws Error with the line that is no entry: without its entry an object would be forgotten */
@@ -78,14 +92,37 @@ export function shardEntries(text: string): InventoryEntry[] {
   if (text === '') return []
   return text.split('\n').map((line) => {
     const { group, kind, namespace, name, ...rest } = JSON.parse(line) as InventoryEntry & InventoryEntry['key']
-    const { version, uid, wave, digest, fields, state, reason } = rest
+    const { version, uid, wave, digest, fields, time, generation, drift, state, reason } = rest
     const texts = [group, kind, namespace, name, version, uid, digest, fields, reason]
     const isEntry =
       texts.every((value) => typeof value === 'string') && Number.isInteger(wave) && Object.hasOwn(entryStates, state)
     if (!isEntry) throw new Error(`no entry of an inventory: ${line.slice(0, 200)}`)
+    const reference = { ...(typeof time === 'string' && { time }), ...(Number.isInteger(generation) && { generation }) }
+    const seen = driftOf(drift)
+    const more = { ...reference, ...(seen && { drift: seen }), ...leftOf(rest) }
     const shown = isSecret({ group, kind }) ? hideWritten(reason) : reason
-    return { key: { group, kind, namespace, name }, version, uid, wave, digest, fields, state, reason: shown }
+    const key = { group, kind, namespace, name }
+    return { key, version, uid, wave, digest, fields, ...more, state, reason: shown }
   })
+}
+
+/** Reads what is recorded of an object's drift. Another form counts as no record, which delays a correction. */
+function driftOf(value: unknown): RecordedDrift | undefined {
+  const [since, by] = [numberAt(value, 'since'), textAt(value, 'by')]
+  if (since === undefined) return undefined
+  const { corrections, isDeleted } = value as { corrections?: unknown; isDeleted?: unknown }
+  const times = Array.isArray(corrections) ? corrections.filter((at) => typeof at === 'number') : []
+  return { since, ...(isDeleted === true && { isDeleted }), ...(by !== '' && { by, corrections: times }) }
+}
+
+/** Returns the fields about values left out, if they have their form. Without them, the live object is the reference. */
+function leftOf({ ignored, leftOut }: Partial<InventoryEntry>): Pick<InventoryEntry, 'ignored' | 'leftOut'> {
+  const isText = (value: unknown) => typeof value === 'string'
+  const isLeftOut = (one: LeftOut | null) => [one?.path, one?.manager, one?.rule].every(isText)
+  return {
+    ...(ignored !== undefined && isText(ignored) && { ignored }),
+    ...(Array.isArray(leftOut) && leftOut.every(isLeftOut) && { leftOut }),
+  }
 }
 
 /** Joins the entries of shards. If two shards have one key, the later revision counts: a division was interrupted. */

@@ -1,8 +1,11 @@
 import { keyText } from '../../../../kubernetes/key.ts'
+import type { Clock } from '../../../../lib/clock.ts'
+import type { LiveObject } from '../live/live-object.ts'
 import type { Manifest } from '../manifests/manifest.ts'
 import type { ApplyEnd, Build, EntryState, InventoryEntry, WaveGraph } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
 import type { JsonApi } from './config-maps.ts'
+import { keptCorrections, recordCorrection } from './corrections.ts'
 import type { Inventory } from './inventory.ts'
 import { knownEntries } from './known-entries.ts'
 
@@ -12,6 +15,8 @@ export interface SourceInventoryComponents {
   readonly of: (id: string) => Pick<Inventory, 'load'> | undefined
   /** acts as the source's account */
   readonly lane: JsonApi
+  /** ms since the epoch */
+  readonly clock: Pick<Clock, 'now'>
 }
 
 /** Facts of a commit beside its files. */
@@ -32,6 +37,7 @@ export class SourceInventory {
   /** reason why other manifests are chosen than at the last prune; undefined: none */
   readonly chosenAnew: string | undefined
   readonly #own: SourceInventoryComponents['own']
+  readonly #clock: Pick<Clock, 'now'>
   readonly #options: SourceOptions
   /** options kept beside the entries; undefined: none */
   readonly #before: SourceOptions | undefined
@@ -46,7 +52,7 @@ export class SourceInventory {
 
   /** @throws KasError UNREACHABLE; Error if a shard cannot be read */
   static async load(
-    { own, of, lane }: SourceInventoryComponents,
+    { own, of, lane, clock }: SourceInventoryComponents,
     options: SourceOptions,
     signal: AbortSignal,
     { leftOut, branch = '' }: FoundInCommit = { leftOut: [] },
@@ -56,16 +62,17 @@ export class SourceInventory {
     const defaultBranch = branch === '' ? own.options?.defaultBranch : branch
     const followed = options.ref === undefined && defaultBranch !== undefined && { defaultBranch }
     const kept = { ...options, ...(leftOut.length > 0 && { leftOut }), ...followed }
-    return new SourceInventory(own, kept, await knownEntries(entries, others, options, signal))
+    return new SourceInventory({ own, clock }, kept, await knownEntries(entries, others, options, signal))
   }
 
   private constructor(
-    own: SourceInventoryComponents['own'],
+    { own, clock }: Pick<SourceInventoryComponents, 'own' | 'clock'>,
     options: SourceOptions,
     { entries, adopted }: Awaited<ReturnType<typeof knownEntries>>,
   ) {
     this.known = entries
     this.#own = own
+    this.#clock = clock
     this.#options = options
     this.#before = own.options
     this.#adopted = adopted
@@ -123,10 +130,22 @@ export class SourceInventory {
     const entry = this.#entries.get(text) as InventoryEntry
     const wave = this.#graph.wave(text)
     if (end.kind === 'applied') {
-      const { uid, fields } = end.live
-      this.#entries.set(text, { key, version, uid, wave, digest, fields, state: 'applied', reason: '' })
-    } else if (end.kind === 'unchanged') this.#entries.set(text, { ...entry, wave, state: 'applied', reason: '' })
-    else if (end.kind === 'failed') {
+      const drift = end.corrected && recordCorrection(entry.drift, end.corrected, this.#clock.now())
+      const reference = referenceOf(end.live)
+      const more = { ...(drift && { drift }), ...(end.leftOut && { leftOut: end.leftOut }) }
+      this.#entries.set(text, { key, version, wave, digest, ...reference, ...more, state: 'applied', reason: '' })
+    } else if (end.kind === 'unchanged') {
+      const { drift: before, ...others } = entry
+      const drift = before && keptCorrections(before)
+      // an older agentk has recorded neither time nor generation
+      const isNew = end.isReferenceNew || (end.live?.digest === digest && entry.generation === undefined)
+      const reference = isNew && end.live ? referenceOf(end.live) : {}
+      this.#entries.set(text, { ...others, ...reference, wave, ...(drift && { drift }), state: 'applied', reason: '' })
+    } else if (end.kind === 'drifted') {
+      const { since, isDeleted } = end.finding
+      const drift = { ...entry.drift, since, ...(isDeleted && { isDeleted }) }
+      this.#entries.set(text, { ...entry, wave, ...(end.finding.kind === 'drifted' && { drift }) })
+    } else if (end.kind === 'failed') {
       const state: EntryState = entry.uid === '' ? 'planned' : 'failed'
       this.#entries.set(text, { ...entry, wave, state, reason: end.problem.text })
     }
@@ -148,6 +167,11 @@ export class SourceInventory {
     if (survives === undefined) this.#entries.delete(text)
     else this.#entries.set(text, { ...entry, state: 'failed', reason: survives })
   }
+}
+
+/** Metadata after an apply, with which later ones are compared. */
+function referenceOf({ uid, fields, fieldsTime: time, generation, ignored }: LiveObject) {
+  return { uid, fields, time, generation, ...(ignored !== undefined && { ignored }) }
 }
 
 /**

@@ -1,6 +1,17 @@
 import type { KubernetesObject } from '../../../../kubernetes/object.ts'
 import { textAt } from '../../../../kubernetes/object.ts'
-import { type FieldSet, type ManagedEntry, ownEntry, ownsField, union, without } from './managed-fields.ts'
+import { parseStep, valueBelow } from './field-places.ts'
+import {
+  type FieldSet,
+  type IgnoredOf,
+  isEmpty,
+  type ManagedEntry,
+  nothingIgnored,
+  ownEntry,
+  ownsField,
+  union,
+  without,
+} from './managed-fields.ts'
 
 /**
  * Fields of a live object that nobody has applied: the API server's defaults, and changes that people made in place.
@@ -20,7 +31,7 @@ interface Disowned {
 }
 
 /**
- * Adds the fields in the way, below some places, to `manager`'s entry.
+ * Adds the fields in the way, below some places, to `manager`'s entry. Ignored fields stay with their managers.
  *
  * @param object - whole
  * @param places - fields as the API server names them, such as `spec.strategy.rollingUpdate`, `spec.ports[1].name`
@@ -30,7 +41,15 @@ interface Disowned {
 export function withDisowned(
   object: KubernetesObject,
   entries: readonly ManagedEntry[],
-  { manager, places }: { readonly manager: string; readonly places: readonly string[] },
+  {
+    manager,
+    places,
+    ignoredOf = nothingIgnored,
+  }: {
+    readonly manager: string
+    readonly places: readonly string[]
+    readonly ignoredOf?: IgnoredOf | undefined
+  },
 ): Disowned | undefined {
   const own = ownEntry(entries, manager)
   if (!own) return undefined
@@ -43,10 +62,12 @@ export function withDisowned(
     if (path.length === 0) continue
     for (const entry of entries) {
       if (entry === own || textAt(entry, 'subresource') !== '') continue
-      const below = without(fieldsAt(entry.fieldsV1, path), fieldsAt(own.fieldsV1, path))
-      if (Object.keys(below).length === 0) continue
+      const open = without(entry.fieldsV1, ignoredOf(entry))
+      const below = without(fieldsAt(open, path), fieldsAt(own.fieldsV1, path))
+      if (isEmpty(below)) continue
       const isHand = hands.includes(entry)
-      if (!isHand && !place.includes('[') && !ownsField(entry, place)) continue // others may own other fields of a map
+      // others may own other fields of a map
+      if (!isHand && !place.includes('[') && !ownsField({ fieldsV1: open }, place)) continue
       const managers = isHand ? from : others
       managers.add(textAt(entry, 'manager'))
       fields.add(path.join('.'))
@@ -55,15 +76,15 @@ export function withDisowned(
     const value = path.reduce<unknown>((found, name) => (found as KubernetesObject | undefined)?.[name], object)
     taken = union(taken, inPath(unowned(value, fieldsAt(all, path)), path))
   }
-  const isEmpty = Object.keys(without(taken, own.fieldsV1)).length === 0
-  if (isEmpty && others.size === 0) return undefined
+  const isNothing = isEmpty(without(taken, own.fieldsV1))
+  if (isNothing && others.size === 0) return undefined
   const rest = entries.flatMap((entry) => {
     if (entry === own) return []
     if (!hands.includes(entry)) return [entry]
-    const fieldsV1 = without(entry.fieldsV1, taken)
-    return Object.keys(fieldsV1).length === 0 ? [] : [{ ...entry, fieldsV1 }]
+    const fieldsV1 = without(entry.fieldsV1, without(taken, ignoredOf(entry)))
+    return isEmpty(fieldsV1) ? [] : [{ ...entry, fieldsV1 }]
   })
-  const found = { isEmpty, from: [...from], others: [...others], fields: [...fields] }
+  const found = { isEmpty: isNothing, from: [...from], others: [...others], fields: [...fields] }
   return { entries: [...rest, { ...own, fieldsV1: union(own.fieldsV1, taken) }], ...found }
 }
 
@@ -82,7 +103,7 @@ function fieldsAt(fields: FieldSet, path: readonly string[]): FieldSet {
 }
 
 function inPath(fields: FieldSet, path: readonly string[]): FieldSet {
-  if (Object.keys(fields).length === 0) return {}
+  if (isEmpty(fields)) return {}
   return path.reduceRight<FieldSet>((inner, name) => ({ [`f:${name}`]: inner }), fields)
 }
 
@@ -91,13 +112,13 @@ function unowned(value: unknown, owned: FieldSet): FieldSet {
   const found: Record<string, FieldSet> = {}
   const add = (name: string, item: unknown) => {
     const known = owned[name]
-    const rest = known ? (Object.keys(known).length === 0 ? {} : unowned(item, known)) : whole(item)
-    if (!known || Object.keys(rest).length > 0) found[name] = rest
+    const rest = known ? (isEmpty(known) ? {} : unowned(item, known)) : whole(item)
+    if (!known || !isEmpty(rest)) found[name] = rest
   }
   if (Array.isArray(value)) {
     for (const name of Object.keys(owned).filter((one) => one.startsWith('k:'))) {
-      const key = Object.entries(JSON.parse(name.slice(2)) as object)
-      const item = value.find((one) => key.every(([field, is]) => (one as KubernetesObject | null)?.[field] === is))
+      const step = parseStep(name)
+      const item = step && valueBelow(value, step)
       if (item !== undefined) add(name, item)
     }
   } else if (typeof value === 'object' && value !== null) {

@@ -1,11 +1,24 @@
-import { at, entryAt, isBeingDeleted, type KubernetesObject, listAt, textAt } from '../../../../kubernetes/object.ts'
+import {
+  at,
+  entryAt,
+  isBeingDeleted,
+  type KubernetesObject,
+  listAt,
+  numberAt,
+  textAt,
+} from '../../../../kubernetes/object.ts'
 import { digestAnnotation, ownerAnnotation, pruneOf } from '../manifests/annotations.ts'
 import { isLeftAlone } from '../manifests/left-alone.ts'
 import { holdsOf } from './deletion.ts'
 import {
   entriesOf,
   fieldsHash,
+  haveWrittenSince,
+  type IgnoredOf,
+  isEmpty,
+  leftToOthers,
   managersOf,
+  nothingIgnored,
   ownEntry,
   ownsField,
   scaledPath,
@@ -22,10 +35,20 @@ export interface LiveObject {
   readonly digest: string
   /** hash of the fields that the source's manager has applied; empty: none */
   readonly fields: string
+  /** time of that apply, by the API server's clock: RFC 3339; empty: it has none */
+  readonly fieldsTime: string
+  /** `metadata.generation`; 0: its kind has none */
+  readonly generation: number
   /** path of its number of replicas, from the manager that scaled it; `spec.replicas` if none did */
   readonly replicasPath: string
   /** the source's manager owns that number */
   readonly ownsReplicas: boolean
+  /** another manager has written it since that apply, not only its status: its generation may differ for that */
+  readonly hasOtherWriters: boolean
+  /** hash of the fields that rules of the source leave to other managers; absent: there are none */
+  readonly ignored?: string
+  /** one of these rules leaves the number of replicas to another manager */
+  readonly leavesReplicas?: true
   /** managers of its fields */
   readonly managers: readonly string[]
   /** it has a controller */
@@ -39,11 +62,16 @@ export interface LiveObject {
   readonly prune: string
 }
 
-/** @param manager - the source's */
-export function liveObjectOf(object: KubernetesObject, manager: string): LiveObject {
+/** @param manager - the source's. @param ignoredOf - its rules, with an index of a list as any item */
+export function liveObjectOf(
+  object: KubernetesObject,
+  manager: string,
+  ignoredOf: IgnoredOf = nothingIgnored,
+): LiveObject {
   const entries = entriesOf(object)
   const own = ownEntry(entries, manager)
   const replicasPath = scaledPath(entries) ?? usualReplicasPath
+  const ignored = leftToOthers(entries, manager, ignoredOf)
   const annotation = (name: string) => entryAt(object, 'metadata.annotations', name)
   return {
     uid: textAt(object, 'metadata.uid'),
@@ -51,8 +79,13 @@ export function liveObjectOf(object: KubernetesObject, manager: string): LiveObj
     owner: annotation(ownerAnnotation),
     digest: annotation(digestAnnotation),
     fields: own ? fieldsHash(own.fieldsV1) : '',
+    fieldsTime: textAt(own, 'time'),
+    generation: numberAt(object, 'metadata.generation') ?? 0,
     replicasPath,
     ownsReplicas: own !== undefined && ownsField(own, replicasPath),
+    hasOtherWriters: own !== undefined && haveWrittenSince(entries, own),
+    ...(!isEmpty(ignored) && { ignored: fieldsHash(ignored) }),
+    ...(ownsField({ fieldsV1: ignored }, replicasPath) && { leavesReplicas: true as const }),
     managers: managersOf(entries),
     isControlled: listAt(object, 'metadata.ownerReferences').some((owner) => at(owner, 'controller') === true),
     isBeingDeleted: isBeingDeleted(object),

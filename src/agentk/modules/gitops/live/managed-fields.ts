@@ -11,6 +11,12 @@ export interface ManagedEntry extends KubernetesObject {
   readonly fieldsV1: FieldSet
 }
 
+/** Returns the fields of an entry that rules of the source leave to its manager. */
+export type IgnoredOf = (entry: ManagedEntry) => FieldSet
+
+/** There are no such rules. */
+export const nothingIgnored: IgnoredOf = () => ({})
+
 /** Manager that the API server names for writes before the first apply, or before the owners were removed. */
 export const beforeFirstApply = 'before-first-apply'
 
@@ -21,6 +27,16 @@ export function entriesOf(object: unknown): readonly ManagedEntry[] {
 /** Returns the fields that the manager has applied to the object itself. */
 export function ownEntry(entries: readonly ManagedEntry[], manager: string): ManagedEntry | undefined {
   return entries.find((entry) => isOf(entry, manager) && entry.operation === 'Apply')
+}
+
+/** True if another manager has an entry as new as this one, or without a time, for more than the status. */
+export function haveWrittenSince(entries: readonly ManagedEntry[], own: ManagedEntry): boolean {
+  const since = textAt(own, 'time')
+  return entries.some((entry) => {
+    if (entry === own || textAt(entry, 'subresource') === 'status') return false
+    const time = textAt(entry, 'time')
+    return time === '' || time >= since // RFC 3339 in UTC, whole seconds: texts are in the order of time
+  })
 }
 
 /** Returns all managers that own fields of the object itself. */
@@ -35,21 +51,48 @@ export function fieldsHash(fields: FieldSet): string {
 
 /**
  * Gives all fields of the object itself that `from` own to `manager`: its next apply removes those that it leaves out.
+ * Ignored fields stay with their managers.
  *
- * @returns undefined: they own nothing
+ * @returns undefined: they own nothing else
  */
 export function takenOver(
   entries: readonly ManagedEntry[],
-  { manager, from }: { manager: string; from: ReadonlySet<string> },
+  {
+    manager,
+    from,
+    ignoredOf = nothingIgnored,
+  }: { manager: string; from: ReadonlySet<string>; ignoredOf?: IgnoredOf | undefined },
 ): readonly ManagedEntry[] | undefined {
-  const taken = entries.filter((entry) => isOfObject(entry) && from.has(textAt(entry, 'manager')))
-  const [first] = taken
-  if (!first) return undefined
   const own = ownEntry(entries, manager)
-  const fieldsV1 = taken.reduce((all, entry) => union(all, entry.fieldsV1), own?.fieldsV1 ?? {})
+  let fieldsV1: FieldSet = own?.fieldsV1 ?? {}
+  let first: ManagedEntry | undefined
+  const rest: ManagedEntry[] = []
+  for (const entry of entries) {
+    if (entry === own) continue
+    const ignored = ignoredOf(entry)
+    const taken = without(entry.fieldsV1, ignored)
+    const isTaken = isOfObject(entry) && from.has(textAt(entry, 'manager'))
+    if (!isTaken || (isEmpty(taken) && !isEmpty(ignored))) rest.push(entry)
+    else {
+      first ??= entry
+      fieldsV1 = union(fieldsV1, taken)
+      if (!isEmpty(ignored)) rest.push({ ...entry, fieldsV1: ignored })
+    }
+  }
+  if (!first) return undefined
   const { time, apiVersion } = own ?? first
-  const merged = { manager, operation: 'Apply', apiVersion, time, fieldsType: 'FieldsV1', fieldsV1 }
-  return [...entries.filter((entry) => entry !== own && !taken.includes(entry)), merged]
+  return [...rest, { manager, operation: 'Apply', apiVersion, time, fieldsType: 'FieldsV1', fieldsV1 }]
+}
+
+/**
+ * Returns the ignored fields that other managers own, and `manager` does not. No source applies a status, so none is
+ * among them.
+ */
+export function leftToOthers(entries: readonly ManagedEntry[], manager: string, ignoredOf: IgnoredOf): FieldSet {
+  const own = ownEntry(entries, manager)
+  const others = entries.filter((entry) => entry !== own)
+  const { 'f:status': _status, ...all } = others.reduce<FieldSet>((found, one) => union(found, ignoredOf(one)), {})
+  return without(all, own?.fieldsV1 ?? {})
 }
 
 /**
@@ -64,7 +107,7 @@ export function relieved(entries: readonly ManagedEntry[], manager: string): rea
   const fieldsV1 = without(before.fieldsV1, own.fieldsV1)
   if (sortedJson(fieldsV1) === sortedJson(before.fieldsV1)) return undefined
   const others = entries.filter((entry) => entry !== before)
-  return Object.keys(fieldsV1).length === 0 ? others : [...others, { ...before, fieldsV1 }]
+  return isEmpty(fieldsV1) ? others : [...others, { ...before, fieldsV1 }]
 }
 
 export const usualReplicasPath = 'spec.replicas'
@@ -83,7 +126,7 @@ export function scaledPath(entries: readonly ManagedEntry[]): string | undefined
 }
 
 /** @param path - `spec.replicas` */
-export function ownsField({ fieldsV1 }: ManagedEntry, path: string): boolean {
+export function ownsField({ fieldsV1 }: Pick<ManagedEntry, 'fieldsV1'>, path: string): boolean {
   return at(fieldsV1, fieldPath(path)) !== undefined
 }
 
@@ -129,14 +172,18 @@ export function without(fields: FieldSet, other: FieldSet): FieldSet {
     else {
       const rest = without(inside(all), inside(removed))
       const keepsSelf = hasSelf(all) && !hasSelf(removed)
-      if (keepsSelf || Object.keys(rest).length > 0) left.push([name, withSelf(rest, keepsSelf)])
+      if (keepsSelf || !isEmpty(rest)) left.push([name, withSelf(rest, keepsSelf)])
     }
   }
   return Object.fromEntries(left)
 }
 
+export function isEmpty(fields: FieldSet): boolean {
+  return Object.keys(fields).length === 0
+}
+
 function hasSelf(fields: FieldSet): boolean {
-  return Object.hasOwn(fields, '.') || Object.keys(fields).length === 0
+  return Object.hasOwn(fields, '.') || isEmpty(fields)
 }
 
 function inside(fields: FieldSet): FieldSet {
@@ -145,7 +192,7 @@ function inside(fields: FieldSet): FieldSet {
 }
 
 function withSelf(names: FieldSet, self: boolean): FieldSet {
-  return self && Object.keys(names).length > 0 ? { '.': {}, ...names } : names
+  return self && !isEmpty(names) ? { '.': {}, ...names } : names
 }
 
 function isOfObject(entry: ManagedEntry): boolean {

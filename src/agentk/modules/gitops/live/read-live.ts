@@ -10,6 +10,7 @@ import { isParent } from '../manifests/parents.ts'
 import type { SourceOptions } from '../source-options.ts'
 import type { ClusterKind, ClusterKinds } from './cluster-kinds.ts'
 import { type LiveObject, liveObjectOf } from './live-object.ts'
+import { type IgnoredOf, nothingIgnored } from './managed-fields.ts'
 
 /** objects, or definitions, in a page: some 4 KiB of metadata each */
 const pageSize = 500
@@ -30,6 +31,8 @@ export interface ReadLiveComponents {
   /** acts as the source's account */
   readonly lane: ApiLane
   readonly kinds: ClusterKinds
+  /** rules of the source for an object; absent: there are none */
+  readonly ignoredOf?: (key: ObjectKey) => IgnoredOf
 }
 
 export type ReadLiveOptions = Pick<SourceOptions, 'id' | 'manager' | 'namespaces'>
@@ -194,7 +197,7 @@ class KindReader {
     const options = { accept: metadataOnly.object, maxBytes: maxEventBytes }
     const path = objectPath(this.#kind, key)
     const { status, body } = await this.#components.lane.json('GET', path, undefined, this.#signal, options)
-    if (status === 200) objects.set(keyText(key), liveObjectOf(body as KubernetesObject, this.#options.manager))
+    if (status === 200) objects.set(keyText(key), this.#liveOf(key, body as KubernetesObject))
     else if (status !== 404) objects.set(keyText(key), null)
   }
 
@@ -222,9 +225,14 @@ class KindReader {
       if (!('items' in page)) return refusals.has(page.status) ? 'refused' : 'unavailable'
       for (const item of page.items as KubernetesObject[]) {
         const key = { group, kind, namespace: textAt(item, 'metadata.namespace'), name: textAt(item, 'metadata.name') }
-        onObject(key, liveObjectOf(item, this.#options.manager))
+        onObject(key, this.#liveOf(key, item))
       }
       if (page.isLast) return 'listed'
     }
+  }
+
+  #liveOf(key: ObjectKey, object: KubernetesObject): LiveObject {
+    const { ignoredOf = () => nothingIgnored } = this.#components
+    return liveObjectOf(object, this.#options.manager, ignoredOf(key))
   }
 }

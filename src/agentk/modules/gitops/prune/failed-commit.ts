@@ -17,7 +17,7 @@ export function failedCommit(ends: readonly RoundEnd[]): FailedCommit | undefine
   const reasons: ((key: ObjectKey) => string | undefined)[] = []
   let isWhole = true
   for (const { manifest, end } of ends) {
-    if (end.kind === 'applied' || end.kind === 'unchanged') continue
+    if (end.kind === 'applied' || end.kind === 'unchanged' || end.kind === 'drifted') continue
     isWhole = false
     if (end.kind === 'left') return { neededBy: () => undefined, isAll: true } // a newer commit may want it
     if (end.kind === 'failed') reasons.push(neededFor(manifest.key, end.problem))

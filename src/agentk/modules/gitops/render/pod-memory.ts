@@ -20,6 +20,8 @@ export interface PodMemory {
   readonly fileBytes: number
   /** limit of the objects of all rounds, as JSON; likewise */
   readonly objectBytes: number
+  /** limit of all sources' manifests, compressed, with which the cluster is compared between rounds; likewise */
+  readonly manifestBytes: number
 }
 
 /**
@@ -40,5 +42,6 @@ export function podMemory(podBytes: number): PodMemory {
     outputBytes: Math.min(64 * MiB, kept),
     fileBytes: kept,
     objectBytes: kept,
+    manifestBytes: Math.floor(kept / 4),
   }
 }

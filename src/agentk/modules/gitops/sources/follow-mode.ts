@@ -7,6 +7,7 @@ import type { Tracer } from '../../../../lib/tracing/tracer.ts'
 import { Phase } from '../../../../proto/gen/gitops_states_pb.ts'
 import { isScalerKind } from '../apply/scalers.ts'
 import { SecondWriters } from '../apply/second-writers.ts'
+import type { DriftReference, FollowedDrift } from '../drift/follow-drift.ts'
 import { followObjects, type ObjectSet, type ObjectsStreamComponents } from '../files/objects-stream.ts'
 import { problemText } from '../manifests/manifest.ts'
 import { isAllApplied, needsNoRetry, waitsForRollout } from '../outcome.ts'
@@ -31,7 +32,7 @@ export interface TermSources {
 export interface FollowModeComponents {
   readonly kas: ObjectsStreamComponents['kas']
   readonly files: ObjectsStreamComponents['files']
-  readonly rounds: Pick<SourceRounds, 'run' | 'absentCame'>
+  readonly rounds: Pick<SourceRounds, 'run' | 'absentCame' | 'followDrift'>
   readonly sources: TermSources
   readonly status: Pick<StatusSink, 'begin' | 'report' | 'filesFailed' | 'filesRecovered' | 'remove'>
   readonly metrics: Pick<GitopsMetrics, 'round' | 'applied'>
@@ -64,6 +65,12 @@ export class FollowMode implements SourceMode {
   /** paths of objects that this commit lacked, and that existed at the first check */
   readonly #foundAtOnce = new Set<string>()
   readonly #writers: SecondWriters
+  /** undefined: the source has no id yet */
+  #drift: FollowedDrift | undefined
+  /** aborts when the source has another id, and so other marks */
+  #driftEnds = new AbortController()
+  /** text of the last request to compare once more that was done; undefined: not read yet */
+  #resynced: string | undefined
   /** set while kas refuses the files of the newest commit */
   #refusal: AbortController | undefined
 
@@ -93,6 +100,7 @@ export class FollowMode implements SourceMode {
     status.begin(this.#options, this.#source.digest)
     const cancel = clock.after(settleMs, () => {
       this.#mayHaveCallsInFlight = false
+      this.#drift?.settled()
       if (this.#set) runner.add()
     })
     try {
@@ -131,7 +139,7 @@ export class FollowMode implements SourceMode {
   async round(runner: SourceRunner, signal: AbortSignal): Promise<Next> {
     const { metrics, tracer } = this.#components
     const set = this.#set as ObjectSet // a round needs a set
-    this.#resolve(set, runner)
+    this.#resolve(set, runner, signal)
     const options = this.#options
     const parent = set.traceparent === '' ? undefined : { traceparent: [set.traceparent] }
     const source = { 'kas.source': options.id, 'vcs.ref.head.revision': set.commit }
@@ -155,7 +163,7 @@ export class FollowMode implements SourceMode {
   }
 
   /** Sets the id, once the project is known. */
-  #resolve(set: ObjectSet, runner: SourceRunner): void {
+  #resolve(set: ObjectSet, runner: SourceRunner, signal: AbortSignal): void {
     const { sources, status } = this.#components
     const options = this.#optionsOf(set.projectId)
     const before = this.#options.id
@@ -167,6 +175,20 @@ export class FollowMode implements SourceMode {
     status.begin(options, this.#source.digest)
     status.report(options, { kind: 'received', commit: set.commit })
     runner.listen(options.id)
+    this.#followDrift(options, runner, signal)
+  }
+
+  #followDrift(options: SourceOptions, runner: SourceRunner, signal: AbortSignal): void {
+    const { rounds, status } = this.#components
+    this.#driftEnds.abort(new KasError({ code: 'CANCELLED', detail: 'the source has another id' }))
+    this.#driftEnds = new AbortController()
+    const ends = AbortSignal.any([signal, this.#driftEnds.signal])
+    const onChange = () => {
+      if (!ends.aborted) status.report(options, { kind: 'drift', known: drift.known.values() })
+    }
+    const drift: FollowedDrift = rounds.followDrift(options, { requestRound: () => runner.add(), onChange }, ends)
+    if (!this.#mayHaveCallsInFlight) drift.settled()
+    this.#drift = drift
   }
 
   async #reconcile(
@@ -179,8 +201,13 @@ export class FollowMode implements SourceMode {
     const { commit, files, leftOut, branch } = set
     const fields = { source: options.id, commit_id: commit }
     const report = (what: Report) => this.#components.status.report(options, what).phase
+    const drift = this.#drift as FollowedDrift // since the source has an id
+    let reference: DriftReference | undefined
+    drift.roundBegins()
     try {
-      const { approved, isSuspended, useApproval, superseded } = await runner.asked(options.id, signal)
+      const { approved, isSuspended, resync, useApproval, superseded } = await runner.asked(options.id, signal)
+      this.#resynced ??= resync // an earlier pod may have done it already
+      const isAsked = resync !== '' && resync !== this.#resynced
       if (isSuspended) report({ kind: 'suspended', commit })
       const onStep = (step: Step) => {
         report({ kind: 'step', commit, step })
@@ -195,6 +222,8 @@ export class FollowMode implements SourceMode {
         isSuspended,
         mayHaveCallsInFlight,
         superseded,
+        judge: isAsked ? drift.judgeAsked : drift.judge,
+        isDrifted: (text) => drift.known.get(text)?.finding.kind === 'drifted',
         onStep,
       }
       const result = await rounds.run(runner, input, options, signal)
@@ -202,6 +231,8 @@ export class FollowMode implements SourceMode {
       const outcome = result.kind === 'done' ? this.#withNotes(result) : result
       const phase = report({ kind: 'outcome', commit, outcome })
       this.#logOutcome(fields, outcome)
+      if (outcome.kind === 'done') this.#resynced = resync
+      reference = referenceOf(outcome)
       if (outcome.kind === 'done') {
         if (outcome.pruned.some(isScalerKind)) runner.add() // Git sets again what it has scaled
         if (isComplete(outcome)) this.#measure(set)
@@ -212,6 +243,8 @@ export class FollowMode implements SourceMode {
       signal.throwIfAborted()
       log.error({ ...fields, error }, 'A commit could not be applied')
       return { next: 'backoff', phase: report({ kind: 'failed', commit, text: errorText(error) }) }
+    } finally {
+      drift.roundEnds(reference)
     }
   }
 
@@ -254,6 +287,14 @@ export class FollowMode implements SourceMode {
       log.info({ ...fields, ...counts }, isComplete(outcome) ? 'A commit was applied' : 'Part of a commit was applied')
     }
   }
+}
+
+/** Returns what drift is compared with from now on; undefined: what it was before. */
+function referenceOf(outcome: Outcome): DriftReference | undefined {
+  if (outcome.kind === 'suspended') return { ...outcome, isPaused: true }
+  if (outcome.kind !== 'done') return undefined
+  const { ends, entries, kinds } = outcome
+  return { manifests: ends.map(({ manifest }) => manifest), entries, kinds, isPaused: false }
 }
 
 function nextOf(outcome: Outcome): Next {

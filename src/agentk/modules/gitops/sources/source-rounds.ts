@@ -6,6 +6,12 @@ import type { ApiLane, BackgroundRequests } from '../../../cluster/background-re
 import type { AgentkHost } from '../../../module.ts'
 import { buildCommit } from '../build/build-commit.ts'
 import type { ManifestsThread } from '../build/manifests-thread.ts'
+import {
+  type DriftListeners,
+  type FollowDriftComponents,
+  type FollowedDrift,
+  followDrift,
+} from '../drift/follow-drift.ts'
 import type { SharedBytes } from '../files/kept-files.ts'
 import { Inventory, storedSources } from '../inventory/inventory.ts'
 import { type StoredObjects, storedObjectsOf } from '../inventory/stored-objects.ts'
@@ -41,6 +47,7 @@ export interface SourceRoundsComponents {
   readonly manifests: Pick<ManifestsThread, 'read'>
   /** budget of the objects that rounds keep as JSON */
   readonly objects: SharedBytes
+  readonly drift: FollowDriftComponents
   /** objects that report sources in the cluster */
   readonly syncs: Pick<GitSyncs, 'remove'>
   readonly clock: Clock
@@ -80,6 +87,17 @@ export class SourceRounds {
     } finally {
       this.#components.objects.release(source)
     }
+  }
+
+  /** Follows the drift of a source until the signal aborts. @throws KasError IDENTITY_REFUSED */
+  followDrift(options: SourceOptions, listeners: DriftListeners, signal: AbortSignal): FollowedDrift {
+    const { api, lanes, ownLane, drift } = this.#components
+    const headers = this.accountHeaders(options.accessAs?.serviceAccount)
+    const send: typeof api.send = (request, handler) =>
+      api.send({ ...request, headers: [...headers, ...request.headers] }, handler)
+    const scanLane = lanes.lane('scan', headers)
+    const access = { client: { json: scanLane.json, send }, lane: lanes.lane('preview', headers), ownLane, scanLane }
+    return followDrift(drift, access, listeners, options, signal)
   }
 
   /** Decides on all objects of a source that has left the configuration. @throws as `follow` */
@@ -141,6 +159,7 @@ export class SourceRounds {
       inventory: {
         own: inventoryOf(id),
         of: (other) => (registry.isBeside(source, other) ? undefined : inventoryOf(other)),
+        clock,
       },
       claims: registry.claims(source),
       clock,

@@ -2,6 +2,7 @@ import { keyName } from '../../../../kubernetes/key.ts'
 import type { SourceState } from '../../../../proto/gen/gitops_states_pb.ts'
 import { phaseWord } from '../../../../proto/gitops/source-phase.ts'
 import { isParent } from '../manifests/parents.ts'
+import { driftLine, driftStatus } from './drift-text.ts'
 
 /** Returns the `spec` of a GitSync. */
 export function gitSyncSpec({ project, name }: SourceState): object {
@@ -24,7 +25,8 @@ export function gitSyncStatus(state: SourceState): object {
     kept: kept.map(({ key, text }) => `${key ? keyName(key) : ''}${text && `: ${text}`}`),
     orphans: orphan.map(keyName),
     trouble: trouble.map(({ key, text, file, line }) => ({ object: key ? keyName(key) : '', text, file, line })),
-    conditions: conditionsOf(state),
+    drifted: state.drifted.map(driftLine),
+    conditions: [...conditionsOf(state), driftCondition(state)],
   }
 }
 
@@ -48,6 +50,12 @@ function conditionsOf(state: SourceState): object[] {
     { type: 'Reconciling', status: is('READING', 'APPLYING', 'PRUNING', 'WAITING_FOR_OTHERS', 'REMOVING'), ...common },
     { type: 'Stalled', status: is('REFUSED', 'NOT_READY', 'APPROVAL', 'PAUSED'), ...common },
   ]
+}
+
+/** Returns the condition `Drifted`: true while an object differs from Git since it was applied. */
+function driftCondition(state: SourceState): object {
+  const { status, reason, message, sinceMs } = driftStatus(state)
+  return { type: 'Drifted', status, reason, message, lastTransitionTime: new Date(sinceMs).toISOString() }
 }
 
 /** Returns the phase in the form of a condition's reason: `Synced`, `NotReady`. */

@@ -137,6 +137,7 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
     return {
       approved: annotation(approveAnnotation),
       isSuspended: isTrue(pauseAnnotation),
+      resync: annotation(resyncAnnotation),
       isForgotten: isTrue(forgetAnnotation),
     }
   }

@@ -47,6 +47,18 @@ export function createGitopsMetrics(register: Registry): GitopsMetrics {
     labelNames: ['source'],
     registers,
   })
+  const drifted = new Gauge({
+    name: 'agentk_gitops_drifted_objects',
+    help: 'Objects that differ from Git since they were applied',
+    labelNames: ['source'],
+    registers,
+  })
+  const notCompared = new Gauge({
+    name: 'agentk_gitops_not_compared_objects',
+    help: 'Objects that the API server refuses to compare with Git',
+    labelNames: ['source'],
+    registers,
+  })
   return {
     apiCall: (lane) => calls.inc({ lane }),
     round: (phase) => rounds.inc({ result: resultOf(phase) }),
@@ -56,10 +68,14 @@ export function createGitopsMetrics(register: Registry): GitopsMetrics {
       if (['APPLYING', 'PRUNING'].includes(phaseWord(state))) return // the counts begin at zero
       objects.set({ source }, counts?.objects ?? 0)
       survivors.set({ source }, counts?.survivors ?? 0)
+      drifted.set({ source }, counts?.drifted ?? 0)
+      notCompared.set({ source }, counts?.notCompared ?? 0)
     },
     removed: (source) => {
       objects.remove({ source })
       survivors.remove({ source })
+      drifted.remove({ source })
+      notCompared.remove({ source })
     },
   }
 }

@@ -8,6 +8,7 @@ import { errorText } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
 import { Phase, type SourceState } from '../../../../proto/gen/gitops_states_pb.ts'
 import type { ApiLane } from '../../../cluster/background-requests.ts'
+import { driftLine } from './drift-text.ts'
 import { plannedLines } from './git-sync-status.ts'
 
 /** Limit of objects with Events in a round: the state names more of them. */
@@ -27,7 +28,7 @@ export interface EventTarget {
 
 export interface SourceEvent {
   readonly type: 'Normal' | 'Warning'
-  readonly reason: 'Applied' | 'Refused' | 'ApprovalNeeded' | 'ObjectFailed'
+  readonly reason: 'Applied' | 'Refused' | 'ApprovalNeeded' | 'ObjectFailed' | 'Drifted'
   /** object that the reason is about; empty: the whole source */
   readonly object: string
   readonly message: string
@@ -38,13 +39,22 @@ export function eventsOf(state: SourceState): readonly SourceEvent[] | undefined
   const { phase, commit, wanted, counts, problem, plan, trouble } = state
   if (phase === Phase.REFUSED) return [warning('Refused', `${wanted}: ${problem}`)]
   if (phase === Phase.SYNCED) {
-    return [{ type: 'Normal', reason: 'Applied', object: '', message: `${commit}: ${counts?.objects ?? 0} objects` }]
+    const applied = `${commit}: ${counts?.objects ?? 0} objects`
+    return [{ type: 'Normal', reason: 'Applied', object: '', message: applied }, ...driftEvents(state)]
   }
   if (phase !== Phase.APPROVAL && phase !== Phase.FAILING) return undefined
   const names = plannedLines(state).join(', ')
   const asks = plan === '' ? [] : [warning('ApprovalNeeded', `${wanted}: plan ${plan} deletes ${names}`)]
   const failing = trouble.flatMap(({ key, text }) => (key ? [warning('ObjectFailed', text, keyName(key))] : []))
   return [...asks, ...failing.slice(0, maxObjects)]
+}
+
+function driftEvents({ drifted }: SourceState): readonly SourceEvent[] {
+  const named = drifted.filter(({ kind, key }) => kind === 'drifted' && key).slice(0, maxObjects)
+  return named.map((one) => {
+    const object = one.key ? keyName(one.key) : ''
+    return { type: 'Warning', reason: 'Drifted', object, message: driftLine(one).slice(0, maxMessageLength) }
+  })
 }
 
 function warning(reason: SourceEvent['reason'], message: string, object = ''): SourceEvent {

@@ -3,8 +3,6 @@ import { keyName, keyText } from '../../../../kubernetes/key.ts'
 import {
   type Counts,
   CountsSchema,
-  type Key,
-  KeySchema,
   type LeavingObject,
   LeavingObjectSchema,
   Left,
@@ -16,18 +14,19 @@ import {
 } from '../../../../proto/gen/gitops_states_pb.ts'
 import { maxListed } from '../../../../proto/gitops/limits.ts'
 import { refText } from '../../../../proto/gitops/ref-text.ts'
+import type { KnownFinding } from '../drift/source-drift.ts'
 import { type ManifestProblem, problemText } from '../manifests/manifest.ts'
 import { isParent } from '../manifests/parents.ts'
+import { isApplied } from '../outcome.ts'
 import type { ApplyEnd, DryRun, InventoryEntry, LastGood, Outcome, RoundDone, RoundEnd, Step } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
+import { driftCounts, stateOfDrift } from './drift-state.ts'
+import { keyOf } from './state-key.ts'
 
 /** Limit of a text. */
 const maxTextLength = 1000
 /** Limit of a text about the objects that are deleted with another one: a field of a state may have 16 KiB. */
 const maxDependentsLength = 14_000
-/** Limit of a name: an API server takes longer ones for some kinds. */
-const maxNameLength = 300
-
 /** Report about a source, from which its state follows. */
 export type Report =
   /** a commit has come, and waits for its round */
@@ -42,6 +41,8 @@ export type Report =
   | { readonly kind: 'removalBegun' }
   | { readonly kind: 'removalFailed'; readonly text: string }
   | { readonly kind: 'removal'; readonly done: RoundDone }
+  /** differences between the cluster and the commit that was applied */
+  | { readonly kind: 'drift'; readonly known: Iterable<KnownFinding> }
 
 /** Names of a source for people. */
 export type SourceNames = Pick<SourceOptions, 'id' | 'project' | 'name' | 'environments' | 'ref'>
@@ -62,6 +63,7 @@ export function withNames(state: SourceState, options: SourceNames): SourceState
 export function stateAfter(state: SourceState, report: Report, options: SourceOptions, now: number): SourceState {
   if (report.kind === 'removalBegun') return afterRemovalBegun(state, now)
   const at = { ...state, ...ofConfiguration, atMs: BigInt(now) }
+  if (report.kind === 'drift') return stateOfDrift({ ...state, atMs: BigInt(now) }, report.known, options)
   if (report.kind === 'received') return afterReceived(state, report.commit, now)
   if (report.kind === 'suspended') {
     // a pause does not bring failed objects into the cluster
@@ -97,7 +99,7 @@ const nothingKnown = { ...noPlan, problem: '', trouble: [], kept: [] }
 /** Returns the state while a commit is applied, or its objects are deleted. */
 function afterStep(state: SourceState, commit: string, step: Step): SourceState {
   if (step.kind === 'began') {
-    const counts = create(CountsSchema, { objects: step.objects })
+    const counts = create(CountsSchema, { objects: step.objects, ...driftCounts(state) })
     return { ...state, ...nothingKnown, phase: Phase.APPLYING, wanted: commit, counts }
   }
   if (step.kind === 'pruned') return { ...state, phase: Phase.PRUNING }
@@ -107,6 +109,7 @@ function afterStep(state: SourceState, commit: string, step: Step): SourceState 
 function counted(counts: Counts | undefined, end: ApplyEnd): Counts {
   const next = create(CountsSchema, counts ?? {})
   if (end.kind === 'applied' || end.kind === 'unchanged') next[end.kind] += 1
+  else if (end.kind === 'drifted') next.unchanged += 1
   else if (end.kind === 'failed') next.failed += 1
   return next
 }
@@ -162,24 +165,25 @@ function done(state: SourceState, commit: string, result: RoundDone): SourceStat
   const awaitingApproval = result.awaitingApproval.toSorted((one, other) => weightOf(other) - weightOf(one))
   const wanted = new Set(ends.map(({ manifest }) => keyText(manifest.key)))
   const survivors = [...entries].filter(([text, { state: is }]) => !wanted.has(text) && is !== 'detached')
-  const bad = ends.filter(({ end }) => end.kind !== 'applied' && end.kind !== 'unchanged')
-  const isApplied = bad.length === 0
+  const bad = ends.filter((one) => !isApplied(one))
+  const isWhole = bad.length === 0
   const count = (kind: ApplyEnd['kind']) => ends.filter(({ end }) => end.kind === kind).length
   return {
     ...state,
     ...phaseOf(result, bad),
-    commit: isApplied ? commit : state.commit,
-    appliedAtMs: isApplied ? state.atMs : state.appliedAtMs,
+    commit: isWhole ? commit : state.commit,
+    appliedAtMs: isWhole ? state.atMs : state.appliedAtMs,
     problem: [...notes, ...notDeleted(survivors, reasons)].join('; ').slice(0, maxTextLength),
     counts: create(CountsSchema, {
       objects: ends.length,
       applied: count('applied'),
-      unchanged: count('unchanged'),
+      unchanged: count('unchanged') + count('drifted'),
       failed: count('failed'),
       waiting: count('waits') + count('left'),
       pruned: pruned.length,
       survivors: survivors.length,
       orphans: orphans.length,
+      ...driftCounts(state),
     }),
     trouble: bad.slice(0, maxListed).map(troubleOf),
     plan: planDigest,
@@ -264,8 +268,4 @@ function leavingOf(entry: InventoryEntry, reasons: RoundDone['reasons']): Leavin
 
 function weightOf({ key }: InventoryEntry): number {
   return isParent(key) ? 1 : 0
-}
-
-function keyOf({ key, version }: Pick<InventoryEntry, 'key' | 'version'>): Key {
-  return create(KeySchema, { ...key, name: key.name.slice(0, maxNameLength), version })
 }

@@ -162,6 +162,15 @@ function sourceVerdict(source: ShownSource): GateVerdict {
   if (phase === 'REFUSED') return final(gateCodes.refused, text)
   if (phase === 'APPROVAL' || plan) return final(gateCodes.approval, `${name}: waits for approval`)
   if (phase === 'FAILING' || counts?.failed) return waits(gateCodes.failing, text)
-  if (phase === 'SYNCED' && commit === head && !counts?.waiting) return final(gateCodes.synced, '')
+  if (phase === 'SYNCED' && commit === head && !counts?.waiting) return final(gateCodes.synced, driftReason(source))
   return waits(gateCodes.progressing, text)
+}
+
+/** Says what has changed in the cluster since the commit was applied; empty: nothing. */
+function driftReason(source: ShownSource): string {
+  const { drifted = 0, not_compared: notCompared = 0 } = source.counts ?? {}
+  const differ = drifted > 0 ? [`${drifted} of its objects were changed in the cluster since`] : []
+  const unknown = notCompared > 0 ? [`${notCompared} of its objects cannot be compared`] : []
+  const all = [...differ, ...unknown].join(', ')
+  return all === '' ? '' : `${nameOf(source)}: applied; ${all}`
 }

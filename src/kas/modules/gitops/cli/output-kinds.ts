@@ -120,6 +120,10 @@ export interface SourceStatus {
   readonly leaving: readonly LeavingObject[]
   /** objects that have left the commit and stay, at most 100 */
   readonly kept: readonly LeavingObject[]
+  /** objects that differ from Git since they were applied, or cannot be compared with it, at most 100 */
+  readonly drifted: readonly DriftedObject[]
+  /** mode of the source's drift: `correct`, `report` or `none`; absent: agentk does not compare between commits */
+  readonly driftMode?: string | undefined
   /** objects that have the source's marks and are in no inventory, at most 100: they are never deleted */
   readonly orphans: readonly SourceObject[]
   /** environments that the source deploys to */
@@ -148,8 +152,46 @@ export interface SourceCounts {
   readonly surviving?: Count | undefined
   /** objects that others have changed */
   readonly drifted?: Count | undefined
+  /** objects that the API server refuses to compare with Git */
+  readonly notCompared?: Count | undefined
+  /** objects that an apply would change, because an admission webhook came later */
+  readonly wouldChange?: Count | undefined
   /** objects that have the source's marks and are in no inventory */
   readonly orphans?: Count | undefined
+}
+
+/** An object that Git has not changed since it was applied, and that is not as it was applied. */
+export interface DriftedObject {
+  /** the object */
+  readonly object?: SourceObject | undefined
+  /** `drifted`; `not_compared`: the API server refuses to compare it; `would_change`: a webhook came later */
+  readonly kind: string
+  /** true if the object does not exist any more */
+  readonly deleted: boolean
+  /** fields that differ, such as `.spec.replicas`: at most 20, of the first 10 objects */
+  readonly paths: readonly string[]
+  /** fields that differ and are not in `paths` */
+  readonly morePaths: Count
+  /** field manager that made the change; absent: the API server does not say */
+  readonly manager?: string | undefined
+  /** `Apply` or `Update` */
+  readonly operation?: string | undefined
+  /** time of the change, by the API server */
+  readonly changed?: Time | undefined
+  /** time since which it differs */
+  readonly since?: Time | undefined
+  /** time at which agentk writes it as Git has it; absent: it does not */
+  readonly corrected?: Time | undefined
+  /** reason for which agentk leaves it: `mode`, `hold`, `fight` or `paused` */
+  readonly leftBecause?: string | undefined
+  /** end of the hold */
+  readonly holdUntil?: Time | undefined
+  /** reason for which it cannot be compared */
+  readonly message?: string | undefined
+  /** file of its manifest */
+  readonly file?: string | undefined
+  /** line of the file */
+  readonly line?: Count | undefined
 }
 
 /** An object of a source that is not as required. */

@@ -1,5 +1,6 @@
 import type {
   ConfigurationStatus,
+  DriftedObject,
   LeavingObject,
   PolledHead,
   SourceFailure,
@@ -53,7 +54,7 @@ function configurationStatus(
 export function sourceStatus(source: ShownSource, at: number): SourceStatus {
   const { project, name, ref, phase, reason, problem, next, stale, commit, wanted, plan, object, cut = false } = source
   const { age_ms: age, at_ms: reported = '0', applied_at_ms: applied, compared_at_ms: compared } = source
-  const { trouble, leaving = [], kept = [], orphan = [], environment = [] } = source
+  const { trouble, leaving = [], kept = [], drifted = [], drift_mode: mode, orphan = [], environment = [] } = source
   /** Converts a time of the agent's clock, which may differ: only its distance to the report counts. */
   const timeOf = (ms = '0') =>
     ms === '0' || reported === '0' ? undefined : timeText(at - (age ?? 0) - (Number(reported) - Number(ms)))
@@ -79,6 +80,8 @@ export function sourceStatus(source: ShownSource, at: number): SourceStatus {
     failures: trouble.map(failureOf),
     leaving: leaving.map(leavingObject),
     kept: kept.map(leavingObject),
+    drifted: drifted.map((one) => driftedObject(one, timeOf)),
+    driftMode: filled(mode),
     orphans: orphan.map(sourceObject),
     environments: environment,
     statusObject: filled(object),
@@ -95,9 +98,38 @@ function countsOf({
   pruned,
   survivors: surviving,
   drifted,
+  not_compared: notCompared,
+  would_change: wouldChange,
   orphans,
 }: NonNullable<ShownSource['counts']>) {
-  return { objects, applied, unchanged, failed, waiting, pruned, surviving, drifted, orphans }
+  const differing = { drifted, notCompared, wouldChange }
+  return { objects, applied, unchanged, failed, waiting, pruned, surviving, ...differing, orphans }
+}
+
+/** @param timeOf - converts a time of the agent's clock */
+function driftedObject(
+  drifted: NonNullable<ShownSource['drifted']>[number],
+  timeOf: (ms: string) => string | undefined,
+): DriftedObject {
+  const { key, kind, deleted, path, more_paths: morePaths, manager, operation, left, text, file, line } = drifted
+  const { changed_at_ms: changed, since_ms: since, correct_at_ms: corrected, hold_until_ms: holdUntil } = drifted
+  return {
+    object: key && sourceObject(key),
+    kind,
+    deleted,
+    paths: path,
+    morePaths,
+    manager: filled(manager),
+    operation: filled(operation),
+    changed: timeOf(changed),
+    since: timeOf(since),
+    corrected: timeOf(corrected),
+    leftBecause: filled(left),
+    holdUntil: timeOf(holdUntil),
+    message: filled(text),
+    file: filled(file),
+    line: line === 0 ? undefined : line,
+  }
 }
 
 function failureOf({ key, text, file, line }: ShownSource['trouble'][number]): SourceFailure {

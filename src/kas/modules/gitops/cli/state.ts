@@ -29,11 +29,32 @@ const counts = z.looseObject({
   survivors: z.int().optional(),
   drifted: z.int().optional(),
   orphans: z.int().optional(),
+  not_compared: z.int().optional(),
+  would_change: z.int().optional(),
 })
 const trouble = z.looseObject({ key: key.optional(), text: z.string(), file: z.string(), line: z.int() })
 const leaving = z.looseObject({ key: key.optional(), code: cell.optional(), text: z.string() })
 /** an int64 in protobuf's JSON */
 const ms = z.string().regex(/^\d{1,16}$/)
+
+/** object that differs from Git since it was applied */
+const drifted = z.looseObject({
+  key: key.optional(),
+  kind: cell,
+  deleted: z.boolean(),
+  path: z.array(cell),
+  more_paths: z.int(),
+  manager: cell,
+  operation: cell,
+  changed_at_ms: ms,
+  since_ms: ms,
+  correct_at_ms: ms,
+  left: cell,
+  hold_until_ms: ms,
+  text: z.string(),
+  file: z.string(),
+  line: z.int(),
+})
 
 /** result of the newest poll of a ref */
 const polled = z.looseObject({ commit: cell, age_ms: z.number().min(0), contains: z.boolean().optional() })
@@ -67,6 +88,8 @@ const source = z.looseObject({
   reason: cell.optional(),
   polled: polled.optional(),
   is_current: z.boolean().optional(),
+  drifted: z.array(drifted).optional(),
+  drift_mode: cell.optional(),
 })
 /** the agent's file */
 const configuration = z.looseObject({

@@ -1,8 +1,9 @@
 import { printable } from '../../../../lib/printable.ts'
 import { textTable } from '../../../command/text-table.ts'
+import { driftLines } from './drift-text.ts'
 import type { ShownSource, ShownState } from './state.ts'
 
-const head = ['SOURCE', 'REF', 'PHASE', 'COMMIT', 'WANTED', 'OBJECTS', 'FAILED', 'APPLIED', 'COMPARED']
+const head = ['SOURCE', 'REF', 'PHASE', 'COMMIT', 'WANTED', 'OBJECTS', 'FAILED', 'DRIFT', 'APPLIED', 'COMPARED']
 const wideHead = ['REPORTED', 'POLLED', 'ID']
 
 interface TableLayout {
@@ -76,9 +77,18 @@ function rowOf(source: ShownSource): readonly (string | number)[] {
     short(wanted),
     `${applied + unchanged}/${objects}`,
     failed,
+    driftCell(source),
     ageOf(source, source.applied_at_ms),
     ageOf(source, source.compared_at_ms),
   ]
+}
+
+/** Counts what has drifted; `?`: not known, or some objects cannot be compared. */
+function driftCell({ counts, drift_mode: mode = '', compared_at_ms: compared = '0' }: ShownSource): string {
+  const { drifted = 0, not_compared: notCompared = 0 } = counts ?? {}
+  const isFollowed = (mode === 'correct' || mode === 'report') && compared !== '0'
+  if (drifted === 0 && !isFollowed) return '?'
+  return notCompared > 0 ? `${drifted}?` : String(drifted)
 }
 
 function detailsOf(source: ShownSource): readonly string[] {
@@ -87,6 +97,7 @@ function detailsOf(source: ShownSource): readonly string[] {
     ...trouble.map(({ key, text, file, line }) => `${objectText(key)}${text}${placeText(file, line)}`),
     ...leaving.map(({ key, text }) => `${objectText(key)}would be deleted: ${text}`),
     ...kept.map(({ key, text }) => `${objectText(key)}stays: ${text}`),
+    ...driftLines(source),
   ]
   const reason = problem || (plan ? 'waits for approval' : '')
   if (!reason && objects.length === 0) return []

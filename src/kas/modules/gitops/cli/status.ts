@@ -160,6 +160,7 @@ export function statusCode({ sources, agent, configuration, cut }: ShownState): 
 /** True unless something is known to differ from the commit. */
 function isInCluster({ phase, commit, wanted, stale, counts, plan }: ShownSource): boolean {
   if (stale || commit !== wanted || plan) return false
+  if (counts?.drifted || counts?.not_compared) return false
   if (phase === 'PAUSED') return !counts?.failed && !counts?.waiting
   return phase === 'SYNCED' || phase === 'KEPT'
 }

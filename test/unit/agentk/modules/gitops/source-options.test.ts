@@ -25,6 +25,13 @@ t.test('defaults', async (t) => {
     onRemoval: 'keep',
     conflicts: 'force',
     environments: [],
+    drift: {
+      mode: 'correct',
+      afterMs: 300_000,
+      scanMs: 21_600_000,
+      ignore: [],
+      addedBy: ['kubectl*', 'k9s', 'node-fetch', 'Mozilla'],
+    },
   })
   t.strictSame(sourceOptions({ kustomize: { path: 'prod' } }, of).paths, [{ glob: '**/*' }])
 })
@@ -53,6 +60,13 @@ t.test('every key', async (t) => {
     on_removal: 'prune',
     conflicts: 'fail',
     environments: ['production'],
+    drift: {
+      mode: 'report',
+      after: '0.5s',
+      scan: '600s',
+      ignore: [{ kinds: ['apps/*'], paths: ['.spec.replicas'], managers: ['scaler'] }],
+      added_by: ['k9s'],
+    },
   }
   const tree = { ...block, of_a_newer_kas: 1 }
   const [read] = readBlock({ manifest_projects: [tree] }).sources
@@ -83,8 +97,22 @@ t.test('every key', async (t) => {
     onRemoval: 'prune',
     conflicts: 'fail',
     environments: ['production'],
+    drift: {
+      mode: 'report',
+      afterMs: 500,
+      scanMs: 600_000,
+      ignore: block.drift.ignore,
+      addedBy: ['k9s'],
+    },
   })
   t.strictSame(JSON.parse(JSON.stringify(options)), options, 'JSON carries it')
+})
+
+t.test('added_by: what is configured, even the default or nothing, is what is removed', async (t) => {
+  const drift = (added_by: string[]) => sourceOptions({ drift: { added_by } }, of).drift
+  t.match(drift([]), { addedBy: [] })
+  t.match(drift(['kubectl*']), { addedBy: ['kubectl*'] })
+  t.strictSame(sourceOptions({ drift: {} }, of), sourceOptions({}, of))
 })
 
 t.test('an empty block names no source', async (t) => {

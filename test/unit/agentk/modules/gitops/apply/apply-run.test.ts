@@ -35,6 +35,9 @@ const liveOf = (name: string): LiveObject => ({
   owner: '42-7',
   digest: name,
   fields: name,
+  fieldsTime: '',
+  generation: 0,
+  hasOtherWriters: false,
   replicasPath: 'spec.replicas',
   ownsReplicas: false,
   managers: [],
@@ -57,18 +60,25 @@ interface Given {
   readonly wrong?: readonly string[]
   /** reason for which the gate of a Job does not open */
   readonly gate?: Promise<string | undefined>
+  /** by name: hashes of the fields that were left to others, as kept and live */
+  readonly left?: Readonly<Record<string, readonly [kept: string | undefined, live: string | undefined]>>
 }
+
+const leftOut = [{ path: '.spec.replicas', manager: 'scaler', rule: '{ managers: [scaler] }' }]
 
 function runOf(
   manifests: readonly Manifest[],
-  { unchanged = [], failing = [], fixed = [], ending = [], wrong = [], gate }: Given,
+  { unchanged = [], failing = [], fixed = [], ending = [], wrong = [], gate, left = {} }: Given,
 ) {
   const [entries, live] = [new Map<string, InventoryEntry>(), new Map<string, LiveObject>()]
   for (const { key, version } of manifests.filter(({ key }) => unchanged.includes(key.name))) {
     const { name } = key
     const rest = { wave: 0, state: 'applied' as const, reason: '' }
-    entries.set(keyText(key), { key, version, uid: name, digest: name, fields: name, ...rest })
-    live.set(keyText(key), { ...liveOf(name), isBeingDeleted: ending.includes(name) })
+    const [kept, now] = left[name] ?? []
+    const was = kept !== undefined && { ignored: kept, leftOut }
+    entries.set(keyText(key), { key, version, uid: name, digest: name, fields: name, ...was, ...rest })
+    const isBeingDeleted = ending.includes(name)
+    live.set(keyText(key), { ...liveOf(name), isBeingDeleted, ...(now !== undefined && { ignored: now }) })
   }
   const { graph } = waveGraph(manifests)
   const applied: string[] = []
@@ -89,6 +99,8 @@ function runOf(
         return { live: liveOf(name), object: {} }
       },
       tryMaking: async () => ({ kind: 'untried', text: 'not tried' }),
+      judge: async () => ({ kind: 'write' }),
+      isDrifted: () => false,
       pass: async ({ key: { name } }) => {
         gated.push(name)
         return await gate
@@ -168,6 +180,23 @@ t.test('what only a new object can have makes one where the manifest says so, an
   t.match((await ends).get('plain'), { kind: 'failed', problem: { kind: 'immutable' } })
   t.match((await ends).get('allowed'), { kind: 'applied' })
   t.strictSame(applied, ['allowed is made again'])
+})
+
+t.test('what was left to others is applied again once they own other fields', async (t) => {
+  const left = { same: ['h', 'h'], gone: ['h', undefined], other: ['h', 'i'], new: [undefined, 'h'] } as const
+  const names = Object.keys(left)
+  const { ends, applied } = runOf(
+    names.map((name) => manifest(name, 0)),
+    { unchanged: names, left },
+  )
+  const found = await ends
+  t.strictSame(applied.sort(), ['gone', 'other'])
+  t.strictSame(found.get('same')?.kind === 'unchanged' && found.get('same'), {
+    kind: 'unchanged',
+    live: { ...liveOf('same'), ignored: 'h' },
+    leftOut,
+  })
+  t.notOk('leftOut' in (found.get('new') ?? {}), 'an older agentk has kept nothing: the live object is the reference')
 })
 
 t.test('a Job that runs once is unchanged while it is being deleted; any other object is not', async (t) => {

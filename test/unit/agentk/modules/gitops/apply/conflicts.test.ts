@@ -1,5 +1,5 @@
 import t from 'tap'
-import { areReplicas, conflictsIn, withoutField } from '../../../../../../src/agentk/modules/gitops/apply/conflicts.ts'
+import { areReplicas, conflictsIn } from '../../../../../../src/agentk/modules/gitops/apply/conflicts.ts'
 
 const cause = (field: string, message: string) => ({ reason: 'FieldManagerConflict', field, message })
 const scaled = 'conflict with "kube-controller-manager" with subresource "scale" using apps/v1'
@@ -25,16 +25,4 @@ t.test('replicas: what was written through scale, or spec.replicas, whoever has;
   t.equal(areReplicas({ ...conflict, subresource: '' }, 'spec.size'), true)
   t.equal(areReplicas({ field: '.spec.replicas', manager: 'kubectl-edit', subresource: '' }, usual), true)
   t.equal(areReplicas({ ...conflict, field: '.spec.sets[name="a"].size' }, usual), false)
-})
-
-t.test('an object without a field is another object', async (t) => {
-  const object = { kind: 'Deployment', spec: { replicas: 2, paused: true } }
-  const conflict = { manager: '', subresource: '' }
-  t.strictSame(withoutField(object, { ...conflict, field: '.spec.replicas' }), {
-    kind: 'Deployment',
-    spec: { paused: true },
-  })
-  t.equal(object.spec.replicas, 2)
-  t.strictSame(withoutField(object, { ...conflict, field: '.status.replicas' }), object)
-  t.strictSame(withoutField(object, { ...conflict, field: '.kind.replicas' }), object)
 })

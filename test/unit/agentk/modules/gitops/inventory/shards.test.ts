@@ -1,6 +1,7 @@
 import t from 'tap'
 import { stockKey } from '../../../../../../src/agentk/modules/gitops/inventory/known-entries.ts'
 import {
+  maxKeptLeftOut,
   maxReasonLength,
   maxShardBytes,
   maxShardEntries,
@@ -54,6 +55,25 @@ t.test('large ones are divided by their bytes', async (t) => {
   const shards = shardsOf(Array.from({ length: maxShardEntries }, (_, at) => long(at)))
   t.strictSame(namesOf(shards), digits)
   for (const text of shards.values()) t.ok(Buffer.byteLength(text) <= maxShardBytes)
+})
+
+t.test('values left out are kept, the first ones; what has another form is not', async (t) => {
+  const one = { path: '.spec.replicas', manager: 'scaler', rule: '{ paths: [.spec.replicas] }' }
+  const left = entry('a', { ignored: 'h', leftOut: [one] })
+  const lineOf = (...entries: InventoryEntry[]) => [...shardsOf(entries).values()][0] ?? ''
+  t.strictSame(shardEntries(lineOf(left)), [left])
+  t.strictSame(shardEntries(lineOf(entry('a'))), [entry('a')], 'none')
+  t.notMatch(lineOf(entry('a')), /ignored|leftOut/, 'as an older agentk writes it')
+  const many = entry('a', {
+    leftOut: Array.from({ length: 50 }, (_, i) => ({ ...one, path: `.${i}${'x'.repeat(1000)}` })),
+  })
+  const [kept] = shardEntries(lineOf(many))
+  t.equal(kept?.leftOut?.length, maxKeptLeftOut)
+  t.equal(kept?.leftOut?.[0]?.path.length, 200)
+  for (const wrong of [{ ignored: 7 }, { leftOut: 'x' }, { leftOut: [null] }, { leftOut: [{ path: 1 }] }]) {
+    const line = JSON.stringify({ ...JSON.parse(lineOf(entry('a'))), ...wrong })
+    t.strictSame(shardEntries(line), [entry('a')], JSON.stringify(wrong))
+  }
 })
 
 t.test('a reason by an earlier version shows no key of a Secret', async (t) => {

@@ -2,6 +2,8 @@ import t from 'tap'
 import {
   entriesOf,
   fieldsHash,
+  type IgnoredOf,
+  leftToOthers,
   relieved,
   scaledPath,
   takenOver,
@@ -63,6 +65,37 @@ t.test('taken over: what predecessors own of the object itself', async (t) => {
   const first = entries(entry('helm', { 'f:c': leaf }))
   t.strictSame(takenOver(first, { manager: 'agentk-42-7', from }), [entry('agentk-42-7', { 'f:c': leaf }, apply)])
   t.equal(takenOver(entries(own, scale, other), { manager: 'agentk-42-7', from }), undefined)
+})
+
+const replicas = { 'f:spec': { 'f:replicas': leaf } }
+/** All of the manager `scaler`, and the replicas of any other. */
+const ignoredOf: IgnoredOf = ({ manager, fieldsV1 }) => {
+  if (manager === 'scaler') return fieldsV1
+  return manager !== 'm' && fieldsV1['f:spec']?.['f:replicas'] ? replicas : {}
+}
+
+t.test('ignored fields of predecessors are not taken over', async (t) => {
+  const from = new Set(['helm', 'scaler'])
+  const helm = entry('helm', { 'f:spec': { '.': leaf, 'f:replicas': leaf, 'f:paused': leaf } })
+  const scaler = entry('scaler', { 'f:spec': { 'f:image': leaf } }, apply)
+  t.strictSame(takenOver(entries(helm, scaler), { manager: 'm', from, ignoredOf }), [
+    entry('helm', replicas),
+    scaler,
+    entry('m', { 'f:spec': { '.': leaf, 'f:paused': leaf } }, apply),
+  ])
+  t.equal(takenOver(entries(entry('helm', replicas), scaler), { manager: 'm', from, ignoredOf }), undefined)
+  t.strictSame(takenOver(entries(entry('helm', {})), { manager: 'm', from, ignoredOf }), [entry('m', {}, apply)])
+})
+
+t.test('ignored fields that others own, and the manager does not', async (t) => {
+  const own = entry('m', { 'f:spec': { 'f:a': leaf, 'f:shared': leaf } }, apply)
+  const scaler = entry('scaler', { 'f:spec': { 'f:b': leaf, 'f:shared': leaf }, 'f:status': { 'f:c': leaf } })
+  const scale = entry('kube-controller-manager', replicas, { subresource: 'scale' })
+  t.strictSame(leftToOthers(entries(own, scaler, scale, entry('ed', { 'f:x': leaf })), 'm', ignoredOf), {
+    'f:spec': { 'f:b': leaf, 'f:replicas': leaf },
+  })
+  t.strictSame(leftToOthers(entries(own), 'm', ignoredOf), {})
+  t.strictSame(leftToOthers(entries(scaler), 'm', ignoredOf), { 'f:spec': { 'f:b': leaf, 'f:shared': leaf } })
 })
 
 t.test('before-first-apply loses what is ours, and no more', async (t) => {

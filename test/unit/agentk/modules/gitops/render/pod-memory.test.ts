@@ -12,6 +12,7 @@ t.test('what works on commits has half of the pod, what is kept a quarter at wor
     outputBytes: 32 * MiB,
     fileBytes: 32 * MiB,
     objectBytes: 32 * MiB,
+    manifestBytes: 8 * MiB,
   })
   t.match(podMemory(2048 * MiB), { turns: 1, programKib: 1024 * 1024, threadMb: 960 })
   t.match(podMemory(4096 * MiB), { turns: 2, programKib: 1024 * 1024, threadMb: 960, outputBytes: 64 * MiB })

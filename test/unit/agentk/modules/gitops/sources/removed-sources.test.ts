@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf'
 import t, { type Test } from 'tap'
+import { ClusterKinds } from '../../../../../../src/agentk/modules/gitops/live/cluster-kinds.ts'
 import type { RemovalInput } from '../../../../../../src/agentk/modules/gitops/reconcile.ts'
 import type { RoundDone } from '../../../../../../src/agentk/modules/gitops/round.ts'
 import { sourceOptions } from '../../../../../../src/agentk/modules/gitops/source-options.ts'
@@ -18,6 +19,7 @@ const none: RoundDone = {
   planDigest: '',
   awaitingApproval: [],
   reasons: new Map(),
+  kinds: new ClusterKinds([]),
   orphans: [],
   isWaitingForOthers: false,
   notes: [],
@@ -40,7 +42,7 @@ function startRemoved(t: Test, round: (id: string, input: RemovalInput, signal: 
     hasLeft: (id) => !back.has(id),
     queue: new ReconcileQueue({ clock, random: () => 0.5 }),
     people: {
-      directives: async () => ({ approved: '', isSuspended: false, isForgotten: false }),
+      directives: async () => ({ approved: '', isSuspended: false, resync: '', isForgotten: false }),
       useApproval: async () => undefined,
       onDirectives: (id, listener) => {
         directives.set(id, listener)

@@ -13,7 +13,7 @@ function startRunner(t: Test, round: Round, given: Partial<SourceMode> = {}) {
   const used: string[] = []
   let approved = 'plan-1'
   const people = {
-    directives: async () => ({ approved, isSuspended: false, isForgotten: false }),
+    directives: async () => ({ approved, isSuspended: false, resync: '', isForgotten: false }),
     useApproval: async (id: string, plan: string) => {
       used.push(`${id} ${plan}`)
       approved = ''
@@ -109,7 +109,7 @@ t.test('a plan that is approved is taken back as it was asked for', async (t) =>
   })
   runner.add()
   await eventually(() => used.length === 1)
-  t.strictSame(seen, [{ approved: 'plan-1', isSuspended: false, isForgotten: false }, true])
+  t.strictSame(seen, [{ approved: 'plan-1', isSuspended: false, resync: '', isForgotten: false }, true])
   t.strictSame(used, ['42-7 plan-1'])
 })
 

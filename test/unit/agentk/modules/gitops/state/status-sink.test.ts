@@ -1,4 +1,5 @@
 import t from 'tap'
+import { ClusterKinds } from '../../../../../../src/agentk/modules/gitops/live/cluster-kinds.ts'
 import type {
   ApplyEnd,
   InventoryEntry,
@@ -34,6 +35,7 @@ const done = (given: Partial<RoundDone>): RoundDone => {
     planDigest: '',
     awaitingApproval: [],
     reasons: new Map(),
+    kinds: new ClusterKinds([]),
     entries: new Map(),
     pruned: [],
     orphans: [],

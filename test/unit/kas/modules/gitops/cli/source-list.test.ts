@@ -55,6 +55,8 @@ t.test('a source in whole words; times count from the report, whatever the clock
       pruned: 5,
       surviving: 6,
       drifted: 7,
+      notCompared: 9,
+      wouldChange: 10,
       orphans: 8,
     },
     reported: '2026-11-28T11:59:59.000Z',
@@ -68,6 +70,26 @@ t.test('a source in whole words; times count from the report, whatever the clock
     ],
     leaving: [{ object: namespace, reason: 'pruneConfirm', message: 'prune_confirm' }],
     kept: [{ object, reason: 'neverPrune', message: 'never' }],
+    drifted: [
+      {
+        object,
+        kind: 'drifted',
+        deleted: false,
+        paths: ['.spec.replicas'],
+        morePaths: 2,
+        manager: 'kubectl-edit',
+        operation: 'Update',
+        changed: '2026-11-28T11:59:49.000Z',
+        since: '2026-11-28T11:59:50.000Z',
+        corrected: '2026-11-28T12:04:49.000Z',
+        leftBecause: 'hold',
+        holdUntil: '2026-11-28T12:04:59.000Z',
+        message: 'refused',
+        file: 'a.yaml',
+        line: 3,
+      },
+    ],
+    driftMode: 'correct',
     orphans: [namespace],
     environments: ['7/production'],
     statusObject: '/apis/agent.gitlab.com/v1/namespaces/agentk/gitsyncs/42-7-web',
@@ -88,6 +110,7 @@ t.test('what is not known is absent', (t) => {
     failures: [],
     leaving: [],
     kept: [],
+    drifted: [],
     orphans: [],
     environments: [],
     incomplete: false,
@@ -108,7 +131,7 @@ t.test('names are those of kas gitops forget; wide has more columns', async (t) 
   const { stdout } = await printed(t, 'gitops status -o wide', { sources: [fullSource], agent: 'connected' })
   t.match(
     stdout,
-    /^SOURCE +REF +PHASE +COMMIT +WANTED +OBJECTS +FAILED +APPLIED +COMPARED +REPORTED +POLLED +ID\nplatform\/shop \(web\) +branch main +APPROVAL +aaaaaaaa +bbbbbbbb +3\/9 +3 +10m +11s +1s +1s +42-7-web\n/,
+    /^SOURCE +REF +PHASE +COMMIT +WANTED +OBJECTS +FAILED +DRIFT +APPLIED +COMPARED +REPORTED +POLLED +ID\nplatform\/shop \(web\) +branch main +APPROVAL +aaaaaaaa +bbbbbbbb +3\/9 +3 +7\? +10m +11s +1s +1s +42-7-web\n/,
   )
 })
 

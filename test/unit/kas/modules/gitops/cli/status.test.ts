@@ -66,8 +66,8 @@ t.test('a line for each source, and what is wrong with its objects', async (t) =
   t.strictSame(asked, ['GET /k8s-proxy/gitops/state Bearer pat:42:secret'])
   t.equal(
     printed.out,
-    `SOURCE  REF  PHASE     COMMIT    WANTED    OBJECTS  FAILED  APPLIED  COMPARED
-42-7    -    APPLYING  aaaaaaaa  bbbbbbbb  23/40    1       -        -
+    `SOURCE  REF  PHASE     COMMIT    WANTED    OBJECTS  FAILED  DRIFT  APPLIED  COMPARED
+42-7    -    APPLYING  aaaaaaaa  bbbbbbbb  23/40    1       ?      -        -
 42-7: APPLYING
   Service shop/web: no?[31m (a.yaml:3)
 `,
@@ -135,21 +135,84 @@ t.test('rows by name, with ref and ages; what waits, why, and the line that appr
     at_ms: '1000000',
     applied_at_ms: '400000',
     compared_at_ms: '1000000',
+    drift_mode: 'correct',
   }
   const other = { ...source, source: '42-8', project: 'a/b', phase: 'SYNCED', trouble: [] }
   state.body = JSON.stringify({ sources: [named, other], agent: 'connected', configuration: {} })
   await runCli(['gitops', 'status'], io)
   t.equal(
     printed.out,
-    `SOURCE               REF          PHASE     COMMIT    WANTED    OBJECTS  FAILED  APPLIED  COMPARED
-a/b                  -            SYNCED    aaaaaaaa  bbbbbbbb  23/40    1       -        -
-platform/shop (web)  branch main  APPROVAL  aaaaaaaa  bbbbbbbb  23/40    1       10m      1s
+    `SOURCE               REF          PHASE     COMMIT    WANTED    OBJECTS  FAILED  DRIFT  APPLIED  COMPARED
+a/b                  -            SYNCED    aaaaaaaa  bbbbbbbb  23/40    1       ?      -        -
+platform/shop (web)  branch main  APPROVAL  aaaaaaaa  bbbbbbbb  23/40    1       0      10m      1s
 platform/shop (web): APPROVAL: waits for approval
   Namespace shop: would be deleted: prune_confirm: Namespace; with it go 1 Secret: Secret a
   Secret shop/b: stays: never
   next: kubectl annotate gitsync 42-7-web -n agentk agent.gitlab.com/approve=abc
 `,
   )
+})
+
+t.test('what was changed in the cluster, by whom, and what follows', async (t) => {
+  const { state, io, printed } = await start(t)
+  const object = (name: string, given: object) => ({
+    key: { kind: 'Deployment', namespace: 'shop', name },
+    kind: 'drifted',
+    deleted: false,
+    path: ['.spec.replicas'],
+    more_paths: 0,
+    manager: 'kubectl-edit',
+    operation: 'Update',
+    changed_at_ms: '990000',
+    since_ms: '990000',
+    correct_at_ms: '0',
+    left: '',
+    hold_until_ms: '0',
+    text: '',
+    file: 'web.yaml',
+    line: 1,
+    ...given,
+  })
+  const drifted = [
+    object('a', { correct_at_ms: '1290000' }),
+    object('b', { left: 'mode', path: ['.spec.paused', '.spec.replicas'], more_paths: 3 }),
+    object('c', { deleted: true, path: [], manager: '', changed_at_ms: '0', correct_at_ms: '1009000' }),
+    object('d', { left: 'hold', hold_until_ms: '8200000' }),
+    object('e', { left: 'fight', manager: 'x\u001b[31m' }),
+    object('f', { left: 'paused', path: [], more_paths: 0, text: 'the webhook is down' }),
+    object('g', { kind: 'not_compared', path: [], text: 'admission webhook "x" is down' }),
+    object('h', { kind: 'would_change' }),
+  ]
+  const counts = { ...source.counts, drifted: 7, not_compared: 1, would_change: 1 }
+  const times = { age_ms: 1000, at_ms: '1000000', compared_at_ms: '1000000' }
+  const whole = {
+    ...source,
+    phase: 'SYNCED',
+    commit: source.wanted,
+    trouble: [],
+    ...times,
+    drift_mode: 'report',
+    counts,
+    drifted,
+  }
+  state.body = JSON.stringify({ sources: [whole], agent: 'connected', configuration: {} })
+  t.equal(await runCli(['gitops', 'status'], io), 1)
+  const [head, row, ...lines] = printed.out.split('\n')
+  t.match(head, /FAILED {2}DRIFT {2}APPLIED/)
+  t.match(row, / 7\? /)
+  t.strictSame(lines, [
+    '42-7: SYNCED',
+    '  Deployment shop/a: changed in the cluster: .spec.replicas, by kubectl-edit (Update), 11s ago; set back in 4m',
+    '  Deployment shop/b: changed in the cluster: .spec.paused, .spec.replicas, 3 more fields, by kubectl-edit (Update), 11s ago; stays: drift mode report',
+    '  Deployment shop/c: deleted in the cluster, by whom is not known (see the audit log of the API server); set back in 8s',
+    '  Deployment shop/d: changed in the cluster: .spec.replicas, by kubectl-edit (Update), 11s ago; stays for 119m, as its annotation asks',
+    '  Deployment shop/e: changed in the cluster: .spec.replicas, by x?[31m (Update), 11s ago; stays: x?[31m has changed it back three times',
+    '  Deployment shop/f: changed in the cluster, and cannot be compared: the webhook is down, by kubectl-edit (Update), 11s ago; stays while the source is paused',
+    '  Deployment shop/g: cannot be compared with Git: admission webhook "x" is down',
+    '  Deployment shop/h: an apply would change .spec.replicas: an admission webhook came later',
+    '  and 1 more objects that differ from Git',
+    '',
+  ])
 })
 
 t.test('where there is no source, why', async (t) => {

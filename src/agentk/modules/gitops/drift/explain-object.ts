@@ -1,0 +1,154 @@
+import { entryAt, type KubernetesObject } from '../../../../kubernetes/object.ts'
+import { objectPath, withQuery } from '../../../../kubernetes/path.ts'
+import type { Clock } from '../../../../lib/clock.ts'
+import type { ApiLane } from '../../../cluster/background-requests.ts'
+import { metadataOnly } from '../../../cluster/object-list.ts'
+import { maxEventBytes as maxBytes } from '../../../cluster/watch-request.ts'
+import { ignoredFields, ignoringRule, readRules } from '../apply/ignored-fields.ts'
+import { hasRestartTime, keepLaterRestarts } from '../apply/restarts.ts'
+import { Scalers } from '../apply/scalers.ts'
+import { runsOnce } from '../apply/standing.ts'
+import type { ChangeAuthor } from '../finding.ts'
+import type { ClusterKind, ClusterKinds } from '../live/cluster-kinds.ts'
+import type { DryLanes } from '../live/dry-lanes.ts'
+import { parseStep } from '../live/field-places.ts'
+import { liveObjectOf } from '../live/live-object.ts'
+import { refusal } from '../live/refusal.ts'
+import { marked } from '../manifests/annotations.ts'
+import type { ObjectTree } from '../manifests/manifest.ts'
+import type { InventoryEntry } from '../round.ts'
+import type { SourceOptions } from '../source-options.ts'
+import { isAdderOf } from './adders.ts'
+import type { Differences } from './compare-answers.ts'
+import { explain } from './explain.ts'
+import type { ComparedLive, Explanation } from './explanation.ts'
+import type { FieldPath } from './field-path.ts'
+import type { ComparedManifest } from './kept-manifests.ts'
+import { referenceOf } from './reference.ts'
+import { baselineOf, isProven, suspicion } from './suspect.ts'
+
+/** Annotation: the end of a hold, RFC 3339. */
+const holdAnnotation = 'agent.gitlab.com/correct-after'
+
+export interface ExplainObjectComponents {
+  /** acts as the source's account */
+  readonly lane: ApiLane
+  /** acts as agentk itself */
+  readonly ownLane: ApiLane
+  readonly dryLanes: Pick<DryLanes, 'laneOf'>
+  readonly kinds: ClusterKinds
+  readonly clock: Pick<Clock, 'now'>
+}
+
+/**
+ * Compares an object with what an apply of its manifest would make of it (`explain`).
+ *
+ * @throws the connection's error, or the signal's reason
+ */
+export async function explainObject(
+  { manifest, entry }: { readonly manifest: ComparedManifest; readonly entry: InventoryEntry },
+  { lane, ownLane, dryLanes, kinds, clock }: ExplainObjectComponents,
+  options: SourceOptions,
+  signal: AbortSignal,
+): Promise<Explanation> {
+  const { key, version } = manifest
+  const { id, manager } = options
+  const kind = kinds.find(key, version)
+  if (!kind) {
+    const reason = `nobody serves ${key.kind} in version ${version} of its group`
+    return { kind: 'notCompared', of: undefined, reason, isProven: false }
+  }
+  const scalers = new Scalers({ lane, ownLane, kinds, manifests: [] })
+  const reference = referenceOf(entry, id)
+  const rules = readRules(options.drift.ignore, manager)
+  const isAdder = isAdderOf(options.drift)
+  const ignoredBy = (path: FieldPath, managers: readonly string[]) => {
+    const place = path.flatMap((element) => parseStep(element) ?? [])
+    if (place.length < path.length) return undefined // somebody has written the entry by hand
+    const found = managers.map((one) => ignoringRule(place, one, rules, { key }))
+    return found.every((rule) => rule !== undefined) ? found[0] : undefined
+  }
+  const dry = await dryLanes.laneOf(kind, signal)
+  if ('risk' in dry) return await judgeByOwners(dry.risk)
+  const object = await toSend()
+  const request = { key, kind, object, reference }
+  const components = { lane, dryLane: dry.lane, scalers, clock }
+  const found = await explain(components, request, { manager, isAdder, ignoredBy }, signal)
+  if (found.kind === 'beingDeleted') return found
+  const of = found.live && comparedLive(found.live)
+  if (found.kind === 'notComparable') {
+    const isChanged = found.live !== undefined && isProven(suspicion(reference, found.live, { manager, isAdder }))
+    return { kind: 'notCompared', of, reason: found.problem.text, isProven: isChanged }
+  }
+  if (!of) return runsOnce(manifest) ? { kind: 'same', of, hasLostFields: false } : { kind: 'deleted' }
+  if (found.kind === 'inOrder') return { kind: 'same', of, hasLostFields: found.hasLostFields }
+  const { differences, again } = found
+  const listed = differences.listed.map(({ path, kind: how }) => ({ path, kind: how }))
+  return { kind: found.kind, of, differences: listed, more: differences.more, by: authorOf(differences), again }
+
+  /** Makes the object that an apply would send. */
+  async function toSend(): Promise<ObjectTree> {
+    const made = marked(manifest, { inventory: id, owner: id })
+    if (!hasRestartTime(made)) return made
+    const answer = await lane.json('GET', objectPath(kind as ClusterKind, key), undefined, signal, { maxBytes })
+    return answer.status === 200 ? keepLaterRestarts(made, answer.body) : made
+  }
+
+  /** Judges by the metadata alone: another server answers for this kind, and may store a dry run. */
+  async function judgeByOwners(risk: string): Promise<Explanation> {
+    const path = objectPath(kind as ClusterKind, key)
+    const answer = await lane.json('GET', path, undefined, signal, { accept: metadataOnly.object, maxBytes })
+    if (answer.status === 404)
+      return runsOnce(manifest) ? { kind: 'same', of: undefined, hasLostFields: false } : { kind: 'deleted' }
+    if (answer.status !== 200) {
+      return { kind: 'notCompared', of: undefined, reason: refusal(answer, path).text, isProven: false }
+    }
+    const live = answer.body as KubernetesObject
+    const of = comparedLive(live)
+    const isChanged = isProven(suspicion(reference, live, { manager, isAdder }))
+    if (!isChanged) return { kind: 'same', of, hasLostFields: false }
+    return { kind: 'notCompared', of, reason: risk, isProven: true }
+  }
+
+  function comparedLive(live: KubernetesObject): ComparedLive {
+    const ignoredOf = ignoredFields(rules, { key, objects: [live] })
+    const until = Date.parse(entryAt(live, 'metadata.annotations', holdAnnotation))
+    return {
+      live: liveObjectOf(live, manager, ignoredOf),
+      baseline: baselineOf(live, manager),
+      holdUntil: Number.isNaN(until) ? undefined : until,
+    }
+  }
+}
+
+/**
+ * Asks with one dry run, which is answered as metadata, if an apply would change an object. Metadata alone do not show
+ * items in another order, a forged entry, or a field that the schema has lost.
+ *
+ * @returns true also if the API server refuses that. @throws as `explainObject`
+ */
+export async function wouldChange(
+  { manifest, entry }: { readonly manifest: ComparedManifest; readonly entry: InventoryEntry },
+  { dryLanes, kinds }: Pick<ExplainObjectComponents, 'dryLanes' | 'kinds'>,
+  { id, manager }: SourceOptions,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const kind = kinds.find(manifest.key, manifest.version)
+  const dry = kind && (await dryLanes.laneOf(kind, signal))
+  if (!dry || 'risk' in dry) return dry === undefined // another server's: its metadata are all that is compared
+  const path = withQuery(objectPath(kind, manifest.key), { fieldManager: manager, force: true })
+  const sent = { contentType: 'application/apply-patch+yaml', accept: metadataOnly.object, maxBytes }
+  const answer = await dry.lane.json('PATCH', path, marked(manifest, { inventory: id, owner: id }), signal, sent)
+  if (answer.status !== 200) return true
+  return liveObjectOf(answer.body as KubernetesObject, manager).fieldsTime !== entry.time
+}
+
+/** Returns the author of the newest change that has one. */
+function authorOf({ listed }: Differences): ChangeAuthor | undefined {
+  const known = listed.flatMap(({ by }) => (by === 'unknown' ? [] : [by]))
+  const [newest] = known.toSorted((one, other) => (one.time < other.time ? 1 : -1))
+  if (!newest) return undefined
+  const time = Date.parse(newest.time)
+  const { manager, operation } = newest
+  return { manager, operation, ...(!Number.isNaN(time) && { time }) }
+}

@@ -1,0 +1,148 @@
+import type { Clock } from '../../../../lib/clock.ts'
+import type { Logger } from '../../../../lib/log.ts'
+import type { ApiClient } from '../../../cluster/api-client.ts'
+import type { ApiLane } from '../../../cluster/background-requests.ts'
+import type { JudgedObject, Verdict } from '../apply/verdict.ts'
+import type { SharedBytes } from '../files/kept-files.ts'
+import type { ClusterKinds } from '../live/cluster-kinds.ts'
+import { DryLanes } from '../live/dry-lanes.ts'
+import type { Manifest } from '../manifests/manifest.ts'
+import type { InventoryEntry } from '../round.ts'
+import type { SourceOptions } from '../source-options.ts'
+import type { DriftWatches } from './drift-watches.ts'
+import { explainObject, wouldChange } from './explain-object.ts'
+import type { ExplainTurns } from './explain-turns.ts'
+import { KeptManifests } from './kept-manifests.ts'
+import { SourceDrift, type SourceDriftComponents } from './source-drift.ts'
+import { SourceScan } from './source-scan.ts'
+import { SourceWatches } from './source-watches.ts'
+
+/** Changes within this time are reported together. ms */
+const reportMs = 200
+
+/** Components that the drift of all sources shares while this pod leads. */
+export interface FollowDriftComponents {
+  readonly watches: DriftWatches
+  readonly turns: ExplainTurns
+  /** room for kept manifests */
+  readonly room: SharedBytes
+  readonly clock: Clock
+  readonly random: () => number
+  readonly log: Logger
+}
+
+/** Access of one source to the cluster. */
+export interface DriftAccess {
+  readonly client: Pick<ApiClient, 'json' | 'send'>
+  /** acts as the source's account */
+  readonly lane: ApiLane
+  /** acts as agentk itself */
+  readonly ownLane: ApiLane
+  /** acts as the source's account; all other requests go first */
+  readonly scanLane: ApiLane
+}
+
+export interface DriftListeners {
+  readonly requestRound: () => void
+  readonly onChange: () => void
+}
+
+/** State in the cluster after a round, or during a pause. */
+export interface DriftReference {
+  readonly manifests: Iterable<Manifest>
+  /** by `keyText` */
+  readonly entries: ReadonlyMap<string, InventoryEntry>
+  readonly kinds: ClusterKinds
+  readonly isPaused: boolean
+}
+
+/** Drift of one source: watches, comparisons, and what is known. */
+export interface FollowedDrift {
+  readonly known: SourceDrift['known']
+  /** @throws the connection's error, or the signal's reason */
+  judge(manifest: Manifest, judged: JudgedObject, signal: AbortSignal): Promise<Verdict>
+  /** As `judge`, for a round that somebody has asked for: what differs is written, in any mode, and during a hold. */
+  judgeAsked(manifest: Manifest, judged: JudgedObject, signal: AbortSignal): Promise<Verdict>
+  /** A round begins to write. */
+  roundBegins(): void
+  /** The round has ended. @param reference - undefined: it has failed */
+  roundEnds(reference: DriftReference | undefined): void
+  /** No call of an earlier leader can arrive any more. */
+  settled(): void
+}
+
+/** Follows the drift of one source until the signal aborts. */
+export function followDrift(
+  { watches, turns, room, clock, random, log }: FollowDriftComponents,
+  { client, lane, ownLane, scanLane }: DriftAccess,
+  { requestRound, onChange }: DriftListeners,
+  options: SourceOptions,
+  signal: AbortSignal,
+): FollowedDrift {
+  const kept = new KeptManifests(room)
+  let dryLanes = new DryLanes({ lane, ownLane })
+  let isDue = false
+  const report = () => {
+    if (isDue) return
+    isDue = true
+    clock.after(reportMs, () => {
+      isDue = false
+      if (!signal.aborted) onChange()
+    })
+  }
+  const explain: SourceDriftComponents['explain'] = (manifest, { kinds, entry }, running) =>
+    explainObject({ manifest, entry }, { lane, ownLane, dryLanes, kinds, clock }, options, running)
+  const probe: SourceDriftComponents['wouldChange'] = (manifest, { kinds, entry }, running) =>
+    wouldChange({ manifest, entry }, { dryLanes, kinds }, options, running)
+  const drift = new SourceDrift(
+    { turns, kept, explain, wouldChange: probe, requestRound, onChange: report, clock, log },
+    options,
+    signal,
+  )
+  const watching = new SourceWatches(
+    {
+      watches,
+      client,
+      lane: scanLane,
+      seen: (key, object, live) => drift.seen(key, object, live),
+      read: (key, live) => drift.read(key, live),
+      left: (key) => drift.left(key),
+      clock,
+      random,
+      log,
+    },
+    options,
+    signal,
+  )
+  const check = (text: string) => drift.check(text)
+  const scan = new SourceScan({ check, clock, random }, { periodMs: options.drift.scanMs, signal })
+  signal.addEventListener('abort', () => kept.release(), { once: true })
+  let isSettling = true
+  return {
+    known: drift.known,
+    judge: (manifest, judged, running) => drift.judge(manifest, judged, running),
+    judgeAsked: async (manifest, judged, running) => {
+      const verdict = await drift.judge(manifest, judged, running)
+      const isDrift = verdict.kind === 'left' && verdict.finding.kind === 'drifted'
+      return isDrift ? { kind: 'write', finding: verdict.finding } : verdict
+    },
+    roundBegins: () => {
+      dryLanes = new DryLanes({ lane, ownLane }) // other servers may have come since
+      drift.roundBegins()
+    },
+    roundEnds: (reference) => {
+      drift.roundEnds(reference)
+      if (!reference) return
+      kept.keep(reference.manifests).catch((error: unknown) => {
+        log.warn({ source: options.id, error }, 'Manifests cannot be kept for comparisons with the cluster')
+      })
+      if (isSettling || options.drift.mode !== 'none') watching.update(reference.entries.values(), reference.kinds)
+      if (options.drift.mode !== 'none') scan.update(reference.entries.keys())
+    },
+    settled: () => {
+      isSettling = false
+      drift.settled()
+      if (options.drift.mode === 'none') watching.stop()
+    },
+  }
+}

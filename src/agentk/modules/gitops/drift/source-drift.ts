@@ -1,0 +1,348 @@
+import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
+import type { KubernetesObject } from '../../../../kubernetes/object.ts'
+import type { Clock } from '../../../../lib/clock.ts'
+import { errorText } from '../../../../lib/errors.ts'
+import type { Logger } from '../../../../lib/log.ts'
+import { isAsApplied } from '../apply/standing.ts'
+import type { JudgedObject, Verdict } from '../apply/verdict.ts'
+import type { Finding } from '../finding.ts'
+import type { ClusterKinds } from '../live/cluster-kinds.ts'
+import type { LiveObject } from '../live/live-object.ts'
+import type { InventoryEntry } from '../round.ts'
+import type { SourceOptions } from '../source-options.ts'
+import { isAdderOf } from './adders.ts'
+import { type Decision, decide } from './drift-policy.ts'
+import type { ExplainTurns } from './explain-turns.ts'
+import type { Explanation } from './explanation.ts'
+import { findingOf } from './found.ts'
+import type { ComparedManifest, KeptManifests } from './kept-manifests.ts'
+import { referenceOf } from './reference.ts'
+import { type Baseline, suspicion } from './suspect.ts'
+
+/** Pause between rounds that only record since when objects drift. ms */
+const recordMs = 60_000
+/** Pause before a round that compares objects whose manifests are not kept. ms */
+const buildMs = 10_000
+/** Pause before an explanation without an answer is tried again. ms */
+const retryMs = 30_000
+
+export interface SourceDriftComponents {
+  readonly turns: Pick<ExplainTurns, 'add' | 'leave'>
+  readonly kept: Pick<KeptManifests, 'read'>
+  /** compares an object with the cluster. @throws the connection's error, or the signal's reason */
+  readonly explain: (
+    manifest: ComparedManifest,
+    of: { readonly kinds: ClusterKinds; readonly entry: InventoryEntry },
+    signal: AbortSignal,
+  ) => Promise<Explanation>
+  /** true if an apply would change the object, by one dry run. @throws as `explain` */
+  readonly wouldChange: (
+    manifest: ComparedManifest,
+    of: { readonly kinds: ClusterKinds; readonly entry: InventoryEntry },
+    signal: AbortSignal,
+  ) => Promise<boolean>
+  /** requests a round of the source */
+  readonly requestRound: () => void
+  /** called when `known` differs */
+  readonly onChange: () => void
+  /** ms since the epoch */
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/** A finding with what follows from it. */
+export interface KnownFinding {
+  readonly finding: Finding
+  readonly decision: Decision
+}
+
+/** Result of a round, or of a pause. */
+export interface RoundResult {
+  /** by `keyText` */
+  readonly entries: ReadonlyMap<string, InventoryEntry>
+  readonly kinds: ClusterKinds
+  readonly isPaused: boolean
+}
+
+/** Drift of one source's objects, while it is followed: what differs, by whom, and what follows from it. */
+export class SourceDrift {
+  readonly #components: SourceDriftComponents
+  readonly #options: SourceOptions
+  readonly #isAdder: (manager: string) => boolean
+  readonly #signal: AbortSignal
+  #kinds: ClusterKinds | undefined
+  /** by `keyText`: as the last round has left them */
+  #entries: ReadonlyMap<string, InventoryEntry> = new Map()
+  /** by `keyText`: metadata that were judged or compared last */
+  readonly #baselines = new Map<string, Baseline>()
+  /** by `keyText` */
+  readonly #known = new Map<string, KnownFinding>()
+  /** objects whose explanation waits or runs; true: it has to be repeated */
+  readonly #explaining = new Map<string, boolean>()
+  /** by `keyText`: metadata of objects that were seen during a round; undefined: they are gone. No round: none */
+  #duringRound: Map<string, LiveObject | undefined> | undefined
+  #isPaused = false
+  #isSettling = true
+  #cancelDue: (() => void) | undefined
+  #cancelBuild: (() => void) | undefined
+  #recordedAt = Number.NEGATIVE_INFINITY
+
+  constructor(components: SourceDriftComponents, options: SourceOptions, signal: AbortSignal) {
+    this.#components = components
+    this.#options = options
+    this.#isAdder = isAdderOf(options.drift)
+    this.#signal = signal
+    signal.addEventListener('abort', () => this.#stop(), { once: true })
+  }
+
+  /** Findings by `keyText`. */
+  get known(): ReadonlyMap<string, KnownFinding> {
+    return this.#known
+  }
+
+  /** No call of an earlier leader can arrive any more. */
+  settled(): void {
+    this.#isSettling = false
+    this.#decideAgain()
+  }
+
+  /** A round begins to write: until it ends, changes are only noted. */
+  roundBegins(): void {
+    this.#duringRound ??= new Map()
+  }
+
+  /** The round has ended. @param result - undefined: it has failed, and the inventory is as far as it came */
+  roundEnds(result: RoundResult | undefined): void {
+    const seen = this.#duringRound
+    this.#duringRound = undefined
+    if (result) this.#take(result)
+    for (const [text, live] of seen ?? []) {
+      const entry = this.#entries.get(text)
+      if (!entry?.digest) continue
+      const isAsBefore = live !== undefined && isAsApplied(entry, live, this.#options.id)
+      // another manager may have moved the generation, or items of a list are in another order
+      const isMoved = entry.generation !== undefined && live?.generation !== entry.generation
+      if (!isAsBefore || isMoved) this.#suspect(text)
+      else this.#forget(text)
+    }
+  }
+
+  /** Takes over what a round has left. Findings about objects that have left are void. */
+  #take({ entries, kinds, isPaused }: RoundResult): void {
+    this.#entries = entries
+    this.#kinds = kinds
+    this.#isPaused = isPaused
+    for (const text of this.#known.keys()) if (!entries.has(text)) this.#known.delete(text)
+    for (const text of this.#baselines.keys()) if (!entries.has(text)) this.#baselines.delete(text)
+    this.#decideAgain()
+  }
+
+  /** Takes metadata that a watch has sent. @param live - returns them as a round reads them */
+  seen(key: ObjectKey, object: KubernetesObject, live: () => LiveObject): void {
+    const text = keyText(key)
+    if (this.#duringRound) {
+      this.#duringRound.set(text, live())
+      return
+    }
+    const entry = this.#entries.get(text)
+    if (!entry?.digest) return
+    const { id, manager } = this.#options
+    const baseline = this.#baselines.get(text)
+    const found = suspicion(referenceOf(entry, id), object, { manager, isAdder: this.#isAdder, baseline })
+    if (!('baseline' in found)) return // nothing moved, or it goes later
+    this.#baselines.set(text, found.baseline)
+    if (found.kind === 'suspect' || this.#known.has(text)) this.#suspect(text)
+  }
+
+  /** Takes metadata that were read, where there is no watch. */
+  read(key: ObjectKey, live: LiveObject): void {
+    const text = keyText(key)
+    if (this.#duringRound) {
+      this.#duringRound.set(text, live)
+      return
+    }
+    const entry = this.#entries.get(text)
+    if (!entry?.digest || this.#known.get(text)?.finding.resourceVersion === live.resourceVersion) return
+    if (!isAsApplied(entry, live, this.#options.id) || this.#known.has(text)) this.#suspect(text)
+  }
+
+  /** Takes an object that has gone, or has lost the source's label. */
+  left(key: ObjectKey): void {
+    const text = keyText(key)
+    if (this.#duringRound) this.#duringRound.set(text, undefined)
+    else if (this.#entries.get(text)?.digest && !this.#known.get(text)?.finding.isDeleted) this.#suspect(text)
+  }
+
+  /** Checks one object, by `keyText`, whatever its metadata say. An error leaves it to the next scan. */
+  async check(text: string): Promise<void> {
+    const { kept, wouldChange, log } = this.#components
+    const entry = this.#entries.get(text)
+    if (!entry?.digest || this.#duringRound || !this.#kinds) return
+    try {
+      const manifest = await kept.read(text)
+      if (manifest?.digest !== entry.digest) return
+      const of = { kinds: this.#kinds, entry }
+      if (this.#known.has(text) || (await wouldChange(manifest, of, this.#signal))) this.#suspect(text)
+    } catch (error) {
+      if (this.#signal.aborted) return
+      log.warn({ source: this.#options.id, reason: errorText(error) }, 'An object cannot be compared with Git')
+    }
+  }
+
+  /** Decides, in a round, on an object that Git has not changed and that is not as it was applied. */
+  async judge(manifest: ComparedManifest, judged: JudgedObject, signal: AbortSignal): Promise<Verdict> {
+    const text = keyText(manifest.key)
+    const { live, entry } = judged
+    const known = this.#known.get(text)
+    if (known && known.finding.resourceVersion === (live?.resourceVersion ?? '')) {
+      return verdictOf(this.#note(text, known.finding), known.finding, live)
+    }
+    const explanation = await this.#components.explain(manifest, judged, signal)
+    if (explanation.kind === 'beingDeleted') return { kind: 'write' } // the apply says what it waits for
+    if (explanation.kind === 'same') {
+      this.#forget(text)
+      const isTakenBack = explanation.hasLostFields && this.#options.drift.mode === 'correct'
+      return isTakenBack ? { kind: 'write' } : { kind: 'same', live: explanation.of?.live }
+    }
+    const finding = this.#findingOf(manifest, entry, explanation)
+    return verdictOf(this.#note(text, finding), finding, live)
+  }
+
+  /** Requests the explanation of an object, once for all changes that come before it begins. */
+  #suspect(text: string): void {
+    if (this.#signal.aborted) return
+    if (this.#explaining.has(text)) {
+      this.#explaining.set(text, true)
+      return
+    }
+    this.#explaining.set(text, false)
+    this.#components.turns.add({
+      source: this,
+      run: () => this.#explain(text),
+      onLost: () => {
+        this.#explaining.delete(text)
+        this.#requestBuild()
+      },
+    })
+  }
+
+  async #explain(text: string): Promise<void> {
+    this.#explaining.set(text, false)
+    const { kept, clock, log } = this.#components
+    try {
+      const [manifest, entry] = [await kept.read(text), this.#entries.get(text)]
+      // another digest: Git has changed it, and a round is to come
+      if (manifest && manifest.digest === entry?.digest) await this.#explainKept(text, manifest, entry)
+      else if (entry && !manifest) this.#requestBuild()
+    } catch (error) {
+      if (this.#signal.aborted) return
+      log.warn({ source: this.#options.id, reason: errorText(error) }, 'An object cannot be compared with Git')
+      clock.after(retryMs, () => this.#suspect(text))
+    } finally {
+      const isDue = this.#explaining.get(text) === true
+      this.#explaining.delete(text)
+      if (isDue) this.#suspect(text)
+    }
+  }
+
+  async #explainKept(text: string, manifest: ComparedManifest, entry: InventoryEntry): Promise<void> {
+    const { explain, clock, requestRound } = this.#components
+    const kinds = this.#kinds as ClusterKinds
+    const explanation = await explain(manifest, { kinds, entry }, this.#signal)
+    if (this.#duringRound) return // the round writes meanwhile, and judges it
+    if (this.#entries.get(text) !== entry) {
+      this.#suspect(text) // a round has written meanwhile
+      return
+    }
+    if ('of' in explanation && explanation.of) this.#baselines.set(text, explanation.of.baseline)
+    if (explanation.kind === 'beingDeleted') return
+    if (explanation.kind === 'same') {
+      this.#forget(text)
+      if (explanation.hasLostFields && this.#options.drift.mode === 'correct') requestRound()
+      return
+    }
+    this.#note(text, this.#findingOf(manifest, entry, explanation))
+    const again = 'again' in explanation ? explanation.again : undefined
+    if (again !== undefined) clock.after(Math.max(0, Math.ceil(again - clock.now())), () => this.#suspect(text))
+  }
+
+  /** Requests a round, which compares objects with the manifests that it builds. */
+  #requestBuild(): void {
+    this.#cancelBuild ??= this.#components.clock.after(buildMs, () => {
+      this.#cancelBuild = undefined
+      this.#components.requestRound()
+    })
+  }
+
+  #findingOf(
+    manifest: ComparedManifest,
+    { drift: recorded }: InventoryEntry,
+    explanation: Exclude<Explanation, { kind: 'same' | 'beingDeleted' }>,
+  ): Finding {
+    const before = this.#known.get(keyText(manifest.key))?.finding
+    return findingOf(manifest, explanation, { recorded, before, now: this.#components.clock.now() })
+  }
+
+  #note(text: string, finding: Finding): Decision {
+    const decision = this.#decisionOf(text, finding)
+    this.#known.set(text, { finding, decision })
+    this.#schedule()
+    this.#components.onChange()
+    return decision
+  }
+
+  #forget(text: string): void {
+    if (!this.#known.delete(text)) return
+    this.#schedule()
+    this.#components.onChange()
+  }
+
+  #decisionOf(text: string, finding: Finding): Decision {
+    const { drift: policy, manager } = this.#options
+    const recorded = this.#entries.get(text)?.drift
+    const [isSettling, isPaused] = [this.#isSettling, this.#isPaused]
+    return decide(finding, { policy, recorded, isSettling, isPaused, manager, now: this.#components.clock.now() })
+  }
+
+  #decideAgain(): void {
+    for (const [text, { finding }] of this.#known) {
+      this.#known.set(text, { finding, decision: this.#decisionOf(text, finding) })
+    }
+    this.#schedule()
+    this.#components.onChange()
+  }
+
+  /** Requests a round for the next correction that is due, and to record since when objects drift. */
+  #schedule(): void {
+    this.#cancelDue?.()
+    this.#cancelDue = undefined
+    if (this.#duringRound) return // its end schedules
+    const { clock, requestRound } = this.#components
+    const now = clock.now()
+    const times = [...this.#known].flatMap(([text, { finding, decision }]) => {
+      if (decision.kind === 'write') return [now]
+      if (decision.kind === 'left') return decision.because.kind === 'hold' ? [decision.because.until] : []
+      return this.#isRecorded(text, finding) ? [decision.at] : [decision.at, this.#recordedAt + recordMs]
+    })
+    if (times.length === 0 || this.#signal.aborted) return
+    this.#cancelDue = clock.after(Math.max(0, Math.ceil(Math.min(...times) - now)), () => {
+      this.#recordedAt = clock.now()
+      requestRound()
+    })
+  }
+
+  /** True if the time since which it drifts is known without this pod: managedFields or the inventory have it. */
+  #isRecorded(text: string, { by, since }: Finding): boolean {
+    return by?.time === since || this.#entries.get(text)?.drift?.since === since
+  }
+
+  #stop(): void {
+    this.#cancelDue?.()
+    this.#cancelBuild?.()
+    this.#components.turns.leave(this)
+  }
+}
+
+function verdictOf(decision: Decision, finding: Finding, live: LiveObject | undefined): Verdict {
+  return decision.kind === 'write' ? { kind: 'write', finding } : { kind: 'left', finding, live }
+}

@@ -1,0 +1,165 @@
+import t, { type Test } from 'tap'
+import { Phase } from '../../../../src/proto/gen/gitops_states_pb.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { ProjectKas, startGitops } from './gitops-side.ts'
+import { Ground, keyOf, skip } from './ground.ts'
+
+/** Tests drift with a kas and a real API server: what is told, what is set back, and what is left. */
+
+const web = (image: string) => `
+apiVersion: apps/v1
+kind: Deployment
+metadata: { name: web, labels: { team: shop } }
+spec:
+  replicas: 2
+  selector: { matchLabels: { app: web } }
+  template:
+    metadata: { labels: { app: web } }
+    spec:
+      containers:
+        - { name: web, image: "${image}", ports: [{ containerPort: 80 }, { containerPort: 81 }] }
+`
+const map = (name: string, value: string) => `
+apiVersion: v1
+kind: ConfigMap
+metadata: { name: ${name} }
+data: { value: "${value}" }
+`
+const key = keyOf('Deployment', 'web', 'shop', 'apps')
+const container = (image: string) => ({ spec: { template: { spec: { containers: [{ name: 'web', image }] } } } })
+
+t.test('drift', { skip, timeout: 300_000 }, async (t) => {
+  const ground = await Ground.start(t)
+  for (const name of ['shop', 'gitops']) await ground.create(keyOf('Namespace', name, ''), { metadata: { name } })
+  const image = async () => (await ground.get(key))?.spec.template.spec.containers[0].image
+  const source = { id: 'platform/shop', default_namespace: 'shop', prune_propagation_policy: 'background' } as const
+  const patch = async (body: object, manager: string) => {
+    const path = `${ground.path(key)}?fieldManager=${manager}`
+    const options = { contentType: 'application/strategic-merge-patch+json' }
+    const answer = await ground.client.json('PATCH', path, body, undefined, options)
+    if (answer.status !== 200) throw new Error(JSON.stringify(answer.body))
+  }
+  const began = async (t: Test, projectId: bigint, drift: object) => {
+    const project = new ProjectKas(projectId)
+    const side = await startGitops(t, ground, project, { manifest_projects: [{ ...source, drift }] })
+    const state = () => project.states.at(-1)
+    project.push({ 'web.yaml': web('nginx:1') })
+    await eventually(() => state()?.phase === Phase.SYNCED && state()?.commit === project.commit)
+    return { project, state, ...side }
+  }
+  const ended = async (stop: () => Promise<void>) => {
+    await stop()
+    await ground.client.json('DELETE', ground.path(key))
+    await eventually(async () => (await ground.get(key)) === undefined)
+  }
+
+  await t.test('a change by hand is told with path and author, and set back after its time', async (t) => {
+    const { state, stop } = await began(t, 101n, { after: '3s' })
+    await patch(container('nginx:2'), 'kubectl-edit')
+    await eventually(() => state()?.drifted.length === 1)
+    t.match(state(), {
+      phase: Phase.SYNCED,
+      driftMode: 'correct',
+      counts: { drifted: 1 },
+      drifted: [
+        {
+          key: { kind: 'Deployment', namespace: 'shop', name: 'web' },
+          kind: 'drifted',
+          path: ['.spec.template.spec.containers[name="web"].image'],
+          manager: 'kubectl-edit',
+          operation: 'Update',
+          file: 'web.yaml',
+        },
+      ],
+    })
+    const { correctAtMs, changedAtMs } = state()?.drifted[0] ?? {}
+    t.equal(Number(correctAtMs) - Number(changedAtMs), 3000)
+    t.equal(await image(), 'nginx:2', 'it is told before it is set back')
+    await eventually(async () => (await image()) === 'nginx:1')
+    await eventually(() => state()?.drifted.length === 0 && state()?.counts?.drifted === 0)
+    await ended(stop)
+  })
+
+  await t.test('report tells, and writes nothing until the manifest changes', async (t) => {
+    const { project, state, stop } = await began(t, 102n, { mode: 'report', after: '0s' })
+    await patch(container('nginx:2'), 'kubectl-edit')
+    await eventually(() => state()?.drifted.length === 1)
+    t.match(state()?.drifted[0], { left: 'mode', correctAtMs: 0n })
+    project.push({ 'web.yaml': web('nginx:1'), 'other.yaml': map('other', '1') })
+    await eventually(() => state()?.phase === Phase.SYNCED && state()?.commit === project.commit)
+    t.equal(await image(), 'nginx:2', 'a commit that does not touch it')
+    t.match(state(), { drifted: [{ left: 'mode' }], counts: { drifted: 1 } })
+    project.push({ 'web.yaml': web('nginx:3'), 'other.yaml': map('other', '1') })
+    await eventually(async () => (await image()) === 'nginx:3')
+    await eventually(() => state()?.drifted.length === 0)
+    await ended(stop)
+  })
+
+  await t.test('what others may do is no drift', async (t) => {
+    const { state, stop } = await began(t, 103n, { after: '0s' })
+    const version = async () => (await ground.get(key)).metadata.resourceVersion
+    await patch({ metadata: { labels: { other: 'label' }, annotations: { note: 'x' } } }, 'kubectl-label')
+    await patch(
+      {
+        spec: {
+          template: { metadata: { annotations: { 'kubectl.kubernetes.io/restartedAt': '2026-06-01T00:00:00Z' } } },
+        },
+      },
+      'kubectl-rollout',
+    )
+    await ground.merge(key, { status: { observedGeneration: 2 } }, 'kube-controller-manager', 'status')
+    const before = await version()
+    await patch(container('nginx:2'), 'kubectl-edit') // drift that comes later shows that the earlier changes were seen
+    await eventually(async () => (await image()) === 'nginx:1')
+    const { metadata, spec } = await ground.get(key)
+    t.match(metadata.labels, { other: 'label', team: 'shop' })
+    t.match(spec.template.metadata.annotations, { 'kubectl.kubernetes.io/restartedAt': '2026-06-01T00:00:00Z' })
+    t.not(metadata.resourceVersion, before)
+    await eventually(() => state()?.drifted.length === 0)
+    await ended(stop)
+  })
+
+  await t.test('a deleted object comes back at once in the first two minutes of a term, in any mode', async (t) => {
+    const { state, stop } = await began(t, 104n, { mode: 'report' })
+    const { uid } = (await ground.get(key)).metadata
+    await ground.client.json('DELETE', ground.path(key))
+    await eventually(async () => (await ground.get(key))?.metadata.uid !== uid && (await image()) === 'nginx:1')
+    await eventually(() => state()?.drifted.length === 0)
+    await ended(stop)
+  })
+
+  await t.test('items in another order are drift, by nobody that is known', async (t) => {
+    const { state, stop } = await began(t, 105n, { after: '2s' })
+    const path = ground.path(key)
+    const patchPorts = [
+      {
+        op: 'replace',
+        path: '/spec/template/spec/containers/0/ports',
+        value: [81, 80].map((port) => ({ containerPort: port, protocol: 'TCP' })),
+      },
+    ]
+    const options = { contentType: 'application/json-patch+json' }
+    t.equal((await ground.client.json('PATCH', path, patchPorts, undefined, options)).status, 200)
+    await eventually(() => state()?.drifted.length === 1)
+    t.match(state()?.drifted[0], { manager: '', kind: 'drifted' })
+    const ports = async () =>
+      (await ground.get(key)).spec.template.spec.containers[0].ports.map(
+        (one: { containerPort: number }) => one.containerPort,
+      )
+    await eventually(async () => (await ports()).join() === '80,81')
+    await ended(stop)
+  })
+
+  await t.test('a hold by annotation keeps it until its time', async (t) => {
+    const { state, stop } = await began(t, 106n, { after: '0s' })
+    const until = new Date(Date.now() + 4000).toISOString()
+    await patch(
+      { metadata: { annotations: { 'agent.gitlab.com/correct-after': until } }, ...container('nginx:2') },
+      'kubectl-edit',
+    )
+    await eventually(() => state()?.drifted[0]?.left === 'hold')
+    t.equal(await image(), 'nginx:2')
+    await eventually(async () => (await image()) === 'nginx:1')
+    await ended(stop)
+  })
+})

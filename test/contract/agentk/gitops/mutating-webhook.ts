@@ -1,0 +1,64 @@
+import { once } from 'node:events'
+import { createServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { json } from 'node:stream/consumers'
+import type { Test } from 'tap'
+import { Authority } from '../../../../dev/certificates.ts'
+import { type Ground, keyOf } from './ground.ts'
+
+export interface JsonPatch {
+  readonly op: 'add' | 'replace' | 'remove'
+  readonly path: string
+  readonly value?: unknown
+}
+
+/** @returns the changes that a webhook makes to an object */
+// biome-ignore lint/suspicious/noExplicitAny: the shape is the API server's
+export type Mutation = (object: any) => readonly JsonPatch[]
+
+/**
+ * Serves a webhook that changes objects of one resource, also in dry runs, and registers it.
+ *
+ * @param resource - plural in the group apps
+ * @returns function that removes it
+ */
+export async function startMutatingWebhook(
+  t: Pick<Test, 'teardown'>,
+  ground: Ground,
+  { name, resource, mutate }: { readonly name: string; readonly resource: string; readonly mutate: Mutation },
+): Promise<() => Promise<void>> {
+  const authority = await Authority.create(name)
+  const { certificate: cert, key } = await authority.issueServing({ dns: ['localhost'], ip: ['127.0.0.1'] })
+  const server = createServer({ cert, key }, async (request, response) => {
+    // biome-ignore lint/suspicious/noExplicitAny: the shape is the API server's
+    const { apiVersion, kind, request: asked } = (await json(request)) as any
+    const patch = Buffer.from(JSON.stringify(mutate(asked.object))).toString('base64')
+    const answer = { uid: asked.uid, allowed: true, patchType: 'JSONPatch', patch }
+    response.writeHead(200, { 'content-type': 'application/json' })
+    response.end(JSON.stringify({ apiVersion, kind, response: answer }))
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const hook = keyOf('MutatingWebhookConfiguration', name, '', 'admissionregistration.k8s.io')
+  await ground.create(hook, {
+    metadata: { name },
+    webhooks: [
+      {
+        name: `${name}.example.com`,
+        admissionReviewVersions: ['v1'],
+        sideEffects: 'None',
+        clientConfig: {
+          url: `https://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+          caBundle: Buffer.from(authority.certificate).toString('base64'),
+        },
+        rules: [{ apiGroups: ['apps'], apiVersions: ['v1'], operations: ['CREATE', 'UPDATE'], resources: [resource] }],
+      },
+    ],
+  })
+  return async () => {
+    await ground.client.json('DELETE', ground.path(hook))
+  }
+}

@@ -1,0 +1,317 @@
+import t, { type Test } from 'tap'
+import type { Explanation } from '../../../../../../src/agentk/modules/gitops/drift/explanation.ts'
+import { SourceDrift } from '../../../../../../src/agentk/modules/gitops/drift/source-drift.ts'
+import { baselineOf } from '../../../../../../src/agentk/modules/gitops/drift/suspect.ts'
+import { ClusterKinds } from '../../../../../../src/agentk/modules/gitops/live/cluster-kinds.ts'
+import { liveObjectOf } from '../../../../../../src/agentk/modules/gitops/live/live-object.ts'
+import type { InventoryEntry } from '../../../../../../src/agentk/modules/gitops/round.ts'
+import { sourceOptions } from '../../../../../../src/agentk/modules/gitops/source-options.ts'
+import { keyText } from '../../../../../../src/kubernetes/key.ts'
+import type { KubernetesObject } from '../../../../../../src/kubernetes/object.ts'
+import { KasError } from '../../../../../../src/lib/errors.ts'
+import { capturedLog } from '../../../../../support/captured-log.ts'
+import { ManualClock } from '../../../../../support/manual-clock.ts'
+
+const key = { group: 'apps', kind: 'Deployment', namespace: 'shop', name: 'web' }
+const text = keyText(key)
+const manifest = { key, version: 'v1', object: {}, digest: 'd', file: 'web.yaml', line: 3 }
+const kinds = new ClusterKinds([])
+
+const own = { manager: 'agentk-42-7', operation: 'Apply', time: '2026-06-01T00:00:00Z', fieldsV1: { 'f:spec': {} } }
+const editor = (time: string) => ({ manager: 'kubectl-edit', operation: 'Update', time, fieldsV1: { 'f:spec': {} } })
+
+interface Given {
+  readonly version?: string
+  readonly uid?: string
+  readonly generation?: number
+  /** entries beside the source's */
+  readonly others?: readonly object[]
+  /** the source's entry; undefined: as after its last apply */
+  readonly own?: object
+}
+
+const metadata = ({
+  version = '1',
+  uid = 'u',
+  generation = 1,
+  others = [],
+  own: entry = own,
+}: Given): KubernetesObject => ({
+  metadata: {
+    uid,
+    resourceVersion: version,
+    generation,
+    labels: { 'agent.gitlab.com/inventory': '42-7' },
+    annotations: { 'config.k8s.io/owning-inventory': '42-7', 'agent.gitlab.com/digest': 'd' },
+    managedFields: [entry, ...others],
+  },
+})
+const manager = 'agentk-42-7'
+const liveOf = (given: Given) => liveObjectOf(metadata(given), manager)
+const ofLive = (given: Given) => ({
+  live: liveOf(given),
+  baseline: baselineOf(metadata(given), manager),
+  holdUntil: undefined,
+})
+
+const entry = (given: Partial<InventoryEntry> = {}): InventoryEntry => ({
+  key,
+  version: 'v1',
+  wave: 0,
+  uid: 'u',
+  digest: 'd',
+  fields: liveOf({}).fields,
+  time: own.time,
+  generation: 1,
+  state: 'applied',
+  reason: '',
+  ...given,
+})
+
+function begin(t: Test, block: object = {}) {
+  const clock = new ManualClock()
+  const ending = new AbortController()
+  t.teardown(() => ending.abort())
+  const asked: string[] = []
+  let [rounds, changes] = [0, 0]
+  const given: { explanation: Explanation | Error; wouldChange: boolean } = {
+    explanation: { kind: 'deleted' },
+    wouldChange: false,
+  }
+  const drift = new SourceDrift(
+    {
+      turns: { add: ({ run }) => void run(), leave: () => undefined },
+      kept: { read: async () => manifest },
+      explain: async () => {
+        asked.push(keyText(key))
+        if (given.explanation instanceof Error) throw given.explanation
+        return given.explanation
+      },
+      wouldChange: async () => given.wouldChange,
+      requestRound: () => rounds++,
+      onChange: () => changes++,
+      clock,
+      log: capturedLog().log,
+    },
+    sourceOptions(block, { agentId: 42n, projectId: 7n, ownProject: 'platform/shop' }),
+    ending.signal,
+  )
+  drift.settled()
+  const rounded = (of: InventoryEntry = entry(), isPaused = false) =>
+    drift.roundEnds({ entries: new Map([[text, of]]), kinds, isPaused })
+  const seen = (given: Given, of = key) => drift.seen(of, metadata(given), () => liveOf(given))
+  return {
+    drift,
+    seen,
+    clock,
+    asked,
+    given,
+    rounded,
+    rounds: () => rounds,
+    changes: () => changes,
+    stop: () => ending.abort(),
+  }
+}
+
+const by = (clock: ManualClock, ago = 0) => ({ manager: 'kubectl-edit', operation: 'Update', time: clock.now() - ago })
+const drifted = (given: Given, author: ReturnType<typeof by> | undefined, again?: number): Explanation => ({
+  kind: 'drifted',
+  of: ofLive(given),
+  differences: [{ path: '.spec.replicas', kind: 'changed' }],
+  more: 0,
+  by: author,
+  again,
+})
+const changed = { version: '2', own: { ...own, fieldsV1: { 'f:data': {} } }, others: [editor('2026-06-01T00:00:00Z')] }
+const running = () => new AbortController().signal
+
+t.test('an object as it was applied is not explained, nor one of which nothing was applied', async (t) => {
+  const { seen, asked, rounded } = begin(t)
+  seen(changed)
+  rounded(entry({ digest: '' }))
+  seen(changed)
+  rounded()
+  seen({ version: '2' })
+  seen(changed, { ...key, name: 'unknown' })
+  t.strictSame(asked, [])
+})
+
+t.test('a change is known at once, and a round corrects it when it is due', async (t) => {
+  const { drift, seen, clock, asked, given, rounded, rounds } = begin(t)
+  rounded()
+  given.explanation = drifted(changed, by(clock))
+  seen(changed)
+  await clock.pass(0)
+  const decision = { kind: 'later', at: clock.now() + 300_000 }
+  t.match(drift.known.get(text), { finding: { kind: 'drifted' }, decision })
+  seen(changed)
+  seen({ ...changed, version: '3' })
+  await clock.pass(299_999)
+  t.equal(asked.length, 1, 'metadata that are the same are not explained again')
+  t.equal(rounds(), 0, 'managedFields keep the time, so that nothing has to be recorded')
+  await clock.pass(1)
+  t.equal(rounds(), 1)
+  const verdict = await drift.judge(manifest, { live: liveOf(changed), entry: entry(), kinds }, running())
+  t.match(verdict, { kind: 'write', finding: { differences: [{ path: '.spec.replicas' }] } })
+  t.equal(asked.length, 1, 'a round takes what is known')
+  given.explanation = { kind: 'same', of: ofLive({ version: '4' }), hasLostFields: false }
+  drift.roundBegins()
+  seen({ version: '4' })
+  rounded()
+  t.equal(drift.known.size, 0, 'it is as applied again')
+  t.equal(asked.length, 1, 'what a round has written is not explained')
+})
+
+t.test('what others change during a round is explained after it', async (t) => {
+  const { drift, seen, clock, asked, given, rounded } = begin(t)
+  rounded()
+  given.explanation = drifted(changed, by(clock))
+  drift.roundBegins()
+  seen(changed)
+  await clock.pass(0)
+  t.equal(asked.length, 0)
+  rounded()
+  await clock.pass(0)
+  t.equal(drift.known.size, 1)
+  drift.roundBegins()
+  drift.left(key)
+  given.explanation = { kind: 'deleted' }
+  drift.roundEnds(undefined)
+  await clock.pass(0)
+  t.match(drift.known.get(text), { finding: { isDeleted: true } }, 'also after a round that has failed')
+})
+
+t.test('a time that managedFields do not have is recorded by a round, once', async (t) => {
+  const { drift, clock, given, rounded, rounds } = begin(t)
+  rounded()
+  drift.left(key)
+  await clock.pass(0)
+  t.match(drift.known.get(text), {
+    finding: { isDeleted: true },
+    decision: { kind: 'later', at: clock.now() + 10_000 },
+  })
+  t.equal(rounds(), 1, 'to record since when')
+  const judged = { live: undefined, entry: entry(), kinds }
+  t.match(await drift.judge(manifest, judged, running()), { kind: 'left', finding: { isDeleted: true } })
+  const since = drift.known.get(text)?.finding.since as number
+  rounded(entry({ drift: { since, isDeleted: true } }))
+  await clock.pass(9_999)
+  t.equal(rounds(), 1)
+  await clock.pass(1)
+  t.equal(rounds(), 2)
+  given.explanation = { kind: 'same', of: ofLive({ version: '9', uid: 'v' }), hasLostFields: false }
+  const again = { live: liveOf({ version: '9', uid: 'v' }), entry: entry(), kinds }
+  t.match(await drift.judge(manifest, again, running()), { kind: 'same', live: { uid: 'v' } })
+})
+
+t.test('a new pod goes on from the recorded time', async (t) => {
+  const { drift, clock, rounded } = begin(t)
+  const since = clock.now() - 9_000
+  rounded(entry({ drift: { since, isDeleted: true } }))
+  drift.settled()
+  drift.left(key)
+  await clock.pass(0)
+  t.match(drift.known.get(text), { decision: { kind: 'later', at: since + 10_000 } })
+})
+
+t.test('a second write within the second of the first is seen', async (t) => {
+  const { drift, seen, clock, asked, given, rounded } = begin(t)
+  rounded()
+  given.explanation = drifted(changed, by(clock), clock.now() + 1000)
+  seen(changed)
+  await clock.pass(0)
+  given.explanation = {
+    ...drifted({ ...changed, version: '3' }, by(clock)),
+    differences: [{ path: '.spec.paused', kind: 'changed' }],
+  } as Explanation
+  for (let i = 3; i < 50; i++) seen({ ...changed, version: String(i) })
+  await clock.pass(1000)
+  t.equal(asked.length, 2, 'once more after the second, whatever is written')
+  t.match(drift.known.get(text)?.finding.differences, [{ path: '.spec.paused' }])
+  for (let i = 50; i < 99; i++) seen({ ...changed, version: String(i) })
+  await clock.pass(60_000)
+  t.equal(asked.length, 2, 'its status is not explained')
+})
+
+t.test('a pause is shown, and ends', async (t) => {
+  const { drift, seen, clock, given, rounded, rounds } = begin(t)
+  rounded(entry(), true)
+  given.explanation = drifted(changed, by(clock, 1e6))
+  seen(changed)
+  await clock.pass(1e6)
+  t.match(drift.known.get(text)?.decision, { kind: 'left', because: { kind: 'paused' } })
+  t.equal(rounds(), 0)
+  rounded()
+  await clock.pass(0)
+  t.equal(rounds(), 1)
+})
+
+t.test('an explanation that fails is tried again', async (t) => {
+  const { drift, clock, asked, given, rounded } = begin(t)
+  rounded()
+  given.explanation = new KasError({ code: 'UNREACHABLE', detail: 'the API server is away' })
+  drift.left(key)
+  await clock.pass(0)
+  t.equal(drift.known.size, 0, 'nothing is claimed')
+  given.explanation = { kind: 'deleted' }
+  await clock.pass(30_000)
+  t.equal(asked.length, 2)
+  t.equal(drift.known.size, 1)
+})
+
+t.test('what cannot be compared is no drift, unless its marks prove a change', async (t) => {
+  const { drift, seen, clock, given, rounded, rounds } = begin(t)
+  rounded()
+  const refused = { kind: 'notCompared' as const, of: ofLive(changed), reason: 'the webhook is down' }
+  given.explanation = { ...refused, isProven: false }
+  seen(changed)
+  await clock.pass(1e9)
+  t.match(drift.known.get(text)?.finding, { kind: 'notCompared', reason: 'the webhook is down' })
+  t.equal(rounds(), 0)
+  const later = { ...changed, version: '3', own: { ...own, fieldsV1: { 'f:x': {} } } }
+  given.explanation = { ...refused, isProven: true, of: ofLive(later) }
+  seen(later)
+  await clock.pass(0)
+  t.match(drift.known.get(text), { finding: { kind: 'drifted' }, decision: { kind: 'later' } })
+})
+
+t.test('fields that lost their owner are taken back where drift is corrected', async (t) => {
+  for (const mode of ['correct', 'report'] as const) {
+    const { drift, seen, clock, given, rounded, rounds } = begin(t, { drift: { mode } })
+    rounded()
+    given.explanation = { kind: 'same', of: ofLive(changed), hasLostFields: true }
+    seen(changed)
+    await clock.pass(0)
+    t.equal(drift.known.size, 0, 'no value differs')
+    t.equal(rounds(), mode === 'correct' ? 1 : 0)
+    const verdict = await drift.judge(manifest, { live: liveOf(changed), entry: entry(), kinds }, running())
+    t.equal(verdict.kind, mode === 'correct' ? 'write' : 'same')
+  }
+})
+
+t.test('a scan finds what metadata do not show, and looks again at what is known', async (t) => {
+  const { drift, clock, asked, given, rounded } = begin(t)
+  rounded()
+  await drift.check(text)
+  await drift.check('unknown')
+  t.equal(asked.length, 0, 'one dry run says that nothing would change')
+  given.wouldChange = true
+  given.explanation = { ...drifted({ version: '2' }, undefined), kind: 'wouldChange' } as Explanation
+  await drift.check(text)
+  await clock.pass(0)
+  t.match(drift.known.get(text), { finding: { kind: 'wouldChange' }, decision: { kind: 'left' } })
+  given.wouldChange = false
+  given.explanation = { kind: 'same', of: ofLive({ version: '2' }), hasLostFields: false }
+  await drift.check(text)
+  await clock.pass(0)
+  t.equal(drift.known.size, 0)
+})
+
+t.test('a source that has ended asks for nothing', async (t) => {
+  const { drift, clock, asked, rounded, rounds, stop } = begin(t)
+  rounded()
+  stop()
+  drift.left(key)
+  await clock.pass(1e9)
+  t.strictSame([asked.length, rounds()], [0, 0])
+})
