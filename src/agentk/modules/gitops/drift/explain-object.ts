@@ -1,4 +1,4 @@
-import { entryAt, type KubernetesObject } from '../../../../kubernetes/object.ts'
+import type { KubernetesObject } from '../../../../kubernetes/object.ts'
 import { objectPath, withQuery } from '../../../../kubernetes/path.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import type { ApiLane } from '../../../cluster/background-requests.ts'
@@ -23,12 +23,10 @@ import type { Differences } from './compare-answers.ts'
 import { explain } from './explain.ts'
 import type { ComparedLive, Explanation } from './explanation.ts'
 import type { FieldPath } from './field-path.ts'
+import { holdUntil } from './hold.ts'
 import type { ComparedManifest } from './kept-manifests.ts'
 import { referenceOf } from './reference.ts'
 import { baselineOf, isProven, suspicion } from './suspect.ts'
-
-/** Annotation: the end of a hold, RFC 3339. */
-const holdAnnotation = 'agent.gitlab.com/correct-after'
 
 export interface ExplainObjectComponents {
   /** acts as the source's account */
@@ -112,11 +110,10 @@ export async function explainObject(
 
   function comparedLive(live: KubernetesObject): ComparedLive {
     const ignoredOf = ignoredFields(rules, { key, objects: [live] })
-    const until = Date.parse(entryAt(live, 'metadata.annotations', holdAnnotation))
     return {
       live: liveObjectOf(live, manager, ignoredOf),
       baseline: baselineOf(live, manager),
-      holdUntil: Number.isNaN(until) ? undefined : until,
+      holdUntil: holdUntil(live),
     }
   }
 }

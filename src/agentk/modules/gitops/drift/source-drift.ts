@@ -15,6 +15,7 @@ import { type Decision, decide } from './drift-policy.ts'
 import type { ExplainTurns } from './explain-turns.ts'
 import type { Explanation } from './explanation.ts'
 import { findingOf } from './found.ts'
+import { holdUntil } from './hold.ts'
 import type { ComparedManifest, KeptManifests } from './kept-manifests.ts'
 import { referenceOf } from './reference.ts'
 import { type Baseline, suspicion } from './suspect.ts'
@@ -77,6 +78,8 @@ export class SourceDrift {
   readonly #baselines = new Map<string, Baseline>()
   /** by `keyText` */
   readonly #known = new Map<string, KnownFinding>()
+  /** objects that a round was to write, and that still differ: the queue of rounds tries them again */
+  readonly #attempted = new Set<string>()
   /** objects whose explanation waits or runs; true: it has to be repeated */
   readonly #explaining = new Map<string, boolean>()
   /** by `keyText`: metadata of objects that were seen during a round; undefined: they are gone. No round: none */
@@ -133,6 +136,7 @@ export class SourceDrift {
     this.#kinds = kinds
     this.#isPaused = isPaused
     for (const text of this.#known.keys()) if (!entries.has(text)) this.#known.delete(text)
+    for (const text of this.#attempted) if (!this.#known.has(text)) this.#attempted.delete(text)
     for (const text of this.#baselines.keys()) if (!entries.has(text)) this.#baselines.delete(text)
     this.#decideAgain()
   }
@@ -149,9 +153,11 @@ export class SourceDrift {
     const { id, manager } = this.#options
     const baseline = this.#baselines.get(text)
     const found = suspicion(referenceOf(entry, id), object, { manager, isAdder: this.#isAdder, baseline })
+    const known = this.#known.get(text)?.finding
+    if (known && !known.isDeleted && known.holdUntil !== holdUntil(object)) this.#suspect(text)
     if (!('baseline' in found)) return // nothing moved, or it goes later
     this.#baselines.set(text, found.baseline)
-    if (found.kind === 'suspect' || this.#known.has(text)) this.#suspect(text)
+    if (found.kind === 'suspect' || known) this.#suspect(text)
   }
 
   /** Takes metadata that were read, where there is no watch. */
@@ -195,7 +201,7 @@ export class SourceDrift {
     const { live, entry } = judged
     const known = this.#known.get(text)
     if (known && known.finding.resourceVersion === (live?.resourceVersion ?? '')) {
-      return verdictOf(this.#note(text, known.finding), known.finding, live)
+      return this.#verdict(text, known.finding, live)
     }
     const explanation = await this.#components.explain(manifest, judged, signal)
     if (explanation.kind === 'beingDeleted') return { kind: 'write' } // the apply says what it waits for
@@ -204,8 +210,13 @@ export class SourceDrift {
       const isTakenBack = explanation.hasLostFields && this.#options.drift.mode === 'correct'
       return isTakenBack ? { kind: 'write' } : { kind: 'same', live: explanation.of?.live }
     }
-    const finding = this.#findingOf(manifest, entry, explanation)
-    return verdictOf(this.#note(text, finding), finding, live)
+    return this.#verdict(text, this.#findingOf(manifest, entry, explanation), live)
+  }
+
+  #verdict(text: string, finding: Finding, live: LiveObject | undefined): Verdict {
+    if (this.#note(text, finding).kind !== 'write') return { kind: 'left', finding, live }
+    this.#attempted.add(text)
+    return { kind: 'write', finding }
   }
 
   /** Requests the explanation of an object, once for all changes that come before it begins. */
@@ -284,6 +295,7 @@ export class SourceDrift {
   }
 
   #note(text: string, finding: Finding): Decision {
+    if (this.#known.get(text)?.finding.resourceVersion !== finding.resourceVersion) this.#attempted.delete(text)
     const decision = this.#decisionOf(text, finding)
     this.#known.set(text, { finding, decision })
     this.#schedule()
@@ -292,6 +304,7 @@ export class SourceDrift {
   }
 
   #forget(text: string): void {
+    this.#attempted.delete(text)
     if (!this.#known.delete(text)) return
     this.#schedule()
     this.#components.onChange()
@@ -320,7 +333,7 @@ export class SourceDrift {
     const { clock, requestRound } = this.#components
     const now = clock.now()
     const times = [...this.#known].flatMap(([text, { finding, decision }]) => {
-      if (decision.kind === 'write') return [now]
+      if (decision.kind === 'write') return this.#attempted.has(text) ? [] : [now]
       if (decision.kind === 'left') return decision.because.kind === 'hold' ? [decision.because.until] : []
       return this.#isRecorded(text, finding) ? [decision.at] : [decision.at, this.#recordedAt + recordMs]
     })
@@ -341,8 +354,4 @@ export class SourceDrift {
     this.#cancelBuild?.()
     this.#components.turns.leave(this)
   }
-}
-
-function verdictOf(decision: Decision, finding: Finding, live: LiveObject | undefined): Verdict {
-  return decision.kind === 'write' ? { kind: 'write', finding } : { kind: 'left', finding, live }
 }

@@ -15,7 +15,9 @@ import { keyOf } from './state-key.ts'
 const maxWithPaths = 10
 /** Paths of one object. */
 const maxPaths = 20
-/** Limit of a path, a manager or a reason. */
+/** Limit of a path: kas takes 16 KiB of one object, and a character may have 3 bytes. */
+const maxPathLength = 150
+/** Limit of a manager, a reason or a file. */
 const maxTextLength = 300
 
 const words: Readonly<Record<FindingKind, string>> = {
@@ -57,7 +59,7 @@ function driftedObject({ finding, decision }: KnownFinding, paths: number): Drif
     key: keyOf(finding),
     kind: words[kind],
     deleted: isDeleted,
-    path: differences.slice(0, paths).map(({ path }) => path.slice(0, maxTextLength)),
+    path: differences.slice(0, paths).map(({ path }) => path.slice(0, maxPathLength)),
     morePaths: more + Math.max(0, differences.length - paths),
     manager: by?.manager.slice(0, maxTextLength) ?? '',
     operation: by?.operation ?? '',
@@ -67,7 +69,7 @@ function driftedObject({ finding, decision }: KnownFinding, paths: number): Drif
     left: left?.kind ?? '',
     holdUntilMs: BigInt(left?.kind === 'hold' ? left.until : 0),
     text: reason.slice(0, maxTextLength),
-    file,
+    file: file.slice(0, maxTextLength),
     line,
   })
 }

@@ -125,9 +125,17 @@ export function encoded(state: SourceState): Uint8Array {
 
 function halved(state: SourceState): SourceState {
   const half = <T>(all: readonly T[]) => all.slice(0, Math.floor(all.length / 2))
-  const { trouble, planned, orphan, leaving, kept, environment } = state
-  const objects = trouble.length + planned.length + orphan.length + leaving.length + kept.length
-  if (objects === 0) return { ...state, environment: half(environment) }
-  const lists = { trouble: half(trouble), planned: half(planned), orphan: half(orphan) }
-  return { ...state, ...lists, leaving: half(leaving), kept: half(kept), isCut: true }
+  const { trouble, planned, orphan, leaving, kept, drifted, environment } = state
+  const lists = [trouble, planned, orphan, leaving, kept, drifted]
+  if (lists.every(({ length }) => length === 0)) return { ...state, environment: half(environment) }
+  return {
+    ...state,
+    trouble: half(trouble),
+    planned: half(planned),
+    orphan: half(orphan),
+    leaving: half(leaving),
+    kept: half(kept),
+    drifted: half(drifted),
+    isCut: true,
+  }
 }

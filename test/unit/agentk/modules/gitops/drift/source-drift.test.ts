@@ -289,6 +289,44 @@ t.test('fields that lost their owner are taken back where drift is corrected', a
   }
 })
 
+t.test('a correction that is refused is tried again by the queue of rounds, and not at once', async (t) => {
+  const { drift, seen, clock, given, rounded, rounds } = begin(t)
+  rounded()
+  given.explanation = drifted(changed, by(clock, 1e6))
+  seen(changed)
+  await clock.pass(0)
+  t.equal(rounds(), 1)
+  for (let i = 0; i < 5; i++) {
+    drift.roundBegins()
+    t.match(await drift.judge(manifest, { live: liveOf(changed), entry: entry(), kinds }, running()), { kind: 'write' })
+    rounded()
+    await clock.pass(60_000)
+  }
+  t.equal(rounds(), 1)
+  given.explanation = drifted({ ...changed, version: '3', others: [editor('2026-06-01T00:00:09Z')] }, by(clock, 1e6))
+  seen({ ...changed, version: '3', others: [editor('2026-06-01T00:00:09Z')] })
+  await clock.pass(0)
+  t.equal(rounds(), 2, 'once it is changed again')
+})
+
+t.test('a hold that comes after the change is noticed', async (t) => {
+  const { drift, clock, asked, given, rounded } = begin(t)
+  rounded()
+  given.explanation = drifted(changed, by(clock))
+  drift.seen(key, metadata(changed), () => liveOf(changed))
+  await clock.pass(0)
+  const until = clock.now() + 3600_000
+  const kept = metadata({ ...changed, version: '3' })
+  const annotations = { 'agent.gitlab.com/correct-after': new Date(until).toISOString() }
+  Object.assign((kept.metadata as { annotations: object }).annotations, annotations)
+  const of = { ...ofLive({ ...changed, version: '3' }), holdUntil: until }
+  given.explanation = { ...drifted(changed, by(clock)), of } as Explanation
+  drift.seen(key, kept, () => liveOf({ ...changed, version: '3' }))
+  await clock.pass(0)
+  t.equal(asked.length, 2)
+  t.match(drift.known.get(text)?.finding, { holdUntil: until })
+})
+
 t.test('a scan finds what metadata do not show, and looks again at what is known', async (t) => {
   const { drift, clock, asked, given, rounded } = begin(t)
   rounded()
