@@ -21,8 +21,8 @@ export const serverVersionPath = '/version'
 export const dialTimeoutMs = 30_000
 /** Time that idle connections are kept, in ms: less than the 90 s after which kube-apiserver closes them. */
 const keepAliveMs = 60_000
-/** More than all tunnels (500 at home, 80 at a standby), with one request each, and agentk's own requests. */
-const maxConnections = 600
+/** More than all tunnels (500 at home, 80 at a standby), with one request each, watches of drift (100), and other requests. */
+const maxConnections = 700
 /** Limit of answers about one thing (a lease, a version, a created object), which are small; lists set their own. */
 const maxJsonBytes = 1024 * 1024
 
