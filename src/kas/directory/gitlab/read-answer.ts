@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { KasError } from '../../../lib/errors.ts'
 import { jsonDepth } from '../../../lib/json-depth.ts'
-import { maxJsonDepth } from '../../../lib/scan-json.ts'
+import { maxJsonDepth } from '../../../lib/json-scanner.ts'
 import type { HttpAnswer } from './exchange.ts'
 
 /** Parses GitLab's answers. Keys that no schema names are ignored, as upstream does. */

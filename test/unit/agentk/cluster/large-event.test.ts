@@ -40,5 +40,6 @@ t.test('texts as JSON writes them; what is absent, or no name, is empty', (t) =>
   })
   t.equal(read(`{"object":{"metadata":{"name":"${'x'.repeat(2000)}"}}}`).name, '')
   t.equal(read('{"object":[{"metadata":{"name":"x"}}]}').name, '')
+  t.equal(read('{"object":{"metadata":{"name":"a"},"metadata.name":"x"},"object.metadata":{"name":"x"}}').name, 'a')
   t.end()
 })

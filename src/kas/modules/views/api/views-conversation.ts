@@ -1,6 +1,6 @@
 import { closeCodes } from '../../../../lib/close-codes.ts'
 import { KasError } from '../../../../lib/errors.ts'
-import { isOneObject } from '../../../../lib/scan-json.ts'
+import { isOneObject } from '../../../../lib/json-scanner.ts'
 import type { Impersonation } from '../../../../proto/http/http-message.ts'
 import { viewsBounds } from '../../../../proto/views-json.ts'
 import type { OpenedSocket, OwnConversation } from '../../../own-endpoint.ts'
@@ -104,20 +104,23 @@ export class ViewsConversation implements OwnConversation {
 
   /** @throws KasError INVALID_MESSAGE: the agent's text could pass for another view, or another agent */
   async #update(id: number, json: Uint8Array, isOpen: () => boolean): Promise<void> {
-    if (!(await isOneObject(json))) {
-      throw new KasError({ code: 'INVALID_MESSAGE', detail: 'an update of a view is not one JSON object' })
-    }
-    const before = this.#turn
-    const send = async () => {
-      await before
-      if (isOpen()) await this.#opened.socket.sent(updateMessage(id, json))
-    }
     const { memory } = this.#opened.socket
-    memory.take(json.length)
-    const own = send()
-    this.#turn = own
-    await this.#paced(own).finally(() => memory.give(json.length))
-    if (this.#turn === own) this.#turn = undefined
+    memory.take(json.length) // the check has pauses, in which more updates come
+    try {
+      if (!(await isOneObject(json)))
+        throw new KasError({ code: 'INVALID_MESSAGE', detail: 'an update of a view is not one JSON object' })
+      const before = this.#turn
+      const send = async () => {
+        await before
+        if (isOpen()) await this.#opened.socket.sent(updateMessage(id, json))
+      }
+      const own = send()
+      this.#turn = own
+      await this.#paced(own)
+      if (this.#turn === own) this.#turn = undefined
+    } finally {
+      memory.give(json.length)
+    }
   }
 
   /** Stops reading from a client that does not read its own messages. */

@@ -1,5 +1,5 @@
 import { KasError } from '../../../../lib/errors.ts'
-import { isOneObject } from '../../../../lib/scan-json.ts'
+import { isOneObject } from '../../../../lib/json-scanner.ts'
 import { abortable } from '../../../../lib/signals.ts'
 import { viewsBounds, viewsProtocol } from '../../../../proto/views-json.ts'
 import type { OwnAnswer, OwnEndpoint, OwnRequest } from '../../../own-endpoint.ts'

@@ -1,13 +1,20 @@
 import type { Reply } from '../../../../call/call.ts'
 import type { ByteBudget } from '../../../../lib/byte-budget.ts'
 import { KasError } from '../../../../lib/errors.ts'
-import { scanEvent } from '../../../../lib/scan-json.ts'
+import { type JsonScanPlan, maxJsonDepth, scanInTurns } from '../../../../lib/json-scanner.ts'
 import { decodeHttpResponse, httpMessageOrder } from '../../../../proto/http/http-over-grpc.ts'
 import { MessageOrder } from '../../../../proto/wire/message-order.ts'
 import { EventLines } from './event-lines.ts'
 
 /** Bound of a Status, which has a few lines: JSON.parse takes seconds for some megabytes. */
 const maxStatusBytes = 64 * 1024
+
+const eventType: JsonScanPlan = {
+  places: { type: 'type' },
+  maxDepth: maxJsonDepth,
+  maxTextBytes: 64, // types of Kubernetes have at most eight
+  refusesEscapes: true, // Kubernetes writes none there
+}
 
 /** A part of an API server's answer to a watch: an event, or the failure that ends it. JSON, unchanged. */
 export type WatchPart =
@@ -55,9 +62,9 @@ export async function* readWatch(
 }
 
 async function readEvent(line: Buffer): Promise<WatchPart> {
-  const type = await scanEvent(line)
-  if (type === undefined) throw invalid('an event of the watch is not one')
-  return (type === 'ERROR' && failure(parse(line)?.object)) || { kind: 'event', json: line.toString('utf8') }
+  const { isDone, texts } = await scanInTurns(eventType, line)
+  if (!isDone || texts.type === undefined) throw invalid('an event of the watch is not one')
+  return (texts.type === 'ERROR' && failure(parse(line)?.object)) || { kind: 'event', json: line.toString('utf8') }
 }
 
 function readRefusal(status: number, body: Buffer): WatchPart {

@@ -1,4 +1,4 @@
-import { isOneObject } from '../../../../../lib/scan-json.ts'
+import { isOneObject } from '../../../../../lib/json-scanner.ts'
 import type { HttpResponseHeader } from '../../../../../proto/http/http-message.ts'
 import { BackwardWriter } from '../../../../../proto/wire/wire.ts'
 import { encodeStatus, type Status } from '../../response/status.ts'

@@ -36,6 +36,11 @@ t.test('the bookmark behind what was there', async (t) => {
   t.match(bookmark('{"k8s.io/initial-events-end":"true"}'), { resourceVersion: '9', endsInitialEvents: true })
   t.match(bookmark('{"other":"k8s.io/initial-events-end"}'), { resourceVersion: '9', endsInitialEvents: false })
   t.match(bookmark('{}'), { endsInitialEvents: false })
+  const metadata = '{"annotations":{"k8s.io/initial-events-end":"true"},"resourceVersion":"9"}'
+  t.match(read(`{"type":"ADDED","object":{"metadata":${metadata}}}`), {
+    resourceVersion: '9',
+    endsInitialEvents: false,
+  })
 })
 
 t.test('words of a tenant pose as nothing', async (t) => {
