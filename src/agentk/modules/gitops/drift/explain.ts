@@ -5,6 +5,7 @@ import type { JsonAnswer } from '../../../cluster/api-client.ts'
 import type { ApiLane } from '../../../cluster/background-requests.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import { beforeFirstApply, entriesOf, type FieldSet, ownEntry, without } from '../live/managed-fields.ts'
+import { isNestedTooDeeply, maxNestingDepth } from '../live/nesting.ts'
 import { type ApplyProblem, isStale, refusal } from '../live/refusal.ts'
 import {
   type CompareComponents,
@@ -13,7 +14,6 @@ import {
   type CompareRequest,
   compareAnswers,
 } from './compare-answers.ts'
-import { isNestedTooDeeply, maxNestingDepth } from './nesting.ts'
 import { entriesOfOthers } from './owned-fields.ts'
 import { shownDifference } from './shown-difference.ts'
 import { entriesHash } from './suspect.ts'

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { at, type KubernetesObject, listAt, textAt } from '../../../../kubernetes/object.ts'
+import { isNestedTooDeeply } from './nesting.ts'
 
 /** FieldsV1: the owned parts of fields, items and keys, by name. `{}` and `.`: the field itself. */
 export interface FieldSet {
@@ -203,9 +204,11 @@ function isOf(entry: ManagedEntry, manager: string): boolean {
   return isOfObject(entry) && entry.manager === manager
 }
 
+/** Returns no fields of an entry that is nested too deeply: anybody who may write an object can forge one. */
 function fieldsOf(entry: KubernetesObject): FieldSet {
   const fields = at(entry, 'fieldsV1')
-  return typeof fields === 'object' && fields !== null ? (fields as FieldSet) : {}
+  const isSet = typeof fields === 'object' && fields !== null && !isNestedTooDeeply(fields)
+  return isSet ? (fields as FieldSet) : {}
 }
 
 function sortedJson(fields: FieldSet): string {

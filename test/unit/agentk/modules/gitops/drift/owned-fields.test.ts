@@ -99,9 +99,9 @@ t.test('paths of a set', async (t) => {
 t.test('bad input: fields that are none, and forged depth', async (t) => {
   const odd = entries(entry('a', { 'f:x': null, 'f:y': 5, 'f:z': 'text' }))
   t.strictSame(names(new OwnedFields(odd).owners(['f:x'])), ['a'])
-  const deep = Array.from({ length: 5000 }).reduce<FieldSet>((inner) => ({ 'f:x': inner }), {})
+  const deep = Array.from({ length: 900 }).reduce<FieldSet>((inner) => ({ 'f:x': inner }), {})
   const owned = new OwnedFields(entries(entry('a', deep)))
   t.strictSame(names(owned.owners(Array(100).fill('f:x'))), ['a'])
-  t.strictSame(names(owned.owners(Array(5000).fill('f:x'))), ['a'], 'below the limit all is one field')
+  t.strictSame(names(owned.owners(Array(900).fill('f:x'))), ['a'], 'below the limit all is one field')
   t.strictSame(pathsOf(deep).length, 1)
 })

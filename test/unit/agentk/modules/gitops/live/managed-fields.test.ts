@@ -25,6 +25,14 @@ const entry = (manager: string, fieldsV1: object, more: object = {}) => ({
 const apply = { operation: 'Apply' }
 const entries = (...managedFields: object[]) => entriesOf({ metadata: { managedFields } })
 
+t.test('a forged entry of 9,999 levels has no fields, and ends nothing', async (t) => {
+  const deep = Array.from({ length: 9_999 }).reduce<object>((inner) => ({ 'f:x': inner }), leaf)
+  const [forged, honest] = entries(entry('agentk-42-7', deep, apply), entry('kubectl', { 'f:a': leaf }))
+  t.strictSame(forged?.fieldsV1, {})
+  t.equal(fieldsHash(forged?.fieldsV1 ?? (deep as never)), fieldsHash({}))
+  t.strictSame(honest?.fieldsV1, { 'f:a': leaf })
+})
+
 t.test('a union has what either has, also the thing itself', async (t) => {
   const one = { 'f:a': { 'f:b': leaf }, 'f:x': leaf }
   const other = { 'f:a': { '.': leaf, 'f:c': leaf }, 'f:y': leaf }
