@@ -123,9 +123,7 @@ export class SourceDrift {
       const entry = this.#entries.get(text)
       if (!entry?.digest) continue
       const isAsBefore = live !== undefined && isAsApplied(entry, live, this.#options.id)
-      // another manager may have moved the generation, or items of a list are in another order
-      const isMoved = entry.generation !== undefined && live?.generation !== entry.generation
-      if (!isAsBefore || isMoved) this.#suspect(text)
+      if (!isAsBefore || isMoved(entry, live.generation)) this.#suspect(text)
       else this.#forget(text)
     }
   }
@@ -157,7 +155,8 @@ export class SourceDrift {
     if (known && !known.isDeleted && known.holdUntil !== holdUntil(object)) this.#suspect(text)
     if (!('baseline' in found)) return // nothing moved, or it goes later
     this.#baselines.set(text, found.baseline)
-    if (found.kind === 'suspect' || known) this.#suspect(text)
+    if (found.kind === 'suspect' || known || (!baseline && isMoved(entry, found.baseline.generation)))
+      this.#suspect(text)
   }
 
   /** Takes metadata that were read, where there is no watch. */
@@ -354,4 +353,12 @@ export class SourceDrift {
     this.#cancelBuild?.()
     this.#components.turns.leave(this)
   }
+}
+
+/**
+ * True if the generation differs from that after the last apply. Another manager may have moved it, or items of a list
+ * are in another order, which no entry shows.
+ */
+function isMoved(entry: InventoryEntry, generation: number): boolean {
+  return entry.generation !== undefined && generation !== entry.generation
 }

@@ -327,6 +327,19 @@ t.test('a hold that comes after the change is noticed', async (t) => {
   t.match(drift.known.get(text)?.finding, { holdUntil: until })
 })
 
+t.test('an object whose generation has moved before it is first seen is explained', async (t) => {
+  const { seen, clock, asked, given, rounded } = begin(t)
+  rounded()
+  const others = [editor('2026-06-01T00:00:09Z')]
+  given.explanation = { kind: 'same', of: ofLive({ version: '2', generation: 2, others }), hasLostFields: false }
+  seen({ version: '2', generation: 2, others })
+  await clock.pass(0)
+  t.equal(asked.length, 1, 'items may be in another order')
+  seen({ version: '3', generation: 2, others })
+  await clock.pass(0)
+  t.equal(asked.length, 1)
+})
+
 t.test('a scan finds what metadata do not show, and looks again at what is known', async (t) => {
   const { drift, clock, asked, given, rounded } = begin(t)
   rounded()
