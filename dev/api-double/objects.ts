@@ -1,6 +1,14 @@
 import { randomBytes } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
-import { type FieldSet, fieldsOf, withoutFields } from './field-sets.ts'
+import {
+  changedFields,
+  type FieldSet,
+  fieldsOf,
+  joinedFields,
+  presentFields,
+  subtractFields,
+  withoutFields,
+} from './field-sets.ts'
 import { asRecord, type KubeObject, type Metadata } from './kube-object.ts'
 import { mergePatch } from './merge-patch.ts'
 import type { RequestTarget } from './request-target.ts'
@@ -53,7 +61,7 @@ export class Objects {
       throw new StatusError(400, 'the name of the object does not match the name on the URL')
     }
     const { managedFields } = this.#store.get(keyOf(target)).metadata
-    return this.#replace(target, { ...object, metadata: { managedFields, ...object.metadata } })
+    return this.#replace(target, this.#owned(target, { ...object, metadata: { managedFields, ...object.metadata } }))
   }
 
   has(target: RequestTarget): boolean {
@@ -75,7 +83,7 @@ export class Objects {
     if (!asRecord(body)) throw new StatusError(400, 'a patch is a JSON object')
     const merged = checked(target.resource, mergePatch(this.#store.get(keyOf(target)), body))
     if (merged.metadata.name !== target.name) throw new StatusError(400, 'a patch cannot change the name')
-    return this.#replace(target, merged)
+    return this.#replace(target, this.#owned(target, merged))
   }
 
   /** @throws StatusError 404, 409 if a precondition does not hold */
@@ -105,12 +113,34 @@ export class Objects {
     }
   }
 
-  /** Applies with one manager an object, since shared ownership is left to real API servers. */
+  /** Gives the fields of an applied object that a write changes to its manager. A write of owners stays as it is. */
+  #owned({ resource, namespace, name, query }: RequestTarget, next: KubeObject): KubeObject {
+    const current = this.#store.get(keyOf({ resource, namespace, name, query } as RequestTarget))
+    const entries = ownersOf(current)
+    const changed = changedFields(current, next)
+    const isOfOwners = !isDeepStrictEqual(entries, ownersOf(next))
+    if (entries.length === 0 || isOfOwners || Object.keys(changed).length === 0) return next
+    const manager = query.get('fieldManager') || 'unknown'
+    const isOwn = (entry: Owner) => entry.manager === manager && entry.operation === 'Update'
+    const others = entries.filter((entry) => !isOwn(entry)).map((entry) => lackingFields(entry, changed))
+    const fieldsV1 = joinedFields(entries.find(isOwn)?.fieldsV1 ?? {}, presentFields(changed, next))
+    const time = `${new Date().toISOString().slice(0, 19)}Z`
+    const own = {
+      manager,
+      operation: 'Update',
+      apiVersion: apiVersionOf(resource),
+      time,
+      fieldsType: 'FieldsV1',
+      fieldsV1,
+    }
+    return { ...next, metadata: { ...next.metadata, managedFields: [...others, own] } }
+  }
+
+  /** Applies with one manager an object, as with force: it takes fields back from those that have changed them. */
   #apply(target: RequestTarget, applied: KubeObject): KubeObject {
     const { resource, namespace, name = '' } = target
     const manager = target.query.get('fieldManager')
     if (!manager) throw new StatusError(400, 'fieldManager is required for an apply')
-    if (isDryRun(target)) throw new StatusError(400, 'the API double makes no dry run of an apply')
     if (applied.metadata.name !== name) throw new StatusError(400, 'the name of the object is not the one on the URL')
     const { resourceVersion, ...metadata } = applied.metadata
     const fieldsV1 = fieldsOf(applied)
@@ -118,18 +148,22 @@ export class Objects {
     if (!this.has(target)) {
       this.#namespace(target, metadata)
       const object = { ...applied, metadata: { ...metadata, managedFields: [entry] } }
-      return this.#store.create({ resource, namespace, name }, completed(resource, name, object))
+      const made = completed(resource, name, object)
+      return isDryRun(target) ? made : this.#store.create({ resource, namespace, name }, made)
     }
     const current = this.#store.get(keyOf(target))
     const isMeant = resourceVersion === undefined || resourceVersion === current.metadata.resourceVersion
     if (!isMeant) return this.#store.replace(keyOf(target), applied) // replace refuses it
-    const [own] = (current.metadata.managedFields ?? []) as { manager: string; fieldsV1: FieldSet }[]
+    const entries = ownersOf(current)
+    const own = entries.find(({ operation }) => operation === 'Apply')
     if (own?.manager !== manager) {
       const owner = own ? `is ${own.manager}'s` : 'has not been made by an apply'
       throw new StatusError(422, `the API double keeps one field manager an object: ${resource.kind} ${name} ${owner}`)
     }
     const merged = mergePatch(withoutFields(current, own.fieldsV1, fieldsV1), { ...applied, metadata }) as KubeObject
-    const object = { ...merged, metadata: { ...merged.metadata, managedFields: [entry] } }
+    const others = entries.flatMap((one) => (one === own ? [] : [lackingFields(one, fieldsV1)]))
+    const managedFields = [entry, ...others.filter((one) => Object.keys(one.fieldsV1).length > 0)]
+    const object = { ...merged, metadata: { ...merged.metadata, managedFields } }
     return isDeepStrictEqual(object, current) ? current : this.#replace(target, object)
   }
 
@@ -148,6 +182,21 @@ export class Objects {
     this.#store.get({ resource: named('namespaces'), name: namespace })
     return namespace
   }
+}
+
+/** Entry of `metadata.managedFields`. */
+interface Owner {
+  readonly manager: string
+  readonly operation: string
+  readonly fieldsV1: FieldSet
+}
+
+function ownersOf({ metadata }: KubeObject): readonly Owner[] {
+  return (metadata.managedFields ?? []) as Owner[]
+}
+
+function lackingFields(entry: Owner, gone: FieldSet): Owner {
+  return { ...entry, fieldsV1: subtractFields(entry.fieldsV1, gone) }
 }
 
 /** Completes a namespace, which is active at once and has its name as label. */

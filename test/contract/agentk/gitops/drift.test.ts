@@ -150,15 +150,16 @@ t.test('drift', { skip, timeout: 300_000 }, async (t) => {
     await ended(stop)
   })
 
-  await t.test('a hold by annotation keeps it until its time', async (t) => {
+  await t.test('a hold by annotation keeps it, until the annotation goes', async (t) => {
     const { state, stop } = await began(t, 106n, { after: '0s' })
-    const until = new Date(Date.now() + 4000).toISOString()
+    const until = new Date(Date.now() + 3600_000).toISOString()
     await patch(
       { metadata: { annotations: { 'agent.gitlab.com/correct-after': until } }, ...container('nginx:2') },
       'kubectl-edit',
     )
     await eventually(() => state()?.drifted[0]?.left === 'hold')
     t.equal(await image(), 'nginx:2')
+    await patch({ metadata: { annotations: { 'agent.gitlab.com/correct-after': null } } }, 'kubectl-annotate')
     await eventually(async () => (await image()) === 'nginx:1')
     await ended(stop)
   })

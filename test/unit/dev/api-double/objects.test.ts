@@ -99,7 +99,9 @@ t.test('applies what one manager wants, and refuses what only an API server know
   t.equal(apply('a', body('a', { data: { y: '2' } })), changed, 'the same again changes nothing')
   const { version } = store
   t.throws(() => apply('a', body('a'), 'fieldManager=other'), { code: 422, message: /one field manager.*is m's/ })
-  t.throws(() => apply('a', body('a'), 'fieldManager=m&dryRun=All'), { code: 400, message: /dry run/ })
+  t.match(apply('a', body('a', { data: { y: '3' } }), 'fieldManager=m&dryRun=All').data, { y: '3' })
+  t.match(apply('c', body('c'), 'fieldManager=m&dryRun=All').metadata, { name: 'c' })
+  t.notOk(objects.has(target('c')))
   t.throws(() => apply('a', body('a'), ''), { code: 400 })
   t.throws(() => apply('b', body('a')), { code: 400 })
   create('b')
@@ -140,4 +142,41 @@ t.test('deletes, if the preconditions hold', async (t) => {
   t.match(remove(undefined, 'dryRun=All'), { status: 'Success' })
   t.match(remove({ preconditions: { uid } }), { status: 'Success', details: { name: 'a', kind: 'configmaps', uid } })
   t.throws(() => remove(), { code: 404 })
+})
+
+t.test('a write gives what it changes of an applied object to its manager, and an apply takes it back', async (t) => {
+  const { objects, target, body } = setUp()
+  const apply = (data: object) =>
+    objects.patch({
+      target: target('a', 'fieldManager=m'),
+      contentType: 'application/apply-patch+yaml',
+      body: body('a', { data }),
+    })
+  const edit = (change: unknown) =>
+    objects.patch({ target: target('a', 'fieldManager=ed'), contentType: merge, body: change })
+  const owners = ({ metadata }: ReturnType<typeof edit>) =>
+    (metadata.managedFields as { manager: string; operation: string; fieldsV1: object }[]).map(
+      ({ manager, operation, fieldsV1 }) => [manager, operation, fieldsV1],
+    )
+  apply({ x: '1', y: '1' })
+  t.strictSame(owners(edit({ data: { x: '9', z: '1' } })), [
+    ['m', 'Apply', { 'f:data': { 'f:y': {} } }],
+    ['ed', 'Update', { 'f:data': { 'f:x': {}, 'f:z': {} } }],
+  ])
+  t.strictSame(owners(edit({ data: { y: null } })), [
+    ['m', 'Apply', {}],
+    ['ed', 'Update', { 'f:data': { 'f:x': {}, 'f:z': {} } }],
+  ])
+  const again = apply({ x: '1', y: '1' })
+  t.strictSame(again.data, { x: '1', y: '1', z: '1' })
+  t.strictSame(owners(again), [
+    ['m', 'Apply', { 'f:data': { 'f:x': {}, 'f:y': {} } }],
+    ['ed', 'Update', { 'f:data': { 'f:z': {} } }],
+  ])
+  const { managedFields: _, ...metadata } = again.metadata
+  t.notOk(
+    objects.patch({ target: target('a'), contentType: merge, body: { metadata: { managedFields: null } } }).metadata
+      .managedFields,
+    String(metadata.name),
+  )
 })
