@@ -236,7 +236,7 @@ export type DriftedObject = Message<"kas.agent.v1.DriftedObject"> & {
   correctAtMs: bigint;
 
   /**
-   * why it is not: `mode`, `hold`, `fight`, `paused`
+   * why it is not: `mode`, `added`, `hold`, `fight`, `paused`
    *
    * @generated from field: string left = 11;
    */

@@ -34,7 +34,7 @@ const web = (name: string, { image = 'app:1', cpu = '100m', replicas = 2, annota
   },
 })
 
-/** What another manager applies: some fields of the container `app`. */
+/** Returns a Deployment with some fields of the container `app`, as another manager applies it. */
 const container = (name: string, fields: object) => ({
   apiVersion: 'apps/v1',
   kind: 'Deployment',

@@ -21,7 +21,7 @@ export type Decision =
  * Reasons for which drift is left as it is.
  *
  * - `mode`: the source's mode is `report` or `none`
- * - `added`: people's tools have added fields, and the configuration does not say that they go
+ * - `added`: people's tools have added fields, which an apply does not remove
  * - `unknown`: it is not compared, or nobody has changed it
  * - `hold`: an annotation of the object asks for it, until `until`: ms since the epoch
  * - `fight`: `by` has changed it back after each of the last corrections

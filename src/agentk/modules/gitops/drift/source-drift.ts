@@ -1,6 +1,5 @@
 import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
 import type { KubernetesObject } from '../../../../kubernetes/object.ts'
-import type { Clock } from '../../../../lib/clock.ts'
 import { errorText } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
 import { isAsApplied } from '../apply/standing.ts'
@@ -11,23 +10,21 @@ import type { LiveObject } from '../live/live-object.ts'
 import type { InventoryEntry } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
 import { isAdderOf } from './adders.ts'
-import { type Decision, decide } from './drift-policy.ts'
 import type { ExplainTurns } from './explain-turns.ts'
 import type { Explanation } from './explanation.ts'
 import { findingOf } from './found.ts'
 import { holdUntil } from './hold.ts'
 import type { ComparedManifest, KeptManifests } from './kept-manifests.ts'
+import { type KnownFinding, KnownFindings, type KnownFindingsComponents, type Left } from './known-findings.ts'
 import { referenceOf } from './reference.ts'
 import { type Baseline, suspicion } from './suspect.ts'
 
-/** Pause between rounds that only record since when objects drift. ms */
-const recordMs = 60_000
 /** Pause before a round that compares objects whose manifests are not kept. ms */
 const buildMs = 10_000
 /** Pause before an explanation without an answer is tried again. ms */
 const retryMs = 30_000
 
-export interface SourceDriftComponents {
+export interface SourceDriftComponents extends KnownFindingsComponents {
   readonly turns: Pick<ExplainTurns, 'add' | 'leave'>
   readonly kept: Pick<KeptManifests, 'read'>
   /** compares an object with the cluster. @throws the connection's error, or the signal's reason */
@@ -42,27 +39,12 @@ export interface SourceDriftComponents {
     of: { readonly kinds: ClusterKinds; readonly entry: InventoryEntry },
     signal: AbortSignal,
   ) => Promise<boolean>
-  /** requests a round of the source */
-  readonly requestRound: () => void
-  /** called when `known` differs */
-  readonly onChange: () => void
-  /** ms since the epoch */
-  readonly clock: Clock
   readonly log: Logger
 }
 
-/** A finding with what follows from it. */
-export interface KnownFinding {
-  readonly finding: Finding
-  readonly decision: Decision
-}
-
 /** Result of a round, or of a pause. */
-export interface RoundResult {
-  /** by `keyText` */
-  readonly entries: ReadonlyMap<string, InventoryEntry>
+export interface RoundResult extends Left {
   readonly kinds: ClusterKinds
-  readonly isPaused: boolean
 }
 
 /** Drift of one source's objects, while it is followed: what differs, by whom, and what follows from it. */
@@ -76,23 +58,19 @@ export class SourceDrift {
   #entries: ReadonlyMap<string, InventoryEntry> = new Map()
   /** by `keyText`: metadata that were judged or compared last */
   readonly #baselines = new Map<string, Baseline>()
-  /** by `keyText` */
-  readonly #known = new Map<string, KnownFinding>()
-  /** objects that a round was to write, and that still differ: the queue of rounds tries them again */
-  readonly #attempted = new Set<string>()
+  readonly #findings: KnownFindings
   /** objects whose explanation waits or runs; true: it has to be repeated */
   readonly #explaining = new Map<string, boolean>()
+  /** objects whose explanation came while a round was writing */
+  readonly #outrun = new Set<string>()
   /** by `keyText`: metadata of objects that were seen during a round; undefined: they are gone. No round: none */
   #duringRound: Map<string, LiveObject | undefined> | undefined
-  #isPaused = false
-  #isSettling = true
-  #cancelDue: (() => void) | undefined
   #cancelBuild: (() => void) | undefined
-  #recordedAt = Number.NEGATIVE_INFINITY
 
   constructor(components: SourceDriftComponents, options: SourceOptions, signal: AbortSignal) {
     this.#components = components
     this.#options = options
+    this.#findings = new KnownFindings(components, options, signal)
     this.#isAdder = isAdderOf(options.drift)
     this.#signal = signal
     signal.addEventListener('abort', () => this.#stop(), { once: true })
@@ -100,43 +78,44 @@ export class SourceDrift {
 
   /** Findings by `keyText`. */
   get known(): ReadonlyMap<string, KnownFinding> {
-    return this.#known
+    return this.#findings.all
   }
 
   /** No call of an earlier leader can arrive any more. */
   settled(): void {
-    this.#isSettling = false
-    this.#decideAgain()
+    this.#findings.settled()
   }
 
   /** A round begins to write: until it ends, changes are only noted. */
   roundBegins(): void {
     this.#duringRound ??= new Map()
+    this.#findings.roundBegins()
   }
 
   /** The round has ended. @param result - undefined: it has failed, and the inventory is as far as it came */
   roundEnds(result: RoundResult | undefined): void {
     const seen = this.#duringRound
     this.#duringRound = undefined
-    if (result) this.#take(result)
-    for (const [text, live] of seen ?? []) {
-      const entry = this.#entries.get(text)
-      if (!entry?.digest) continue
-      const isAsBefore = live !== undefined && isAsApplied(entry, live, this.#options.id)
-      if (!isAsBefore || isMoved(entry, live.generation)) this.#suspect(text)
-      else this.#forget(text)
+    if (result) {
+      this.#entries = result.entries
+      this.#kinds = result.kinds
+      for (const text of this.#baselines.keys()) if (!result.entries.has(text)) this.#baselines.delete(text)
     }
+    this.#findings.roundEnds(result)
+    for (const [text, live] of seen ?? []) this.#seenInRound(text, live)
+    for (const text of this.#outrun) this.#suspect(text)
+    this.#outrun.clear()
   }
 
-  /** Takes over what a round has left. Findings about objects that have left are void. */
-  #take({ entries, kinds, isPaused }: RoundResult): void {
-    this.#entries = entries
-    this.#kinds = kinds
-    this.#isPaused = isPaused
-    for (const text of this.#known.keys()) if (!entries.has(text)) this.#known.delete(text)
-    for (const text of this.#attempted) if (!this.#known.has(text)) this.#attempted.delete(text)
-    for (const text of this.#baselines.keys()) if (!entries.has(text)) this.#baselines.delete(text)
-    this.#decideAgain()
+  /** An object is as it was applied: that ends its drift, and says nothing of what an apply would change. */
+  #seenInRound(text: string, live: LiveObject | undefined): void {
+    const entry = this.#entries.get(text)
+    if (!entry?.digest) return
+    const isAsBefore =
+      live !== undefined && isAsApplied(entry, live, this.#options.id) && !isMoved(entry, live.generation)
+    const known = this.#findings.find(text)
+    if (isAsBefore && (!known || known.kind === 'drifted')) this.#findings.forget(text)
+    else this.#suspect(text)
   }
 
   /** Takes metadata that a watch has sent. @param live - returns them as a round reads them */
@@ -151,7 +130,7 @@ export class SourceDrift {
     const { id, manager } = this.#options
     const baseline = this.#baselines.get(text)
     const found = suspicion(referenceOf(entry, id), object, { manager, isAdder: this.#isAdder, baseline })
-    const known = this.#known.get(text)?.finding
+    const known = this.#findings.find(text)
     if (known && !known.isDeleted && known.holdUntil !== holdUntil(object)) this.#suspect(text)
     if (!('baseline' in found)) return // nothing moved, or it goes later
     this.#baselines.set(text, found.baseline)
@@ -167,15 +146,15 @@ export class SourceDrift {
       return
     }
     const entry = this.#entries.get(text)
-    if (!entry?.digest || this.#known.get(text)?.finding.resourceVersion === live.resourceVersion) return
-    if (!isAsApplied(entry, live, this.#options.id) || this.#known.has(text)) this.#suspect(text)
+    if (!entry?.digest || this.#findings.find(text)?.resourceVersion === live.resourceVersion) return
+    if (!isAsApplied(entry, live, this.#options.id) || this.#findings.find(text)) this.#suspect(text)
   }
 
   /** Takes an object that has gone, or has lost the source's label. */
   left(key: ObjectKey): void {
     const text = keyText(key)
     if (this.#duringRound) this.#duringRound.set(text, undefined)
-    else if (this.#entries.get(text)?.digest && !this.#known.get(text)?.finding.isDeleted) this.#suspect(text)
+    else if (this.#entries.get(text)?.digest && !this.#findings.find(text)?.isDeleted) this.#suspect(text)
   }
 
   /** Checks one object, by `keyText`, whatever its metadata say. An error leaves it to the next scan. */
@@ -187,7 +166,7 @@ export class SourceDrift {
       const manifest = await kept.read(text)
       if (manifest?.digest !== entry.digest) return
       const of = { kinds: this.#kinds, entry }
-      if (this.#known.has(text) || (await wouldChange(manifest, of, this.#signal))) this.#suspect(text)
+      if (this.#findings.find(text) || (await wouldChange(manifest, of, this.#signal))) this.#suspect(text)
     } catch (error) {
       if (this.#signal.aborted) return
       log.warn({ source: this.#options.id, reason: errorText(error) }, 'An object cannot be compared with Git')
@@ -198,14 +177,12 @@ export class SourceDrift {
   async judge(manifest: ComparedManifest, judged: JudgedObject, signal: AbortSignal): Promise<Verdict> {
     const text = keyText(manifest.key)
     const { live, entry } = judged
-    const known = this.#known.get(text)
-    if (known && known.finding.resourceVersion === (live?.resourceVersion ?? '')) {
-      return this.#verdict(text, known.finding, live)
-    }
+    const known = this.#findings.find(text)
+    if (known && known.resourceVersion === (live?.resourceVersion ?? '')) return this.#verdict(text, known, live)
     const explanation = await this.#components.explain(manifest, judged, signal)
     if (explanation.kind === 'beingDeleted') return { kind: 'write' } // the apply says what it waits for
     if (explanation.kind === 'same') {
-      this.#forget(text)
+      this.#findings.forget(text)
       const isTakenBack = explanation.hasLostFields && this.#options.drift.mode === 'correct'
       return isTakenBack ? { kind: 'write' } : { kind: 'same', live: explanation.of?.live }
     }
@@ -213,8 +190,8 @@ export class SourceDrift {
   }
 
   #verdict(text: string, finding: Finding, live: LiveObject | undefined): Verdict {
-    if (this.#note(text, finding).kind !== 'write') return { kind: 'left', finding, live }
-    this.#attempted.add(text)
+    if (this.#findings.note(text, finding).kind !== 'write') return { kind: 'left', finding, live }
+    this.#findings.attempt(text)
     return { kind: 'write', finding }
   }
 
@@ -259,7 +236,10 @@ export class SourceDrift {
     const { explain, clock, requestRound } = this.#components
     const kinds = this.#kinds as ClusterKinds
     const explanation = await explain(manifest, { kinds, entry }, this.#signal)
-    if (this.#duringRound) return // the round writes meanwhile, and judges it
+    if (this.#duringRound) {
+      this.#outrun.add(text) // the round may write it, and may have judged it before
+      return
+    }
     if (this.#entries.get(text) !== entry) {
       this.#suspect(text) // a round has written meanwhile
       return
@@ -267,11 +247,11 @@ export class SourceDrift {
     if ('of' in explanation && explanation.of) this.#baselines.set(text, explanation.of.baseline)
     if (explanation.kind === 'beingDeleted') return
     if (explanation.kind === 'same') {
-      this.#forget(text)
+      this.#findings.forget(text)
       if (explanation.hasLostFields && this.#options.drift.mode === 'correct') requestRound()
       return
     }
-    this.#note(text, this.#findingOf(manifest, entry, explanation))
+    this.#findings.note(text, this.#findingOf(manifest, entry, explanation))
     const again = 'again' in explanation ? explanation.again : undefined
     if (again !== undefined) clock.after(Math.max(0, Math.ceil(again - clock.now())), () => this.#suspect(text))
   }
@@ -289,67 +269,11 @@ export class SourceDrift {
     { drift: recorded }: InventoryEntry,
     explanation: Exclude<Explanation, { kind: 'same' | 'beingDeleted' }>,
   ): Finding {
-    const before = this.#known.get(keyText(manifest.key))?.finding
+    const before = this.#findings.find(keyText(manifest.key))
     return findingOf(manifest, explanation, { recorded, before, now: this.#components.clock.now() })
   }
 
-  #note(text: string, finding: Finding): Decision {
-    if (this.#known.get(text)?.finding.resourceVersion !== finding.resourceVersion) this.#attempted.delete(text)
-    const decision = this.#decisionOf(text, finding)
-    this.#known.set(text, { finding, decision })
-    this.#schedule()
-    this.#components.onChange()
-    return decision
-  }
-
-  #forget(text: string): void {
-    this.#attempted.delete(text)
-    if (!this.#known.delete(text)) return
-    this.#schedule()
-    this.#components.onChange()
-  }
-
-  #decisionOf(text: string, finding: Finding): Decision {
-    const { drift: policy, manager } = this.#options
-    const recorded = this.#entries.get(text)?.drift
-    const [isSettling, isPaused] = [this.#isSettling, this.#isPaused]
-    return decide(finding, { policy, recorded, isSettling, isPaused, manager, now: this.#components.clock.now() })
-  }
-
-  #decideAgain(): void {
-    for (const [text, { finding }] of this.#known) {
-      this.#known.set(text, { finding, decision: this.#decisionOf(text, finding) })
-    }
-    this.#schedule()
-    this.#components.onChange()
-  }
-
-  /** Requests a round for the next correction that is due, and to record since when objects drift. */
-  #schedule(): void {
-    this.#cancelDue?.()
-    this.#cancelDue = undefined
-    if (this.#duringRound) return // its end schedules
-    const { clock, requestRound } = this.#components
-    const now = clock.now()
-    const times = [...this.#known].flatMap(([text, { finding, decision }]) => {
-      if (decision.kind === 'write') return this.#attempted.has(text) ? [] : [now]
-      if (decision.kind === 'left') return decision.because.kind === 'hold' ? [decision.because.until] : []
-      return this.#isRecorded(text, finding) ? [decision.at] : [decision.at, this.#recordedAt + recordMs]
-    })
-    if (times.length === 0 || this.#signal.aborted) return
-    this.#cancelDue = clock.after(Math.max(0, Math.ceil(Math.min(...times) - now)), () => {
-      this.#recordedAt = clock.now()
-      requestRound()
-    })
-  }
-
-  /** True if the time since which it drifts is known without this pod: managedFields or the inventory have it. */
-  #isRecorded(text: string, { by, since }: Finding): boolean {
-    return by?.time === since || this.#entries.get(text)?.drift?.since === since
-  }
-
   #stop(): void {
-    this.#cancelDue?.()
     this.#cancelBuild?.()
     this.#components.turns.leave(this)
   }

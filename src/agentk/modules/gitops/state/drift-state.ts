@@ -6,7 +6,7 @@ import {
   type SourceState,
 } from '../../../../proto/gen/gitops_states_pb.ts'
 import { maxListed } from '../../../../proto/gitops/limits.ts'
-import type { KnownFinding } from '../drift/source-drift.ts'
+import type { KnownFinding } from '../drift/known-findings.ts'
 import type { FindingKind } from '../finding.ts'
 import type { SourceOptions } from '../source-options.ts'
 import { keyOf } from './state-key.ts'

@@ -14,7 +14,7 @@ import {
 } from '../../../../proto/gen/gitops_states_pb.ts'
 import { maxListed } from '../../../../proto/gitops/limits.ts'
 import { refText } from '../../../../proto/gitops/ref-text.ts'
-import type { KnownFinding } from '../drift/source-drift.ts'
+import type { KnownFinding } from '../drift/known-findings.ts'
 import { type ManifestProblem, problemText } from '../manifests/manifest.ts'
 import { isParent } from '../manifests/parents.ts'
 import { isApplied } from '../outcome.ts'

@@ -182,7 +182,7 @@ export interface DriftedObject {
   readonly since?: Time | undefined
   /** time at which agentk writes it as Git has it; absent: it does not */
   readonly corrected?: Time | undefined
-  /** reason for which agentk leaves it: `mode`, `hold`, `fight` or `paused` */
+  /** reason for which agentk leaves it: `mode`, `added`, `hold`, `fight` or `paused` */
   readonly leftBecause?: string | undefined
   /** end of the hold */
   readonly holdUntil?: Time | undefined

@@ -74,6 +74,15 @@ function begin(t: Test, block: object = {}) {
   t.teardown(() => ending.abort())
   const asked: string[] = []
   let [rounds, changes] = [0, 0]
+  let held: Promise<void> | undefined
+  const answer = {
+    /** Holds the answers that are asked for from now on. @returns releases them */
+    hold: () => {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      held = promise
+      return resolve
+    },
+  }
   const given: { explanation: Explanation | Error; wouldChange: boolean } = {
     explanation: { kind: 'deleted' },
     wouldChange: false,
@@ -84,6 +93,7 @@ function begin(t: Test, block: object = {}) {
       kept: { read: async () => manifest },
       explain: async () => {
         asked.push(keyText(key))
+        await held
         if (given.explanation instanceof Error) throw given.explanation
         return given.explanation
       },
@@ -107,6 +117,7 @@ function begin(t: Test, block: object = {}) {
     asked,
     given,
     rounded,
+    answer,
     rounds: () => rounds,
     changes: () => changes,
     stop: () => ending.abort(),
@@ -179,6 +190,37 @@ t.test('what others change during a round is explained after it', async (t) => {
   drift.roundEnds(undefined)
   await clock.pass(0)
   t.match(drift.known.get(text), { finding: { isDeleted: true } }, 'also after a round that has failed')
+})
+
+t.test('an explanation that comes while a round writes is asked for again after it', async (t) => {
+  const { drift, seen, clock, asked, given, rounded, answer } = begin(t)
+  rounded()
+  given.explanation = drifted(changed, by(clock))
+  const release = answer.hold()
+  seen(changed)
+  drift.roundBegins()
+  release()
+  await clock.pass(0)
+  t.equal(drift.known.size, 0, 'the round may write the object')
+  drift.roundEnds(undefined)
+  await clock.pass(0)
+  t.equal(asked.length, 2)
+  t.match(drift.known.get(text), { finding: { kind: 'drifted' } })
+})
+
+t.test('a round that leaves an object as it was does not hide what an apply would change', async (t) => {
+  const { drift, seen, clock, asked, given, rounded } = begin(t)
+  rounded()
+  given.wouldChange = true
+  given.explanation = { ...drifted({ version: '2' }, undefined), kind: 'wouldChange' } as Explanation
+  await drift.check(text)
+  await clock.pass(0)
+  drift.roundBegins()
+  seen({ version: '3' })
+  rounded()
+  await clock.pass(0)
+  t.equal(asked.length, 2, 'it is compared again')
+  t.match(drift.known.get(text), { finding: { kind: 'wouldChange' } })
 })
 
 t.test('a time that managedFields do not have is recorded by a round, once', async (t) => {

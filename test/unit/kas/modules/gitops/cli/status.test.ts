@@ -182,8 +182,9 @@ t.test('what was changed in the cluster, by whom, and what follows', async (t) =
     object('f', { left: 'paused', path: [], more_paths: 0, text: 'the webhook is down' }),
     object('g', { kind: 'not_compared', path: [], text: 'admission webhook "x" is down' }),
     object('h', { kind: 'would_change' }),
+    object('i', { left: 'added' }),
   ]
-  const counts = { ...source.counts, drifted: 7, not_compared: 1, would_change: 1 }
+  const counts = { ...source.counts, drifted: 8, not_compared: 1, would_change: 1 }
   const times = { age_ms: 1000, at_ms: '1000000', compared_at_ms: '1000000' }
   const whole = {
     ...source,
@@ -199,7 +200,7 @@ t.test('what was changed in the cluster, by whom, and what follows', async (t) =
   t.equal(await runCli(['gitops', 'status'], io), 1)
   const [head, row, ...lines] = printed.out.split('\n')
   t.match(head, /FAILED {2}DRIFT {2}APPLIED/)
-  t.match(row, / 7\? /)
+  t.match(row, / 8\? /)
   t.strictSame(lines, [
     '42-7: SYNCED',
     '  Deployment shop/a: changed in the cluster: .spec.replicas, by kubectl-edit (Update), 11s ago; set back in 4m',
@@ -210,6 +211,7 @@ t.test('what was changed in the cluster, by whom, and what follows', async (t) =
     '  Deployment shop/f: changed in the cluster, and cannot be compared: the webhook is down, by kubectl-edit (Update), 11s ago; stays while the source is paused',
     '  Deployment shop/g: cannot be compared with Git: admission webhook "x" is down',
     '  Deployment shop/h: an apply would change .spec.replicas: an admission webhook came later',
+    '  Deployment shop/i: changed in the cluster: .spec.replicas, by kubectl-edit (Update), 11s ago; stays: agentk does not remove added fields',
     '  and 1 more objects that differ from Git',
     '',
   ])

@@ -1,0 +1,153 @@
+import type { Clock } from '../../../../lib/clock.ts'
+import type { Finding } from '../finding.ts'
+import type { InventoryEntry } from '../round.ts'
+import type { SourceOptions } from '../source-options.ts'
+import { type Decision, decide } from './drift-policy.ts'
+
+/** Pause between rounds that only record since when objects drift. ms */
+const recordMs = 60_000
+
+export interface KnownFindingsComponents {
+  /** requests a round of the source */
+  readonly requestRound: () => void
+  /** called when `all` differs */
+  readonly onChange: () => void
+  /** ms since the epoch */
+  readonly clock: Clock
+}
+
+/** A finding with what follows from it. */
+export interface KnownFinding {
+  readonly finding: Finding
+  readonly decision: Decision
+}
+
+/** What a round has left. */
+export interface Left {
+  /** by `keyText` */
+  readonly entries: ReadonlyMap<string, InventoryEntry>
+  readonly isPaused: boolean
+}
+
+/** Findings about one source's objects, each with its decision. It requests the round in which the next one is due. */
+export class KnownFindings {
+  readonly #components: KnownFindingsComponents
+  readonly #options: Pick<SourceOptions, 'drift' | 'manager'>
+  readonly #signal: AbortSignal
+  /** by `keyText` */
+  readonly #known = new Map<string, KnownFinding>()
+  /** objects that a round was to write, and that still differ: the queue of rounds tries them again */
+  readonly #attempted = new Set<string>()
+  /** by `keyText`: as the last round has left them */
+  #entries: ReadonlyMap<string, InventoryEntry> = new Map()
+  #isPaused = false
+  #isSettling = true
+  #isInRound = false
+  #cancelDue: (() => void) | undefined
+  #recordedAt = Number.NEGATIVE_INFINITY
+
+  constructor(
+    components: KnownFindingsComponents,
+    options: Pick<SourceOptions, 'drift' | 'manager'>,
+    signal: AbortSignal,
+  ) {
+    this.#components = components
+    this.#options = options
+    this.#signal = signal
+    signal.addEventListener('abort', () => this.#cancelDue?.(), { once: true })
+  }
+
+  /** By `keyText`. */
+  get all(): ReadonlyMap<string, KnownFinding> {
+    return this.#known
+  }
+
+  find(text: string): Finding | undefined {
+    return this.#known.get(text)?.finding
+  }
+
+  /** No call of an earlier leader can arrive any more. */
+  settled(): void {
+    this.#isSettling = false
+    this.#decideAgain()
+  }
+
+  /** A round begins: until it ends, no other is requested. */
+  roundBegins(): void {
+    this.#isInRound = true
+  }
+
+  /** The round has ended. Findings about objects that have left are void. @param left - undefined: it has failed */
+  roundEnds(left: Left | undefined): void {
+    this.#isInRound = false
+    if (!left) return
+    this.#entries = left.entries
+    this.#isPaused = left.isPaused
+    for (const text of this.#known.keys()) if (!left.entries.has(text)) this.#known.delete(text)
+    for (const text of this.#attempted) if (!this.#known.has(text)) this.#attempted.delete(text)
+    this.#decideAgain()
+  }
+
+  /** Takes a finding, and returns what follows from it. */
+  note(text: string, finding: Finding): Decision {
+    if (this.find(text)?.resourceVersion !== finding.resourceVersion) this.#attempted.delete(text)
+    const decision = this.#decisionOf(text, finding)
+    this.#known.set(text, { finding, decision })
+    this.#changed()
+    return decision
+  }
+
+  /** A round writes the object: if that fails, the queue of rounds tries it again. */
+  attempt(text: string): void {
+    this.#attempted.add(text)
+  }
+
+  /** The object is as in Git. */
+  forget(text: string): void {
+    this.#attempted.delete(text)
+    if (this.#known.delete(text)) this.#changed()
+  }
+
+  #decisionOf(text: string, finding: Finding): Decision {
+    const { drift: policy, manager } = this.#options
+    const recorded = this.#entries.get(text)?.drift
+    const [isSettling, isPaused] = [this.#isSettling, this.#isPaused]
+    return decide(finding, { policy, recorded, isSettling, isPaused, manager, now: this.#components.clock.now() })
+  }
+
+  #decideAgain(): void {
+    for (const [text, { finding }] of this.#known) {
+      this.#known.set(text, { finding, decision: this.#decisionOf(text, finding) })
+    }
+    this.#changed()
+  }
+
+  #changed(): void {
+    this.#schedule()
+    this.#components.onChange()
+  }
+
+  /** Requests a round for the next correction that is due, and to record since when objects drift. */
+  #schedule(): void {
+    this.#cancelDue?.()
+    this.#cancelDue = undefined
+    if (this.#isInRound) return // its end schedules
+    const { clock, requestRound } = this.#components
+    const now = clock.now()
+    const times = [...this.#known].flatMap(([text, { finding, decision }]) => {
+      if (decision.kind === 'write') return this.#attempted.has(text) ? [] : [now]
+      if (decision.kind === 'left') return decision.because.kind === 'hold' ? [decision.because.until] : []
+      return this.#isRecorded(text, finding) ? [decision.at] : [decision.at, this.#recordedAt + recordMs]
+    })
+    if (times.length === 0 || this.#signal.aborted) return
+    this.#cancelDue = clock.after(Math.max(0, Math.ceil(Math.min(...times) - now)), () => {
+      this.#recordedAt = clock.now()
+      requestRound()
+    })
+  }
+
+  /** True if the time since which it drifts is known without this pod: managedFields or the inventory have it. */
+  #isRecorded(text: string, { by, since }: Finding): boolean {
+    return by?.time === since || this.#entries.get(text)?.drift?.since === since
+  }
+}
