@@ -2,7 +2,7 @@ import type { ApiLane } from '../../../../src/agentk/cluster/background-requests
 import { metadataOnly } from '../../../../src/agentk/cluster/object-list.ts'
 import { Scalers } from '../../../../src/agentk/modules/gitops/apply/scalers.ts'
 import type { CompareOptions } from '../../../../src/agentk/modules/gitops/drift/compare-answers.ts'
-import { type Explanation, explain } from '../../../../src/agentk/modules/gitops/drift/explain.ts'
+import { type DryRunComparison, explain } from '../../../../src/agentk/modules/gitops/drift/explain.ts'
 import type { Difference } from '../../../../src/agentk/modules/gitops/drift/shown-difference.ts'
 import {
   type Baseline,
@@ -125,7 +125,7 @@ export class DriftSide {
     return found.kind === 'no' || found.kind === 'unchanged' ? [] : found.kind
   }
 
-  async explain({ key, object, reference }: AppliedObject): Promise<Explanation> {
+  async explain({ key, object, reference }: AppliedObject): Promise<DryRunComparison> {
     const { kinds } = this.ground
     const kind = kinds.find(key)
     if (!kind) throw new Error(`nobody serves ${key.kind}`)
@@ -138,7 +138,7 @@ export class DriftSide {
     const found = await explain(components, { key, kind, object, reference }, this.options, signal)
     if (!('live' in found)) return found
     const { live: _, ...shown } = found // its values are no part of the result
-    return shown as Explanation
+    return shown as DryRunComparison
   }
 
   /** @returns differences of a drifted object: `changed .data.a "1" -> "9" by kubectl`. Another kind: alone */

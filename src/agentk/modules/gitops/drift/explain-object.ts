@@ -4,7 +4,7 @@ import type { Clock } from '../../../../lib/clock.ts'
 import type { ApiLane } from '../../../cluster/background-requests.ts'
 import { metadataOnly } from '../../../cluster/object-list.ts'
 import { maxEventBytes as maxBytes } from '../../../cluster/watch-request.ts'
-import { ignoredFields, ignoringRule, readRules } from '../apply/ignored-fields.ts'
+import { type IgnoreRules, ignoredFields, ignoringRule, readRules } from '../apply/ignored-fields.ts'
 import { hasRestartTime, keepLaterRestarts } from '../apply/restarts.ts'
 import { Scalers } from '../apply/scalers.ts'
 import { runsOnce } from '../apply/standing.ts'
@@ -26,7 +26,7 @@ import type { FieldPath } from './field-path.ts'
 import { holdUntil } from './hold.ts'
 import type { ComparedManifest } from './kept-manifests.ts'
 import { referenceOf } from './reference.ts'
-import { baselineOf, isProven, suspicion } from './suspect.ts'
+import { baselineOf, isProven, type Reference, suspicion } from './suspect.ts'
 
 export interface ExplainObjectComponents {
   /** acts as the source's account */
@@ -38,6 +38,16 @@ export interface ExplainObjectComponents {
   readonly clock: Pick<Clock, 'now'>
 }
 
+/** An object whose kind is served, with what its source's options say of it. */
+interface ServedObject {
+  readonly manifest: ComparedManifest
+  readonly kind: ClusterKind
+  readonly reference: Reference
+  readonly rules: IgnoreRules
+  readonly isAdder: (manager: string) => boolean
+  readonly options: SourceOptions
+}
+
 /**
  * Compares an object with what an apply of its manifest would make of it (`explain`).
  *
@@ -45,76 +55,108 @@ export interface ExplainObjectComponents {
  */
 export async function explainObject(
   { manifest, entry }: { readonly manifest: ComparedManifest; readonly entry: InventoryEntry },
-  { lane, ownLane, dryLanes, kinds, clock }: ExplainObjectComponents,
+  components: ExplainObjectComponents,
   options: SourceOptions,
   signal: AbortSignal,
 ): Promise<Explanation> {
   const { key, version } = manifest
-  const { id, manager } = options
-  const kind = kinds.find(key, version)
+  const kind = components.kinds.find(key, version)
   if (!kind) {
     const reason = `nobody serves ${key.kind} in version ${version} of its group`
     return { kind: 'notCompared', of: undefined, reason, isProven: false }
   }
-  const scalers = new Scalers({ lane, ownLane, kinds, manifests: [] })
-  const reference = referenceOf(entry, id)
-  const rules = readRules(options.drift.ignore, manager)
-  const isAdder = isAdderOf(options.drift)
+  const served: ServedObject = {
+    manifest,
+    kind,
+    reference: referenceOf(entry, options.id),
+    rules: readRules(options.drift.ignore, options.manager),
+    isAdder: isAdderOf(options.drift),
+    options,
+  }
+  const dry = await components.dryLanes.laneOf(kind, signal)
+  if ('risk' in dry) return await judgeByOwners(served, dry.risk, components.lane, signal)
+  return await judgeByValues(served, dry.lane, components, signal)
+}
+
+/** Compares the live object's values with the answer to a dry run. */
+async function judgeByValues(
+  served: ServedObject,
+  dryLane: ApiLane,
+  { lane, ownLane, kinds, clock }: ExplainObjectComponents,
+  signal: AbortSignal,
+): Promise<Explanation> {
+  const { manifest, kind, reference, rules, isAdder, options } = served
+  const { key } = manifest
   const ignoredBy = (path: FieldPath, managers: readonly string[]) => {
     const place = path.flatMap((element) => parseStep(element) ?? [])
     if (place.length < path.length) return undefined // somebody has written the entry by hand
     const found = managers.map((one) => ignoringRule(place, one, rules, { key }))
     return found.every((rule) => rule !== undefined) ? found[0] : undefined
   }
-  const dry = await dryLanes.laneOf(kind, signal)
-  if ('risk' in dry) return await judgeByOwners(dry.risk)
-  const object = await toSend()
-  const request = { key, kind, object, reference }
-  const components = { lane, dryLane: dry.lane, scalers, clock }
-  const found = await explain(components, request, { manager, isAdder, ignoredBy }, signal)
+  const scalers = new Scalers({ lane, ownLane, kinds, manifests: [] })
+  const request = { key, kind, object: await toSend(served, lane, signal), reference }
+  const asked = { manager: options.manager, isAdder, ignoredBy }
+  const found = await explain({ lane, dryLane, scalers, clock }, request, asked, signal)
   if (found.kind === 'beingDeleted') return found
-  const of = found.live && comparedLive(found.live)
+  const of = found.live && comparedLive(served, found.live)
   if (found.kind === 'notComparable') {
-    const isChanged = found.live !== undefined && isProven(suspicion(reference, found.live, { manager, isAdder }))
+    const isChanged = found.live !== undefined && isProvenChange(served, found.live)
     return { kind: 'notCompared', of, reason: found.problem.text, isProven: isChanged }
   }
-  if (!of) return runsOnce(manifest) ? { kind: 'same', of, hasLostFields: false } : { kind: 'deleted' }
+  if (!of) return absence(manifest)
   if (found.kind === 'inOrder') return { kind: 'same', of, hasLostFields: found.hasLostFields }
   const { differences, again } = found
   const listed = differences.listed.map(({ path, kind: how }) => ({ path, kind: how }))
   return { kind: found.kind, of, differences: listed, more: differences.more, by: authorOf(differences), again }
+}
 
-  /** Makes the object that an apply would send. */
-  async function toSend(): Promise<ObjectTree> {
-    const made = marked(manifest, { inventory: id, owner: id })
-    if (!hasRestartTime(made)) return made
-    const answer = await lane.json('GET', objectPath(kind as ClusterKind, key), undefined, signal, { maxBytes })
-    return answer.status === 200 ? keepLaterRestarts(made, answer.body) : made
+/** Judges by the metadata alone: another server answers for this kind, and may store a dry run. */
+async function judgeByOwners(
+  served: ServedObject,
+  risk: string,
+  lane: ApiLane,
+  signal: AbortSignal,
+): Promise<Explanation> {
+  const { manifest, kind } = served
+  const path = objectPath(kind, manifest.key)
+  const answer = await lane.json('GET', path, undefined, signal, { accept: metadataOnly.object, maxBytes })
+  if (answer.status === 404) return absence(manifest)
+  if (answer.status !== 200) {
+    return { kind: 'notCompared', of: undefined, reason: refusal(answer, path).text, isProven: false }
   }
+  const live = answer.body as KubernetesObject
+  const of = comparedLive(served, live)
+  if (!isProvenChange(served, live)) return { kind: 'same', of, hasLostFields: false }
+  return { kind: 'notCompared', of, reason: risk, isProven: true }
+}
 
-  /** Judges by the metadata alone: another server answers for this kind, and may store a dry run. */
-  async function judgeByOwners(risk: string): Promise<Explanation> {
-    const path = objectPath(kind as ClusterKind, key)
-    const answer = await lane.json('GET', path, undefined, signal, { accept: metadataOnly.object, maxBytes })
-    if (answer.status === 404)
-      return runsOnce(manifest) ? { kind: 'same', of: undefined, hasLostFields: false } : { kind: 'deleted' }
-    if (answer.status !== 200) {
-      return { kind: 'notCompared', of: undefined, reason: refusal(answer, path).text, isProven: false }
-    }
-    const live = answer.body as KubernetesObject
-    const of = comparedLive(live)
-    const isChanged = isProven(suspicion(reference, live, { manager, isAdder }))
-    if (!isChanged) return { kind: 'same', of, hasLostFields: false }
-    return { kind: 'notCompared', of, reason: risk, isProven: true }
-  }
+/** Returns the object that an apply would send. */
+async function toSend(
+  { manifest, kind, options }: ServedObject,
+  lane: ApiLane,
+  signal: AbortSignal,
+): Promise<ObjectTree> {
+  const made = marked(manifest, { inventory: options.id, owner: options.id })
+  if (!hasRestartTime(made)) return made
+  const answer = await lane.json('GET', objectPath(kind, manifest.key), undefined, signal, { maxBytes })
+  return answer.status === 200 ? keepLaterRestarts(made, answer.body) : made
+}
 
-  function comparedLive(live: KubernetesObject): ComparedLive {
-    const ignoredOf = ignoredFields(rules, { key, objects: [live] })
-    return {
-      live: liveObjectOf(live, manager, ignoredOf),
-      baseline: baselineOf(live, manager),
-      holdUntil: holdUntil(live),
-    }
+/** Returns the result for an object that does not exist: one that runs once has done so. */
+function absence(manifest: ComparedManifest): Explanation {
+  return runsOnce(manifest) ? { kind: 'same', of: undefined, hasLostFields: false } : { kind: 'deleted' }
+}
+
+function isProvenChange({ reference, isAdder, options: { manager } }: ServedObject, live: KubernetesObject): boolean {
+  return isProven(suspicion(reference, live, { manager, isAdder }))
+}
+
+function comparedLive({ manifest, rules, options: { manager } }: ServedObject, live: KubernetesObject): ComparedLive {
+  const ignoredOf = ignoredFields(rules, { key: manifest.key, objects: [live] })
+  return {
+    live: liveObjectOf(live, manager, ignoredOf),
+    baseline: baselineOf(live, manager),
+    holdUntil: holdUntil(live),
   }
 }
 

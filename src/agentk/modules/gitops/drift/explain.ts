@@ -29,7 +29,7 @@ export interface ExplainComponents extends CompareComponents {
 }
 
 /** Result for one object; `live`: the live object, absent if there is none that can be read. */
-export type Explanation =
+export type DryRunComparison =
   | (Compared & { readonly live?: KubernetesObject })
   /** it exists until its finalizers are removed */
   | { readonly kind: 'beingDeleted' }
@@ -53,7 +53,7 @@ export async function explain(
   request: CompareRequest,
   options: CompareOptions,
   signal: AbortSignal,
-): Promise<Explanation> {
+): Promise<DryRunComparison> {
   const { lane, dryLane } = components
   const { key, kind } = request
   const path = objectPath(kind, key)

@@ -1,11 +1,7 @@
-import { once } from 'node:events'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { join } from 'node:path'
-import { Readable } from 'node:stream'
+import type { RequestListener } from 'node:http'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
-import { runCli } from '../../../../../../src/kas/cli/cli.ts'
+import { startKasCli } from '../../../../../support/kas-cli.ts'
 
 const object = '/apis/agent.gitlab.com/v1/namespaces/agentk/gitsyncs/42-7'
 const source = {
@@ -27,40 +23,16 @@ const source = {
 /** Starts a kas, and an API server behind it, that answer as the test says. */
 async function start(t: Test, given: object = {}, { answer = '', isTTY = true, patchStatus = 200 } = {}) {
   const asked: string[] = []
-  const server = createServer(async (request, response) => {
+  const listener: RequestListener = async (request, response) => {
     const body = await text(request)
     asked.push(`${request.method} ${request.url} ${request.headers['content-type'] ?? ''} ${body}`.trim())
     response.statusCode = request.method === 'PATCH' ? patchStatus : 200
     response.end(
       request.method === 'PATCH' ? '{"message":"no"}' : JSON.stringify({ sources: [{ ...source, ...given }] }),
     )
-  })
-  t.teardown(() => server.close())
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  const kubeconfig = JSON.stringify({
-    apiVersion: 'v1',
-    kind: 'Config',
-    'current-context': 'x',
-    clusters: [{ name: 'x', cluster: { server: `http://127.0.0.1:${port}/k8s-proxy/` } }],
-    users: [{ name: 'x', user: { token: 'pat:42:secret' } }],
-    contexts: [{ name: 'x', context: { cluster: 'x', user: 'x' } }],
-  })
-  const file = join(t.testdir({ config: kubeconfig }), 'config')
-  const printed = { out: '', err: '' }
-  const keepIn = (name: 'out' | 'err') => ({
-    write: (text: string) => {
-      printed[name] += text
-    },
-  })
-  const io = {
-    env: { KUBECONFIG: file },
-    stdout: keepIn('out'),
-    stderr: keepIn('err'),
-    stdin: Object.assign(Readable.from([answer]), { isTTY }),
   }
-  const run = (...args: string[]) => runCli(['gitops', ...args], io)
+  const { printed, run: kas } = await startKasCli(t, listener, { answer, isTTY })
+  const run = (...args: string[]) => kas('gitops', ...args)
   return { asked, printed, run, patches: () => asked.filter((one) => one.startsWith('PATCH')) }
 }
 

@@ -1,12 +1,9 @@
-import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
 import { printableIo, runCli } from '../../../../../../src/kas/cli/cli.ts'
 import { gitopsStatus } from '../../../../../../src/kas/modules/gitops/cli/status.ts'
+import { startKasCli } from '../../../../../support/kas-cli.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 
 const source = {
@@ -26,37 +23,12 @@ const source = {
 async function start(t: Test) {
   const asked: string[] = []
   const state = { status: 200, body: JSON.stringify({ sources: [source] }) as string, onAsked: () => {} }
-  const server = createServer((request, response) => {
+  const { io, printed } = await startKasCli(t, (request, response) => {
     asked.push(`${request.method} ${request.url} ${request.headers.authorization}`)
     response.statusCode = state.status
     response.end(state.body)
     state.onAsked()
   })
-  t.teardown(() => server.close())
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  const kubeconfig = JSON.stringify({
-    apiVersion: 'v1',
-    kind: 'Config',
-    'current-context': 'x',
-    clusters: [{ name: 'x', cluster: { server: `http://127.0.0.1:${port}/k8s-proxy/` } }],
-    users: [{ name: 'x', user: { token: 'pat:42:secret' } }],
-    contexts: [{ name: 'x', context: { cluster: 'x', user: 'x' } }],
-  })
-  const file = join(t.testdir({ config: kubeconfig }), 'config')
-  const printed = { out: '', err: '' }
-  const keepIn = (name: 'out' | 'err') => ({
-    write: (text: string) => {
-      printed[name] += text
-    },
-  })
-  const io = {
-    env: { KUBECONFIG: file },
-    stdout: keepIn('out'),
-    stderr: keepIn('err'),
-    stdin: Readable.from([]),
-  }
   return { asked, state, io, printed }
 }
 

@@ -1,11 +1,6 @@
-import { once } from 'node:events'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { join } from 'node:path'
-import { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
 import { parseAllDocuments } from 'yaml'
-import { runCli } from '../../../../../../src/kas/cli/cli.ts'
+import { startKasCli } from '../../../../../support/kas-cli.ts'
 
 const groups = ['example.com', 'b.example.com', 'gone.example.com'].map((name) => ({
   name,
@@ -27,33 +22,13 @@ async function start(t: Test, state: object) {
     '/k8s-proxy/apis/b.example.com/v1': resources(['vertices', 'Vertex'], ['secrets', 'Fake']),
     '/k8s-proxy/apis/gone.example.com/v1': resources(),
   }
-  const server = createServer((request, response) => {
+  const { printed, run: kas } = await startKasCli(t, (request, response) => {
     asked.push(`${request.url} ${request.headers.authorization}`)
     const answer = answers[request.url ?? '']
     response.statusCode = answer ? 200 : 404
     response.end(JSON.stringify(answer ?? { message: 'no such path' }))
   })
-  t.teardown(() => server.close())
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  const kubeconfig = JSON.stringify({
-    apiVersion: 'v1',
-    kind: 'Config',
-    'current-context': 'x',
-    clusters: [{ name: 'x', cluster: { server: `http://127.0.0.1:${port}/k8s-proxy/` } }],
-    users: [{ name: 'x', user: { token: 'pat:42:secret' } }],
-    contexts: [{ name: 'x', context: { cluster: 'x', user: 'x' } }],
-  })
-  const file = join(t.testdir({ config: kubeconfig }), 'config')
-  const printed = { out: '', err: '' }
-  const io = {
-    env: { KUBECONFIG: file },
-    stdout: { write: (text: string) => (printed.out += text) },
-    stderr: { write: (text: string) => (printed.err += text) },
-    stdin: Readable.from([]),
-  }
-  const run = (...args: string[]) => runCli(['views', ...args], io)
+  const run = (...args: string[]) => kas('views', ...args)
   return { run, printed, asked }
 }
 
