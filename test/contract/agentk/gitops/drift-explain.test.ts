@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { ApiLane } from '../../../../src/agentk/cluster/background-requests.ts'
-import { pathText } from '../../../../src/agentk/modules/gitops/drift/field-path.ts'
+import { pathText } from '../../../../src/agentk/modules/gitops/drift/managed-path.ts'
 import { mayBeScaled } from '../../../../src/agentk/modules/gitops/drift/suspect.ts'
 import { entriesOf } from '../../../../src/agentk/modules/gitops/live/managed-fields.ts'
 import type { ObjectTree } from '../../../../src/agentk/modules/gitops/manifests/manifest.ts'

@@ -15,6 +15,7 @@ import {
 import { beforeFirstApply, type FieldSet, type IgnoredOf, isEmpty, without } from '../live/managed-fields.ts'
 import { digestAnnotation, inventoryLabel, ownerAnnotation } from '../manifests/annotations.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
+import { isSecret } from '../manifests/secrets.ts'
 import type { FieldConflict, LeftOut } from '../round.ts'
 
 /**
@@ -245,10 +246,6 @@ function isMark(place: FieldPlace): boolean {
   let fields: FieldSet | undefined = marks
   for (const step of place) fields = step.kind === 'field' ? fields?.[`f:${step.name}`] : undefined
   return fields !== undefined && isEmpty(fields)
-}
-
-function isSecret({ group, kind }: RuledObject['key']): boolean {
-  return group === '' && kind === 'Secret'
 }
 
 /** Writes a rule as in the configuration, with the one path that counts: `{ kinds: [Deployment], paths: [.spec.a] }`. */

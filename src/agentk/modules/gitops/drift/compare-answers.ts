@@ -8,7 +8,7 @@ import { entriesOf, type ManagedEntry, ownEntry, usualReplicasPath, without } fr
 import type { ObjectTree } from '../manifests/manifest.ts'
 import { blame } from './blame.ts'
 import { addedFields, type ComparedObjects, changesOfLive, differencesOf, type FieldDifference } from './differences.ts'
-import { type FieldPath, FieldReader, pathText } from './field-path.ts'
+import { FieldReader, type ManagedPath, pathText } from './managed-path.ts'
 import { isOwn, OwnedFields, pathsOf } from './owned-fields.ts'
 import { type Difference, shownDifference } from './shown-difference.ts'
 import { addersOf, type Reference } from './suspect.ts'
@@ -47,7 +47,7 @@ export interface CompareOptions {
    *
    * @param managers - all others that own the field
    */
-  readonly ignoredBy: (path: FieldPath, managers: readonly string[]) => string | undefined
+  readonly ignoredBy: (path: ManagedPath, managers: readonly string[]) => string | undefined
 }
 
 /** Differences of one object, up to a limit. */
@@ -98,8 +98,8 @@ export async function compareAnswers(
   const { ofLive, ofDryRun } = changesOfLive(facts.atOwnFields, object, facts.isAsApplied)
   const changed = [...ofLive, ...facts.added]
   const left = await pathsOfScalers(components, request, [...changed, ...facts.lost], facts, signal)
-  const isLeft = ({ path }: { readonly path: FieldPath }) => left.has(pathText(path))
-  const ruleOf = ({ path }: { readonly path: FieldPath }) => ignoredBy(path, facts.managersOf(path))
+  const isLeft = ({ path }: { readonly path: ManagedPath }) => left.has(pathText(path))
+  const ruleOf = ({ path }: { readonly path: ManagedPath }) => ignoredBy(path, facts.managersOf(path))
   const drift = [...facts.made]
   const ignored: (readonly [FieldDifference, string])[] = []
   for (const difference of changed) {
@@ -134,12 +134,12 @@ interface Facts {
   /** the object has another uid than after the last apply: one difference; else none */
   readonly made: readonly FieldDifference[]
   /** fields that the source applies and owns no longer */
-  readonly lost: readonly { readonly path: FieldPath; readonly after: unknown }[]
+  readonly lost: readonly { readonly path: ManagedPath; readonly after: unknown }[]
   /** owners of the fields of the live object, and the source as owner of all that it applies */
   readonly owned: OwnedFields
   /** the source's entries: in the answer of the dry run, and in the live object */
   readonly own: { readonly dry: ManagedEntry | undefined; readonly live: ManagedEntry | undefined }
-  readonly managersOf: (path: FieldPath) => readonly string[]
+  readonly managersOf: (path: ManagedPath) => readonly string[]
   readonly isAsApplied: (difference: FieldDifference) => boolean
   /** entries of the live object, without the source's */
   readonly others: readonly ManagedEntry[]
@@ -190,11 +190,11 @@ function factsOf(
 async function pathsOfScalers(
   { scalers }: CompareComponents,
   { key, kind }: CompareRequest,
-  fields: readonly { readonly path: FieldPath; readonly before?: unknown; readonly after: unknown }[],
+  fields: readonly { readonly path: ManagedPath; readonly before?: unknown; readonly after: unknown }[],
   { owned }: Facts,
   signal: AbortSignal,
 ): Promise<ReadonlySet<string>> {
-  const isOfScale = (path: FieldPath) => owned.owners(path).some((entry) => textAt(entry, 'subresource') === 'scale')
+  const isOfScale = (path: ManagedPath) => owned.owners(path).some((entry) => textAt(entry, 'subresource') === 'scale')
   const numbers = fields.filter(({ before, after }) => typeof (after ?? before) === 'number')
   if (numbers.length === 0) return new Set()
   const usual = (await scalers.pathOf(kind, signal)) ?? usualReplicasPath

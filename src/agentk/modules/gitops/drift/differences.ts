@@ -3,12 +3,12 @@ import type { KubernetesObject } from '../../../../kubernetes/object.ts'
 import type { DifferenceKind } from '../finding.ts'
 import type { FieldSet, ManagedEntry } from '../live/managed-fields.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
-import { type FieldPath, FieldReader, keyOf, maxPathDepth, oneOf } from './field-path.ts'
+import { FieldReader, keyOf, type ManagedPath, maxPathDepth, oneOf } from './managed-path.ts'
 import type { OwnedFields } from './owned-fields.ts'
 
 /** Field of a live object that is not as Git sets it, with whole values. */
 export interface FieldDifference {
-  readonly path: FieldPath
+  readonly path: ManagedPath
   readonly kind: DifferenceKind
   /** Git's value; undefined: none. For a list by key with items in another order, it has their keys */
   readonly before: unknown

@@ -22,9 +22,9 @@ import { isAdderOf } from './adders.ts'
 import type { Differences } from './compare-answers.ts'
 import { explain } from './explain.ts'
 import type { ComparedLive, Explanation } from './explanation.ts'
-import type { FieldPath } from './field-path.ts'
 import { holdUntil } from './hold.ts'
 import type { ComparedManifest } from './kept-manifests.ts'
+import type { ManagedPath } from './managed-path.ts'
 import { referenceOf } from './reference.ts'
 import { baselineOf, isProven, type Reference, suspicion } from './suspect.ts'
 
@@ -87,7 +87,7 @@ async function judgeByValues(
 ): Promise<Explanation> {
   const { manifest, kind, reference, rules, isAdder, options } = served
   const { key } = manifest
-  const ignoredBy = (path: FieldPath, managers: readonly string[]) => {
+  const ignoredBy = (path: ManagedPath, managers: readonly string[]) => {
     const place = path.flatMap((element) => parseStep(element) ?? [])
     if (place.length < path.length) return undefined // somebody has written the entry by hand
     const found = managers.map((one) => ignoringRule(place, one, rules, { key }))

@@ -1,6 +1,6 @@
 import { textAt } from '../../../../kubernetes/object.ts'
 import type { FieldSet, ManagedEntry } from '../live/managed-fields.ts'
-import { type FieldPath, maxPathDepth } from './field-path.ts'
+import { type ManagedPath, maxPathDepth } from './managed-path.ts'
 
 /** Field that some entries own, or in which they own fields. */
 interface OwnedField {
@@ -24,13 +24,13 @@ export class OwnedFields {
   }
 
   /** Returns the entries that own the field, a field in it, or a field around it with everything in it. */
-  owners(path: FieldPath): readonly ManagedEntry[] {
+  owners(path: ManagedPath): readonly ManagedEntry[] {
     const { around, at } = this.#find(path)
     return [...around, ...(at?.entries ?? [])]
   }
 
   /** Returns the entries that own the field with everything in it, as they own a list without keys. */
-  ownersOfWhole(path: FieldPath): readonly ManagedEntry[] {
+  ownersOfWhole(path: ManagedPath): readonly ManagedEntry[] {
     const { around, at } = this.#find(path)
     return [...around, ...(at?.whole ?? [])]
   }
@@ -39,9 +39,9 @@ export class OwnedFields {
    * Returns the paths that only entries of `adders` own, outside of metadata and status. A path leads to the outermost
    * field that they own themselves: to the item that they added, and not to its fields.
    */
-  onlyOf(adders: ReadonlySet<ManagedEntry>): FieldPath[] {
-    const found: FieldPath[] = []
-    const visit = (of: OwnedField, path: FieldPath) => {
+  onlyOf(adders: ReadonlySet<ManagedEntry>): ManagedPath[] {
+    const found: ManagedPath[] = []
+    const visit = (of: OwnedField, path: ManagedPath) => {
       for (const [element, inner] of of.fields) {
         if (isOutside(path, element) || !inner.entries.some((entry) => adders.has(entry))) continue
         const isTheirs = inner.entries.every((entry) => adders.has(entry))
@@ -53,7 +53,7 @@ export class OwnedFields {
     return found
   }
 
-  #find(path: FieldPath): { readonly around: readonly ManagedEntry[]; readonly at: OwnedField | undefined } {
+  #find(path: ManagedPath): { readonly around: readonly ManagedEntry[]; readonly at: OwnedField | undefined } {
     const around: ManagedEntry[] = []
     let at: OwnedField | undefined = this.#root
     for (const [level, element] of path.entries()) {
@@ -79,7 +79,7 @@ function add(of: OwnedField, entry: ManagedEntry, fields: FieldSet, level: numbe
 }
 
 /** True for metadata of the object and of Pods, and for the status: additions there are not reported. */
-export function isOutside(path: FieldPath, element: string): boolean {
+export function isOutside(path: ManagedPath, element: string): boolean {
   if (path.length === 0) return element === 'f:metadata' || element === 'f:status'
   return element === 'f:metadata' && templates.has(path.at(-1) ?? '')
 }
@@ -106,7 +106,7 @@ export function isOwn(entry: ManagedEntry, manager: string): boolean {
 }
 
 /** Returns the paths of all fields that a set names. */
-export function pathsOf(fields: FieldSet, around: FieldPath = []): FieldPath[] {
+export function pathsOf(fields: FieldSet, around: ManagedPath = []): ManagedPath[] {
   const inner = Object.entries(fields).filter(([element]) => element !== '.')
   const isItself = around.length > 0 && (inner.length < Object.keys(fields).length || inner.length === 0)
   const itself = isItself ? [around] : []

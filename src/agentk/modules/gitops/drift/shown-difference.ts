@@ -2,9 +2,10 @@ import type { ObjectKey } from '../../../../kubernetes/key.ts'
 import { printableJson } from '../../../../lib/printable.ts'
 import type { DifferenceKind } from '../finding.ts'
 import { ownerAnnotation, pruneAnnotation, replaceAnnotation } from '../manifests/annotations.ts'
+import { hiddenValue, isSecret } from '../manifests/secrets.ts'
 import type { Blame } from './blame.ts'
 import type { FieldDifference } from './differences.ts'
-import { type FieldPath, pathText } from './field-path.ts'
+import { type ManagedPath, pathText } from './managed-path.ts'
 
 /** Limit of a path that is shown; the rest is cut. Characters */
 export const maxPathLength = 500
@@ -31,11 +32,6 @@ export interface Difference {
   readonly rule?: string
 }
 
-/** True for the kind whose content is never shown. */
-export function isSecret({ group, kind }: Pick<ObjectKey, 'group' | 'kind'>): boolean {
-  return group === '' && kind === 'Secret'
-}
-
 /**
  * Returns a difference in a form with bounds.
  *
@@ -47,7 +43,7 @@ export function shownDifference(
   { key, by, rule }: { readonly key: ObjectKey; readonly by: Blame | 'unknown'; readonly rule?: string | undefined },
 ): Difference {
   const isMasked = isSecret(key) && !isShownOfSecret(path)
-  const textOf = (value: unknown) => (isMasked ? masked : cutText(printableJson(value), maxValueBytes))
+  const textOf = (value: unknown) => (isMasked ? hiddenValue : cutText(printableJson(value), maxValueBytes))
   const secretKey = isSecret(key) ? contentKey(path) : undefined
   return {
     path: secretKey === undefined ? cutPath(pathText(path)) : `.${path[0]?.slice(2)}…`,
@@ -60,13 +56,11 @@ export function shownDifference(
   }
 }
 
-const masked = '***'
-
 /** Fields with the content of a Secret. */
 const contentFields: ReadonlySet<string> = new Set(['f:data', 'f:stringData'])
 
 /** Returns the key of a Secret's content that a path leads to. @returns undefined: it leads elsewhere */
-function contentKey([first = '', second]: FieldPath): string | undefined {
+function contentKey([first = '', second]: ManagedPath): string | undefined {
   return contentFields.has(first) && second !== undefined ? second.slice(2) : undefined
 }
 
@@ -76,7 +70,7 @@ const shownAnnotations: ReadonlySet<string> = new Set([ownerAnnotation, pruneAnn
 const shownFields: ReadonlySet<string> = new Set(['f:type', 'f:immutable'])
 
 /** True for a field of a Secret whose values are shown. Annotations of others are not: tools write tokens there. */
-function isShownOfSecret(path: FieldPath): boolean {
+function isShownOfSecret(path: ManagedPath): boolean {
   const [first = '', second = '', third = ''] = path
   if (first !== 'f:metadata') return path.length === 0 || shownFields.has(first)
   return second === 'f:annotations' ? shownAnnotations.has(third.slice(2)) : second !== ''

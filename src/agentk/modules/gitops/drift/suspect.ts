@@ -11,7 +11,7 @@ import {
 } from '../live/managed-fields.ts'
 import { isNestedTooDeeply } from '../live/nesting.ts'
 import { digestAnnotation, inventoryLabel, ownerAnnotation } from '../manifests/annotations.ts'
-import { pathText } from './field-path.ts'
+import { pathText } from './managed-path.ts'
 import { entriesOfOthers, isOutside, isOwn, OwnedFields } from './owned-fields.ts'
 
 /** State of an object right after its last apply. */

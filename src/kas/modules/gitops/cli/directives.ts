@@ -5,7 +5,7 @@ import { type Command, type CommandContext, parsedArgs, UsageError } from '../..
 import { confirmed } from '../../../command/confirmed.ts'
 import { endpointOf } from '../../../command/endpoint.ts'
 import { objectOf, requireSource } from './named-source.ts'
-import { askState, type ShownSource } from './state.ts'
+import { askState, objectName, type ShownSource } from './state.ts'
 
 /** Directive that people give a source by an annotation of its GitSync. */
 interface Directive {
@@ -71,10 +71,7 @@ const directives: readonly Directive[] = [
 ]
 
 function leavingLines(leaving: NonNullable<ShownSource['leaving']>): readonly string[] {
-  const lines = leaving.slice(0, maxNamed).map(({ key, text }) => {
-    const name = key ? `${key.kind} ${key.namespace ? `${key.namespace}/` : ''}${key.name}` : 'an object'
-    return `  ${name}${text && `: ${text}`}`
-  })
+  const lines = leaving.slice(0, maxNamed).map(({ key, text }) => `  ${objectName(key)}${text && `: ${text}`}`)
   const more = leaving.length - maxNamed
   return more > 0 ? [...lines, `  and ${more} more`] : lines
 }

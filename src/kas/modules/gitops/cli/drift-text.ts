@@ -1,4 +1,4 @@
-import type { ShownSource } from './state.ts'
+import { objectName, type ShownSource } from './state.ts'
 
 type Drifted = NonNullable<ShownSource['drifted']>[number]
 
@@ -8,15 +8,12 @@ const maxPaths = 5
 /** Returns a line for each object that has drifted, with what follows. Ages are by the agent's clock alone. */
 export function driftLines(source: ShownSource): readonly string[] {
   const { drifted = [], counts } = source
-  const lines = drifted.map((one) => `${nameOf(one)}: ${whatOf(one)}${byText(one, source)}${thenText(one, source)}`)
+  const lines = drifted.map(
+    (one) => `${objectName(one.key)}: ${whatOf(one)}${byText(one, source)}${thenText(one, source)}`,
+  )
   const { drifted: all = 0, not_compared: notCompared = 0, would_change: wouldChange = 0 } = counts ?? {}
   const more = all + notCompared + wouldChange - drifted.length
   return more > 0 ? [...lines, `and ${more} more objects that differ from Git`] : lines
-}
-
-function nameOf({ key }: Drifted): string {
-  if (!key) return 'an object'
-  return `${key.kind} ${key.namespace ? `${key.namespace}/` : ''}${key.name}`
 }
 
 function whatOf({ kind, deleted, path, more_paths: rest, text }: Drifted): string {

@@ -132,6 +132,11 @@ export async function askState(endpoint: Endpoint, fresh?: FreshQuestion): Promi
   return readState(await askKas(endpoint, { method: 'GET', path, timeoutMs }))
 }
 
+/** Formats the name of an object for people: `Deployment shop/web`. */
+export function objectName(key: ShownSource['trouble'][number]['key']): string {
+  return key ? `${key.kind} ${key.namespace ? `${key.namespace}/` : ''}${key.name}` : 'an object'
+}
+
 /** @throws BadAnswer that names the wrong key, and no value */
 export function readState(body: string): ShownState {
   if (jsonDepth(body) > maxDepth) throw new BadAnswer(`it is nested more than ${maxDepth} deep`)

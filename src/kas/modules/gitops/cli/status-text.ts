@@ -1,7 +1,7 @@
 import { printable } from '../../../../lib/printable.ts'
 import { textTable } from '../../../command/text-table.ts'
 import { driftLines } from './drift-text.ts'
-import type { ShownSource, ShownState } from './state.ts'
+import { objectName, type ShownSource, type ShownState } from './state.ts'
 
 const head = ['SOURCE', 'REF', 'PHASE', 'COMMIT', 'WANTED', 'OBJECTS', 'FAILED', 'DRIFT', 'APPLIED', 'COMPARED']
 const wideHead = ['REPORTED', 'POLLED', 'ID']
@@ -113,7 +113,7 @@ function nextLine(next: string | undefined): readonly string[] {
 }
 
 function objectText(key: ShownSource['trouble'][number]['key']): string {
-  return key ? `${key.kind} ${key.namespace ? `${key.namespace}/` : ''}${key.name}: ` : ''
+  return key ? `${objectName(key)}: ` : ''
 }
 
 function placeText(file: string, line: number): string {

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { changesOfLive, differencesOf } from '../../../../../../src/agentk/modules/gitops/drift/differences.ts'
-import { pathText } from '../../../../../../src/agentk/modules/gitops/drift/field-path.ts'
+import { pathText } from '../../../../../../src/agentk/modules/gitops/drift/managed-path.ts'
 import type { FieldSet } from '../../../../../../src/agentk/modules/gitops/live/managed-fields.ts'
 import { leaf } from './managed.ts'
 

@@ -5,7 +5,7 @@ import { escapedJson } from '../../../../lib/printable.ts'
  * Path of a field by its elements in FieldsV1. `f:spec` is a field, `k:{"name":"web"}` an item of a list by its keys,
  * `v:"x"` an item of a set, and `i:0` an index. Empty: the object itself.
  */
-export type FieldPath = readonly string[]
+export type ManagedPath = readonly string[]
 
 /** Limit of the levels of FieldsV1 that are read one by one: anybody who may write an object can forge deeper ones. */
 export const maxPathDepth = 100
@@ -18,7 +18,7 @@ const maxIndexes = 4
  * Formats a path as the API server names fields in conflicts: `.spec.template.spec.containers[name="app"].image`.
  * Unprintable characters are escaped as in JSON.
  */
-export function pathText(path: FieldPath): string {
+export function pathText(path: ManagedPath): string {
   return escapedJson(path.map(elementText).join(''))
 }
 
@@ -140,7 +140,7 @@ export class FieldReader {
   }
 
   /** Returns the value at a path below `value`. @returns undefined: there is none. Items with one key are a list */
-  at(value: unknown, path: FieldPath): unknown {
+  at(value: unknown, path: ManagedPath): unknown {
     let found = value
     for (const element of path) {
       found = oneOf(this.children(found, element))
