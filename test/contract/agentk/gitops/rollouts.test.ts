@@ -21,7 +21,7 @@ apiVersion: apps/v1
 kind: ${kind}
 metadata: { name: ${name} }
 spec:
-  ${kind === 'StatefulSet' ? 'serviceName: a' : ''}
+${kind === 'StatefulSet' ? '  serviceName: a\n  replicas: 2' : ''}
   selector: { matchLabels: { app: ${name} } }
   template: ${JSON.stringify(template)}
 `
@@ -237,7 +237,7 @@ t.test(
       const is = (name: string) => ground.get(keyOf('ConfigMap', `${app}-${name}`))
       project.push(of('one'))
       await becomes(Phase.SYNCED)
-      await eventually(async () => (await status()).readyReplicas === 1)
+      await eventually(async () => (await status()).readyReplicas === (kind === 'StatefulSet' ? 2 : 1))
       project.push(of('two', { nowhere: 'x' }))
       const { kept } = await becomes(Phase.SYNCED)
       const text = new RegExp(`the rollout of ${kind} ${app} is over`)
@@ -245,7 +245,7 @@ t.test(
       t.ok(await is('one'))
       project.push(of('three'))
       if (kind === 'StatefulSet') {
-        const pod = keyOf('Pod', `${app}-0`)
+        const pod = keyOf('Pod', `${app}-1`) // the controller waits for it, and replaces the other one later
         await eventually(async () => (await status()).observedGeneration === 3)
         await ground.client.json('DELETE', ground.path(pod), { gracePeriodSeconds: 0 }) // the row names this command
       }

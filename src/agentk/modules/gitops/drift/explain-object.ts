@@ -94,7 +94,7 @@ async function judgeByValues(
     return found.every((rule) => rule !== undefined) ? found[0] : undefined
   }
   const scalers = new Scalers({ lane, ownLane, kinds, manifests: [] })
-  const request = { key, kind, object: await toSend(served, lane, signal), reference }
+  const request = { key, kind, object: await sentObject(served, lane, signal), reference }
   const asked = { manager: options.manager, isAdder, ignoredBy }
   const found = await explain({ lane, dryLane, scalers, clock }, request, asked, signal)
   if (found.kind === 'beingDeleted') return found
@@ -131,7 +131,7 @@ async function judgeByOwners(
 }
 
 /** Returns the object that an apply would send. */
-async function toSend(
+async function sentObject(
   { manifest, kind, options }: ServedObject,
   lane: ApiLane,
   signal: AbortSignal,

@@ -22,7 +22,7 @@ export interface KnownFinding {
   readonly decision: Decision
 }
 
-/** What a round has left. */
+/** State of a source after a round. */
 export interface Left {
   /** by `keyText` */
   readonly entries: ReadonlyMap<string, InventoryEntry>
@@ -57,7 +57,7 @@ export class KnownFindings {
     signal.addEventListener('abort', () => this.#cancelDue?.(), { once: true })
   }
 
-  /** By `keyText`. */
+  /** Findings by `keyText`. */
   get all(): ReadonlyMap<string, KnownFinding> {
     return this.#known
   }
