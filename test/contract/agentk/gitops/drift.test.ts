@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { Phase } from '../../../../src/proto/gen/gitops_states_pb.ts'
+import { Phase, type SourceState } from '../../../../src/proto/gen/gitops_states_pb.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { ProjectKas, startGitops } from './gitops-side.ts'
 import { Ground, keyOf, skip } from './ground.ts'
@@ -42,10 +42,17 @@ t.test('drift', { skip, timeout: 300_000 }, async (t) => {
   const began = async (t: Test, projectId: bigint, drift: object) => {
     const project = new ProjectKas(projectId)
     const side = await startGitops(t, ground, project, { manifest_projects: [{ ...source, drift }] })
-    const state = () => project.states.at(-1)
+    const state = () => project.states.findLast(({ source }) => source === `42-${projectId}`) // others have left
     project.push({ 'web.yaml': web('nginx:1') })
-    await eventually(() => state()?.phase === Phase.SYNCED && state()?.commit === project.commit)
-    return { project, state, ...side }
+    /** Waits for a state, and names the one that stayed in its place. */
+    const becomes = (is: (state: SourceState | undefined) => boolean | undefined) =>
+      eventually(() => is(state()) ?? false).catch((cause) => {
+        const shown = JSON.stringify(state(), (_, one) => (typeof one === 'bigint' ? String(one) : one))
+        throw new Error(`${shown} ${side.lines.join(' ')}`, { cause })
+      })
+    const becomesSynced = () => becomes((now) => now?.phase === Phase.SYNCED && now.commit === project.commit)
+    await becomesSynced()
+    return { project, state, becomes, becomesSynced, ...side }
   }
   const ended = async (stop: () => Promise<void>) => {
     await stop()
@@ -54,9 +61,9 @@ t.test('drift', { skip, timeout: 300_000 }, async (t) => {
   }
 
   await t.test('a change by hand is told with path and author, and set back after its time', async (t) => {
-    const { state, stop } = await began(t, 101n, { after: '3s' })
+    const { state, becomes, stop } = await began(t, 101n, { after: '3s' })
     await patch(container('nginx:2'), 'kubectl-edit')
-    await eventually(() => state()?.drifted.length === 1)
+    await becomes((now) => now?.drifted.length === 1)
     t.match(state(), {
       phase: Phase.SYNCED,
       driftMode: 'correct',
@@ -76,27 +83,27 @@ t.test('drift', { skip, timeout: 300_000 }, async (t) => {
     t.equal(Number(correctAtMs) - Number(changedAtMs), 3000)
     t.equal(await image(), 'nginx:2', 'it is told before it is set back')
     await eventually(async () => (await image()) === 'nginx:1')
-    await eventually(() => state()?.drifted.length === 0 && state()?.counts?.drifted === 0)
+    await becomes((now) => now?.drifted.length === 0 && now.counts?.drifted === 0)
     await ended(stop)
   })
 
   await t.test('report tells, and writes nothing until the manifest changes', async (t) => {
-    const { project, state, stop } = await began(t, 102n, { mode: 'report', after: '0s' })
+    const { project, state, becomes, becomesSynced, stop } = await began(t, 102n, { mode: 'report', after: '0s' })
     await patch(container('nginx:2'), 'kubectl-edit')
-    await eventually(() => state()?.drifted.length === 1)
+    await becomes((now) => now?.drifted.length === 1)
     t.match(state()?.drifted[0], { left: 'mode', correctAtMs: 0n })
     project.push({ 'web.yaml': web('nginx:1'), 'other.yaml': map('other', '1') })
-    await eventually(() => state()?.phase === Phase.SYNCED && state()?.commit === project.commit)
+    await becomesSynced()
     t.equal(await image(), 'nginx:2', 'a commit that does not touch it')
     t.match(state(), { drifted: [{ left: 'mode' }], counts: { drifted: 1 } })
     project.push({ 'web.yaml': web('nginx:3'), 'other.yaml': map('other', '1') })
     await eventually(async () => (await image()) === 'nginx:3')
-    await eventually(() => state()?.drifted.length === 0)
+    await becomes((now) => now?.drifted.length === 0)
     await ended(stop)
   })
 
   await t.test('what others may do is no drift', async (t) => {
-    const { state, stop } = await began(t, 103n, { after: '0s' })
+    const { becomes, stop } = await began(t, 103n, { after: '0s' })
     const version = async () => (await ground.get(key)).metadata.resourceVersion
     await patch({ metadata: { labels: { other: 'label' }, annotations: { note: 'x' } } }, 'kubectl-label')
     await patch(
@@ -115,21 +122,21 @@ t.test('drift', { skip, timeout: 300_000 }, async (t) => {
     t.match(metadata.labels, { other: 'label', team: 'shop' })
     t.match(spec.template.metadata.annotations, { 'kubectl.kubernetes.io/restartedAt': '2026-06-01T00:00:00Z' })
     t.not(metadata.resourceVersion, before)
-    await eventually(() => state()?.drifted.length === 0)
+    await becomes((now) => now?.drifted.length === 0)
     await ended(stop)
   })
 
   await t.test('a deleted object comes back at once in the first two minutes of a term, in any mode', async (t) => {
-    const { state, stop } = await began(t, 104n, { mode: 'report' })
+    const { becomes, stop } = await began(t, 104n, { mode: 'report' })
     const { uid } = (await ground.get(key)).metadata
     await ground.client.json('DELETE', ground.path(key))
     await eventually(async () => (await ground.get(key))?.metadata.uid !== uid && (await image()) === 'nginx:1')
-    await eventually(() => state()?.drifted.length === 0)
+    await becomes((now) => now?.drifted.length === 0)
     await ended(stop)
   })
 
   await t.test('items in another order are drift, by nobody that is known', async (t) => {
-    const { state, stop } = await began(t, 105n, { after: '2s' })
+    const { state, becomes, stop } = await began(t, 105n, { after: '2s' })
     const path = ground.path(key)
     const patchPorts = [
       {
@@ -140,7 +147,7 @@ t.test('drift', { skip, timeout: 300_000 }, async (t) => {
     ]
     const options = { contentType: 'application/json-patch+json' }
     t.equal((await ground.client.json('PATCH', path, patchPorts, undefined, options)).status, 200)
-    await eventually(() => state()?.drifted.length === 1)
+    await becomes((now) => now?.drifted.length === 1)
     t.match(state()?.drifted[0], { manager: '', kind: 'drifted' })
     const ports = async () =>
       (await ground.get(key)).spec.template.spec.containers[0].ports.map(
@@ -151,13 +158,13 @@ t.test('drift', { skip, timeout: 300_000 }, async (t) => {
   })
 
   await t.test('a hold by annotation keeps it, until the annotation goes', async (t) => {
-    const { state, stop } = await began(t, 106n, { after: '0s' })
+    const { becomes, stop } = await began(t, 106n, { after: '0s' })
     const until = new Date(Date.now() + 3600_000).toISOString()
     await patch(
       { metadata: { annotations: { 'agent.gitlab.com/correct-after': until } }, ...container('nginx:2') },
       'kubectl-edit',
     )
-    await eventually(() => state()?.drifted[0]?.left === 'hold')
+    await becomes((now) => now?.drifted[0]?.left === 'hold')
     t.equal(await image(), 'nginx:2')
     await patch({ metadata: { annotations: { 'agent.gitlab.com/correct-after': null } } }, 'kubectl-annotate')
     await eventually(async () => (await image()) === 'nginx:1')
