@@ -8,7 +8,7 @@ import type { Logger } from '../../../../lib/log.ts'
 import { pause } from '../../../../lib/pause.ts'
 import { linkedController } from '../../../../lib/signals.ts'
 import type { SourceState } from '../../../../proto/gen/gitops_states_pb.ts'
-import { approveAnnotation, pauseAnnotation, resyncAnnotation } from '../../../../proto/gitops/annotations.ts'
+import { approveAnnotation, pauseAnnotation, resyncAnnotation, saysYes } from '../../../../proto/gitops/annotations.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
 import type { ApiLane } from '../../../cluster/background-requests.ts'
 import { ObjectWatch } from '../../../cluster/object-watch.ts'
@@ -133,12 +133,11 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
     if (status !== 200 && status !== 404)
       throw new Error(`the state of ${id} cannot be read: ${textAt(body, 'message')}`)
     const annotation = (name: string) => entryAt(body, 'metadata.annotations', name)
-    const isTrue = (name: string) => /^(?:true|yes)$/i.test(annotation(name))
     return {
       approved: annotation(approveAnnotation),
-      isSuspended: isTrue(pauseAnnotation),
+      isSuspended: saysYes(annotation(pauseAnnotation)),
       resync: annotation(resyncAnnotation),
-      isForgotten: isTrue(forgetAnnotation),
+      isForgotten: saysYes(annotation(forgetAnnotation)),
     }
   }
 

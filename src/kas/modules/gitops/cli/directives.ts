@@ -1,5 +1,6 @@
+import { entryAt } from '../../../../kubernetes/object.ts'
 import { printable } from '../../../../lib/printable.ts'
-import { approveAnnotation, pauseAnnotation, resyncAnnotation } from '../../../../proto/gitops/annotations.ts'
+import { approveAnnotation, pauseAnnotation, resyncAnnotation, saysYes } from '../../../../proto/gitops/annotations.ts'
 import { askKas } from '../../../command/ask-kas.ts'
 import { type Command, type CommandContext, parsedArgs, UsageError } from '../../../command/command.ts'
 import { confirmed } from '../../../command/confirmed.ts'
@@ -12,8 +13,13 @@ interface Directive {
   readonly word: string
   /** sentence for `--help` */
   readonly purpose: string
-  /** Returns what is asked before the annotation is written. @throws Error: it has no effect on this source */
-  question(source: ShownSource, name: string): string
+  /**
+   * Returns what is asked before the annotation is written.
+   *
+   * @param isPaused - as the annotation says: agentk reports it a little later
+   * @throws Error: it has no effect on this source
+   */
+  question(source: ShownSource, name: string, isPaused: boolean): string
   /** @param now - ms since 1970 */
   annotations(source: ShownSource, now: number): Readonly<Record<string, string | null>>
   /** sentence about what follows */
@@ -54,8 +60,8 @@ const directives: readonly Directive[] = [
   {
     word: 'resume',
     purpose: 'ends the pause of a source',
-    question: ({ phase, wanted }, name) => {
-      if (phase !== 'PAUSED') throw new Error(`${name} is not paused: it is ${phase}`)
+    question: ({ phase, wanted }, name, isPaused) => {
+      if (!isPaused) throw new Error(`${name} is not paused: it is ${phase}`)
       return `Resume ${name}? agentk applies ${wanted.slice(0, 8)}.`
     },
     annotations: () => ({ [pauseAnnotation]: null }),
@@ -105,7 +111,9 @@ async function run(directive: Directive, args: readonly string[], context: Comma
   const endpoint = await endpointOf(values, context)
   const source = requireSource((await askState(endpoint)).sources, name)
   const object = objectOf(source, name)
-  const question = directive.question(source, name)
+  const live: unknown = JSON.parse(await askKas(endpoint, { method: 'GET', path: object }))
+  const isPaused = saysYes(entryAt(live, 'metadata.annotations', pauseAnnotation))
+  const question = directive.question(source, name, isPaused)
   if (!values.yes && !(await confirmed(question, io))) {
     io.stdout.write('nothing is changed\n')
     return 1
@@ -122,7 +130,7 @@ function helpText(directive: Directive): string {
   --kubeconfig FILE, --context NAME   of kas, as kubectl takes them (default: KUBECONFIG of the environment)
   --agent ID                          another agent than the one that the kubeconfig's token names
   -y, --yes                           do not ask; needed where there is no terminal
-  You need the right to patch the source's GitSync, or its ConfigMap where that kind is not installed.
+  You need the right to get and patch the source's GitSync, or its ConfigMap where that kind is not installed.
   exit code: 0 done, 1 it failed, or you said no, 2 the command line is wrong
 `
 }

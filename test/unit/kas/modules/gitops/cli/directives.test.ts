@@ -21,15 +21,16 @@ const source = {
 }
 
 /** Starts a kas, and an API server behind it, that answer as the test says. */
-async function start(t: Test, given: object = {}, { answer = '', isTTY = true, patchStatus = 200 } = {}) {
+async function start(t: Test, given: object = {}, { answer = '', isTTY = true, patchStatus = 200, pause = '' } = {}) {
   const asked: string[] = []
   const listener: RequestListener = async (request, response) => {
     const body = await text(request)
     asked.push(`${request.method} ${request.url} ${request.headers['content-type'] ?? ''} ${body}`.trim())
     response.statusCode = request.method === 'PATCH' ? patchStatus : 200
-    response.end(
-      request.method === 'PATCH' ? '{"message":"no"}' : JSON.stringify({ sources: [{ ...source, ...given }] }),
-    )
+    const live = { metadata: { annotations: { 'agent.gitlab.com/pause': pause } } }
+    const state = { sources: [{ ...source, ...given }] }
+    const isPatch = request.method === 'PATCH'
+    response.end(isPatch ? '{"message":"no"}' : JSON.stringify(request.url?.endsWith(object) ? live : state))
   }
   const { printed, run: kas } = await startKasCli(t, listener, { answer, isTTY })
   const run = (...args: string[]) => kas('gitops', ...args)
@@ -69,7 +70,7 @@ t.test('without a terminal it needs --yes', async (t) => {
 })
 
 t.test('pause, resume and resync write their annotation', async (t) => {
-  const { run, patches } = await start(t, { phase: 'PAUSED' })
+  const { run, patches } = await start(t, { phase: 'SYNCED' }, { pause: 'true' }) // agentk reports the pause later
   t.equal(await run('pause', '42-7', '-y'), 0)
   t.equal(await run('resume', '42-7', '-y'), 0)
   t.equal(await run('resync', '42-7', '-y'), 0)
@@ -85,6 +86,10 @@ t.test('a directive that has no effect is refused before anything is sent', asyn
   t.match(printed.err, /42-7 waits for no approval: it is SYNCED/)
   t.equal(await run('resume', '42-7', '-y'), 1)
   t.match(printed.err, /42-7 is not paused: it is SYNCED/)
+  for (const pause of ['false', 'no', '1']) {
+    const { run } = await start(t, { phase: 'SYNCED' }, { pause })
+    t.equal(await run('resume', '42-7', '-y'), 1, pause)
+  }
   t.strictSame(patches(), [])
 })
 
