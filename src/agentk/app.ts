@@ -135,7 +135,9 @@ export class App implements Service {
 
   /** Registers the log as the first listener: a configuration sets the log level before anything else reads it. */
   #createConfiguration(kas: KasConnections, { meta }: AgentkHost['self']): Configuration {
-    const configuration = new Configuration({ kas, log: this.#loggers.of('agent_configuration'), ...time }, { meta })
+    const features = () => this.#modules.flatMap((module) => module.features ?? [])
+    const log = this.#loggers.of('agent_configuration')
+    const configuration = new Configuration({ kas, log, ...time }, { meta, features })
     configuration.onChange((received) => this.#loggers.apply(received))
     return configuration
   }

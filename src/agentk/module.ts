@@ -16,6 +16,8 @@ import type { Serve } from './tunnels/serve.ts'
 export interface AgentkModule {
   /** by `/package.Service/Method`: serve through the tunnels of every pod; `kas.announce` reads them again */
   readonly methods?: ReadonlyMap<string, Serve>
+  /** features that kas has to know before it sends the configuration: parts of it are for agents that have them */
+  readonly features?: readonly string[]
   /** started in every pod, in order, after the connections to kas and before their tunnels */
   readonly services?: readonly Service[]
   /** Does work that one pod does for all, after the first configuration; ends soon after the term's signal aborts. */

@@ -67,6 +67,7 @@ export const limitNames = [
   'viewer_rights_of_user',
   'objects_in_views',
   'objects_in_views_of_user',
+  'drift_questions',
   'waiting_api_calls',
   'waiting_deletions',
 ] as const
@@ -234,6 +235,11 @@ const table = {
     Code.UNIMPLEMENTED,
     404,
     (d) => `The agent does not serve views: ${d.reason}`,
+  ),
+  GITOPS_NOT_ASKED: row<{ reason: string }>(
+    Code.UNIMPLEMENTED,
+    404,
+    (d) => `The agent cannot be asked about its sources: ${d.reason}`,
   ),
   VIEWS_NOT_LED: row<{ waitedMs: number }>(
     Code.UNAVAILABLE,

@@ -46,6 +46,7 @@ const rooms: Readonly<Record<string, string>> = {
     'lib proto proto/gen proto/http kas/agent.ts kas/repositories | zod prom-client @bufbuild/protobuf',
   'kas/directory':
     'lib call proto/http kas/agent.ts kas/config kas/observability kas/repositories kas/agent-config | zod jose undici prom-client',
+  'kas/agent-caller.ts': 'call proto/gen proto/http | @bufbuild/protobuf',
   'kas/agent-method.ts': 'lib call kas/agent.ts',
   'kas/own-endpoint.ts': 'lib call proto/http',
   'kas/module.ts':
@@ -72,7 +73,7 @@ const rooms: Readonly<Record<string, string>> = {
     'lib kubernetes/request call proto/http proto/wire membership kas/access-log kas/own-endpoint.ts kas/config kas/directory kas/memory kas/peers kas/sessions kas/tunnels kas/servers kas/servers/addresses kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/authorization kas/servers/kubernetes/websocket kas/servers/kubernetes/watch',
   'kas/modules/*/cli': 'lib kubernetes proto proto/gitops kas/command | ws yaml zod',
   'kas/modules/*':
-    'lib call proto proto/decode.ts proto/gen proto/gitops proto/views proto/wire proto/grpc proto/http membership kas/agent.ts kas/agent-method.ts kas/own-endpoint.ts kas/module.ts kas/agent-config kas/directory kas/peers kas/repositories | @bufbuild/protobuf prom-client',
+    'lib call proto proto/decode.ts proto/gen proto/gitops proto/views proto/wire proto/grpc proto/http membership kas/agent.ts kas/agent-caller.ts kas/agent-method.ts kas/own-endpoint.ts kas/module.ts kas/agent-config kas/directory kas/peers kas/repositories | @bufbuild/protobuf prom-client',
   'kas/module-schemas.ts': 'lib kas/agent-config kas/modules/*',
   'kas/command': 'lib | yaml zod',
   'kas/cli':
@@ -80,6 +81,7 @@ const rooms: Readonly<Record<string, string>> = {
   kas: 'lib lib/tracing/otlp-tracing.ts call ring proto proto/* membership kas/* | @bufbuild/protobuf',
   'agentk/cluster': 'lib kubernetes call proto/http | undici',
   'agentk/tunnels': 'lib call proto proto/gen proto/wire proto/grpc | ws prom-client @bufbuild/protobuf',
+  'agentk/caller.ts': 'lib proto/gen proto/http',
   'agentk/config': 'lib lib/tracing/otlp-tracing.ts agentk/cluster agentk/tunnels',
   'agentk/election': 'lib kubernetes agentk/cluster',
   'agentk/configuration': 'lib call proto proto/decode.ts proto/gen proto/grpc agentk/tunnels | @bufbuild/protobuf',
@@ -88,19 +90,19 @@ const rooms: Readonly<Record<string, string>> = {
   'agentk/modules/views/projection': 'kubernetes proto agentk/health',
   'agentk/modules/views/store': 'lib kubernetes proto agentk/health agentk/modules/views/projection',
   'agentk/modules/views/access':
-    'lib kubernetes proto proto/http agentk/cluster agentk/modules/views/projection agentk/modules/views/store',
+    'lib kubernetes proto proto/http agentk/caller.ts agentk/cluster agentk/modules/views/projection agentk/modules/views/store',
   'agentk/modules/views/watch':
     'lib kubernetes proto agentk/cluster agentk/health agentk/modules/views/projection agentk/modules/views/store agentk/modules/views/access',
   'agentk/modules/views/tree':
     'lib kubernetes proto agentk/health agentk/modules/views/projection agentk/modules/views/store',
   'agentk/modules/views/view':
-    'lib kubernetes proto agentk/health agentk/modules/views/projection agentk/modules/views/store agentk/modules/views/access agentk/modules/views/tree',
+    'lib kubernetes proto agentk/caller.ts agentk/health agentk/modules/views/projection agentk/modules/views/store agentk/modules/views/access agentk/modules/views/tree',
   'agentk/modules/views/thread':
-    'lib call proto proto/decode.ts proto/gen proto/grpc agentk/cluster agentk/health agentk/tunnels agentk/modules/views/projection agentk/modules/views/store agentk/modules/views/access agentk/modules/views/watch agentk/modules/views/tree agentk/modules/views/view | @bufbuild/protobuf',
+    'lib call proto proto/decode.ts proto/gen proto/grpc agentk/caller.ts agentk/cluster agentk/health agentk/tunnels agentk/modules/views/projection agentk/modules/views/store agentk/modules/views/access agentk/modules/views/watch agentk/modules/views/tree agentk/modules/views/view | @bufbuild/protobuf',
   'agentk/modules/views':
     'lib call proto proto/gen agentk/election agentk/tunnels agentk/module.ts agentk/modules/views/thread | @bufbuild/protobuf prom-client',
   'agentk/modules/gitops':
-    'lib kubernetes proto proto/decode.ts proto/gen proto/gitops proto/grpc agentk/cluster agentk/health agentk/tunnels agentk/election agentk/module.ts | @bufbuild/protobuf prom-client js-yaml zod',
+    'lib kubernetes proto proto/decode.ts proto/gen proto/gitops proto/grpc agentk/caller.ts agentk/cluster agentk/health agentk/tunnels agentk/election agentk/module.ts | @bufbuild/protobuf prom-client js-yaml zod',
   'agentk/modules/*':
     'lib kubernetes call proto proto/decode.ts proto/gen proto/http proto/wire agentk/cluster agentk/tunnels agentk/election agentk/module.ts | @bufbuild/protobuf prom-client',
   agentk: 'lib lib/doctor lib/tracing/otlp-tracing.ts kubernetes call proto proto/* agentk/* | @bufbuild/protobuf',

@@ -76,8 +76,9 @@ export function fakeHost(overrides: Partial<KasHost> = {}): KasHost {
   }
 }
 
-/** Parts of the state of GitOps for a replica that has polled no repository, and polls none. */
+/** Parts of the state of GitOps for a replica that polls no repository; each caller may get all objects. */
 export const unpolled = {
+  questions: { review: async (_: unknown, subjects: readonly unknown[]) => subjects.map(() => true) },
   repositories: { lastPoll: () => undefined },
   contained: { find: () => undefined },
   polls: { ask: () => undefined, decide: () => undefined, pollOwn: () => undefined },

@@ -16,7 +16,7 @@ import {
 import type { AgentConfiguration } from '../../proto/gen/agentcfg_pb.ts'
 import { type AgentMeta, AgentMetaSchema, KubernetesVersionSchema } from '../../proto/gen/entity_pb.ts'
 import type { ClientSession, ClientStream } from '../../proto/grpc/client-session.ts'
-import { readHints } from '../../proto/placement.ts'
+import { readHints, writeFeatures } from '../../proto/placement.ts'
 import { methodPath } from '../../proto/unary.ts'
 import type { KasConnections } from '../tunnels/kas-connections.ts'
 import { type KeptStream, keepOpen, type StreamEnd } from '../tunnels/keep-open.ts'
@@ -41,6 +41,7 @@ export interface ConfigurationComponents {
 export class Configuration implements Service {
   readonly #components: ConfigurationComponents
   readonly #meta: AgentMeta
+  readonly #features: () => readonly string[]
   readonly #listeners = new Listeners<AgentConfiguration>()
   readonly #stopping = new AbortController()
   readonly #advice = new Advice()
@@ -48,9 +49,16 @@ export class Configuration implements Service {
   #commitId = ''
   #running: Promise<void> | undefined
 
-  /** @param options.meta - without kubernetes_version, which is sent empty */
-  constructor(components: ConfigurationComponents, options: { meta: AgentMeta }) {
+  /**
+   * @param options.meta - without kubernetes_version, which is sent empty
+   * @param options.features - what kas has to know before it sends a configuration: called at the start
+   */
+  constructor(
+    components: ConfigurationComponents,
+    options: { readonly meta: AgentMeta; readonly features?: () => readonly string[] },
+  ) {
     this.#components = components
+    this.#features = options.features ?? (() => [])
     this.#meta = create(AgentMetaSchema, { ...options.meta, kubernetesVersion: create(KubernetesVersionSchema) })
   }
 
@@ -83,6 +91,7 @@ export class Configuration implements Service {
     const { log } = this.#components
     const kept: KeptStream = {
       method: getConfigurationMethod,
+      metadata: writeFeatures(...this.#features()),
       read: (stream, session) => this.#follow(stream, session),
       refused: (error) =>
         log.error({ error, ...this.#advice.fields(nextStepOfRefusal(error)) }, 'GetConfiguration failed'),

@@ -7,7 +7,9 @@ import { abortable } from '../../lib/signals.ts'
 import type { Version } from '../../lib/version.ts'
 import { decodeMessage } from '../../proto/decode.ts'
 import { ConfigurationRequestSchema, ConfigurationResponseSchema } from '../../proto/gen/agent_configuration_pb.ts'
+import { driftFeature } from '../../proto/gitops/features.ts'
 import { ClientSession } from '../../proto/grpc/client-session.ts'
+import { writeFeatures } from '../../proto/placement.ts'
 import type { Config } from '../config/config.ts'
 import { getConfigurationMethod } from '../configuration/configuration.ts'
 import { callMetadata, selfOf } from '../self.ts'
@@ -81,7 +83,8 @@ function openConfiguration(
   config: Config,
   { version, signal }: { version: Version; signal: AbortSignal },
 ) {
-  const stream = session.open({ method: getConfigurationMethod, metadata: callMetadata(config), signal })
+  const metadata = { ...callMetadata(config), ...writeFeatures(driftFeature) }
+  const stream = session.open({ method: getConfigurationMethod, metadata, signal })
   const request = { commitId: '', agentMeta: selfOf(config, version).meta, skipRegister: true }
   void stream.send(toBinary(ConfigurationRequestSchema, create(ConfigurationRequestSchema, request)))
   stream.end()

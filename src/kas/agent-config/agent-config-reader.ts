@@ -185,7 +185,7 @@ export class AgentConfigReader {
     configuration: AgentConfigurationFile,
     before: AgentConfiguration | undefined,
   ): AgentConfiguration {
-    const blocks = new Map(Array.from(configuration.blocks, ([key, json]) => [key, { json, value: JSON.parse(json) }]))
+    const blocks = new Map(Array.from(configuration.blocks, ([key, json]) => [key, this.#readBlock(key, json)]))
     this.#logWarnings(agent, commit, configuration.warnings)
     const since = before && before.digest === digest ? before.since : this.#components.clock.now()
     const read = {
@@ -197,6 +197,13 @@ export class AgentConfigReader {
       blocks: blocks.size > 0 ? blocks : undefined,
     }
     return digest === undefined ? read : { ...read, digest }
+  }
+
+  #readBlock(key: string, json: string): ReadBlock {
+    const value: unknown = JSON.parse(json)
+    const { older } = blocksOf(this.#components.schemas.list).find((one) => one.key === key) ?? {}
+    const block = older?.block(value)
+    return { json, value, ...(older && block && { older: { feature: older.feature, json: JSON.stringify(block) } }) }
   }
 
   async #fileAtHead(agent: Agent, signal: AbortSignal): Promise<FileAtHead | undefined> {

@@ -52,11 +52,18 @@ export interface FollowedConfig {
   readonly error: KasError | undefined
   /** end of the newest read, by the clock */
   readonly readAt: number
+  /** True if all pods that ask for it have the feature. */
+  hasFeature(feature: string): boolean
 }
+
+/** True if a pod has the feature. */
+type HasFeature = (feature: string) => boolean
 
 interface Entry {
   readonly agent: Agent
   readonly listeners: Listeners
+  /** of each pod that asks for it */
+  readonly pods: Set<HasFeature>
   readonly detach: () => void
   lastUsed: number
   /** the newest successful read; `undefined`: none yet, or the repository is empty */
@@ -162,12 +169,18 @@ export class AgentConfigs implements Service {
     }
   }
 
-  /** Calls `listener` after a read with a new result, until the returned function is called. */
-  onChange(agent: Agent, listener: () => void): () => void {
+  /**
+   * Calls `listener` after a read with a new result, until the returned function is called.
+   *
+   * @param pod - features of the pod that asks for the configuration; absent: no pod does
+   */
+  onChange(agent: Agent, listener: () => void, pod?: HasFeature): () => void {
     const entry = this.#entry(agent)
     const remove = entry.listeners.add(listener)
+    if (pod) entry.pods.add(pod)
     return () => {
       remove()
+      if (pod) entry.pods.delete(pod)
       entry.lastUsed = this.#clock.now()
     }
   }
@@ -182,8 +195,9 @@ export class AgentConfigs implements Service {
     for (const key of this.#keys.get(agentId) ?? []) {
       const entry = this.#entries.get(key)
       if (!entry?.newest || entry.listeners.size === 0) continue
-      const { agent, good, newest, readAt } = entry
-      return { agent, good, error: 'error' in newest ? newest.error : undefined, readAt }
+      const { agent, good, newest, readAt, pods } = entry
+      const hasFeature = (feature: string) => [...pods].every((pod) => pod(feature))
+      return { agent, good, error: 'error' in newest ? newest.error : undefined, readAt, hasFeature }
     }
     return undefined
   }
@@ -219,6 +233,7 @@ export class AgentConfigs implements Service {
       agent,
       detach,
       listeners: new Listeners(),
+      pods: new Set(),
       lastUsed: this.#clock.now(),
       good: undefined,
       newest: undefined,

@@ -23,6 +23,13 @@ export interface BlockSchema<S extends z.ZodType = z.ZodType> {
    * file beside the configuration that may have the block alone. A stock kas refuses a configuration with unknown keys.
    */
   readonly ownFile?: string
+  /** Values that agentk understands only with a feature; absent: every agentk that takes blocks understands all. */
+  readonly older?: {
+    /** name of the feature, as agentk sends it with its question */
+    readonly feature: string
+    /** Returns the block for an agentk without the feature; undefined: it understands the value as it is. */
+    block(value: z.output<S>): object | undefined
+  }
   /** Returns the value for stock agents under its key, as JSON of `ConfigurationFile`; absent: none is sent. */
   forStock?(value: z.output<S>): object
 }
@@ -50,6 +57,8 @@ export interface ReadBlock {
   /** JSON for agentk */
   readonly json: string
   readonly value: unknown
+  /** JSON for an agentk without this feature; absent: the same as for others */
+  readonly older?: { readonly feature: string; readonly json: string }
 }
 
 export function blocksOf(schemas: readonly ModuleSchema[]): BlockSchema[] {

@@ -6,15 +6,15 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { ImpersonationConfig } from "./kubernetes_api_pb.ts";
-import { file_kubernetes_api } from "./kubernetes_api_pb.ts";
+import type { Caller } from "./agentk_caller_pb.ts";
+import { file_agentk_caller } from "./agentk_caller_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file views.proto.
  */
 export const file_views: GenFile = /*@__PURE__*/
-  fileDesc("Cgt2aWV3cy5wcm90bxIPYWdlbnRrLnZpZXdzLnYxIg0KC0xlYWRSZXF1ZXN0IjEKDExlYWRSZXNwb25zZRIQCghwb2RfbmFtZRgBIAEoCRIPCgdpc19zZWxmGAIgASgIIsUBCg1Gb2xsb3dSZXF1ZXN0EgwKBHZpZXcYASABKA0SJQoEb3BlbhgCIAEoCzIVLmFnZW50ay52aWV3cy52MS5PcGVuSAASJQoEcGFnZRgDIAEoCzIVLmFnZW50ay52aWV3cy52MS5QYWdlSAASJwoFdGFrZW4YBCABKAsyFi5hZ2VudGsudmlld3MudjEuVGFrZW5IABInCgVjbG9zZRgFIAEoCzIWLmFnZW50ay52aWV3cy52MS5DbG9zZUgAQgYKBHN0ZXAiXgoET3BlbhInCgZjYWxsZXIYASABKAsyFy5hZ2VudGsudmlld3MudjEuQ2FsbGVyEg0KBXF1ZXJ5GAIgASgMEg8KB3Jlc3VtZXMYAyABKAgSDQoFZnJlc2gYBCABKAginAEKBkNhbGxlchInCgVhZ2VudBgBIAEoCzIWLmFnZW50ay52aWV3cy52MS5BZ2VudEgAEkQKBHVzZXIYAiABKAsyNC5naXRsYWIuYWdlbnQua3ViZXJuZXRlc19hcGkucnBjLkltcGVyc29uYXRpb25Db25maWdIABILCgNrZXkYAyABKAkSEAoIdXNlcl9rZXkYBCABKAlCBAoCYXMiBwoFQWdlbnQiMwoEUGFnZRIMCgRub2RlGAEgASgJEg0KBWxpbWl0GAIgASgNEg4KBm9mZnNldBgDIAEoDSIUCgVUYWtlbhILCgNzZXEYASABKAQiBwoFQ2xvc2UiYgoORm9sbG93UmVzcG9uc2USDAoEdmlldxgBIAEoDRILCgNzZXEYAiABKAQSDgoGdXBkYXRlGAMgASgMEiUKBWZhdWx0GAQgASgLMhYuYWdlbnRrLnZpZXdzLnYxLkZhdWx0IiMKBUZhdWx0EgwKBGNvZGUYASABKAkSDAoEdGV4dBgCIAEoCSI2Cg1SZXBvcnRSZXF1ZXN0EiUKBWZhY3RzGAEgASgLMhYuYWdlbnRrLnZpZXdzLnYxLkZhY3RzInkKBUZhY3RzEhAKCHBvZF9uYW1lGAEgASgJEhoKEmt1YmVybmV0ZXNfdmVyc2lvbhgCIAEoCRINCgVraW5kcxgDIAEoDRIPCgdvYmplY3RzGAQgASgNEg0KBXN0YXRlGAUgASgJEhMKC3J1bGVzX2FzaWRlGAYgAygJIlYKDlJlcG9ydFJlc3BvbnNlEjwKDWNvbmZpZ3VyYXRpb24YASABKAsyIy5hZ2VudGsudmlld3MudjEuVmlld3NDb25maWd1cmF0aW9uSABCBgoEd2hhdCJ3ChJWaWV3c0NvbmZpZ3VyYXRpb24SEgoFYmxvY2sYASABKAxIAIgBARIPCgdwcm9ibGVtGAIgASgJEjIKDGVudmlyb25tZW50cxgDIAMoCzIcLmFnZW50ay52aWV3cy52MS5FbnZpcm9ubWVudEIICgZfYmxvY2sinAEKC0Vudmlyb25tZW50EgsKA2tleRgBIAEoCRIRCgluYW1lc3BhY2UYAiABKAkSPAoIc2VsZWN0b3IYAyADKAsyKi5hZ2VudGsudmlld3MudjEuRW52aXJvbm1lbnQuU2VsZWN0b3JFbnRyeRovCg1TZWxlY3RvckVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEymwEKBVZpZXdzEk0KBkZvbGxvdxIeLmFnZW50ay52aWV3cy52MS5Gb2xsb3dSZXF1ZXN0Gh8uYWdlbnRrLnZpZXdzLnYxLkZvbGxvd1Jlc3BvbnNlKAEwARJDCgRMZWFkEhwuYWdlbnRrLnZpZXdzLnYxLkxlYWRSZXF1ZXN0Gh0uYWdlbnRrLnZpZXdzLnYxLkxlYWRSZXNwb25zZTJYCgdSZXBvcnRzEk0KBlJlcG9ydBIeLmFnZW50ay52aWV3cy52MS5SZXBvcnRSZXF1ZXN0Gh8uYWdlbnRrLnZpZXdzLnYxLlJlcG9ydFJlc3BvbnNlKAEwAWIGcHJvdG8z", [file_kubernetes_api]);
+  fileDesc("Cgt2aWV3cy5wcm90bxIPYWdlbnRrLnZpZXdzLnYxIg0KC0xlYWRSZXF1ZXN0IjEKDExlYWRSZXNwb25zZRIQCghwb2RfbmFtZRgBIAEoCRIPCgdpc19zZWxmGAIgASgIIsUBCg1Gb2xsb3dSZXF1ZXN0EgwKBHZpZXcYASABKA0SJQoEb3BlbhgCIAEoCzIVLmFnZW50ay52aWV3cy52MS5PcGVuSAASJQoEcGFnZRgDIAEoCzIVLmFnZW50ay52aWV3cy52MS5QYWdlSAASJwoFdGFrZW4YBCABKAsyFi5hZ2VudGsudmlld3MudjEuVGFrZW5IABInCgVjbG9zZRgFIAEoCzIWLmFnZW50ay52aWV3cy52MS5DbG9zZUgAQgYKBHN0ZXAiWAoET3BlbhIhCgZjYWxsZXIYASABKAsyES5hZ2VudGsudjEuQ2FsbGVyEg0KBXF1ZXJ5GAIgASgMEg8KB3Jlc3VtZXMYAyABKAgSDQoFZnJlc2gYBCABKAgiMwoEUGFnZRIMCgRub2RlGAEgASgJEg0KBWxpbWl0GAIgASgNEg4KBm9mZnNldBgDIAEoDSIUCgVUYWtlbhILCgNzZXEYASABKAQiBwoFQ2xvc2UiYgoORm9sbG93UmVzcG9uc2USDAoEdmlldxgBIAEoDRILCgNzZXEYAiABKAQSDgoGdXBkYXRlGAMgASgMEiUKBWZhdWx0GAQgASgLMhYuYWdlbnRrLnZpZXdzLnYxLkZhdWx0IiMKBUZhdWx0EgwKBGNvZGUYASABKAkSDAoEdGV4dBgCIAEoCSI2Cg1SZXBvcnRSZXF1ZXN0EiUKBWZhY3RzGAEgASgLMhYuYWdlbnRrLnZpZXdzLnYxLkZhY3RzInkKBUZhY3RzEhAKCHBvZF9uYW1lGAEgASgJEhoKEmt1YmVybmV0ZXNfdmVyc2lvbhgCIAEoCRINCgVraW5kcxgDIAEoDRIPCgdvYmplY3RzGAQgASgNEg0KBXN0YXRlGAUgASgJEhMKC3J1bGVzX2FzaWRlGAYgAygJIlYKDlJlcG9ydFJlc3BvbnNlEjwKDWNvbmZpZ3VyYXRpb24YASABKAsyIy5hZ2VudGsudmlld3MudjEuVmlld3NDb25maWd1cmF0aW9uSABCBgoEd2hhdCJ3ChJWaWV3c0NvbmZpZ3VyYXRpb24SEgoFYmxvY2sYASABKAxIAIgBARIPCgdwcm9ibGVtGAIgASgJEjIKDGVudmlyb25tZW50cxgDIAMoCzIcLmFnZW50ay52aWV3cy52MS5FbnZpcm9ubWVudEIICgZfYmxvY2sinAEKC0Vudmlyb25tZW50EgsKA2tleRgBIAEoCRIRCgluYW1lc3BhY2UYAiABKAkSPAoIc2VsZWN0b3IYAyADKAsyKi5hZ2VudGsudmlld3MudjEuRW52aXJvbm1lbnQuU2VsZWN0b3JFbnRyeRovCg1TZWxlY3RvckVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEymwEKBVZpZXdzEk0KBkZvbGxvdxIeLmFnZW50ay52aWV3cy52MS5Gb2xsb3dSZXF1ZXN0Gh8uYWdlbnRrLnZpZXdzLnYxLkZvbGxvd1Jlc3BvbnNlKAEwARJDCgRMZWFkEhwuYWdlbnRrLnZpZXdzLnYxLkxlYWRSZXF1ZXN0Gh0uYWdlbnRrLnZpZXdzLnYxLkxlYWRSZXNwb25zZTJYCgdSZXBvcnRzEk0KBlJlcG9ydBIeLmFnZW50ay52aWV3cy52MS5SZXBvcnRSZXF1ZXN0Gh8uYWdlbnRrLnZpZXdzLnYxLlJlcG9ydFJlc3BvbnNlKAEwAWIGcHJvdG8z", [file_agentk_caller]);
 
 /**
  * @generated from message agentk.views.v1.LeadRequest
@@ -106,7 +106,7 @@ export const FollowRequestSchema: GenMessage<FollowRequest> = /*@__PURE__*/
  */
 export type Open = Message<"agentk.views.v1.Open"> & {
   /**
-   * @generated from field: agentk.views.v1.Caller caller = 1;
+   * @generated from field: agentk.v1.Caller caller = 1;
    */
   caller?: Caller | undefined;
 
@@ -140,64 +140,6 @@ export const OpenSchema: GenMessage<Open> = /*@__PURE__*/
   messageDesc(file_views, 3);
 
 /**
- * Absent: refused.
- *
- * @generated from message agentk.views.v1.Caller
- */
-export type Caller = Message<"agentk.views.v1.Caller"> & {
-  /**
-   * @generated from oneof agentk.views.v1.Caller.as
-   */
-  as: {
-    /**
-     * @generated from field: agentk.views.v1.Agent agent = 1;
-     */
-    value: Agent;
-    case: "agent";
-  } | {
-    /**
-     * @generated from field: gitlab.agent.kubernetes_api.rpc.ImpersonationConfig user = 2;
-     */
-    value: ImpersonationConfig;
-    case: "user";
-  } | { case: undefined; value?: undefined };
-
-  /**
-   * Names the share of the agent's views that it counts in: the same at all replicas, and opaque. Empty: refused.
-   *
-   * @generated from field: string key = 3;
-   */
-  key: string;
-
-  /**
-   * The same of the user behind it, where that is another.
-   *
-   * @generated from field: string user_key = 4;
-   */
-  userKey: string;
-};
-
-/**
- * Describes the message agentk.views.v1.Caller.
- * Use `create(CallerSchema)` to create a new message.
- */
-export const CallerSchema: GenMessage<Caller> = /*@__PURE__*/
-  messageDesc(file_views, 4);
-
-/**
- * @generated from message agentk.views.v1.Agent
- */
-export type Agent = Message<"agentk.views.v1.Agent"> & {
-};
-
-/**
- * Describes the message agentk.views.v1.Agent.
- * Use `create(AgentSchema)` to create a new message.
- */
-export const AgentSchema: GenMessage<Agent> = /*@__PURE__*/
-  messageDesc(file_views, 5);
-
-/**
  * @generated from message agentk.views.v1.Page
  */
 export type Page = Message<"agentk.views.v1.Page"> & {
@@ -226,7 +168,7 @@ export type Page = Message<"agentk.views.v1.Page"> & {
  * Use `create(PageSchema)` to create a new message.
  */
 export const PageSchema: GenMessage<Page> = /*@__PURE__*/
-  messageDesc(file_views, 6);
+  messageDesc(file_views, 4);
 
 /**
  * The next update may come.
@@ -245,7 +187,7 @@ export type Taken = Message<"agentk.views.v1.Taken"> & {
  * Use `create(TakenSchema)` to create a new message.
  */
 export const TakenSchema: GenMessage<Taken> = /*@__PURE__*/
-  messageDesc(file_views, 7);
+  messageDesc(file_views, 5);
 
 /**
  * @generated from message agentk.views.v1.Close
@@ -258,7 +200,7 @@ export type Close = Message<"agentk.views.v1.Close"> & {
  * Use `create(CloseSchema)` to create a new message.
  */
 export const CloseSchema: GenMessage<Close> = /*@__PURE__*/
-  messageDesc(file_views, 8);
+  messageDesc(file_views, 6);
 
 /**
  * @generated from message agentk.views.v1.FollowResponse
@@ -294,7 +236,7 @@ export type FollowResponse = Message<"agentk.views.v1.FollowResponse"> & {
  * Use `create(FollowResponseSchema)` to create a new message.
  */
 export const FollowResponseSchema: GenMessage<FollowResponse> = /*@__PURE__*/
-  messageDesc(file_views, 9);
+  messageDesc(file_views, 7);
 
 /**
  * @generated from message agentk.views.v1.Fault
@@ -316,7 +258,7 @@ export type Fault = Message<"agentk.views.v1.Fault"> & {
  * Use `create(FaultSchema)` to create a new message.
  */
 export const FaultSchema: GenMessage<Fault> = /*@__PURE__*/
-  messageDesc(file_views, 10);
+  messageDesc(file_views, 8);
 
 /**
  * @generated from message agentk.views.v1.ReportRequest
@@ -333,7 +275,7 @@ export type ReportRequest = Message<"agentk.views.v1.ReportRequest"> & {
  * Use `create(ReportRequestSchema)` to create a new message.
  */
 export const ReportRequestSchema: GenMessage<ReportRequest> = /*@__PURE__*/
-  messageDesc(file_views, 11);
+  messageDesc(file_views, 9);
 
 /**
  * What the leading pod says of its cluster.
@@ -381,7 +323,7 @@ export type Facts = Message<"agentk.views.v1.Facts"> & {
  * Use `create(FactsSchema)` to create a new message.
  */
 export const FactsSchema: GenMessage<Facts> = /*@__PURE__*/
-  messageDesc(file_views, 12);
+  messageDesc(file_views, 10);
 
 /**
  * @generated from message agentk.views.v1.ReportResponse
@@ -404,7 +346,7 @@ export type ReportResponse = Message<"agentk.views.v1.ReportResponse"> & {
  * Use `create(ReportResponseSchema)` to create a new message.
  */
 export const ReportResponseSchema: GenMessage<ReportResponse> = /*@__PURE__*/
-  messageDesc(file_views, 13);
+  messageDesc(file_views, 11);
 
 /**
  * @generated from message agentk.views.v1.ViewsConfiguration
@@ -439,7 +381,7 @@ export type ViewsConfiguration = Message<"agentk.views.v1.ViewsConfiguration"> &
  * Use `create(ViewsConfigurationSchema)` to create a new message.
  */
 export const ViewsConfigurationSchema: GenMessage<ViewsConfiguration> = /*@__PURE__*/
-  messageDesc(file_views, 14);
+  messageDesc(file_views, 12);
 
 /**
  * What kas knows to be deployed to an environment.
@@ -474,7 +416,7 @@ export type Environment = Message<"agentk.views.v1.Environment"> & {
  * Use `create(EnvironmentSchema)` to create a new message.
  */
 export const EnvironmentSchema: GenMessage<Environment> = /*@__PURE__*/
-  messageDesc(file_views, 15);
+  messageDesc(file_views, 13);
 
 /**
  * Of the pod that leads its agent's others.

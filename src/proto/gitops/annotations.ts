@@ -4,10 +4,12 @@
 export const approveAnnotation = 'agent.gitlab.com/approve'
 /** `true`: nothing of the source is written */
 export const pauseAnnotation = 'agent.gitlab.com/pause'
+/** on an object of a source: time in RFC 3339 until which its drift is left as it is */
+export const holdAnnotation = 'agent.gitlab.com/correct-after'
 /** any new text: the cluster is compared once more, and what differs is applied */
 export const resyncAnnotation = 'agent.gitlab.com/resync'
 
-/** Tells whether the text of an annotation says yes. */
+/** True if the text of an annotation says yes. */
 export function saysYes(text: string): boolean {
   return /^(?:true|yes)$/i.test(text)
 }

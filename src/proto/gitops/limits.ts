@@ -26,3 +26,5 @@ export const maxListed = 100
 export const maxIgnoreRules = 50
 /** characters of one `drift`, as JSON: each source has it, also the one that `gitops` has for all */
 export const maxDriftLength = 8 * 1024
+/** A hold of an object may last so long: a forgotten one must not keep it away from Git for good. ms */
+export const maxHoldMs = 7 * 24 * 3600_000

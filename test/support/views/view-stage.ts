@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
-import { type Caller, Reviews } from '../../../src/agentk/modules/views/access/reviews.ts'
+import type { Caller } from '../../../src/agentk/caller.ts'
+import { Reviews } from '../../../src/agentk/modules/views/access/reviews.ts'
 import { compareEvents } from '../../../src/agentk/modules/views/projection/event.ts'
 import type {
   EventChange,

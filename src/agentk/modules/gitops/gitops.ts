@@ -3,6 +3,7 @@ import { TemporaryFolder } from '../../../lib/temporary-folder.ts'
 import { BackgroundRequests } from '../../cluster/background-requests.ts'
 import type { Term } from '../../election/terms.ts'
 import type { AgentkHost } from '../../module.ts'
+import type { Serve } from '../../tunnels/serve.ts'
 import { ManifestsThread } from './build/manifests-thread.ts'
 import { DriftWatches } from './drift/drift-watches.ts'
 import { ExplainTurns } from './drift/explain-turns.ts'
@@ -13,6 +14,8 @@ import { podMemory } from './render/pod-memory.ts'
 import { commitTurns, Renderer } from './render/renderer.ts'
 import { Sources, type SourcesComponents } from './sources/sources.ts'
 import { GitSyncs } from './state/git-syncs.ts'
+import { ObjectRights } from './state/object-rights.ts'
+import { questionMethods } from './state/questions.ts'
 import { SourceEvents } from './state/source-events.ts'
 import { StatePush } from './state/state-push.ts'
 import { StatusSink } from './state/status-sink.ts'
@@ -22,6 +25,8 @@ type OfHost = 'kas' | 'configuration' | 'block' | 'metrics' | 'tracer' | 'log' |
 export interface GitopsComponents extends Pick<SourcesComponents, OfHost>, Pick<AgentkHost, 'api' | 'identities'> {
   /** @returns function that removes the listener */
   readonly onBlock: (listener: () => void) => () => void
+  /** Serves these methods to kas from now on, and no others. */
+  readonly serve: (methods: ReadonlyMap<string, Serve>) => void
 }
 
 export interface GitopsOptions {
@@ -34,14 +39,16 @@ export interface GitopsOptions {
 /** Keeps the cluster in the state of Git until the term ends. Composes the parts of one term. */
 export async function leadGitops(components: GitopsComponents, options: GitopsOptions, term: Term): Promise<void> {
   const folder = new TemporaryFolder({ log: components.log }, { program: 'agentk' })
-  const sources = createSources(components, { ...options, folder: folder.path }, term)
+  const { sources, methods } = createSources(components, { ...options, folder: folder.path }, term)
   const unsubscribe = components.onBlock(() => sources.update())
+  components.serve(methods)
   try {
     // plain manifests need no folder; a rendering without it fails and reports that
     await folder.start().catch((error) => components.log.warn({ error }, 'There is no temporary folder to render in'))
     sources.update()
     await sources.run()
   } finally {
+    components.serve(new Map())
     unsubscribe()
     await folder.stop()
   }
@@ -51,7 +58,7 @@ function createSources(
   components: GitopsComponents,
   { namespace, path, folder }: GitopsOptions & { readonly folder: string },
   term: Term,
-): Sources {
+): { readonly sources: Sources; readonly methods: ReadonlyMap<string, Serve> } {
   const { api, identities, kas, configuration, block, metrics, tracer, log, clock, random } = components
   const { holds, signal } = term
   const lanes = new BackgroundRequests({ client: api, clock, holds, onCall: metrics.apiCall })
@@ -98,5 +105,6 @@ function createSources(
   const shown = { syncs, push, status }
   const host = { kas, configuration, block, metrics, tracer, log, clock, random }
   const sources: Sources = new Sources({ ...host, rounds, manifests, files, ...shown }, { namespace }, term)
-  return sources
+  const rights = new ObjectRights({ lane: lanes.lane('preview'), kinds, identities, clock })
+  return { sources, methods: questionMethods({ driftOf: (id) => sources.driftOf(id), rights, clock }) }
 }

@@ -1,6 +1,8 @@
 import { Listeners } from '../../../lib/listeners.ts'
+import { driftFeature } from '../../../proto/gitops/features.ts'
 import type { Term } from '../../election/terms.ts'
 import type { AgentkHost, AgentkModule } from '../../module.ts'
+import type { Serve } from '../../tunnels/serve.ts'
 import { createGitopsMetrics } from './state/gitops-metrics.ts'
 
 type Host = Pick<
@@ -22,14 +24,26 @@ export function createGitops(host: Host, { path }: GitopsModuleOptions): AgentkM
   configuration.onChange(() => listeners.notify())
   const onBlock = (listener: () => void) => listeners.add(listener)
   const log = host.log('gitops')
-  const components = { api, identities, kas, configuration, block, onBlock, metrics, tracer, log, clock, random }
+  let methods: ReadonlyMap<string, Serve> = new Map()
+  const serve = (served: ReadonlyMap<string, Serve>) => {
+    methods = served
+    kas.announce()
+  }
+  const components = { api, identities, kas, configuration, block, onBlock, serve, metrics, tracer, log, clock, random }
   const lead = async (term: Term) => {
     await named(term.signal, block, onBlock)
     if (term.signal.aborted) return
     const { leadGitops } = await import('./gitops.ts')
     await leadGitops(components, { namespace: self.meta.podNamespace, path }, term)
   }
-  return { lead }
+  return {
+    features: [driftFeature],
+    /** Only the leading pod has them: by this kas finds it. */
+    get methods() {
+      return methods
+    },
+    lead,
+  }
 }
 
 /** Resolves once the configuration has a block, or the signal aborts. */

@@ -120,7 +120,9 @@ export interface UnreadableSource {
 }
 
 /**
- * Reads a GitopsBlock: the sources that can be used, and the others. Keys that a newer kas adds are left out.
+ * Reads a GitopsBlock: the sources that can be used, and the others. A source with a key that only a newer kas knows
+ * cannot be used, since the key may restrict it. Other unknown keys have no effect: kas copies into each source what
+ * holds for all.
  *
  * @throws Error: it is no such block
  */
@@ -133,7 +135,7 @@ export function readBlock(json: unknown): {
   const unreadable: UnreadableSource[] = []
   for (const [i, tree] of all.entries()) {
     try {
-      const block = checked(`gitops.manifest_projects[${i}]`, tree, sourceSchema)
+      const block = checkedWhole(`gitops.manifest_projects[${i}]`, tree, sourceSchema)
       sources.push({ block, digest: sourceDigest(tree) })
     } catch (error) {
       unreadable.push({ ...namesOf(tree), problem: (error as Error).message })
@@ -144,8 +146,20 @@ export function readBlock(json: unknown): {
 
 /** @throws Error with key, value found and values allowed */
 function checked<S extends z.ZodType>(key: string, json: unknown, schema: S): z.output<S> {
+  return checkedTree(key, json, schema).value
+}
+
+/** As `checked`. @throws Error also for a key that the schema does not know */
+function checkedWhole<S extends z.ZodType>(key: string, json: unknown, schema: S): z.output<S> {
+  const { value, warnings } = checkedTree(key, json, schema)
+  const unknown = warnings.find(({ kind }) => kind === 'unknown')
+  if (unknown) throw new Error(`${unknown.key}: this agentk does not know the key: update agentk`)
+  return value
+}
+
+function checkedTree<S extends z.ZodType>(key: string, json: unknown, schema: S): ReturnType<typeof checkTree<S>> {
   try {
-    return checkTree('', key, structuredClone(json), schema).value
+    return checkTree('', key, structuredClone(json), schema)
   } catch (error) {
     const { spec } = KasError.from(error)
     throw new Error(spec.code === 'SETTINGS_INVALID' ? spec.problems.join('; ') : `${key}: it cannot be read`)

@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
 import { create, toBinary } from '@bufbuild/protobuf'
-import { noMetadata } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { pause } from '../../../lib/pause.ts'
@@ -10,6 +9,7 @@ import { methodPath, readOneMessage } from '../../../proto/unary.ts'
 import type { Election } from '../../election/election.ts'
 import type { Term } from '../../election/terms.ts'
 import type { KasConnections } from '../../tunnels/kas-connections.ts'
+import { replyOf } from '../../tunnels/reply-of.ts'
 import type { Serve } from '../../tunnels/serve.ts'
 import { refuseViews } from './thread/follow-reply.ts'
 import { type ConfiguredViews, Report } from './thread/report.ts'
@@ -174,11 +174,7 @@ export class Views {
     await readOneMessage(messages)
     const podName = election.leader?.split('_')[0] ?? ''
     const response = create(LeadResponseSchema, { podName, isSelf: election.holds() })
-    return {
-      metadata: Promise.resolve(noMetadata),
-      messages: oneMessage(toBinary(LeadResponseSchema, response)),
-      done: Promise.resolve({ trailers: noMetadata }),
-    }
+    return replyOf(oneMessage(toBinary(LeadResponseSchema, response)))
   }
 }
 

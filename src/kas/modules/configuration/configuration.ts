@@ -11,7 +11,7 @@ import {
   ConfigurationResponseSchema,
 } from '../../../proto/gen/agent_configuration_pb.ts'
 import { AgentConfigurationSchema } from '../../../proto/gen/agentcfg_pb.ts'
-import { writeHints } from '../../../proto/placement.ts'
+import { hasFeature, writeHints } from '../../../proto/placement.ts'
 import { methodPath } from '../../../proto/unary.ts'
 import { fieldBytes } from '../../../proto/wire/wire.ts'
 import type { Agent } from '../../agent.ts'
@@ -72,21 +72,36 @@ async function readRequest(call: AgentCall): Promise<ConfigurationQuestion> {
 /** Responses, each encoded once: many streams of an agent wait for the same one, which may be large. */
 class Responses {
   readonly #gitlabExternalUrl: string
-  readonly #encoded = new WeakMap<AgentConfiguration, { readonly agent: Agent; readonly bytes: Uint8Array }>()
+  /** by configuration, then by the features that the asking pod lacks */
+  readonly #encoded = new WeakMap<
+    AgentConfiguration,
+    Map<string, { readonly agent: Agent; readonly bytes: Uint8Array }>
+  >()
 
   constructor(gitlabExternalUrl: string) {
     this.#gitlabExternalUrl = gitlabExternalUrl
   }
 
-  of(agent: Agent, newest: AgentConfiguration): Uint8Array {
-    const known = this.#encoded.get(newest)
+  /** @param has - features of the pod that asks */
+  of(agent: Agent, newest: AgentConfiguration, has: (feature: string) => boolean): Uint8Array {
+    const blocks = Array.from(newest.blocks ?? [], ([key, { json, older }]) => {
+      return older && !has(older.feature) ? { key, json: older.json, lacks: older.feature } : { key, json, lacks: '' }
+    })
+    const lacks = blocks.map((one) => one.lacks).join()
+    const encoded = this.#encoded.get(newest) ?? new Map()
+    this.#encoded.set(newest, encoded)
+    const known = encoded.get(lacks)
     if (known && known.agent.id === agent.id && known.agent.project.path === agent.project.path) return known.bytes
-    const bytes = this.#encode(agent, newest)
-    this.#encoded.set(newest, { agent, bytes })
+    const bytes = this.#encode(agent, newest, blocks)
+    encoded.set(lacks, { agent, bytes })
     return bytes
   }
 
-  #encode({ id, project }: Agent, { commit, configuration, blocks = new Map() }: AgentConfiguration): Uint8Array {
+  #encode(
+    { id, project }: Agent,
+    { commit, configuration }: AgentConfiguration,
+    blocks: readonly { readonly key: string; readonly json: string }[],
+  ): Uint8Array {
     const { $typeName: _, $unknown: __, userAccess: ___, ...file } = configuration.file
     const response = create(ConfigurationResponseSchema, {
       commitId: commit,
@@ -97,7 +112,7 @@ class Responses {
         projectId: project.id,
         projectPath: project.path,
         gitlabExternalUrl: this.#gitlabExternalUrl,
-        moduleBlock: Object.fromEntries(Array.from(blocks, ([key, { json }]) => [key, Buffer.from(json)])),
+        moduleBlock: Object.fromEntries(blocks.map(({ key, json }) => [key, Buffer.from(json)])),
       }),
     })
     return toBinary(ConfigurationResponseSchema, response)
@@ -147,6 +162,9 @@ class ConfigurationPush {
     }
   }
 
+  /** True if the asking pod has the feature. */
+  readonly #has = (feature: string): boolean => hasFeature(this.#call.metadata, feature)
+
   get #hasEnded(): boolean {
     return this.#call.signal.aborted || this.#call.retired.aborted
   }
@@ -158,7 +176,7 @@ class ConfigurationPush {
     this.#sent = commitId
     const wake = () => this.#changed.resolve()
     const unregister = meta && register(agent, meta)
-    const detachConfiguration = agentConfig.onChange(agent, wake)
+    const detachConfiguration = agentConfig.onChange(agent, wake, this.#has)
     const detachDirectory = this.#call.onDirectoryChange(wake)
     signal.addEventListener('abort', wake, { once: true })
     retired.addEventListener('abort', wake, { once: true })
@@ -200,7 +218,7 @@ class ConfigurationPush {
 
   async #send(newest: AgentConfiguration): Promise<void> {
     const { agent } = this.#call
-    await this.#call.send(this.#responses.of(agent, newest))
+    await this.#call.send(this.#responses.of(agent, newest, this.#has))
     const fields = { agent_id: String(agent.id), project_id: String(agent.project.id), commit_id: newest.commit }
     this.#components.log.debug({ mod_name: 'configuration', ...fields }, 'Configuration sent')
   }

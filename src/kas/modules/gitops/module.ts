@@ -3,7 +3,9 @@ import { KasError } from '../../../lib/errors.ts'
 import { GroupTurns } from '../../../lib/group-turns.ts'
 import { maxStateBytes } from '../../../proto/gitops/limits.ts'
 import type { KasHost, KasModule } from '../../module.ts'
+import { AgentQuestions } from './agent-questions.ts'
 import { ContainedCommits } from './contained-commits.ts'
+import { driftEndpoint } from './drift-endpoint.ts'
 import { cacheBounds, FileCache } from './file-cache.ts'
 import { FollowedCommits } from './followed-commits.ts'
 import { FollowedRefs } from './followed-refs.ts'
@@ -47,7 +49,7 @@ export interface GitopsOptions
 
 /** Sends agents the files of projects. */
 export function createGitops(host: KasHost, options: GitopsOptions): KasModule {
-  const { directory, agentConfig, repositories, pushes, serves, away, usage, tracer, clock, peers } = host
+  const { directory, agentConfig, repositories, pushes, forward, serves, away, usage, tracer, clock, peers } = host
   const log = host.log.child({ mod_name: 'gitops' })
   const turns = new GroupTurns<bigint, AgentId>({
     maxRunning: Math.max(1, Math.floor(options.roundsBytes / Math.max(options.maxTotalBytes, maxListingsBytes))),
@@ -85,6 +87,7 @@ export function createGitops(host: KasHost, options: GitopsOptions): KasModule {
   const polls = new FreshPolls({ repositories: trees, commits, agentConfig, peers, clock, log })
   const contained = new ContainedCommits({ repositories: trees, clock, log })
   const push = pushStates({ states, clock }, options)
+  const questions = new AgentQuestions({ forward, serves, away, clock })
   return {
     name: 'gitops',
     features: ['gitops'], // sends only files that an agent lacks, and accepts states of sources
@@ -112,8 +115,10 @@ export function createGitops(host: KasHost, options: GitopsOptions): KasModule {
         away,
         directory,
         peers,
+        questions,
         clock,
       }),
+      driftEndpoint(questions),
     ],
     services: [
       {

@@ -3,6 +3,7 @@ import type { AgentId } from '../../../call/call.ts'
 import { ageMs } from '../../../proto/age-ms.ts'
 import { SourceStateSchema } from '../../../proto/gen/gitops_states_pb.ts'
 import type { FollowedConfigurationSchema } from '../../../proto/gen/replica_gitops_pb.ts'
+import { driftFeature } from '../../../proto/gitops/features.ts'
 import { refText } from '../../../proto/gitops/ref-text.ts'
 import { sourceDigest } from '../../../proto/gitops/source-digest.ts'
 import { Reader } from '../../../proto/wire/wire.ts'
@@ -24,8 +25,12 @@ export function agentWord(isOurs: boolean | undefined): AgentWord {
   return isOurs ? 'connected' : 'stock'
 }
 
-export function followedConfiguration({ agent, good, error, readAt }: FollowedConfig, now: number): NamedSources {
+export function followedConfiguration(
+  { agent, good, error, readAt, hasFeature }: FollowedConfig,
+  now: number,
+): NamedSources {
   const block = blockIn(good, gitopsBlock)
+  const knowsDrift = hasFeature(driftFeature)
   return {
     commit: good?.commit ?? '',
     problem: (error?.message ?? '').slice(0, maxProblemLength),
@@ -37,6 +42,7 @@ export function followedConfiguration({ agent, good, error, readAt }: FollowedCo
       name: source.name ?? '',
       ref: refText(source.ref),
       digest: sourceDigest(source),
+      isRefusedByOlder: source.drift !== undefined && !knowsDrift,
     })),
   }
 }
@@ -48,6 +54,21 @@ export function followedConfiguration({ agent, good, error, readAt }: FollowedCo
 export function digestsOf({ source = [] }: NamedSources): (project: string, name: string) => string | undefined {
   const digests = new Map(source.map(({ project = '', name = '', digest = '' }) => [keyOf(project, name), digest]))
   return (project, name) => digests.get(keyOf(project, name))
+}
+
+/** Part of the row of a source that the agent's pods refuse, since they are older than what it says. */
+export const refusedByOlder = {
+  phase: 'NOT_READY',
+  reason: 'agent_older',
+  problem: 'this agentk does not know drift, which the source sets: nothing of the source is applied',
+  next: 'update agentk',
+} as const
+
+/** @returns function that is true for a source with something that a pod of the agent does not know */
+export function unknownToOlder({ source = [] }: NamedSources): (project: string, name: string) => boolean {
+  const refused = source.filter(({ isRefusedByOlder }) => isRefusedByOlder)
+  const keys = new Set(refused.map(({ project = '', name = '' }) => keyOf(project, name)))
+  return (project, name) => keys.has(keyOf(project, name))
 }
 
 /** Describes the agent's file for the answer. */
@@ -87,11 +108,12 @@ export function unreportedSources(
   },
 ): object[] {
   const reported = new Set(known.states.map(keyOfState))
-  return (known.configuration?.source ?? []).flatMap(({ project = '', name = '', ref = '' }) => {
+  return (known.configuration?.source ?? []).flatMap(({ project = '', name = '', ref = '', isRefusedByOlder }) => {
     if (reported.has(keyOf(project, name))) return []
     const source = `${agentId}-${project}${name === '' ? '' : `-${name}`}`
     const nothing = { commit: '', wanted: '', trouble: [], plan: '', age_ms: 0, stale: false }
-    return [{ source, project, name, ref, phase: 'NOT_READY', ...reasons[known.agent], ...nothing }]
+    const reason = isRefusedByOlder ? refusedByOlder : reasons[known.agent]
+    return [{ source, project, name, ref, phase: 'NOT_READY', ...reason, ...nothing }]
   })
 }
 

@@ -1,3 +1,4 @@
+import { driftFeature } from '../../../proto/gitops/features.ts'
 import { type GitopsBlock, gitopsSchema } from '../../../proto/gitops/schema.ts'
 import type { BlockSchema } from '../../agent-config/module-schema.ts'
 
@@ -9,7 +10,25 @@ export const gitopsBlock: BlockSchema<typeof gitopsSchema> = {
   whenAbsent: {},
   refusesUnknown: true,
   ownFile: 'gitops.yaml',
+  older: { feature: driftFeature, block: blockOfOlder },
   forStock,
+}
+
+/** In the place of a key's value: an agentk refuses a source whose value it cannot read, and names the value. */
+const refusedByOlder = 'none: an agentk that knows drift is needed, so update it'
+
+/**
+ * Returns the block for an agentk that does not know `drift`. It refuses each source that has one, and names it. A
+ * source that were left out would have left the configuration for that agentk, which might delete all its objects.
+ *
+ * @returns undefined: no source has one
+ */
+function blockOfOlder({ drift, manifest_projects: sources = [] }: GitopsBlock): object | undefined {
+  if (!drift && !sources.some((source) => source.drift)) return undefined
+  const known = sources.map(({ drift: own, ...source }) =>
+    own === undefined ? source : { ...source, reconcile_timeout: refusedByOlder },
+  )
+  return { manifest_projects: known }
 }
 
 /**

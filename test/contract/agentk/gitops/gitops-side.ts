@@ -153,5 +153,7 @@ export async function startGitops(
   const terms = new Terms({ election, log }, module.lead)
   t.teardown(() => terms.stop())
   await terms.start()
-  return { lines, register, tracer, configure, stop: () => terms.stop() }
+  /** methods that kas can call now */
+  const methods = () => module.methods ?? new Map()
+  return { lines, register, tracer, configure, methods, stop: () => terms.stop() }
 }

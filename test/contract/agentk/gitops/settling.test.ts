@@ -38,6 +38,10 @@ t.test('a commit is brought once more when what the pod before has sent has land
   }
   const noDrift: FollowedDrift = {
     known: new Map(),
+    mode: 'correct',
+    objects: 0,
+    checkAll: async () => 0,
+    values: async () => ({ kind: 'beingDeleted' }),
     judge: async () => ({ kind: 'write' }),
     judgeAsked: async () => ({ kind: 'write' }),
     roundBegins: () => undefined,

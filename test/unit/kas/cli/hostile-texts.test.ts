@@ -10,11 +10,13 @@ import {
   agentFile,
   agents,
   configuration,
+  diff,
   directory,
   ended,
   events,
   gitops,
   groupList,
+  heldObject,
   line,
   ofAgent,
   pathLine,
@@ -82,6 +84,19 @@ const cases: Readonly<Record<string, Case>> = {
   'gitops status': {
     lines: ['', ' -o wide', ' -o name', ' -o json', ' -o yaml'].map((more) => `gitops status${more}`),
     answers: { '/gitops/state': gitops },
+  },
+  'gitops drift': {
+    lines: ['', ' --scan', ' -o name', ' -o json', ' -o yaml'].map((more) => `gitops drift 42-7${more}`),
+    answers: { '/gitops/state': gitops, '/gitops/diff': diff },
+  },
+  'gitops hold': {
+    lines: ['gitops hold x/web --for 1h', 'gitops hold y/web --for 0s'],
+    answers: {
+      '/apis/x.example/v1/namespaces': heldObject,
+      '/apis/x.example/v1': resources,
+      '/apis': groupList,
+      '/api': { kind: 'APIVersions', versions: [] },
+    },
   },
   'gitops approve': {
     lines: ['gitops approve 42-7', 'gitops approve', 'gitops approve 42-7 --yes'],

@@ -73,6 +73,7 @@ export const fullSource = {
   drift_mode: 'correct',
   orphan: [cluster],
   environment: ['7/production'],
+  withheld: 2,
   object: '/apis/agent.gitlab.com/v1/namespaces/agentk/gitsyncs/42-7-web',
 }
 
@@ -100,6 +101,7 @@ export const fullState = {
   away: { code: 'AGENT_NOT_CONNECTED', text: 'No replica has had agent 42' },
   configuration: { commit: 'c'.repeat(40), phase: 'REFUSED', problem: 'line 3', next: 'mend it', age_ms: 5, polled },
   cut: true,
+  names: { problem: 'the agent is away' },
   commit: 'b'.repeat(40),
 }
 

@@ -93,6 +93,67 @@ export const gitops = {
   agent: 'connected',
   configuration: { commit: 'c', phase: 'REFUSED', problem: 'line 3', next: 'mend it' },
 }
+/** answer of kas about what differs between Git and the cluster, with every field set */
+export const diff = {
+  source: '42-7',
+  scan: true,
+  differing: [
+    {
+      object: {
+        key,
+        kind: 'drifted',
+        deleted: false,
+        path: [],
+        more_paths: 0,
+        manager: 'kubectl-edit',
+        operation: 'Update',
+        changed_at_ms: '990000',
+        since_ms: '991000',
+        correct_at_ms: '1290000',
+        left: 'hold',
+        hold_until_ms: '1300000',
+        text: 'refused',
+        file: 'a.yaml',
+        line: 3,
+      },
+      field: [
+        {
+          path: '.data…',
+          kind: 'changed',
+          before: '***',
+          after: '***',
+          manager: 'kubectl-edit',
+          operation: 'Update',
+          time: '2026-01-01T00:00:00Z',
+          secret_key: 'token',
+          rule: '',
+        },
+      ],
+      more: 2,
+      ignored: [
+        {
+          path: '.spec.replicas',
+          kind: 'reordered',
+          before: '1',
+          after: '2',
+          manager: '',
+          operation: '',
+          time: '',
+          secret_key: '',
+          rule: 'Deployment .spec.replicas',
+        },
+      ],
+      more_ignored: 1,
+    },
+  ],
+  objects: 9,
+  compared: 8,
+  withheld: 1,
+  cut: 2,
+  problem: 'agentk does not follow it',
+  at_ms: '1000000',
+  mode: 'correct',
+}
 export const status = {
   instance: 'i',
   replica: { name: 'kas-0', version: '0.1.0', problem: 'it drains' },
@@ -196,7 +257,11 @@ export const events = {
 export const groupList = {
   groups: [{ name: 'x.example', preferredVersion: { version: 'v1' }, versions: [{ version: 'v1' }] }],
 }
-export const resources = { resources: [{ name: 'xs', kind: 'X', namespaced: true, verbs: ['get', 'list', 'watch'] }] }
+export const resources = {
+  resources: [{ name: 'xs', kind: 'X', namespaced: true, verbs: ['get', 'list', 'watch', 'patch'] }],
+}
+/** object that a source keeps */
+export const heldObject = { metadata: { labels: { 'agent.gitlab.com/inventory': '42-7' } } }
 export const directory = {
   projects: [
     {

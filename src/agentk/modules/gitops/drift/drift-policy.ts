@@ -1,3 +1,4 @@
+import { maxHoldMs } from '../../../../proto/gitops/limits.ts'
 import type { Finding } from '../finding.ts'
 import { maxCorrections, recentCorrections } from '../inventory/corrections.ts'
 import type { RecordedDrift } from '../round.ts'
@@ -5,8 +6,6 @@ import type { DriftPolicy } from '../source-options.ts'
 
 /** Time until a deleted object is made again: `kubectl replace --force` makes it by itself. ms */
 export const deletedAfterMs = 10_000
-/** A hold may last so long: a forgotten one must not keep an object away from Git for good. ms */
-export const maxHoldMs = 7 * 24 * 3600_000
 
 /** Decision on one object that has drifted. */
 export type Decision =

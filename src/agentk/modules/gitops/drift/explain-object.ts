@@ -19,8 +19,8 @@ import type { ObjectTree } from '../manifests/manifest.ts'
 import type { InventoryEntry } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
 import { isAdderOf } from './adders.ts'
-import type { Differences } from './compare-answers.ts'
-import { explain } from './explain.ts'
+import type { Compared, Differences } from './compare-answers.ts'
+import { type DryRunComparison, explain } from './explain.ts'
 import type { ComparedLive, Explanation } from './explanation.ts'
 import { holdUntil } from './hold.ts'
 import type { ComparedManifest } from './kept-manifests.ts'
@@ -59,32 +59,67 @@ export async function explainObject(
   options: SourceOptions,
   signal: AbortSignal,
 ): Promise<Explanation> {
-  const { key, version } = manifest
-  const kind = components.kinds.find(key, version)
-  if (!kind) {
-    const reason = `nobody serves ${key.kind} in version ${version} of its group`
-    return { kind: 'notCompared', of: undefined, reason, isProven: false }
-  }
-  const served: ServedObject = {
-    manifest,
-    kind,
-    reference: referenceOf(entry, options.id),
-    rules: readRules(options.drift.ignore, options.manager),
-    isAdder: isAdderOf(options.drift),
-    options,
-  }
-  const dry = await components.dryLanes.laneOf(kind, signal)
+  const served = servedObject({ manifest, entry }, components, options)
+  if (!served) return { kind: 'notCompared', of: undefined, reason: notServed(manifest), isProven: false }
+  const dry = await components.dryLanes.laneOf(served.kind, signal)
   if ('risk' in dry) return await judgeByOwners(served, dry.risk, components.lane, signal)
   return await judgeByValues(served, dry.lane, components, signal)
 }
 
+/** Differences of one object with their values. */
+export type ComparedValues =
+  | Pick<Compared, 'kind' | 'differences' | 'ignored'>
+  /** its values are not known */
+  | { readonly kind: 'notCompared'; readonly reason: string }
+  /** it exists until its finalizers are removed */
+  | { readonly kind: 'beingDeleted' }
+
+/** Compares an object as `explainObject` does, for people who may read it. @throws as `explainObject` */
+export async function valuesOfObject(
+  { manifest, entry }: { readonly manifest: ComparedManifest; readonly entry: InventoryEntry },
+  components: ExplainObjectComponents,
+  options: SourceOptions,
+  signal: AbortSignal,
+): Promise<ComparedValues> {
+  const served = servedObject({ manifest, entry }, components, options)
+  if (!served) return { kind: 'notCompared', reason: notServed(manifest) }
+  const dry = await components.dryLanes.laneOf(served.kind, signal)
+  if ('risk' in dry) return { kind: 'notCompared', reason: dry.risk }
+  const found = await compareValues(served, dry.lane, components, signal)
+  if (found.kind === 'notComparable') return { kind: 'notCompared', reason: found.problem.text }
+  return found
+}
+
+/** @returns undefined: nobody serves its kind now */
+function servedObject(
+  { manifest, entry }: { readonly manifest: ComparedManifest; readonly entry: InventoryEntry },
+  { kinds }: Pick<ExplainObjectComponents, 'kinds'>,
+  options: SourceOptions,
+): ServedObject | undefined {
+  const kind = kinds.find(manifest.key, manifest.version)
+  return (
+    kind && {
+      manifest,
+      kind,
+      reference: referenceOf(entry, options.id),
+      rules: readRules(options.drift.ignore, options.manager),
+      isAdder: isAdderOf(options.drift),
+      options,
+    }
+  )
+}
+
+function notServed({ key, version }: ComparedManifest): string {
+  return `nobody serves ${key.kind} in version ${version} of its group`
+}
+
 /** Compares the live object's values with the answer to a dry run. */
-async function judgeByValues(
+async function compareValues(
   served: ServedObject,
   dryLane: ApiLane,
   { lane, ownLane, kinds, clock }: ExplainObjectComponents,
   signal: AbortSignal,
-): Promise<Explanation> {
+): Promise<DryRunComparison> {
   const { manifest, kind, reference, rules, isAdder, options } = served
   const { key } = manifest
   const ignoredBy = (path: ManagedPath, managers: readonly string[]) => {
@@ -96,7 +131,18 @@ async function judgeByValues(
   const scalers = new Scalers({ lane, ownLane, kinds, manifests: [] })
   const request = { key, kind, object: await sentObject(served, lane, signal), reference }
   const asked = { manager: options.manager, isAdder, ignoredBy }
-  const found = await explain({ lane, dryLane, scalers, clock }, request, asked, signal)
+  return await explain({ lane, dryLane, scalers, clock }, request, asked, signal)
+}
+
+/** Judges by the values. */
+async function judgeByValues(
+  served: ServedObject,
+  dryLane: ApiLane,
+  components: ExplainObjectComponents,
+  signal: AbortSignal,
+): Promise<Explanation> {
+  const { manifest } = served
+  const found = await compareValues(served, dryLane, components, signal)
   if (found.kind === 'beingDeleted') return found
   const of = found.live && comparedLive(served, found.live)
   if (found.kind === 'notComparable') {

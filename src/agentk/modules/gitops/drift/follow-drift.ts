@@ -10,7 +10,7 @@ import type { Manifest } from '../manifests/manifest.ts'
 import type { InventoryEntry } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
 import type { DriftWatches } from './drift-watches.ts'
-import { explainObject, wouldChange } from './explain-object.ts'
+import { type ComparedValues, explainObject, valuesOfObject, wouldChange } from './explain-object.ts'
 import type { ExplainTurns } from './explain-turns.ts'
 import { KeptManifests } from './kept-manifests.ts'
 import { SourceDrift, type SourceDriftComponents } from './source-drift.ts'
@@ -59,6 +59,13 @@ export interface DriftReference {
 /** Drift of one source: watches, comparisons, and what is known. */
 export interface FollowedDrift {
   readonly known: SourceDrift['known']
+  readonly mode: SourceOptions['drift']['mode']
+  /** number of the source's objects */
+  readonly objects: number
+  /** Compares all objects now. @returns number of those that were compared. @throws the signal's reason */
+  checkAll(signal: AbortSignal): Promise<number>
+  /** Compares one object, by `keyText`, with its values. @throws the connection's error, or the signal's reason */
+  values(text: string, signal: AbortSignal): Promise<ComparedValues>
   /** @throws the connection's error, or the signal's reason */
   judge(manifest: Manifest, judged: JudgedObject, signal: AbortSignal): Promise<Verdict>
   /** As `judge`, for a round that somebody has asked for: what differs is written, in any mode, and during a hold. */
@@ -92,10 +99,12 @@ export function followDrift(
   }
   const explain: SourceDriftComponents['explain'] = (manifest, { kinds, entry }, running) =>
     explainObject({ manifest, entry }, { lane, ownLane, dryLanes, kinds, clock }, options, running)
+  const values: SourceDriftComponents['values'] = (manifest, { kinds, entry }, running) =>
+    valuesOfObject({ manifest, entry }, { lane, ownLane, dryLanes, kinds, clock }, options, running)
   const probe: SourceDriftComponents['wouldChange'] = (manifest, { kinds, entry }, running) =>
     wouldChange({ manifest, entry }, { dryLanes, kinds }, options, running)
   const drift = new SourceDrift(
-    { turns, kept, explain, wouldChange: probe, requestRound, onChange: report, clock, log },
+    { turns, kept, explain, wouldChange: probe, values, requestRound, onChange: report, clock, log },
     options,
     signal,
   )
@@ -120,6 +129,12 @@ export function followDrift(
   let isSettling = true
   return {
     known: drift.known,
+    mode: options.drift.mode,
+    get objects() {
+      return drift.objects
+    },
+    checkAll: (running) => drift.checkAll(running),
+    values: (text, running) => drift.values(text, running),
     judge: (manifest, judged, running) => drift.judge(manifest, judged, running),
     judgeAsked: async (manifest, judged, running) => {
       const verdict = await drift.judge(manifest, judged, running)

@@ -2,6 +2,7 @@ import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
 import type { KubernetesObject } from '../../../../kubernetes/object.ts'
 import { errorText } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
+import { abortable } from '../../../../lib/signals.ts'
 import { isAsApplied } from '../apply/standing.ts'
 import type { JudgedObject, Verdict } from '../apply/verdict.ts'
 import type { Finding } from '../finding.ts'
@@ -10,6 +11,7 @@ import type { LiveObject } from '../live/live-object.ts'
 import type { InventoryEntry } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
 import { isAdderOf } from './adders.ts'
+import type { ComparedValues } from './explain-object.ts'
 import type { ExplainTurns } from './explain-turns.ts'
 import type { Explanation } from './explanation.ts'
 import { findingOf } from './found.ts'
@@ -23,6 +25,8 @@ import { type Baseline, suspicion } from './suspect.ts'
 const buildMs = 10_000
 /** Pause before an explanation without an answer is tried again. ms */
 const retryMs = 30_000
+/** Objects that are checked at once, if somebody asks for all: their calls take turns with all others. */
+const maxChecks = 16
 
 export interface SourceDriftComponents extends KnownFindingsComponents {
   readonly turns: Pick<ExplainTurns, 'add' | 'leave'>
@@ -39,7 +43,22 @@ export interface SourceDriftComponents extends KnownFindingsComponents {
     of: { readonly kinds: ClusterKinds; readonly entry: InventoryEntry },
     signal: AbortSignal,
   ) => Promise<boolean>
+  /** compares an object as `explain` does, with its values */
+  readonly values: (
+    manifest: ComparedManifest,
+    of: { readonly kinds: ClusterKinds; readonly entry: InventoryEntry },
+    signal: AbortSignal,
+  ) => Promise<ComparedValues>
   readonly log: Logger
+}
+
+/** Explanation that waits or runs. */
+interface RunningExplanation {
+  /** it has to be repeated */
+  isDue: boolean
+  /** resolves with true if the object was compared */
+  readonly ended: Promise<boolean>
+  readonly end: (isCompared: boolean) => void
 }
 
 /** Result of a round, or of a pause. */
@@ -59,8 +78,8 @@ export class SourceDrift {
   /** by `keyText`: metadata that were judged or compared last */
   readonly #baselines = new Map<string, Baseline>()
   readonly #findings: KnownFindings
-  /** objects whose explanation waits or runs; true: it has to be repeated */
-  readonly #explaining = new Map<string, boolean>()
+  /** by `keyText` */
+  readonly #explaining = new Map<string, RunningExplanation>()
   /** objects whose explanation came while a round was writing */
   readonly #outrun = new Set<string>()
   /** by `keyText`: metadata of objects that were seen during a round; undefined: they are gone. No round: none */
@@ -157,20 +176,64 @@ export class SourceDrift {
     else if (this.#entries.get(text)?.digest && !this.#findings.find(text)?.isDeleted) this.#suspect(text)
   }
 
-  /** Checks one object, by `keyText`, whatever its metadata say. An error leaves it to the next scan. */
-  async check(text: string): Promise<void> {
+  /**
+   * Checks one object, by `keyText`, whatever its metadata say. An error leaves it to the next scan.
+   *
+   * @returns true: it was compared
+   */
+  async check(text: string): Promise<boolean> {
     const { kept, wouldChange, log } = this.#components
     const entry = this.#entries.get(text)
-    if (!entry?.digest || this.#duringRound || !this.#kinds) return
+    if (!entry?.digest || this.#duringRound || !this.#kinds) return false
     try {
       const manifest = await kept.read(text)
-      if (manifest?.digest !== entry.digest) return
+      if (manifest?.digest !== entry.digest) return false
       const of = { kinds: this.#kinds, entry }
-      if (this.#findings.find(text) || (await wouldChange(manifest, of, this.#signal))) this.#suspect(text)
+      if (!this.#findings.find(text) && !(await wouldChange(manifest, of, this.#signal))) return true
+      this.#suspect(text)
+      return (await this.#explaining.get(text)?.ended) ?? false
     } catch (error) {
-      if (this.#signal.aborted) return
+      if (this.#signal.aborted) return false
       log.warn({ source: this.#options.id, reason: errorText(error) }, 'An object cannot be compared with Git')
+      return false
     }
+  }
+
+  /** Number of objects of the source, as the last round has left them. */
+  get objects(): number {
+    return this.#checkable().length
+  }
+
+  /**
+   * Checks all objects now.
+   *
+   * @returns number of those that were compared
+   * @throws the signal's reason
+   */
+  async checkAll(signal: AbortSignal): Promise<number> {
+    const texts = this.#checkable().values() // shared: each object is checked once
+    let compared = 0
+    const work = async () => {
+      for (const text of texts) {
+        signal.throwIfAborted()
+        if (await abortable(this.check(text), AbortSignal.any([signal, this.#signal]))) compared += 1
+      }
+    }
+    await Promise.all(Array.from({ length: maxChecks }, work))
+    return compared
+  }
+
+  #checkable(): readonly string[] {
+    return [...this.#entries].flatMap(([text, { digest }]) => (digest ? [text] : []))
+  }
+
+  /** Compares one object, by `keyText`, with its values. @throws the connection's error, or the signal's reason */
+  async values(text: string, signal: AbortSignal): Promise<ComparedValues> {
+    const [manifest, entry] = [await this.#components.kept.read(text), this.#entries.get(text)]
+    if (!manifest || !entry || manifest.digest !== entry.digest || !this.#kinds) {
+      return { kind: 'notCompared', reason: 'agentk has not kept its manifest: the next round compares it' }
+    }
+    return await this.#components.values(manifest, { kinds: this.#kinds, entry }, signal)
   }
 
   /** Decides, in a round, on an object that Git has not changed and that is not as it was applied. */
@@ -198,62 +261,69 @@ export class SourceDrift {
   /** Requests the explanation of an object, once for all changes that come before it begins. */
   #suspect(text: string): void {
     if (this.#signal.aborted) return
-    if (this.#explaining.has(text)) {
-      this.#explaining.set(text, true)
+    const running = this.#explaining.get(text)
+    if (running) {
+      running.isDue = true
       return
     }
-    this.#explaining.set(text, false)
+    const { promise: ended, resolve: end } = Promise.withResolvers<boolean>()
+    const explanation: RunningExplanation = { isDue: false, ended, end }
+    this.#explaining.set(text, explanation)
     this.#components.turns.add({
       source: this,
-      run: () => this.#explain(text),
+      run: () => this.#explain(text, explanation),
       onLost: () => {
         this.#explaining.delete(text)
+        explanation.end(false)
         this.#requestBuild()
       },
     })
   }
 
-  async #explain(text: string): Promise<void> {
-    this.#explaining.set(text, false)
+  async #explain(text: string, running: RunningExplanation): Promise<void> {
+    running.isDue = false
     const { kept, clock, log } = this.#components
+    let isCompared = false
     try {
       const [manifest, entry] = [await kept.read(text), this.#entries.get(text)]
       // another digest: Git has changed it, and a round is to come
-      if (manifest && manifest.digest === entry?.digest) await this.#explainKept(text, manifest, entry)
+      if (manifest && manifest.digest === entry?.digest) isCompared = await this.#explainKept(text, manifest, entry)
       else if (entry && !manifest) this.#requestBuild()
     } catch (error) {
       if (this.#signal.aborted) return
       log.warn({ source: this.#options.id, reason: errorText(error) }, 'An object cannot be compared with Git')
       clock.after(retryMs, () => this.#suspect(text))
     } finally {
-      const isDue = this.#explaining.get(text) === true
       this.#explaining.delete(text)
-      if (isDue) this.#suspect(text)
+      running.end(isCompared)
+      if (running.isDue) this.#suspect(text)
     }
   }
 
-  async #explainKept(text: string, manifest: ComparedManifest, entry: InventoryEntry): Promise<void> {
+  /** @returns true: it was compared */
+  async #explainKept(text: string, manifest: ComparedManifest, entry: InventoryEntry): Promise<boolean> {
     const { explain, clock, requestRound } = this.#components
     const kinds = this.#kinds as ClusterKinds
     const explanation = await explain(manifest, { kinds, entry }, this.#signal)
     if (this.#duringRound) {
       this.#outrun.add(text) // the round may write it, and may have judged it before
-      return
+      return false
     }
     if (this.#entries.get(text) !== entry) {
       this.#suspect(text) // a round has written meanwhile
-      return
+      return false
     }
     if ('of' in explanation && explanation.of) this.#baselines.set(text, explanation.of.baseline)
-    if (explanation.kind === 'beingDeleted') return
+    if (explanation.kind === 'beingDeleted') return true
     if (explanation.kind === 'same') {
       this.#findings.forget(text)
       if (explanation.hasLostFields && this.#options.drift.mode === 'correct') requestRound()
-      return
+      return true
     }
     this.#findings.note(text, this.#findingOf(manifest, entry, explanation))
     const again = 'again' in explanation ? explanation.again : undefined
     if (again !== undefined) clock.after(Math.max(0, Math.ceil(again - clock.now())), () => this.#suspect(text))
+    return true
   }
 
   /** Requests a round, which compares objects with the manifests that it builds. */

@@ -2,7 +2,7 @@ import type { Clock } from '../../../../lib/clock.ts'
 
 export interface SourceScanComponents {
   /** checks one object, by `keyText`. Never rejects */
-  readonly check: (text: string) => Promise<void>
+  readonly check: (text: string) => Promise<unknown>
   readonly clock: Clock
   readonly random: () => number
 }

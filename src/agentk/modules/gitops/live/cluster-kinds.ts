@@ -2,7 +2,7 @@ import type { GroupVersion } from '../../../../kubernetes/discovery.ts'
 import type { ObjectKey } from '../../../../kubernetes/key.ts'
 import { apiVersionOf, kindKey } from '../../../../kubernetes/kind.ts'
 import type { ApiLane } from '../../../cluster/background-requests.ts'
-import { discoverVersions } from '../../../cluster/discovery.ts'
+import { servedVersions } from '../../../cluster/discovery.ts'
 
 /** A kind in one version that the API server serves. */
 export interface ClusterKind {
@@ -39,7 +39,7 @@ export class ClusterKinds {
 
   /** @throws KasError UNREACHABLE, or the connection's error */
   static async read(lane: ApiLane, signal: AbortSignal): Promise<ClusterKinds> {
-    return new ClusterKinds(await discoverVersions(lane, signal))
+    return new ClusterKinds(await servedVersions(lane, signal))
   }
 
   /** @param version - absent: the preferred one. @returns undefined: it is not served now */

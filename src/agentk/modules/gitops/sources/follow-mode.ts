@@ -89,6 +89,10 @@ export class FollowMode implements SourceMode {
     return this.#options.id
   }
 
+  get drift(): FollowedDrift | undefined {
+    return this.#drift
+  }
+
   /** Rejects only if the block cannot be used. */
   async beside(runner: SourceRunner, signal: AbortSignal): Promise<void> {
     const { kas, files, status, clock, random } = this.#components

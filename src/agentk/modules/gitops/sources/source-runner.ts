@@ -1,5 +1,6 @@
 import { KasError } from '../../../../lib/errors.ts'
 import { linkedController } from '../../../../lib/signals.ts'
+import type { FollowedDrift } from '../drift/follow-drift.ts'
 import type { RemovalInput } from '../reconcile.ts'
 import type { Directives, DirectivesReader } from '../round.ts'
 import type { Next, ReconcileQueue } from './reconcile-queue.ts'
@@ -15,6 +16,8 @@ export interface SourceMode {
   readonly kind: 'follow' | 'remove'
   /** id of the source's status */
   readonly id: string
+  /** absent: it is not followed */
+  readonly drift?: FollowedDrift | undefined
   /** Works beside the rounds until the signal aborts. Rejects: the source ends */
   beside(runner: SourceRunner, signal: AbortSignal): Promise<void>
   /** Runs one round. Rejects: the source ends */

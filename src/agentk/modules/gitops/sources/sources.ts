@@ -5,6 +5,7 @@ import type { Tracer } from '../../../../lib/tracing/tracer.ts'
 import type { Term } from '../../../election/terms.ts'
 import type { AgentkHost } from '../../../module.ts'
 import type { ManifestsThread } from '../build/manifests-thread.ts'
+import type { FollowedDrift } from '../drift/follow-drift.ts'
 import type { KeptFiles } from '../files/kept-files.ts'
 import type { DirectivesReader } from '../round.ts'
 import { type ReadSource, readBlock, type SourceOptions } from '../source-options.ts'
@@ -183,6 +184,13 @@ export class Sources implements TermSources {
       { ...source, agentId: this.#agentId, ownProject, projectId: this.#projects.get(source.block.id ?? ownProject) },
     )
     return new SourceRunner({ queue: this.#queue, people: this.#people }, mode)
+  }
+
+  /** Returns the drift of the source with this id; undefined: it is not followed, or its first commit has not come. */
+  driftOf(id: string): FollowedDrift | undefined {
+    const { runner } =
+      [...this.#running.values()].find((one) => one.runner.mode.id === id && !one.runner.isStopped) ?? {}
+    return runner?.mode.drift
   }
 
   named(runner: SourceRunner, { id, project }: SourceOptions): void {

@@ -51,7 +51,8 @@ function rankOf({ finding }: KnownFinding): number {
   return order.indexOf(finding.kind)
 }
 
-function driftedObject({ finding, decision }: KnownFinding, paths: number): DriftedObject {
+/** Returns what is known of one object. @param paths - limit of its paths */
+export function driftedObject({ finding, decision }: KnownFinding, paths: number): DriftedObject {
   const { kind, isDeleted, differences, more, by, since, reason, file, line } = finding
   const left = decision.kind === 'left' && kind === 'drifted' ? decision.because : undefined
   const correctAt = decision.kind === 'later' ? decision.at : since

@@ -1,6 +1,5 @@
-import { builtIn } from '../../../../kubernetes/kind.ts'
-import { at, listAt, textAt } from '../../../../kubernetes/object.ts'
-import { collectionPath } from '../../../../kubernetes/path.ts'
+import { at, listAt } from '../../../../kubernetes/object.ts'
+import { mayAccess, rulesIn } from '../../../cluster/access-review.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
 
 /** Bound of an answer with rules: enough for a caller with a thousand bindings. */
@@ -51,30 +50,14 @@ export async function ask(
   signal: AbortSignal,
 ): Promise<Answered> {
   const { about, namespace } = question
-  const isRules = about === 'rules'
-  const spec =
-    about === 'rules'
-      ? { namespace }
-      : { resourceAttributes: { verb: about, group: question.group, resource: question.resource, namespace } }
-  const kind = isRules ? 'SelfSubjectRulesReview' : 'SelfSubjectAccessReview'
-  const answer = await api.json(
-    'POST',
-    collectionPath(isRules ? builtIn.rulesReviews : builtIn.accessReviews),
-    { apiVersion: 'authorization.k8s.io/v1', kind, spec },
-    signal,
-    { headers, ...(isRules ? { maxBytes: maxRulesBytes } : {}) },
-  )
-  if (answer.status !== 201 && answer.status !== 200) {
-    const message = textAt(answer.body, 'message').slice(0, 300)
-    throw new Error(`HTTP status ${answer.status}${message && `: ${message}`}`)
+  if (about === 'rules') {
+    return { rules: readRules(await rulesIn(api, namespace, { headers, maxBytes: maxRulesBytes }, signal)) }
   }
-  if (isRules) return { rules: rulesIn(answer.body) }
-  const allowed = at(answer.body, 'status.allowed')
-  if (typeof allowed !== 'boolean') throw new Error('the answer says neither yes nor no')
-  return { allowed }
+  const { group, resource } = question
+  return { allowed: await mayAccess(api, { verb: about, group, resource, namespace }, { headers }, signal) }
 }
 
-function rulesIn(body: unknown): Rules | undefined {
+function readRules(body: unknown): Rules | undefined {
   if (at(body, 'status.incomplete') !== false) return undefined
   const rules = listAt(body, 'status.resourceRules')
   return {

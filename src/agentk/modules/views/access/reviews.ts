@@ -3,7 +3,7 @@ import { withDeadline } from '../../../../lib/deadline.ts'
 import { errorText, KasError } from '../../../../lib/errors.ts'
 import { LimitedLog } from '../../../../lib/limited-log.ts'
 import type { Logger } from '../../../../lib/log.ts'
-import type { Impersonation } from '../../../../proto/http/http-message.ts'
+import type { Caller } from '../../../caller.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
 import type { Identities } from '../../../cluster/identities.ts'
 import { deniedAfterMs } from './answers.ts'
@@ -18,9 +18,6 @@ import { ReviewQueue } from './review-queue.ts'
 export const maxCallers = 1000
 /** Timeout of one review. ms */
 const timeoutMs = 10_000
-
-/** Identity that a view is shown to. `agent`: callers who act as agentk's own account. */
-export type Caller = { readonly as: 'agent' } | { readonly as: 'user'; readonly user: Impersonation }
 
 export interface ReviewsComponents {
   readonly api: Pick<ApiClient, 'json'>

@@ -1,6 +1,5 @@
 import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { KasError } from '../../../../lib/errors.ts'
-import type { RoomUser } from '../../../../lib/shared-room.ts'
 import { decodeMessage } from '../../../../proto/decode.ts'
 import {
   type FollowRequest,
@@ -8,7 +7,7 @@ import {
   FollowResponseSchema,
   type Open,
 } from '../../../../proto/gen/views_pb.ts'
-import type { Caller } from '../access/reviews.ts'
+import { callerOf, roomUserOf } from '../../../caller.ts'
 import type { OpenView, ViewHost } from '../view/view-host.ts'
 
 /** Bound of what the tunnel has not taken. Past it updates wait in their order, at most one of each view. bytes */
@@ -77,7 +76,8 @@ export class FollowStream {
           this.#fault(view, error)
         },
       }
-      const wanted = { caller: callerOf(caller), viewer: viewerOf(caller), query, resumes, fresh }
+      const viewer = roomUserOf(caller, 'a view')
+      const wanted = { caller: callerOf(caller, 'a view'), viewer, query, resumes, fresh }
       this.#views.set(view, this.#components.host.open(wanted, out))
     } catch (error) {
       this.#fault(view, KasError.from(error))
@@ -107,19 +107,4 @@ export class FollowStream {
 
 function encode(response: MessageInitShape<typeof FollowResponseSchema>): Uint8Array {
   return toBinary(FollowResponseSchema, create(FollowResponseSchema, response))
-}
-
-/** @throws KasError INVALID_MESSAGE: no caller is named */
-function callerOf(caller: Open['caller']): Caller {
-  if (caller?.as.case === 'agent') return { as: 'agent' }
-  if (caller?.as.case !== 'user') throw new KasError({ code: 'INVALID_MESSAGE', detail: 'a view without a caller' })
-  const { username, groups, uid, extra } = caller.as.value
-  return { as: 'user', user: { username, groups, uid, extra: extra.map(({ key, val }) => ({ key, val })) } }
-}
-
-/** @throws KasError INVALID_MESSAGE: no key is named */
-function viewerOf(caller: Open['caller']): RoomUser {
-  const { key = '', userKey = '' } = caller ?? {}
-  if (key === '') throw new KasError({ code: 'INVALID_MESSAGE', detail: 'a view without the key of its caller' })
-  return userKey === '' ? { key } : { key, userKey }
 }

@@ -2,7 +2,7 @@ import { isBuiltInGroup } from '../../../../kubernetes/built-in-groups.ts'
 import type { GroupVersion } from '../../../../kubernetes/discovery.ts'
 import { kindKey, type ResourceKind } from '../../../../kubernetes/kind.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
-import { discoverVersions } from '../../../cluster/discovery.ts'
+import { servedVersions } from '../../../cluster/discovery.ts'
 import { isLike } from '../../../health/custom/kind-pattern.ts'
 
 export interface ServedKind extends ResourceKind {
@@ -24,7 +24,7 @@ export interface Served {
  * @throws KasError UNREACHABLE, or the connection's error
  */
 export async function discover(client: Pick<ApiClient, 'json'>, signal: AbortSignal): Promise<Served> {
-  return served(await discoverVersions(client, signal))
+  return served(await servedVersions(client, signal))
 }
 
 function served(versions: readonly GroupVersion[]): Served {

@@ -14,6 +14,16 @@ export const gitopsCli: ModuleCli = [
   },
   {
     task: 'gitops',
+    help: ['gitops drift SOURCE', 'show what differs between Git and the cluster, field by field'],
+    commands: [{ words: 'gitops drift', load: async () => (await import('./drift.ts')).drift }],
+  },
+  {
+    task: 'gitops',
+    help: ['gitops hold KIND/NAME', 'keep a change by hand for a time, although Git has it otherwise'],
+    commands: [{ words: 'gitops hold', load: async () => (await import('./hold.ts')).hold }],
+  },
+  {
+    task: 'gitops',
     help: ['gitops approve SOURCE', 'approve the deletions of a source; also pause, resume, resync SOURCE'],
     commands: directiveWords.map((word) => ({ words: `gitops ${word}`, load: directive(word) })),
   },

@@ -36,15 +36,19 @@ const options = {
 
 /** Objects that a question names. */
 const maxNamed = 20
+/** A plan is approved by somebody who sees what it deletes. */
+const whoApproves = 'Somebody who may get them approves the plan'
 
 const directives: readonly Directive[] = [
   {
     word: 'approve',
     purpose: 'lets a source delete the objects of the plan that kas gitops status shows',
     question: (source, name) => {
-      const { plan = '', leaving = [], cut } = source
+      const { plan = '', leaving = [], cut, withheld = 0 } = source
       if (plan === '') throw new Error(`${name} waits for no approval: it is ${source.phase}`)
       if (cut) throw new Error(`the plan of ${name} has more objects than kas shows: see kas gitops status -o json`)
+      if (withheld > 0)
+        throw new Error(`${withheld} objects of ${name} are not named: you may not get them. ${whoApproves}`)
       return [`${name} deletes:`, ...leavingLines(leaving), `Approve plan ${plan} of ${name}?`].join('\n')
     },
     annotations: ({ plan = '' }) => ({ [approveAnnotation]: plan }),

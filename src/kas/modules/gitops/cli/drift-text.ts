@@ -1,6 +1,9 @@
 import { objectName, type ShownSource } from './state.ts'
 
-type Drifted = NonNullable<ShownSource['drifted']>[number]
+export type Drifted = NonNullable<ShownSource['drifted']>[number]
+
+/** Clock of the agent at its report, and the mode of the source. */
+export type DriftReport = Pick<ShownSource, 'at_ms' | 'age_ms' | 'drift_mode'>
 
 /** Paths of one object in a line. */
 const maxPaths = 5
@@ -8,12 +11,15 @@ const maxPaths = 5
 /** Returns a line for each object that has drifted, with what follows. Ages are by the agent's clock alone. */
 export function driftLines(source: ShownSource): readonly string[] {
   const { drifted = [], counts } = source
-  const lines = drifted.map(
-    (one) => `${objectName(one.key)}: ${whatOf(one)}${byText(one, source)}${thenText(one, source)}`,
-  )
+  const lines = drifted.map((one) => driftLine(one, source))
   const { drifted: all = 0, not_compared: notCompared = 0, would_change: wouldChange = 0 } = counts ?? {}
   const more = all + notCompared + wouldChange - drifted.length
   return more > 0 ? [...lines, `and ${more} more objects that differ from Git`] : lines
+}
+
+/** Returns the line about one object. */
+export function driftLine(one: Drifted, source: DriftReport): string {
+  return `${objectName(one.key)}: ${whatOf(one)}${byText(one, source)}${thenText(one, source)}`
 }
 
 function whatOf({ kind, deleted, path, more_paths: rest, text }: Drifted): string {
@@ -27,13 +33,13 @@ function whatOf({ kind, deleted, path, more_paths: rest, text }: Drifted): strin
   return text === '' ? `changed in the cluster: ${fields}` : `changed in the cluster, and cannot be compared: ${text}`
 }
 
-function byText({ kind, manager, operation, changed_at_ms: at }: Drifted, source: ShownSource): string {
+function byText({ kind, manager, operation, changed_at_ms: at }: Drifted, source: DriftReport): string {
   if (kind !== 'drifted') return ''
   if (manager === '') return ', by whom is not known (see the audit log of the API server)'
   return `, by ${manager} (${operation})${at === '0' ? '' : `, ${distance(source, at)} ago`}`
 }
 
-function thenText(drifted: Drifted, source: ShownSource): string {
+function thenText(drifted: Drifted, source: DriftReport): string {
   const { kind, correct_at_ms: at, left, hold_until_ms: until, manager } = drifted
   if (kind !== 'drifted') return ''
   if (at !== '0') return `; set back in ${distance(source, at)}`
@@ -44,7 +50,7 @@ function thenText(drifted: Drifted, source: ShownSource): string {
 }
 
 /** Distance of a time from now, by the agent's clock up to its report, and by kas' clock since then. */
-function distance({ at_ms: reported = '0', age_ms: age = 0 }: ShownSource, then: string): string {
+function distance({ at_ms: reported = '0', age_ms: age = 0 }: DriftReport, then: string): string {
   const seconds = Math.round(Math.abs(Number(then) - Number(reported) - age) / 1000)
   if (seconds < 120) return `${seconds}s`
   if (seconds < 7200) return `${Math.floor(seconds / 60)}m`

@@ -23,7 +23,7 @@ export interface GateVerdict {
 }
 
 /** Reasons of NOT_READY that stay until somebody makes a change. */
-const lasting: ReadonlySet<unknown> = new Set(['project_not_readable', 'ref_not_found', 'not_served'])
+const lasting: ReadonlySet<unknown> = new Set(['project_not_readable', 'ref_not_found', 'not_served', 'agent_older'])
 /** Exit codes, the worst first. */
 const order = [1, 6, 4, 5, 3, 0]
 const shortLength = 8

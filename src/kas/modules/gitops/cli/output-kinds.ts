@@ -130,6 +130,8 @@ export interface SourceStatus {
   readonly environments: readonly string[]
   /** path of the GitSync or ConfigMap that takes approvals; absent: it does not exist yet */
   readonly statusObject?: string | undefined
+  /** objects that the lists leave out, because the caller may not get them */
+  readonly withheld: Count
   /** true if some objects are not listed, because the answer would be too large; `counts` counts all */
   readonly incomplete: boolean
 }
@@ -192,6 +194,64 @@ export interface DriftedObject {
   readonly file?: string | undefined
   /** line of the file */
   readonly line?: Count | undefined
+}
+
+/**
+ * Objects of a source that differ from Git, with the values of their fields.
+ *
+ * @command kas gitops drift
+ */
+export interface DriftList extends OutputKind<'DriftList'> {
+  /** id of the source */
+  readonly source: string
+  /** exit code of the command (doc/guide/drift.md) */
+  readonly exitCode: Count
+  /** mode of its drift: `correct`, `report` or `none` */
+  readonly driftMode?: string | undefined
+  /** objects of the source */
+  readonly objects: Count
+  /** objects that were compared for this answer; absent: without `--scan` */
+  readonly compared?: Count | undefined
+  /** objects that differ and that the caller may not get */
+  readonly withheld: Count
+  /** objects that differ and are not listed, because the answer would be too large */
+  readonly more: Count
+  /** reason for which not all is known, a sentence */
+  readonly message?: string | undefined
+  /** objects that differ, at most 100 */
+  readonly items: readonly DifferingObject[]
+}
+
+/** An object that differs from Git, with its fields. */
+export interface DifferingObject extends DriftedObject {
+  /** fields that differ, at most 20 */
+  readonly fields: readonly FieldDifference[]
+  /** fields with a value from Git that a rule of `ignore` leaves to others, at most 20 */
+  readonly ignored: readonly FieldDifference[]
+  /** fields of this kind that are not in `ignored` */
+  readonly moreIgnored: Count
+}
+
+/** A field of an object that is not as Git has it. */
+export interface FieldDifference {
+  /** path of the field; absent: the object itself */
+  readonly path?: string | undefined
+  /** `changed`, `missing`, `reordered`, `added` or `gone` */
+  readonly kind: string
+  /** value in Git, as JSON, or its beginning; `***`: it is not shown; absent: there is none */
+  readonly git?: string | undefined
+  /** value in the cluster, in the same form */
+  readonly cluster?: string | undefined
+  /** field manager that changed it; absent: the API server does not say */
+  readonly manager?: string | undefined
+  /** `Apply` or `Update` */
+  readonly operation?: string | undefined
+  /** time of the manager's last change of the object */
+  readonly changed?: Time | undefined
+  /** key in the content of a Secret */
+  readonly secretKey?: string | undefined
+  /** rule of `ignore` that leaves the field to others */
+  readonly rule?: string | undefined
 }
 
 /** An object of a source that is not as required. */

@@ -85,6 +85,7 @@ export function sourceStatus(source: ShownSource, at: number): SourceStatus {
     orphans: orphan.map(sourceObject),
     environments: environment,
     statusObject: filled(object),
+    withheld: source.withheld ?? 0,
     incomplete: cut,
   }
 }
@@ -107,7 +108,7 @@ function countsOf({
 }
 
 /** @param timeOf - converts a time of the agent's clock */
-function driftedObject(
+export function driftedObject(
   drifted: NonNullable<ShownSource['drifted']>[number],
   timeOf: (ms: string) => string | undefined,
 ): DriftedObject {

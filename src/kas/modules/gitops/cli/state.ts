@@ -5,13 +5,13 @@ import { BadAnswer, readAnswer } from '../../../command/bad-answer.ts'
 import type { Endpoint } from '../../../command/endpoint.ts'
 
 /** depth of a JSON document from kas */
-const maxDepth = 32
+export const maxDepth = 32
 /** characters of a table's cell */
 const maxCell = 2048
 /** sources in one answer, of one agent or of all */
 const maxSources = 10_000
 
-const cell = z.string().max(maxCell)
+export const cell = z.string().max(maxCell)
 const key = z.looseObject({
   group: z.string().optional(),
   version: z.string().optional(),
@@ -35,10 +35,10 @@ const counts = z.looseObject({
 const trouble = z.looseObject({ key: key.optional(), text: z.string(), file: z.string(), line: z.int() })
 const leaving = z.looseObject({ key: key.optional(), code: cell.optional(), text: z.string() })
 /** an int64 in protobuf's JSON */
-const ms = z.string().regex(/^\d{1,16}$/)
+export const ms = z.string().regex(/^\d{1,16}$/)
 
 /** object that differs from Git since it was applied */
-const drifted = z.looseObject({
+export const drifted = z.looseObject({
   key: key.optional(),
   kind: cell,
   deleted: z.boolean(),
@@ -90,6 +90,8 @@ const source = z.looseObject({
   is_current: z.boolean().optional(),
   drifted: z.array(drifted).optional(),
   drift_mode: cell.optional(),
+  // objects that its reader may not get
+  withheld: z.int().optional(),
 })
 /** the agent's file */
 const configuration = z.looseObject({
@@ -105,6 +107,8 @@ const state = z.object({
   away: z.looseObject({ text: cell.optional() }).optional(),
   configuration: configuration.optional(),
   cut: z.boolean().optional(),
+  // why it is not known which objects the reader may get
+  names: z.looseObject({ problem: z.string() }).optional(),
   // the commit that heads were searched for
   commit: cell.optional(),
 })

@@ -13,7 +13,7 @@ interface TableLayout {
 
 /** Returns the text of `kas gitops status`: a line for each source, then failures and next steps. */
 export function statusText(state: ShownState, agentId: string, layout: TableLayout): string {
-  const { sources, agent, away, configuration, cut: isCut } = state
+  const { sources, agent, away, configuration, cut: isCut, names } = state
   const file = configuration?.problem
     ? [
         `the agent’s file: ${configuration.phase ?? 'REFUSED'}: ${configuration.problem}`,
@@ -22,7 +22,8 @@ export function statusText(state: ShownState, agentId: string, layout: TableLayo
     : []
   const missing = isCut ? ['the agent has more sources than kas keeps: some are not shown'] : []
   const absent = sources.length > 0 && agent === 'absent' && away?.text ? [away.text] : []
-  const lines = [...absent, ...file, ...missing, ...sources.flatMap(detailsOf), ...polledLine(sources)].map(
+  const unnamed = names ? [`which objects you may get is not known, so that none is named: ${names.problem}`] : []
+  const lines = [...absent, ...file, ...missing, ...unnamed, ...sources.flatMap(detailsOf), ...polledLine(sources)].map(
     (line) => `${printable(line)}\n`,
   )
   if (sources.length > 0) return `${tableText(sources, layout)}${lines.join('')}`
@@ -92,12 +93,13 @@ function driftCell({ counts, drift_mode: mode = '', compared_at_ms: compared = '
 }
 
 function detailsOf(source: ShownSource): readonly string[] {
-  const { phase, problem, trouble, leaving = [], kept = [], plan = '', next } = source
+  const { phase, problem, trouble, leaving = [], kept = [], plan = '', next, withheld = 0 } = source
   const objects = [
     ...trouble.map(({ key, text, file, line }) => `${objectText(key)}${text}${placeText(file, line)}`),
     ...leaving.map(({ key, text }) => `${objectText(key)}would be deleted: ${text}`),
     ...kept.map(({ key, text }) => `${objectText(key)}stays: ${text}`),
     ...driftLines(source),
+    ...(withheld > 0 ? [`${withheld} object${withheld > 1 ? 's are' : ' is'} not named: you may not get them`] : []),
   ]
   const reason = problem || (plan ? 'waits for approval' : '')
   if (!reason && objects.length === 0) return []

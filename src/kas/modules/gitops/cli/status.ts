@@ -20,9 +20,11 @@ import {
 } from '../../../command/output.ts'
 import { readWaitTime } from '../../../command/wait-time.ts'
 import { directivesHelp } from './directives.ts'
+import { driftHelp } from './drift.ts'
 import { forgetHelp } from './forget.ts'
 import type { GateQuestion } from './gate.ts'
 import { runGate } from './gate-run.ts'
+import { holdHelp } from './hold.ts'
 import { SourceWatch, sourceListData } from './print-sources.ts'
 import { askState, type ShownSource, type ShownState } from './state.ts'
 import { namesNone } from './status-text.ts'
@@ -83,11 +85,11 @@ export async function gitopsStatus(
   const { io, clock, signal } = context
   if (values.help) {
     const own = `usage: kas ${usage}\n  shows the status of the sources of an agent\n${statusHelp}`
-    io.stdout.write(positionals.length === 0 ? `${own}${directivesHelp}${forgetHelp}` : own)
+    io.stdout.write(positionals.length === 0 ? `${own}${driftHelp}${holdHelp}${directivesHelp}${forgetHelp}` : own)
     return 0
   }
   if (positionals.join(' ') !== 'status')
-    throw new UsageError('allowed is kas gitops status, approve, pause, resume, resync or forget')
+    throw new UsageError('allowed is kas gitops status, drift, hold, approve, pause, resume, resync or forget')
   const printing = readPrinting(values, outputs, io)
   const { output, hasHeaders } = printing
   const gate = gateOf(values)

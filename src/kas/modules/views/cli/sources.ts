@@ -10,11 +10,15 @@ const againMs = 1000
 /** least timeout of a question near the end of the time, in ms */
 const leastTimeoutMs = 100
 
-const states = z.object({ sources: z.array(z.object({ source: z.string(), name: z.string().optional() })) })
+const states = z.object({
+  sources: z.array(z.object({ source: z.string(), project: z.string().optional(), name: z.string().optional() })),
+})
+type NamedSource = z.output<typeof states>['sources'][number]
 
 /**
- * Replaces the name of a GitOps source in a scope by its id, which its objects have as a mark. Other applications have
- * their namespace before the name.
+ * Replaces the name of a GitOps source in a scope by its id, which its objects have as a mark. A source may be called as
+ * `kas gitops status` prints it, or by its name in the configuration. A name with a slash may be another application's,
+ * whose namespace comes first.
  *
  * @param waitMs - the longest that kas is asked while it does not answer
  * @returns the scope as it is, if there is no such source, or kas does not list sources
@@ -26,13 +30,19 @@ export async function withSource(
   waitMs: number,
 ): Promise<Scope | undefined> {
   const name = scope?.application
-  if (name === undefined || name.includes('/')) return scope
+  if (name === undefined) return scope
   const sources = await askSources(endpoint, waitMs)
-  const ids = sources.filter((one) => one.name === name).map(({ source }) => source)
+  const ids = sources.filter((one) => isCalled(one, name)).map(({ source }) => source)
   const [id, ...others] = ids
   if (others.length > 0)
     throw new Error(`several GitOps sources are called ${name}: name one by its id, ${ids.join(', ')}`)
   return id === undefined ? scope : { ...scope, application: id }
+}
+
+/** True if the source has this name in its configuration, or in the output of `kas gitops status`. */
+function isCalled({ source, project = '', name = '' }: NamedSource, wanted: string): boolean {
+  const printed = project === '' ? source : name === '' ? project : `${project} (${name})`
+  return printed === wanted || (name !== '' && name === wanted)
 }
 
 async function askSources(endpoint: Endpoint, waitMs: number) {

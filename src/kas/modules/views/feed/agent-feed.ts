@@ -10,13 +10,13 @@ import { decodeMessage } from '../../../../proto/decode.ts'
 import { type Fault, type FollowResponse, FollowResponseSchema, Views } from '../../../../proto/gen/views_pb.ts'
 import { methodPath } from '../../../../proto/unary.ts'
 import { viewsBounds } from '../../../../proto/views-json.ts'
+import { keysAtAgent } from '../../../agent-caller.ts'
 import type { KasHost } from '../../../module.ts'
 import type { ViewsMetrics } from '../views-metrics.ts'
 import { FeedView, type ViewOwner } from './feed-view.ts'
 import { FollowSteps } from './follow-steps.ts'
 import { UnsentBytes } from './unsent-bytes.ts'
 import type { OpenView, Viewer, WantedView } from './view.ts'
-import { viewerOf } from './viewer-keys.ts'
 
 export interface AgentFeedComponents {
   readonly forward: Forward
@@ -111,7 +111,7 @@ export class AgentFeed implements ViewOwner {
 
   /** @throws KasError TOO_MANY_STREAMS */
   open(wanted: WantedView, viewer: Viewer): OpenView {
-    const asked = { ...wanted, caller: viewerOf(this.#agentId, wanted.caller) }
+    const asked = { ...wanted, caller: keysAtAgent(this.#agentId, wanted.caller) }
     const end = (reason: KasError) => view.fail(reason)
     const hold = this.#room.enter(asked.caller, { what: 'views of this agent', end })
     this.#cancelLinger()

@@ -1,5 +1,6 @@
 import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { FollowRequestSchema } from '../../../../proto/gen/views_pb.ts'
+import { callerMessage } from '../../../agent-caller.ts'
 import type { WantedView } from './view.ts'
 
 type Step = NonNullable<MessageInitShape<typeof FollowRequestSchema>['step']>
@@ -169,15 +170,9 @@ export class ViewSteps {
     return { case: 'taken', value: { seq } }
   }
 
-  #takeOpen({ caller: { key, userKey = '' }, as, query, resumes, fresh = false }: Opened): Step {
+  #takeOpen({ caller, as, query, resumes, fresh = false }: Opened): Step {
     this.#open = undefined
-    const user = as && {
-      ...as,
-      groups: [...as.groups],
-      extra: as.extra.map(({ key, val }) => ({ key, val: [...val] })),
-    }
-    const whom = user ? { case: 'user' as const, value: user } : { case: 'agent' as const, value: {} }
-    return { case: 'open', value: { caller: { as: whom, key, userKey }, query, resumes, fresh } }
+    return { case: 'open', value: { caller: callerMessage(caller, as), query, resumes, fresh } }
   }
 }
 

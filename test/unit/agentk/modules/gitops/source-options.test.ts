@@ -68,9 +68,8 @@ t.test('every key', async (t) => {
       added_by: ['k9s'],
     },
   }
-  const tree = { ...block, of_a_newer_kas: 1 }
-  const [read] = readBlock({ manifest_projects: [tree] }).sources
-  t.strictSame(read, { block, digest: sourceDigest(tree) }, 'known by all that was sent')
+  const [read] = readBlock({ manifest_projects: [block] }).sources
+  t.strictSame(read, { block, digest: sourceDigest(block) })
   const options = sourceOptions(read?.block as SourceBlock, of)
   t.strictSame(options, {
     id: '42-7-shop',
@@ -113,6 +112,23 @@ t.test('added_by: what is configured, even the default or nothing, is what is re
   t.match(drift([]), { addedBy: [] })
   t.match(drift(['kubectl*']), { addedBy: ['kubectl*'] })
   t.strictSame(sourceOptions({ drift: {} }, of), sourceOptions({}, of))
+})
+
+t.test('a key that this agentk does not know makes its source unusable, and no other', async (t) => {
+  const deep = { drift: { mode: 'report', of_a_newer_kas: 1 } }
+  const inList = { drift: { ignore: [{ paths: ['.spec'], unless: 'x' }] } }
+  const trees = [{ name: 'a' }, { name: 'b', of_a_newer_kas: 1 }, { name: 'c', ...deep }, { name: 'd', ...inList }]
+  const { sources, unreadable } = readBlock({ manifest_projects: trees, of_a_newer_kas: 1 })
+  t.strictSame(
+    sources.map(({ block }) => block.name),
+    ['a'],
+  )
+  const problem = (key: string) => `gitops.manifest_projects${key}: this agentk does not know the key: update agentk`
+  t.strictSame(unreadable, [
+    { name: 'b', problem: problem('[1].of_a_newer_kas') },
+    { name: 'c', problem: problem('[2].drift.of_a_newer_kas') },
+    { name: 'd', problem: problem('[3].drift.ignore[0].unless') },
+  ])
 })
 
 t.test('an empty block names no source', async (t) => {

@@ -1,5 +1,6 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import t, { type Test } from 'tap'
+import type { Metadata } from '../../../../../src/call/call.ts'
 import type { Agent } from '../../../../../src/kas/agent.ts'
 import { parseAgentConfiguration } from '../../../../../src/kas/agent-config/agent-config-file.ts'
 import type { AgentConfiguration } from '../../../../../src/kas/agent-config/agent-config-reader.ts'
@@ -10,6 +11,7 @@ import {
   ConfigurationRequestSchema,
   ConfigurationResponseSchema,
 } from '../../../../../src/proto/gen/agent_configuration_pb.ts'
+import { writeFeatures } from '../../../../../src/proto/placement.ts'
 import { capturedLog } from '../../../../support/captured-log.ts'
 import { someAgent as agent, FakeAgentCall } from '../../../../support/fake-agent-call.ts'
 import { ManualClock, settle } from '../../../../support/manual-clock.ts'
@@ -26,7 +28,7 @@ interface World {
   answer: AgentConfiguration | undefined | KasError
 }
 
-function start(t: Test, first: Partial<World> & { request?: Uint8Array } = {}) {
+function start(t: Test, first: Partial<World> & { request?: Uint8Array; metadata?: Metadata } = {}) {
   const world: World = { answer: at('one'), ...first }
   const listeners = new Set<() => void>()
   const clock = new ManualClock()
@@ -53,7 +55,7 @@ function start(t: Test, first: Partial<World> & { request?: Uint8Array } = {}) {
     },
     { gitlabExternalUrl: 'https://gitlab.example.com', pollMs: 300_000 },
   )
-  const call = new FakeAgentCall({ messages: [request] })
+  const call = new FakeAgentCall({ messages: [request], ...(first.metadata && { metadata: first.metadata }) })
   const done = call.servedBy(serve)
   const opened = [{ call, done }]
   /** Opens one more stream. Returns the messages that it gets. */
@@ -114,6 +116,22 @@ t.test('blocks that modules own are sent as JSON; without one the field is absen
   await move({ ...at('two'), blocks: new Map([['echo', { json, value: { word: 'ahoy' } }]]) })
   const blocks = sent.map((message) => fromBinary(ConfigurationResponseSchema, message).configuration?.moduleBlock)
   t.strictSame(blocks, [{}, { echo: new Uint8Array(Buffer.from(json)) }])
+})
+
+t.test('a pod without a feature gets the block for older ones, whoever asked before', async (t) => {
+  const older = { feature: 'gitops-drift', json: '{"for":"older"}' }
+  const answer = { ...at('one'), blocks: new Map([['gitops', { json: '{"for":"all"}', value: {}, older }]]) }
+  const blockOf = ([message]: readonly Uint8Array[]) => {
+    const { configuration } = fromBinary(ConfigurationResponseSchema, message ?? new Uint8Array())
+    return Buffer.from(configuration?.moduleBlock.gitops ?? []).toString()
+  }
+  const metadata = writeFeatures('other', 'gitops-drift')
+  const newer = start(t, { answer, metadata })
+  await settled()
+  const sentToOlder = newer.another(agent)
+  await settled()
+  t.equal(blockOf(newer.sent), '{"for":"all"}')
+  t.equal(blockOf(sentToOlder), '{"for":"older"}')
 })
 
 // wire: file.unknown

@@ -125,7 +125,8 @@ const managed = 'ci_access: { projects: [{ id: apps/web, resource_management: { 
 function followedFrom(text: string, id = 1n): FollowedConfig {
   const agent = { id: id as AgentId, name: `a${id}`, project: { id: 1n, path: 'platform/clusters' } }
   const configuration = parseAgentConfiguration('c.yaml', Buffer.from(text))
-  return { agent, good: { commit: 'c' as CommitId, configuration, seenAt: 0, since: 0 }, error: undefined, readAt: 0 }
+  const good = { commit: 'c' as CommitId, configuration, seenAt: 0, since: 0 }
+  return { agent, good, error: undefined, readAt: 0, hasFeature: () => true }
 }
 
 t.test('kas status names the agents whose file has GitLab ask in vain', async (t) => {

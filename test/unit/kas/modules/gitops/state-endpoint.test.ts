@@ -83,6 +83,7 @@ function alone(given: {
     isWaitingForOthers?: boolean
     ref?: string
     wanted?: string
+    planned?: { kind: string; name: string }[]
     phase?: Phase
     digest?: string
   }[]
@@ -91,13 +92,23 @@ function alone(given: {
   readonly serves?: boolean | undefined
   readonly away?: Away
   readonly isCut?: boolean
+  /** tells which kinds the caller may get; absent: all */
+  readonly review?: (subjects: readonly { readonly kind: string }[]) => Promise<readonly boolean[]>
+  /** a pod of the agent does not know `drift` */
+  readonly isOlder?: boolean
   readonly commits?: ReturnType<FollowedCommits['of']>
   /** commits that a peer reports */
   readonly ofPeer?: ReturnType<FollowedCommits['of']>
 }) {
   const value = { manifest_projects: given.manifest_projects ?? [] }
   const good = { commit: 'c1' as CommitId, since: 0, blocks: new Map([['gitops', { json: '', value }]]) }
-  const followed = { agent: someAgent, good: good as unknown as AgentConfiguration, error: given.error, readAt: 0 }
+  const followed = {
+    agent: someAgent,
+    good: good as unknown as AgentConfiguration,
+    error: given.error,
+    readAt: 0,
+    hasFeature: () => !given.isOlder,
+  }
   const states = new Map(
     (given.reported ?? []).map((init) => {
       const bytes = toBinary(SourceStateSchema, create(SourceStateSchema, init))
@@ -110,13 +121,15 @@ function alone(given: {
     serves: () => given.serves,
     away: () => given.away,
     ...unpolled,
+    ...(given.review && { questions: { review: (_, subjects) => given.review?.(subjects) ?? Promise.resolve([]) } }),
     commits: { of: () => given.commits ?? [] },
     directory: { readHint: (_, project) => `let it read ${project}` },
     peers: given.ofPeer ? peerThatFollows(given.ofPeer) : noPeers,
     clock: new ManualClock(given.unchangedMs ?? 0),
   })
   return async () => {
-    const { body } = await endpoint.serve({ agentId: someAgent.id } as OwnRequest)
+    const { signal } = new AbortController()
+    const { body } = await endpoint.serve({ agentId: someAgent.id, signal } as OwnRequest)
     return JSON.parse(Buffer.from(body).toString()) as { sources: Record<string, unknown>[] }
   }
 }
@@ -164,6 +177,54 @@ t.test('what the configuration names has a row, also if no pod has reported it',
   ] as const) {
     t.match(await alone({ manifest_projects, serves })(), { agent, sources: [{ reason }, { reason }] })
   }
+})
+
+t.test('a source with drift is not ready at an older agentk, whatever that one says of it', async (t) => {
+  const drift = { mode: 'report' }
+  const manifest_projects = [
+    { id: 'a/b' },
+    { id: 'a/b', name: 'drift', drift },
+    { id: 'a/b', name: 'unreported', drift },
+  ]
+  const synced = { project: 'a/b', phase: Phase.SYNCED }
+  const reported = [
+    { ...synced, source: '42-7' },
+    { ...synced, source: '42-7-drift', name: 'drift', reason: 'source_refused' },
+  ]
+  const older = { phase: 'NOT_READY', reason: 'agent_older', next: 'update agentk', problem: /does not know drift/ }
+  const { sources } = await alone({ manifest_projects, reported, isOlder: true, serves: true })()
+  t.match(sources, [{ phase: 'SYNCED' }, { source: '42-7-drift', ...older }, { name: 'unreported', ...older }])
+  const atNewer = await alone({ manifest_projects, reported, serves: true })()
+  t.match(atNewer.sources, [{ phase: 'SYNCED' }, { next: /mend the agent/ }, { reason: 'not_reported' }])
+})
+
+t.test('names of objects go to who may get them; without an answer of the agent to nobody', async (t) => {
+  const planned = [
+    { kind: 'Namespace', name: 'old' },
+    { kind: 'Secret', name: 'token' },
+  ]
+  const reported = [{ source: '42-7', project: 'a/b', phase: Phase.APPROVAL, planned }]
+  const state = (review: Parameters<typeof alone>[0]['review']) =>
+    alone({ reported, serves: true, ...(review && { review }) })()
+  t.match((await state(undefined)).sources, [{ planned }])
+  const some = await state(async (subjects) => subjects.map(({ kind }) => kind === 'Namespace'))
+  t.match(some.sources, [{ phase: 'APPROVAL', planned: [{ name: 'old' }], withheld: 1 }])
+  t.notMatch(JSON.stringify(some), 'token')
+  const none = await state(async () =>
+    Promise.reject(new KasError({ code: 'GITOPS_NOT_ASKED', reason: 'it is older' })),
+  )
+  t.match(none, { sources: [{ phase: 'APPROVAL', planned: [], withheld: 2 }], names: { problem: /it is older/ } })
+  t.notMatch(JSON.stringify(none), 'old"')
+})
+
+t.test('callers with other rights that ask at once see other names', async (t) => {
+  const planned = [{ kind: 'Secret', name: 'token' }]
+  let asked = 0
+  const review = async () => [asked++ === 0]
+  const ask = alone({ reported: [{ source: '42-7', project: 'a/b', planned }], serves: true, review })
+  const [one, other] = await Promise.all([ask(), ask()])
+  t.match(one.sources, [{ planned }])
+  t.match(other.sources, [{ planned: [], withheld: 1 }])
 })
 
 t.test('a file that is refused says so; of one that cannot be read now nothing is known', async (t) => {
@@ -310,7 +371,15 @@ t.test(
     const endpoint = stateEndpoint({
       ...rest,
       states: { of: () => new Map([['s', { bytes, at: 0, live: true }]]) as never, isCut: () => false },
-      agentConfig: { followed: () => ({ agent: someAgent, good: good as never, error: undefined, readAt: 0 }) },
+      agentConfig: {
+        followed: () => ({
+          agent: someAgent,
+          good: good as never,
+          error: undefined,
+          readAt: 0,
+          hasFeature: () => true,
+        }),
+      },
       commits: { of: () => [polled('old', 900), polled('new', 20)] as never },
       repositories: { lastPoll: () => ({ commit: 'c2' as CommitId, at: 9_000 }) },
       polls: { ask: (agentId) => void asked.push(agentId), decide: () => undefined, pollOwn: () => undefined },

@@ -1,7 +1,8 @@
 import t from 'tap'
-import { decide, deletedAfterMs, maxHoldMs } from '../../../../../../src/agentk/modules/gitops/drift/drift-policy.ts'
+import { decide, deletedAfterMs } from '../../../../../../src/agentk/modules/gitops/drift/drift-policy.ts'
 import type { Finding } from '../../../../../../src/agentk/modules/gitops/finding.ts'
 import { correctionsMs, recordCorrection } from '../../../../../../src/agentk/modules/gitops/inventory/corrections.ts'
+import { maxHoldMs } from '../../../../../../src/proto/gitops/limits.ts'
 
 const now = Date.parse('2026-06-01T00:00:00Z')
 const policy = { mode: 'correct' as const, afterMs: 300_000 }

@@ -98,6 +98,7 @@ function begin(t: Test, block: object = {}) {
         return given.explanation
       },
       wouldChange: async () => given.wouldChange,
+      values: async () => ({ kind: 'notCompared', reason: 'busy' }),
       requestRound: () => rounds++,
       onChange: () => changes++,
       clock,

@@ -2,11 +2,8 @@ import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/p
 import t, { type Test } from 'tap'
 import { FollowStream } from '../../../../../../src/agentk/modules/views/thread/follow-stream.ts'
 import { viewLimitsDefaults } from '../../../../../../src/agentk/modules/views/view/view-limits.ts'
-import {
-  type CallerSchema,
-  FollowRequestSchema,
-  FollowResponseSchema,
-} from '../../../../../../src/proto/gen/views_pb.ts'
+import type { CallerSchema } from '../../../../../../src/proto/gen/agentk_caller_pb.ts'
+import { FollowRequestSchema, FollowResponseSchema } from '../../../../../../src/proto/gen/views_pb.ts'
 import { ViewStage } from '../../../../../support/views/view-stage.ts'
 
 /** User key that kas sends with a view. */

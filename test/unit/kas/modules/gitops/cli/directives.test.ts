@@ -100,6 +100,16 @@ t.test('a plan that is not shown whole is not approved here', async (t) => {
   t.strictSame(patches(), [])
 })
 
+t.test('a plan with objects that the caller may not get is not approved by that caller', async (t) => {
+  const { run, printed, patches } = await start(t, { withheld: 2 })
+  t.equal(await run('approve', '42-7', '-y'), 1)
+  t.match(
+    printed.err,
+    /2 objects of 42-7 are not named: you may not get them\. Somebody who may get them approves the plan/,
+  )
+  t.strictSame(patches(), [])
+})
+
 t.test('an agent that reports another object than its GitSync has nothing patched', async (t) => {
   const others = [
     '/api/v1/namespaces/shop/secrets/token',

@@ -93,6 +93,7 @@ t.test('a source in whole words; times count from the report, whatever the clock
     orphans: [namespace],
     environments: ['7/production'],
     statusObject: '/apis/agent.gitlab.com/v1/namespaces/agentk/gitsyncs/42-7-web',
+    withheld: 2,
     incomplete: false,
   })
   t.end()
@@ -113,6 +114,7 @@ t.test('what is not known is absent', (t) => {
     drifted: [],
     orphans: [],
     environments: [],
+    withheld: 0,
     incomplete: false,
   })
   const odd = sourceOf({

@@ -193,11 +193,13 @@ t.test('what is shown beside what is refused is shown', async (t) => {
   t.match(said.stderr, /may not list services in shop/)
 })
 
-t.test('a GitOps source is named by its name, or by its id, which its objects bear', async (t) => {
+t.test('a GitOps source is named as kas gitops status prints it, by its name, or by its id', async (t) => {
   const sources = [
-    { source: '42-1', name: 'shop' },
-    { source: '42-2', name: 'bank' },
-    { source: '42-3', name: 'bank' },
+    { source: '42-1', project: 'platform/shop', name: 'shop' },
+    { source: '42-2', project: 'platform/a', name: 'bank' },
+    { source: '42-3', project: 'platform/b', name: 'bank' },
+    { source: '42-4', project: 'platform/one', name: '' },
+    { source: '42-platform/new', project: 'platform/new', name: '' },
   ]
   const answer = (path: string) =>
     path === '/gitops/state' ? { status: 200, body: JSON.stringify({ sources }) } : { status: 404, body: '' }
@@ -206,7 +208,11 @@ t.test('a GitOps source is named by its name, or by its id, which its objects be
     for (const [name, id] of [
       ['shop', '42-1'],
       ['42-2', '42-2'],
+      ['platform/shop (shop)', '42-1'],
+      ['platform/b (bank)', '42-3'],
+      ['platform/one', '42-4'],
       ['flux-system/shop', 'flux-system/shop'],
+      ['platform/shop', 'platform/shop'],
     ]) {
       const { code } = run(...argv.split(' '), '--application', name as string)
       const one = await viewer()
@@ -219,7 +225,7 @@ t.test('a GitOps source is named by its name, or by its id, which its objects be
       t.equal(await code, 1)
     }
   }
-  t.equal(asked.length, 8, 'kas is not asked about what can be no source')
+  t.equal(asked.length, 4 * 7)
   const { code, said } = run('tree', '--application', 'bank')
   t.equal(await code, 1)
   t.match(said.stderr, /several GitOps sources are called bank: name one by its id, 42-2, 42-3/)

@@ -1,0 +1,99 @@
+import type { Clock } from '../../../../lib/clock.ts'
+import { KasError } from '../../../../lib/errors.ts'
+import type { Caller } from '../../../caller.ts'
+import { mayAccess } from '../../../cluster/access-review.ts'
+import type { ApiLane } from '../../../cluster/background-requests.ts'
+import type { Identities } from '../../../cluster/identities.ts'
+import type { SharedKinds } from '../live/shared-kinds.ts'
+
+/** Limit of callers whose answers are kept; the one that asked first makes room. */
+const maxCallers = 1000
+/** Limit of the answers that are kept for one caller. */
+const maxAnswers = 500
+/** Time for which an answer counts. ms */
+const answerMs = 60_000
+
+/** Objects of one kind in one namespace. */
+export interface Subject {
+  readonly group: string
+  /** with `*` as group: of any kind */
+  readonly kind: string
+  /** empty: the kind has none */
+  readonly namespace: string
+}
+
+export interface ObjectRightsComponents {
+  /** acts as agentk itself: a question has the headers of its caller */
+  readonly lane: ApiLane
+  readonly kinds: Pick<SharedKinds, 'current'>
+  readonly identities: Pick<Identities, 'headers'>
+  readonly clock: Pick<Clock, 'now'>
+}
+
+interface Answer {
+  readonly askedAt: number
+  readonly mayGet: Promise<boolean>
+}
+
+/** Decides which objects callers may see: those that they may get. The API server is asked, as the caller. */
+export class ObjectRights {
+  readonly #components: ObjectRightsComponents
+  /** by the caller's headers, then by subject */
+  readonly #answers = new Map<string, Map<string, Answer>>()
+
+  constructor(components: ObjectRightsComponents) {
+    this.#components = components
+  }
+
+  /**
+   * Returns for each subject if the caller may get its objects. A kind that nobody serves now may not be got.
+   *
+   * @throws KasError FORBIDDEN: the caller has no name; IDENTITY_REFUSED; Error: the API server gave no answer
+   */
+  async mayGet(caller: Caller, subjects: readonly Subject[], signal: AbortSignal): Promise<boolean[]> {
+    const headers = this.#headersOf(caller)
+    const answers = this.#answersOf(JSON.stringify([caller.as, headers]))
+    const kinds = await this.#components.kinds.current(signal)
+    return await Promise.all(
+      subjects.map((subject) => {
+        const plural = subject.kind === '*' ? '*' : kinds.find(subject)?.plural
+        return plural === undefined ? false : this.#ask(answers, { ...subject, plural }, headers, signal)
+      }),
+    )
+  }
+
+  #headersOf(caller: Caller): readonly string[] {
+    const user = caller.as === 'user' ? caller.user : undefined
+    // without a name there are no headers, and agentk would ask for itself
+    if (user && !user.username) throw new KasError({ code: 'FORBIDDEN', reason: 'the caller has no name' })
+    return this.#components.identities.headers(user)
+  }
+
+  #answersOf(caller: string): Map<string, Answer> {
+    const known = this.#answers.get(caller)
+    if (known) return known
+    const [oldest] = this.#answers.keys()
+    if (this.#answers.size >= maxCallers && oldest !== undefined) this.#answers.delete(oldest)
+    const answers = new Map<string, Answer>()
+    this.#answers.set(caller, answers)
+    return answers
+  }
+
+  #ask(
+    answers: Map<string, Answer>,
+    { group, plural: resource, namespace }: Omit<Subject, 'kind'> & { readonly plural: string },
+    headers: readonly string[],
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const { lane, clock } = this.#components
+    const key = JSON.stringify([group, resource, namespace])
+    const known = answers.get(key)
+    if (known && clock.now() < known.askedAt + answerMs) return known.mayGet
+    const [oldest] = answers.keys()
+    if (answers.size >= maxAnswers && oldest !== undefined) answers.delete(oldest)
+    const mayGet = mayAccess(lane, { verb: 'get', group, resource, namespace }, { headers }, signal)
+    answers.set(key, { askedAt: clock.now(), mayGet })
+    mayGet.catch(() => answers.delete(key)) // the caller of this method has the error
+    return mayGet
+  }
+}

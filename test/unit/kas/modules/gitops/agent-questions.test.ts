@@ -1,0 +1,112 @@
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import t from 'tap'
+import { type AgentId, type Call, noMetadata } from '../../../../../src/call/call.ts'
+import { keysAtAgent } from '../../../../../src/kas/agent-caller.ts'
+import { AgentQuestions, type Asker } from '../../../../../src/kas/modules/gitops/agent-questions.ts'
+import { KasError } from '../../../../../src/lib/errors.ts'
+import {
+  DriftResponseSchema,
+  ReviewRequestSchema,
+  ReviewResponseSchema,
+} from '../../../../../src/proto/gen/gitops_drift_pb.ts'
+import { ManualClock } from '../../../../support/manual-clock.ts'
+
+const agentId = 42n as AgentId
+const subjects = [{ group: '', kind: 'Secret', namespace: 'shop' }]
+const asker = (more: Partial<Asker> = {}): Asker => ({
+  agentId,
+  caller: { key: 'job 5', userKey: 'user 7' },
+  impersonation: { username: 'gitlab:user:ada', groups: ['gitlab:user'], uid: '', extra: [] },
+  signal: new AbortController().signal,
+  ...more,
+})
+
+/** Starts questions to an agent that answers with these messages. */
+function start(
+  given: {
+    readonly messages?: readonly Uint8Array[]
+    readonly error?: KasError
+    readonly serves?: boolean
+    readonly awayMs?: number
+    readonly hangs?: boolean
+  } = {},
+) {
+  const calls: Call[] = []
+  const clock = new ManualClock()
+  const questions = new AgentQuestions({
+    forward: async (call) => {
+      calls.push(call)
+      if (given.hangs) {
+        await new Promise((_, reject) => call.signal.addEventListener('abort', () => reject(call.signal.reason)))
+      }
+      return {
+        metadata: Promise.resolve(noMetadata),
+        messages: (async function* () {
+          yield* given.messages ?? []
+        })(),
+        done: Promise.resolve({ error: given.error, trailers: noMetadata }),
+      }
+    },
+    serves: () => given.serves ?? true,
+    away: () => (given.awayMs === undefined ? undefined : { agentId: '42', awayMs: given.awayMs }),
+    clock,
+  })
+  return { questions, calls, clock }
+}
+
+const reviewed = (...mayGet: boolean[]) => toBinary(ReviewResponseSchema, create(ReviewResponseSchema, { mayGet }))
+
+t.test('a review names the caller as the directory knows it, and its share by opaque keys', async (t) => {
+  const { questions, calls } = start({ messages: [reviewed(true)] })
+  t.strictSame(await questions.review(asker(), subjects), [true])
+  t.match(calls, [{ agentId, safety: 'safe', method: '/agentk.gitops.v1.Gitops/Review' }])
+  const bytes = await Array.fromAsync((calls[0] as Call).messages)
+  const { caller, subject } = fromBinary(ReviewRequestSchema, bytes[0] as Uint8Array)
+  t.match(subject, subjects)
+  t.match(caller?.as, { case: 'user', value: { username: 'gitlab:user:ada', groups: ['gitlab:user'] } })
+  t.match(caller, keysAtAgent(agentId, asker().caller))
+  t.notMatch(caller?.key, /job/)
+})
+
+t.test('callers that act as the agent are named as that', async (t) => {
+  const { questions, calls } = start({ messages: [reviewed(true)] })
+  await questions.review(asker({ impersonation: undefined }), subjects)
+  const bytes = await Array.fromAsync((calls[0] as Call).messages)
+  t.equal(fromBinary(ReviewRequestSchema, bytes[0] as Uint8Array).caller?.as.case, 'agent')
+})
+
+t.test('nobody is asked where nobody would answer', async (t) => {
+  const away = start({ awayMs: 60_000 })
+  await t.rejects(away.questions.review(asker(), subjects), { code: 'AGENT_NOT_CONNECTED' })
+  const older = start({ serves: false })
+  await t.rejects(older.questions.review(asker(), subjects), {
+    code: 'GITOPS_NOT_ASKED',
+    message: /older than this kas/,
+  })
+  t.equal(away.calls.length + older.calls.length, 0)
+})
+
+t.test('a status does not wait for an agent that hangs', async (t) => {
+  const { questions, clock } = start({ hangs: true })
+  const asked = questions.review(asker(), subjects)
+  clock.advance(5000)
+  await t.rejects(asked, { code: 'DEADLINE_EXCEEDED' })
+  t.equal(clock.pending, 0)
+})
+
+t.test('the agent’s error is that of the question; so are no answer and bytes that are none', async (t) => {
+  const refused = new KasError({ code: 'IDENTITY_REFUSED', detail: 'not on the list' })
+  await t.rejects(start({ error: refused }).questions.review(asker(), subjects), refused)
+  await t.rejects(start().questions.review(asker(), subjects), { code: 'INVALID_MESSAGE' })
+  const bytes = Buffer.from([0xff])
+  await t.rejects(start({ messages: [bytes] }).questions.review(asker(), subjects), { code: 'INVALID_MESSAGE' })
+})
+
+t.test('drift yields each message', async (t) => {
+  const message = (name: string) =>
+    toBinary(DriftResponseSchema, create(DriftResponseSchema, { what: { case: 'end', value: { problem: name } } }))
+  const { questions, clock } = start({ messages: [message('a'), message('b')] })
+  const found = await Array.fromAsync(questions.drift(asker(), { source: '42-7', scan: false }))
+  t.match(found, [{ what: { value: { problem: 'a' } } }, { what: { value: { problem: 'b' } } }])
+  t.equal(clock.pending, 0)
+})

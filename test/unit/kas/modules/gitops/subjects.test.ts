@@ -1,0 +1,92 @@
+import t from 'tap'
+import { addSubjects, rowFor, type Subject } from '../../../../../src/kas/modules/gitops/subjects.ts'
+
+const key = (kind: string, namespace: string, name: string, group = '') => ({
+  group,
+  version: 'v1',
+  kind,
+  namespace,
+  name,
+})
+const row = {
+  source: '42-7',
+  phase: 'FAILING',
+  problem: 'ConfigMap shop/settings could not be deleted: denied',
+  counts: { objects: 9 },
+  trouble: [
+    { key: key('Deployment', 'shop', 'web', 'apps'), text: 'too large', file: 'web.yaml', line: 3 },
+    { text: 'no YAML', file: 'bad.yaml', line: 1 },
+  ],
+  leaving: [{ key: key('Namespace', '', 'old'), code: 'kind', text: 'with it goes Secret old/token' }],
+  kept: [{ key: key('ConfigMap', 'shop', 'settings'), code: '', text: 'denied' }],
+  drifted: [
+    { key: key('Deployment', 'shop', 'web', 'apps'), kind: 'drifted' },
+    { key: key('Deployment', 'other', 'api', 'apps'), kind: 'drifted' },
+  ],
+  planned: [key('Namespace', '', 'old')],
+  orphan: [key('Secret', 'shop', 'left')],
+}
+
+/** Returns the row for a caller who may get these: kind and namespace. */
+function shownTo(...may: readonly string[]) {
+  const subjects = new Map<string, Subject>()
+  addSubjects(row, subjects)
+  const allowed = [...subjects].flatMap(([text, { kind, namespace }]) => {
+    return may.includes(`${kind} ${namespace}`.trim()) ? [text] : []
+  })
+  return rowFor(row, { allowed: new Set(allowed), problem: '' })
+}
+
+const everything = ['Deployment shop', 'Deployment other', 'Namespace', '* old', 'ConfigMap shop', 'Secret shop']
+
+t.test('who may get all sees all', async (t) => {
+  t.strictSame(shownTo(...everything), row)
+})
+
+t.test('who may get nothing sees no name of an object, and how many there are', async (t) => {
+  const shown = shownTo()
+  const text = JSON.stringify(shown)
+  for (const name of ['web"', 'settings', 'old', 'token', 'left', 'api']) t.notMatch(text, name)
+  t.match(shown, { phase: 'FAILING', counts: { objects: 9 }, withheld: 5, trouble: [{ file: 'bad.yaml' }] })
+  t.equal(shown.problem, 'its text names objects that you may not get')
+})
+
+t.test('a right in one namespace shows nothing of another', async (t) => {
+  const shown = shownTo('Deployment shop', 'ConfigMap shop')
+  t.strictSame(
+    shown.drifted.map((one) => one.key.namespace),
+    ['shop'],
+  )
+  t.match(shown, { kept: [{ key: { name: 'settings' } }], leaving: [], planned: [], orphan: [], withheld: 3 })
+  t.equal(shown.problem, row.problem, 'the named object is one that its reader may get')
+})
+
+t.test('a right to namespaces alone does not show what is in them', async (t) => {
+  const [old] = shownTo('Namespace').leaving
+  t.match(old, { key: { name: 'old' }, text: '' })
+  t.equal(shownTo('Namespace', '* old').leaving[0]?.text, 'with it goes Secret old/token')
+})
+
+t.test('a definition is shown without the names of its objects', async (t) => {
+  const crd = key('CustomResourceDefinition', '', 'things.example.com', 'apiextensions.k8s.io')
+  const of = { leaving: [{ key: crd, text: 'with it go Thing shop/one' }] }
+  const subjects = new Map<string, Subject>()
+  addSubjects(of, subjects)
+  t.strictSame([...subjects.values()].at(-1), { group: '*', kind: '*', namespace: '' })
+  const [own = ''] = subjects.keys()
+  t.match(rowFor(of, { allowed: new Set([own]), problem: '' }).leaving, [{ key: crd, text: '' }])
+})
+
+t.test('bad input: rows without lists, kinds with separators in their names, and far too many subjects', async (t) => {
+  t.strictSame(rowFor({ source: '42-7' }, { allowed: new Set(), problem: '' }), { source: '42-7' })
+  const one = { planned: [key('A B', 'c', 'x')] }
+  const two = { planned: [key('A', 'B c', 'x')] }
+  const subjects = new Map<string, Subject>()
+  addSubjects(one, subjects)
+  addSubjects(two, subjects)
+  t.equal(subjects.size, 2, 'they are different subjects')
+  const many = { planned: Array.from({ length: 2000 }, (_, i) => key('ConfigMap', `n${i}`, 'x')) }
+  addSubjects(many, subjects)
+  t.equal(subjects.size, 500)
+  t.equal(rowFor(many, { allowed: new Set(subjects.keys()), problem: '' }).planned.length, 498)
+})
