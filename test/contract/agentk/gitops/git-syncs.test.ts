@@ -139,6 +139,38 @@ t.test('states of sources', { skip, timeout: 120_000 }, async (t) => {
     t.equal(directives, 3, 'one that is taken back asks for nothing')
   })
 
+  await t.test('a condition says since when it has its status, also after another pod leads', async (t) => {
+    const key = keyOf('GitSync', '42-7-web', 'agentk', group)
+    const conditions = async (commit: string) => {
+      const found = await eventually(async () => {
+        const { status } = await ground.get(key)
+        return status.trouble[0]?.text === commit && status
+      })
+      const all = found.conditions as { type: string; status: string; lastTransitionTime: string }[]
+      return Object.fromEntries(
+        all.map(({ type, status, lastTransitionTime }) => [type, `${status} ${lastTransitionTime}`]),
+      )
+    }
+    const refused = (to: StatusSink, commit: string) => {
+      const outcome = { kind: 'refused', problems: [{ file: 'a.yaml', line: 3, text: commit }] } as const
+      to.report(source, { kind: 'outcome', commit, outcome: { ...outcome, isWaitingForOthers: false } })
+    }
+    refused(status, 'c4')
+    const first = await conditions('c4')
+    t.match(first, { Ready: /^False /, Stalled: /^True / })
+    refused(status, 'c5')
+    t.strictSame(await conditions('c5'), first)
+    const another = new GitSyncs(
+      { lane, client: { json: lane.json, send }, kinds, events, log, clock: systemClock, random: Math.random },
+      { namespace: 'agentk', agentId: 42n },
+    )
+    const itsRun = another.run(signal)
+    refused(new StatusSink(systemClock, another, [another]), 'c6')
+    t.strictSame(await conditions('c6'), first)
+    ended.abort()
+    await itsRun
+  })
+
   ended.abort()
   await running
 })

@@ -3,14 +3,20 @@ import type { SourceState } from '../../../../proto/gen/gitops_states_pb.ts'
 import { phaseWord } from '../../../../proto/gitops/source-phase.ts'
 import { isParent } from '../manifests/parents.ts'
 import { driftLine, driftStatus } from './drift-text.ts'
+import { type SourceCondition, sinceTransition, type Transition } from './transitions.ts'
 
 /** Returns the `spec` of a GitSync. */
 export function gitSyncSpec({ project, name }: SourceState): object {
   return { project, ...(name !== '' && { name }) }
 }
 
-/** Returns the `status` of a GitSync as JSON, in the shape of deploy/kubernetes/agentk-gitops/0-gitsync.yaml. */
-export function gitSyncStatus(state: SourceState): object {
+/** Status of a GitSync, in the shape of deploy/kubernetes/agentk-gitops/0-gitsync.yaml. */
+export interface GitSyncStatus extends Readonly<Record<string, unknown>> {
+  readonly conditions: readonly SourceCondition[]
+}
+
+/** Returns the status of a GitSync. @param before - conditions as they were written last */
+export function gitSyncStatus(state: SourceState, before: readonly Transition[]): GitSyncStatus {
   const { commit, wanted, counts, problem, plan, trouble, orphan, kept, atMs } = state
   const { $typeName: _, $unknown: __, ...numbers } = counts ?? { $typeName: '', $unknown: [] }
   return {
@@ -26,7 +32,7 @@ export function gitSyncStatus(state: SourceState): object {
     orphans: orphan.map(keyName),
     trouble: trouble.map(({ key, text, file, line }) => ({ object: key ? keyName(key) : '', text, file, line })),
     drifted: state.drifted.map(driftLine),
-    conditions: [...conditionsOf(state), driftCondition(state)],
+    conditions: sinceTransition([...conditionsOf(state), driftCondition(state)], before),
   }
 }
 
@@ -40,10 +46,10 @@ export function plannedLines({ planned, leaving }: Pick<SourceState, 'planned' |
 }
 
 /** Returns the conditions, as kstatus reads them. */
-function conditionsOf(state: SourceState): object[] {
+function conditionsOf(state: SourceState): SourceCondition[] {
   const { problem, atMs } = state
   const word = phaseWord(state)
-  const is = (...phases: string[]) => (phases.includes(word) ? 'True' : 'False')
+  const is = (...phases: string[]) => (phases.includes(word) ? ('True' as const) : ('False' as const))
   const common = { reason: nameOf(state), message: problem, lastTransitionTime: new Date(Number(atMs)).toISOString() }
   return [
     { type: 'Ready', status: is('SYNCED'), ...common },
@@ -53,7 +59,7 @@ function conditionsOf(state: SourceState): object[] {
 }
 
 /** Returns the condition `Drifted`: true while an object differs from Git since it was applied. */
-function driftCondition(state: SourceState): object {
+function driftCondition(state: SourceState): SourceCondition {
   const { status, reason, message, sinceMs } = driftStatus(state)
   return { type: 'Drifted', status, reason, message, lastTransitionTime: new Date(sinceMs).toISOString() }
 }

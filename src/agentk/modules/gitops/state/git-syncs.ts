@@ -1,5 +1,5 @@
 import { apiVersionOf, builtIn } from '../../../../kubernetes/kind.ts'
-import { entryAt, textAt } from '../../../../kubernetes/object.ts'
+import { at, entryAt, textAt } from '../../../../kubernetes/object.ts'
 import { collectionPath, withQuery } from '../../../../kubernetes/path.ts'
 import { Backoff } from '../../../../lib/backoff.ts'
 import type { Clock } from '../../../../lib/clock.ts'
@@ -16,9 +16,10 @@ import type { WatchSink } from '../../../cluster/watch-sink.ts'
 import type { SharedKinds } from '../live/shared-kinds.ts'
 import type { Directives, DirectivesReader } from '../round.ts'
 import { hasIdForm } from '../source-options.ts'
-import { gitSyncSpec, gitSyncStatus } from './git-sync-status.ts'
+import { type GitSyncStatus, gitSyncSpec, gitSyncStatus } from './git-sync-status.ts'
 import type { SourceEvents } from './source-events.ts'
 import type { StatusReader } from './status-sink.ts'
+import { type Transition, transitionsIn } from './transitions.ts'
 
 /** Least time between two writes of one source. ms */
 const minWriteMs = 1000
@@ -49,14 +50,22 @@ export interface GitSyncsOptions {
   readonly agentId: bigint
 }
 
+/** Content of an object. */
+interface Content {
+  readonly spec: object
+  readonly status: GitSyncStatus
+}
+
 /** Place and form of the objects: GitSyncs, or ConfigMaps if that kind is not installed. */
 interface Place {
   readonly path: string
   nameOf(id: string): string
   /** content for its path */
-  bodyOf(state: SourceState): object
+  bodyOf(content: Content): object
   /** content for its path's `/status`; absent: nothing is written there */
-  readonly statusOf?: (state: SourceState) => object
+  readonly statusOf?: (content: Content) => object
+  /** Returns the status in an object; anything else if somebody has written that. */
+  statusIn(object: unknown): unknown
   readonly type: { readonly apiVersion: string; readonly kind: string }
 }
 
@@ -77,6 +86,8 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
   readonly #sent = new Map<string, Promise<boolean>>()
   /** paths of objects that were made, or found, with their fields beside the status */
   readonly #made = new Set<string>()
+  /** conditions as they were written last, by path; absent: not read in this term */
+  readonly #transitions = new Map<string, readonly Transition[]>()
   /** called when the object of a source was made, or found */
   onMade: (id: string) => void = () => undefined
   #place: Place | undefined
@@ -203,6 +214,7 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
     const { path, nameOf } = await this.#find(signal)
     const own = `${path}/${nameOf(id)}`
     this.#made.delete(own)
+    this.#transitions.delete(own)
     const { status, body } = await this.#components.lane.json('DELETE', own, undefined, signal)
     if (status >= 300 && status !== 404) throw new Error(`the state of ${id} stays: ${textAt(body, 'message')}`)
   }
@@ -241,19 +253,22 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
       ? {
           path: collectionPath(found, namespace),
           nameOf: (id) => id,
-          bodyOf: (state) => ({ spec: gitSyncSpec(state) }),
-          statusOf: (state) => ({ status: gitSyncStatus(state) }),
+          bodyOf: ({ spec }) => ({ spec }),
+          statusOf: ({ status }) => ({ status }),
+          statusIn: (object) => at(object, 'status'),
           type: { apiVersion: apiVersionOf(found), kind },
         }
       : {
           path: collectionPath(builtIn.configMaps, namespace),
           nameOf: (id) => `gitops-${id}-sync`,
-          bodyOf: (state) => ({ data: { status: JSON.stringify(gitSyncStatus(state)) } }),
+          bodyOf: ({ status }) => ({ data: { status: JSON.stringify(status) } }),
+          statusIn: (object) => jsonIn(textAt(object, 'data.status')),
           type: { apiVersion: 'v1', kind: 'ConfigMap' },
         }
     if (this.#place?.path === place.path) return this.#place
     this.#place = place
     this.#made.clear()
+    this.#transitions.clear()
     this.#watched?.abort(new KasError({ code: 'CANCELLED', detail: 'states stand elsewhere now' }))
     return place
   }
@@ -263,28 +278,41 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
     const { source: id } = state
     let path = ''
     try {
-      const { path: folder, nameOf, bodyOf, statusOf, type } = await this.#find(signal)
+      const place = await this.#find(signal)
+      const { path: folder, nameOf, bodyOf, statusOf, type } = place
       const name = nameOf(id)
       path = `${folder}/${name}`
+      const before = this.#transitions.get(path) ?? (await this.#readTransitions(path, place, signal))
+      const content = { spec: gitSyncSpec(state), status: gitSyncStatus(state, before) }
       const labels = { [agentLabel]: String(this.#options.agentId) }
       let written: unknown
       if (!statusOf || !this.#made.has(path))
-        written = await this.#apply(path, { ...type, metadata: { name, labels }, ...bodyOf(state) }, signal)
+        written = await this.#apply(path, { ...type, metadata: { name, labels }, ...bodyOf(content) }, signal)
       const isNew = !this.#made.has(path)
       this.#made.add(path)
       if (isNew) this.onMade(id)
       if (statusOf) {
-        written = await this.#apply(`${path}/status`, { ...type, metadata: { name }, ...statusOf(state) }, signal)
+        written = await this.#apply(`${path}/status`, { ...type, metadata: { name }, ...statusOf(content) }, signal)
       }
+      this.#transitions.set(path, content.status.conditions)
       const about = { ...type, namespace: this.#options.namespace, name, uid: textAt(written, 'metadata.uid') }
       this.#components.events.write(about, state, signal)
       return true
     } catch (error) {
       this.#made.delete(path) // somebody may have deleted it
+      this.#transitions.delete(path)
       if (!signal.aborted)
         this.#components.log.warn({ source: id, reason: errorText(error) }, 'The state of a source cannot be written')
       return false
     }
+  }
+
+  /** Reads since when the conditions have their status: an earlier pod has written them. @throws Error */
+  async #readTransitions(path: string, { statusIn }: Place, signal: AbortSignal): Promise<readonly Transition[]> {
+    const { status, body } = await this.#components.lane.json('GET', path, undefined, signal)
+    if (status === 404) return []
+    if (status !== 200) throw new Error(textAt(body, 'message') || `the API server answered ${status}`)
+    return transitionsIn(statusIn(body))
   }
 
   /** @returns the object as it is now */
@@ -294,5 +322,14 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
     const { status, body } = await this.#components.lane.json('PATCH', target, object, signal, options)
     if (status >= 300) throw new Error(textAt(body, 'message') || `the API server answered ${status}`)
     return body
+  }
+}
+
+/** @returns undefined: the text is no JSON */
+function jsonIn(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined // there is no status yet, or somebody has written it
   }
 }

@@ -75,7 +75,7 @@ t.test('what could not be deleted is named, in the cluster too', async (t) => {
   const state = ended('c1', done({ ends: [unchanged], entries, notes: ['a note'] }))
   const problem = 'a note; ConfigMap shop/a, and 2 others could not be deleted: a finalizer'
   t.match(state, { phase: Phase.FAILING, problem })
-  t.match(gitSyncStatus(state), {
+  t.match(gitSyncStatus(state, []), {
     phase: 'Failing',
     problem,
     kept: [...['a', 'b', 'c'].map((name) => `ConfigMap shop/${name}: a finalizer`), 'ConfigMap shop/d'],
