@@ -67,7 +67,16 @@ export function sourceRow(
 /** Makes a row without the names of objects. @throws as `sourceRow` */
 export function shortRow(reported: ReportedFacts): object | undefined {
   const row = sourceRow(reported, () => undefined)
-  const lists = { trouble: [], planned: [], environment: [], orphan: [], leaving: [], kept: [], drifted: [] }
+  const lists = {
+    trouble: [],
+    planned: [],
+    environment: [],
+    orphan: [],
+    leaving: [],
+    kept: [],
+    drifted: [],
+    unwatched: [],
+  }
   // a plan that is not shown is not offered for approval
   return row && { ...row, ...lists, problem: '', ...(row.plan !== '' && { next: '' }), digest: undefined, cut: true }
 }

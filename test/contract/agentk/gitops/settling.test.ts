@@ -39,6 +39,7 @@ t.test('a commit is brought once more when what the pod before has sent has land
   const noDrift: FollowedDrift = {
     known: new Map(),
     mode: 'correct',
+    unwatched: [],
     objects: 0,
     checkAll: async () => 0,
     values: async () => ({ kind: 'beingDeleted' }),

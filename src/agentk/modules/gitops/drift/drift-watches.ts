@@ -33,7 +33,7 @@ export interface CollectionReader {
   /** Called when a list begins. */
   listing(): void
   /** The collection cannot be watched: it is not allowed, or not offered. Called for each refusal. */
-  refused(): void
+  refused(status: number): void
 }
 
 /** Collection of one kind, as one account sees it. */
@@ -154,7 +154,7 @@ class Collection implements WatchSink {
 
   ended({ status }: { status: number }): void {
     if (status === 200 || status === 410) return
-    for (const reader of this.#readers.values()) reader.refused()
+    for (const reader of this.#readers.values()) reader.refused(status)
   }
 
   leftOut(): void {}

@@ -60,6 +60,8 @@ export interface DriftReference {
 export interface FollowedDrift {
   readonly known: SourceDrift['known']
   readonly mode: SourceOptions['drift']['mode']
+  /** kinds whose changes are noticed within a minute, each with the reason */
+  readonly unwatched: readonly string[]
   /** number of the source's objects */
   readonly objects: number
   /** Compares all objects now. @returns number of those that were compared. @throws the signal's reason */
@@ -116,6 +118,7 @@ export function followDrift(
       seen: (key, object, live) => drift.seen(key, object, live),
       read: (key, live) => drift.read(key, live),
       left: (key) => drift.left(key),
+      onUnwatched: report,
       clock,
       random,
       log,
@@ -130,6 +133,9 @@ export function followDrift(
   return {
     known: drift.known,
     mode: options.drift.mode,
+    get unwatched() {
+      return watching.unwatched
+    },
     get objects() {
       return drift.objects
     },

@@ -26,6 +26,8 @@ export interface SourceWatchesComponents {
   /** takes metadata that were read */
   readonly read: (key: ObjectKey, live: LiveObject) => void
   readonly left: (key: ObjectKey) => void
+  /** called when `unwatched` may have changed */
+  readonly onUnwatched: () => void
   readonly clock: Clock
   readonly random: () => number
   readonly log: Logger
@@ -46,9 +48,10 @@ export class SourceWatches {
     signal.addEventListener('abort', () => this.stop(), { once: true })
   }
 
-  /** Number of collections that are read, since they cannot be watched. */
-  get polled(): number {
-    return [...this.#collections.values()].filter(({ isPolled }) => isPolled).length
+  /** Kinds with collections that are read each minute and not watched, each with the reason: `Pod: …`. */
+  get unwatched(): readonly string[] {
+    const texts = [...this.#collections.values()].flatMap(({ unwatched }) => unwatched ?? [])
+    return [...new Set(texts)].sort()
   }
 
   /** Follows the collections of these entries, and no others. */
@@ -99,6 +102,8 @@ class SourceCollection implements CollectionReader {
   #listed: Set<string> | undefined
   #stopWatch: (() => void) | undefined
   #stopPoll: (() => void) | undefined
+  /** why it is read; undefined: it is watched */
+  #reason: string | undefined
   #isStopped = false
 
   constructor(
@@ -113,8 +118,8 @@ class SourceCollection implements CollectionReader {
     this.#rules = readRules(options.drift.ignore, options.manager)
   }
 
-  get isPolled(): boolean {
-    return this.#stopPoll !== undefined
+  get unwatched(): string | undefined {
+    return this.#reason && `${this.#of.kind.kind}: ${this.#reason}`
   }
 
   update(entries: readonly InventoryEntry[], kinds: ClusterKinds): void {
@@ -135,7 +140,19 @@ class SourceCollection implements CollectionReader {
     const { serviceAccount } = this.#options.accessAs ?? {}
     const account = serviceAccount ? `${serviceAccount.namespace}/${serviceAccount.name}` : ''
     this.#stopWatch = watches.follow({ client, account, path: this.#of.path }, this)
-    if (!this.#stopWatch) this.#poll()
+    if (!this.#stopWatch) this.#readFor('agentk has as many watches as it may have')
+  }
+
+  /** Reads the collection from now on. */
+  #readFor(reason: string): void {
+    if (!this.#stopPoll) this.#poll()
+    this.#because(reason)
+  }
+
+  #because(reason: string | undefined): void {
+    if (this.#reason === reason) return
+    this.#reason = reason
+    this.#components.onUnwatched()
   }
 
   seen(object: KubernetesObject): void {
@@ -156,14 +173,15 @@ class SourceCollection implements CollectionReader {
   listed(): void {
     this.#stopPoll?.()
     this.#stopPoll = undefined
+    this.#because(undefined)
     const listed = this.#listed
     this.#listed = undefined
     for (const [text, { key }] of this.#entries) if (!listed?.has(text)) this.#components.left(key)
   }
 
-  refused(): void {
+  refused(status: number): void {
     this.#listed = undefined
-    if (!this.#stopPoll) this.#poll()
+    this.#readFor(`the API server refuses to list or watch it (${status})`)
   }
 
   #poll(): void {

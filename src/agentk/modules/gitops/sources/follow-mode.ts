@@ -188,7 +188,8 @@ export class FollowMode implements SourceMode {
     this.#driftEnds = new AbortController()
     const ends = AbortSignal.any([signal, this.#driftEnds.signal])
     const onChange = () => {
-      if (!ends.aborted) status.report(options, { kind: 'drift', known: drift.known.values() })
+      if (!ends.aborted)
+        status.report(options, { kind: 'drift', known: drift.known.values(), unwatched: drift.unwatched })
     }
     const drift: FollowedDrift = rounds.followDrift(options, { requestRound: () => runner.add(), onChange }, ends)
     if (!this.#mayHaveCallsInFlight) drift.settled()

@@ -17,6 +17,8 @@ const maxWithPaths = 10
 const maxPaths = 20
 /** Limit of a path: kas takes 16 KiB of one object, and a character may have 3 bytes. */
 const maxPathLength = 150
+/** Limit of kinds that are not watched. */
+const maxUnwatched = 20
 /** Limit of a manager, a reason or a file. */
 const maxTextLength = 300
 
@@ -30,7 +32,7 @@ const order: readonly FindingKind[] = ['drifted', 'notCompared', 'wouldChange']
 /** Returns the state with what is known of drift. Drifted objects stand first, the newest before the others. */
 export function stateOfDrift(
   state: SourceState,
-  known: Iterable<KnownFinding>,
+  { known, unwatched }: { readonly known: Iterable<KnownFinding>; readonly unwatched: readonly string[] },
   { drift: { mode } }: Pick<SourceOptions, 'drift'>,
 ): SourceState {
   const all = [...known].sort((one, other) => rankOf(one) - rankOf(other) || other.finding.since - one.finding.since)
@@ -38,7 +40,8 @@ export function stateOfDrift(
   const differing = { drifted: count('drifted'), notCompared: count('notCompared'), wouldChange: count('wouldChange') }
   const counts = { ...create(CountsSchema, state.counts ?? {}), ...differing }
   const drifted = all.slice(0, maxListed).map((one, i) => driftedObject(one, i < maxWithPaths ? maxPaths : 0))
-  return { ...state, counts, drifted, driftMode: mode }
+  const texts = unwatched.slice(0, maxUnwatched).map((text) => text.slice(0, maxTextLength))
+  return { ...state, counts, drifted, driftMode: mode, unwatched: texts }
 }
 
 /** Returns the numbers that a round does not count. They stay until drift is reported again. */

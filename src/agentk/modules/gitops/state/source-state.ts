@@ -42,7 +42,7 @@ export type Report =
   | { readonly kind: 'removalFailed'; readonly text: string }
   | { readonly kind: 'removal'; readonly done: RoundDone }
   /** differences between the cluster and the commit that was applied */
-  | { readonly kind: 'drift'; readonly known: Iterable<KnownFinding> }
+  | { readonly kind: 'drift'; readonly known: Iterable<KnownFinding>; readonly unwatched: readonly string[] }
 
 /** Names of a source for people. */
 export type SourceNames = Pick<SourceOptions, 'id' | 'project' | 'name' | 'environments' | 'ref'>
@@ -63,7 +63,7 @@ export function withNames(state: SourceState, options: SourceNames): SourceState
 export function stateAfter(state: SourceState, report: Report, options: SourceOptions, now: number): SourceState {
   if (report.kind === 'removalBegun') return afterRemovalBegun(state, now)
   const at = { ...state, ...ofConfiguration, atMs: BigInt(now) }
-  if (report.kind === 'drift') return stateOfDrift({ ...state, atMs: BigInt(now) }, report.known, options)
+  if (report.kind === 'drift') return stateOfDrift({ ...state, atMs: BigInt(now) }, report, options)
   if (report.kind === 'received') return afterReceived(state, report.commit, now)
   if (report.kind === 'suspended') {
     // a pause does not bring failed objects into the cluster

@@ -130,6 +130,8 @@ export interface SourceStatus {
   readonly environments: readonly string[]
   /** path of the GitSync or ConfigMap that takes approvals; absent: it does not exist yet */
   readonly statusObject?: string | undefined
+  /** kinds whose changes are noticed within a minute, because they are not watched, each with the reason */
+  readonly unwatched: readonly string[]
   /** objects that the lists leave out, because the caller may not get them */
   readonly withheld: Count
   /** true if some objects are not listed, because the answer would be too large; `counts` counts all */

@@ -85,6 +85,7 @@ export function sourceStatus(source: ShownSource, at: number): SourceStatus {
     orphans: orphan.map(sourceObject),
     environments: environment,
     statusObject: filled(object),
+    unwatched: source.unwatched ?? [],
     withheld: source.withheld ?? 0,
     incomplete: cut,
   }

@@ -90,6 +90,7 @@ const source = z.looseObject({
   is_current: z.boolean().optional(),
   drifted: z.array(drifted).optional(),
   drift_mode: cell.optional(),
+  unwatched: z.array(cell).optional(),
   // objects that its reader may not get
   withheld: z.int().optional(),
 })

@@ -93,12 +93,13 @@ function driftCell({ counts, drift_mode: mode = '', compared_at_ms: compared = '
 }
 
 function detailsOf(source: ShownSource): readonly string[] {
-  const { phase, problem, trouble, leaving = [], kept = [], plan = '', next, withheld = 0 } = source
+  const { phase, problem, trouble, leaving = [], kept = [], plan = '', next, withheld = 0, unwatched = [] } = source
   const objects = [
     ...trouble.map(({ key, text, file, line }) => `${objectText(key)}${text}${placeText(file, line)}`),
     ...leaving.map(({ key, text }) => `${objectText(key)}would be deleted: ${text}`),
     ...kept.map(({ key, text }) => `${objectText(key)}stays: ${text}`),
     ...driftLines(source),
+    ...unwatched.map((text) => `changes are noticed within a minute: ${text}`),
     ...(withheld > 0 ? [`${withheld} object${withheld > 1 ? 's are' : ' is'} not named: you may not get them`] : []),
   ]
   const reason = problem || (plan ? 'waits for approval' : '')

@@ -58,7 +58,7 @@ t.test('drift of hostile names fits what kas takes of one object, and its number
   }
   const options = sourceOptions({}, { agentId: 42n, projectId: 7n, ownProject: 'platform/shop' })
   const known = times(300, () => ({ finding, decision: { kind: 'later' as const, at: 2 } }))
-  const state = stateOfDrift(create(SourceStateSchema, { source: '42-7' }), known, options)
+  const state = stateOfDrift(create(SourceStateSchema, { source: '42-7' }), { known, unwatched: [] }, options)
   t.match(driftCounts(state), { drifted: 300, notCompared: 0, wouldChange: 0 })
   t.equal(state.drifted.length, 100)
   t.match(state.drifted[0], { morePaths: 7, correctAtMs: 2n })

@@ -93,6 +93,7 @@ t.test('a source in whole words; times count from the report, whatever the clock
     orphans: [namespace],
     environments: ['7/production'],
     statusObject: '/apis/agent.gitlab.com/v1/namespaces/agentk/gitsyncs/42-7-web',
+    unwatched: ['Thing: the API server refuses to list or watch it (403)'],
     withheld: 2,
     incomplete: false,
   })
@@ -114,6 +115,7 @@ t.test('what is not known is absent', (t) => {
     drifted: [],
     orphans: [],
     environments: [],
+    unwatched: [],
     withheld: 0,
     incomplete: false,
   })
