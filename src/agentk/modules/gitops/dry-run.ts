@@ -55,7 +55,7 @@ export async function dryRun(
   const left = pruneInput({ commit, build, inventory, live, ...nothingSent }, components.claims)
   const { decisions } = planPrune(left, source)
   const goes = ({ key }: InventoryEntry) => ['delete', 'confirm'].includes(decisions.get(keyText(key))?.kind ?? '')
-  return { kind: 'dryRun', ends, leaving: left.entries.filter(goes) }
+  return { kind: 'dryRun', ends, leaving: left.entries.filter(goes), entries: inventory.known, kinds }
 }
 
 function applyComponents(

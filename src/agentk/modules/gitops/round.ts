@@ -204,6 +204,9 @@ export interface DryRun {
   readonly ends: readonly RoundEnd[]
   /** objects that would be deleted, now or after an approval */
   readonly leaving: readonly InventoryEntry[]
+  /** entries of the inventory, by `keyText`: the source may have applied objects before */
+  readonly entries: ReadonlyMap<string, InventoryEntry>
+  readonly kinds: ClusterKinds
 }
 
 export interface RoundDone {

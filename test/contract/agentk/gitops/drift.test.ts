@@ -157,6 +157,19 @@ t.test('drift', { skip, timeout: 300_000 }, async (t) => {
     await ended(stop)
   })
 
+  await t.test('a source that only tries out its commits names drift, and never sets it back', async (t) => {
+    const { state, becomes, stop, configure } = await began(t, 107n, { after: '0s' })
+    configure({ manifest_projects: [{ ...source, drift: { after: '0s' }, dry_run_strategy: 'server' }] })
+    await becomes((now) => now?.phase === Phase.PAUSED)
+    await patch(container('nginx:2'), 'kubectl-edit')
+    await becomes((now) => now?.drifted[0]?.left === 'paused' && now.counts?.drifted === 1)
+    t.match(state()?.drifted[0], { manager: 'kubectl-edit', correctAtMs: 0n })
+    t.equal(await image(), 'nginx:2')
+    configure({ manifest_projects: [{ ...source, drift: { after: '0s' } }] })
+    await eventually(async () => (await image()) === 'nginx:1')
+    await ended(stop)
+  })
+
   await t.test('a hold by annotation keeps it, until the annotation goes', async (t) => {
     const { becomes, stop } = await began(t, 106n, { after: '0s' })
     const until = new Date(Date.now() + 3600_000).toISOString()

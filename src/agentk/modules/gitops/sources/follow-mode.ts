@@ -297,9 +297,10 @@ export class FollowMode implements SourceMode {
 /** Returns what drift is compared with from now on; undefined: what it was before. */
 function referenceOf(outcome: Outcome): DriftReference | undefined {
   if (outcome.kind === 'suspended') return { ...outcome, isPaused: true }
-  if (outcome.kind !== 'done') return undefined
+  if (outcome.kind === 'refused') return undefined
   const { ends, entries, kinds } = outcome
-  return { manifests: ends.map(({ manifest }) => manifest), entries, kinds, isPaused: false }
+  // a source that only tries out its commits writes nothing
+  return { manifests: ends.map(({ manifest }) => manifest), entries, kinds, isPaused: outcome.kind === 'dryRun' }
 }
 
 function nextOf(outcome: Outcome): Next {

@@ -147,7 +147,13 @@ function triedOut(state: SourceState, { ends, leaving }: DryRun, { dryRunStrateg
     phase: failed > 0 ? Phase.FAILING : Phase.PAUSED,
     commit: isSynced ? state.wanted : '',
     problem: `dry_run_strategy: ${dryRunStrategy}: nothing is written`,
-    counts: create(CountsSchema, { objects: ends.length, unchanged: count('unchanged'), failed, waiting }),
+    counts: create(CountsSchema, {
+      objects: ends.length,
+      unchanged: count('unchanged'),
+      failed,
+      waiting,
+      ...driftCounts(state),
+    }),
     trouble: ends
       .filter(({ end }) => end.kind !== 'unchanged')
       .slice(0, maxListed)

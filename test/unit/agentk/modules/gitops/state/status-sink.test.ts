@@ -27,6 +27,7 @@ const entryOf = (name: string): InventoryEntry => {
 const unchanged = endOf('same', { kind: 'unchanged', live: undefined })
 const asking = endOf('asks', { kind: 'failed', problem: { kind: 'immutable', text: 'approve', replaces: 'u' } })
 const failing = endOf('fails', { kind: 'failed', problem: { kind: 'invalid', text: 'bad' } })
+const noEntries = { entries: new Map(), kinds: new ClusterKinds([]) }
 const behind = endOf('behind', { kind: 'waits', text: 'asks has failed' })
 
 const done = (given: Partial<RoundDone>): RoundDone => {
@@ -94,7 +95,7 @@ t.test('how a commit was rendered is said of what is in the cluster', async (t) 
 t.test('what was tried out is in the cluster no more than before, unless nothing differs', async (t) => {
   const { ended } = sinkOf({ dry_run_strategy: 'server' })
   const would = endOf('new', { kind: 'applied', live: {} as never })
-  t.match(ended('c2', { kind: 'dryRun', ends: [unchanged, would, behind], leaving: [entryOf('old')] }), {
+  t.match(ended('c2', { kind: 'dryRun', ...noEntries, ends: [unchanged, would, behind], leaving: [entryOf('old')] }), {
     phase: Phase.PAUSED,
     commit: '',
     wanted: 'c2',
@@ -105,14 +106,17 @@ t.test('what was tried out is in the cluster no more than before, unless nothing
     planned: [{ name: 'old' }],
   })
   const uncompared = endOf('of-others', { kind: 'applied', live: {} as never, uncompared: 'another server answers' })
-  t.match(ended('c2', { kind: 'dryRun', ends: [uncompared], leaving: [] }), {
+  t.match(ended('c2', { kind: 'dryRun', ...noEntries, ends: [uncompared], leaving: [] }), {
     phase: Phase.PAUSED,
     counts: { waiting: 1, failed: 0 },
     trouble: [{ text: 'it would be applied as Git has it, and was not compared: another server answers' }],
   })
-  const bad = ended('c2', { kind: 'dryRun', ends: [failing], leaving: [] })
+  const bad = ended('c2', { kind: 'dryRun', ...noEntries, ends: [failing], leaving: [] })
   t.match(bad, { phase: Phase.FAILING, trouble: [{ text: 'bad' }], planned: [] })
-  t.match(ended('c3', { kind: 'dryRun', ends: [unchanged], leaving: [] }), { phase: Phase.PAUSED, commit: 'c3' })
+  t.match(ended('c3', { kind: 'dryRun', ...noEntries, ends: [unchanged], leaving: [] }), {
+    phase: Phase.PAUSED,
+    commit: 'c3',
+  })
 })
 
 t.test('files that cannot be read are told beside the commit that holds, and no longer than that is so', async (t) => {
