@@ -39,9 +39,9 @@ t.test('drift', { skip, timeout: 300_000 }, async (t) => {
     const answer = await ground.client.json('PATCH', path, body, undefined, options)
     if (answer.status !== 200) throw new Error(JSON.stringify(answer.body))
   }
-  const began = async (t: Test, projectId: bigint, drift: object) => {
+  const began = async (t: Test, projectId: bigint, drift: object, client = ground.client) => {
     const project = new ProjectKas(projectId)
-    const side = await startGitops(t, ground, project, { manifest_projects: [{ ...source, drift }] })
+    const side = await startGitops(t, ground, project, { manifest_projects: [{ ...source, drift }] }, client)
     const state = () => project.states.findLast(({ source }) => source === `42-${projectId}`) // others have left
     project.push({ 'web.yaml': web('nginx:1') })
     /** Waits for a state, and names the one that stayed in its place. */
@@ -154,6 +154,40 @@ t.test('drift', { skip, timeout: 300_000 }, async (t) => {
         (one: { containerPort: number }) => one.containerPort,
       )
     await eventually(async () => (await ports()).join() === '80,81')
+    await ended(stop)
+  })
+
+  await t.test('an autoscaler that scales causes no dry run and no write', async (t) => {
+    const sent: string[] = []
+    const counted: typeof ground.client.json = (...args) => {
+      if (args[1].includes('/deployments/web')) sent.push(`${args[0]} ${args[1]}`)
+      return ground.client.json(...args)
+    }
+    const client = new Proxy(ground.client, {
+      get: (of, name) => (name === 'json' ? counted : Reflect.get(of, name).bind(of)),
+    })
+    const hpa = keyOf('HorizontalPodAutoscaler', 'web', 'shop', 'autoscaling')
+    await ground.create(hpa, {
+      metadata: { name: 'web' },
+      spec: { maxReplicas: 9, scaleTargetRef: { apiVersion: 'apps/v1', kind: 'Deployment', name: 'web' } },
+    })
+    const { project, state, becomes, becomesSynced, stop } = await began(t, 108n, {}, client)
+    project.push({ 'web.yaml': web('nginx:1'), 'marker.yaml': web('nginx:1').replaceAll('web', 'marker') })
+    await becomesSynced()
+    sent.length = 0
+    for (const replicas of [5, 7, 3])
+      await ground.merge(key, { spec: { replicas } }, 'kube-controller-manager', 'scale')
+    // one watch has both objects, and comparisons go in order: once the marker's is there, none of the others is to come
+    const marker = keyOf('Deployment', 'marker', 'shop', 'apps')
+    await ground.merge(marker, { spec: { paused: true } }, 'kubectl-edit')
+    await becomes((now) => now?.drifted[0]?.key?.name === 'marker')
+    t.strictSame(sent, [])
+    t.equal(state()?.drifted.length, 1)
+    t.equal((await ground.get(key)).spec.replicas, 3)
+    await ground.merge(key, { spec: { replicas: 4, paused: true } }, 'kubectl-edit')
+    await becomes((now) => now?.drifted.some(({ path }) => path.join() === '.spec.paused') ?? false)
+    await ground.client.json('DELETE', ground.path(marker))
+    await ground.client.json('DELETE', ground.path(hpa))
     await ended(stop)
   })
 

@@ -1,3 +1,4 @@
+import type { ObjectKey } from '../../../../kubernetes/key.ts'
 import type { KubernetesObject } from '../../../../kubernetes/object.ts'
 import { objectPath, withQuery } from '../../../../kubernetes/path.ts'
 import type { Clock } from '../../../../lib/clock.ts'
@@ -64,6 +65,18 @@ export async function explainObject(
   const dry = await components.dryLanes.laneOf(served.kind, signal)
   if ('risk' in dry) return await judgeByOwners(served, dry.risk, components.lane, signal)
   return await judgeByValues(served, dry.lane, components, signal)
+}
+
+/** Result for an object whose replicas an autoscaler has set, and nothing else has moved. */
+export const leftToScaler: Explanation = { kind: 'same', of: undefined, hasLostFields: false }
+
+/** True if an autoscaler targets the object. @throws the connection's error, or the signal's reason */
+export async function isScaled(
+  key: ObjectKey,
+  { lane, ownLane, kinds }: Pick<ExplainObjectComponents, 'lane' | 'ownLane' | 'kinds'>,
+  signal: AbortSignal,
+): Promise<boolean> {
+  return (await new Scalers({ lane, ownLane, kinds, manifests: [] }).of(key, signal)) === 'yes'
 }
 
 /** Differences of one object with their values. */

@@ -15,7 +15,7 @@ export type Explanation =
   /** its fields are as in Git */
   | {
       readonly kind: 'same'
-      /** undefined: it has run once, and is gone */
+      /** undefined: it was not read: it has run once and is gone, or an autoscaler has set its replicas */
       readonly of: ComparedLive | undefined
       /** others own fields that Git sets, with Git's values: an apply takes them back */
       readonly hasLostFields: boolean

@@ -10,7 +10,14 @@ import type { Manifest } from '../manifests/manifest.ts'
 import type { InventoryEntry } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
 import type { DriftWatches } from './drift-watches.ts'
-import { type ComparedValues, explainObject, valuesOfObject, wouldChange } from './explain-object.ts'
+import {
+  type ComparedValues,
+  explainObject,
+  isScaled,
+  leftToScaler,
+  valuesOfObject,
+  wouldChange,
+} from './explain-object.ts'
 import type { ExplainTurns } from './explain-turns.ts'
 import { KeptManifests } from './kept-manifests.ts'
 import { SourceDrift, type SourceDriftComponents } from './source-drift.ts'
@@ -99,8 +106,11 @@ export function followDrift(
       if (!signal.aborted) onChange()
     })
   }
-  const explain: SourceDriftComponents['explain'] = (manifest, { kinds, entry }, running) =>
-    explainObject({ manifest, entry }, { lane, ownLane, dryLanes, kinds, clock }, options, running)
+  const explain: SourceDriftComponents['explain'] = async (manifest, { kinds, entry, isOnlyScaled }, running) => {
+    const components = { lane, ownLane, dryLanes, kinds, clock }
+    if (isOnlyScaled && (await isScaled(manifest.key, components, running))) return leftToScaler
+    return await explainObject({ manifest, entry }, components, options, running)
+  }
   const values: SourceDriftComponents['values'] = (manifest, { kinds, entry }, running) =>
     valuesOfObject({ manifest, entry }, { lane, ownLane, dryLanes, kinds, clock }, options, running)
   const probe: SourceDriftComponents['wouldChange'] = (manifest, { kinds, entry }, running) =>

@@ -19,7 +19,7 @@ import { holdUntil } from './hold.ts'
 import type { ComparedManifest, KeptManifests } from './kept-manifests.ts'
 import { type KnownFinding, KnownFindings, type KnownFindingsComponents, type Left } from './known-findings.ts'
 import { referenceOf } from './reference.ts'
-import { type Baseline, suspicion } from './suspect.ts'
+import { type Baseline, mayBeScaled, suspicion } from './suspect.ts'
 
 /** Pause before a round that compares objects whose manifests are not kept. ms */
 const buildMs = 10_000
@@ -34,7 +34,12 @@ export interface SourceDriftComponents extends KnownFindingsComponents {
   /** compares an object with the cluster. @throws the connection's error, or the signal's reason */
   readonly explain: (
     manifest: ComparedManifest,
-    of: { readonly kinds: ClusterKinds; readonly entry: InventoryEntry },
+    of: {
+      readonly kinds: ClusterKinds
+      readonly entry: InventoryEntry
+      /** `scale` explains all that moved: an object that an autoscaler targets is not compared */
+      readonly isOnlyScaled?: boolean
+    },
     signal: AbortSignal,
   ) => Promise<Explanation>
   /** true if an apply would change the object, by one dry run. @throws as `explain` */
@@ -56,6 +61,8 @@ export interface SourceDriftComponents extends KnownFindingsComponents {
 interface RunningExplanation {
   /** it has to be repeated */
   isDue: boolean
+  /** `scale` explains all that moved since the last one */
+  isOnlyScaled: boolean
   /** resolves with true if the object was compared */
   readonly ended: Promise<boolean>
   readonly end: (isCompared: boolean) => void
@@ -154,7 +161,7 @@ export class SourceDrift {
     if (!('baseline' in found)) return // nothing moved, or it goes later
     this.#baselines.set(text, found.baseline)
     if (found.kind === 'suspect' || known || (!baseline && isMoved(entry, found.baseline.generation)))
-      this.#suspect(text)
+      this.#suspect(text, { isOnlyScaled: !known && mayBeScaled(found) })
   }
 
   /** Takes metadata that were read, where there is no watch. */
@@ -259,15 +266,16 @@ export class SourceDrift {
   }
 
   /** Requests the explanation of an object, once for all changes that come before it begins. */
-  #suspect(text: string): void {
+  #suspect(text: string, { isOnlyScaled = false } = {}): void {
     if (this.#signal.aborted) return
     const running = this.#explaining.get(text)
     if (running) {
+      running.isOnlyScaled = isOnlyScaled && (running.isOnlyScaled || !running.isDue)
       running.isDue = true
       return
     }
     const { promise: ended, resolve: end } = Promise.withResolvers<boolean>()
-    const explanation: RunningExplanation = { isDue: false, ended, end }
+    const explanation: RunningExplanation = { isDue: false, isOnlyScaled, ended, end }
     this.#explaining.set(text, explanation)
     this.#components.turns.add({
       source: this,
@@ -282,12 +290,14 @@ export class SourceDrift {
 
   async #explain(text: string, running: RunningExplanation): Promise<void> {
     running.isDue = false
+    const { isOnlyScaled } = running
     const { kept, clock, log } = this.#components
     let isCompared = false
     try {
       const [manifest, entry] = [await kept.read(text), this.#entries.get(text)]
       // another digest: Git has changed it, and a round is to come
-      if (manifest && manifest.digest === entry?.digest) isCompared = await this.#explainKept(text, manifest, entry)
+      if (manifest && manifest.digest === entry?.digest)
+        isCompared = await this.#explainKept(text, manifest, { entry, isOnlyScaled })
       else if (entry && !manifest) this.#requestBuild()
     } catch (error) {
       if (this.#signal.aborted) return
@@ -296,15 +306,20 @@ export class SourceDrift {
     } finally {
       this.#explaining.delete(text)
       running.end(isCompared)
-      if (running.isDue) this.#suspect(text)
+      if (running.isDue) this.#suspect(text, running)
     }
   }
 
   /** @returns true: it was compared */
-  async #explainKept(text: string, manifest: ComparedManifest, entry: InventoryEntry): Promise<boolean> {
+  async #explainKept(
+    text: string,
+    manifest: ComparedManifest,
+    of: { readonly entry: InventoryEntry; readonly isOnlyScaled: boolean },
+  ): Promise<boolean> {
+    const { entry } = of
     const { explain, clock, requestRound } = this.#components
     const kinds = this.#kinds as ClusterKinds
-    const explanation = await explain(manifest, { kinds, entry }, this.#signal)
+    const explanation = await explain(manifest, { ...of, kinds }, this.#signal)
     if (this.#duringRound) {
       this.#outrun.add(text) // the round may write it, and may have judged it before
       return false

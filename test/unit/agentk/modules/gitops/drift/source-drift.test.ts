@@ -91,8 +91,8 @@ function begin(t: Test, block: object = {}) {
     {
       turns: { add: ({ run }) => void run(), leave: () => undefined },
       kept: { read: async () => manifest },
-      explain: async () => {
-        asked.push(keyText(key))
+      explain: async (_, { isOnlyScaled }) => {
+        asked.push(isOnlyScaled ? 'scaled' : keyText(key))
         await held
         if (given.explanation instanceof Error) throw given.explanation
         return given.explanation
@@ -399,6 +399,60 @@ t.test('a scan finds what metadata do not show, and looks again at what is known
   await drift.check(text)
   await clock.pass(0)
   t.equal(drift.known.size, 0)
+})
+
+t.test(
+  'a moved generation alone may be of a scaler, which is asked about first; anything else is compared',
+  async (t) => {
+    const { drift, seen, clock, asked, given, rounded } = begin(t)
+    rounded()
+    given.explanation = { kind: 'same', of: undefined, hasLostFields: false }
+    seen({})
+    seen({ version: '2', generation: 2 })
+    await clock.pass(0)
+    t.strictSame(asked, ['scaled'])
+    seen(changed)
+    await clock.pass(0)
+    t.strictSame(asked.at(-1), text)
+    drift.left(key)
+    seen({ version: '4', generation: 5 })
+    await clock.pass(0)
+    t.notOk(asked.slice(2).includes('scaled'), 'what came meanwhile is no scaling')
+  },
+)
+
+t.test('a check of all objects says how many of them were compared', async (t) => {
+  const { drift, clock, answer, given, rounded } = begin(t)
+  const signal = AbortSignal.any([])
+  t.equal(await drift.checkAll(signal), 0, 'no round has ended')
+  rounded()
+  t.strictSame([drift.objects, await drift.checkAll(signal)], [1, 1])
+  given.wouldChange = true
+  given.explanation = { ...drifted({ version: '2' }, undefined), kind: 'wouldChange' } as Explanation
+  const release = answer.hold()
+  const checking = drift.checkAll(signal)
+  await clock.pass(0)
+  t.equal(drift.known.size, 0)
+  release()
+  t.equal(await checking, 1)
+  t.equal(drift.known.size, 1, 'it waits for the comparison')
+  given.explanation = new Error('away')
+  t.equal(await drift.checkAll(signal), 0, 'without an answer an object was not compared')
+  drift.roundBegins()
+  t.equal(await drift.checkAll(signal), 0, 'a round is writing')
+  const left = new AbortController()
+  left.abort(new Error('the caller has left'))
+  await t.rejects(drift.checkAll(left.signal), /the caller has left/)
+})
+
+t.test('values are those of the commit in the cluster, or none', async (t) => {
+  const { drift, rounded } = begin(t)
+  const signal = AbortSignal.any([])
+  t.match(await drift.values(text, signal), { kind: 'notCompared', reason: /the next round compares it/ })
+  rounded()
+  t.match(await drift.values(text, signal), { kind: 'notCompared', reason: 'busy' })
+  rounded(entry({ digest: 'of another commit' }))
+  t.match(await drift.values(text, signal), { reason: /the next round compares it/ })
 })
 
 t.test('a source that has ended asks for nothing', async (t) => {
