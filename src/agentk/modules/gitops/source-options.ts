@@ -76,6 +76,8 @@ export interface DriftPolicy {
   readonly ignore: readonly IgnoreBlock[]
   /** patterns of managers by which people change objects: fields that they add are drift */
   readonly addedBy: readonly string[]
+  /** an apply removes such fields: the configuration itself names the managers */
+  readonly removesAdded: boolean
 }
 
 export const pruneLimitFrom = 5
@@ -219,6 +221,7 @@ export function driftPolicy(block: DriftBlock | undefined): DriftPolicy {
     scanMs: durationMs(scan),
     ignore,
     addedBy: addedBy ?? defaultAddedBy,
+    removesAdded: addedBy !== undefined,
   }
 }
 

@@ -157,6 +157,27 @@ t.test('drift', { skip, timeout: 300_000 }, async (t) => {
     await ended(stop)
   })
 
+  await t.test('added fields go where the configuration says so; the label of the same tool stays', async (t) => {
+    const { becomes, stop } = await began(t, 109n, { after: '0s', added_by: ['kubectl*'] })
+    const labels = { note: 'mine' }
+    const spec = { template: { spec: { nodeSelector: { disk: 'ssd' }, containers: [{ name: 'web', tty: true }] } } }
+    await patch({ metadata: { labels }, spec }, 'kubectl-edit')
+    await eventually(async () => (await ground.get(key)).spec.template.spec.nodeSelector === undefined)
+    const live = await ground.get(key)
+    t.match(live.metadata.labels, { note: 'mine', team: 'shop' })
+    t.equal(live.spec.template.spec.containers[0].tty, undefined)
+    await becomes((now) => now?.drifted.length === 0 && now.counts?.drifted === 0)
+    await ended(stop)
+  })
+
+  await t.test('added fields stay, and are named, where the configuration does not name who adds', async (t) => {
+    const { becomes, stop } = await began(t, 110n, { after: '0s' })
+    await patch({ spec: { template: { spec: { nodeSelector: { disk: 'ssd' } } } } }, 'kubectl-edit')
+    await becomes((now) => now?.drifted[0]?.left === 'added')
+    t.match((await ground.get(key)).spec.template.spec.nodeSelector, { disk: 'ssd' })
+    await ended(stop)
+  })
+
   await t.test('an autoscaler that scales causes no dry run and no write', async (t) => {
     const sent: string[] = []
     const counted: typeof ground.client.json = (...args) => {

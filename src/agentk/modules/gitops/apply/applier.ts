@@ -4,6 +4,7 @@ import { objectPath, withQuery } from '../../../../kubernetes/path.ts'
 import type { ApiLane } from '../../../cluster/background-requests.ts'
 import { metadataOnly } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
+import { isAdderOf } from '../live/adders.ts'
 import type { ClusterKind } from '../live/cluster-kinds.ts'
 import { placesNamed, removeFields } from '../live/field-places.ts'
 import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
@@ -41,7 +42,7 @@ export interface ApplierComponents {
 export interface ApplierOptions extends Omit<OwnershipOptions, 'isHandedOver'> {
   readonly conflicts: 'force' | 'fail'
   /** absent: no field is left to others */
-  readonly drift?: Pick<DriftPolicy, 'ignore'>
+  readonly drift?: Pick<DriftPolicy, 'ignore' | 'addedBy' | 'removesAdded'>
 }
 
 export interface ApplyRequest {
@@ -75,11 +76,14 @@ export class Applier {
   readonly #options: ApplierOptions
   readonly #takeOver: TakeOver
   readonly #rules: IgnoreRules
+  /** managers whose added fields are removed; undefined: they stay */
+  readonly #isAdder: ((manager: string) => boolean) | undefined
 
   constructor(components: ApplierComponents, options: ApplierOptions) {
     this.#components = components
     this.#options = options
     this.#rules = readRules(options.drift?.ignore ?? [], options.manager)
+    this.#isAdder = options.drift?.removesAdded ? isAdderOf(options.drift) : undefined
     this.#takeOver = new TakeOver(components.lane, options)
   }
 
@@ -99,8 +103,10 @@ export class Applier {
       const foreign = live && problemOf(live)
       if (foreign) return { problem: foreign }
       const leftReplicas = live && (await this.#leftReplicas(live, request, signal))
-      if (live && (leftReplicas !== undefined || this.#takeOver.isNeeded(live))) {
-        const taken = await this.#takeOver.before(path, { problemOf, leftReplicas, ignoredOf }, signal)
+      const isAdder = this.#isAdder
+      const hasAdded = isAdder !== undefined && live?.managers.some(isAdder) === true
+      if (live && (leftReplicas !== undefined || hasAdded || this.#takeOver.isNeeded(live))) {
+        const taken = await this.#takeOver.before(path, { problemOf, leftReplicas, ignoredOf, isAdder }, signal)
         if ('problem' in taken) return taken
         live = taken.live
         if (!taken.isDone) continue

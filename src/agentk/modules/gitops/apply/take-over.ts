@@ -3,6 +3,7 @@ import { withQuery } from '../../../../kubernetes/path.ts'
 import type { ApiLane } from '../../../cluster/background-requests.ts'
 import { metadataOnly } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
+import { addedTaken } from '../live/added-fields.ts'
 import { withDisowned } from '../live/disowned-fields.ts'
 import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
 import {
@@ -37,6 +38,8 @@ export interface TakeOverBefore {
   readonly leftReplicas: string | undefined
   /** fields that rules of the source leave to their managers */
   readonly ignoredOf?: IgnoredOf
+  /** true for managers whose added fields the apply removes; absent: they stay */
+  readonly isAdder?: ((manager: string) => boolean) | undefined
 }
 
 export interface TakenBefore {
@@ -104,11 +107,12 @@ export class TakeOver {
    * @param options.problemOf - returns the reason for which the source may not apply the current object
    * @param options.leftReplicas - path of replicas that the manifest does not set and an autoscaler does: they stay
    * @param options.ignoredOf - fields that stay with their managers, except those of `replacedBy`
+   * @param options.isAdder - managers that have added fields: the apply removes them
    * @returns `isDone` false: others have changed the object; `live` is its earlier state
    */
   async before(
     path: string,
-    { problemOf, leftReplicas, ignoredOf = nothingIgnored }: TakeOverBefore,
+    { problemOf, leftReplicas, ignoredOf = nothingIgnored, isAdder }: TakeOverBefore,
     signal: AbortSignal,
   ): Promise<TakenBefore | { problem: ApplyProblem }> {
     const read = await this.#read(path, signal)
@@ -122,7 +126,8 @@ export class TakeOver {
     const taken = takenOver(found, { manager: this.#manager, from: this.#from(live), ignoredOf: keptOf })
     const from = managersOf(taken ? found.filter((entry) => !taken.includes(entry)) : [])
     const left = leftReplicas === undefined ? undefined : withoutReplicas(taken ?? found, this.#manager, leftReplicas)
-    const entries = left ?? taken
+    const freed = isAdder && addedTaken(left ?? taken ?? found, { manager: this.#manager, isAdder, ignoredOf })
+    const entries = freed ?? left ?? taken
     if (!entries) return { live, isDone: true, from }
     const answer = await this.#write(path, read.object, entries, signal)
     if (isStale(answer)) return { live, isDone: false, from: [] }

@@ -1,7 +1,7 @@
 import { textAt } from '../../../../kubernetes/object.ts'
 import { beforeFirstApply, type ManagedEntry } from '../live/managed-fields.ts'
+import { isOwn, type OwnedFields } from '../live/owned-fields.ts'
 import type { FieldDifference } from './differences.ts'
-import { isOwn, type OwnedFields } from './owned-fields.ts'
 
 /** Manager that has set a field, as it named itself. The API server gives the time. */
 export interface Blame {

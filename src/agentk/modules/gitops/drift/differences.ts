@@ -2,9 +2,9 @@ import { isDeepStrictEqual } from 'node:util'
 import type { KubernetesObject } from '../../../../kubernetes/object.ts'
 import type { DifferenceKind } from '../finding.ts'
 import type { FieldSet, ManagedEntry } from '../live/managed-fields.ts'
+import { FieldReader, keyOf, type ManagedPath, maxPathDepth, oneOf } from '../live/managed-path.ts'
+import type { OwnedFields } from '../live/owned-fields.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
-import { FieldReader, keyOf, type ManagedPath, maxPathDepth, oneOf } from './managed-path.ts'
-import type { OwnedFields } from './owned-fields.ts'
 
 /** Field of a live object that is not as Git sets it, with whole values. */
 export interface FieldDifference {

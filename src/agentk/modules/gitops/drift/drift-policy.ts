@@ -20,7 +20,7 @@ export type Decision =
  * Reasons for which drift is left as it is.
  *
  * - `mode`: the source's mode is `report` or `none`
- * - `added`: people's tools have added fields, which an apply does not remove
+ * - `added`: people's tools have added fields, and the source does not set `added_by`: an apply leaves them
  * - `unknown`: it is not compared, or nobody has changed it
  * - `hold`: an annotation of the object asks for it, until `until`: ms since the epoch
  * - `fight`: `by` has changed it back after each of the last corrections
@@ -33,7 +33,7 @@ export type LeftBecause =
   | { readonly kind: 'paused' }
 
 export interface DriftFacts {
-  readonly policy: Pick<DriftPolicy, 'mode' | 'afterMs'>
+  readonly policy: Pick<DriftPolicy, 'mode' | 'afterMs' | 'removesAdded'>
   /** as earlier pods have recorded it */
   readonly recorded: RecordedDrift | undefined
   /** this pod has led for less than `settleMs`: calls of a frozen leader may still arrive */
@@ -56,7 +56,7 @@ export function decide(finding: Finding, facts: DriftFacts): Decision {
   if (holdUntil !== undefined && holdUntil > now && holdUntil <= now + maxHoldMs) {
     return { kind: 'left', because: { kind: 'hold', until: holdUntil } }
   }
-  if (isOnlyAdded(finding)) return { kind: 'left', because: { kind: 'added' } }
+  if (!policy.removesAdded && isOnlyAdded(finding)) return { kind: 'left', because: { kind: 'added' } }
   const by = finding.by?.manager
   if (by !== undefined && by === recorded?.by && recentCorrections(recorded, now).length >= maxCorrections) {
     return { kind: 'left', because: { kind: 'fight', by } }
@@ -71,7 +71,7 @@ function isOfFrozenLeader(finding: Finding, recorded: RecordedDrift | undefined,
   return finding.by?.manager === manager
 }
 
-/** True if all that differs are fields that people's tools have added: an apply does not remove them. */
+/** True if all that differs are fields that people's tools have added. */
 function isOnlyAdded({ differences, more, isDeleted }: Finding): boolean {
   return !isDeleted && more === 0 && differences.length > 0 && differences.every(({ kind }) => kind === 'added')
 }

@@ -6,6 +6,7 @@ import type { ApiLane } from '../../../cluster/background-requests.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import { beforeFirstApply, entriesOf, type FieldSet, ownEntry, without } from '../live/managed-fields.ts'
 import { isNestedTooDeeply, maxNestingDepth } from '../live/nesting.ts'
+import { entriesOfOthers } from '../live/owned-fields.ts'
 import { type ApplyProblem, isStale, refusal } from '../live/refusal.ts'
 import {
   type CompareComponents,
@@ -14,7 +15,6 @@ import {
   type CompareRequest,
   compareAnswers,
 } from './compare-answers.ts'
-import { entriesOfOthers } from './owned-fields.ts'
 import { shownDifference } from './shown-difference.ts'
 import { entriesHash } from './suspect.ts'
 

@@ -1,11 +1,11 @@
 import type { ObjectKey } from '../../../../kubernetes/key.ts'
 import { printableJson } from '../../../../lib/printable.ts'
 import type { DifferenceKind } from '../finding.ts'
+import { type ManagedPath, pathText } from '../live/managed-path.ts'
 import { ownerAnnotation, pruneAnnotation, replaceAnnotation } from '../manifests/annotations.ts'
 import { hiddenValue, isSecret } from '../manifests/secrets.ts'
 import type { Blame } from './blame.ts'
 import type { FieldDifference } from './differences.ts'
-import { type ManagedPath, pathText } from './managed-path.ts'
 
 /** Limit of a path that is shown; the rest is cut. Characters */
 export const maxPathLength = 500

@@ -9,10 +9,10 @@ import {
   scaledPath,
   union,
 } from '../live/managed-fields.ts'
+import { pathText } from '../live/managed-path.ts'
 import { isNestedTooDeeply } from '../live/nesting.ts'
+import { entriesOfOthers, isOutside, isOwn, OwnedFields } from '../live/owned-fields.ts'
 import { digestAnnotation, inventoryLabel, ownerAnnotation } from '../manifests/annotations.ts'
-import { pathText } from './managed-path.ts'
-import { entriesOfOthers, isOutside, isOwn, OwnedFields } from './owned-fields.ts'
 
 /** State of an object right after its last apply. */
 export interface Reference {

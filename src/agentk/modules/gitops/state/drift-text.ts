@@ -61,7 +61,7 @@ function thenText({ kind, correctAtMs, left, holdUntilMs, manager }: DriftedObje
   if (correctAtMs !== 0n) return `; it is set back at ${timeText(correctAtMs)}`
   if (left === 'hold') return `; it stays until ${timeText(holdUntilMs)}, as an annotation of it asks`
   if (left === 'fight') return `; it stays: ${manager} has changed it back three times`
-  if (left === 'added') return '; it stays: agentk does not remove added fields'
+  if (left === 'added') return '; it stays: the source does not set added_by'
   return left === 'paused' ? '; it stays while the source is paused' : '; it stays, as the mode of drift says'
 }
 

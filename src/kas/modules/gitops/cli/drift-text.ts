@@ -45,7 +45,7 @@ function thenText(drifted: Drifted, source: DriftReport): string {
   if (at !== '0') return `; set back in ${distance(source, at)}`
   if (left === 'hold') return `; stays for ${distance(source, until)}, as its annotation asks`
   if (left === 'fight') return `; stays: ${manager} has changed it back three times`
-  if (left === 'added') return '; stays: agentk does not remove added fields'
+  if (left === 'added') return '; stays: the source does not set added_by'
   return left === 'paused' ? '; stays while the source is paused' : `; stays: drift mode ${source.drift_mode ?? ''}`
 }
 

@@ -31,6 +31,7 @@ t.test('defaults', async (t) => {
       scanMs: 21_600_000,
       ignore: [],
       addedBy: ['kubectl*', 'k9s', 'node-fetch', 'Mozilla'],
+      removesAdded: false,
     },
   })
   t.strictSame(sourceOptions({ kustomize: { path: 'prod' } }, of).paths, [{ glob: '**/*' }])
@@ -102,6 +103,7 @@ t.test('every key', async (t) => {
       scanMs: 600_000,
       ignore: block.drift.ignore,
       addedBy: ['k9s'],
+      removesAdded: true,
     },
   })
   t.strictSame(JSON.parse(JSON.stringify(options)), options, 'JSON carries it')
@@ -109,8 +111,8 @@ t.test('every key', async (t) => {
 
 t.test('added_by: what is configured, even the default or nothing, is what is removed', async (t) => {
   const drift = (added_by: string[]) => sourceOptions({ drift: { added_by } }, of).drift
-  t.match(drift([]), { addedBy: [] })
-  t.match(drift(['kubectl*']), { addedBy: ['kubectl*'] })
+  t.match(drift([]), { addedBy: [], removesAdded: true })
+  t.match(drift(['kubectl*']), { addedBy: ['kubectl*'], removesAdded: true })
   t.strictSame(sourceOptions({ drift: {} }, of), sourceOptions({}, of))
 })
 

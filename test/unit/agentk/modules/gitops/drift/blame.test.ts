@@ -1,7 +1,7 @@
 import t from 'tap'
 import { blame } from '../../../../../../src/agentk/modules/gitops/drift/blame.ts'
-import { OwnedFields } from '../../../../../../src/agentk/modules/gitops/drift/owned-fields.ts'
 import type { DifferenceKind } from '../../../../../../src/agentk/modules/gitops/finding.ts'
+import { OwnedFields } from '../../../../../../src/agentk/modules/gitops/live/owned-fields.ts'
 import { type Entry, entries, entry, leaf, manager, ownEntry } from './managed.ts'
 
 const path = ['f:data', 'f:a']

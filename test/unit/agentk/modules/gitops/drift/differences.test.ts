@@ -1,7 +1,7 @@
 import t from 'tap'
 import { changesOfLive, differencesOf } from '../../../../../../src/agentk/modules/gitops/drift/differences.ts'
-import { pathText } from '../../../../../../src/agentk/modules/gitops/drift/managed-path.ts'
 import type { FieldSet } from '../../../../../../src/agentk/modules/gitops/live/managed-fields.ts'
+import { pathText } from '../../../../../../src/agentk/modules/gitops/live/managed-path.ts'
 import { leaf } from './managed.ts'
 
 /** @returns path, kind, Git's value, live value */

@@ -5,7 +5,7 @@ import { correctionsMs, recordCorrection } from '../../../../../../src/agentk/mo
 import { maxHoldMs } from '../../../../../../src/proto/gitops/limits.ts'
 
 const now = Date.parse('2026-06-01T00:00:00Z')
-const policy = { mode: 'correct' as const, afterMs: 300_000 }
+const policy = { mode: 'correct' as const, afterMs: 300_000, removesAdded: false }
 const manager = 'agentk-42-7'
 const by = (name: string, ago = 0) => ({ manager: name, operation: 'Update', time: now - ago })
 
@@ -41,6 +41,12 @@ t.test('report and none write nothing, however old the change is', async (t) => 
     const old = finding({ since: now - 1e9 })
     t.strictSame(decide(old, { ...facts, policy: { ...policy, mode } }), { kind: 'left', because: { kind: 'mode' } })
   }
+})
+
+t.test('fields that people have added are removed only where the configuration says so', async (t) => {
+  const added = finding({ since: now - 1e9, differences: [{ path: '.spec.nodeSelector', kind: 'added' }] })
+  t.strictSame(decide(added, facts), { kind: 'left', because: { kind: 'added' } })
+  t.strictSame(decide(added, { ...facts, policy: { ...policy, removesAdded: true } }), { kind: 'write' })
 })
 
 t.test('a pause comes before all else', async (t) => {

@@ -183,7 +183,7 @@ t.test('what was changed in the cluster, by whom, and what follows', async (t) =
     '  Deployment shop/f: changed in the cluster, and cannot be compared: the webhook is down, by kubectl-edit (Update), 11s ago; stays while the source is paused',
     '  Deployment shop/g: cannot be compared with Git: admission webhook "x" is down',
     '  Deployment shop/h: an apply would change .spec.replicas: an admission webhook came later',
-    '  Deployment shop/i: changed in the cluster: .spec.replicas, by kubectl-edit (Update), 11s ago; stays: agentk does not remove added fields',
+    '  Deployment shop/i: changed in the cluster: .spec.replicas, by kubectl-edit (Update), 11s ago; stays: the source does not set added_by',
     '  and 1 more objects that differ from Git',
     '',
   ])

@@ -1,5 +1,5 @@
 import { textAt } from '../../../../kubernetes/object.ts'
-import type { FieldSet, ManagedEntry } from '../live/managed-fields.ts'
+import type { FieldSet, ManagedEntry } from './managed-fields.ts'
 import { type ManagedPath, maxPathDepth } from './managed-path.ts'
 
 /** Field that some entries own, or in which they own fields. */

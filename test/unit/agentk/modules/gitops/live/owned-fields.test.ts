@@ -1,11 +1,7 @@
 import t from 'tap'
-import {
-  entriesOfOthers,
-  OwnedFields,
-  pathsOf,
-} from '../../../../../../src/agentk/modules/gitops/drift/owned-fields.ts'
 import type { FieldSet, ManagedEntry } from '../../../../../../src/agentk/modules/gitops/live/managed-fields.ts'
-import { entries, entry, isAdder, leaf, manager, ownEntry } from './managed.ts'
+import { entriesOfOthers, OwnedFields, pathsOf } from '../../../../../../src/agentk/modules/gitops/live/owned-fields.ts'
+import { entries, entry, isAdder, leaf, manager, ownEntry } from '../drift/managed.ts'
 
 const names = (found: readonly ManagedEntry[]) => found.map((one) => one.manager)
 

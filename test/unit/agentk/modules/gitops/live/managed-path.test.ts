@@ -1,5 +1,5 @@
 import t from 'tap'
-import { FieldReader, keyOf, oneOf, pathText } from '../../../../../../src/agentk/modules/gitops/drift/managed-path.ts'
+import { FieldReader, keyOf, oneOf, pathText } from '../../../../../../src/agentk/modules/gitops/live/managed-path.ts'
 
 t.test('a path is written as the API server names fields in conflicts', async (t) => {
   const shown: readonly (readonly [string[], string])[] = [
