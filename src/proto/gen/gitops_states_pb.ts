@@ -13,7 +13,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file gitops_states.proto.
  */
 export const file_gitops_states: GenFile = /*@__PURE__*/
-  fileDesc("ChNnaXRvcHNfc3RhdGVzLnByb3RvEgxrYXMuYWdlbnQudjEizwEKBkNvdW50cxIPCgdvYmplY3RzGAEgASgNEg8KB2FwcGxpZWQYAiABKA0SEQoJdW5jaGFuZ2VkGAMgASgNEg4KBmZhaWxlZBgEIAEoDRIPCgd3YWl0aW5nGAUgASgNEg4KBnBydW5lZBgGIAEoDRIRCglzdXJ2aXZvcnMYByABKA0SDwoHZHJpZnRlZBgIIAEoDRIPCgdvcnBoYW5zGAkgASgNEhQKDG5vdF9jb21wYXJlZBgKIAEoDRIUCgx3b3VsZF9jaGFuZ2UYCyABKA0iVAoDS2V5Eg0KBWdyb3VwGAEgASgJEg8KB3ZlcnNpb24YAiABKAkSDAoEa2luZBgDIAEoCRIRCgluYW1lc3BhY2UYBCABKAkSDAoEbmFtZRgFIAEoCSJZCg1PYmplY3RUcm91YmxlEh4KA2tleRgBIAEoCzIRLmthcy5hZ2VudC52MS5LZXkSDAoEdGV4dBgCIAEoCRIMCgRmaWxlGAMgASgJEgwKBGxpbmUYBCABKA0iowIKDURyaWZ0ZWRPYmplY3QSHgoDa2V5GAEgASgLMhEua2FzLmFnZW50LnYxLktleRIMCgRraW5kGAIgASgJEg8KB2RlbGV0ZWQYAyABKAgSDAoEcGF0aBgEIAMoCRISCgptb3JlX3BhdGhzGAUgASgNEg8KB21hbmFnZXIYBiABKAkSEQoJb3BlcmF0aW9uGAcgASgJEhUKDWNoYW5nZWRfYXRfbXMYCCABKAMSEAoIc2luY2VfbXMYCSABKAMSFQoNY29ycmVjdF9hdF9tcxgKIAEoAxIMCgRsZWZ0GAsgASgJEhUKDWhvbGRfdW50aWxfbXMYDCABKAMSDAoEdGV4dBgNIAEoCRIMCgRmaWxlGA4gASgJEgwKBGxpbmUYDyABKA0i+QUKC1NvdXJjZVN0YXRlEg4KBnNvdXJjZRgBIAEoCRIPCgdwcm9qZWN0GAIgASgJEg4KBmNvbW1pdBgDIAEoCRIOCgZ3YW50ZWQYBCABKAkSIgoFcGhhc2UYBSABKA4yEy5rYXMuYWdlbnQudjEuUGhhc2USJAoGY291bnRzGAYgASgLMhQua2FzLmFnZW50LnYxLkNvdW50cxIsCgd0cm91YmxlGAcgAygLMhsua2FzLmFnZW50LnYxLk9iamVjdFRyb3VibGUSEwoLZW52aXJvbm1lbnQYCCADKAkSDQoFYXRfbXMYCSABKAMSDwoHcHJvYmxlbRgKIAEoCRIMCgRwbGFuGAsgASgJEiIKB3BsYW5uZWQYDCADKAsyES5rYXMuYWdlbnQudjEuS2V5EgwKBG5hbWUYDSABKAkSIQoGb3JwaGFuGA4gAygLMhEua2FzLmFnZW50LnYxLktleRIPCgdyZW1vdmVkGA8gASgIEgsKA3JlZhgQIAEoCRIOCgZyZWFzb24YESABKAkSFQoNYXBwbGllZF9hdF9tcxgTIAEoAxIWCg5jb21wYXJlZF9hdF9tcxgUIAEoAxIsCgdsZWF2aW5nGBUgAygLMhsua2FzLmFnZW50LnYxLkxlYXZpbmdPYmplY3QSKQoEa2VwdBgWIAMoCzIbLmthcy5hZ2VudC52MS5MZWF2aW5nT2JqZWN0Eg4KBm9iamVjdBgYIAEoCRIOCgZkaWdlc3QYGSABKAkSIAoEbGVmdBgaIAEoDjISLmthcy5hZ2VudC52MS5MZWZ0Eh0KFWlzX3dhaXRpbmdfZm9yX290aGVycxgbIAEoCBIOCgZpc19jdXQYHCABKAgSLAoHZHJpZnRlZBgdIAMoCzIbLmthcy5hZ2VudC52MS5EcmlmdGVkT2JqZWN0EhIKCmRyaWZ0X21vZGUYHiABKAkSEQoJdW53YXRjaGVkGB8gAygJSgQIEhATSgQIFxAYUgRuZXh0UgtsYXRlcl9waGFzZSJLCg1MZWF2aW5nT2JqZWN0Eh4KA2tleRgBIAEoCzIRLmthcy5hZ2VudC52MS5LZXkSDAoEY29kZRgCIAEoCRIMCgR0ZXh0GAMgASgJIgkKB1B1c2hFbmQqkwEKBVBoYXNlEhUKEVBIQVNFX1VOU1BFQ0lGSUVEEAASCwoHV0FJVElORxABEgsKB1JFQURJTkcQAhIMCghBUFBMWUlORxADEgsKB1BSVU5JTkcQBBIKCgZTWU5DRUQQBRILCgdGQUlMSU5HEAYSCwoHUkVGVVNFRBAHEgwKCEFQUFJPVkFMEAgSCgoGUEFVU0VEEAkqNAoETGVmdBIUChBMRUZUX1VOU1BFQ0lGSUVEEAASDAoIUkVNT1ZJTkcQARIICgRLRVBUEAIySgoMR2l0b3BzU3RhdGVzEjoKBFB1c2gSGS5rYXMuYWdlbnQudjEuU291cmNlU3RhdGUaFS5rYXMuYWdlbnQudjEuUHVzaEVuZCgBYgZwcm90bzM");
+  fileDesc("ChNnaXRvcHNfc3RhdGVzLnByb3RvEgxrYXMuYWdlbnQudjEizwEKBkNvdW50cxIPCgdvYmplY3RzGAEgASgNEg8KB2FwcGxpZWQYAiABKA0SEQoJdW5jaGFuZ2VkGAMgASgNEg4KBmZhaWxlZBgEIAEoDRIPCgd3YWl0aW5nGAUgASgNEg4KBnBydW5lZBgGIAEoDRIRCglzdXJ2aXZvcnMYByABKA0SDwoHZHJpZnRlZBgIIAEoDRIPCgdvcnBoYW5zGAkgASgNEhQKDG5vdF9jb21wYXJlZBgKIAEoDRIUCgx3b3VsZF9jaGFuZ2UYCyABKA0iVAoDS2V5Eg0KBWdyb3VwGAEgASgJEg8KB3ZlcnNpb24YAiABKAkSDAoEa2luZBgDIAEoCRIRCgluYW1lc3BhY2UYBCABKAkSDAoEbmFtZRgFIAEoCSJZCg1PYmplY3RUcm91YmxlEh4KA2tleRgBIAEoCzIRLmthcy5hZ2VudC52MS5LZXkSDAoEdGV4dBgCIAEoCRIMCgRmaWxlGAMgASgJEgwKBGxpbmUYBCABKA0iowIKDURyaWZ0ZWRPYmplY3QSHgoDa2V5GAEgASgLMhEua2FzLmFnZW50LnYxLktleRIMCgRraW5kGAIgASgJEg8KB2RlbGV0ZWQYAyABKAgSDAoEcGF0aBgEIAMoCRISCgptb3JlX3BhdGhzGAUgASgNEg8KB21hbmFnZXIYBiABKAkSEQoJb3BlcmF0aW9uGAcgASgJEhUKDWNoYW5nZWRfYXRfbXMYCCABKAMSEAoIc2luY2VfbXMYCSABKAMSFQoNY29ycmVjdF9hdF9tcxgKIAEoAxIMCgRsZWZ0GAsgASgJEhUKDWhvbGRfdW50aWxfbXMYDCABKAMSDAoEdGV4dBgNIAEoCRIMCgRmaWxlGA4gASgJEgwKBGxpbmUYDyABKA0iqgYKC1NvdXJjZVN0YXRlEg4KBnNvdXJjZRgBIAEoCRIPCgdwcm9qZWN0GAIgASgJEg4KBmNvbW1pdBgDIAEoCRIOCgZ3YW50ZWQYBCABKAkSIgoFcGhhc2UYBSABKA4yEy5rYXMuYWdlbnQudjEuUGhhc2USJAoGY291bnRzGAYgASgLMhQua2FzLmFnZW50LnYxLkNvdW50cxIsCgd0cm91YmxlGAcgAygLMhsua2FzLmFnZW50LnYxLk9iamVjdFRyb3VibGUSEwoLZW52aXJvbm1lbnQYCCADKAkSDQoFYXRfbXMYCSABKAMSDwoHcHJvYmxlbRgKIAEoCRIMCgRwbGFuGAsgASgJEiIKB3BsYW5uZWQYDCADKAsyES5rYXMuYWdlbnQudjEuS2V5EgwKBG5hbWUYDSABKAkSIQoGb3JwaGFuGA4gAygLMhEua2FzLmFnZW50LnYxLktleRIPCgdyZW1vdmVkGA8gASgIEgsKA3JlZhgQIAEoCRIOCgZyZWFzb24YESABKAkSFQoNYXBwbGllZF9hdF9tcxgTIAEoAxIWCg5jb21wYXJlZF9hdF9tcxgUIAEoAxIsCgdsZWF2aW5nGBUgAygLMhsua2FzLmFnZW50LnYxLkxlYXZpbmdPYmplY3QSKQoEa2VwdBgWIAMoCzIbLmthcy5hZ2VudC52MS5MZWF2aW5nT2JqZWN0Eg4KBm9iamVjdBgYIAEoCRIOCgZkaWdlc3QYGSABKAkSIAoEbGVmdBgaIAEoDjISLmthcy5hZ2VudC52MS5MZWZ0Eh0KFWlzX3dhaXRpbmdfZm9yX290aGVycxgbIAEoCBIOCgZpc19jdXQYHCABKAgSLAoHZHJpZnRlZBgdIAMoCzIbLmthcy5hZ2VudC52MS5EcmlmdGVkT2JqZWN0EhIKCmRyaWZ0X21vZGUYHiABKAkSEQoJdW53YXRjaGVkGB8gAygJEi8KDmxlZnRfdG9fb3RoZXJzGCAgAygLMhcua2FzLmFnZW50LnYxLkxlZnRGaWVsZEoECBIQE0oECBcQGFIEbmV4dFILbGF0ZXJfcGhhc2UiWAoJTGVmdEZpZWxkEh4KA2tleRgBIAEoCzIRLmthcy5hZ2VudC52MS5LZXkSDAoEcGF0aBgCIAEoCRIPCgdtYW5hZ2VyGAMgASgJEgwKBHJ1bGUYBCABKAkiSwoNTGVhdmluZ09iamVjdBIeCgNrZXkYASABKAsyES5rYXMuYWdlbnQudjEuS2V5EgwKBGNvZGUYAiABKAkSDAoEdGV4dBgDIAEoCSIJCgdQdXNoRW5kKpMBCgVQaGFzZRIVChFQSEFTRV9VTlNQRUNJRklFRBAAEgsKB1dBSVRJTkcQARILCgdSRUFESU5HEAISDAoIQVBQTFlJTkcQAxILCgdQUlVOSU5HEAQSCgoGU1lOQ0VEEAUSCwoHRkFJTElORxAGEgsKB1JFRlVTRUQQBxIMCghBUFBST1ZBTBAIEgoKBlBBVVNFRBAJKjQKBExlZnQSFAoQTEVGVF9VTlNQRUNJRklFRBAAEgwKCFJFTU9WSU5HEAESCAoES0VQVBACMkoKDEdpdG9wc1N0YXRlcxI6CgRQdXNoEhkua2FzLmFnZW50LnYxLlNvdXJjZVN0YXRlGhUua2FzLmFnZW50LnYxLlB1c2hFbmQoAWIGcHJvdG8z");
 
 /**
  * @generated from message kas.agent.v1.Counts
@@ -468,6 +468,13 @@ export type SourceState = Message<"kas.agent.v1.SourceState"> & {
    * @generated from field: repeated string unwatched = 31;
    */
   unwatched: string[];
+
+  /**
+   * values from Git that a rule of `ignore` leaves to others; at most 100
+   *
+   * @generated from field: repeated kas.agent.v1.LeftField left_to_others = 32;
+   */
+  leftToOthers: LeftField[];
 };
 
 /**
@@ -476,6 +483,44 @@ export type SourceState = Message<"kas.agent.v1.SourceState"> & {
  */
 export const SourceStateSchema: GenMessage<SourceState> = /*@__PURE__*/
   messageDesc(file_gitops_states, 4);
+
+/**
+ * A field that Git sets, and that a rule of `ignore` leaves to another manager. No value.
+ *
+ * @generated from message kas.agent.v1.LeftField
+ */
+export type LeftField = Message<"kas.agent.v1.LeftField"> & {
+  /**
+   * @generated from field: kas.agent.v1.Key key = 1;
+   */
+  key?: Key | undefined;
+
+  /**
+   * `.spec.replicas`; of a Secret no keys
+   *
+   * @generated from field: string path = 2;
+   */
+  path: string;
+
+  /**
+   * @generated from field: string manager = 3;
+   */
+  manager: string;
+
+  /**
+   * rule, for people
+   *
+   * @generated from field: string rule = 4;
+   */
+  rule: string;
+};
+
+/**
+ * Describes the message kas.agent.v1.LeftField.
+ * Use `create(LeftFieldSchema)` to create a new message.
+ */
+export const LeftFieldSchema: GenMessage<LeftField> = /*@__PURE__*/
+  messageDesc(file_gitops_states, 5);
 
 /**
  * An object that the commit does not want any more.
@@ -506,7 +551,7 @@ export type LeavingObject = Message<"kas.agent.v1.LeavingObject"> & {
  * Use `create(LeavingObjectSchema)` to create a new message.
  */
 export const LeavingObjectSchema: GenMessage<LeavingObject> = /*@__PURE__*/
-  messageDesc(file_gitops_states, 5);
+  messageDesc(file_gitops_states, 6);
 
 /**
  * @generated from message kas.agent.v1.PushEnd
@@ -519,7 +564,7 @@ export type PushEnd = Message<"kas.agent.v1.PushEnd"> & {
  * Use `create(PushEndSchema)` to create a new message.
  */
 export const PushEndSchema: GenMessage<PushEnd> = /*@__PURE__*/
-  messageDesc(file_gitops_states, 6);
+  messageDesc(file_gitops_states, 7);
 
 /**
  * @generated from enum kas.agent.v1.Phase

@@ -76,6 +76,7 @@ export function shortRow(reported: ReportedFacts): object | undefined {
     kept: [],
     drifted: [],
     unwatched: [],
+    left_to_others: [],
   }
   // a plan that is not shown is not offered for approval
   return row && { ...row, ...lists, problem: '', ...(row.plan !== '' && { next: '' }), digest: undefined, cut: true }

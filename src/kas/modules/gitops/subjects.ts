@@ -25,7 +25,7 @@ interface NamedEntry {
 }
 
 /** Lists of a row whose entries have a key, and lists of keys. */
-const entryLists = ['trouble', 'leaving', 'kept', 'drifted'] as const
+const entryLists = ['trouble', 'leaving', 'kept', 'drifted', 'left_to_others'] as const
 const keyLists = ['planned', 'orphan'] as const
 
 /** Limit of subjects about which the agent is asked for one answer: it takes as many. */

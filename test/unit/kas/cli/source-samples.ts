@@ -73,6 +73,7 @@ export const fullSource = {
   drift_mode: 'correct',
   orphan: [cluster],
   environment: ['7/production'],
+  left_to_others: [{ key, path: '.spec.replicas', manager: 'scaler', rule: 'Deployment .spec.replicas' }],
   unwatched: ['Thing: the API server refuses to list or watch it (403)'],
   withheld: 2,
   object: '/apis/agent.gitlab.com/v1/namespaces/agentk/gitsyncs/42-7-web',

@@ -6,6 +6,8 @@ import {
   type LeavingObject,
   LeavingObjectSchema,
   Left,
+  type LeftField,
+  LeftFieldSchema,
   type ObjectTrouble,
   ObjectTroubleSchema,
   Phase,
@@ -25,6 +27,8 @@ import { keyOf } from './state-key.ts'
 
 /** Limit of a text. */
 const maxTextLength = 1000
+/** Limit of a path, a manager or a rule. */
+const maxFieldLength = 150
 /** Limit of a text about the objects that are deleted with another one: a field of a state may have 16 KiB. */
 const maxDependentsLength = 14_000
 /** Report about a source, from which its state follows. */
@@ -201,7 +205,21 @@ function done(state: SourceState, commit: string, result: RoundDone): SourceStat
       .slice(0, maxListed)
       .map((entry) => leavingOf(entry, reasons)),
     orphan: orphans.slice(0, maxListed).map((key) => keyOf({ key, version: '' })),
+    leftToOthers: leftFields(entries.values()),
   }
+}
+
+/** Returns the values from Git that rules leave to others. */
+function leftFields(entries: Iterable<InventoryEntry>): LeftField[] {
+  const all = [...entries].flatMap((entry) => (entry.leftOut ?? []).map((left) => ({ entry, left })))
+  return all.slice(0, maxListed).map(({ entry, left: { path, manager, rule } }) =>
+    create(LeftFieldSchema, {
+      key: keyOf(entry),
+      path: path.slice(0, maxFieldLength),
+      manager: manager.slice(0, maxFieldLength),
+      rule: rule.slice(0, maxFieldLength),
+    }),
+  )
 }
 
 /** Returns the first object that could not be deleted, with the reason, and the number of the others. */

@@ -130,6 +130,8 @@ export interface SourceStatus {
   readonly environments: readonly string[]
   /** path of the GitSync or ConfigMap that takes approvals; absent: it does not exist yet */
   readonly statusObject?: string | undefined
+  /** fields that Git sets and that a rule of `drift.ignore` leaves to others, at most 100 */
+  readonly leftToOthers: readonly LeftField[]
   /** kinds whose changes are noticed within a minute, because they are not watched, each with the reason */
   readonly unwatched: readonly string[]
   /** objects that the lists leave out, because the caller may not get them */
@@ -254,6 +256,18 @@ export interface FieldDifference {
   readonly secretKey?: string | undefined
   /** rule of `ignore` that leaves the field to others */
   readonly rule?: string | undefined
+}
+
+/** A field that Git sets, and that a rule leaves to another field manager. */
+export interface LeftField {
+  /** the object */
+  readonly object?: SourceObject | undefined
+  /** path of the field, such as `.spec.replicas` */
+  readonly path: string
+  /** field manager that has set the field */
+  readonly manager: string
+  /** the rule */
+  readonly rule: string
 }
 
 /** An object of a source that is not as required. */

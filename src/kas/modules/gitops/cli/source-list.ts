@@ -85,6 +85,12 @@ export function sourceStatus(source: ShownSource, at: number): SourceStatus {
     orphans: orphan.map(sourceObject),
     environments: environment,
     statusObject: filled(object),
+    leftToOthers: (source.left_to_others ?? []).map(({ key, path, manager, rule }) => ({
+      object: key && sourceObject(key),
+      path,
+      manager,
+      rule,
+    })),
     unwatched: source.unwatched ?? [],
     withheld: source.withheld ?? 0,
     incomplete: cut,

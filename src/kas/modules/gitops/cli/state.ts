@@ -91,6 +91,7 @@ const source = z.looseObject({
   drifted: z.array(drifted).optional(),
   drift_mode: cell.optional(),
   unwatched: z.array(cell).optional(),
+  left_to_others: z.array(z.looseObject({ key: key.optional(), path: cell, manager: cell, rule: cell })).optional(),
   // objects that its reader may not get
   withheld: z.int().optional(),
 })

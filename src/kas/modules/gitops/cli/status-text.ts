@@ -93,12 +93,26 @@ function driftCell({ counts, drift_mode: mode = '', compared_at_ms: compared = '
 }
 
 function detailsOf(source: ShownSource): readonly string[] {
-  const { phase, problem, trouble, leaving = [], kept = [], plan = '', next, withheld = 0, unwatched = [] } = source
+  const {
+    phase,
+    problem,
+    trouble,
+    leaving = [],
+    kept = [],
+    plan = '',
+    next,
+    withheld = 0,
+    unwatched = [],
+    left_to_others: left = [],
+  } = source
   const objects = [
     ...trouble.map(({ key, text, file, line }) => `${objectText(key)}${text}${placeText(file, line)}`),
     ...leaving.map(({ key, text }) => `${objectText(key)}would be deleted: ${text}`),
     ...kept.map(({ key, text }) => `${objectText(key)}stays: ${text}`),
     ...driftLines(source),
+    ...left.map(
+      ({ key, path, manager, rule }) => `${objectText(key)}${path} is left to ${manager}, by the rule ${rule}`,
+    ),
     ...unwatched.map((text) => `changes are noticed within a minute: ${text}`),
     ...(withheld > 0 ? [`${withheld} object${withheld > 1 ? 's are' : ' is'} not named: you may not get them`] : []),
   ]
