@@ -12,6 +12,7 @@ import type { Version } from '../lib/version.ts'
 import { ApiClient } from './cluster/api-client.ts'
 import type { ClusterAccess } from './cluster/cluster-access.ts'
 import { Identities } from './cluster/identities.ts'
+import { ServerClock } from './cluster/server-clock.ts'
 import type { Config } from './config/config.ts'
 import { Configuration } from './configuration/configuration.ts'
 import { Loggers } from './configuration/loggers.ts'
@@ -71,7 +72,8 @@ export class App implements Service {
     this.#config = config
     this.#loggers = new Loggers(log)
     const self = selfOf(config, version)
-    const api = new ApiClient(access)
+    const serverClock = new ServerClock(systemClock)
+    const api = new ApiClient(access, { onDate: (date, waitedMs) => serverClock.answered(date, waitedMs) })
     const kas = this.#createConnections(self)
     const configuration = this.#createConfiguration(kas, self)
     const election = this.#createElection(api)
@@ -79,7 +81,7 @@ export class App implements Service {
     createBuildMetrics(register, version)
     createTunnelMetrics(register, kas)
     const identities = this.#createIdentities(access)
-    const parts = { api, identities, kas, configuration, election, self, register, ...time }
+    const parts = { api, identities, kas, configuration, election, self, register, serverClock, ...time }
     this.#host = { ...parts, tracer: tracing ?? noTracer, log: (part) => this.#loggers.of(part) }
     this.#modules = [...modulesOf(config), ...others].map((createModule) => createModule(this.#host))
     // the last listener: when the election begins, all others have applied the first configuration

@@ -43,6 +43,8 @@ export interface AgentkHost {
   }
   readonly tracer: Tracer
   readonly clock: Clock
+  /** the API server's time since 1970, by which times in objects are compared. It may be set back by a second */
+  readonly serverClock: Clock
   readonly random: () => number
   readonly register: Registry
   /** Logger of one part; its level follows the agent's configuration. */

@@ -22,7 +22,9 @@ import { StatusSink } from './state/status-sink.ts'
 
 type OfHost = 'kas' | 'configuration' | 'block' | 'metrics' | 'tracer' | 'log' | 'clock' | 'random'
 
-export interface GitopsComponents extends Pick<SourcesComponents, OfHost>, Pick<AgentkHost, 'api' | 'identities'> {
+export interface GitopsComponents
+  extends Pick<SourcesComponents, OfHost>,
+    Pick<AgentkHost, 'api' | 'identities' | 'serverClock'> {
   /** @returns function that removes the listener */
   readonly onBlock: (listener: () => void) => () => void
   /** Serves these methods to kas from now on, and no others. */
@@ -59,7 +61,7 @@ function createSources(
   { namespace, path, folder }: GitopsOptions & { readonly folder: string },
   term: Term,
 ): { readonly sources: Sources; readonly methods: ReadonlyMap<string, Serve> } {
-  const { api, identities, kas, configuration, block, metrics, tracer, log, clock, random } = components
+  const { api, identities, kas, configuration, block, metrics, tracer, log, clock, serverClock, random } = components
   const { holds, signal } = term
   const lanes = new BackgroundRequests({ client: api, clock, holds, onCall: metrics.apiCall })
   const ownLane = lanes.lane('control')
@@ -74,11 +76,11 @@ function createSources(
   const objects = new SharedBytes(memory.objectBytes, () => sources.size)
   const files = new KeptFiles(memory.fileBytes, () => sources.size)
 
-  const events = new SourceEvents({ log, clock, lane: lanes.lane('scan') })
+  const events = new SourceEvents({ log, clock: serverClock, lane: lanes.lane('scan') })
   const syncing = { lane: ownLane, client: api, kinds, events, log, clock, random }
   const syncs = new GitSyncs(syncing, { namespace, agentId: configuration.current.agentId })
   const push = new StatePush({ kas, holds, log, clock, random })
-  const status = new StatusSink(clock, syncs, [syncs, push, metrics])
+  const status = new StatusSink(serverClock, syncs, [syncs, push, metrics])
   syncs.onMade = (id) => status.guided(id)
 
   const rounds = {
@@ -95,16 +97,16 @@ function createSources(
       watches: new DriftWatches({ clock, random }),
       turns: new ExplainTurns(clock),
       room: new SharedBytes(memory.manifestBytes, () => sources.size),
-      clock,
+      clock: serverClock,
       random,
       log,
     },
-    clock,
+    clock: serverClock,
     random,
   }
   const shown = { syncs, push, status }
   const host = { kas, configuration, block, metrics, tracer, log, clock, random }
   const sources: Sources = new Sources({ ...host, rounds, manifests, files, ...shown }, { namespace }, term)
   const rights = new ObjectRights({ lane: lanes.lane('preview'), kinds, identities, clock })
-  return { sources, methods: questionMethods({ driftOf: (id) => sources.driftOf(id), rights, clock }) }
+  return { sources, methods: questionMethods({ driftOf: (id) => sources.driftOf(id), rights, clock: serverClock }) }
 }

@@ -7,7 +7,17 @@ import { createGitopsMetrics } from './state/gitops-metrics.ts'
 
 type Host = Pick<
   AgentkHost,
-  'api' | 'identities' | 'kas' | 'configuration' | 'self' | 'tracer' | 'clock' | 'random' | 'register' | 'log'
+  | 'api'
+  | 'identities'
+  | 'kas'
+  | 'configuration'
+  | 'self'
+  | 'tracer'
+  | 'clock'
+  | 'serverClock'
+  | 'random'
+  | 'register'
+  | 'log'
 >
 
 export interface GitopsModuleOptions {
@@ -17,7 +27,7 @@ export interface GitopsModuleOptions {
 
 /** Applies the manifests of projects to the cluster (doc/guide/gitops.md). Its code is loaded once a source is configured. */
 export function createGitops(host: Host, { path }: GitopsModuleOptions): AgentkModule {
-  const { api, identities, kas, configuration, self, tracer, clock, random, register } = host
+  const { api, identities, kas, configuration, self, tracer, clock, serverClock, random, register } = host
   const metrics = createGitopsMetrics(register)
   const block = configuration.block('gitops', (json) => json)
   const listeners = new Listeners()
@@ -29,7 +39,8 @@ export function createGitops(host: Host, { path }: GitopsModuleOptions): AgentkM
     methods = served
     kas.announce()
   }
-  const components = { api, identities, kas, configuration, block, onBlock, serve, metrics, tracer, log, clock, random }
+  const parts = { api, identities, kas, configuration, block, onBlock, serve, metrics, tracer, log }
+  const components = { ...parts, clock, serverClock, random }
   const lead = async (term: Term) => {
     await named(term.signal, block, onBlock)
     if (term.signal.aborted) return

@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap'
+import { systemClock } from '../../../../src/lib/clock.ts'
 import { Phase, type SourceState } from '../../../../src/proto/gen/gitops_states_pb.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { ProjectKas, startGitops } from './gitops-side.ts'
@@ -39,9 +40,15 @@ t.test('drift', { skip, timeout: 300_000 }, async (t) => {
     const answer = await ground.client.json('PATCH', path, body, undefined, options)
     if (answer.status !== 200) throw new Error(JSON.stringify(answer.body))
   }
-  const began = async (t: Test, projectId: bigint, drift: object, client = ground.client) => {
+  const began = async (
+    t: Test,
+    projectId: bigint,
+    drift: object,
+    { client = ground.client, serverClock = systemClock } = {},
+  ) => {
     const project = new ProjectKas(projectId)
-    const side = await startGitops(t, ground, project, { manifest_projects: [{ ...source, drift }] }, client)
+    const block = { manifest_projects: [{ ...source, drift }] }
+    const side = await startGitops(t, ground, project, block, client, serverClock)
     const state = () => project.states.findLast(({ source }) => source === `42-${projectId}`) // others have left
     project.push({ 'web.yaml': web('nginx:1') })
     /** Waits for a state, and names the one that stayed in its place. */
@@ -178,6 +185,29 @@ t.test('drift', { skip, timeout: 300_000 }, async (t) => {
     await ended(stop)
   })
 
+  await t.test('a value from Git that a rule leaves to another manager is named in the row', async (t) => {
+    const ignore = [{ kinds: ['Deployment'], paths: ['.spec.replicas'] }]
+    const { project, state, becomesSynced, stop } = await began(t, 111n, { after: '0s', ignore })
+    t.strictSame(state()?.leftToOthers, [])
+    await patch({ spec: { replicas: 5 } }, 'scaler')
+    project.push({ 'web.yaml': web('nginx:1').replace('replicas: 2', 'replicas: 3') })
+    await becomesSynced()
+    t.equal((await ground.get(key)).spec.replicas, 5)
+    t.match(state()?.leftToOthers, [
+      { key: { name: 'web' }, path: '.spec.replicas', manager: 'scaler', rule: /replicas/ },
+    ])
+    t.equal(state()?.drifted.length, 0)
+    await ended(stop)
+  })
+
+  await t.test('the time until a correction passes by the clock of the API server', async (t) => {
+    const serverClock = { ...systemClock, now: () => Date.now() + 3600_000 }
+    const { stop } = await began(t, 112n, { after: '1800s' }, { serverClock })
+    await patch(container('nginx:2'), 'kubectl-edit')
+    await eventually(async () => (await image()) === 'nginx:1')
+    await ended(stop)
+  })
+
   await t.test('an autoscaler that scales causes no dry run and no write', async (t) => {
     const sent: string[] = []
     const counted: typeof ground.client.json = (...args) => {
@@ -192,7 +222,7 @@ t.test('drift', { skip, timeout: 300_000 }, async (t) => {
       metadata: { name: 'web' },
       spec: { maxReplicas: 9, scaleTargetRef: { apiVersion: 'apps/v1', kind: 'Deployment', name: 'web' } },
     })
-    const { project, state, becomes, becomesSynced, stop } = await began(t, 108n, {}, client)
+    const { project, state, becomes, becomesSynced, stop } = await began(t, 108n, {}, { client })
     project.push({ 'web.yaml': web('nginx:1'), 'marker.yaml': web('nginx:1').replaceAll('web', 'marker') })
     await becomesSynced()
     sent.length = 0

@@ -6,7 +6,7 @@ import { Terms } from '../../../../src/agentk/election/terms.ts'
 import { objectsMethod } from '../../../../src/agentk/modules/gitops/files/objects-stream.ts'
 import { createGitops } from '../../../../src/agentk/modules/gitops/module.ts'
 import { pushMethod } from '../../../../src/agentk/modules/gitops/state/state-push.ts'
-import { systemClock } from '../../../../src/lib/clock.ts'
+import { type Clock, systemClock } from '../../../../src/lib/clock.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
 import { type AgentConfiguration, AgentConfigurationSchema } from '../../../../src/proto/gen/agentcfg_pb.ts'
 import {
@@ -107,6 +107,7 @@ export async function startGitops(
   project: ProjectKas,
   block: GitopsBlock,
   client = ground.client,
+  serverClock: Clock = systemClock,
 ) {
   const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, project.kas, 'grpc')}`)
   const { log, lines } = capturedLog()
@@ -135,6 +136,7 @@ export async function startGitops(
       configuration,
       self: { meta: { podNamespace: 'gitops' } as never, product: '' },
       clock: systemClock,
+      serverClock,
       random: Math.random,
       register,
       tracer,

@@ -133,6 +133,7 @@ t.test('without our block sources rest: what stock sends of them starts nothing'
       configuration,
       self: { meta: { podNamespace: 'gitops' } as never, product: '' },
       clock: systemClock,
+      serverClock: systemClock,
       random: () => 0,
       register: new Registry(),
       tracer: new RecordedTracer(),
