@@ -28,7 +28,20 @@ SOURCE=$(kas gitops status --kubeconfig ada.kubeconfig -o name | cut -d/ -f2-)
 `
 const afterUndo = `
 kas gitops resync $SOURCE --yes
-kubectl get configmaps -n shop -o name | grep -q /bad && echo 'the bad object is still there' || echo 'it is undone'
+names=$(kubectl --kubeconfig $ADMIN get configmaps -n shop -o name)
+grep -q /bad <<< "$names" && echo 'the bad object is still there' || echo 'it is undone'
+`
+
+/** commands of doc/guide/drift.md; the second one waits until agentk has seen the change */
+const byHand = `
+kubectl --kubeconfig $ADMIN patch deployment web -n shop --type json -p '[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"changed:1"}]'
+until kas gitops status | grep -q 'changed in the cluster'; do sleep 0.2; done
+kas gitops hold deploy/web -n shop --for 1h
+kas gitops drift $SOURCE || echo "drift: exit code $?"
+kas gitops drift $SOURCE --scan -o json | grep compared
+kas gitops resync $SOURCE --yes
+until kubectl --kubeconfig $ADMIN get deployment web -n shop -o yaml | grep -q 'image: nginx'; do sleep 0.2; done
+until kas gitops drift $SOURCE --scan; do sleep 0.2; done
 `
 
 /** Returns the commands of "Undo a commit", for a repository without a remote and an agent without views. */
@@ -58,7 +71,7 @@ t.test('the first sync of the documentation, and how to undo a commit', { skip, 
   const [, lines = ''] = /## A first sync[\s\S]*?```sh\n([\s\S]*?)```/.exec(doc) ?? []
   t.match(lines, '127.0.0.1:8150')
   const typed = lines.replaceAll('8150', agents).replaceAll('8154', kubernetes)
-  const script = `set -e\ntrap 'kill $(jobs -p)' EXIT\n${typed}\n${badCommit}\n${undoingOf(doc)}\n${afterUndo}`
+  const script = `set -e\nADMIN=$KUBECONFIG\ntrap 'kill $(jobs -p)' EXIT\n${typed}\n${badCommit}\n${undoingOf(doc)}\n${afterUndo}\n${byHand}`
   const { kubeconfig } = controlPlane
   const identity = { GIT_AUTHOR_NAME: 'Ada', GIT_AUTHOR_EMAIL: 'ada@example.com' }
   const committer = { GIT_COMMITTER_NAME: 'Ada', GIT_COMMITTER_EMAIL: 'ada@example.com' }
@@ -75,4 +88,12 @@ t.test('the first sync of the documentation, and how to undo a commit', { skip, 
   t.match(out, /deployment\.apps\/web/)
   t.match(out, /^it is undone$/m, err)
   t.match(out, /is paused: kas gitops resume/)
+  t.match(out, /leaves deploy\/web as it is until/)
+  t.match(
+    out,
+    /^Deployment shop\/web: changed in the cluster: .*image, by kubectl-patch \(Update\), \d+s ago; stays for 59m/m,
+  )
+  t.match(out, /^ {4}Git: {5}"nginx.*\n {4}cluster: "changed:1"$/m)
+  t.match(out, /^drift: exit code 1$/m)
+  t.match(out, /^compared 4 of 4 objects: nothing differs from Git$/m)
 })
