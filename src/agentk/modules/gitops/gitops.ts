@@ -107,6 +107,6 @@ function createSources(
   const shown = { syncs, push, status }
   const host = { kas, configuration, block, metrics, tracer, log, clock, random }
   const sources: Sources = new Sources({ ...host, rounds, manifests, files, ...shown }, { namespace }, term)
-  const rights = new ObjectRights({ lane: lanes.lane('preview'), kinds, identities, clock })
+  const rights = new ObjectRights({ lane: lanes.lane('preview'), kinds, identities, clock, signal })
   return { sources, methods: questionMethods({ driftOf: (id) => sources.driftOf(id), rights, clock: serverClock }) }
 }

@@ -89,6 +89,9 @@ export class SourceDrift {
   readonly #explaining = new Map<string, RunningExplanation>()
   /** objects whose explanation came while a round was writing */
   readonly #outrun = new Set<string>()
+  /** check of all objects that somebody has asked for, and the one after it */
+  #runningCheck: Promise<number> | undefined
+  #nextCheck: Promise<number> | undefined
   /** by `keyText`: metadata of objects that were seen during a round; undefined: they are gone. No round: none */
   #duringRound: Map<string, LiveObject | undefined> | undefined
   #cancelBuild: (() => void) | undefined
@@ -212,19 +215,30 @@ export class SourceDrift {
   }
 
   /**
-   * Checks all objects now.
+   * Checks all objects from now on. Whoever asks while a check runs shares the next one: the running one may have
+   * passed an object that has changed since.
    *
    * @returns number of those that were compared
    * @throws the signal's reason
    */
   async checkAll(signal: AbortSignal): Promise<number> {
+    const begin = (): Promise<number> => {
+      this.#nextCheck = undefined
+      const check = this.#checkEach().finally(() => {
+        if (this.#runningCheck === check) this.#runningCheck = undefined
+      })
+      this.#runningCheck = check
+      return check
+    }
+    if (this.#runningCheck) this.#nextCheck ??= this.#runningCheck.then(begin, begin)
+    return await abortable(this.#nextCheck ?? begin(), signal)
+  }
+
+  async #checkEach(): Promise<number> {
     const texts = this.#checkable().values() // shared: each object is checked once
     let compared = 0
     const work = async () => {
-      for (const text of texts) {
-        signal.throwIfAborted()
-        if (await abortable(this.check(text), AbortSignal.any([signal, this.#signal]))) compared += 1
-      }
+      for (const text of texts) if (await abortable(this.check(text), this.#signal)) compared += 1
     }
     await Promise.all(Array.from({ length: maxChecks }, work))
     return compared

@@ -1,5 +1,7 @@
 import type { Clock } from '../../../../lib/clock.ts'
+import { withDeadline } from '../../../../lib/deadline.ts'
 import { KasError } from '../../../../lib/errors.ts'
+import { abortable } from '../../../../lib/signals.ts'
 import type { Caller } from '../../../caller.ts'
 import { mayAccess } from '../../../cluster/access-review.ts'
 import type { ApiLane } from '../../../cluster/background-requests.ts'
@@ -12,6 +14,8 @@ const maxCallers = 1000
 const maxAnswers = 500
 /** Time for which an answer counts. ms */
 const answerMs = 60_000
+/** Limit of one question, with its wait for a turn. ms */
+const questionMs = 10_000
 
 /** Objects of one kind in one namespace. */
 export interface Subject {
@@ -27,7 +31,9 @@ export interface ObjectRightsComponents {
   readonly lane: ApiLane
   readonly kinds: Pick<SharedKinds, 'current'>
   readonly identities: Pick<Identities, 'headers'>
-  readonly clock: Pick<Clock, 'now'>
+  readonly clock: Clock
+  /** ends questions that callers share; each caller has its own signal */
+  readonly signal: AbortSignal
 }
 
 interface Answer {
@@ -57,7 +63,7 @@ export class ObjectRights {
     return await Promise.all(
       subjects.map((subject) => {
         const plural = subject.kind === '*' ? '*' : kinds.find(subject)?.plural
-        return plural === undefined ? false : this.#ask(answers, { ...subject, plural }, headers, signal)
+        return plural === undefined ? false : abortable(this.#ask(answers, { ...subject, plural }, headers), signal)
       }),
     )
   }
@@ -83,15 +89,16 @@ export class ObjectRights {
     answers: Map<string, Answer>,
     { group, plural: resource, namespace }: Omit<Subject, 'kind'> & { readonly plural: string },
     headers: readonly string[],
-    signal: AbortSignal,
   ): Promise<boolean> {
-    const { lane, clock } = this.#components
+    const { lane, clock, signal: ended } = this.#components
     const key = JSON.stringify([group, resource, namespace])
     const known = answers.get(key)
     if (known && clock.now() < known.askedAt + answerMs) return known.mayGet
     const [oldest] = answers.keys()
     if (answers.size >= maxAnswers && oldest !== undefined) answers.delete(oldest)
-    const mayGet = mayAccess(lane, { verb: 'get', group, resource, namespace }, { headers }, signal)
+    const mayGet = withDeadline({ ms: questionMs, clock, signals: [ended] }, (signal) =>
+      mayAccess(lane, { verb: 'get', group, resource, namespace }, { headers }, signal),
+    )
     answers.set(key, { askedAt: clock.now(), mayGet })
     mayGet.catch(() => answers.delete(key)) // the caller of this method has the error
     return mayGet

@@ -445,6 +445,27 @@ t.test('a check of all objects says how many of them were compared', async (t) =
   await t.rejects(drift.checkAll(left.signal), /the caller has left/)
 })
 
+t.test('who asks while a check runs shares the next one', async (t) => {
+  const { drift, clock, asked, answer, given, rounded } = begin(t)
+  const signal = AbortSignal.any([])
+  rounded()
+  given.wouldChange = true
+  given.explanation = drifted({ version: '2' }, undefined)
+  const release = answer.hold()
+  const first = drift.checkAll(signal)
+  const left = new AbortController()
+  const later = [drift.checkAll(signal), drift.checkAll(signal), drift.checkAll(left.signal)]
+  await clock.pass(0)
+  t.equal(asked.length, 1)
+  left.abort(new Error('left'))
+  await t.rejects(later[2] as Promise<number>, /left/)
+  release()
+  t.strictSame(await Promise.all([first, later[0], later[1]]), [1, 1, 1])
+  t.equal(asked.length, 2)
+  t.equal(await drift.checkAll(signal), 1)
+  t.equal(asked.length, 3)
+})
+
 t.test('values are those of the commit in the cluster, or none', async (t) => {
   const { drift, rounded } = begin(t)
   const signal = AbortSignal.any([])

@@ -23,17 +23,21 @@ const deployments = { group: 'apps', kind: 'Deployment', namespace: 'shop' }
 const { signal } = new AbortController()
 
 /** Starts rights at an API server that answers as the test says. */
-function start(answer: (attributes: Record<string, string>, headers: string) => object | undefined) {
+function start(
+  answer: (attributes: Record<string, string>, headers: string) => object | undefined,
+  held?: Promise<void>,
+) {
   const asked: string[] = []
   const clock = new ManualClock()
   const json: ApiLane['json'] = async (_, path, body, __, options) => {
     const { resourceAttributes: of } = (body as { spec: { resourceAttributes: Record<string, string> } }).spec
     const headers = (options?.headers ?? []).join(' ')
     asked.push(`${path} ${of.verb} ${of.group} ${of.resource} ${of.namespace} ${headers}`.trim())
+    await held
     const status = answer(of, headers)
     return { status: status ? 201 : 500, body: status ? { status } : { message: 'away' } } as never
   }
-  const parts = { lane: { json }, kinds: { current: async () => kinds }, identities: identities(), clock }
+  const parts = { lane: { json }, kinds: { current: async () => kinds }, identities: identities(), clock, signal }
   return { asked, clock, rights: new ObjectRights(parts) }
 }
 
@@ -62,6 +66,19 @@ t.test('an answer counts for a minute, and for its caller alone', async (t) => {
   clock.advance(1)
   await rights.mayGet(user('gitlab:user:ada'), [secrets], signal)
   t.equal(asked.length, 3)
+})
+
+t.test('whoever leaves does not end the question for others', async (t) => {
+  const answered = Promise.withResolvers<void>()
+  const { rights, asked } = start(() => ({ allowed: true }), answered.promise)
+  const left = new AbortController()
+  const first = rights.mayGet(user('gitlab:user:ada'), [secrets], left.signal)
+  const second = rights.mayGet(user('gitlab:user:ada'), [secrets], signal)
+  left.abort(new Error('left'))
+  await t.rejects(first, /left/)
+  answered.resolve()
+  t.strictSame(await second, [true])
+  t.equal(asked.length, 1)
 })
 
 t.test('a kind that nobody serves may not be got; any kind is asked for as such', async (t) => {
