@@ -3,9 +3,12 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Findings, Stage } from './scene.ts'
+import { attackNames } from './soak-options.ts'
 
-/** limit of all attacks of hostile at full size: some two minutes each, and half as much again */
-const timeoutMs = 5_400_000
+/** time of one attack of hostile at full size on a slow machine; two minutes on a usual one. ms */
+const attackMs = 240_000
+/** limit of the longest program: all attacks of hostile. ms */
+const timeoutMs = attackNames.length * attackMs
 
 /**
  * Runs a scene that is a program of its own: it prints assertions as TAP, and figures as comments.
