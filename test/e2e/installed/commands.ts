@@ -72,9 +72,11 @@ export async function playCommands(t: Test, options: CommandsOptions): Promise<s
   t.match(credential, new RegExp(`^pat:${agent.id}:`), kubeconfig)
   t.match(await kas('status', '--socket', socket), /kas-2/)
   const asUser = ['--kubeconfig', join(folder, files.kubeconfig)]
-  for (const word of ['forget', 'approve', 'pause', 'resume', 'resync']) {
+  for (const word of ['forget', 'approve', 'pause', 'resume', 'resync', 'drift']) {
     t.match(await refused(`gitops ${word}`, 'shop', ...asUser), /^kas gitops: no source shop is known/)
   }
+  const hold = ['-n', 'demo', '--for', '1h', ...asUser]
+  t.match(await refused('gitops hold', 'thing/none', ...hold), /^kas gitops: the cluster has no kind thing:/)
   if (extent === 'few') return credential
   await playDirectory(t, kas, folder)
   t.match(await kas('route', '--agent', String(agent.id), '--socket', socket), /kas-\d/)

@@ -52,7 +52,8 @@ export class ObjectRights {
   }
 
   /**
-   * Returns for each subject if the caller may get its objects. A kind that nobody serves now may not be got.
+   * Returns for each subject if the caller may get its objects. One of a kind that nobody serves has no resource: it is
+   * for who may get all resources of its group.
    *
    * @throws KasError FORBIDDEN: the caller has no name; IDENTITY_REFUSED; Error: the API server gave no answer
    */
@@ -62,8 +63,8 @@ export class ObjectRights {
     const kinds = await this.#components.kinds.current(signal)
     return await Promise.all(
       subjects.map((subject) => {
-        const plural = subject.kind === '*' ? '*' : kinds.find(subject)?.plural
-        return plural === undefined ? false : abortable(this.#ask(answers, { ...subject, plural }, headers), signal)
+        const plural = kinds.find(subject)?.plural ?? '*'
+        return abortable(this.#ask(answers, { ...subject, plural }, headers), signal)
       }),
     )
   }
