@@ -342,7 +342,7 @@ export const ReviewResponseSchema: GenMessage<ReviewResponse> = /*@__PURE__*/
  */
 export const Gitops: GenService<{
   /**
-   * What differs between Git and the cluster, with values, as far as the caller may get the objects.
+   * Sends what differs between Git and the cluster, with values, as far as the caller may get the objects.
    *
    * @generated from rpc agentk.gitops.v1.Gitops.Drift
    */

@@ -4,11 +4,10 @@ import { ComparedObjectSchema, type DriftEnd, DriftEndSchema } from '../../../pr
 import { maxListed } from '../../../proto/gitops/limits.ts'
 import type { OwnEndpoint, OwnRequest } from '../../own-endpoint.ts'
 import type { AgentQuestions } from './agent-questions.ts'
+import { sourceIdForm } from './source-row.ts'
 
 /** Bytes of the objects in one answer; those without a place are counted. */
 const maxObjectBytes = 3 * 1024 * 1024
-/** Form of a source's id. */
-const idForm = /^\d{1,19}-\d{1,19}(?:-[a-z0-9-]{1,63})?$/
 
 const json = { alwaysEmitImplicit: true, useProtoFieldName: true } as const
 
@@ -43,7 +42,7 @@ function askedOf({ query }: Pick<OwnRequest, 'query'>): Asked {
     if (values.length > 1) throw bad(`${name} stands more than once`)
   }
   const [source = '', scan = 'false'] = ['source', 'scan'].map((name) => query.get(name)?.[0])
-  if (!idForm.test(source)) throw bad('source: allowed is the id of a source, as gitops/state has it')
+  if (!sourceIdForm.test(source)) throw bad('source: allowed is the id of a source, as gitops/state has it')
   if (scan !== 'true' && scan !== 'false') throw bad('scan: allowed is true or false')
   return { source, scan: scan === 'true' }
 }

@@ -3,6 +3,7 @@ import { decodeMessage } from '../../../proto/decode.ts'
 import { type SourceState, SourceStateSchema } from '../../../proto/gen/gitops_states_pb.ts'
 import { approveAnnotation } from '../../../proto/gitops/annotations.ts'
 import { isSourceReason, phaseWord, type SourceReason } from '../../../proto/gitops/source-phase.ts'
+import { noRowLists } from './object-lists.ts'
 
 /** An agent's last report of one source. */
 export interface ReportedFacts {
@@ -67,19 +68,10 @@ export function sourceRow(
 /** Makes a row without the names of objects. @throws as `sourceRow` */
 export function shortRow(reported: ReportedFacts): object | undefined {
   const row = sourceRow(reported, () => undefined)
-  const lists = {
-    trouble: [],
-    planned: [],
-    environment: [],
-    orphan: [],
-    leaving: [],
-    kept: [],
-    drifted: [],
-    unwatched: [],
-    left_to_others: [],
-  }
   // a plan that is not shown is not offered for approval
-  return row && { ...row, ...lists, problem: '', ...(row.plan !== '' && { next: '' }), digest: undefined, cut: true }
+  return (
+    row && { ...row, ...noRowLists, problem: '', ...(row.plan !== '' && { next: '' }), digest: undefined, cut: true }
+  )
 }
 
 function nextStep(
@@ -89,12 +81,13 @@ function nextStep(
 ): string {
   if (isSourceReason(reason)) return (reason === 'project_not_readable' && hint(project)) || steps[reason]
   if (plan !== '') return isCut ? '' : approveCommand(object, plan) // a plan that is not shown is not offered
-  if (phase === 'KEPT') return idForm.test(source) ? `kas gitops forget ${source}` : ''
+  if (phase === 'KEPT') return sourceIdForm.test(source) ? `kas gitops forget ${source}` : ''
   return phase === 'REFUSED' ? 'mend it and push: the commit before holds' : ''
 }
 
-/** Forms of a source's id and a plan. An agent may report any text, and people run the command in `next`. */
-const idForm = /^\d{1,19}-\d{1,19}(?:-[a-z0-9-]{1,63})?$/
+/** Form of a source's id. An agent may report any text, and people run the command in `next`. */
+export const sourceIdForm = /^\d{1,19}-\d{1,19}(?:-[a-z0-9-]{1,63})?$/
+/** Form of a plan, for the same reason. */
 const planForm = /^[a-z0-9]{1,128}$/
 
 /**

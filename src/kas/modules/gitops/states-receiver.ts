@@ -15,6 +15,7 @@ import { maxListed } from '../../../proto/gitops/limits.ts'
 import { methodPath } from '../../../proto/unary.ts'
 import { Reader } from '../../../proto/wire/wire.ts'
 import type { AgentCall } from '../../agent-method.ts'
+import { noLists } from './object-lists.ts'
 import type { States } from './states.ts'
 
 /** `/package.Service/Method` that this module serves on 8150. */
@@ -132,17 +133,7 @@ function withoutUnknown(bytes: Uint8Array, state: SourceState): Uint8Array {
 
 /** Encodes the state without its lists of objects: numbers remain, names do not. */
 function cutDown(state: SourceState): Uint8Array {
-  return toBinary(SourceStateSchema, {
-    ...state,
-    trouble: [],
-    planned: [],
-    environment: [],
-    orphan: [],
-    leaving: [],
-    kept: [],
-    drifted: [],
-    isCut: true,
-  })
+  return toBinary(SourceStateSchema, { ...state, ...noLists, isCut: true })
 }
 
 function invalid(detail: string): KasError {
