@@ -100,6 +100,18 @@ t.test('what an agent tells too much of is kept without names of objects', async
   t.equal(await new FakeAgentCall({ messages: [state] }).servedBy(serve), 'OK')
   const kept = fromBinary(SourceStateSchema, states.of(someAgent.id).get('42-7')?.bytes ?? bytes(0))
   t.match(kept, { phase: Phase.FAILING, trouble: [], counts: { failed: 50 } })
+  for (const { fieldKind, localName } of SourceStateSchema.fields) {
+    if (fieldKind !== 'list') continue
+    const isOfText = localName === 'environment' || localName === 'unwatched'
+    const long = encoded({
+      source: '42-7',
+      trouble,
+      [localName]: Array(50).fill(isOfText ? 'x'.repeat(100) : trouble[0]),
+    })
+    t.equal(await new FakeAgentCall({ messages: [long] }).servedBy(serve), 'OK')
+    const cut = fromBinary(SourceStateSchema, states.of(someAgent.id).get('42-7')?.bytes ?? bytes(0))
+    t.match(cut, { isCut: true, [localName]: [] }, localName)
+  }
 })
 
 t.test('an agent tells, until it retires or its token is void', async (t) => {
