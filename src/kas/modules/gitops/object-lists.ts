@@ -1,7 +1,7 @@
 import { SourceStateSchema } from '../../../proto/gen/gitops_states_pb.ts'
 
 /** All lists of a state. Names of objects, and their values, stand in lists alone. */
-const lists = SourceStateSchema.fields.filter(({ fieldKind }) => fieldKind === 'list')
+export const lists = SourceStateSchema.fields.filter(({ fieldKind }) => fieldKind === 'list')
 
 /** A state’s lists, each of them empty. */
 export const noLists = Object.fromEntries(lists.map(({ localName }) => [localName, []]))

@@ -15,7 +15,7 @@ import { maxListed } from '../../../proto/gitops/limits.ts'
 import { methodPath } from '../../../proto/unary.ts'
 import { Reader } from '../../../proto/wire/wire.ts'
 import type { AgentCall } from '../../agent-method.ts'
-import { noLists } from './object-lists.ts'
+import { lists, noLists } from './object-lists.ts'
 import type { States } from './states.ts'
 
 /** `/package.Service/Method` that this module serves on 8150. */
@@ -32,11 +32,6 @@ const maxUnknownBytes = 4096
 
 /** Bytes of a message after which others have their turn, even if the next message is there already. */
 const turnBytes = 4096
-
-const { field } = SourceStateSchema
-
-const { trouble, planned, environment, orphan, leaving, kept, drifted } = field
-const lists = [trouble, planned, environment, orphan, leaving, kept, drifted]
 
 /** Characters of a source's id: the agent's number, the project's number and a name of 32. */
 const maxSourceLength = 128

@@ -148,6 +148,8 @@ t.test('an agent tells, until it retires or its token is void', async (t) => {
     encoded({ source: 'x', trouble: many }),
     encoded({ source: 'x', planned: many }),
     encoded({ source: 'x', environment: Array(101).fill('e') }),
+    encoded({ source: 'x', unwatched: Array(101).fill('e') }),
+    encoded({ source: 'x', leftToOthers: many }),
   ]) {
     const refusal = await new FakeAgentCall({ messages: [wrong] }).servedBy(serve)
     t.match(refusal, { code: 'INVALID_MESSAGE' })
