@@ -352,7 +352,7 @@ export const Gitops: GenService<{
     output: typeof DriftResponseSchema;
   },
   /**
-   * Which objects a caller may get.
+   * Says which objects a caller may get.
    *
    * @generated from rpc agentk.gitops.v1.Gitops.Review
    */

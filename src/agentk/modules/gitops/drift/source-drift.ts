@@ -19,6 +19,7 @@ import { holdUntil } from './hold.ts'
 import type { ComparedManifest, KeptManifests } from './kept-manifests.ts'
 import { type KnownFinding, KnownFindings, type KnownFindingsComponents, type Left } from './known-findings.ts'
 import { referenceOf } from './reference.ts'
+import { SharedCheck } from './shared-check.ts'
 import { type Baseline, mayBeScaled, suspicion } from './suspect.ts'
 
 /** Pause before a round that compares objects whose manifests are not kept. ms */
@@ -89,9 +90,7 @@ export class SourceDrift {
   readonly #explaining = new Map<string, RunningExplanation>()
   /** objects whose explanation came while a round was writing */
   readonly #outrun = new Set<string>()
-  /** check of all objects that somebody has asked for, and the one after it */
-  #runningCheck: Promise<number> | undefined
-  #nextCheck: Promise<number> | undefined
+  readonly #check = new SharedCheck(() => this.#checkEach())
   /** by `keyText`: metadata of objects that were seen during a round; undefined: they are gone. No round: none */
   #duringRound: Map<string, LiveObject | undefined> | undefined
   #cancelBuild: (() => void) | undefined
@@ -214,24 +213,9 @@ export class SourceDrift {
     return this.#checkable().length
   }
 
-  /**
-   * Checks all objects from now on. Whoever asks while a check runs shares the next one: the running one may have
-   * passed an object that has changed since.
-   *
-   * @returns number of those that were compared
-   * @throws the signal's reason
-   */
+  /** Checks all objects from now on. @returns number of those that were compared. @throws the signal's reason */
   async checkAll(signal: AbortSignal): Promise<number> {
-    const begin = (): Promise<number> => {
-      this.#nextCheck = undefined
-      const check = this.#checkEach().finally(() => {
-        if (this.#runningCheck === check) this.#runningCheck = undefined
-      })
-      this.#runningCheck = check
-      return check
-    }
-    if (this.#runningCheck) this.#nextCheck ??= this.#runningCheck.then(begin, begin)
-    return await abortable(this.#nextCheck ?? begin(), signal)
+    return await this.#check.run(signal)
   }
 
   async #checkEach(): Promise<number> {
