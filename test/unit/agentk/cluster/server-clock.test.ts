@@ -25,6 +25,16 @@ t.test('a machine that is an hour behind has the time of the server, to the seco
   }
 })
 
+t.test('its times are whole, also where an answer came after a fraction of a millisecond', async (t) => {
+  for (const aheadMs of [hour, -hour, -1500]) {
+    const { clock, answer } = start()
+    for (const waitedMs of [0.25, 1017.631, 20]) {
+      answer(aheadMs, waitedMs)
+      t.ok(Number.isInteger(clock.now()), `${aheadMs}, ${waitedMs}: ${clock.now()}`)
+    }
+  }
+})
+
 t.test('one that is right stays as it is, also by answers that were long in coming', async (t) => {
   const { machine, answer, ahead } = start()
   for (let i = 0; i < 40; i++) {
