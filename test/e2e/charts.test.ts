@@ -180,7 +180,7 @@ t.test('charts at a real API server', { skip: withoutHelm || withoutCluster, tim
       'gitrepositories.source.toolkit.fluxcd.io [] [] [list watch]',
       `${receivers} [] [] [list watch]`,
       'apiservices.apiregistration.k8s.io [] [] [list watch]',
-      'customresourcedefinitions.apiextensions.k8s.io [] [] [list watch]',
+      'customresourcedefinitions.apiextensions.k8s.io [] [] [get list watch]',
     ]
     t.strictSame(await rights.of('agentk:agentk', 'default'), followed.sort(), 'Flux and APIs, in the whole cluster')
     t.strictSame(

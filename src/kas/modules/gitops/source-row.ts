@@ -3,7 +3,7 @@ import { decodeMessage } from '../../../proto/decode.ts'
 import { type SourceState, SourceStateSchema } from '../../../proto/gen/gitops_states_pb.ts'
 import { approveAnnotation } from '../../../proto/gitops/annotations.ts'
 import { isSourceReason, phaseWord, type SourceReason } from '../../../proto/gitops/source-phase.ts'
-import { noRowLists } from './object-lists.ts'
+import { noRowLists } from '../../../proto/gitops/state-lists.ts'
 
 /** An agent's last report of one source. */
 export interface ReportedFacts {

@@ -12,10 +12,10 @@ import {
   SourceStateSchema,
 } from '../../../proto/gen/gitops_states_pb.ts'
 import { maxListed } from '../../../proto/gitops/limits.ts'
+import { noLists, stateLists } from '../../../proto/gitops/state-lists.ts'
 import { methodPath } from '../../../proto/unary.ts'
 import { Reader } from '../../../proto/wire/wire.ts'
 import type { AgentCall } from '../../agent-method.ts'
-import { lists, noLists } from './object-lists.ts'
 import type { States } from './states.ts'
 
 /** `/package.Service/Method` that this module serves on 8150. */
@@ -115,7 +115,7 @@ function checkFields(bytes: Uint8Array): void {
     }
     counts.add(reader.field)
   }
-  for (const { number, name } of lists) {
+  for (const { number, name } of stateLists) {
     if (counts.of(number) > maxListed) throw invalid(`more than ${maxListed} of ${name}`)
   }
 }

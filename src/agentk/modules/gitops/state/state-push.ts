@@ -3,6 +3,7 @@ import type { Clock } from '../../../../lib/clock.ts'
 import type { Logger } from '../../../../lib/log.ts'
 import { GitopsStates, type SourceState, SourceStateSchema } from '../../../../proto/gen/gitops_states_pb.ts'
 import { maxStateBytes } from '../../../../proto/gitops/limits.ts'
+import { stateLists } from '../../../../proto/gitops/state-lists.ts'
 import type { ClientStream } from '../../../../proto/grpc/client-session.ts'
 import { methodPath } from '../../../../proto/unary.ts'
 import type { KasConnections } from '../../../tunnels/kas-connections.ts'
@@ -115,27 +116,26 @@ export class StatePush implements StatusReader {
   }
 }
 
-/** Encodes a state. Its lists are halved until it fits. */
+/** Encodes a state. Its lists are halved until it fits. The texts beside them are bounded by those who write them. */
 export function encoded(state: SourceState): Uint8Array {
-  for (let left = state; ; left = halved(left)) {
+  for (let left = state; ; ) {
     const bytes = toBinary(SourceStateSchema, left)
-    if (bytes.length <= maxStateBytes) return bytes
+    const shorter = bytes.length > maxStateBytes ? halved(left) : undefined
+    if (!shorter) return bytes
+    left = shorter
   }
 }
 
-function halved(state: SourceState): SourceState {
-  const half = <T>(all: readonly T[]) => all.slice(0, Math.floor(all.length / 2))
-  const { trouble, planned, orphan, leaving, kept, drifted, environment } = state
-  const lists = [trouble, planned, orphan, leaving, kept, drifted]
-  if (lists.every(({ length }) => length === 0)) return { ...state, environment: half(environment) }
-  return {
-    ...state,
-    trouble: half(trouble),
-    planned: half(planned),
-    orphan: half(orphan),
-    leaving: half(leaving),
-    kept: half(kept),
-    drifted: half(drifted),
-    isCut: true,
-  }
+/** Halves all lists of objects, or the environments once the others are empty. @returns undefined: all are empty */
+function halved(state: SourceState): SourceState | undefined {
+  const full = stateLists.map(({ localName }) => localName as keyof SourceState).filter((name) => lengthOf(state, name))
+  if (full.length === 0) return undefined
+  const ofObjects = full.filter((name) => name !== 'environment')
+  const shorter = (ofObjects.length > 0 ? ofObjects : full).map((name) => {
+    const list = state[name] as readonly unknown[]
+    return [name, list.slice(0, Math.floor(list.length / 2))]
+  })
+  return { ...state, ...Object.fromEntries(shorter), ...(ofObjects.length > 0 && { isCut: true }) }
 }
+
+const lengthOf = (state: SourceState, name: keyof SourceState) => (state[name] as readonly unknown[]).length

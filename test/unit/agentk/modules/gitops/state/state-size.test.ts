@@ -1,4 +1,4 @@
-import { create, fromBinary } from '@bufbuild/protobuf'
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import t from 'tap'
 import type { Finding } from '../../../../../../src/agentk/modules/gitops/finding.ts'
 import { sourceOptions } from '../../../../../../src/agentk/modules/gitops/source-options.ts'
@@ -8,10 +8,12 @@ import {
   DriftedObjectSchema,
   KeySchema,
   LeavingObjectSchema,
+  LeftFieldSchema,
   ObjectTroubleSchema,
   SourceStateSchema,
 } from '../../../../../../src/proto/gen/gitops_states_pb.ts'
 import { maxStateBytes } from '../../../../../../src/proto/gitops/limits.ts'
+import { stateLists } from '../../../../../../src/proto/gitops/state-lists.ts'
 import { Reader } from '../../../../../../src/proto/wire/wire.ts'
 
 /** Bound of kas for one object in a list of a state. bytes */
@@ -28,15 +30,24 @@ t.test('a state fits, whichever of its lists is too long', async (t) => {
     leaving: times(100, () => create(LeavingObjectSchema, { text })),
     kept: times(100, () => create(LeavingObjectSchema, { text })),
     drifted: times(100, () => create(DriftedObjectSchema, { text, path: [text] })),
+    unwatched: times(100, () => text),
+    leftToOthers: times(100, () => create(LeftFieldSchema, { key, path: text })),
     environment: times(100, () => text),
   }
+  t.strictSame(Object.keys(lists).sort(), stateLists.map(({ localName }) => localName).sort(), 'each list is tried')
   for (const [name, list] of Object.entries(lists)) {
     const bytes = encoded(create(SourceStateSchema, { source: '42-7', [name]: list }))
     t.ok(bytes.length <= maxStateBytes, `${name}: ${bytes.length}`)
+    t.equal(fromBinary(SourceStateSchema, bytes).isCut, name !== 'environment', name)
   }
   const bytes = encoded(create(SourceStateSchema, { source: '42-7', ...lists }))
   t.ok(bytes.length <= maxStateBytes)
   t.equal(fromBinary(SourceStateSchema, bytes).isCut, true)
+})
+
+t.test('a state without lists is sent as it is, however long', async (t) => {
+  const state = create(SourceStateSchema, { source: '42-7', problem: 'x'.repeat(2 * maxStateBytes) })
+  t.strictSame(encoded(state), toBinary(SourceStateSchema, state))
 })
 
 t.test('drift of hostile names fits what kas takes of one object, and its numbers are whole', async (t) => {
