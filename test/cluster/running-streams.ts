@@ -25,13 +25,14 @@ export async function runningExec({ name, kubectl, folder }: KubectlSide, isWebS
   const args = ['exec', 'deployment/web', '--', 'sh', '-c', waitForFile, 'sh', file]
   const exec = await kubectl.start(args, { environment })
   await exec.says(/begun/)
+  const what = `${name}: exec by ${isWebSocket ? 'WebSocket' : 'SPDY'}`
   return {
-    what: `${name}: exec by ${isWebSocket ? 'WebSocket' : 'SPDY'}`,
+    what,
     async goesOn() {
       await writeFile(file, '')
       const { code, stdout, stderr } = await exec.ends()
-      assert.equal(code, 7, stderr)
-      assert.equal(stdout.toString(), 'begun\nover\n')
+      assert.equal(code, 7, `${what}: ${code} after ${JSON.stringify(stdout.toString())} ${stderr}`)
+      assert.equal(stdout.toString(), 'begun\nover\n', what)
     },
   }
 }
