@@ -4,6 +4,7 @@ import { connect as connectTls, createSecureContext } from 'node:tls'
 import type { Dispatcher } from 'undici'
 import buildConnector from 'undici/lib/core/connect.js'
 import Pool from 'undici/lib/dispatcher/pool.js'
+import { isBuiltInGroup } from '../../kubernetes/built-in-groups.ts'
 import { textAt } from '../../kubernetes/object.ts'
 import { type Clock, monotonicClock, systemClock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
@@ -61,7 +62,7 @@ export interface ApiClientOptions {
   /** limit for a connection, TLS included, in ms; default: 30 s */
   readonly connectTimeoutMs?: number
   readonly clock?: Clock
-  /** Called with the `Date` of an answer to agentk's own request, and with the time since the request. ms */
+  /** Called with the `Date` of the API server's answer to agentk's own request, and with the time since the request. ms */
   readonly onDate?: (date: string, waitedMs: number) => void
 }
 
@@ -159,7 +160,8 @@ export class ApiClient {
           onHead: (code, _, rawHeaders) => {
             status = code
             pause = retryAfter(rawHeaders)
-            if (this.#onDate) this.#onDate(headerOf(rawHeaders, /^date$/i), monotonicClock.now() - sentAt)
+            if (this.#onDate && isServersOwn(path))
+              this.#onDate(headerOf(rawHeaders, /^date$/i), monotonicClock.now() - sentAt)
           },
           onData: (chunk) => {
             chunks.push(chunk)
@@ -249,6 +251,12 @@ async function dialOnce(access: ClusterAccess, signal: AbortSignal): Promise<voi
   } finally {
     socket.on('error', () => undefined).destroy()
   }
+}
+
+/** True for a path that the API server serves itself: the `Date` of a server behind an APIService is another clock. */
+function isServersOwn(path: string): boolean {
+  const [, root, group = ''] = path.split(/[/?]/, 3)
+  return root !== 'apis' || isBuiltInGroup(group)
 }
 
 /** Reads Retry-After in seconds, the form that API servers use. */

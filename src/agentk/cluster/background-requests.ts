@@ -28,6 +28,8 @@ const maxWaiting = 20_000
 const maxRepeats = 5
 /** Pause after a 429 without Retry-After, and the longest pause that a server may ask for. ms */
 const retryAfterMs = { default: 1000, max: 60_000 }
+/** Longest wait before a call, that is the longest pause, and the rate's step. A clock that is set back makes it longer. ms */
+const maxWaitMs = retryAfterMs.max + 1000
 /** A server error that takes so long is a sign of overload. ms */
 const slowMs = 1000
 /** Calls that fail within this time slow the lanes down once. ms */
@@ -144,6 +146,10 @@ export class BackgroundRequests {
     this.#stopWaiting = undefined
     while (laneNames.some((name) => this.#queues[name].size > 0)) {
       const waitMs = Math.max(this.#nextAt, this.#restsUntil) - clock.now()
+      if (waitMs > maxWaitMs) {
+        this.#nextAt = this.#restsUntil = clock.now() // the clock was set back
+        continue
+      }
       if (waitMs > 0) {
         this.#stopWaiting = clock.after(waitMs, () => this.#run())
         return

@@ -1,4 +1,5 @@
 import { actingSubresources } from '../../call/safety.ts'
+import { isSegment } from '../path.ts'
 import { firstOf, isTrue } from './asked-stream.ts'
 import type { Target } from './target.ts'
 
@@ -70,9 +71,4 @@ function nameSelected(query: Target['query']): string {
     if (name !== undefined) return isSegment(name) ? name : ''
   }
   return ''
-}
-
-/** `IsValidPathSegmentName` of k8s.io/apimachinery `pkg/api/validation/path`. */
-function isSegment(name: string): boolean {
-  return name !== '.' && name !== '..' && !/[/%]/.test(name)
 }

@@ -26,3 +26,18 @@ t.test('without a date, and of a server that is not there, it is the time of the
   await client.json('GET', '/version')
   t.strictSame(dates, [''])
 })
+
+t.test('a server behind an APIService has another clock', async (t) => {
+  const { port } = await startSide(t, (_, response) => {
+    response.setHeader('Date', 'Fri, 31 Dec 9999 23:59:59 GMT')
+    response.end('{}')
+  })
+  const dates: string[] = []
+  const { client } = startModule(t, port, {}, { onDate: (date) => dates.push(date) })
+  const others = ['/apis/metrics.k8s.io/v1beta1/nodes', '/apis/example.com', '/apis/example.com?a=/apps/v1']
+  for (const path of others) t.equal((await client.json('GET', path)).status, 200)
+  t.strictSame(dates, [])
+  const own = ['/apis', '/api/v1/nodes?limit=1', '/version', '/apis/apps/v1', '/apis/coordination.k8s.io/v1/leases']
+  for (const path of own) await client.json('GET', path)
+  t.equal(dates.length, own.length)
+})

@@ -6,6 +6,7 @@ import type { Clock } from '../../../lib/clock.ts'
 import { Deadline } from '../../../lib/deadline.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { decodeMessage } from '../../../proto/decode.ts'
+import { checkFieldCount } from '../../../proto/field-count.ts'
 import {
   DriftRequestSchema,
   type DriftResponse,
@@ -27,6 +28,10 @@ const driftMethod = methodPath(Gitops.method.drift)
 const reviewMs = 5000
 /** Limit of a question for drift, above the agent's own. ms */
 const driftMs = 130_000
+/** Bytes of one message of an answer: an object with 40 fields, and values of 1 KiB, has some 200 KiB. */
+const maxMessageBytes = 1024 * 1024
+/** Fields in such a message: the same object has some 400. */
+const maxMessageFields = 2000
 
 /** A caller, as the agent has to know it. */
 export type Asker = Pick<OwnRequest, 'agentId' | 'caller' | 'impersonation' | 'signal'>
@@ -101,7 +106,13 @@ export class AgentQuestions {
         caller: kasCaller,
         signal: deadline.signal,
       })
-      for await (const message of reply.messages) yield decodeMessage(output, message)
+      for await (const message of reply.messages) {
+        if (message.length > maxMessageBytes) {
+          throw new KasError({ code: 'INVALID_MESSAGE', detail: `a message of more than ${maxMessageBytes} bytes` })
+        }
+        checkFieldCount(output, message, maxMessageFields)
+        yield decodeMessage(output, message)
+      }
       const { error } = await reply.done
       if (error) throw error
     } finally {

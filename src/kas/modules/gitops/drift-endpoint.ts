@@ -9,6 +9,9 @@ import { sourceIdForm } from './source-row.ts'
 /** Bytes of the objects in one answer; those without a place are counted. */
 const maxObjectBytes = 3 * 1024 * 1024
 
+/** Largest number of a count. */
+const maxCount = 2 ** 32 - 1
+
 const json = { alwaysEmitImplicit: true, useProtoFieldName: true } as const
 
 /**
@@ -57,9 +60,9 @@ async function bodyOf(
   let [bytes, received] = [0, 0]
   for await (const { what } of questions.drift(request, asked)) {
     if (what.case === 'end') return textOf(asked, objects, received, what.value)
-    if (what.case !== 'object') continue
     received += 1
     if (received > maxListed) throw new KasError({ code: 'INVALID_MESSAGE', detail: `more than ${maxListed} objects` })
+    if (what.case !== 'object') continue
     const text = JSON.stringify(toJson(ComparedObjectSchema, what.value, json))
     bytes += Buffer.byteLength(text) + 1
     if (bytes <= maxObjectBytes) objects.push(text)
@@ -68,7 +71,8 @@ async function bodyOf(
 }
 
 function textOf({ source, scan }: Asked, objects: readonly string[], received: number, end: DriftEnd): Uint8Array {
-  const facts = toJson(DriftEndSchema, { ...end, cut: end.cut + received - objects.length }, json)
+  const cut = Math.min(end.cut + received - objects.length, maxCount)
+  const facts = toJson(DriftEndSchema, { ...end, cut }, json)
   const rest = { source, scan, ...(facts as object) }
   return Buffer.from(`{"differing":[${objects.join()}],${JSON.stringify(rest).slice(1)}`)
 }

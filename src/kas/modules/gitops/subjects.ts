@@ -44,30 +44,53 @@ export function rowFor<Row extends object>(row: Row, { allowed }: SeenNames): Ro
     ...entriesOf(row).flatMap(({ key }) => (key && !mayName(key) ? [key] : [])),
     ...keysOf(row).filter((key) => !mayName(key)),
   ]
+  const namesWithheld = namesIn(withheld)
   const entries = entryLists.map((list) => {
     const shown = listOf<NamedEntry>(row, list).filter(({ key }) => mayName(key))
-    return [list, shown.map((entry) => shownEntry(entry, allowed))] as const
+    return [list, shown.map((entry) => shownEntry(entry, allowed, namesWithheld))] as const
   })
   const keys = keyLists.map((list) => [list, listOf<NamedKey>(row, list).filter(mayName)] as const)
   const lists = [...entries, ...keys].filter(([list]) => list in row)
-  const named = { ...row, ...Object.fromEntries(lists), ...problemFor(row, withheld) }
+  const named = { ...row, ...Object.fromEntries(lists), ...problemFor(row, namesWithheld) }
   const objects = new Set(
     withheld.map(({ group, kind, namespace, name }) => JSON.stringify([group, kind, namespace, name])),
   )
   return objects.size > 0 ? { ...named, withheld: objects.size } : named
 }
 
+const withheldText = 'its text names objects that you may not get'
+
 /** Replaces a problem that names an object which the reader may not get. */
-function problemFor(row: object, withheld: readonly NamedKey[]): { readonly problem?: string } {
-  const { problem } = row as { readonly problem?: string }
-  const isNamed = withheld.some(({ name }) => name !== '' && problem?.includes(name))
-  return isNamed ? { problem: 'its text names objects that you may not get' } : {}
+function problemFor(row: object, isNamedIn: (text: string) => boolean): { readonly problem?: string } {
+  const { problem = '' } = row as { readonly problem?: string }
+  return isNamedIn(problem) ? { problem: withheldText } : {}
 }
 
-/** The text of a namespace or a definition names the objects that go with it. */
-function shownEntry(entry: NamedEntry, allowed: ReadonlySet<string>): NamedEntry {
+/**
+ * Removes the text of a namespace or a definition, which names the objects that go with it. Replaces a text that names
+ * an object which the reader may not get: an object that waits names the one for which it does.
+ */
+function shownEntry(entry: NamedEntry, allowed: ReadonlySet<string>, isNamedIn: (text: string) => boolean): NamedEntry {
   const all = entry.key && subjectOfDependents(entry.key)
-  return all && !allowed.has(subjectText(all)) ? { ...entry, text: '' } : entry
+  if (all && !allowed.has(subjectText(all))) return { ...entry, text: '' }
+  return isNamedIn(entry.text ?? '') ? { ...entry, text: withheldText } : entry
+}
+
+/** Characters between the names in a text. Names of most kinds have none of them. */
+const betweenNames = /[^A-Za-z0-9._:-]+/
+/** Signs after a name that end a part of a sentence. */
+const afterName = /[.:]+$/
+
+/** Returns a function that is true for a text that names one of these objects, in time linear in the text. */
+function namesIn(keys: readonly NamedKey[]): (text: string) => boolean {
+  const names = new Set(keys.map(({ name }) => name).filter((name) => name !== ''))
+  const unusual = [...names].filter((name) => betweenNames.test(name) || afterName.test(name))
+  return (text) => {
+    if (names.size === 0 || text === '') return false
+    const words = text.split(betweenNames)
+    if (words.some((word) => names.has(word) || names.has(word.replace(afterName, '')))) return true
+    return unusual.some((name) => text.includes(name))
+  }
 }
 
 function* subjectsOf(key: NamedKey): Iterable<Subject> {

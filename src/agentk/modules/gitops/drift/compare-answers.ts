@@ -10,6 +10,7 @@ import { isOwn, OwnedFields, pathsOf } from '../live/owned-fields.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
 import { blame } from './blame.ts'
 import { addedFields, type ComparedObjects, changesOfLive, differencesOf, type FieldDifference } from './differences.ts'
+import { maxAheadMs } from './found.ts'
 import { type Difference, shownDifference } from './shown-difference.ts'
 import { addersOf, type Reference } from './suspect.ts'
 
@@ -17,8 +18,6 @@ import { addersOf, type Reference } from './suspect.ts'
 export const maxDifferences = 20
 /** The API server writes times of entries in whole seconds. ms */
 const entryTimeStepMs = 1000
-/** Limit of the time by which an entry may be ahead of the clock, in ms: somebody has forged a later one. */
-const maxAheadMs = 5000
 
 export interface CompareComponents {
   /** called only for an object whose number of replicas, or its owner, differs */

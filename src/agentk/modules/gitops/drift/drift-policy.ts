@@ -72,6 +72,10 @@ function isOfFrozenLeader(finding: Finding, recorded: RecordedDrift | undefined,
 }
 
 /** True if all that differs are fields that people's tools have added. */
-function isOnlyAdded({ differences, more, isDeleted }: Finding): boolean {
+export function isOnlyAdded({
+  differences,
+  more,
+  isDeleted,
+}: Pick<Finding, 'differences' | 'more' | 'isDeleted'>): boolean {
   return !isDeleted && more === 0 && differences.length > 0 && differences.every(({ kind }) => kind === 'added')
 }

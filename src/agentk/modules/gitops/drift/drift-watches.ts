@@ -24,7 +24,9 @@ export interface DriftWatchesComponents {
 export interface CollectionReader {
   /** id of the source: the value of its label */
   readonly source: string
-  /** Takes the metadata of an object with the source's label. */
+  /** True for an object of the source, whatever its label says. */
+  keeps(object: KubernetesObject): boolean
+  /** Takes the metadata of an object with the source's label, or of one that it keeps. */
   seen(object: KubernetesObject): void
   /** Takes the metadata of an object that is deleted, or has lost the label. */
   left(object: KubernetesObject): void
@@ -48,7 +50,7 @@ export interface WatchedCollection {
 
 /**
  * Watches of metadata for all sources of an agent. Sources that act as the same account share the watch of a
- * collection. Each object goes to the source whose label it has.
+ * collection. Each object goes to the source whose label it has, and to sources whose label somebody has changed.
  */
 export class DriftWatches {
   readonly #components: DriftWatchesComponents
@@ -93,6 +95,7 @@ class Collection implements WatchSink {
   readonly #watched: WatchedCollection
   #ended = new AbortController()
   #cancelJoin: (() => void) | undefined
+  #isListing = false
 
   constructor(components: DriftWatchesComponents, watched: WatchedCollection, onEnd: () => void) {
     this.#components = components
@@ -137,22 +140,25 @@ class Collection implements WatchSink {
   }
 
   put(object: unknown): void {
-    this.#readerOf(object)?.seen(object as KubernetesObject)
+    for (const reader of this.#readersOf(object as KubernetesObject)) reader.seen(object as KubernetesObject)
   }
 
   deleted(object: unknown): void {
-    this.#readerOf(object)?.left(object as KubernetesObject)
+    for (const reader of this.#readersOf(object as KubernetesObject)) reader.left(object as KubernetesObject)
   }
 
   listing(): void {
+    this.#isListing = true
     for (const reader of this.#readers.values()) reader.listing()
   }
 
   listed(): void {
+    this.#isListing = false
     for (const reader of this.#readers.values()) reader.listed()
   }
 
   ended({ status }: { status: number }): void {
+    this.#isListing = false
     if (status === 200 || status === 410) return
     for (const reader of this.#readers.values()) reader.refused(status)
   }
@@ -161,7 +167,10 @@ class Collection implements WatchSink {
 
   following(): void {}
 
-  #readerOf(object: unknown): CollectionReader | undefined {
-    return this.#readers.get(entryAt(object, 'metadata.labels', inventoryLabel))
+  /** Returns the readers of an object. After a list each source knows which of its objects lack the label. */
+  #readersOf(object: KubernetesObject): readonly CollectionReader[] {
+    const labelled = this.#readers.get(entryAt(object, 'metadata.labels', inventoryLabel))
+    const others = this.#isListing ? [] : [...this.#readers.values()].filter((one) => one !== labelled)
+    return [...(labelled ? [labelled] : []), ...others.filter((one) => one.keeps(object))]
   }
 }

@@ -3,7 +3,7 @@ import type { KubernetesObject } from '../../../../kubernetes/object.ts'
 import { objectPath, withQuery } from '../../../../kubernetes/path.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import type { ApiLane } from '../../../cluster/background-requests.ts'
-import { metadataOnly } from '../../../cluster/object-list.ts'
+import { isTooLarge, metadataOnly } from '../../../cluster/object-list.ts'
 import { maxEventBytes as maxBytes } from '../../../cluster/watch-request.ts'
 import { type IgnoreRules, ignoredFields, ignoringRule, readRules } from '../apply/ignored-fields.ts'
 import { hasRestartTime, keepLaterRestarts } from '../apply/restarts.ts'
@@ -64,7 +64,27 @@ export async function explainObject(
   if (!served) return { kind: 'notCompared', of: undefined, reason: notServed(manifest), isProven: false }
   const dry = await components.dryLanes.laneOf(served.kind, signal)
   if ('risk' in dry) return await judgeByOwners(served, dry.risk, components.lane, signal)
-  return await judgeByValues(served, dry.lane, components, signal)
+  try {
+    return await judgeByValues(served, dry.lane, components, signal)
+  } catch (error) {
+    if (!isTooLarge(error)) throw error
+    return await judgeUnread(served, components.lane, signal)
+  }
+}
+
+/** Reason for which an object is not compared that anybody who may write it has made so large. */
+const tooLarge = `as JSON it is larger than ${maxBytes / 1024 ** 2} MiB, which is the limit of an object that agentk reads`
+
+/** Judges an object that is too large to be read: its metadata may prove a change, and cannot prove that there is none. */
+async function judgeUnread(served: ServedObject, lane: ApiLane, signal: AbortSignal): Promise<Explanation> {
+  const unread = { kind: 'notCompared', of: undefined, reason: tooLarge, isProven: false } as const
+  try {
+    const found = await judgeByOwners(served, tooLarge, lane, signal)
+    return found.kind === 'same' && found.of ? { ...unread, of: found.of } : found
+  } catch (error) {
+    if (!isTooLarge(error)) throw error
+    return unread
+  }
 }
 
 /** Result for an object whose replicas an autoscaler has set, and nothing else has moved. */
@@ -98,9 +118,13 @@ export async function valuesOfObject(
   if (!served) return { kind: 'notCompared', reason: notServed(manifest) }
   const dry = await components.dryLanes.laneOf(served.kind, signal)
   if ('risk' in dry) return { kind: 'notCompared', reason: dry.risk }
-  const found = await compareValues(served, dry.lane, components, signal)
-  if (found.kind === 'notComparable') return { kind: 'notCompared', reason: found.problem.text }
-  return found
+  try {
+    const found = await compareValues(served, dry.lane, components, signal)
+    return found.kind === 'notComparable' ? { kind: 'notCompared', reason: found.problem.text } : found
+  } catch (error) {
+    if (!isTooLarge(error)) throw error
+    return { kind: 'notCompared', reason: tooLarge }
+  }
 }
 
 /** @returns undefined: nobody serves its kind now */

@@ -247,7 +247,7 @@ export class SourceDrift {
     const { live, entry } = judged
     const known = this.#findings.find(text)
     if (known && known.resourceVersion === (live?.resourceVersion ?? '')) return this.#verdict(text, known, live)
-    const explanation = await this.#components.explain(manifest, judged, signal)
+    const explanation = await this.#explainJudged(manifest, judged, signal)
     if (explanation.kind === 'beingDeleted') return { kind: 'write' } // the apply says what it waits for
     if (explanation.kind === 'same') {
       this.#findings.forget(text)
@@ -255,6 +255,19 @@ export class SourceDrift {
       return isTakenBack ? { kind: 'write' } : { kind: 'same', live: explanation.of?.live }
     }
     return this.#verdict(text, this.#findingOf(manifest, entry, explanation), live)
+  }
+
+  /** Explains an object for a round. An error is about this one: the round goes on with the others. */
+  async #explainJudged(manifest: ComparedManifest, judged: JudgedObject, signal: AbortSignal): Promise<Explanation> {
+    try {
+      return await this.#components.explain(manifest, judged, signal)
+    } catch (error) {
+      signal.throwIfAborted()
+      const reason = errorText(error)
+      this.#components.log.warn({ source: this.#options.id, reason }, 'An object cannot be compared with Git')
+      this.#components.clock.after(retryMs, () => this.#suspect(keyText(manifest.key)))
+      return { kind: 'notCompared', of: undefined, reason, isProven: false }
+    }
   }
 
   #verdict(text: string, finding: Finding, live: LiveObject | undefined): Verdict {

@@ -155,6 +155,10 @@ class SourceCollection implements CollectionReader {
     this.#components.onUnwatched()
   }
 
+  keeps(object: KubernetesObject): boolean {
+    return this.#entries.has(keyText(this.#keyOf(object)))
+  }
+
   seen(object: KubernetesObject): void {
     const key = this.#keyOf(object)
     this.#listed?.add(keyText(key))
@@ -181,7 +185,8 @@ class SourceCollection implements CollectionReader {
 
   refused(status: number): void {
     this.#listed = undefined
-    this.#readFor(`the API server refuses to list or watch it (${status})`)
+    const isRefused = status >= 400
+    this.#readFor(isRefused ? `the API server refuses to list or watch it (${status})` : 'it cannot be watched now')
   }
 
   #poll(): void {

@@ -6,9 +6,9 @@ export const maxCorrections = 3
 /** Time in which these corrections count. ms */
 export const correctionsMs = 3600_000
 
-/** Times of the corrections that still count. */
+/** Times of the corrections that still count: none that is far ahead of the clock, which may have been set back. */
 export function recentCorrections(recorded: RecordedDrift | undefined, now: number): readonly number[] {
-  return (recorded?.corrections ?? []).filter((at) => now - at < correctionsMs)
+  return (recorded?.corrections ?? []).filter((at) => Math.abs(now - at) < correctionsMs)
 }
 
 /** Returns what is recorded of an object after a correction. */

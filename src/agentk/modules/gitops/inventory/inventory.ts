@@ -1,7 +1,9 @@
+import { errorText } from '../../../../lib/errors.ts'
 import { agentLabel, sourceLabel } from '../manifests/annotations.ts'
 import type { InventoryEntry } from '../round.ts'
-import { driftPolicy, type SourceOptions } from '../source-options.ts'
+import type { SourceOptions } from '../source-options.ts'
 import { type ConfigMap, ConfigMaps, isForbidden, type JsonApi } from './config-maps.ts'
+import { readKeptIds, readKeptOptions } from './kept-options.ts'
 import { shardsOf, undivided, union } from './shards.ts'
 
 /** Suffix of the ConfigMap with a source's options; no shard has that name. */
@@ -18,6 +20,8 @@ export interface InventoryOptions {
 interface Kept {
   /** as read or written last */
   readonly map: ConfigMap
+  /** of the ConfigMap */
+  readonly name: string
   readonly text: string
   readonly revision: number
   /** last commit that was applied completely when it was written; empty: not known */
@@ -76,7 +80,7 @@ export class Inventory {
       const text = wanted.get(name) as string
       const data = { entries: text, revision: String(revision), ...(commit !== '' && { commit }) }
       const map = await this.#maps.write({ metadata: this.#metadata(name, shards.get(name)?.map), data }, signal)
-      shards.set(name, { map, text, revision, commit })
+      shards.set(name, { map, name: map.metadata.name, text, revision, commit })
     }
     for (const [name, { map }] of stale) {
       await this.#maps.delete(map, signal)
@@ -85,10 +89,9 @@ export class Inventory {
     this.#shards = shards
   }
 
-  /** Options kept beside the entries; undefined: none. After `load`. */
+  /** Options kept beside the entries; undefined: none. After `load`. @throws Error: somebody has changed them */
   get options(): SourceOptions | undefined {
-    const text = this.#source?.data?.options
-    return text === undefined ? undefined : readOptions(text)
+    return this.#kept('options', readKeptOptions)
   }
 
   /** Last commit that was applied completely; empty: not known. After `load`. */
@@ -97,10 +100,21 @@ export class Inventory {
     return inOrder.at(-1)?.commit ?? ''
   }
 
-  /** Ids of inventories whose entries were taken over. After `load`. */
+  /** Ids of inventories whose entries were taken over. After `load`. @throws as `options` */
   get adopted(): readonly string[] {
-    const text = this.#source?.data?.adopted
-    return text === undefined ? [] : (JSON.parse(text) as string[])
+    return this.#kept('adopted', readKeptIds) ?? []
+  }
+
+  #kept<T>(key: string, read: (text: string) => T): T | undefined {
+    const { metadata, data } = this.#source ?? {}
+    const text = data?.[key]
+    if (text === undefined) return undefined
+    try {
+      return read(text)
+    } catch (cause) {
+      const text = `ConfigMap ${metadata?.name}, data.${key}: ${errorText(cause)}; restore what agentk had written`
+      throw new Error(text, { cause })
+    }
   }
 
   /**
@@ -145,17 +159,12 @@ export class Inventory {
   }
 }
 
-/** Reads options that were kept; an older agentk has kept none about drift. */
-function readOptions(text: string): SourceOptions {
-  return { drift: driftPolicy(undefined), ...JSON.parse(text) }
-}
-
 function keptOf(map: ConfigMap): Kept {
   const { entries, revision, commit = '' } = map.data ?? {}
   if (entries === undefined || !/^\d{1,15}$/.test(revision ?? '')) {
     throw new Error(`ConfigMap ${map.metadata.name} is no shard of an inventory`)
   }
-  return { map: { metadata: map.metadata }, text: entries, revision: Number(revision), commit }
+  return { map: { metadata: map.metadata }, name: map.metadata.name, text: entries, revision: Number(revision), commit }
 }
 
 /**
@@ -175,7 +184,7 @@ export async function storedSources(
     return maps.flatMap(({ metadata: { name }, data }) => {
       if (data?.options === undefined || !name.startsWith(`gitops-${of.agentId}-`)) return []
       try {
-        const options = readOptions(data.options)
+        const options = readKeptOptions(data.options)
         return name === `gitops-${options.id}-${optionsName}` ? [options] : []
       } catch (error) {
         onUnreadable(name, error)

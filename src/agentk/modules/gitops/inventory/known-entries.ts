@@ -1,4 +1,5 @@
 import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
+import { isSegment } from '../../../../kubernetes/path.ts'
 import { maxObjects } from '../../../../proto/gitops/limits.ts'
 import type { InventoryEntry } from '../round.ts'
 import { isSourceId, type SourceOptions } from '../source-options.ts'
@@ -106,5 +107,6 @@ export async function stockInventory(
 export function stockKey(text: string): ObjectKey | undefined {
   const [, namespace = '', escaped = '', group = '', kind = ''] = /^([^_]*)_(.+)_([^_]*)_([^_]+)$/.exec(text) ?? []
   const name = escaped.replaceAll('__', ':')
-  return name === '' || name.includes('_') ? undefined : { group, kind, namespace, name }
+  if (name === '' || name.includes('_') || ![namespace, name].every(isSegment)) return undefined
+  return { group, kind, namespace, name }
 }

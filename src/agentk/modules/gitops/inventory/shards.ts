@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto'
 import { keyText } from '../../../../kubernetes/key.ts'
 import { numberAt, textAt } from '../../../../kubernetes/object.ts'
+import { isSegment } from '../../../../kubernetes/path.ts'
 import { hideWritten, isSecret } from '../manifests/secrets.ts'
 import type { EntryState, InventoryEntry, LeftOut, RecordedDrift } from '../round.ts'
+import { maxCorrections } from './corrections.ts'
 
 const entryStates: Readonly<Record<EntryState, true>> = {
   planned: true,
@@ -87,16 +89,22 @@ function shortened({ path, manager, rule }: LeftOut): LeftOut {
   return { path: cut(path), manager: cut(manager), rule: cut(rule) }
 }
 
-/** @throws Error with the line that is no entry: without its entry an object would be forgotten */
-export function shardEntries(text: string): InventoryEntry[] {
+/**
+ * @param shard - for the error
+ * @throws Error with the line that is no entry: without its entry an object would be forgotten
+ */
+export function shardEntries(text: string, shard = 'a shard'): InventoryEntry[] {
   if (text === '') return []
-  return text.split('\n').map((line) => {
-    const { group, kind, namespace, name, ...rest } = JSON.parse(line) as InventoryEntry & InventoryEntry['key']
+  return text.split('\n').map((line, index) => {
+    const { group, kind, namespace, name, ...rest } = parsed(line)
     const { version, uid, wave, digest, fields, time, generation, drift, state, reason } = rest
     const texts = [group, kind, namespace, name, version, uid, digest, fields, reason]
     const isEntry =
       texts.every((value) => typeof value === 'string') && Number.isInteger(wave) && Object.hasOwn(entryStates, state)
-    if (!isEntry) throw new Error(`no entry of an inventory: ${line.slice(0, 200)}`)
+    // a path without a name is that of all objects of the kind
+    if (!isEntry || kind === '' || name === '' || ![namespace, name].every(isSegment)) {
+      throw new Error(`${shard}: line ${index + 1} is no entry of an inventory: ${line.slice(0, 200)}`)
+    }
     const reference = { ...(typeof time === 'string' && { time }), ...(Number.isInteger(generation) && { generation }) }
     const seen = driftOf(drift)
     const more = { ...reference, ...(seen && { drift: seen }), ...leftOf(rest) }
@@ -106,13 +114,27 @@ export function shardEntries(text: string): InventoryEntry[] {
   })
 }
 
+/** @returns an empty object: the line is no JSON, or no object */
+function parsed(line: string): InventoryEntry & InventoryEntry['key'] {
+  try {
+    return JSON.parse(line) ?? {}
+  } catch {
+    return {} as never // it has none of the fields
+  }
+}
+
 /** Reads what is recorded of an object's drift. Another form counts as no record, which delays a correction. */
 function driftOf(value: unknown): RecordedDrift | undefined {
   const [since, by] = [numberAt(value, 'since'), textAt(value, 'by')]
-  if (since === undefined) return undefined
+  if (!isTime(since)) return undefined
   const { corrections, isDeleted } = value as { corrections?: unknown; isDeleted?: unknown }
-  const times = Array.isArray(corrections) ? corrections.filter((at) => typeof at === 'number') : []
+  const times = Array.isArray(corrections) ? corrections.filter(isTime).slice(-maxCorrections) : []
   return { since, ...(isDeleted === true && { isDeleted }), ...(by !== '' && { by, corrections: times }) }
+}
+
+/** True for whole ms since 1970. A person may have edited the inventory, and other numbers cannot be sent to kas. */
+function isTime(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0
 }
 
 /** Returns the fields about values left out, if they have their form. Without them, the live object is the reference. */
@@ -127,10 +149,13 @@ function leftOf({ ignored, leftOut }: Partial<InventoryEntry>): Pick<InventoryEn
 
 /** Joins the entries of shards. If two shards have one key, the later revision counts: a division was interrupted. */
 export function union(
-  shards: Iterable<{ readonly revision: number; readonly text: string }>,
+  shards: Iterable<{ readonly revision: number; readonly text: string; readonly name?: string }>,
 ): Map<string, InventoryEntry> {
   const entries = new Map<string, InventoryEntry>()
   const inOrder = [...shards].sort((one, other) => one.revision - other.revision)
-  for (const { text } of inOrder) for (const entry of shardEntries(text)) entries.set(keyText(entry.key), entry)
+  for (const { text, name } of inOrder) {
+    const shard = name && `ConfigMap ${name}`
+    for (const entry of shardEntries(text, shard)) entries.set(keyText(entry.key), entry)
+  }
   return entries
 }

@@ -3,7 +3,7 @@ import { builtIn, kindKey } from '../../../../kubernetes/kind.ts'
 import { type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
 import { collectionPath, objectPath, withQuery } from '../../../../kubernetes/path.ts'
 import type { ApiLane } from '../../../cluster/background-requests.ts'
-import { metadataOnly, ObjectList } from '../../../cluster/object-list.ts'
+import { metadataOnly, ObjectList, type Refusal } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import { inventoryLabel } from '../manifests/annotations.ts'
 import { isParent } from '../manifests/parents.ts'
@@ -145,6 +145,11 @@ async function definedKinds(
   return new Set(answers.map(({ body }) => kindKey(textAt(body, 'spec.group'), textAt(body, 'spec.names.kind'))))
 }
 
+/** True if only single objects can be read: somebody may have marked an object that no list can have. */
+function isUnlistable({ status, count }: Refusal): boolean {
+  return refusals.has(status) || count !== undefined
+}
+
 /** Reads objects of one kind. */
 class KindReader {
   readonly #kind: ClusterKind
@@ -222,7 +227,7 @@ class KindReader {
     const list = new ObjectList(this.#components.lane, options)
     for (;;) {
       const page = await list.page(this.#signal)
-      if (!('items' in page)) return refusals.has(page.status) ? 'refused' : 'unavailable'
+      if (!('items' in page)) return isUnlistable(page) ? 'refused' : 'unavailable'
       for (const item of page.items as KubernetesObject[]) {
         const key = { group, kind, namespace: textAt(item, 'metadata.namespace'), name: textAt(item, 'metadata.name') }
         onObject(key, this.#liveOf(key, item))

@@ -49,7 +49,8 @@ const directives: readonly Directive[] = [
       if (cut) throw new Error(`the plan of ${name} has more objects than kas shows: see kas gitops status -o json`)
       if (withheld > 0)
         throw new Error(`${withheld} objects of ${name} are not named: you may not get them. ${whoApproves}`)
-      return [`${name} deletes:`, ...leavingLines(leaving), `Approve plan ${plan} of ${name}?`].join('\n')
+      const lines = [`${name} deletes:`, ...leavingLines(leaving), `Approve plan ${plan} of ${name}?`]
+      return lines.map(printable).join('\n') // a name with a line end would pass for lines of this list
     },
     annotations: ({ plan = '' }) => ({ [approveAnnotation]: plan }),
     done: (name) => `the plan of ${name} is approved: kas gitops status shows when it is done`,

@@ -5,7 +5,7 @@ import { BadAnswer, readAnswer } from '../../../command/bad-answer.ts'
 import type { Data } from '../../../command/output.ts'
 import { type DriftReport, driftLine } from './drift-text.ts'
 import type { DifferingObject, DriftList, FieldDifference } from './output-kinds.ts'
-import { driftedObject } from './source-list.ts'
+import { driftedObject, timeText } from './source-list.ts'
 import { cell, drifted, maxDepth, ms } from './state.ts'
 
 /** Objects, or fields of one, in an answer: kas sends fewer. */
@@ -64,7 +64,7 @@ export function driftListData(found: ShownDrift, now: number): Data<DriftList> {
   const { source, scan, differing, objects, compared, withheld, cut, problem, at_ms: at, mode } = found
   /** Converts a time of the agent's clock, which may differ. */
   const timeOf = (text: string) =>
-    text === '0' || at === '0' ? undefined : new Date(now - (Number(at) - Number(text))).toISOString()
+    text === '0' || at === '0' ? undefined : timeText(now - (Number(at) - Number(text)))
   return {
     kind: 'DriftList',
     fields: {

@@ -3,13 +3,14 @@ import type { GroupVersion, Resource } from '../../../../kubernetes/discovery.ts
 import { kindKey } from '../../../../kubernetes/kind.ts'
 import { kindWord } from '../../../../kubernetes/kind-words.ts'
 import { entryAt } from '../../../../kubernetes/object.ts'
-import { objectPath } from '../../../../kubernetes/path.ts'
+import { isSegment, objectPath } from '../../../../kubernetes/path.ts'
 import { parseDuration } from '../../../../lib/config.ts'
 import { printable } from '../../../../lib/printable.ts'
 import { holdAnnotation } from '../../../../proto/gitops/annotations.ts'
 import { maxHoldMs } from '../../../../proto/gitops/limits.ts'
 import { inventoryLabel } from '../../../../proto/marks.ts'
 import { askKas, KasRefused } from '../../../command/ask-kas.ts'
+import { BadAnswer } from '../../../command/bad-answer.ts'
 import {
   type CliValues,
   type Command,
@@ -113,6 +114,9 @@ async function pathOf(endpoint: Endpoint, { word, name }: WantedObject, namespac
     const resource = version.resources.find((one) => isNamed(names, version, one))
     if (!resource) continue
     const { plural, isNamespaced } = resource
+    if (![version.group, version.version, plural].every(isSegment)) {
+      throw new BadAnswer(`the cluster names ${printable(word)} in a form that no kind has`)
+    }
     return objectPath({ ...version, plural, isNamespaced }, { namespace, name })
   }
   throw new Error(`the cluster has no kind ${printable(word)}: kubectl api-resources lists those that it has`)

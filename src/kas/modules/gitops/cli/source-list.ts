@@ -168,7 +168,7 @@ const filled = (text: string | undefined) => (text === '' ? undefined : text)
 const firstMs = Date.parse('0000-01-01T00:00:00Z')
 const lastMs = Date.parse('9999-12-31T23:59:59.999Z')
 
-/** @returns undefined: RFC 3339 cannot write it */
-function timeText(ms: number): string | undefined {
+/** @param ms - since 1970. @returns undefined: RFC 3339 cannot write it */
+export function timeText(ms: number): string | undefined {
   return ms >= firstMs && ms <= lastMs ? new Date(ms).toISOString() : undefined
 }

@@ -34,8 +34,8 @@ const counts = z.looseObject({
 })
 const trouble = z.looseObject({ key: key.optional(), text: z.string(), file: z.string(), line: z.int() })
 const leaving = z.looseObject({ key: key.optional(), code: cell.optional(), text: z.string() })
-/** an int64 in protobuf's JSON */
-export const ms = z.string().regex(/^\d{1,16}$/)
+/** Any int64 in protobuf's JSON: a time that no agent can mean must not hide all sources. */
+export const ms = z.string().regex(/^-?\d{1,19}$/)
 
 /** object that differs from Git since it was applied */
 export const drifted = z.looseObject({

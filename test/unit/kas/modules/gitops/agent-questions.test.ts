@@ -110,3 +110,34 @@ t.test('drift yields each message', async (t) => {
   t.match(found, [{ what: { value: { problem: 'a' } } }, { what: { value: { problem: 'b' } } }])
   t.equal(clock.pending, 0)
 })
+
+t.test('a message that would be far larger as objects is refused before it is decoded', async (t) => {
+  const drift = (bytes: Uint8Array) =>
+    Array.fromAsync(start({ messages: [bytes] }).questions.drift(asker(), { source: '42-7', scan: false }))
+  const value = { object: { key: { name: 'a' } }, field: Array(20).fill({ path: '.a', before: 'x'.repeat(1024) }) }
+  const honest = toBinary(DriftResponseSchema, create(DriftResponseSchema, { what: { case: 'object', value } }))
+  t.match(await drift(honest), [{ what: { value: { object: { key: { name: 'a' } } } } }])
+  /** A message with a message in it, of this many empty ones. */
+  const bomb = (count: number) => {
+    const inner = Buffer.alloc(count * 2)
+    for (let i = 0; i < count; i++) inner[i * 2] = (2 << 3) | 2 // an empty `field`
+    return Buffer.concat([lengthDelimited(1, inner.length), inner])
+  }
+  await t.rejects(drift(bomb(2000)), { code: 'INVALID_MESSAGE', message: /more than 2000 fields/ })
+  await t.rejects(
+    drift(Buffer.concat(Array(100).fill(bomb(20)))),
+    { code: 'INVALID_MESSAGE' },
+    'in parts, which are one',
+  )
+  await t.rejects(drift(Buffer.alloc(1024 ** 2 + 1)), { code: 'INVALID_MESSAGE', message: /1048576 bytes/ })
+  await t.rejects(drift(Buffer.from([0x0a, 0x05, 0x12])), { code: 'INVALID_MESSAGE' }, 'cut short')
+})
+
+/** Returns the tag and the length of a field. */
+function lengthDelimited(field: number, length: number): Buffer {
+  const bytes = [(field << 3) | 2]
+  for (let rest = length; ; rest >>>= 7) {
+    bytes.push(rest >= 128 ? (rest & 127) | 128 : rest)
+    if (rest < 128) return Buffer.from(bytes)
+  }
+}

@@ -61,6 +61,14 @@ t.test('an agent that does not end its answer, or sends too much, is no answer',
   await t.rejects(ask([...Array(101).fill(object('one')), end]), { code: 'INVALID_MESSAGE' })
 })
 
+t.test('messages without content count too, and a count that is full stays one', async (t) => {
+  const nothing = { case: undefined } as unknown as What
+  await t.rejects(ask([...Array(101).fill(nothing), end]), { code: 'INVALID_MESSAGE' })
+  const large = Array(4).fill(object('a', 'x'.repeat(1024 ** 2)))
+  const { json } = await ask([...large, { case: 'end', value: { cut: 2 ** 32 - 1 } }])
+  t.equal(json.cut, 2 ** 32 - 1)
+})
+
 t.test('bad input is named', async (t) => {
   const wrong: readonly (readonly [Record<string, string[]>, RegExp])[] = [
     [{}, /source: allowed is the id/],

@@ -61,6 +61,37 @@ t.test('a right in one namespace shows nothing of another', async (t) => {
   t.equal(shown.problem, row.problem, 'the named object is one that its reader may get')
 })
 
+t.test('a text about one object does not name another that its reader may not get', async (t) => {
+  const secret = key('Secret', 'vault', 'db-main')
+  const texts = ['waits: Secret vault/db-main has failed: no', 'x "db-main" not found', 'needs db-main.', 'db-main: no']
+  for (const text of texts) {
+    const of = {
+      problem: text,
+      trouble: [
+        { key: key('Deployment', 'shop', 'web', 'apps'), text },
+        { key: secret, text: 'denied' },
+      ],
+    }
+    const allowed = new Set([JSON.stringify(['apps', 'Deployment', 'shop'])])
+    const shown = rowFor(of, { allowed, problem: '' })
+    t.notMatch(JSON.stringify(shown), /db-main/, text)
+    t.match(shown, { withheld: 1, trouble: [{ key: { name: 'web' }, text: /names objects that you may not get/ }] })
+    allowed.add(JSON.stringify(['', 'Secret', 'vault']))
+    t.strictSame(rowFor(of, { allowed, problem: '' }), of)
+  }
+})
+
+t.test('a text stays that has no more than part of a name, and a long one takes no time', async (t) => {
+  const text = 'webhook "a.web-hooks" denied it'
+  const of = { problem: text, trouble: [{ text }, { key: key('Secret', 'vault', 'web'), text: '' }] }
+  t.match(rowFor(of, { allowed: new Set(), problem: '' }), { problem: text, trouble: [{ text }] })
+  const odd = { problem: 'it is "a (b)"', planned: [key('Role', 'vault', 'a (b)')] }
+  t.match(rowFor(odd, { allowed: new Set(), problem: '' }), { problem: /you may not get/ })
+  const many = Array.from({ length: 100 }, (_, i) => key('Secret', 'vault', `a${i}`))
+  const long = { problem: ''.padEnd(16 * 1024, '.:'), planned: many }
+  t.match(rowFor(long, { allowed: new Set(), problem: '' }), { problem: long.problem })
+})
+
 t.test('a right to namespaces alone does not show what is in them', async (t) => {
   const [old] = shownTo('Namespace').leaving
   t.match(old, { key: { name: 'old' }, text: '' })

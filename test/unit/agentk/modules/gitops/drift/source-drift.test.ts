@@ -302,6 +302,25 @@ t.test('an explanation that fails is tried again', async (t) => {
   t.equal(drift.known.size, 1)
 })
 
+t.test('an object that cannot be compared in a round does not end the round, and is tried again', async (t) => {
+  const { drift, clock, asked, given, rounded } = begin(t)
+  rounded()
+  given.explanation = new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: 5e6, maxBytes: 4e6 })
+  const of = { live: liveOf(changed), entry: entry(), kinds }
+  t.match(await drift.judge(manifest, of, running()), {
+    kind: 'left',
+    finding: { kind: 'notCompared', reason: /large/ },
+  })
+  given.explanation = { kind: 'same', of: ofLive(changed), hasLostFields: false }
+  await clock.pass(30_000)
+  t.equal(asked.length, 2)
+  t.equal(drift.known.size, 0)
+  given.explanation = new KasError({ code: 'UNREACHABLE', detail: 'the API server is away' })
+  const ended = AbortSignal.abort(new Error('a newer commit'))
+  await t.rejects(drift.judge(manifest, of, ended), /a newer commit/)
+  t.equal(drift.known.size, 0)
+})
+
 t.test('what cannot be compared is no drift, unless its marks prove a change', async (t) => {
   const { drift, seen, clock, given, rounded, rounds } = begin(t)
   rounded()

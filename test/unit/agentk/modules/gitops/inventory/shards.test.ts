@@ -128,6 +128,33 @@ t.test('what cannot be read is an error', async (t) => {
   t.throws(() => shardEntries(line.replace('applied', 'unheard')), /no entry of an inventory/)
 })
 
+t.test('an inventory that a person has edited: what is no entry is named, with its place', async (t) => {
+  const [line = ''] = shardsOf([entry('a')]).values()
+  const edited = (more: object) => JSON.stringify({ ...JSON.parse(line), ...more })
+  const wrong = ['null', '7', '"text"', '[]', 'text', '{"group":', edited({ kind: '' }), edited({ name: '' })]
+  wrong.push(...['.', '..', 'a/b', 'a%2fb'].flatMap((name) => [edited({ name }), edited({ namespace: name })]))
+  for (const text of wrong) {
+    const shards = [{ revision: 1, text: `${line}\n${text}`, name: 'gitops-42-7-all' }]
+    t.throws(() => union(shards), { message: /^ConfigMap gitops-42-7-all: line 2 is no entry of an inventory: / }, text)
+  }
+  t.equal(union([{ revision: 1, text: `${line}\n${line}` }]).size, 1, 'an entry that is there twice is one')
+})
+
+t.test('times of drift that are no times count as none', async (t) => {
+  const [line = ''] = shardsOf([entry('a')]).values()
+  const read = (drift: string) => shardEntries(line.replace(/}$/, `,"drift":${drift}}`))[0]?.drift
+  for (const since of ['1.5', '1e300', '1e999', '-1', '"1"', 'null', '9007199254740993.5']) {
+    t.equal(read(`{"since":${since}}`), undefined, since)
+  }
+  t.strictSame(read('{"since":7}'), { since: 7 })
+  const many = JSON.stringify([0.5, 1e300, -1, 'x', ...Array.from({ length: 100_000 }, (_, i) => i)])
+  t.strictSame(read(`{"since":0,"by":"a","corrections":${many}}`), {
+    since: 0,
+    by: 'a',
+    corrections: [99_997, 99_998, 99_999],
+  })
+})
+
 t.test('keys of the stock inventory', async (t) => {
   t.strictSame(stockKey('shop_web_apps_Deployment'), {
     group: 'apps',
@@ -142,6 +169,14 @@ t.test('keys of the stock inventory', async (t) => {
     name: 'system:node:x',
   })
   t.strictSame(stockKey('shop_a__Secret'), { group: '', kind: 'Secret', namespace: 'shop', name: 'a' })
-  for (const text of ['', 'a', 'a_b_c', 'shop_a_b_c_Secret', 'shop__apps_Deployment'])
+  for (const text of [
+    'shop_..__Secret',
+    '.._a__Secret',
+    '',
+    'a',
+    'a_b_c',
+    'shop_a_b_c_Secret',
+    'shop__apps_Deployment',
+  ])
     t.equal(stockKey(text), undefined, text)
 })

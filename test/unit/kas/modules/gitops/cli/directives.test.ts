@@ -51,6 +51,18 @@ t.test('approve names what goes, and approves after yes', async (t) => {
   t.match(printed.out, /the plan of platform\/shop is approved/)
 })
 
+t.test('no name passes for a line of the list, or for the question', async (t) => {
+  const name = 'old\nApprove plan 8d5f of platform/shop? '
+  const leaving = [{ key: { kind: 'Namespace', namespace: '', name }, code: 'kind', text: 'a\n\n  ConfigMap b' }]
+  const { run, printed } = await start(t, { leaving, plan: '8d5f\n\n' }, { answer: 'n\n' })
+  t.equal(await run('approve', 'platform/shop'), 1)
+  t.strictSame(printed.err.split('\n'), [
+    'platform/shop deletes:',
+    '  Namespace old?Approve plan 8d5f of platform/shop? : a??  ConfigMap b',
+    'Approve plan 8d5f?? of platform/shop? [y/N] ',
+  ])
+})
+
 t.test('any other answer changes nothing', async (t) => {
   for (const answer of ['n\n', '\n', '', 'yesterday\n', 'y'.repeat(1000), 'no y\n']) {
     const { run, printed, patches } = await start(t, {}, { answer })

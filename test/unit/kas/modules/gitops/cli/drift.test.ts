@@ -97,3 +97,16 @@ t.test('bad input: no source, two, an unknown one, and an answer that is none', 
   t.equal(await run('gitops', 'drift', '--help'), 0)
   t.match(printed.out, /exit code: 0 nothing differs/)
 })
+
+t.test('times that no agent can mean end no command, in no format', async (t) => {
+  const times = ['9223372036854775807', '-9223372036854775808', '-1', '9999999999999999', '8640000000000001']
+  for (const time of times) {
+    const of = { ...noted, changed_at_ms: time, since_ms: time, correct_at_ms: time, hold_until_ms: time }
+    for (const format of ['table', 'json', 'yaml', 'name']) {
+      const args = format === 'table' ? [] : ['-o', format]
+      const one = [{ ...object, object: { ...object.object, ...of }, more: 0 }] as never
+      t.match(await drift(t, { differing: one }, ...args), { code: 1, err: '' }, `${time} ${format}`)
+      t.match(await drift(t, { differing: one, at_ms: time }, ...args), { code: 1, err: '' }, `at ${time} ${format}`)
+    }
+  }
+})

@@ -115,3 +115,23 @@ t.test('an unknown kind, and an object that the caller may not get', async (t) =
   t.match(denied.printed.err, /you may not/)
   t.equal(denied.asked.length, 1)
 })
+
+t.test('a hostile agent does not send the caller to another path', async (t) => {
+  for (const [group, version, plural] of [
+    ['..', '..', 'things'],
+    ['example.com', '..', 'things'],
+    ['example.com', 'v1', '..'],
+    ['.', 'v1', 'things'],
+  ]) {
+    const asked: string[] = []
+    const resource = { resource: plural, scope: 'Cluster', verbs: ['get', 'patch'], responseKind: { kind: 'Thing' } }
+    const items = [{ metadata: { name: group }, versions: [{ version, resources: [resource] }] }]
+    const { printed, run } = await startKasCli(t, ({ method, url = '' }, response) => {
+      asked.push(`${method} ${url}`)
+      response.end(JSON.stringify({ kind: 'APIGroupDiscoveryList', items: url.endsWith('/apis') ? items : [] }))
+    })
+    t.equal(await run('gitops', 'hold', 'thing/web', '--for', '1h'), 1)
+    t.match(printed.err, /the cluster names thing in a form that no kind has/)
+    t.strictSame(asked, ['GET /k8s-proxy/api', 'GET /k8s-proxy/apis'])
+  }
+})
