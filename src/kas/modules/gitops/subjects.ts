@@ -22,10 +22,12 @@ interface NamedKey extends Subject {
 interface NamedEntry {
   readonly key?: NamedKey
   readonly text?: string
+  /** of an unhealthy object: the one that is to blame */
+  readonly culprit?: NamedKey
 }
 
 /** Lists of a row whose entries have a key, and lists of keys. */
-const entryLists = ['trouble', 'leaving', 'kept', 'drifted', 'left_to_others'] as const
+const entryLists = ['trouble', 'leaving', 'kept', 'drifted', 'left_to_others', 'unhealthy'] as const
 const keyLists = ['planned', 'orphan'] as const
 
 /** Limit of subjects about which the agent is asked for one answer: it takes as many. */
@@ -33,7 +35,8 @@ const maxSubjects = 500
 
 /** Adds the subjects of a row, up to a limit. @param subjects - by their texts */
 export function addSubjects(row: object, subjects: Map<string, Subject>): void {
-  const all = [...entriesOf(row).flatMap(({ key }) => (key ? [...subjectsOf(key)] : [])), ...keysOf(row).map(subjectOf)]
+  const named = entriesOf(row).flatMap(({ key, culprit }) => [key ?? [], culprit ?? []].flat())
+  const all = [...named.flatMap((key) => [...subjectsOf(key)]), ...keysOf(row).map(subjectOf)]
   for (const subject of all) if (subjects.size < maxSubjects) subjects.set(subjectText(subject), subject)
 }
 
@@ -64,11 +67,18 @@ function problemFor(row: object, withheld: readonly NamedKey[]): { readonly prob
   return isNamed ? { problem: 'its text names objects that you may not get' } : {}
 }
 
-/** The text of a namespace or a definition names the objects that go with it. */
+/**
+ * The text of a namespace or a definition names the objects that go with it, and the cause of bad health names another
+ * object.
+ */
 function shownEntry(entry: NamedEntry, allowed: ReadonlySet<string>): NamedEntry {
+  const { culprit, ...rest } = entry
+  if (culprit && !allowed.has(subjectText(subjectOf(culprit)))) return { ...rest, text: '', ...noReason }
   const all = entry.key && subjectOfDependents(entry.key)
   return all && !allowed.has(subjectText(all)) ? { ...entry, text: '' } : entry
 }
+
+const noReason = { reason: '' }
 
 function* subjectsOf(key: NamedKey): Iterable<Subject> {
   yield subjectOf(key)

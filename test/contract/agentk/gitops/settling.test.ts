@@ -1,5 +1,6 @@
 import t from 'tap'
 import type { FollowedDrift } from '../../../../src/agentk/modules/gitops/drift/follow-drift.ts'
+import type { FollowedHealth } from '../../../../src/agentk/modules/gitops/health/follow-health.ts'
 import { KeptFiles } from '../../../../src/agentk/modules/gitops/files/kept-files.ts'
 import { ClusterKinds } from '../../../../src/agentk/modules/gitops/live/cluster-kinds.ts'
 import type { RoundInput } from '../../../../src/agentk/modules/gitops/reconcile.ts'
@@ -49,6 +50,17 @@ t.test('a commit is brought once more when what the pod before has sent has land
     roundEnds: () => undefined,
     settled: () => undefined,
   }
+  const noHealth: FollowedHealth = {
+    summary: {
+      counts: { Healthy: 0, Progressing: 0, Degraded: 0, Suspended: 0, Missing: 0, Unknown: 0 },
+      unread: 0,
+      unhealthy: [],
+      unlisted: [],
+    },
+    roundEnds: () => undefined,
+    seen: () => undefined,
+    left: () => undefined,
+  }
   const mode = new FollowMode(
     {
       kas: kasOf(sessions),
@@ -60,6 +72,7 @@ t.test('a commit is brought once more when what the pod before has sent has land
         },
         absentCame: async () => false,
         followDrift: () => noDrift,
+        followHealth: () => noHealth,
       },
       sources: { named: () => undefined, refused: () => undefined },
       status: new StatusSink(clock, noGuide, [

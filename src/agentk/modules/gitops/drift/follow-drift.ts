@@ -1,3 +1,5 @@
+import type { ObjectKey } from '../../../../kubernetes/key.ts'
+import { textAt } from '../../../../kubernetes/object.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import type { Logger } from '../../../../lib/log.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
@@ -52,6 +54,10 @@ export interface DriftAccess {
 export interface DriftListeners {
   readonly requestRound: () => void
   readonly onChange: () => void
+  /** Called for each object that is seen. @param version - its `metadata.resourceVersion` */
+  readonly onSeen: (key: ObjectKey, version: string) => void
+  /** Called for each object that does not exist any more. */
+  readonly onLeft: (key: ObjectKey) => void
 }
 
 /** State in the cluster after a round, or during a pause. */
@@ -91,7 +97,7 @@ export interface FollowedDrift {
 export function followDrift(
   { watches, turns, room, clock, random, log }: FollowDriftComponents,
   { client, lane, ownLane, scanLane }: DriftAccess,
-  { requestRound, onChange }: DriftListeners,
+  { requestRound, onChange, onSeen, onLeft }: DriftListeners,
   options: SourceOptions,
   signal: AbortSignal,
 ): FollowedDrift {
@@ -125,9 +131,18 @@ export function followDrift(
       watches,
       client,
       lane: scanLane,
-      seen: (key, object, live) => drift.seen(key, object, live),
-      read: (key, live) => drift.read(key, live),
-      left: (key) => drift.left(key),
+      seen: (key, object, live) => {
+        drift.seen(key, object, live)
+        onSeen(key, textAt(object, 'metadata.resourceVersion'))
+      },
+      read: (key, live) => {
+        drift.read(key, live)
+        onSeen(key, live.resourceVersion)
+      },
+      left: (key) => {
+        drift.left(key)
+        onLeft(key)
+      },
       onUnwatched: report,
       clock,
       random,

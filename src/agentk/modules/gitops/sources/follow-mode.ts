@@ -9,6 +9,7 @@ import { isScalerKind } from '../apply/scalers.ts'
 import { SecondWriters } from '../apply/second-writers.ts'
 import type { DriftReference, FollowedDrift } from '../drift/follow-drift.ts'
 import { followObjects, type ObjectSet, type ObjectsStreamComponents } from '../files/objects-stream.ts'
+import type { FollowedHealth } from '../health/follow-health.ts'
 import { problemText } from '../manifests/manifest.ts'
 import { isAllApplied, needsNoRetry, waitsForRollout } from '../outcome.ts'
 import type { RoundInput } from '../reconcile.ts'
@@ -32,7 +33,7 @@ export interface TermSources {
 export interface FollowModeComponents {
   readonly kas: ObjectsStreamComponents['kas']
   readonly files: ObjectsStreamComponents['files']
-  readonly rounds: Pick<SourceRounds, 'run' | 'absentCame' | 'followDrift'>
+  readonly rounds: Pick<SourceRounds, 'run' | 'absentCame' | 'followDrift' | 'followHealth'>
   readonly sources: TermSources
   readonly status: Pick<StatusSink, 'begin' | 'report' | 'filesFailed' | 'filesRecovered' | 'remove'>
   readonly metrics: Pick<GitopsMetrics, 'round' | 'applied'>
@@ -67,6 +68,7 @@ export class FollowMode implements SourceMode {
   readonly #writers: SecondWriters
   /** undefined: the source has no id yet */
   #drift: FollowedDrift | undefined
+  #health: FollowedHealth | undefined
   /** aborts when the source has another id, and so other marks */
   #driftEnds = new AbortController()
   /** text of the last request to compare once more that was done; undefined: not read yet */
@@ -179,10 +181,11 @@ export class FollowMode implements SourceMode {
     status.begin(options, this.#source.digest)
     status.report(options, { kind: 'received', commit: set.commit })
     runner.listen(options.id)
-    this.#followDrift(options, runner, signal)
+    this.#followObjects(options, runner, signal)
   }
 
-  #followDrift(options: SourceOptions, runner: SourceRunner, signal: AbortSignal): void {
+  /** Follows drift and health of the source's objects. */
+  #followObjects(options: SourceOptions, runner: SourceRunner, signal: AbortSignal): void {
     const { rounds, status } = this.#components
     this.#driftEnds.abort(new KasError({ code: 'CANCELLED', detail: 'the source has another id' }))
     this.#driftEnds = new AbortController()
@@ -191,9 +194,14 @@ export class FollowMode implements SourceMode {
       if (!ends.aborted)
         status.report(options, { kind: 'drift', known: drift.known.values(), unwatched: drift.unwatched })
     }
-    const drift: FollowedDrift = rounds.followDrift(options, { requestRound: () => runner.add(), onChange }, ends)
+    const onHealth = () => status.report(options, { kind: 'health', summary: health.summary })
+    const health: FollowedHealth = rounds.followHealth(options, onHealth, ends)
+    const { seen: onSeen, left: onLeft } = health
+    const listeners = { requestRound: () => runner.add(), onChange, onSeen, onLeft }
+    const drift: FollowedDrift = rounds.followDrift(options, listeners, ends)
     if (!this.#mayHaveCallsInFlight) drift.settled()
     this.#drift = drift
+    this.#health = health
   }
 
   async #reconcile(
@@ -234,10 +242,11 @@ export class FollowMode implements SourceMode {
       const result = await rounds.run(runner, input, options, signal)
       this.#claimLastGood(runner, signal) // the round was for an earlier commit
       const outcome = result.kind === 'done' ? this.#withNotes(result) : result
+      reference = referenceOf(outcome)
+      if (reference) this.#judgeHealth(reference, options) // before the state says that the commit is applied
       const phase = report({ kind: 'outcome', commit, outcome })
       this.#logOutcome(fields, outcome)
       if (outcome.kind === 'done') this.#resynced = resync
-      reference = referenceOf(outcome)
       if (outcome.kind === 'done') {
         if (outcome.pruned.some(isScalerKind)) runner.add() // Git sets again what it has scaled
         if (isComplete(outcome)) this.#measure(set)
@@ -251,6 +260,13 @@ export class FollowMode implements SourceMode {
     } finally {
       drift.roundEnds(reference)
     }
+  }
+
+  /** Reads the objects that the round has written, and reports that their health is not known until then. */
+  #judgeHealth(reference: DriftReference, options: SourceOptions): void {
+    const health = this.#health as FollowedHealth // since the source has an id
+    health.roundEnds(reference)
+    this.#components.status.report(options, { kind: 'health', summary: health.summary })
   }
 
   #withNotes(done: RoundDone): RoundDone {

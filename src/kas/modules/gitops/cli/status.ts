@@ -25,6 +25,7 @@ import { forgetHelp } from './forget.ts'
 import type { GateQuestion } from './gate.ts'
 import { runGate } from './gate-run.ts'
 import { holdHelp } from './hold.ts'
+import { waitHelp } from './wait.ts'
 import { SourceWatch, sourceListData } from './print-sources.ts'
 import { askState, type ShownSource, type ShownState } from './state.ts'
 import { namesNone } from './status-text.ts'
@@ -85,11 +86,11 @@ export async function gitopsStatus(
   const { io, clock, signal } = context
   if (values.help) {
     const own = `usage: kas ${usage}\n  shows the status of the sources of an agent\n${statusHelp}`
-    io.stdout.write(positionals.length === 0 ? `${own}${driftHelp}${holdHelp}${directivesHelp}${forgetHelp}` : own)
+    io.stdout.write(positionals.length === 0 ? `${own}${waitHelp}${driftHelp}${holdHelp}${directivesHelp}${forgetHelp}` : own)
     return 0
   }
   if (positionals.join(' ') !== 'status')
-    throw new UsageError('allowed is kas gitops status, drift, hold, approve, pause, resume, resync or forget')
+    throw new UsageError('allowed is kas gitops status, wait, drift, hold, approve, pause, resume, resync or forget')
   const printing = readPrinting(values, outputs, io)
   const { output, hasHeaders } = printing
   const gate = gateOf(values)
@@ -108,7 +109,7 @@ export async function gitopsStatus(
   }
 }
 
-interface StatusGate extends GateQuestion {
+export interface StatusGate extends GateQuestion {
   readonly waitMs: number | undefined
   /** true if the exit codes are those of a gate */
   readonly hasCodes: boolean
@@ -123,15 +124,19 @@ function gateOf(values: CliValues): StatusGate | undefined {
     return undefined
   }
   if (values.watch) throw new UsageError('--watch goes without --commit, --wait and --fresh')
-  if (commit !== undefined && !/^[0-9a-f]{7,64}$/.test(commit)) {
-    throw new UsageError(`--commit ${commit}: allowed is the id of a commit, of 7 hexadecimal digits or more`)
-  }
+  checkCommit(commit)
   const waitMs = wait === undefined ? undefined : readWaitTime('wait', wait)
   return { commit, source, waitMs, hasCodes: commit !== undefined || wait !== undefined }
 }
 
-/** @returns the exit code: 0 only after a poll that began after the question */
-async function judged(
+/** @throws UsageError */
+export function checkCommit(commit: string | undefined): void {
+  if (commit === undefined || /^[0-9a-f]{7,64}$/.test(commit)) return
+  throw new UsageError(`--commit ${commit}: allowed is the id of a commit, of 7 hexadecimal digits or more`)
+}
+
+/** Judges, prints the sources and the reason. @returns the exit code: 0 only after a poll that began after the question */
+export async function judged(
   endpoint: Endpoint,
   { waitMs, hasCodes, ...question }: StatusGate,
   { io, clock, signal = new AbortController().signal }: Pick<CommandContext, 'io' | 'clock'> & { signal?: AbortSignal },

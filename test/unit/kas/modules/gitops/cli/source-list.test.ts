@@ -137,7 +137,7 @@ t.test('names are those of kas gitops forget; wide has more columns', async (t) 
   const { stdout } = await printed(t, 'gitops status -o wide', { sources: [fullSource], agent: 'connected' })
   t.match(
     stdout,
-    /^SOURCE +REF +PHASE +COMMIT +WANTED +OBJECTS +FAILED +DRIFT +APPLIED +COMPARED +REPORTED +POLLED +ID\nplatform\/shop \(web\) +branch main +APPROVAL +aaaaaaaa +bbbbbbbb +3\/9 +3 +7\? +10m +11s +1s +1s +42-7-web\n/,
+    /^SOURCE +REF +PHASE +COMMIT +WANTED +OBJECTS +FAILED +DRIFT +HEALTH +APPLIED +COMPARED +REPORTED +POLLED +ID\nplatform\/shop \(web\) +branch main +APPROVAL +aaaaaaaa +bbbbbbbb +3\/9 +3 +7\? +\? +10m +11s +1s +1s +42-7-web\n/,
   )
 })
 
