@@ -109,7 +109,12 @@ t.test('the health of a source', { skip, timeout: 180_000 }, async (t) => {
     })
     const pod = keyOf('Pod', 'web-1-x', 'shop')
     await ground.create(pod, {
-      metadata: { name: 'web-1-x', namespace: 'shop', labels, ...owner(await ground.get(set), 'apps/v1', 'ReplicaSet') },
+      metadata: {
+        name: 'web-1-x',
+        namespace: 'shop',
+        labels,
+        ...owner(await ground.get(set), 'apps/v1', 'ReplicaSet'),
+      },
       spec: template.spec,
     })
     const notFound = 'ErrImagePull: rpc error: code = NotFound desc = docker.io/library/nginx:2: not found'
@@ -136,7 +141,10 @@ t.test('the health of a source', { skip, timeout: 180_000 }, async (t) => {
   await t.test('a Job that has run once and is gone is healthy', async (t) => {
     project.push({ 'job.yaml': job })
     await until((one) => isSynced(one) && isRead(one) && one.health?.progressing === 1)
-    await ground.client.json('DELETE', `${ground.path(keyOf('Job', 'once', 'shop', 'batch'))}?propagationPolicy=Background`)
+    await ground.client.json(
+      'DELETE',
+      `${ground.path(keyOf('Job', 'once', 'shop', 'batch'))}?propagationPolicy=Background`,
+    )
     const { health } = await until((one) => one.health?.healthy === 1)
     t.match(health, { missing: 0, progressing: 0 })
   })

@@ -6,10 +6,9 @@ import type { ApiClient } from '../../../cluster/api-client.ts'
 import type { ApiLane } from '../../../cluster/background-requests.ts'
 import type { JudgedObject, Verdict } from '../apply/verdict.ts'
 import type { SharedBytes } from '../files/kept-files.ts'
-import type { ClusterKinds } from '../live/cluster-kinds.ts'
 import { DryLanes } from '../live/dry-lanes.ts'
 import type { Manifest } from '../manifests/manifest.ts'
-import type { InventoryEntry } from '../round.ts'
+import type { AfterRound } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
 import type { DriftWatches } from './drift-watches.ts'
 import {
@@ -60,15 +59,6 @@ export interface DriftListeners {
   readonly onLeft: (key: ObjectKey) => void
 }
 
-/** State in the cluster after a round, or during a pause. */
-export interface DriftReference {
-  readonly manifests: Iterable<Manifest>
-  /** by `keyText` */
-  readonly entries: ReadonlyMap<string, InventoryEntry>
-  readonly kinds: ClusterKinds
-  readonly isPaused: boolean
-}
-
 /** Drift of one source: watches, comparisons, and what is known. */
 export interface FollowedDrift {
   readonly known: SourceDrift['known']
@@ -88,7 +78,7 @@ export interface FollowedDrift {
   /** A round begins to write. */
   roundBegins(): void
   /** The round has ended. @param reference - undefined: it has failed */
-  roundEnds(reference: DriftReference | undefined): void
+  roundEnds(reference: AfterRound | undefined): void
   /** No call of an earlier leader can arrive any more. */
   settled(): void
 }

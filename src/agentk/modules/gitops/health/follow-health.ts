@@ -3,11 +3,11 @@ import type { Clock } from '../../../../lib/clock.ts'
 import type { Logger } from '../../../../lib/log.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
 import type { ApiLane } from '../../../cluster/background-requests.ts'
-import { runsOnce } from '../apply/standing.ts'
-import type { DriftReference } from '../drift/follow-drift.ts'
+import type { SourceHealthSummary } from '../health-verdict.ts'
+import { runsOnce } from '../manifests/run-once.ts'
+import type { AfterRound } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
 import type { HealthRules } from './health-rules.ts'
-import type { SourceHealthSummary } from './health-verdict.ts'
 import { NamespaceHealth } from './namespace-health.ts'
 import type { RelatedNamespaces } from './related-namespaces.ts'
 import { SourceHealth } from './source-health.ts'
@@ -37,7 +37,7 @@ export interface HealthAccess {
 export interface FollowedHealth {
   readonly summary: SourceHealthSummary
   /** A round has ended, and has left the objects like this. */
-  roundEnds(reference: DriftReference): void
+  roundEnds(reference: AfterRound): void
   seen(key: ObjectKey, version: string): void
   left(key: ObjectKey): void
 }

@@ -1,6 +1,6 @@
 import { kindKey } from '../../../../kubernetes/kind.ts'
-import { isJudged } from '../../../health/kas/findings.ts'
 import { hasArgoRule } from '../../../health/argo/argo.ts'
+import { isJudged } from '../../../health/kas/findings.ts'
 import type { ClusterKind } from '../live/cluster-kinds.ts'
 
 /**

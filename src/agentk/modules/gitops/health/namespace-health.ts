@@ -4,8 +4,8 @@ import type { Clock } from '../../../../lib/clock.ts'
 import { isSummary, type RuleVerdicts } from '../../../health/kas/opinion.ts'
 import type { Cause } from '../../../health/kas/root-causes/choosing.ts'
 import { Judge } from '../../../health/kas/root-causes/judge.ts'
+import type { HealthCause, HealthVerdict } from '../health-verdict.ts'
 import type { InventoryEntry } from '../round.ts'
-import type { HealthCause, HealthVerdict } from './health-verdict.ts'
 import { ObjectsWorld } from './objects-world.ts'
 import { maxRelatedNamespaces, type RelatedReader } from './related-namespaces.ts'
 
@@ -13,7 +13,7 @@ import { maxRelatedNamespaces, type RelatedReader } from './related-namespaces.t
 const maxExplained = 200
 /** Changes within this time are judged together. ms */
 const judgeMs = 200
-/** What workloads own is followed for so long after they are healthy: a rollout may go on. ms */
+/** Objects of workloads are followed for so long after these are healthy: a rollout may go on. ms */
 const lingerMs = 30_000
 /** A namespace beyond the limit is tried again after this. ms */
 const enterAgainMs = 10_000
@@ -57,7 +57,7 @@ export class NamespaceHealth {
     return this.#verdicts
   }
 
-  /** What cannot be read here, and so explains nothing: `Pod: agentk may not list them (403)`. Names no namespace. */
+  /** Kinds that cannot be read here: `Pod: agentk may not list them (403)`. The texts name no namespace. */
   get unlisted(): readonly string[] {
     if (this.#isBeyond) return [`Pod: workloads of more than ${maxRelatedNamespaces} namespaces are not healthy`]
     return Array.from(this.#reader?.objects.trouble ?? [], ([kind, text]) => `${kind}: ${text}`)

@@ -40,8 +40,8 @@ const none: readonly KubernetesObject[] = []
 const templatePaths = ['spec.template.metadata.labels', 'spec.jobTemplate.spec.template.metadata.labels']
 
 /**
- * What an account has read of the cluster, for the rules of causes. It is of one moment. It knows no nodes, Services'
- * endpoints and webhooks: findings that need these are not made.
+ * Objects that an account has read of the cluster, for the rules of causes. They are of one moment. Nodes, endpoints of
+ * Services and webhooks are not known: findings that need these are not made.
  */
 export class ObjectsWorld implements World {
   readonly now: number
@@ -126,7 +126,9 @@ export class ObjectsWorld implements World {
 
   /** Time at which time alone may change a finding that was made, in ms since 1970; undefined: never. */
   get dueAt(): number | undefined {
-    const times = [...this.#findings.values()].flatMap((all) => all.flatMap(({ due, until }) => [due ?? [], until ?? []].flat()))
+    const times = [...this.#findings.values()].flatMap((all) =>
+      all.flatMap(({ due, until }) => [due ?? [], until ?? []].flat()),
+    )
     const later = times.filter((time) => time > this.now)
     return later.length > 0 ? later.reduce((one, other) => Math.min(one, other)) : undefined
   }

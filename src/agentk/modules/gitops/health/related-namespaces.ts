@@ -18,7 +18,7 @@ interface Shared {
   readonly close: () => void
 }
 
-/** What one source reads of a namespace. */
+/** Objects of a namespace, as one source reads them. */
 export interface RelatedReader {
   readonly objects: RelatedObjects
   /** Sets the workloads that are to be explained. @param roots - their uids */

@@ -10,13 +10,13 @@ import { ObjectList } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import { severityOf } from '../../../health/kas/finding.ts'
 import type { RuleVerdicts } from '../../../health/kas/opinion.ts'
+import type { HealthVerdict, SourceHealthSummary } from '../health-verdict.ts'
 import type { ClusterKind, ClusterKinds } from '../live/cluster-kinds.ts'
 import { inventoryLabel } from '../manifests/annotations.ts'
 import type { InventoryEntry } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
-import type { HealthVerdict, SourceHealthSummary } from './health-verdict.ts'
 import { isJudgedKind } from './judged-kinds.ts'
-import { NamespaceHealth } from './namespace-health.ts'
+import type { NamespaceHealth } from './namespace-health.ts'
 
 /** An object that changes is read so often; seldom while it stays healthy, whatever writes its status. ms */
 const readMs = { soon: 2000, healthy: 10_000 }
@@ -42,11 +42,11 @@ export interface SourceHealthComponents {
   readonly log: Logger
 }
 
-/** An object of the source whose kind can be unhealthy. */
+/** Object of the source, of a kind that can be unhealthy. */
 interface Followed {
   entry: InventoryEntry
   kind: ClusterKind
-  /** number of the update that brought this digest: what was read before does not count */
+  /** number of the update that brought this digest: earlier reads do not count */
   since: number
   /** a Job that the cluster deletes after its end */
   runsOnce: boolean
@@ -105,7 +105,8 @@ export class SourceHealth {
       left.delete(text)
       const known = this.#objects.get(text)
       const followed = known ?? { ...unread, entry, kind, since: this.#updates }
-      if (known && known.entry.digest !== entry.digest) Object.assign(known, { verdict: undefined, since: this.#updates })
+      if (known && known.entry.digest !== entry.digest)
+        Object.assign(known, { verdict: undefined, since: this.#updates })
       this.#objects.set(text, Object.assign(followed, { entry, kind, runsOnce: runOnce.has(text) }))
     }
     for (const text of left) this.#drop(text)

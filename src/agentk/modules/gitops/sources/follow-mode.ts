@@ -7,13 +7,13 @@ import type { Tracer } from '../../../../lib/tracing/tracer.ts'
 import { Phase } from '../../../../proto/gen/gitops_states_pb.ts'
 import { isScalerKind } from '../apply/scalers.ts'
 import { SecondWriters } from '../apply/second-writers.ts'
-import type { DriftReference, FollowedDrift } from '../drift/follow-drift.ts'
+import type { FollowedDrift } from '../drift/follow-drift.ts'
 import { followObjects, type ObjectSet, type ObjectsStreamComponents } from '../files/objects-stream.ts'
 import type { FollowedHealth } from '../health/follow-health.ts'
 import { problemText } from '../manifests/manifest.ts'
 import { isAllApplied, needsNoRetry, waitsForRollout } from '../outcome.ts'
 import type { RoundInput } from '../reconcile.ts'
-import type { Outcome, RoundDone, Step } from '../round.ts'
+import type { AfterRound, Outcome, RoundDone, Step } from '../round.ts'
 import { type ReadSource, type SourceOptions, sourceOptions, unresolvedId } from '../source-options.ts'
 import { type GitopsMetrics, resultOf } from '../state/gitops-metrics.ts'
 import type { Report } from '../state/source-state.ts'
@@ -215,7 +215,7 @@ export class FollowMode implements SourceMode {
     const fields = { source: options.id, commit_id: commit }
     const report = (what: Report) => this.#components.status.report(options, what).phase
     const drift = this.#drift as FollowedDrift // since the source has an id
-    let reference: DriftReference | undefined
+    let reference: AfterRound | undefined
     drift.roundBegins()
     try {
       const { approved, isSuspended, resync, useApproval, superseded } = await runner.asked(options.id, signal)
@@ -263,7 +263,7 @@ export class FollowMode implements SourceMode {
   }
 
   /** Reads the objects that the round has written, and reports that their health is not known until then. */
-  #judgeHealth(reference: DriftReference, options: SourceOptions): void {
+  #judgeHealth(reference: AfterRound, options: SourceOptions): void {
     const health = this.#health as FollowedHealth // since the source has an id
     health.roundEnds(reference)
     this.#components.status.report(options, { kind: 'health', summary: health.summary })
@@ -311,7 +311,7 @@ export class FollowMode implements SourceMode {
 }
 
 /** Returns what drift is compared with from now on; undefined: what it was before. */
-function referenceOf(outcome: Outcome): DriftReference | undefined {
+function referenceOf(outcome: Outcome): AfterRound | undefined {
   if (outcome.kind === 'suspended') return { ...outcome, isPaused: true }
   if (outcome.kind === 'refused') return undefined
   const { ends, entries, kinds } = outcome

@@ -13,7 +13,12 @@ import {
   followDrift,
 } from '../drift/follow-drift.ts'
 import type { SharedBytes } from '../files/kept-files.ts'
-import { type FollowedHealth, type FollowHealthComponents, followHealth, type HealthAccess } from '../health/follow-health.ts'
+import {
+  type FollowedHealth,
+  type FollowHealthComponents,
+  followHealth,
+  type HealthAccess,
+} from '../health/follow-health.ts'
 import { Inventory, storedSources } from '../inventory/inventory.ts'
 import { type StoredObjects, storedObjectsOf } from '../inventory/stored-objects.ts'
 import { type AbsentObject, absentCame } from '../live/absent-objects.ts'

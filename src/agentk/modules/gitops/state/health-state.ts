@@ -6,7 +6,7 @@ import {
   UnhealthyObjectSchema,
 } from '../../../../proto/gen/gitops_states_pb.ts'
 import { maxListed } from '../../../../proto/gitops/limits.ts'
-import type { HealthVerdict, SourceHealthSummary } from '../health/health-verdict.ts'
+import type { HealthVerdict, SourceHealthSummary } from '../health-verdict.ts'
 import { keyOf } from './state-key.ts'
 
 /** Limit of a reason, or of a text about what cannot be read. */

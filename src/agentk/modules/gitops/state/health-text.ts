@@ -20,9 +20,10 @@ export function healthCounts({ $typeName: _, $unknown: __, ...counts }: HealthCo
  *
  * @returns undefined: nobody judges their health
  */
-export function healthStatus({ health, unhealthy }: Pick<SourceState, 'health' | 'unhealthy'>):
-  | Pick<SourceCondition, 'status' | 'reason' | 'message'>
-  | undefined {
+export function healthStatus({
+  health,
+  unhealthy,
+}: Pick<SourceState, 'health' | 'unhealthy'>): Pick<SourceCondition, 'status' | 'reason' | 'message'> | undefined {
   if (!health) return undefined
   const { degraded, missing, progressing, unknown, unread } = health
   const [first] = unhealthy

@@ -17,7 +17,7 @@ import {
 import { maxListed } from '../../../../proto/gitops/limits.ts'
 import { refText } from '../../../../proto/gitops/ref-text.ts'
 import type { KnownFinding } from '../drift/known-findings.ts'
-import type { SourceHealthSummary } from '../health/health-verdict.ts'
+import type { SourceHealthSummary } from '../health-verdict.ts'
 import { type ManifestProblem, problemText } from '../manifests/manifest.ts'
 import { isParent } from '../manifests/parents.ts'
 import { isApplied } from '../outcome.ts'

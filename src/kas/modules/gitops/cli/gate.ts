@@ -129,7 +129,8 @@ function healthVerdict(source: ShownSource): GateVerdict | undefined {
   const [worst] = unhealthy
   const text = worst ? `${name}: ${healthLine(worst)}` : `${name}: ${healthCell(source)}`
   if (health.degraded + health.missing > 0) return waits(gateCodes.failing, text)
-  if (health.unread > 0) return waits(gateCodes.progressing, `${name}: the health of ${health.unread} objects is being read`)
+  if (health.unread > 0)
+    return waits(gateCodes.progressing, `${name}: the health of ${health.unread} objects is being read`)
   if (health.progressing > 0) return waits(gateCodes.progressing, text)
   return health.unknown > 0 ? waits(gateCodes.unknown, text) : undefined
 }

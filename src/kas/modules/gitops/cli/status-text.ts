@@ -4,7 +4,19 @@ import { driftLines } from './drift-text.ts'
 import { healthCell, healthLines } from './health-text.ts'
 import { objectName, type ShownSource, type ShownState } from './state.ts'
 
-const head = ['SOURCE', 'REF', 'PHASE', 'COMMIT', 'WANTED', 'OBJECTS', 'FAILED', 'DRIFT', 'HEALTH', 'APPLIED', 'COMPARED']
+const head = [
+  'SOURCE',
+  'REF',
+  'PHASE',
+  'COMMIT',
+  'WANTED',
+  'OBJECTS',
+  'FAILED',
+  'DRIFT',
+  'HEALTH',
+  'APPLIED',
+  'COMPARED',
+]
 const wideHead = ['REPORTED', 'POLLED', 'ID']
 
 interface TableLayout {

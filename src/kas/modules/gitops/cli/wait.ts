@@ -1,8 +1,15 @@
-import { type Command, type CommandContext, parsedArgs, refuseEmpty, textOption, UsageError } from '../../../command/command.ts'
+import {
+  type Command,
+  type CommandContext,
+  parsedArgs,
+  refuseEmpty,
+  textOption,
+  UsageError,
+} from '../../../command/command.ts'
 import { endpointOf } from '../../../command/endpoint.ts'
 import { outputHelp, outputHints, outputOptions, outputs, readPrinting } from '../../../command/output.ts'
 import { readWaitTime } from '../../../command/wait-time.ts'
-import { checkCommit, judged } from './status.ts'
+import { checkCommit, judged } from './judge-sources.ts'
 
 const usage = 'gitops wait [--commit SHA] [--source SOURCE] [--timeout TIME] [--agent ID] [-o FORMAT]'
 const defaultTimeout = '10m'

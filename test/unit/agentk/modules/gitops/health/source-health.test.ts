@@ -1,11 +1,11 @@
 import { setImmediate } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { argoHealth } from '../../../../../../src/agentk/health/argo/argo.ts'
 import { NamespaceHealth } from '../../../../../../src/agentk/modules/gitops/health/namespace-health.ts'
 import { SourceHealth } from '../../../../../../src/agentk/modules/gitops/health/source-health.ts'
 import { ClusterKinds } from '../../../../../../src/agentk/modules/gitops/live/cluster-kinds.ts'
 import type { InventoryEntry } from '../../../../../../src/agentk/modules/gitops/round.ts'
 import { sourceOptions } from '../../../../../../src/agentk/modules/gitops/source-options.ts'
-import { argoHealth } from '../../../../../../src/agentk/health/argo/argo.ts'
 import { keyText, type ObjectKey } from '../../../../../../src/kubernetes/key.ts'
 import { capturedLog } from '../../../../../support/captured-log.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
@@ -17,7 +17,12 @@ const resource = (kind: string, plural: string) => ({ kind, plural, isNamespaced
 const kinds = new ClusterKinds([
   { group: 'apps', version: 'v1', isStale: false, resources: [resource('Deployment', 'deployments')] },
   { group: 'batch', version: 'v1', isStale: false, resources: [resource('Job', 'jobs')] },
-  { group: '', version: 'v1', isStale: false, resources: [resource('ConfigMap', 'configmaps'), resource('Secret', 'secrets')] },
+  {
+    group: '',
+    version: 'v1',
+    isStale: false,
+    resources: [resource('ConfigMap', 'configmaps'), resource('Secret', 'secrets')],
+  },
 ] as never)
 const keyOf = (kind: string, name: string, group = 'apps'): ObjectKey => ({ group, kind, namespace: 'shop', name })
 const entryOf = (key: ObjectKey, digest = 'a'): InventoryEntry =>

@@ -1,5 +1,5 @@
-import type { ObjectKey } from '../../../../kubernetes/key.ts'
-import type { ArgoStatus } from '../../../health/argo/health.ts'
+import type { ObjectKey } from '../../../kubernetes/key.ts'
+import type { ArgoStatus } from '../../health/argo/health.ts'
 
 /** Cause of an object's bad health, in the words of `kas health`. */
 export interface HealthCause {
@@ -27,6 +27,6 @@ export interface SourceHealthSummary {
   readonly unread: number
   /** objects that are not healthy, the worst first */
   readonly unhealthy: readonly HealthVerdict[]
-  /** what cannot be read, and so explains nothing: `Pod: agentk may not list them (403)` */
+  /** kinds that cannot be read, so that they explain nothing: `Pod: agentk may not list them (403)` */
   readonly unlisted: readonly string[]
 }
