@@ -106,6 +106,7 @@ function createSources(
     health: {
       namespaces: new RelatedNamespaces({ clock: serverClock, random }),
       rules: healthRules({ log }),
+      kinds,
       clock: serverClock,
       log,
     },

@@ -138,6 +138,20 @@ t.test('the health of a source', { skip, timeout: 180_000 }, async (t) => {
     ])
   })
 
+  await t.test('while a round waits for an object of an earlier wave, its health is known', async (t) => {
+    const metadata = '{ name: later, annotations: { argocd.argoproj.io/sync-wave: "1" } }'
+    project.push({
+      'web.yaml': deployment('nginx:3'),
+      'later.yaml': `{ apiVersion: v1, kind: ConfigMap, metadata: ${metadata} }`,
+    })
+    const { unhealthy } = await until(
+      ({ phase, wanted, health }) => phase === Phase.APPLYING && wanted === project.commit && health?.unread === 0,
+    )
+    t.match(unhealthy, [{ key: { kind: 'Deployment', name: 'web' }, culprit: { kind: 'Pod' } }])
+    await rollOut(1)
+    await until(isSynced)
+  })
+
   await t.test('a Job that has run once and is gone is healthy', async (t) => {
     project.push({ 'job.yaml': job })
     await until((one) => isSynced(one) && isRead(one) && one.health?.progressing === 1)

@@ -58,6 +58,8 @@ t.test('a commit is brought once more when what the pod before has sent has land
       unhealthy: [],
       unlisted: [],
     },
+    roundBegins: () => undefined,
+    stepEnded: () => undefined,
     roundEnds: () => undefined,
     seen: () => undefined,
     left: () => undefined,

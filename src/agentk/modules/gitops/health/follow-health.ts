@@ -4,6 +4,7 @@ import type { Logger } from '../../../../lib/log.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
 import type { ApiLane } from '../../../cluster/background-requests.ts'
 import type { SourceHealthSummary } from '../health-verdict.ts'
+import type { SharedKinds } from '../live/shared-kinds.ts'
 import { runsOnce } from '../manifests/run-once.ts'
 import type { AfterRound } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
@@ -21,6 +22,7 @@ const refreshMs = 60_000
 export interface FollowHealthComponents {
   readonly namespaces: RelatedNamespaces
   readonly rules: HealthRules
+  readonly kinds: SharedKinds
   /** by the API server */
   readonly clock: Clock
   readonly log: Logger
@@ -36,15 +38,19 @@ export interface HealthAccess {
 /** Health of one source. */
 export interface FollowedHealth {
   readonly summary: SourceHealthSummary
-  /** A round has ended, and has left the objects like this. */
-  roundEnds(reference: AfterRound): void
+  /** A round for a new commit begins: no object counts until it has come to it. */
+  roundBegins(): void
+  /** The round has come to an object. @param isWritten - it has applied it */
+  stepEnded(key: ObjectKey, isWritten: boolean): void
+  /** A round has ended, and has left the objects like this. @param after - undefined: it has failed */
+  roundEnds(after: AfterRound | undefined): void
   seen(key: ObjectKey, version: string): void
   left(key: ObjectKey): void
 }
 
 /** Follows the health of one source's objects until the signal aborts. @param onChange - called when it may differ */
 export function followHealth(
-  { namespaces, rules, clock, log }: FollowHealthComponents,
+  { namespaces, rules, kinds, clock, log }: FollowHealthComponents,
   { client, scanLane }: HealthAccess,
   onChange: () => void,
   options: SourceOptions,
@@ -67,7 +73,7 @@ export function followHealth(
     return new NamespaceHealth({ enter, verdictsOf, onChange: onNamespace, clock }, name)
   }
   const health = new SourceHealth(
-    { lane: scanLane, verdictsOf, rulesReady: rules.ready, namespace, onChange: report, clock, log },
+    { lane: scanLane, verdictsOf, rulesReady: rules.ready, kinds, namespace, onChange: report, clock, log },
     options,
     signal,
   )
@@ -81,9 +87,13 @@ export function followHealth(
     get summary() {
       return health.summary
     },
-    roundEnds: ({ manifests, entries, kinds }) => {
+    roundBegins: () => health.roundBegins(),
+    stepEnded: (key, isWritten) => health.stepEnded(key, isWritten),
+    roundEnds: (after) => {
+      if (!after) return health.roundFailed()
+      const { manifests, entries, kinds: served } = after
       const once = new Set(Array.from(manifests).flatMap((one) => (runsOnce(one) ? [keyText(one.key)] : [])))
-      health.update(entries.values(), kinds, once)
+      health.update(entries.values(), served, once)
     },
     seen: (key, version) => health.seen(key, version),
     left: (key) => health.left(key),

@@ -1,3 +1,4 @@
+import { keyText } from '../../../../kubernetes/key.ts'
 import { parseKindKey } from '../../../../kubernetes/kind.ts'
 import { type KubernetesObject, kindOf, uidOf } from '../../../../kubernetes/object.ts'
 import type { Clock } from '../../../../lib/clock.ts'
@@ -5,7 +6,6 @@ import { isSummary, type RuleVerdicts } from '../../../health/kas/opinion.ts'
 import type { Cause } from '../../../health/kas/root-causes/choosing.ts'
 import { Judge } from '../../../health/kas/root-causes/judge.ts'
 import type { HealthCause, HealthVerdict } from '../health-verdict.ts'
-import type { InventoryEntry } from '../round.ts'
 import { ObjectsWorld } from './objects-world.ts'
 import { maxRelatedNamespaces, type RelatedReader } from './related-namespaces.ts'
 
@@ -28,8 +28,9 @@ export interface NamespaceHealthComponents {
   readonly clock: Clock
 }
 
-interface Unhealthy {
-  readonly entry: InventoryEntry
+type Subject = Pick<HealthVerdict, 'key' | 'version'>
+
+interface Unhealthy extends Subject {
   readonly object: KubernetesObject
 }
 
@@ -64,12 +65,13 @@ export class NamespaceHealth {
   }
 
   /** Takes an object that was read, with its apiVersion and kind, and judges it by itself. */
-  put(text: string, { entry, object }: Unhealthy): HealthVerdict {
-    const verdict = this.#verdictOf({ entry, object }, this.#worldOf([object]))
+  put(of: Subject, object: KubernetesObject): HealthVerdict {
+    const text = keyText(of.key)
+    const verdict = this.#verdictOf({ ...of, object }, this.#worldOf([object]))
     this.#verdicts.set(text, verdict)
     const isKept = this.#unhealthy.has(text) || this.#unhealthy.size < maxExplained
     if (verdict.word === 'Healthy') this.#unhealthy.delete(text)
-    else if (isKept) this.#unhealthy.set(text, { entry, object })
+    else if (isKept) this.#unhealthy.set(text, { ...of, object })
     this.#followRelated()
     this.#judgeSoon()
     return verdict
@@ -159,9 +161,8 @@ export class NamespaceHealth {
     })
   }
 
-  #verdictOf({ entry, object }: Unhealthy, world: ObjectsWorld): HealthVerdict {
+  #verdictOf({ key, version, object }: Unhealthy, world: ObjectsWorld): HealthVerdict {
     const { verdict: word, cause } = new Judge(world, () => true).judgeAll([object])
-    const { key, version } = entry
     return { key, version, word, cause: cause && causeOf(cause) }
   }
 }

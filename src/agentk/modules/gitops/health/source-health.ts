@@ -12,6 +12,7 @@ import { severityOf } from '../../../health/kas/finding.ts'
 import type { RuleVerdicts } from '../../../health/kas/opinion.ts'
 import type { HealthVerdict, SourceHealthSummary } from '../health-verdict.ts'
 import type { ClusterKind, ClusterKinds } from '../live/cluster-kinds.ts'
+import type { SharedKinds } from '../live/shared-kinds.ts'
 import { inventoryLabel } from '../manifests/annotations.ts'
 import type { InventoryEntry } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
@@ -26,11 +27,14 @@ const pageSize = 100
 const pageTimeoutMs = 60_000
 /** After a failure, objects that were not read are read again. ms */
 const retryMs = 10_000
+/** A round that makes no step for so long waits, perhaps for the health of what it has applied. ms */
+const quietMs = 1000
 
 export interface SourceHealthComponents {
   /** acts as the source's account; all other requests go first */
   readonly lane: ApiLane
   readonly verdictsOf: (object: KubernetesObject) => RuleVerdicts
+  readonly kinds: Pick<SharedKinds, 'current'>
   /** prepares the rules of a kind (`group/Kind`) */
   readonly rulesReady: (kind: string) => Promise<void>
   /** follows what unhealthy workloads own in a namespace */
@@ -44,16 +48,21 @@ export interface SourceHealthComponents {
 
 /** Object of the source, of a kind that can be unhealthy. */
 interface Followed {
-  entry: InventoryEntry
+  readonly key: ObjectKey
+  version: string
+  /** of the manifest applied last; empty: the running round has applied it */
+  digest: string
   kind: ClusterKind
   /** number of the update that brought this digest: earlier reads do not count */
   since: number
   /** a Job that the cluster deletes after its end */
   runsOnce: boolean
+  /** a round for a new commit runs, and has not come to it */
+  isPending: boolean
   /** undefined: it was not read yet */
   verdict: HealthVerdict | undefined
   /** `metadata.resourceVersion` that was read; empty: none */
-  version: string
+  resourceVersion: string
   readAt: number
   /** it was healthy at its last two reads */
   isSteady: boolean
@@ -64,8 +73,9 @@ interface Followed {
 }
 
 const unread = {
+  isPending: false,
   verdict: undefined,
-  version: '',
+  resourceVersion: '',
   readAt: 0,
   isSteady: false,
   isDue: false,
@@ -86,6 +96,9 @@ export class SourceHealth {
   #readSoonAll = false
   #isReadingPages = false
   #cancelRetry: (() => void) | undefined
+  /** by `keyText`: objects that the running round has applied, and that are not followed yet */
+  readonly #written = new Map<string, ObjectKey>()
+  #cancelQuiet: (() => void) | undefined
 
   constructor(components: SourceHealthComponents, options: SourceOptions, signal: AbortSignal) {
     this.#components = components
@@ -103,20 +116,80 @@ export class SourceHealth {
       if (!kind || entry.digest === '' || !isJudgedKind(kind)) continue
       const text = keyText(entry.key)
       left.delete(text)
-      const known = this.#objects.get(text)
-      const followed = known ?? { ...unread, entry, kind, since: this.#updates }
-      if (known && known.entry.digest !== entry.digest)
-        Object.assign(known, { verdict: undefined, since: this.#updates })
-      this.#objects.set(text, Object.assign(followed, { entry, kind, runsOnce: runOnce.has(text) }))
+      const { key, version, digest } = entry
+      const known = this.#objects.get(text) ?? this.#follow(key, kind)
+      if (known.digest !== '' && known.digest !== digest) this.#forgetVerdict(known)
+      Object.assign(known, { version, digest, kind, isPending: false, runsOnce: runOnce.has(text) })
     }
     for (const text of left) this.#drop(text)
+    this.#stopQuiet()
     this.#readUnread()
+  }
+
+  /** A round for a new commit begins: no object counts until it has come to it. */
+  roundBegins(): void {
+    for (const followed of this.#objects.values()) followed.isPending = true
+  }
+
+  /** The round has failed: objects that it has not written are as before. */
+  roundFailed(): void {
+    for (const followed of this.#objects.values()) followed.isPending = false
+    this.#stopQuiet()
+    this.#readUnread()
+  }
+
+  /** The round has come to an object. @param isWritten - it has applied it */
+  stepEnded(key: ObjectKey, isWritten: boolean): void {
+    const text = keyText(key)
+    const followed = this.#objects.get(text)
+    if (followed) followed.isPending = false
+    if (isWritten) {
+      if (followed) this.#forgetVerdict(followed)
+      else this.#written.set(text, key)
+    }
+    this.#cancelQuiet?.()
+    this.#cancelQuiet = this.#components.clock.after(quietMs, () => void this.#roundWaits())
+  }
+
+  /** Reads the objects that the round has written so far. Never rejects. */
+  async #roundWaits(): Promise<void> {
+    try {
+      const kinds = this.#written.size > 0 ? await this.#components.kinds.current(this.#signal) : undefined
+      for (const key of this.#written.values()) {
+        const kind = kinds?.find(key)
+        if (kind && isJudgedKind(kind) && !this.#objects.has(keyText(key))) this.#follow(key, kind)
+      }
+      this.#written.clear()
+      this.#readUnread()
+    } catch (error) {
+      this.#warn(error)
+    }
+  }
+
+  #follow(key: ObjectKey, kind: ClusterKind): Followed {
+    const { version } = kind
+    const followed = { ...unread, key, version, digest: '', kind, since: this.#updates, runsOnce: false }
+    this.#objects.set(keyText(key), followed)
+    return followed
+  }
+
+  /** What was read before does not count any more. */
+  #forgetVerdict(followed: Followed): void {
+    this.#updates += 1
+    followed.verdict = undefined
+    followed.since = this.#updates
+  }
+
+  #stopQuiet(): void {
+    this.#written.clear()
+    this.#cancelQuiet?.()
+    this.#cancelQuiet = undefined
   }
 
   /** An object of the source has changed, or was seen. @param version - its `metadata.resourceVersion` */
   seen(key: ObjectKey, version: string): void {
     const followed = this.#objects.get(keyText(key))
-    if (followed?.verdict && followed.version !== version) this.#readSoon(followed)
+    if (followed?.verdict && followed.resourceVersion !== version) this.#readSoon(followed)
   }
 
   /** An object of the source does not exist any more. */
@@ -135,10 +208,10 @@ export class SourceHealth {
     const counts = { Healthy: 0, Progressing: 0, Degraded: 0, Suspended: 0, Missing: 0, Unknown: 0 }
     const unhealthy: HealthVerdict[] = []
     let unread = 0
-    for (const { verdict } of this.#objects.values()) {
-      if (!verdict) unread += 1
+    for (const { verdict, isPending } of this.#objects.values()) {
+      if (!verdict || isPending) unread += 1
       else counts[verdict.word] += 1
-      if (verdict && verdict.word !== 'Healthy') unhealthy.push(verdict)
+      if (verdict && !isPending && verdict.word !== 'Healthy') unhealthy.push(verdict)
     }
     unhealthy.sort((one, other) => severityOf(other.word) - severityOf(one.word))
     const unlisted = [...new Set([...this.#namespaces.values()].flatMap((one) => one.unlisted))].sort()
@@ -156,8 +229,7 @@ export class SourceHealth {
     this.#cancelRetry = undefined
     void this.#readPages(wanted)
       .catch((error: unknown) => {
-        if (this.#signal.aborted) return
-        this.#components.log.warn({ source: this.#options.id, reason: errorText(error) }, 'Health cannot be read')
+        this.#warn(error)
       })
       .finally(() => {
         this.#isReadingPages = false
@@ -169,7 +241,7 @@ export class SourceHealth {
 
   async #readPages(wanted: readonly Followed[]): Promise<void> {
     const { namespaces } = this.#options
-    const pathOf = ({ kind, entry }: Followed) => collectionPath(kind, namespaces ? entry.key.namespace : '')
+    const pathOf = ({ kind, key }: Followed) => collectionPath(kind, namespaces ? key.namespace : '')
     for (const [path, followed] of Map.groupBy(wanted, pathOf)) {
       const [{ kind }] = followed as [Followed]
       await this.#components.rulesReady(keyOfKind(kind))
@@ -220,12 +292,12 @@ export class SourceHealth {
 
   /** Reads one object. Never rejects. */
   async #read(followed: Followed): Promise<void> {
-    const { lane, clock, log } = this.#components
-    const { entry, kind, since } = followed
+    const { lane, clock } = this.#components
+    const { key, kind, since } = followed
     followed.isReading = true
     followed.isDue = false
     try {
-      const path = objectPath(kind, entry.key)
+      const path = objectPath(kind, key)
       const { status, body } = await lane.json('GET', path, undefined, this.#signal, { maxBytes: maxEventBytes })
       if (!this.#isCurrent(followed)) return
       if (followed.since !== since) followed.isDue = true
@@ -233,8 +305,7 @@ export class SourceHealth {
       else if (status === 404) this.#judgeAbsent(followed)
       else this.#unreadable(followed, `the API server answered ${status}`)
     } catch (error) {
-      if (this.#signal.aborted) return
-      log.warn({ source: this.#options.id, reason: errorText(error) }, 'The health of an object cannot be read')
+      this.#warn(error)
       followed.isDue = true
     } finally {
       followed.isReading = false
@@ -244,29 +315,28 @@ export class SourceHealth {
   }
 
   #judge(followed: Followed, read: KubernetesObject): void {
-    const { kind, entry } = followed
-    followed.version = textAt(read, 'metadata.resourceVersion')
+    const { kind, key, version } = followed
+    followed.resourceVersion = textAt(read, 'metadata.resourceVersion')
     followed.readAt = this.#components.clock.now()
     if (numberAt(read, 'spec.ttlSecondsAfterFinished') !== undefined) followed.runsOnce = kind.kind === 'Job'
-    const text = keyText(entry.key)
     const before = followed.verdict?.word
-    const verdict = this.#namespaceOf(entry.key.namespace).put(text, { entry, object: slim(kind, read) })
+    const verdict = this.#namespaceOf(key.namespace).put({ key, version }, slim(kind, read))
     followed.isSteady = before === 'Healthy' && verdict.word === 'Healthy'
     this.#set(followed, verdict)
   }
 
   #judgeAbsent(followed: Followed): void {
-    const { entry, verdict, runsOnce } = followed
-    followed.version = ''
-    this.#namespaces.get(entry.key.namespace)?.delete(keyText(entry.key))
+    const { key, version, verdict, runsOnce } = followed
+    followed.resourceVersion = ''
+    this.#namespaces.get(key.namespace)?.delete(keyText(key))
     const word = runsOnce && verdict?.word !== 'Degraded' ? 'Healthy' : 'Missing'
-    this.#set(followed, { key: entry.key, version: entry.version, word, cause: undefined })
+    this.#set(followed, { key, version, word, cause: undefined })
   }
 
   #unreadable(followed: Followed, text: string): void {
-    const { entry } = followed
-    const cause = { culprit: entry.key, reason: 'NotReadable', text, since: undefined }
-    this.#set(followed, { key: entry.key, version: entry.version, word: 'Unknown', cause })
+    const { key, version } = followed
+    const cause = { culprit: key, reason: 'NotReadable', text, since: undefined }
+    this.#set(followed, { key, version, word: 'Unknown', cause })
     followed.isDue = true
   }
 
@@ -294,18 +364,24 @@ export class SourceHealth {
   }
 
   #isCurrent(followed: Followed): boolean {
-    return !this.#signal.aborted && this.#objects.get(keyText(followed.entry.key)) === followed
+    return !this.#signal.aborted && this.#objects.get(keyText(followed.key)) === followed
   }
 
   #drop(text: string): void {
     const followed = this.#objects.get(text)
     followed?.cancelRead?.()
     this.#objects.delete(text)
-    if (followed) this.#namespaces.get(followed.entry.key.namespace)?.delete(text)
+    if (followed) this.#namespaces.get(followed.key.namespace)?.delete(text)
+  }
+
+  #warn(error: unknown): void {
+    const { log } = this.#components
+    if (!this.#signal.aborted) log.warn({ source: this.#options.id, reason: errorText(error) }, 'Health cannot be read')
   }
 
   #stop(): void {
     this.#cancelRetry?.()
+    this.#stopQuiet()
     for (const { cancelRead } of this.#objects.values()) cancelRead?.()
     for (const namespace of this.#namespaces.values()) namespace.stop()
     this.#namespaces.clear()

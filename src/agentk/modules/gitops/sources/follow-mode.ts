@@ -69,6 +69,8 @@ export class FollowMode implements SourceMode {
   /** undefined: the source has no id yet */
   #drift: FollowedDrift | undefined
   #health: FollowedHealth | undefined
+  /** commit that the last round has brought, or has tried to */
+  #brought = ''
   /** aborts when the source has another id, and so other marks */
   #driftEnds = new AbortController()
   /** text of the last request to compare once more that was done; undefined: not read yet */
@@ -222,7 +224,9 @@ export class FollowMode implements SourceMode {
       this.#resynced ??= resync // an earlier pod may have done it already
       const isAsked = resync !== '' && resync !== this.#resynced
       if (isSuspended) report({ kind: 'suspended', commit })
+      else if (commit !== this.#brought) this.#roundBegins(options)
       const onStep = (step: Step) => {
+        if (step.kind === 'ended') this.#stepEnded(step)
         report({ kind: 'step', commit, step })
         this.#logStep(options, step)
       }
@@ -243,7 +247,7 @@ export class FollowMode implements SourceMode {
       this.#claimLastGood(runner, signal) // the round was for an earlier commit
       const outcome = result.kind === 'done' ? this.#withNotes(result) : result
       reference = referenceOf(outcome)
-      if (reference) this.#judgeHealth(reference, options) // before the state says that the commit is applied
+      if (reference) this.#roundEnded(reference, options) // before the state says that the commit is applied
       const phase = report({ kind: 'outcome', commit, outcome })
       this.#logOutcome(fields, outcome)
       if (outcome.kind === 'done') this.#resynced = resync
@@ -259,14 +263,30 @@ export class FollowMode implements SourceMode {
       return { next: 'backoff', phase: report({ kind: 'failed', commit, text: errorText(error) }) }
     } finally {
       drift.roundEnds(reference)
+      if (reference) this.#brought = commit
+      else this.#health?.roundEnds(undefined)
     }
   }
 
+  /** A round for a new commit begins: what is known of the health of objects is of the commit before. */
+  #roundBegins(options: SourceOptions): void {
+    this.#health?.roundBegins()
+    this.#reportHealth(options)
+  }
+
+  #stepEnded({ key, end }: Extract<Step, { kind: 'ended' }>): void {
+    if (end.kind === 'applied') this.#health?.stepEnded(key, true)
+    else if (end.kind === 'unchanged' || end.kind === 'drifted') this.#health?.stepEnded(key, false)
+  }
+
   /** Reads the objects that the round has written, and reports that their health is not known until then. */
-  #judgeHealth(reference: AfterRound, options: SourceOptions): void {
-    const health = this.#health as FollowedHealth // since the source has an id
-    health.roundEnds(reference)
-    this.#components.status.report(options, { kind: 'health', summary: health.summary })
+  #roundEnded(after: AfterRound, options: SourceOptions): void {
+    this.#health?.roundEnds(after)
+    this.#reportHealth(options)
+  }
+
+  #reportHealth(options: SourceOptions): void {
+    if (this.#health) this.#components.status.report(options, { kind: 'health', summary: this.#health.summary })
   }
 
   #withNotes(done: RoundDone): RoundDone {

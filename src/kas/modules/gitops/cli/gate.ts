@@ -107,6 +107,8 @@ export class Gate {
   #sourceVerdict(source: ShownSource): GateVerdict {
     const verdict = sourceVerdict(source)
     if (!this.#question.health) return verdict
+    if (verdict.code === gateCodes.progressing && isUnderWay(source) && isDegraded(source))
+      return waits(gateCodes.failing, healthText(source))
     if (verdict.code === gateCodes.failing && source.failed_rounds !== undefined) return failingVerdict(source, verdict)
     return verdict.code === gateCodes.synced ? (healthVerdict(source) ?? verdict) : verdict
   }
@@ -121,14 +123,26 @@ function failingVerdict(source: ShownSource, verdict: GateVerdict): GateVerdict 
   return rounds < leastFailedRounds ? waits(gateCodes.progressing, verdict.reason) : final(verdict.code, verdict.reason)
 }
 
+const phasesOfRound: ReadonlySet<string> = new Set(['APPLYING', 'PRUNING', 'WAITING_FOR_OTHERS'])
+
+/** True in a round for the head: it may wait for the health of an object, and those of the head alone count. */
+const isUnderWay = ({ phase, wanted, polled, is_current: isCurrent }: ShownSource) =>
+  phasesOfRound.has(phase) && wanted === polled?.commit && isCurrent !== false
+
+const isDegraded = ({ health }: ShownSource) => health !== undefined && health.degraded + health.missing > 0
+
+function healthText(source: ShownSource): string {
+  const [worst] = source.unhealthy ?? []
+  return `${nameOf(source)}: ${worst ? healthLine(worst) : healthCell(source)}`
+}
+
 /** Judges the health of a source whose commit is in the cluster. @returns undefined: it is healthy */
 function healthVerdict(source: ShownSource): GateVerdict | undefined {
-  const { health, unhealthy = [] } = source
+  const { health } = source
   const name = nameOf(source)
   if (!health) return final(gateCodes.unknown, `${name}: this agentk does not judge the health of objects: update it`)
-  const [worst] = unhealthy
-  const text = worst ? `${name}: ${healthLine(worst)}` : `${name}: ${healthCell(source)}`
-  if (health.degraded + health.missing > 0) return waits(gateCodes.failing, text)
+  const text = healthText(source)
+  if (isDegraded(source)) return waits(gateCodes.failing, text)
   if (health.unread > 0)
     return waits(gateCodes.progressing, `${name}: the health of ${health.unread} objects is being read`)
   if (health.progressing > 0) return waits(gateCodes.progressing, text)

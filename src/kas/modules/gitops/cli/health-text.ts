@@ -1,6 +1,7 @@
 import { objectName, type ShownSource } from './state.ts'
 
 type Health = NonNullable<ShownSource['health']>
+type HealthOf = Pick<ShownSource, 'health' | 'stale' | 'commit' | 'wanted'>
 
 /** Words of the verdicts that are not `healthy`, the worst first. */
 const words = [
@@ -12,10 +13,10 @@ const words = [
 ] as const satisfies readonly (keyof Health)[]
 
 /** Counts the objects with the worst verdict: `2 degraded`. `?`: not all are known; `-`: none can be unhealthy. */
-export function healthCell({ health, stale }: Pick<ShownSource, 'health' | 'stale'>): string {
+export function healthCell({ health, stale, commit, wanted }: HealthOf): string {
   if (!health) return '?'
   const worst = words.find((word) => health[word] > 0)
-  const isKnown = health.unread === 0 && !stale
+  const isKnown = health.unread === 0 && !stale && commit === wanted
   if (worst !== undefined) return `${health[worst]} ${worst}${isKnown ? '' : '?'}`
   if (!isKnown) return '?'
   return health.healthy > 0 ? 'healthy' : '-'

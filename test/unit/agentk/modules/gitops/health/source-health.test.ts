@@ -71,6 +71,7 @@ function start(t: Test, listStatus = 200) {
       lane: { json } as never,
       verdictsOf: (object) => ({ argo: argoHealth(object) }),
       rulesReady: async () => undefined,
+      kinds: { current: async () => kinds },
       namespace: (name, onChange) =>
         new NamespaceHealth({ enter: () => undefined, verdictsOf: () => ({}), onChange, clock }, name),
       onChange: () => {

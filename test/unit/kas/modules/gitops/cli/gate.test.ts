@@ -182,6 +182,12 @@ t.test('with health, synced alone is not enough', async (t) => {
     reason: 'platform/shop: Deployment shop/web: degraded: Pod shop/web-1-x: ImagePullBackOff: no such image',
   })
   t.match(judge(health({ degraded: 1 })), { code: 0 }, 'without health it is synced')
+  const applying = (more: object) => state({ phase: 'APPLYING', commit: old, health: { ...none, unread: 3, ...more } })
+  t.match(wait(applying({ healthy: 1 })), { code: 3 })
+  t.match(wait(applying({ degraded: 1 })), { code: 4, isFinal: false }, 'the round waits for an object that has failed')
+  const ofOld = { ...applying({ degraded: 1 }).sources[0], wanted: old }
+  t.match(wait(state(ofOld)), { code: 3 }, 'the round is for an earlier commit')
+  t.match(wait(state({ phase: 'READING', commit: old, health: { ...none, degraded: 1 } })), { code: 3 })
 })
 
 t.test('with health, one failed round may have met what passes; two have not', async (t) => {

@@ -4,16 +4,18 @@ import { healthCell, healthLines } from '../../../../../../src/kas/modules/gitop
 const none = { healthy: 0, progressing: 0, degraded: 0, suspended: 0, missing: 0, unknown: 0, unread: 0 }
 
 t.test('healthy is said only if all objects are known to be', async (t) => {
-  const cell = (counts: object, stale = false) => healthCell({ health: { ...none, ...counts }, stale })
+  const at = { stale: false, commit: 'a', wanted: 'a' }
+  const cell = (counts: object, more: object = {}) => healthCell({ health: { ...none, ...counts }, ...at, ...more })
   t.equal(cell({ healthy: 3 }), 'healthy')
   t.equal(cell({}), '-', 'a ConfigMap cannot be unhealthy')
   t.equal(cell({ healthy: 3, unread: 1 }), '?')
-  t.equal(cell({ healthy: 3 }, true), '?', 'the pod that reported it is gone')
+  t.equal(cell({ healthy: 3 }, { stale: true }), '?', 'the pod that reported it is gone')
+  t.equal(cell({ healthy: 3 }, { wanted: 'b' }), '?', 'another commit is being applied')
   t.equal(cell({ healthy: 3, progressing: 1 }), '1 progressing')
   t.equal(cell({ degraded: 2, progressing: 1, missing: 1 }), '2 degraded')
   t.equal(cell({ degraded: 2, unread: 1 }), '2 degraded?')
   t.equal(cell({ suspended: 1 }), '1 suspended')
-  t.equal(healthCell({ health: undefined, stale: false }), '?', 'an older agentk')
+  t.equal(healthCell({ health: undefined, ...at }), '?', 'an older agentk')
 })
 
 t.test('an unhealthy object has a line with its cause', async (t) => {
