@@ -28,7 +28,7 @@ const pageTimeoutMs = 60_000
 /** After a failure, objects that were not read are read again. ms */
 const retryMs = 10_000
 /** A round that makes no step for so long waits, perhaps for the health of what it has applied. ms */
-const quietMs = 1000
+const idleMs = 1000
 
 export interface SourceHealthComponents {
   /** acts as the source's account; all other requests go first */
@@ -98,7 +98,7 @@ export class SourceHealth {
   #cancelRetry: (() => void) | undefined
   /** by `keyText`: objects that the running round has applied, and that are not followed yet */
   readonly #written = new Map<string, ObjectKey>()
-  #cancelQuiet: (() => void) | undefined
+  #cancelIdle: (() => void) | undefined
 
   constructor(components: SourceHealthComponents, options: SourceOptions, signal: AbortSignal) {
     this.#components = components
@@ -122,7 +122,7 @@ export class SourceHealth {
       Object.assign(known, { version, digest, kind, isPending: false, runsOnce: runOnce.has(text) })
     }
     for (const text of left) this.#drop(text)
-    this.#stopQuiet()
+    this.#stopIdle()
     this.#readUnread()
   }
 
@@ -134,7 +134,7 @@ export class SourceHealth {
   /** The round has failed: objects that it has not written are as before. */
   roundFailed(): void {
     for (const followed of this.#objects.values()) followed.isPending = false
-    this.#stopQuiet()
+    this.#stopIdle()
     this.#readUnread()
   }
 
@@ -147,8 +147,8 @@ export class SourceHealth {
       if (followed) this.#forgetVerdict(followed)
       else this.#written.set(text, key)
     }
-    this.#cancelQuiet?.()
-    this.#cancelQuiet = this.#components.clock.after(quietMs, () => void this.#roundWaits())
+    this.#cancelIdle?.()
+    this.#cancelIdle = this.#components.clock.after(idleMs, () => void this.#roundWaits())
   }
 
   /** Reads the objects that the round has written so far. Never rejects. */
@@ -173,17 +173,17 @@ export class SourceHealth {
     return followed
   }
 
-  /** What was read before does not count any more. */
+  /** Earlier reads of the object do not count any more. */
   #forgetVerdict(followed: Followed): void {
     this.#updates += 1
     followed.verdict = undefined
     followed.since = this.#updates
   }
 
-  #stopQuiet(): void {
+  #stopIdle(): void {
     this.#written.clear()
-    this.#cancelQuiet?.()
-    this.#cancelQuiet = undefined
+    this.#cancelIdle?.()
+    this.#cancelIdle = undefined
   }
 
   /** An object of the source has changed, or was seen. @param version - its `metadata.resourceVersion` */
@@ -198,7 +198,7 @@ export class SourceHealth {
     if (followed?.verdict) this.#judgeAbsent(followed)
   }
 
-  /** Reads all objects again, by pages: nobody tells when they change. */
+  /** Reads all objects again, by pages: no watch reports their changes. */
   refresh(): void {
     this.#readSoonAll = true
     this.#readUnread()
@@ -246,7 +246,7 @@ export class SourceHealth {
       const [{ kind }] = followed as [Followed]
       await this.#components.rulesReady(keyOfKind(kind))
       const found = await this.#readCollection(path, kind)
-      // what the list does not have does not exist, or has lost its label; where there is no list, each is read
+      // an object that no list has does not exist, or has lost its label; without a list each is read
       for (const one of followed) if (!found?.has(one) && this.#isCurrent(one)) await this.#read(one)
     }
   }
@@ -381,7 +381,7 @@ export class SourceHealth {
 
   #stop(): void {
     this.#cancelRetry?.()
-    this.#stopQuiet()
+    this.#stopIdle()
     for (const { cancelRead } of this.#objects.values()) cancelRead?.()
     for (const namespace of this.#namespaces.values()) namespace.stop()
     this.#namespaces.clear()

@@ -268,7 +268,7 @@ export class FollowMode implements SourceMode {
     }
   }
 
-  /** A round for a new commit begins: what is known of the health of objects is of the commit before. */
+  /** A round for a new commit begins: the health of objects is known of the commit before alone. */
   #roundBegins(options: SourceOptions): void {
     this.#health?.roundBegins()
     this.#reportHealth(options)
