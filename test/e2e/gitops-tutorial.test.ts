@@ -44,6 +44,22 @@ until kubectl --kubeconfig $ADMIN get deployment web -n shop -o yaml | grep -q '
 until kas gitops drift $SOURCE --scan; do sleep 0.2; done
 `
 
+/** a commit that is applied, and never runs: nobody may make its Pods */
+const stuck = `
+cat > shop/manifests/stuck.yaml <<END
+apiVersion: apps/v1
+kind: Deployment
+metadata: { name: stuck, namespace: shop }
+spec:
+  selector: { matchLabels: { app: stuck } }
+  template:
+    metadata: { labels: { app: stuck } }
+    spec: { serviceAccountName: nobody, containers: [{ name: stuck, image: "nginx:1" }] }
+END
+git -C shop add . && git -C shop commit -qm Stuck
+kas gitops wait --commit $(git -C shop rev-parse HEAD) --timeout 2m || echo "wait: exit code $?"
+`
+
 /** Returns the commands of "Undo a commit", for a repository without a remote and an agent without views. */
 function undoingOf(doc: string): string {
   const [, lines = ''] = /## Undo a commit[\s\S]*?```sh\n([\s\S]*?)```/.exec(doc) ?? []
@@ -71,7 +87,7 @@ t.test('the first sync of the documentation, and how to undo a commit', { skip, 
   const [, lines = ''] = /## A first sync[\s\S]*?```sh\n([\s\S]*?)```/.exec(doc) ?? []
   t.match(lines, '127.0.0.1:8150')
   const typed = lines.replaceAll('8150', agents).replaceAll('8154', kubernetes)
-  const script = `set -e\nADMIN=$KUBECONFIG\ntrap 'kill $(jobs -p)' EXIT\n${typed}\n${badCommit}\n${undoingOf(doc)}\n${afterUndo}\n${byHand}`
+  const script = `set -e\nADMIN=$KUBECONFIG\ntrap 'kill $(jobs -p)' EXIT\n${typed}\n${badCommit}\n${undoingOf(doc)}\n${afterUndo}\n${byHand}\n${stuck}`
   const { kubeconfig } = controlPlane
   const identity = { GIT_AUTHOR_NAME: 'Ada', GIT_AUTHOR_EMAIL: 'ada@example.com' }
   const committer = { GIT_COMMITTER_NAME: 'Ada', GIT_COMMITTER_EMAIL: 'ada@example.com' }
@@ -84,7 +100,7 @@ t.test('the first sync of the documentation, and how to undo a commit', { skip, 
     } catch {} // it and its children have ended
   })
   const [out, err] = await Promise.all([text(shell.stdout), text(shell.stderr)])
-  t.match(out, /^platform\/shop +- +SYNCED +(\w{8}) +\1 +4\/4 +0 /m, err)
+  t.match(out, /^platform\/shop +- +SYNCED +(\w{8}) +\1 +4\/4 +0 +0 +healthy /m, err)
   t.match(out, /deployment\.apps\/web/)
   t.match(out, /^it is undone$/m, err)
   t.match(out, /is paused: kas gitops resume/)
@@ -96,4 +112,6 @@ t.test('the first sync of the documentation, and how to undo a commit', { skip, 
   t.match(out, /^ {4}Git: {5}"nginx.*\n {4}cluster: "changed:1"$/m)
   t.match(out, /^drift: exit code 1$/m)
   t.match(out, /^compared 4 of 4 objects: nothing differs from Git$/m)
+  t.match(out, /^wait: exit code 4$/m)
+  t.match(err, /Deployment shop\/stuck: degraded: .*serviceaccount "nobody" not found/)
 })

@@ -13,7 +13,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file gitops_states.proto.
  */
 export const file_gitops_states: GenFile = /*@__PURE__*/
-  fileDesc("ChNnaXRvcHNfc3RhdGVzLnByb3RvEgxrYXMuYWdlbnQudjEizwEKBkNvdW50cxIPCgdvYmplY3RzGAEgASgNEg8KB2FwcGxpZWQYAiABKA0SEQoJdW5jaGFuZ2VkGAMgASgNEg4KBmZhaWxlZBgEIAEoDRIPCgd3YWl0aW5nGAUgASgNEg4KBnBydW5lZBgGIAEoDRIRCglzdXJ2aXZvcnMYByABKA0SDwoHZHJpZnRlZBgIIAEoDRIPCgdvcnBoYW5zGAkgASgNEhQKDG5vdF9jb21wYXJlZBgKIAEoDRIUCgx3b3VsZF9jaGFuZ2UYCyABKA0iVAoDS2V5Eg0KBWdyb3VwGAEgASgJEg8KB3ZlcnNpb24YAiABKAkSDAoEa2luZBgDIAEoCRIRCgluYW1lc3BhY2UYBCABKAkSDAoEbmFtZRgFIAEoCSJZCg1PYmplY3RUcm91YmxlEh4KA2tleRgBIAEoCzIRLmthcy5hZ2VudC52MS5LZXkSDAoEdGV4dBgCIAEoCRIMCgRmaWxlGAMgASgJEgwKBGxpbmUYBCABKA0iowIKDURyaWZ0ZWRPYmplY3QSHgoDa2V5GAEgASgLMhEua2FzLmFnZW50LnYxLktleRIMCgRraW5kGAIgASgJEg8KB2RlbGV0ZWQYAyABKAgSDAoEcGF0aBgEIAMoCRISCgptb3JlX3BhdGhzGAUgASgNEg8KB21hbmFnZXIYBiABKAkSEQoJb3BlcmF0aW9uGAcgASgJEhUKDWNoYW5nZWRfYXRfbXMYCCABKAMSEAoIc2luY2VfbXMYCSABKAMSFQoNY29ycmVjdF9hdF9tcxgKIAEoAxIMCgRsZWZ0GAsgASgJEhUKDWhvbGRfdW50aWxfbXMYDCABKAMSDAoEdGV4dBgNIAEoCRIMCgRmaWxlGA4gASgJEgwKBGxpbmUYDyABKA0iqgYKC1NvdXJjZVN0YXRlEg4KBnNvdXJjZRgBIAEoCRIPCgdwcm9qZWN0GAIgASgJEg4KBmNvbW1pdBgDIAEoCRIOCgZ3YW50ZWQYBCABKAkSIgoFcGhhc2UYBSABKA4yEy5rYXMuYWdlbnQudjEuUGhhc2USJAoGY291bnRzGAYgASgLMhQua2FzLmFnZW50LnYxLkNvdW50cxIsCgd0cm91YmxlGAcgAygLMhsua2FzLmFnZW50LnYxLk9iamVjdFRyb3VibGUSEwoLZW52aXJvbm1lbnQYCCADKAkSDQoFYXRfbXMYCSABKAMSDwoHcHJvYmxlbRgKIAEoCRIMCgRwbGFuGAsgASgJEiIKB3BsYW5uZWQYDCADKAsyES5rYXMuYWdlbnQudjEuS2V5EgwKBG5hbWUYDSABKAkSIQoGb3JwaGFuGA4gAygLMhEua2FzLmFnZW50LnYxLktleRIPCgdyZW1vdmVkGA8gASgIEgsKA3JlZhgQIAEoCRIOCgZyZWFzb24YESABKAkSFQoNYXBwbGllZF9hdF9tcxgTIAEoAxIWCg5jb21wYXJlZF9hdF9tcxgUIAEoAxIsCgdsZWF2aW5nGBUgAygLMhsua2FzLmFnZW50LnYxLkxlYXZpbmdPYmplY3QSKQoEa2VwdBgWIAMoCzIbLmthcy5hZ2VudC52MS5MZWF2aW5nT2JqZWN0Eg4KBm9iamVjdBgYIAEoCRIOCgZkaWdlc3QYGSABKAkSIAoEbGVmdBgaIAEoDjISLmthcy5hZ2VudC52MS5MZWZ0Eh0KFWlzX3dhaXRpbmdfZm9yX290aGVycxgbIAEoCBIOCgZpc19jdXQYHCABKAgSLAoHZHJpZnRlZBgdIAMoCzIbLmthcy5hZ2VudC52MS5EcmlmdGVkT2JqZWN0EhIKCmRyaWZ0X21vZGUYHiABKAkSEQoJdW53YXRjaGVkGB8gAygJEi8KDmxlZnRfdG9fb3RoZXJzGCAgAygLMhcua2FzLmFnZW50LnYxLkxlZnRGaWVsZEoECBIQE0oECBcQGFIEbmV4dFILbGF0ZXJfcGhhc2UiWAoJTGVmdEZpZWxkEh4KA2tleRgBIAEoCzIRLmthcy5hZ2VudC52MS5LZXkSDAoEcGF0aBgCIAEoCRIPCgdtYW5hZ2VyGAMgASgJEgwKBHJ1bGUYBCABKAkiSwoNTGVhdmluZ09iamVjdBIeCgNrZXkYASABKAsyES5rYXMuYWdlbnQudjEuS2V5EgwKBGNvZGUYAiABKAkSDAoEdGV4dBgDIAEoCSIJCgdQdXNoRW5kKpMBCgVQaGFzZRIVChFQSEFTRV9VTlNQRUNJRklFRBAAEgsKB1dBSVRJTkcQARILCgdSRUFESU5HEAISDAoIQVBQTFlJTkcQAxILCgdQUlVOSU5HEAQSCgoGU1lOQ0VEEAUSCwoHRkFJTElORxAGEgsKB1JFRlVTRUQQBxIMCghBUFBST1ZBTBAIEgoKBlBBVVNFRBAJKjQKBExlZnQSFAoQTEVGVF9VTlNQRUNJRklFRBAAEgwKCFJFTU9WSU5HEAESCAoES0VQVBACMkoKDEdpdG9wc1N0YXRlcxI6CgRQdXNoEhkua2FzLmFnZW50LnYxLlNvdXJjZVN0YXRlGhUua2FzLmFnZW50LnYxLlB1c2hFbmQoAWIGcHJvdG8z");
+  fileDesc("ChNnaXRvcHNfc3RhdGVzLnByb3RvEgxrYXMuYWdlbnQudjEizwEKBkNvdW50cxIPCgdvYmplY3RzGAEgASgNEg8KB2FwcGxpZWQYAiABKA0SEQoJdW5jaGFuZ2VkGAMgASgNEg4KBmZhaWxlZBgEIAEoDRIPCgd3YWl0aW5nGAUgASgNEg4KBnBydW5lZBgGIAEoDRIRCglzdXJ2aXZvcnMYByABKA0SDwoHZHJpZnRlZBgIIAEoDRIPCgdvcnBoYW5zGAkgASgNEhQKDG5vdF9jb21wYXJlZBgKIAEoDRIUCgx3b3VsZF9jaGFuZ2UYCyABKA0iVAoDS2V5Eg0KBWdyb3VwGAEgASgJEg8KB3ZlcnNpb24YAiABKAkSDAoEa2luZBgDIAEoCRIRCgluYW1lc3BhY2UYBCABKAkSDAoEbmFtZRgFIAEoCSJZCg1PYmplY3RUcm91YmxlEh4KA2tleRgBIAEoCzIRLmthcy5hZ2VudC52MS5LZXkSDAoEdGV4dBgCIAEoCRIMCgRmaWxlGAMgASgJEgwKBGxpbmUYBCABKA0iowIKDURyaWZ0ZWRPYmplY3QSHgoDa2V5GAEgASgLMhEua2FzLmFnZW50LnYxLktleRIMCgRraW5kGAIgASgJEg8KB2RlbGV0ZWQYAyABKAgSDAoEcGF0aBgEIAMoCRISCgptb3JlX3BhdGhzGAUgASgNEg8KB21hbmFnZXIYBiABKAkSEQoJb3BlcmF0aW9uGAcgASgJEhUKDWNoYW5nZWRfYXRfbXMYCCABKAMSEAoIc2luY2VfbXMYCSABKAMSFQoNY29ycmVjdF9hdF9tcxgKIAEoAxIMCgRsZWZ0GAsgASgJEhUKDWhvbGRfdW50aWxfbXMYDCABKAMSDAoEdGV4dBgNIAEoCRIMCgRmaWxlGA4gASgJEgwKBGxpbmUYDyABKA0isQcKC1NvdXJjZVN0YXRlEg4KBnNvdXJjZRgBIAEoCRIPCgdwcm9qZWN0GAIgASgJEg4KBmNvbW1pdBgDIAEoCRIOCgZ3YW50ZWQYBCABKAkSIgoFcGhhc2UYBSABKA4yEy5rYXMuYWdlbnQudjEuUGhhc2USJAoGY291bnRzGAYgASgLMhQua2FzLmFnZW50LnYxLkNvdW50cxIsCgd0cm91YmxlGAcgAygLMhsua2FzLmFnZW50LnYxLk9iamVjdFRyb3VibGUSEwoLZW52aXJvbm1lbnQYCCADKAkSDQoFYXRfbXMYCSABKAMSDwoHcHJvYmxlbRgKIAEoCRIMCgRwbGFuGAsgASgJEiIKB3BsYW5uZWQYDCADKAsyES5rYXMuYWdlbnQudjEuS2V5EgwKBG5hbWUYDSABKAkSIQoGb3JwaGFuGA4gAygLMhEua2FzLmFnZW50LnYxLktleRIPCgdyZW1vdmVkGA8gASgIEgsKA3JlZhgQIAEoCRIOCgZyZWFzb24YESABKAkSFQoNYXBwbGllZF9hdF9tcxgTIAEoAxIWCg5jb21wYXJlZF9hdF9tcxgUIAEoAxIsCgdsZWF2aW5nGBUgAygLMhsua2FzLmFnZW50LnYxLkxlYXZpbmdPYmplY3QSKQoEa2VwdBgWIAMoCzIbLmthcy5hZ2VudC52MS5MZWF2aW5nT2JqZWN0Eg4KBm9iamVjdBgYIAEoCRIOCgZkaWdlc3QYGSABKAkSIAoEbGVmdBgaIAEoDjISLmthcy5hZ2VudC52MS5MZWZ0Eh0KFWlzX3dhaXRpbmdfZm9yX290aGVycxgbIAEoCBIOCgZpc19jdXQYHCABKAgSLAoHZHJpZnRlZBgdIAMoCzIbLmthcy5hZ2VudC52MS5EcmlmdGVkT2JqZWN0EhIKCmRyaWZ0X21vZGUYHiABKAkSEQoJdW53YXRjaGVkGB8gAygJEi8KDmxlZnRfdG9fb3RoZXJzGCAgAygLMhcua2FzLmFnZW50LnYxLkxlZnRGaWVsZBIqCgZoZWFsdGgYISABKAsyGi5rYXMuYWdlbnQudjEuSGVhbHRoQ291bnRzEjAKCXVuaGVhbHRoeRgiIAMoCzIdLmthcy5hZ2VudC52MS5VbmhlYWx0aHlPYmplY3QSEAoIdW5saXN0ZWQYIyADKAkSFQoNZmFpbGVkX3JvdW5kcxgkIAEoDUoECBIQE0oECBcQGFIEbmV4dFILbGF0ZXJfcGhhc2UiiwEKDEhlYWx0aENvdW50cxIPCgdoZWFsdGh5GAEgASgNEhMKC3Byb2dyZXNzaW5nGAIgASgNEhAKCGRlZ3JhZGVkGAMgASgNEhEKCXN1c3BlbmRlZBgEIAEoDRIPCgdtaXNzaW5nGAUgASgNEg8KB3Vua25vd24YBiABKA0SDgoGdW5yZWFkGAcgASgNIpMBCg9VbmhlYWx0aHlPYmplY3QSHgoDa2V5GAEgASgLMhEua2FzLmFnZW50LnYxLktleRIMCgR3b3JkGAIgASgJEiIKB2N1bHByaXQYAyABKAsyES5rYXMuYWdlbnQudjEuS2V5Eg4KBnJlYXNvbhgEIAEoCRIMCgR0ZXh0GAUgASgJEhAKCHNpbmNlX21zGAYgASgDIlgKCUxlZnRGaWVsZBIeCgNrZXkYASABKAsyES5rYXMuYWdlbnQudjEuS2V5EgwKBHBhdGgYAiABKAkSDwoHbWFuYWdlchgDIAEoCRIMCgRydWxlGAQgASgJIksKDUxlYXZpbmdPYmplY3QSHgoDa2V5GAEgASgLMhEua2FzLmFnZW50LnYxLktleRIMCgRjb2RlGAIgASgJEgwKBHRleHQYAyABKAkiCQoHUHVzaEVuZCqTAQoFUGhhc2USFQoRUEhBU0VfVU5TUEVDSUZJRUQQABILCgdXQUlUSU5HEAESCwoHUkVBRElORxACEgwKCEFQUExZSU5HEAMSCwoHUFJVTklORxAEEgoKBlNZTkNFRBAFEgsKB0ZBSUxJTkcQBhILCgdSRUZVU0VEEAcSDAoIQVBQUk9WQUwQCBIKCgZQQVVTRUQQCSo0CgRMZWZ0EhQKEExFRlRfVU5TUEVDSUZJRUQQABIMCghSRU1PVklORxABEggKBEtFUFQQAjJKCgxHaXRvcHNTdGF0ZXMSOgoEUHVzaBIZLmthcy5hZ2VudC52MS5Tb3VyY2VTdGF0ZRoVLmthcy5hZ2VudC52MS5QdXNoRW5kKAFiBnByb3RvMw");
 
 /**
  * @generated from message kas.agent.v1.Counts
@@ -475,6 +475,34 @@ export type SourceState = Message<"kas.agent.v1.SourceState"> & {
    * @generated from field: repeated kas.agent.v1.LeftField left_to_others = 32;
    */
   leftToOthers: LeftField[];
+
+  /**
+   * health of its objects, by kind of verdict; absent: an agentk that does not judge it
+   *
+   * @generated from field: kas.agent.v1.HealthCounts health = 33;
+   */
+  health?: HealthCounts | undefined;
+
+  /**
+   * objects that are not healthy, the worst first; at most 100
+   *
+   * @generated from field: repeated kas.agent.v1.UnhealthyObject unhealthy = 34;
+   */
+  unhealthy: UnhealthyObject[];
+
+  /**
+   * what agentk may not list, and so explains nothing: `Pod: agentk may not list them (403)`; at most 20
+   *
+   * @generated from field: repeated string unlisted = 35;
+   */
+  unlisted: string[];
+
+  /**
+   * rounds in a row that have failed on the wanted commit
+   *
+   * @generated from field: uint32 failed_rounds = 36;
+   */
+  failedRounds: number;
 };
 
 /**
@@ -483,6 +511,111 @@ export type SourceState = Message<"kas.agent.v1.SourceState"> & {
  */
 export const SourceStateSchema: GenMessage<SourceState> = /*@__PURE__*/
   messageDesc(file_gitops_states, 4);
+
+/**
+ * Objects of kinds that can be unhealthy, by verdict.
+ *
+ * @generated from message kas.agent.v1.HealthCounts
+ */
+export type HealthCounts = Message<"kas.agent.v1.HealthCounts"> & {
+  /**
+   * @generated from field: uint32 healthy = 1;
+   */
+  healthy: number;
+
+  /**
+   * @generated from field: uint32 progressing = 2;
+   */
+  progressing: number;
+
+  /**
+   * @generated from field: uint32 degraded = 3;
+   */
+  degraded: number;
+
+  /**
+   * @generated from field: uint32 suspended = 4;
+   */
+  suspended: number;
+
+  /**
+   * they do not exist
+   *
+   * @generated from field: uint32 missing = 5;
+   */
+  missing: number;
+
+  /**
+   * they cannot be read
+   *
+   * @generated from field: uint32 unknown = 6;
+   */
+  unknown: number;
+
+  /**
+   * they were not read yet since they were applied
+   *
+   * @generated from field: uint32 unread = 7;
+   */
+  unread: number;
+};
+
+/**
+ * Describes the message kas.agent.v1.HealthCounts.
+ * Use `create(HealthCountsSchema)` to create a new message.
+ */
+export const HealthCountsSchema: GenMessage<HealthCounts> = /*@__PURE__*/
+  messageDesc(file_gitops_states, 5);
+
+/**
+ * An object that is not healthy, and why, in the words of `kas health`.
+ *
+ * @generated from message kas.agent.v1.UnhealthyObject
+ */
+export type UnhealthyObject = Message<"kas.agent.v1.UnhealthyObject"> & {
+  /**
+   * @generated from field: kas.agent.v1.Key key = 1;
+   */
+  key?: Key | undefined;
+
+  /**
+   * `degraded`, `progressing`, `suspended`, `missing`, `unknown`
+   *
+   * @generated from field: string word = 2;
+   */
+  word: string;
+
+  /**
+   * the object that is to blame; absent: no cause is known
+   *
+   * @generated from field: kas.agent.v1.Key culprit = 3;
+   */
+  culprit?: Key | undefined;
+
+  /**
+   * @generated from field: string reason = 4;
+   */
+  reason: string;
+
+  /**
+   * @generated from field: string text = 5;
+   */
+  text: string;
+
+  /**
+   * in ms since 1970; 0: not known
+   *
+   * @generated from field: int64 since_ms = 6;
+   */
+  sinceMs: bigint;
+};
+
+/**
+ * Describes the message kas.agent.v1.UnhealthyObject.
+ * Use `create(UnhealthyObjectSchema)` to create a new message.
+ */
+export const UnhealthyObjectSchema: GenMessage<UnhealthyObject> = /*@__PURE__*/
+  messageDesc(file_gitops_states, 6);
 
 /**
  * A field that Git sets, and that a rule of `ignore` leaves to another manager. No value.
@@ -520,7 +653,7 @@ export type LeftField = Message<"kas.agent.v1.LeftField"> & {
  * Use `create(LeftFieldSchema)` to create a new message.
  */
 export const LeftFieldSchema: GenMessage<LeftField> = /*@__PURE__*/
-  messageDesc(file_gitops_states, 5);
+  messageDesc(file_gitops_states, 7);
 
 /**
  * An object that the commit does not want any more.
@@ -551,7 +684,7 @@ export type LeavingObject = Message<"kas.agent.v1.LeavingObject"> & {
  * Use `create(LeavingObjectSchema)` to create a new message.
  */
 export const LeavingObjectSchema: GenMessage<LeavingObject> = /*@__PURE__*/
-  messageDesc(file_gitops_states, 6);
+  messageDesc(file_gitops_states, 8);
 
 /**
  * @generated from message kas.agent.v1.PushEnd
@@ -564,7 +697,7 @@ export type PushEnd = Message<"kas.agent.v1.PushEnd"> & {
  * Use `create(PushEndSchema)` to create a new message.
  */
 export const PushEndSchema: GenMessage<PushEnd> = /*@__PURE__*/
-  messageDesc(file_gitops_states, 7);
+  messageDesc(file_gitops_states, 9);
 
 /**
  * @generated from enum kas.agent.v1.Phase

@@ -94,6 +94,7 @@ export async function playCommands(t: Test, options: CommandsOptions): Promise<s
   t.match(await kas('sessions end', '--user', 'grace', '--socket', socket), /^REPLICA +ENDED\n/)
   t.equal(await kas('views role', ...asUser), '')
   t.match(await kas('gitops status', ...asUser), /./)
+  t.match(await kas('gitops wait', '--timeout', '2m', ...asUser), /SYNCED/)
   t.match(await kas('completion bash'), /^complete /m)
   const ofReplica = ['--configuration-file', join(folder, replicaFiles(replicaName(0)).configuration)]
   t.match(await kas('check-config', ...ofReplica), /can be used/)

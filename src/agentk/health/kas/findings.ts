@@ -57,6 +57,9 @@ function ruleOf(kind: string): Rule | undefined {
   return rules.get(kind) ?? (kind.startsWith(gatewayGroup) ? gateway : undefined)
 }
 
+/** True if a rule here judges objects of the kind (`group/Kind`) that are not being deleted. */
+export const isJudged = (kind: string) => ruleOf(kind) !== undefined
+
 /** limit of findings, more than most objects need; after it nothing more is found */
 const maxFindings = 16
 

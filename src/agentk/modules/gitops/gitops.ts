@@ -8,6 +8,8 @@ import { ManifestsThread } from './build/manifests-thread.ts'
 import { DriftWatches } from './drift/drift-watches.ts'
 import { ExplainTurns } from './drift/explain-turns.ts'
 import { KeptFiles, SharedBytes } from './files/kept-files.ts'
+import { healthRules } from './health/health-rules.ts'
+import { RelatedNamespaces } from './health/related-namespaces.ts'
 import { openWatches } from './live/object-waits.ts'
 import { SharedKinds } from './live/shared-kinds.ts'
 import { podMemory } from './render/pod-memory.ts'
@@ -99,6 +101,13 @@ function createSources(
       room: new SharedBytes(memory.manifestBytes, () => sources.size),
       clock: serverClock,
       random,
+      log,
+    },
+    health: {
+      namespaces: new RelatedNamespaces({ clock: serverClock, random }),
+      rules: healthRules({ log }),
+      kinds,
+      clock: serverClock,
       log,
     },
     clock: serverClock,

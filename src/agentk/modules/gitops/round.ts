@@ -276,3 +276,12 @@ export interface DirectivesReader {
   /** @returns function that removes the listener */
   onDirectives(id: string, listener: () => void): () => void
 }
+
+/** State in the cluster after a round, or during a pause. */
+export interface AfterRound {
+  readonly manifests: Iterable<Manifest>
+  /** by `keyText` */
+  readonly entries: ReadonlyMap<string, InventoryEntry>
+  readonly kinds: ClusterKinds
+  readonly isPaused: boolean
+}

@@ -22,10 +22,13 @@ interface NamedKey extends Subject {
 interface NamedEntry {
   readonly key?: NamedKey
   readonly text?: string
+  readonly reason?: string
+  /** of an unhealthy object: the one that is to blame */
+  readonly culprit?: NamedKey
 }
 
 /** Lists of a row whose entries have a key, and lists of keys. */
-const entryLists = ['trouble', 'leaving', 'kept', 'drifted', 'left_to_others'] as const
+const entryLists = ['trouble', 'leaving', 'kept', 'drifted', 'left_to_others', 'unhealthy'] as const
 const keyLists = ['planned', 'orphan'] as const
 
 /** Limit of subjects about which the agent is asked for one answer: it takes as many. */
@@ -33,7 +36,8 @@ const maxSubjects = 500
 
 /** Adds the subjects of a row, up to a limit. @param subjects - by their texts */
 export function addSubjects(row: object, subjects: Map<string, Subject>): void {
-  const all = [...entriesOf(row).flatMap(({ key }) => (key ? [...subjectsOf(key)] : [])), ...keysOf(row).map(subjectOf)]
+  const named = entriesOf(row).flatMap(({ key, culprit }) => [key ?? [], culprit ?? []].flat())
+  const all = [...named.flatMap((key) => [...subjectsOf(key)]), ...keysOf(row).map(subjectOf)]
   for (const subject of all) if (subjects.size < maxSubjects) subjects.set(subjectText(subject), subject)
 }
 
@@ -67,10 +71,13 @@ function problemFor(row: object, isNamedIn: (text: string) => boolean): { readon
 }
 
 /**
- * Removes the text of a namespace or a definition, which names the objects that go with it. Replaces a text that names
- * an object which the reader may not get: an object that waits names the one for which it does.
+ * Removes the text of a namespace or a definition, which names the objects that go with it. Removes the cause of bad
+ * health if the reader may not get the object that is to blame. Replaces a text that names an object which the reader may
+ * not get: an object that waits names the one for which it does.
  */
 function shownEntry(entry: NamedEntry, allowed: ReadonlySet<string>, isNamedIn: (text: string) => boolean): NamedEntry {
+  const { culprit, ...rest } = entry
+  if (culprit && !allowed.has(subjectText(subjectOf(culprit)))) return { ...rest, text: '', reason: '' }
   const all = entry.key && subjectOfDependents(entry.key)
   if (all && !allowed.has(subjectText(all))) return { ...entry, text: '' }
   return isNamedIn(entry.text ?? '') ? { ...entry, text: withheldText } : entry

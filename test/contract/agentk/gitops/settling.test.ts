@@ -1,6 +1,7 @@
 import t from 'tap'
 import type { FollowedDrift } from '../../../../src/agentk/modules/gitops/drift/follow-drift.ts'
 import { KeptFiles } from '../../../../src/agentk/modules/gitops/files/kept-files.ts'
+import type { FollowedHealth } from '../../../../src/agentk/modules/gitops/health/follow-health.ts'
 import { ClusterKinds } from '../../../../src/agentk/modules/gitops/live/cluster-kinds.ts'
 import type { RoundInput } from '../../../../src/agentk/modules/gitops/reconcile.ts'
 import { FollowMode } from '../../../../src/agentk/modules/gitops/sources/follow-mode.ts'
@@ -24,7 +25,8 @@ t.test('a commit is brought once more when what the pod before has sent has land
   const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, project.kas, 'grpc')}`)
   const clock = new ManualClock()
   const rounds: RoundInput[] = []
-  const statuses: unknown[] = []
+  /** times of the reports that a round has synced the source */
+  const statuses = new Set<bigint>()
   const none = {
     ends: [],
     entries: new Map(),
@@ -49,6 +51,19 @@ t.test('a commit is brought once more when what the pod before has sent has land
     roundEnds: () => undefined,
     settled: () => undefined,
   }
+  const noHealth: FollowedHealth = {
+    summary: {
+      counts: { Healthy: 0, Progressing: 0, Degraded: 0, Suspended: 0, Missing: 0, Unknown: 0 },
+      unread: 0,
+      unhealthy: [],
+      unlisted: [],
+    },
+    roundBegins: () => undefined,
+    stepEnded: () => undefined,
+    roundEnds: () => undefined,
+    seen: () => undefined,
+    left: () => undefined,
+  }
   const mode = new FollowMode(
     {
       kas: kasOf(sessions),
@@ -60,10 +75,15 @@ t.test('a commit is brought once more when what the pod before has sent has land
         },
         absentCame: async () => false,
         followDrift: () => noDrift,
+        followHealth: () => noHealth,
       },
       sources: { named: () => undefined, refused: () => undefined },
       status: new StatusSink(clock, noGuide, [
-        { changed: ({ phase }) => phase === Phase.SYNCED && statuses.push(phase), removed: () => undefined },
+        // the report of health before that of the round does not count
+        {
+          changed: ({ phase, comparedAtMs: at }) => phase === Phase.SYNCED && statuses.add(at),
+          removed: () => undefined,
+        },
       ]),
       metrics: { round: () => undefined, applied: () => undefined },
       tracer: new RecordedTracer(),
@@ -82,12 +102,12 @@ t.test('a commit is brought once more when what the pod before has sent has land
   const ended = new AbortController()
   const run = runner.run(ended.signal)
   project.push({ 'a.yaml': '' })
-  await eventually(() => statuses.length === 1)
+  await eventually(() => statuses.size === 1)
   clock.advance(119_000)
   project.push({ 'a.yaml': 'b' })
-  await eventually(() => statuses.length === 2)
+  await eventually(() => statuses.size === 2)
   clock.advance(1000)
-  await eventually(() => statuses.length === 3)
+  await eventually(() => statuses.size === 3)
   t.strictSame(
     rounds.map(({ mayHaveCallsInFlight, commit }) => [mayHaveCallsInFlight, commit === project.commit]),
     [

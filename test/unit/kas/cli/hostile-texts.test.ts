@@ -85,6 +85,10 @@ const cases: Readonly<Record<string, Case>> = {
     lines: ['', ' -o wide', ' -o name', ' -o json', ' -o yaml'].map((more) => `gitops status${more}`),
     answers: { '/gitops/state': gitops },
   },
+  'gitops wait': {
+    lines: ['', ' -o json'].map((more) => `gitops wait --source 42-7 --timeout 1s${more}`),
+    answers: { '/gitops/state': gitops },
+  },
   'gitops drift': {
     lines: ['', ' --scan', ' -o name', ' -o json', ' -o yaml'].map((more) => `gitops drift 42-7${more}`),
     answers: { '/gitops/state': gitops, '/gitops/diff': diff },

@@ -75,6 +75,12 @@ export const fullSource = {
   environment: ['7/production'],
   left_to_others: [{ key, path: '.spec.replicas', manager: 'scaler', rule: 'Deployment .spec.replicas' }],
   unwatched: ['Thing: the API server refuses to list or watch it (403)'],
+  health: { healthy: 5, progressing: 1, degraded: 2, suspended: 1, missing: 1, unknown: 1, unread: 3 },
+  unhealthy: [
+    { key, word: 'degraded', culprit: cluster, reason: 'Bad', text: 'it fails', since_ms: '400000' },
+    { key: cluster, word: 'missing', reason: '', text: '', since_ms: '0' },
+  ],
+  unlisted: ['Pod: agentk may not list them (403)'],
   withheld: 2,
   object: '/apis/agent.gitlab.com/v1/namespaces/agentk/gitsyncs/42-7-web',
 }

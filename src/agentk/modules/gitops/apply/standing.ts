@@ -1,7 +1,7 @@
-import { numberAt } from '../../../../kubernetes/object.ts'
 import type { LiveObject } from '../live/live-object.ts'
 import { leftAlone } from '../manifests/left-alone.ts'
 import type { Manifest } from '../manifests/manifest.ts'
+import { runsOnce } from '../manifests/run-once.ts'
 import type { InventoryEntry } from '../round.ts'
 
 /**
@@ -34,13 +34,6 @@ export function standingOf(manifest: Manifest, { id, entry, live, isUnscaled, is
   if (!live) return 'drifted'
   if (live.isBeingDeleted || (live.owner !== '' && live.owner !== id)) return 'changed'
   return isAsApplied(entry, live, id) && !isDrifted ? 'asApplied' : 'drifted'
-}
-
-/** True for a Job that the cluster deletes after its end: it runs once. */
-export function runsOnce(manifest: Pick<Manifest, 'key' | 'object'>): boolean {
-  const { group, kind } = manifest.key
-  if (group !== 'batch' || kind !== 'Job') return false
-  return numberAt(manifest.object, 'spec.ttlSecondsAfterFinished') !== undefined
 }
 
 /**

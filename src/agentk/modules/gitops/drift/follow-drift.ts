@@ -1,13 +1,14 @@
+import type { ObjectKey } from '../../../../kubernetes/key.ts'
+import { textAt } from '../../../../kubernetes/object.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import type { Logger } from '../../../../lib/log.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
 import type { ApiLane } from '../../../cluster/background-requests.ts'
 import type { JudgedObject, Verdict } from '../apply/verdict.ts'
 import type { SharedBytes } from '../files/kept-files.ts'
-import type { ClusterKinds } from '../live/cluster-kinds.ts'
 import { DryLanes } from '../live/dry-lanes.ts'
 import type { Manifest } from '../manifests/manifest.ts'
-import type { InventoryEntry } from '../round.ts'
+import type { AfterRound } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
 import type { DriftWatches } from './drift-watches.ts'
 import {
@@ -52,15 +53,10 @@ export interface DriftAccess {
 export interface DriftListeners {
   readonly requestRound: () => void
   readonly onChange: () => void
-}
-
-/** State in the cluster after a round, or during a pause. */
-export interface DriftReference {
-  readonly manifests: Iterable<Manifest>
-  /** by `keyText` */
-  readonly entries: ReadonlyMap<string, InventoryEntry>
-  readonly kinds: ClusterKinds
-  readonly isPaused: boolean
+  /** Called for each object that is seen. @param version - its `metadata.resourceVersion` */
+  readonly onSeen: (key: ObjectKey, version: string) => void
+  /** Called for each object that does not exist any more. */
+  readonly onLeft: (key: ObjectKey) => void
 }
 
 /** Drift of one source: watches, comparisons, and what is known. */
@@ -82,7 +78,7 @@ export interface FollowedDrift {
   /** A round begins to write. */
   roundBegins(): void
   /** The round has ended. @param reference - undefined: it has failed */
-  roundEnds(reference: DriftReference | undefined): void
+  roundEnds(reference: AfterRound | undefined): void
   /** No call of an earlier leader can arrive any more. */
   settled(): void
 }
@@ -91,7 +87,7 @@ export interface FollowedDrift {
 export function followDrift(
   { watches, turns, room, clock, random, log }: FollowDriftComponents,
   { client, lane, ownLane, scanLane }: DriftAccess,
-  { requestRound, onChange }: DriftListeners,
+  { requestRound, onChange, onSeen, onLeft }: DriftListeners,
   options: SourceOptions,
   signal: AbortSignal,
 ): FollowedDrift {
@@ -125,9 +121,18 @@ export function followDrift(
       watches,
       client,
       lane: scanLane,
-      seen: (key, object, live) => drift.seen(key, object, live),
-      read: (key, live) => drift.read(key, live),
-      left: (key) => drift.left(key),
+      seen: (key, object, live) => {
+        drift.seen(key, object, live)
+        onSeen(key, textAt(object, 'metadata.resourceVersion'))
+      },
+      read: (key, live) => {
+        drift.read(key, live)
+        onSeen(key, live.resourceVersion)
+      },
+      left: (key) => {
+        drift.left(key)
+        onLeft(key)
+      },
       onUnwatched: report,
       clock,
       random,

@@ -7,12 +7,13 @@ import type { Tracer } from '../../../../lib/tracing/tracer.ts'
 import { Phase } from '../../../../proto/gen/gitops_states_pb.ts'
 import { isScalerKind } from '../apply/scalers.ts'
 import { SecondWriters } from '../apply/second-writers.ts'
-import type { DriftReference, FollowedDrift } from '../drift/follow-drift.ts'
+import type { FollowedDrift } from '../drift/follow-drift.ts'
 import { followObjects, type ObjectSet, type ObjectsStreamComponents } from '../files/objects-stream.ts'
+import type { FollowedHealth } from '../health/follow-health.ts'
 import { problemText } from '../manifests/manifest.ts'
 import { isAllApplied, needsNoRetry, waitsForRollout } from '../outcome.ts'
 import type { RoundInput } from '../reconcile.ts'
-import type { Outcome, RoundDone, Step } from '../round.ts'
+import type { AfterRound, Outcome, RoundDone, Step } from '../round.ts'
 import { type ReadSource, type SourceOptions, sourceOptions, unresolvedId } from '../source-options.ts'
 import { type GitopsMetrics, resultOf } from '../state/gitops-metrics.ts'
 import type { Report } from '../state/source-state.ts'
@@ -32,7 +33,7 @@ export interface TermSources {
 export interface FollowModeComponents {
   readonly kas: ObjectsStreamComponents['kas']
   readonly files: ObjectsStreamComponents['files']
-  readonly rounds: Pick<SourceRounds, 'run' | 'absentCame' | 'followDrift'>
+  readonly rounds: Pick<SourceRounds, 'run' | 'absentCame' | 'followDrift' | 'followHealth'>
   readonly sources: TermSources
   readonly status: Pick<StatusSink, 'begin' | 'report' | 'filesFailed' | 'filesRecovered' | 'remove'>
   readonly metrics: Pick<GitopsMetrics, 'round' | 'applied'>
@@ -67,6 +68,9 @@ export class FollowMode implements SourceMode {
   readonly #writers: SecondWriters
   /** undefined: the source has no id yet */
   #drift: FollowedDrift | undefined
+  #health: FollowedHealth | undefined
+  /** commit that the last round has brought, or has tried to */
+  #brought = ''
   /** aborts when the source has another id, and so other marks */
   #driftEnds = new AbortController()
   /** text of the last request to compare once more that was done; undefined: not read yet */
@@ -179,10 +183,11 @@ export class FollowMode implements SourceMode {
     status.begin(options, this.#source.digest)
     status.report(options, { kind: 'received', commit: set.commit })
     runner.listen(options.id)
-    this.#followDrift(options, runner, signal)
+    this.#followObjects(options, runner, signal)
   }
 
-  #followDrift(options: SourceOptions, runner: SourceRunner, signal: AbortSignal): void {
+  /** Follows drift and health of the source's objects. */
+  #followObjects(options: SourceOptions, runner: SourceRunner, signal: AbortSignal): void {
     const { rounds, status } = this.#components
     this.#driftEnds.abort(new KasError({ code: 'CANCELLED', detail: 'the source has another id' }))
     this.#driftEnds = new AbortController()
@@ -191,9 +196,14 @@ export class FollowMode implements SourceMode {
       if (!ends.aborted)
         status.report(options, { kind: 'drift', known: drift.known.values(), unwatched: drift.unwatched })
     }
-    const drift: FollowedDrift = rounds.followDrift(options, { requestRound: () => runner.add(), onChange }, ends)
+    const onHealth = () => status.report(options, { kind: 'health', summary: health.summary })
+    const health: FollowedHealth = rounds.followHealth(options, onHealth, ends)
+    const { seen: onSeen, left: onLeft } = health
+    const listeners = { requestRound: () => runner.add(), onChange, onSeen, onLeft }
+    const drift: FollowedDrift = rounds.followDrift(options, listeners, ends)
     if (!this.#mayHaveCallsInFlight) drift.settled()
     this.#drift = drift
+    this.#health = health
   }
 
   async #reconcile(
@@ -207,14 +217,16 @@ export class FollowMode implements SourceMode {
     const fields = { source: options.id, commit_id: commit }
     const report = (what: Report) => this.#components.status.report(options, what).phase
     const drift = this.#drift as FollowedDrift // since the source has an id
-    let reference: DriftReference | undefined
+    let reference: AfterRound | undefined
     drift.roundBegins()
     try {
       const { approved, isSuspended, resync, useApproval, superseded } = await runner.asked(options.id, signal)
       this.#resynced ??= resync // an earlier pod may have done it already
       const isAsked = resync !== '' && resync !== this.#resynced
       if (isSuspended) report({ kind: 'suspended', commit })
+      else if (commit !== this.#brought) this.#roundBegins(options)
       const onStep = (step: Step) => {
+        if (step.kind === 'ended') this.#stepEnded(step)
         report({ kind: 'step', commit, step })
         this.#logStep(options, step)
       }
@@ -234,10 +246,11 @@ export class FollowMode implements SourceMode {
       const result = await rounds.run(runner, input, options, signal)
       this.#claimLastGood(runner, signal) // the round was for an earlier commit
       const outcome = result.kind === 'done' ? this.#withNotes(result) : result
+      reference = referenceOf(outcome)
+      if (reference) this.#roundEnded(reference, options) // before the state says that the commit is applied
       const phase = report({ kind: 'outcome', commit, outcome })
       this.#logOutcome(fields, outcome)
       if (outcome.kind === 'done') this.#resynced = resync
-      reference = referenceOf(outcome)
       if (outcome.kind === 'done') {
         if (outcome.pruned.some(isScalerKind)) runner.add() // Git sets again what it has scaled
         if (isComplete(outcome)) this.#measure(set)
@@ -250,7 +263,30 @@ export class FollowMode implements SourceMode {
       return { next: 'backoff', phase: report({ kind: 'failed', commit, text: errorText(error) }) }
     } finally {
       drift.roundEnds(reference)
+      if (reference) this.#brought = commit
+      else this.#health?.roundEnds(undefined)
     }
+  }
+
+  /** A round for a new commit begins: the health of objects is known of the commit before alone. */
+  #roundBegins(options: SourceOptions): void {
+    this.#health?.roundBegins()
+    this.#reportHealth(options)
+  }
+
+  #stepEnded({ key, end }: Extract<Step, { kind: 'ended' }>): void {
+    if (end.kind === 'applied') this.#health?.stepEnded(key, true)
+    else if (end.kind === 'unchanged' || end.kind === 'drifted') this.#health?.stepEnded(key, false)
+  }
+
+  /** Reads the objects that the round has written, and reports that their health is not known until then. */
+  #roundEnded(after: AfterRound, options: SourceOptions): void {
+    this.#health?.roundEnds(after)
+    this.#reportHealth(options)
+  }
+
+  #reportHealth(options: SourceOptions): void {
+    if (this.#health) this.#components.status.report(options, { kind: 'health', summary: this.#health.summary })
   }
 
   #withNotes(done: RoundDone): RoundDone {
@@ -295,7 +331,7 @@ export class FollowMode implements SourceMode {
 }
 
 /** Returns what drift is compared with from now on; undefined: what it was before. */
-function referenceOf(outcome: Outcome): DriftReference | undefined {
+function referenceOf(outcome: Outcome): AfterRound | undefined {
   if (outcome.kind === 'suspended') return { ...outcome, isPaused: true }
   if (outcome.kind === 'refused') return undefined
   const { ends, entries, kinds } = outcome

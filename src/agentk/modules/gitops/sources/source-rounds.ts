@@ -13,6 +13,12 @@ import {
   followDrift,
 } from '../drift/follow-drift.ts'
 import type { SharedBytes } from '../files/kept-files.ts'
+import {
+  type FollowedHealth,
+  type FollowHealthComponents,
+  followHealth,
+  type HealthAccess,
+} from '../health/follow-health.ts'
 import { Inventory, storedSources } from '../inventory/inventory.ts'
 import { type StoredObjects, storedObjectsOf } from '../inventory/stored-objects.ts'
 import { type AbsentObject, absentCame } from '../live/absent-objects.ts'
@@ -48,6 +54,7 @@ export interface SourceRoundsComponents {
   /** budget of the objects that rounds keep as JSON */
   readonly objects: SharedBytes
   readonly drift: FollowDriftComponents
+  readonly health: FollowHealthComponents
   /** objects that report sources in the cluster */
   readonly syncs: Pick<GitSyncs, 'remove'>
   readonly clock: Clock
@@ -91,13 +98,25 @@ export class SourceRounds {
 
   /** Follows the drift of a source until the signal aborts. @throws KasError IDENTITY_REFUSED */
   followDrift(options: SourceOptions, listeners: DriftListeners, signal: AbortSignal): FollowedDrift {
-    const { api, lanes, ownLane, drift } = this.#components
+    const { lanes, ownLane, drift } = this.#components
     const headers = this.accountHeaders(options.accessAs?.serviceAccount)
+    const access = { ...this.#accessOf(options), lane: lanes.lane('preview', headers), ownLane }
+    return followDrift(drift, access, listeners, options, signal)
+  }
+
+  /** Follows the health of a source's objects until the signal aborts. @throws KasError IDENTITY_REFUSED */
+  followHealth(options: SourceOptions, onChange: () => void, signal: AbortSignal): FollowedHealth {
+    return followHealth(this.#components.health, this.#accessOf(options), onChange, options, signal)
+  }
+
+  /** Returns a client that acts as the source's account. All other requests go first. */
+  #accessOf({ accessAs }: SourceOptions): HealthAccess {
+    const { api, lanes } = this.#components
+    const headers = this.accountHeaders(accessAs?.serviceAccount)
     const send: typeof api.send = (request, handler) =>
       api.send({ ...request, headers: [...headers, ...request.headers] }, handler)
     const scanLane = lanes.lane('scan', headers)
-    const access = { client: { json: scanLane.json, send }, lane: lanes.lane('preview', headers), ownLane, scanLane }
-    return followDrift(drift, access, listeners, options, signal)
+    return { client: { json: scanLane.json, send }, scanLane }
   }
 
   /** Decides on all objects of a source that has left the configuration. @throws as `follow` */

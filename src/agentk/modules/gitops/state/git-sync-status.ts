@@ -3,6 +3,7 @@ import type { SourceState } from '../../../../proto/gen/gitops_states_pb.ts'
 import { phaseWord } from '../../../../proto/gitops/source-phase.ts'
 import { isParent } from '../manifests/parents.ts'
 import { driftLine, driftStatus } from './drift-text.ts'
+import { healthCounts, healthLine, healthStatus } from './health-text.ts'
 import { type SourceCondition, sinceTransition, type Transition } from './transitions.ts'
 
 /** Returns the `spec` of a GitSync. */
@@ -32,6 +33,8 @@ export function gitSyncStatus(state: SourceState, before: readonly Transition[])
     orphans: orphan.map(keyName),
     trouble: trouble.map(({ key, text, file, line }) => ({ object: key ? keyName(key) : '', text, file, line })),
     drifted: state.drifted.map(driftLine),
+    ...(state.health && { health: healthCounts(state.health) }),
+    unhealthy: state.unhealthy.map(healthLine),
     conditions: sinceTransition([...conditionsOf(state), driftCondition(state)], before),
   }
 }
@@ -50,9 +53,11 @@ function conditionsOf(state: SourceState): SourceCondition[] {
   const { problem, atMs } = state
   const word = phaseWord(state)
   const is = (...phases: string[]) => (phases.includes(word) ? ('True' as const) : ('False' as const))
-  const common = { reason: nameOf(state), message: problem, lastTransitionTime: new Date(Number(atMs)).toISOString() }
+  const lastTransitionTime = new Date(Number(atMs)).toISOString()
+  const common = { reason: nameOf(state), message: problem, lastTransitionTime }
+  const ready = word === 'SYNCED' ? healthStatus(state) : undefined
   return [
-    { type: 'Ready', status: is('SYNCED'), ...common },
+    { type: 'Ready', status: is('SYNCED'), ...common, ...ready },
     { type: 'Reconciling', status: is('READING', 'APPLYING', 'PRUNING', 'WAITING_FOR_OTHERS', 'REMOVING'), ...common },
     { type: 'Stalled', status: is('REFUSED', 'NOT_READY', 'APPROVAL', 'PAUSED'), ...common },
   ]

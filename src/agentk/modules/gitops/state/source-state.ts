@@ -17,12 +17,14 @@ import {
 import { maxListed } from '../../../../proto/gitops/limits.ts'
 import { refText } from '../../../../proto/gitops/ref-text.ts'
 import type { KnownFinding } from '../drift/known-findings.ts'
+import type { SourceHealthSummary } from '../health-verdict.ts'
 import { type ManifestProblem, problemText } from '../manifests/manifest.ts'
 import { isParent } from '../manifests/parents.ts'
 import { isApplied } from '../outcome.ts'
 import type { ApplyEnd, DryRun, InventoryEntry, LastGood, Outcome, RoundDone, RoundEnd, Step } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
 import { driftCounts, stateOfDrift } from './drift-state.ts'
+import { stateOfHealth } from './health-state.ts'
 import { keyOf } from './state-key.ts'
 
 /** Limit of a text. */
@@ -47,6 +49,7 @@ export type Report =
   | { readonly kind: 'removal'; readonly done: RoundDone }
   /** differences between the cluster and the commit that was applied */
   | { readonly kind: 'drift'; readonly known: Iterable<KnownFinding>; readonly unwatched: readonly string[] }
+  | { readonly kind: 'health'; readonly summary: SourceHealthSummary }
 
 /** Names of a source for people. */
 export type SourceNames = Pick<SourceOptions, 'id' | 'project' | 'name' | 'environments' | 'ref'>
@@ -68,6 +71,7 @@ export function stateAfter(state: SourceState, report: Report, options: SourceOp
   if (report.kind === 'removalBegun') return afterRemovalBegun(state, now)
   const at = { ...state, ...ofConfiguration, atMs: BigInt(now) }
   if (report.kind === 'drift') return stateOfDrift({ ...state, atMs: BigInt(now) }, report, options)
+  if (report.kind === 'health') return stateOfHealth({ ...state, atMs: BigInt(now) }, report.summary)
   if (report.kind === 'received') return afterReceived(state, report.commit, now)
   if (report.kind === 'suspended') {
     // a pause does not bring failed objects into the cluster
@@ -75,7 +79,10 @@ export function stateAfter(state: SourceState, report: Report, options: SourceOp
     const commit = state.phase === Phase.FAILING || isRefused ? '' : state.commit
     return { ...at, phase: Phase.PAUSED, commit, wanted: report.commit }
   }
-  if (report.kind === 'failed') return { ...at, phase: Phase.FAILING, wanted: report.commit, problem: report.text }
+  if (report.kind === 'failed') {
+    const failedRounds = state.failedRounds + 1
+    return { ...at, phase: Phase.FAILING, failedRounds, wanted: report.commit, problem: report.text }
+  }
   if (report.kind === 'removal') return afterRemoval(at, report.done)
   if (report.kind === 'removalFailed')
     return { ...afterRemovalBegun(at, now), problem: `${leftConfiguration}: ${report.text}` }
@@ -92,7 +99,8 @@ export function stateAfter(state: SourceState, report: Report, options: SourceOp
 /** Drops facts of another commit: they do not hold for this one, which was not checked. */
 function afterReceived(state: SourceState, commit: string, now: number): SourceState {
   if (commit === state.wanted) return state
-  return { ...state, ...nothingKnown, ...ofConfiguration, phase: Phase.READING, wanted: commit, atMs: BigInt(now) }
+  const begun = { phase: Phase.READING, wanted: commit, failedRounds: 0, atMs: BigInt(now) }
+  return { ...state, ...nothingKnown, ...ofConfiguration, ...begun }
 }
 
 /** Fields of a source that is followed without an obstacle. */
@@ -177,10 +185,12 @@ function done(state: SourceState, commit: string, result: RoundDone): SourceStat
   const survivors = [...entries].filter(([text, { state: is }]) => !wanted.has(text) && is !== 'detached')
   const bad = ends.filter((one) => !isApplied(one))
   const isWhole = bad.length === 0
+  const phase = phaseOf(result, bad)
   const count = (kind: ApplyEnd['kind']) => ends.filter(({ end }) => end.kind === kind).length
   return {
     ...state,
-    ...phaseOf(result, bad),
+    ...phase,
+    failedRounds: phase.phase === Phase.FAILING ? state.failedRounds + 1 : 0,
     commit: isWhole ? commit : state.commit,
     appliedAtMs: isWhole ? state.atMs : state.appliedAtMs,
     problem: [...notes, ...notDeleted(survivors, reasons)].join('; ').slice(0, maxTextLength),

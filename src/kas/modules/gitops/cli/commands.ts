@@ -14,6 +14,11 @@ export const gitopsCli: ModuleCli = [
   },
   {
     task: 'gitops',
+    help: ['gitops wait', 'wait until a commit is in the cluster and its objects are healthy'],
+    commands: [{ words: 'gitops wait', load: async () => (await import('./wait.ts')).wait }],
+  },
+  {
+    task: 'gitops',
     help: ['gitops drift SOURCE', 'show what differs between Git and the cluster, field by field'],
     commands: [{ words: 'gitops drift', load: async () => (await import('./drift.ts')).drift }],
   },

@@ -1,4 +1,5 @@
 import { printable } from '../../../../lib/printable.ts'
+import { healthCell, healthLine } from './health-text.ts'
 import type { ShownSource, ShownState } from './state.ts'
 import { nameOf } from './status-text.ts'
 
@@ -10,6 +11,8 @@ export interface GateQuestion {
   readonly commit: string | undefined
   /** name or id of a source; undefined: all */
   readonly source: string | undefined
+  /** the objects are to be healthy, too; default false */
+  readonly health?: boolean
 }
 
 export interface GateVerdict {
@@ -93,13 +96,57 @@ export class Gate {
       this.#isSearched ||= mayBeBefore
       return notAtHead(chosen, commit ?? '', !mayBeBefore)
     }
-    const verdicts = concerned.map(sourceVerdict)
+    const verdicts = concerned.map((source) => this.#sourceVerdict(source))
     const [worst] = verdicts.toSorted((one, other) => rank(one) - rank(other))
     const later = concerned.find(({ polled }) => commit !== undefined && !polled?.commit.startsWith(commit))
     if (worst?.code !== gateCodes.synced || !later) return worst ?? final(gateCodes.unknown, 'nothing is known')
     const text = `${nameOf(later)}: ${short(later.polled?.commit ?? '')} came after ${short(commit ?? '')}, and is in the cluster`
     return final(gateCodes.synced, text)
   }
+
+  #sourceVerdict(source: ShownSource): GateVerdict {
+    const verdict = sourceVerdict(source)
+    if (!this.#question.health) return verdict
+    if (verdict.code === gateCodes.progressing && isUnderWay(source) && isDegraded(source))
+      return waits(gateCodes.failing, healthText(source))
+    if (verdict.code === gateCodes.failing && source.failed_rounds !== undefined) return failingVerdict(source, verdict)
+    return verdict.code === gateCodes.synced ? (healthVerdict(source) ?? verdict) : verdict
+  }
+}
+
+/** Rounds that fail one after the other until a failure counts: the first may have met what passes by itself. */
+const leastFailedRounds = 2
+
+/** Judges a source whose round has failed: it is tried again by itself. */
+function failingVerdict(source: ShownSource, verdict: GateVerdict): GateVerdict {
+  const { failed_rounds: rounds = 0 } = source
+  return rounds < leastFailedRounds ? waits(gateCodes.progressing, verdict.reason) : final(verdict.code, verdict.reason)
+}
+
+const phasesOfRound: ReadonlySet<string> = new Set(['APPLYING', 'PRUNING', 'WAITING_FOR_OTHERS'])
+
+/** True in a round for the head: it may wait for the health of an object, and those of the head alone count. */
+const isUnderWay = ({ phase, wanted, polled, is_current: isCurrent }: ShownSource) =>
+  phasesOfRound.has(phase) && wanted === polled?.commit && isCurrent !== false
+
+const isDegraded = ({ health }: ShownSource) => health !== undefined && health.degraded + health.missing > 0
+
+function healthText(source: ShownSource): string {
+  const [worst] = source.unhealthy ?? []
+  return `${nameOf(source)}: ${worst ? healthLine(worst) : healthCell(source)}`
+}
+
+/** Judges the health of a source whose commit is in the cluster. @returns undefined: it is healthy */
+function healthVerdict(source: ShownSource): GateVerdict | undefined {
+  const { health } = source
+  const name = nameOf(source)
+  if (!health) return final(gateCodes.unknown, `${name}: this agentk does not judge the health of objects: update it`)
+  const text = healthText(source)
+  if (isDegraded(source)) return waits(gateCodes.failing, text)
+  if (health.unread > 0)
+    return waits(gateCodes.progressing, `${name}: the health of ${health.unread} objects is being read`)
+  if (health.progressing > 0) return waits(gateCodes.progressing, text)
+  return health.unknown > 0 ? waits(gateCodes.unknown, text) : undefined
 }
 
 type Polled = NonNullable<ShownSource['polled']>

@@ -134,10 +134,50 @@ export interface SourceStatus {
   readonly leftToOthers: readonly LeftField[]
   /** kinds whose changes are noticed within a minute, because they are not watched, each with the reason */
   readonly unwatched: readonly string[]
+  /** health of its objects; absent: agentk does not judge it */
+  readonly health?: HealthCounts | undefined
+  /** objects that are not healthy, at most 100, the worst first */
+  readonly unhealthy: readonly UnhealthyObject[]
+  /** kinds that agentk may not list, so that causes may not be found, each with the reason */
+  readonly unlisted: readonly string[]
   /** objects that the lists leave out, because the caller may not get them */
   readonly withheld: Count
   /** true if some objects are not listed, because the answer would be too large; `counts` counts all */
   readonly incomplete: boolean
+}
+
+/** Objects of kinds that can be unhealthy, by verdict. */
+export interface HealthCounts {
+  /** objects that are well */
+  readonly healthy: Count
+  /** objects that may become well by themselves */
+  readonly progressing: Count
+  /** objects that have failed */
+  readonly degraded: Count
+  /** objects that somebody has suspended */
+  readonly suspended: Count
+  /** objects that do not exist */
+  readonly missing: Count
+  /** objects that agentk cannot read */
+  readonly unknown: Count
+  /** objects that were not read yet since they were applied */
+  readonly unread: Count
+}
+
+/** An object that is not healthy, in the words of `kas health`. */
+export interface UnhealthyObject {
+  /** the object */
+  readonly object?: SourceObject | undefined
+  /** `degraded`, `missing`, `progressing`, `unknown` or `suspended` */
+  readonly verdict: string
+  /** object that is to blame; absent: not known, or the caller may not get it */
+  readonly culprit?: SourceObject | undefined
+  /** reason, one word for programs */
+  readonly reason?: string | undefined
+  /** the same in a sentence */
+  readonly message?: string | undefined
+  /** time since which the cause holds; absent: not known */
+  readonly since?: Time | undefined
 }
 
 /** Objects of a source, by result. */

@@ -1,12 +1,14 @@
 import type {
   ConfigurationStatus,
   DriftedObject,
+  HealthCounts,
   LeavingObject,
   PolledHead,
   SourceFailure,
   SourceObject,
   SourceStatus,
   SourcesDescription,
+  UnhealthyObject,
 } from './output-kinds.ts'
 import type { ShownSource, ShownState } from './state.ts'
 
@@ -92,6 +94,9 @@ export function sourceStatus(source: ShownSource, at: number): SourceStatus {
       rule,
     })),
     unwatched: source.unwatched ?? [],
+    health: source.health && healthCounts(source.health),
+    unhealthy: (source.unhealthy ?? []).map((one) => unhealthyObject(one, timeOf)),
+    unlisted: source.unlisted ?? [],
     withheld: source.withheld ?? 0,
     incomplete: cut,
   }
@@ -112,6 +117,25 @@ function countsOf({
 }: NonNullable<ShownSource['counts']>) {
   const differing = { drifted, notCompared, wouldChange }
   return { objects, applied, unchanged, failed, waiting, pruned, surviving, ...differing, orphans }
+}
+
+function healthCounts(counts: NonNullable<ShownSource['health']>): HealthCounts {
+  const { healthy, progressing, degraded, suspended, missing, unknown, unread } = counts
+  return { healthy, progressing, degraded, suspended, missing, unknown, unread }
+}
+
+function unhealthyObject(
+  { key, word, culprit, reason, text, since_ms: since }: NonNullable<ShownSource['unhealthy']>[number],
+  timeOf: (ms: string) => string | undefined,
+): UnhealthyObject {
+  return {
+    object: key && sourceObject(key),
+    verdict: word,
+    culprit: culprit && sourceObject(culprit),
+    reason: filled(reason),
+    message: filled(text),
+    since: timeOf(since),
+  }
 }
 
 /** @param timeOf - converts a time of the agent's clock */

@@ -56,6 +56,25 @@ export const drifted = z.looseObject({
   line: z.int(),
 })
 
+const health = z.looseObject({
+  healthy: z.int(),
+  progressing: z.int(),
+  degraded: z.int(),
+  suspended: z.int(),
+  missing: z.int(),
+  unknown: z.int(),
+  unread: z.int(),
+})
+/** object that is not healthy */
+const unhealthy = z.looseObject({
+  key: key.optional(),
+  word: cell,
+  culprit: key.optional(),
+  reason: cell,
+  text: cell,
+  since_ms: ms,
+})
+
 /** result of the newest poll of a ref */
 const polled = z.looseObject({ commit: cell, age_ms: z.number().min(0), contains: z.boolean().optional() })
 
@@ -91,6 +110,10 @@ const source = z.looseObject({
   drifted: z.array(drifted).optional(),
   drift_mode: cell.optional(),
   unwatched: z.array(cell).optional(),
+  health: health.optional(),
+  unhealthy: z.array(unhealthy).optional(),
+  unlisted: z.array(cell).optional(),
+  failed_rounds: z.int().optional(),
   left_to_others: z.array(z.looseObject({ key: key.optional(), path: cell, manager: cell, rule: cell })).optional(),
   // objects that its reader may not get
   withheld: z.int().optional(),

@@ -1,9 +1,22 @@
 import { printable } from '../../../../lib/printable.ts'
 import { textTable } from '../../../command/text-table.ts'
 import { driftLines } from './drift-text.ts'
+import { healthCell, healthLines } from './health-text.ts'
 import { objectName, type ShownSource, type ShownState } from './state.ts'
 
-const head = ['SOURCE', 'REF', 'PHASE', 'COMMIT', 'WANTED', 'OBJECTS', 'FAILED', 'DRIFT', 'APPLIED', 'COMPARED']
+const head = [
+  'SOURCE',
+  'REF',
+  'PHASE',
+  'COMMIT',
+  'WANTED',
+  'OBJECTS',
+  'FAILED',
+  'DRIFT',
+  'HEALTH',
+  'APPLIED',
+  'COMPARED',
+]
 const wideHead = ['REPORTED', 'POLLED', 'ID']
 
 interface TableLayout {
@@ -79,6 +92,7 @@ function rowOf(source: ShownSource): readonly (string | number)[] {
     `${applied + unchanged}/${objects}`,
     failed,
     driftCell(source),
+    healthCell(source),
     ageOf(source, source.applied_at_ms),
     ageOf(source, source.compared_at_ms),
   ]
@@ -110,6 +124,7 @@ function detailsOf(source: ShownSource): readonly string[] {
     ...leaving.map(({ key, text }) => `${objectText(key)}would be deleted: ${text}`),
     ...kept.map(({ key, text }) => `${objectText(key)}stays: ${text}`),
     ...driftLines(source),
+    ...healthLines(source),
     ...left.map(
       ({ key, path, manager, rule }) => `${objectText(key)}${path} is left to ${manager}, by the rule ${rule}`,
     ),

@@ -1,4 +1,3 @@
-import { printable } from '../../../../lib/printable.ts'
 import {
   type CliValues,
   type Command,
@@ -8,26 +7,18 @@ import {
   textOption,
   UsageError,
 } from '../../../command/command.ts'
-import { type Endpoint, endpointOf } from '../../../command/endpoint.ts'
-import {
-  dataText,
-  outputHelp,
-  outputHints,
-  outputOptions,
-  outputs,
-  type Printing,
-  readPrinting,
-} from '../../../command/output.ts'
+import { endpointOf } from '../../../command/endpoint.ts'
+import { dataText, outputHelp, outputHints, outputOptions, outputs, readPrinting } from '../../../command/output.ts'
 import { readWaitTime } from '../../../command/wait-time.ts'
 import { directivesHelp } from './directives.ts'
 import { driftHelp } from './drift.ts'
 import { forgetHelp } from './forget.ts'
-import type { GateQuestion } from './gate.ts'
-import { runGate } from './gate-run.ts'
 import { holdHelp } from './hold.ts'
+import { checkCommit, judged, noStatusCode, type StatusGate } from './judge-sources.ts'
 import { SourceWatch, sourceListData } from './print-sources.ts'
 import { askState, type ShownSource, type ShownState } from './state.ts'
 import { namesNone } from './status-text.ts'
+import { waitHelp } from './wait.ts'
 
 const usage =
   'gitops status [--agent ID] [--source SOURCE] [--commit SHA] [--wait TIME] [--fresh] [--watch] [-o FORMAT]'
@@ -61,9 +52,6 @@ ${outputHelp(outputs, 36)}  exit code: 0 each source is in the cluster as far as
 /** From one question of `--watch` to the next, in ms. */
 const watchMs = 1000
 
-/** Exit code for an agent that reports no status. */
-const noStatusCode = 3
-
 /** `kas gitops status`: the status of an agent's sources. */
 export const status: Command = { usage, name: 'gitops', options, outputs, run: gitopsStatus }
 
@@ -85,11 +73,13 @@ export async function gitopsStatus(
   const { io, clock, signal } = context
   if (values.help) {
     const own = `usage: kas ${usage}\n  shows the status of the sources of an agent\n${statusHelp}`
-    io.stdout.write(positionals.length === 0 ? `${own}${driftHelp}${holdHelp}${directivesHelp}${forgetHelp}` : own)
+    io.stdout.write(
+      positionals.length === 0 ? `${own}${waitHelp}${driftHelp}${holdHelp}${directivesHelp}${forgetHelp}` : own,
+    )
     return 0
   }
   if (positionals.join(' ') !== 'status')
-    throw new UsageError('allowed is kas gitops status, drift, hold, approve, pause, resume, resync or forget')
+    throw new UsageError('allowed is kas gitops status, wait, drift, hold, approve, pause, resume, resync or forget')
   const printing = readPrinting(values, outputs, io)
   const { output, hasHeaders } = printing
   const gate = gateOf(values)
@@ -108,12 +98,6 @@ export async function gitopsStatus(
   }
 }
 
-interface StatusGate extends GateQuestion {
-  readonly waitMs: number | undefined
-  /** true if the exit codes are those of a gate */
-  readonly hasCodes: boolean
-}
-
 /** @returns undefined: the status is printed without a gate. @throws UsageError */
 function gateOf(values: CliValues): StatusGate | undefined {
   refuseEmpty(values, ['source', 'commit', 'wait'])
@@ -123,33 +107,9 @@ function gateOf(values: CliValues): StatusGate | undefined {
     return undefined
   }
   if (values.watch) throw new UsageError('--watch goes without --commit, --wait and --fresh')
-  if (commit !== undefined && !/^[0-9a-f]{7,64}$/.test(commit)) {
-    throw new UsageError(`--commit ${commit}: allowed is the id of a commit, of 7 hexadecimal digits or more`)
-  }
+  checkCommit(commit)
   const waitMs = wait === undefined ? undefined : readWaitTime('wait', wait)
   return { commit, source, waitMs, hasCodes: commit !== undefined || wait !== undefined }
-}
-
-/** @returns the exit code: 0 only after a poll that began after the question */
-async function judged(
-  endpoint: Endpoint,
-  { waitMs, hasCodes, ...question }: StatusGate,
-  { io, clock, signal = new AbortController().signal }: Pick<CommandContext, 'io' | 'clock'> & { signal?: AbortSignal },
-  { output, hasHeaders }: Printing,
-): Promise<number> {
-  const { verdict, state, isReported, ms } = await runGate(endpoint, question, { waitMs, signal })
-  const exitCode = hasCodes ? verdict.code : freshCode(verdict.code, state)
-  const shown = { agentId: endpoint.agentId, at: clock.now(), exitCode }
-  io.stdout.write(await dataText(sourceListData(state, shown, verdict.reason), output, hasHeaders))
-  const reason = isReported ? `the status is still not known after ${Math.round(ms / 1000)} s` : verdict.reason
-  if (reason !== '') io.stderr.write(printable(`kas gitops: ${reason}`).concat('\n'))
-  return exitCode
-}
-
-/** Returns the exit code of `--fresh` alone, which is that of a question without a gate. */
-function freshCode(code: number, state: ShownState | undefined): number {
-  if (state?.agent === 'stock') return noStatusCode
-  return code === 0 ? 0 : 1
 }
 
 /** Returns 0 if each source is in the cluster as far as is known, 1 if not, 3 if the agent reports no status. */

@@ -121,3 +121,19 @@ t.test('bad input: rows without lists, kinds with separators in their names, and
   t.equal(subjects.size, 500)
   t.equal(rowFor(many, { allowed: new Set(subjects.keys()), problem: '' }).planned.length, 498)
 })
+
+t.test('the cause of bad health is shown to whoever may get the object that is to blame', async (t) => {
+  const own = key('Deployment', 'shop', 'web', 'apps')
+  const culprit = key('Pod', 'shop', 'web-1-x')
+  const sick = { key: own, word: 'degraded', culprit, reason: 'ImageNotFound', text: 'no image', since_ms: '1' }
+  const bare = { key: own, word: 'missing', reason: '', text: '', since_ms: '0' }
+  const unhealthy = [sick, bare]
+  const subjects = new Map<string, Subject>()
+  addSubjects({ unhealthy }, subjects)
+  const [ofOwn = '', ofCulprit = ''] = subjects.keys()
+  const shown = (...allowed: string[]) => rowFor({ unhealthy }, { allowed: new Set(allowed), problem: '' })
+  t.strictSame(shown(ofOwn, ofCulprit), { unhealthy })
+  const { culprit: _, ...rest } = sick
+  t.strictSame(shown(ofOwn), { unhealthy: [{ ...rest, reason: '', text: '' }, bare] })
+  t.match(shown(ofCulprit), { unhealthy: [], withheld: 1 })
+})

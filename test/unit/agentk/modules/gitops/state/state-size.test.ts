@@ -11,6 +11,7 @@ import {
   LeftFieldSchema,
   ObjectTroubleSchema,
   SourceStateSchema,
+  UnhealthyObjectSchema,
 } from '../../../../../../src/proto/gen/gitops_states_pb.ts'
 import { maxStateBytes } from '../../../../../../src/proto/gitops/limits.ts'
 import { stateLists } from '../../../../../../src/proto/gitops/state-lists.ts'
@@ -32,6 +33,8 @@ t.test('a state fits, whichever of its lists is too long', async (t) => {
     drifted: times(100, () => create(DriftedObjectSchema, { text, path: [text] })),
     unwatched: times(100, () => text),
     leftToOthers: times(100, () => create(LeftFieldSchema, { key, path: text })),
+    unhealthy: times(100, () => create(UnhealthyObjectSchema, { key, text })),
+    unlisted: times(100, () => text),
     environment: times(100, () => text),
   }
   t.strictSame(Object.keys(lists).sort(), stateLists.map(({ localName }) => localName).sort(), 'each list is tried')

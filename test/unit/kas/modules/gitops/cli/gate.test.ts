@@ -155,3 +155,46 @@ t.test(
     t.equal(short.searched, undefined)
   },
 )
+
+t.test('with health, synced alone is not enough', async (t) => {
+  const none = { healthy: 0, progressing: 0, degraded: 0, suspended: 0, missing: 0, unknown: 0, unread: 0 }
+  const health = (counts: object) => state({ health: { ...none, ...counts } })
+  const wait = (one: ShownState) => judge(one, { health: true })
+  t.match(wait(health({ healthy: 2 })), { code: 0, isFinal: true })
+  t.match(wait(health({})), { code: 0, isFinal: true }, 'no object can be unhealthy')
+  t.match(wait(health({ healthy: 1, suspended: 1 })), { code: 0 }, 'somebody wants it so')
+  const others: [counts: object, code: number, reason: RegExp][] = [
+    [{ healthy: 1, unread: 1 }, 3, /health of 1 objects is being read/],
+    [{ progressing: 1, unread: 1 }, 3, /is being read/],
+    [{ healthy: 1, progressing: 1 }, 3, /1 progressing/],
+    [{ healthy: 1, degraded: 1 }, 4, /1 degraded/],
+    [{ degraded: 1, unread: 5 }, 4, /1 degraded/],
+    [{ healthy: 1, missing: 1 }, 4, /1 missing/],
+    [{ healthy: 1, unknown: 1 }, 5, /1 unknown/],
+  ]
+  for (const [counts, code, reason] of others) t.match(wait(health(counts)), { code, isFinal: false, reason })
+  t.match(wait(state()), { code: 5, isFinal: true, reason: /does not judge the health/ }, 'an older agentk')
+  t.match(wait(state({ health: { ...none, healthy: 1 }, stale: true })), { code: 5 }, 'the pod is gone')
+  const key = { kind: 'Deployment', namespace: 'shop', name: 'web' }
+  const culprit = { kind: 'Pod', namespace: 'shop', name: 'web-1-x' }
+  const sick = { key, culprit, word: 'degraded', reason: 'ImagePullBackOff', text: 'no such image', since_ms: '0' }
+  t.match(wait(state({ health: { ...none, degraded: 1 }, unhealthy: [sick] })), {
+    reason: 'platform/shop: Deployment shop/web: degraded: Pod shop/web-1-x: ImagePullBackOff: no such image',
+  })
+  t.match(judge(health({ degraded: 1 })), { code: 0 }, 'without health it is synced')
+  const applying = (more: object) => state({ phase: 'APPLYING', commit: old, health: { ...none, unread: 3, ...more } })
+  t.match(wait(applying({ healthy: 1 })), { code: 3 })
+  t.match(wait(applying({ degraded: 1 })), { code: 4, isFinal: false }, 'the round waits for an object that has failed')
+  const ofOld = { ...applying({ degraded: 1 }).sources[0], wanted: old }
+  t.match(wait(state(ofOld)), { code: 3 }, 'the round is for an earlier commit')
+  t.match(wait(state({ phase: 'READING', commit: old, health: { ...none, degraded: 1 } })), { code: 3 })
+})
+
+t.test('with health, one failed round may have met what passes; two have not', async (t) => {
+  const failing = (more: object) => judge(state({ phase: 'FAILING', problem: 'no', ...more }), { health: true })
+  t.match(failing({ failed_rounds: 1 }), { code: 3, isFinal: false })
+  t.match(failing({ failed_rounds: 2 }), { code: 4, isFinal: true })
+  t.match(failing({}), { code: 4, isFinal: false }, 'an older agentk does not count them: after 5 s')
+  t.match(judge(state({ phase: 'REFUSED', problem: 'no' }), { health: true }), { code: 1, isFinal: true })
+  t.match(failing({ failed_rounds: 2, wanted: old }), { code: 3, isFinal: false }, 'of an earlier commit')
+})

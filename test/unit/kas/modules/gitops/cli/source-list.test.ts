@@ -95,6 +95,19 @@ t.test('a source in whole words; times count from the report, whatever the clock
     statusObject: '/apis/agent.gitlab.com/v1/namespaces/agentk/gitsyncs/42-7-web',
     leftToOthers: [{ object, path: '.spec.replicas', manager: 'scaler', rule: 'Deployment .spec.replicas' }],
     unwatched: ['Thing: the API server refuses to list or watch it (403)'],
+    health: { healthy: 5, progressing: 1, degraded: 2, suspended: 1, missing: 1, unknown: 1, unread: 3 },
+    unhealthy: [
+      {
+        object,
+        verdict: 'degraded',
+        culprit: namespace,
+        reason: 'Bad',
+        message: 'it fails',
+        since: '2026-11-28T11:49:59.000Z',
+      },
+      { object: namespace, verdict: 'missing' },
+    ],
+    unlisted: ['Pod: agentk may not list them (403)'],
     withheld: 2,
     incomplete: false,
   })
@@ -118,6 +131,8 @@ t.test('what is not known is absent', (t) => {
     environments: [],
     leftToOthers: [],
     unwatched: [],
+    unhealthy: [],
+    unlisted: [],
     withheld: 0,
     incomplete: false,
   })
@@ -137,7 +152,7 @@ t.test('names are those of kas gitops forget; wide has more columns', async (t) 
   const { stdout } = await printed(t, 'gitops status -o wide', { sources: [fullSource], agent: 'connected' })
   t.match(
     stdout,
-    /^SOURCE +REF +PHASE +COMMIT +WANTED +OBJECTS +FAILED +DRIFT +APPLIED +COMPARED +REPORTED +POLLED +ID\nplatform\/shop \(web\) +branch main +APPROVAL +aaaaaaaa +bbbbbbbb +3\/9 +3 +7\? +10m +11s +1s +1s +42-7-web\n/,
+    /^SOURCE +REF +PHASE +COMMIT +WANTED +OBJECTS +FAILED +DRIFT +HEALTH +APPLIED +COMPARED +REPORTED +POLLED +ID\nplatform\/shop \(web\) +branch main +APPROVAL +aaaaaaaa +bbbbbbbb +3\/9 +3 +7\? +2 degraded\? +10m +11s +1s +1s +42-7-web\n/,
   )
 })
 

@@ -38,8 +38,8 @@ t.test('a line for each source, and what is wrong with its objects', async (t) =
   t.strictSame(asked, ['GET /k8s-proxy/gitops/state Bearer pat:42:secret'])
   t.equal(
     printed.out,
-    `SOURCE  REF  PHASE     COMMIT    WANTED    OBJECTS  FAILED  DRIFT  APPLIED  COMPARED
-42-7    -    APPLYING  aaaaaaaa  bbbbbbbb  23/40    1       ?      -        -
+    `SOURCE  REF  PHASE     COMMIT    WANTED    OBJECTS  FAILED  DRIFT  HEALTH  APPLIED  COMPARED
+42-7    -    APPLYING  aaaaaaaa  bbbbbbbb  23/40    1       ?      ?       -        -
 42-7: APPLYING
   Service shop/web: no?[31m (a.yaml:3)
 `,
@@ -114,9 +114,9 @@ t.test('rows by name, with ref and ages; what waits, why, and the line that appr
   await runCli(['gitops', 'status'], io)
   t.equal(
     printed.out,
-    `SOURCE               REF          PHASE     COMMIT    WANTED    OBJECTS  FAILED  DRIFT  APPLIED  COMPARED
-a/b                  -            SYNCED    aaaaaaaa  bbbbbbbb  23/40    1       ?      -        -
-platform/shop (web)  branch main  APPROVAL  aaaaaaaa  bbbbbbbb  23/40    1       0      10m      1s
+    `SOURCE               REF          PHASE     COMMIT    WANTED    OBJECTS  FAILED  DRIFT  HEALTH  APPLIED  COMPARED
+a/b                  -            SYNCED    aaaaaaaa  bbbbbbbb  23/40    1       ?      ?       -        -
+platform/shop (web)  branch main  APPROVAL  aaaaaaaa  bbbbbbbb  23/40    1       0      ?       10m      1s
 platform/shop (web): APPROVAL: waits for approval
   Namespace shop: would be deleted: prune_confirm: Namespace; with it go 1 Secret: Secret a
   Secret shop/b: stays: never
@@ -171,7 +171,7 @@ t.test('what was changed in the cluster, by whom, and what follows', async (t) =
   state.body = JSON.stringify({ sources: [whole], agent: 'connected', configuration: {} })
   t.equal(await runCli(['gitops', 'status'], io), 1)
   const [head, row, ...lines] = printed.out.split('\n')
-  t.match(head, /FAILED {2}DRIFT {2}APPLIED/)
+  t.match(head, /FAILED {2}DRIFT {2}HEALTH {2}APPLIED/)
   t.match(row, / 8\? /)
   t.strictSame(lines, [
     '42-7: SYNCED',

@@ -1,0 +1,193 @@
+import { setImmediate } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { argoHealth } from '../../../../../../src/agentk/health/argo/argo.ts'
+import { NamespaceHealth } from '../../../../../../src/agentk/modules/gitops/health/namespace-health.ts'
+import { SourceHealth } from '../../../../../../src/agentk/modules/gitops/health/source-health.ts'
+import { ClusterKinds } from '../../../../../../src/agentk/modules/gitops/live/cluster-kinds.ts'
+import type { InventoryEntry } from '../../../../../../src/agentk/modules/gitops/round.ts'
+import { sourceOptions } from '../../../../../../src/agentk/modules/gitops/source-options.ts'
+import { keyText, type ObjectKey } from '../../../../../../src/kubernetes/key.ts'
+import { capturedLog } from '../../../../../support/captured-log.ts'
+import { ManualClock } from '../../../../../support/manual-clock.ts'
+
+/** Reads of a source's objects, with a double of the API server and a clock that the test moves. */
+
+const verbs = ['get', 'list', 'watch', 'patch', 'delete']
+const resource = (kind: string, plural: string) => ({ kind, plural, isNamespaced: true, verbs, shortNames: [] })
+const kinds = new ClusterKinds([
+  { group: 'apps', version: 'v1', isStale: false, resources: [resource('Deployment', 'deployments')] },
+  { group: 'batch', version: 'v1', isStale: false, resources: [resource('Job', 'jobs')] },
+  {
+    group: '',
+    version: 'v1',
+    isStale: false,
+    resources: [resource('ConfigMap', 'configmaps'), resource('Secret', 'secrets')],
+  },
+] as never)
+const keyOf = (kind: string, name: string, group = 'apps'): ObjectKey => ({ group, kind, namespace: 'shop', name })
+const entryOf = (key: ObjectKey, digest = 'a'): InventoryEntry =>
+  ({ key, version: 'v1', uid: key.name, wave: 0, digest, fields: '', state: 'live', reason: '' }) as never
+
+interface Live {
+  version: string
+  available: boolean
+  spec?: object
+}
+
+function start(t: Test, listStatus = 200) {
+  const clock = new ManualClock()
+  const ended = new AbortController()
+  t.teardown(() => ended.abort())
+  const live = new Map<string, Live>()
+  const asked: string[] = []
+  const refused = new Set<string>()
+  const bodyOf = (name: string, { version, available, spec = {} }: Live) => ({
+    metadata: { name, namespace: 'shop', uid: name, resourceVersion: version, generation: 1 },
+    spec: { replicas: 1, ...spec },
+    status: {
+      observedGeneration: 1,
+      replicas: 1,
+      updatedReplicas: 1,
+      readyReplicas: available ? 1 : 0,
+      availableReplicas: available ? 1 : 0,
+      conditions: [{ type: 'Available', status: available ? 'True' : 'False' }],
+    },
+  })
+  const json = async (_method: string, path: string) => {
+    asked.push(path.split('?')[0] as string)
+    const name = /\/(?:deployments|jobs)\/([^/?]+)/.exec(path)?.[1]
+    if (name === undefined) {
+      if (listStatus !== 200) return { status: listStatus, body: {} }
+      const items = path.includes('/deployments') ? [...live].map(([one, object]) => bodyOf(one, object)) : []
+      return { status: 200, body: { metadata: { resourceVersion: '1' }, items } }
+    }
+    if (refused.has(name)) return { status: 403, body: {} }
+    const object = live.get(name)
+    return object ? { status: 200, body: bodyOf(name, object) } : { status: 404, body: {} }
+  }
+  let changes = 0
+  const health = new SourceHealth(
+    {
+      lane: { json } as never,
+      verdictsOf: (object) => ({ argo: argoHealth(object) }),
+      rulesReady: async () => undefined,
+      kinds: { current: async () => kinds },
+      namespace: (name, onChange) =>
+        new NamespaceHealth({ enter: () => undefined, verdictsOf: () => ({}), onChange, clock }, name),
+      onChange: () => {
+        changes += 1
+      },
+      clock,
+      log: capturedLog().log,
+    },
+    sourceOptions({}, { agentId: 42n, projectId: 7n, ownProject: 'platform/shop' }),
+    ended.signal,
+  )
+  const settle = async () => {
+    for (let i = 0; i < 20; i++) await setImmediate()
+  }
+  return {
+    clock,
+    live,
+    asked,
+    refused,
+    health,
+    changes: () => changes,
+    settle,
+    update: async (entries: readonly InventoryEntry[], runOnce: readonly ObjectKey[] = []) => {
+      health.update(entries, kinds, new Set(runOnce.map(keyText)))
+      await settle()
+    },
+    advance: async (ms: number) => {
+      clock.advance(ms)
+      await settle()
+    },
+  }
+}
+
+t.test('objects are read by pages at first; kinds without a verdict and Secrets are not', async (t) => {
+  const { live, asked, health, update } = start(t)
+  const names = Array.from({ length: 30 }, (_, i) => `web-${i}`)
+  for (const name of names) live.set(name, { version: '1', available: true })
+  const others = [keyOf('ConfigMap', 'map', ''), keyOf('Secret', 'token', '')]
+  await update([...names.map((name) => entryOf(keyOf('Deployment', name))), ...others.map((key) => entryOf(key))])
+  t.strictSame(asked, ['/apis/apps/v1/deployments'])
+  t.match(health.summary, { counts: { Healthy: 30 }, unread: 0, unhealthy: [] })
+})
+
+t.test('an object that does not exist is missing; a Job that ran once is healthy', async (t) => {
+  const { health, update } = start(t)
+  const job = keyOf('Job', 'once', 'batch')
+  await update([entryOf(keyOf('Deployment', 'web')), entryOf(job)], [job])
+  t.match(health.summary, { counts: { Missing: 1, Healthy: 1 }, unhealthy: [{ word: 'Missing' }] })
+})
+
+t.test('a change is read at once, then once in 2 s while it is not healthy, and the last change always', async (t) => {
+  const { live, asked, health, update, advance } = start(t)
+  const web = keyOf('Deployment', 'web')
+  live.set('web', { version: '1', available: false })
+  await update([entryOf(web)])
+  t.match(health.summary, { counts: { Progressing: 1 } })
+  asked.length = 0
+  await advance(3000)
+  for (let i = 2; i <= 21; i++) {
+    live.set('web', { version: String(i), available: i === 21 })
+    health.seen(web, String(i))
+    await advance(100)
+  }
+  await advance(2000)
+  t.match(health.summary, { counts: { Healthy: 1 } })
+  t.ok(asked.length <= 3, `${asked.length} reads in 4 s`)
+})
+
+t.test('what writes the status of a healthy object all the time has it read once in 10 s', async (t) => {
+  const { live, asked, health, update, advance } = start(t)
+  const web = keyOf('Deployment', 'web')
+  live.set('web', { version: '1', available: true })
+  await update([entryOf(web)])
+  await advance(20_000)
+  asked.length = 0
+  for (let i = 2; i <= 302; i++) {
+    live.set('web', { version: String(i), available: true })
+    health.seen(web, String(i))
+    await advance(100)
+  }
+  t.ok(asked.length >= 2 && asked.length <= 5, `${asked.length} reads in 30 s`)
+  health.seen(web, '302')
+  const before = asked.length
+  await advance(20_000)
+  t.ok(asked.length <= before + 1, 'the last change is read, and no other')
+})
+
+t.test('after an apply an object counts as unread until it was read', async (t) => {
+  const { live, health, update } = start(t)
+  const web = keyOf('Deployment', 'web')
+  live.set('web', { version: '1', available: true })
+  await update([entryOf(web)])
+  t.match(health.summary, { counts: { Healthy: 1 }, unread: 0 })
+  health.update([entryOf(web, 'b')], kinds, new Set())
+  t.match(health.summary, { counts: { Healthy: 0 }, unread: 1 })
+})
+
+t.test('where no list is allowed each object is read; one that may not be read is unknown', async (t) => {
+  const { live, asked, refused, health, update, advance } = start(t, 403)
+  for (const name of ['a', 'b']) live.set(name, { version: '1', available: true })
+  refused.add('b')
+  await update(['a', 'b'].map((name) => entryOf(keyOf('Deployment', name))))
+  t.match(health.summary, {
+    counts: { Healthy: 1, Unknown: 1 },
+    unhealthy: [{ word: 'Unknown', cause: { reason: 'NotReadable', text: 'the API server answered 403' } }],
+  })
+  refused.clear()
+  asked.length = 0
+  await advance(30_000)
+  t.match(health.summary, { counts: { Healthy: 2, Unknown: 0 } }, 'it is tried again')
+})
+
+t.test('an object that leaves is forgotten', async (t) => {
+  const { live, health, update } = start(t)
+  live.set('web', { version: '1', available: false })
+  await update([entryOf(keyOf('Deployment', 'web'))])
+  await update([])
+  t.match(health.summary, { counts: { Progressing: 0 }, unread: 0, unhealthy: [] })
+})
