@@ -1,3 +1,4 @@
+import { monotonicClock } from '../../../lib/clock.ts'
 import { podShares } from '../../../lib/pod-shares.ts'
 import { TemporaryFolder } from '../../../lib/temporary-folder.ts'
 import { BackgroundRequests } from '../../cluster/background-requests.ts'
@@ -9,6 +10,7 @@ import { DriftWatches } from './drift/drift-watches.ts'
 import { ExplainTurns } from './drift/explain-turns.ts'
 import { KeptFiles, SharedBytes } from './files/kept-files.ts'
 import { healthRules } from './health/health-rules.ts'
+import { JudgeTurns } from './health/judge-turns.ts'
 import { RelatedNamespaces } from './health/related-namespaces.ts'
 import { openWatches } from './live/object-waits.ts'
 import { SharedKinds } from './live/shared-kinds.ts'
@@ -105,6 +107,7 @@ function createSources(
     },
     health: {
       namespaces: new RelatedNamespaces({ clock: serverClock, random }),
+      turns: new JudgeTurns({ clock, pace: monotonicClock }),
       rules: healthRules({ log }),
       kinds,
       clock: serverClock,

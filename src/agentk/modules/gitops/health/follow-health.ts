@@ -9,6 +9,7 @@ import { runsOnce } from '../manifests/run-once.ts'
 import type { AfterRound } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
 import type { HealthRules } from './health-rules.ts'
+import type { JudgeTurns } from './judge-turns.ts'
 import { NamespaceHealth } from './namespace-health.ts'
 import type { RelatedNamespaces } from './related-namespaces.ts'
 import { SourceHealth } from './source-health.ts'
@@ -21,6 +22,7 @@ const refreshMs = 60_000
 /** Components that the health of all sources shares while this pod leads. */
 export interface FollowHealthComponents {
   readonly namespaces: RelatedNamespaces
+  readonly turns: JudgeTurns
   readonly rules: HealthRules
   readonly kinds: SharedKinds
   /** by the API server */
@@ -50,7 +52,7 @@ export interface FollowedHealth {
 
 /** Follows the health of one source's objects until the signal aborts. @param onChange - called when it may differ */
 export function followHealth(
-  { namespaces, rules, kinds, clock, log }: FollowHealthComponents,
+  { namespaces, turns, rules, kinds, clock, log }: FollowHealthComponents,
   { client, scanLane }: HealthAccess,
   onChange: () => void,
   options: SourceOptions,
@@ -70,7 +72,7 @@ export function followHealth(
   const verdictsOf = rules.verdictsOf
   const namespace = (name: string, onNamespace: () => void) => {
     const enter = (onRelated: () => void) => namespaces.enter({ account, namespace: name }, client, onRelated)
-    return new NamespaceHealth({ enter, verdictsOf, onChange: onNamespace, clock }, name)
+    return new NamespaceHealth({ enter, turns, verdictsOf, onChange: onNamespace, clock }, name)
   }
   const health = new SourceHealth(
     { lane: scanLane, verdictsOf, rulesReady: rules.ready, kinds, namespace, onChange: report, clock, log },

@@ -6,6 +6,7 @@ import { isSummary, type RuleVerdicts } from '../../../health/kas/opinion.ts'
 import type { Cause } from '../../../health/kas/root-causes/choosing.ts'
 import { Judge } from '../../../health/kas/root-causes/judge.ts'
 import type { HealthCause, HealthVerdict } from '../health-verdict.ts'
+import type { JudgeTurns } from './judge-turns.ts'
 import { ObjectsWorld } from './objects-world.ts'
 import { maxRelatedNamespaces, type RelatedReader } from './related-namespaces.ts'
 
@@ -21,6 +22,7 @@ const enterAgainMs = 10_000
 export interface NamespaceHealthComponents {
   /** follows what workloads own here; undefined: the limit of namespaces is reached */
   readonly enter: (onChange: () => void) => RelatedReader | undefined
+  readonly turns: Pick<JudgeTurns, 'add'>
   readonly verdictsOf: (object: KubernetesObject) => RuleVerdicts
   /** called when `verdicts` or `unlisted` may be others */
   readonly onChange: () => void
@@ -125,9 +127,12 @@ export class NamespaceHealth {
   }
 
   #judgeSoon(): void {
-    this.#cancelJudge ??= this.#components.clock.after(judgeMs, () => {
-      this.#cancelJudge = undefined
-      this.#judgeAll()
+    const { clock, turns } = this.#components
+    this.#cancelJudge ??= clock.after(judgeMs, () => {
+      this.#cancelJudge = turns.add(() => {
+        this.#cancelJudge = undefined
+        this.#judgeAll()
+      })
     })
   }
 
@@ -145,7 +150,7 @@ export class NamespaceHealth {
     this.#cancelDue =
       dueAt === undefined
         ? undefined
-        : clock.after(Math.max(judgeMs, Math.ceil(dueAt - clock.now())), () => this.#judgeAll())
+        : clock.after(Math.max(0, Math.ceil(dueAt - clock.now())), () => this.#judgeSoon())
     onChange()
   }
 

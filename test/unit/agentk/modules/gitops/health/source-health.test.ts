@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { argoHealth } from '../../../../../../src/agentk/health/argo/argo.ts'
+import { JudgeTurns } from '../../../../../../src/agentk/modules/gitops/health/judge-turns.ts'
 import { NamespaceHealth } from '../../../../../../src/agentk/modules/gitops/health/namespace-health.ts'
 import { SourceHealth } from '../../../../../../src/agentk/modules/gitops/health/source-health.ts'
 import { ClusterKinds } from '../../../../../../src/agentk/modules/gitops/live/cluster-kinds.ts'
@@ -66,6 +67,7 @@ function start(t: Test, listStatus = 200) {
     return object ? { status: 200, body: bodyOf(name, object) } : { status: 404, body: {} }
   }
   let changes = 0
+  const turns = new JudgeTurns({ clock, pace: clock })
   const health = new SourceHealth(
     {
       lane: { json } as never,
@@ -73,7 +75,7 @@ function start(t: Test, listStatus = 200) {
       rulesReady: async () => undefined,
       kinds: { current: async () => kinds },
       namespace: (name, onChange) =>
-        new NamespaceHealth({ enter: () => undefined, verdictsOf: () => ({}), onChange, clock }, name),
+        new NamespaceHealth({ enter: () => undefined, turns, verdictsOf: () => ({}), onChange, clock }, name),
       onChange: () => {
         changes += 1
       },
