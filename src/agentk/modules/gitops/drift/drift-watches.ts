@@ -6,7 +6,7 @@ import { KasError } from '../../../../lib/errors.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
 import { ObjectWatch } from '../../../cluster/object-watch.ts'
 import type { WatchSink } from '../../../cluster/watch-sink.ts'
-import { inventoryLabel } from '../manifests/annotations.ts'
+import { inventoryLabel, ownerAnnotation } from '../manifests/annotations.ts'
 
 /** Limit of collections that an agent watches for drift: ten kinds in ten namespaces, with a connection each. */
 const maxWatches = 100
@@ -24,7 +24,7 @@ export interface DriftWatchesComponents {
 export interface CollectionReader {
   /** id of the source: the value of its label */
   readonly source: string
-  /** Takes the metadata of an object with the source's label. */
+  /** Takes the metadata of an object with the source's label, or with another one and the source as its owner. */
   seen(object: KubernetesObject): void
   /** Takes the metadata of an object that is deleted, or has lost the label. */
   left(object: KubernetesObject): void
@@ -48,7 +48,7 @@ export interface WatchedCollection {
 
 /**
  * Watches of metadata for all sources of an agent. Sources that act as the same account share the watch of a
- * collection. Each object goes to the source whose label it has.
+ * collection. Each object goes to the source whose label it has, and to the one that it names as its owner.
  */
 export class DriftWatches {
   readonly #components: DriftWatchesComponents
@@ -137,11 +137,11 @@ class Collection implements WatchSink {
   }
 
   put(object: unknown): void {
-    this.#readerOf(object)?.seen(object as KubernetesObject)
+    for (const reader of this.#readersOf(object)) reader.seen(object as KubernetesObject)
   }
 
   deleted(object: unknown): void {
-    this.#readerOf(object)?.left(object as KubernetesObject)
+    for (const reader of this.#readersOf(object)) reader.left(object as KubernetesObject)
   }
 
   listing(): void {
@@ -161,7 +161,10 @@ class Collection implements WatchSink {
 
   following(): void {}
 
-  #readerOf(object: unknown): CollectionReader | undefined {
-    return this.#readers.get(entryAt(object, 'metadata.labels', inventoryLabel))
+  /** Returns the sources that the label and the owner annotation name: somebody may have changed one of the two. */
+  #readersOf(object: unknown): ReadonlySet<CollectionReader> {
+    const label = entryAt(object, 'metadata.labels', inventoryLabel)
+    const owner = entryAt(object, 'metadata.annotations', ownerAnnotation)
+    return new Set([label, owner].flatMap((source) => this.#readers.get(source) ?? []))
   }
 }
