@@ -46,12 +46,18 @@ export class ProjectKas {
 
   /** states in the order in which agentk reported them */
   readonly states: SourceState[] = []
+  /** called after each state */
+  onState: (state: SourceState) => void = () => undefined
 
   constructor(projectId: bigint) {
     this.#projectId = projectId
     this.kas.handlers.set(pushMethod, async (stream) => {
       stream.sendMetadata({})
-      for await (const message of stream.messages) this.states.push(fromBinary(SourceStateSchema, message))
+      for await (const message of stream.messages) {
+        const state = fromBinary(SourceStateSchema, message)
+        this.states.push(state)
+        this.onState(state)
+      }
     })
     this.kas.handlers.set(objectsMethod, async (stream) => {
       const request = await readOne(ObjectsToSynchronizeRequestSchema, stream.messages)
@@ -100,7 +106,12 @@ export class ProjectKas {
   }
 }
 
-/** Starts the module with this kas and an API server. It leads. */
+/**
+ * Starts the module with this kas and an API server. It leads.
+ *
+ * @param serverClock - the API server's. @param clock - of all else
+ * @param accepted - identities that agentk may act as
+ */
 export async function startGitops(
   t: Test,
   ground: Ground,
@@ -108,6 +119,8 @@ export async function startGitops(
   block: GitopsBlock,
   client = ground.client,
   serverClock: Clock = systemClock,
+  clock: Clock = systemClock,
+  accepted = identities(),
 ) {
   const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, project.kas, 'grpc')}`)
   const { log, lines } = capturedLog()
@@ -131,11 +144,11 @@ export async function startGitops(
   const module = createGitops(
     {
       api: client,
-      identities: identities(),
+      identities: accepted,
       kas: kasOf(sessions),
       configuration,
       self: { meta: { podNamespace: 'gitops' } as never, product: '' },
-      clock: systemClock,
+      clock,
       serverClock,
       random: Math.random,
       register,

@@ -1,4 +1,5 @@
 import t from 'tap'
+import type { Finding } from '../../../../src/agentk/modules/gitops/finding.ts'
 import { Ground, keyOf, skip } from './ground.ts'
 import { Pod } from './pod.ts'
 
@@ -71,6 +72,22 @@ t.test('replicas', { skip, timeout: 240_000 }, async (t) => {
       await pod.bring({ 'web.yaml': workload('Deployment', name, 7) })
       t.equal(await replicas(name), 7, manager)
     }
+  })
+
+  await t.test('a scaling that is known as drift is set back when drift says so', async (t) => {
+    const [pod, name] = [start(), 'known']
+    const files = { 'web.yaml': workload('Deployment', name, 8) }
+    await pod.bring(files)
+    await scale(name, 1, 'kubectl')
+    const about = { key: keyed(name), version: 'v1', file: 'web.yaml', line: 1, kind: 'drifted', isDeleted: false } as const
+    const facts = { differences: [], more: 0, by: undefined, since: 0, reason: '', holdUntil: undefined }
+    const finding: Finding = { ...about, ...facts, resourceVersion: '' }
+    const isDrifted = () => true
+    const left = await pod.bring(files, { isDrifted, judge: async (_, { live }) => ({ kind: 'left', finding, live }) })
+    t.match(left.kinds, { [name]: 'drifted' })
+    t.equal(await replicas(name), 1)
+    await pod.bring(files, { isDrifted, judge: async () => ({ kind: 'write', finding }) })
+    t.equal(await replicas(name), 8)
   })
 
   await t.test('a commit that takes the number out and brings the autoscaler leaves it as it is', async (t) => {

@@ -252,7 +252,8 @@ export class ApplyRun {
     const { id, unscaled, entries, live } = this.#input
     const of = { entry: entries.get(text), live: live.get(text) }
     const isDrifted = this.#components.isDrifted(text)
-    return standingOf(manifest, { id, ...of, isUnscaled: unscaled?.has(text) === true, isDrifted })
+    const isUnscaled = unscaled?.has(text) === true && !isDrifted // a person has scaled it: drift says when it is set back
+    return standingOf(manifest, { id, ...of, isUnscaled, isDrifted })
   }
 
   #isDefined(text: string): boolean {

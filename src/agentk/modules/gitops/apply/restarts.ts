@@ -1,5 +1,7 @@
+import { isDeepStrictEqual } from 'node:util'
 import { field, textField } from '../../../../kubernetes/object.ts'
 import { rfc3339Time } from '../../../../kubernetes/time.ts'
+import type { ManagedPath } from '../live/managed-path.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
 
 /**
@@ -28,6 +30,26 @@ export function keepLaterRestarts(object: ObjectTree, live: unknown): ObjectTree
     return [name, isAnnotations ? keepLaterIn(value, found) : keepLater(value, found)] as const
   })
   return Object.fromEntries(entries)
+}
+
+/**
+ * True if a field differs from Git only by times of restarts that are not earlier than Git's: an apply leaves these.
+ *
+ * @param difference.before - Git's value
+ * @param difference.after - live value
+ */
+export function isLaterRestart({
+  path,
+  before,
+  after,
+}: {
+  readonly path: ManagedPath
+  readonly before: unknown
+  readonly after: unknown
+}): boolean {
+  const around = (value: unknown) =>
+    path.slice(-2).reduceRight((inner, element) => ({ [element.slice(2)]: inner }), value) as ObjectTree
+  return path.length > 0 && isDeepStrictEqual(keepLaterRestarts(around(before), around(after)), around(after))
 }
 
 function keepLater(value: unknown, live: unknown): unknown {

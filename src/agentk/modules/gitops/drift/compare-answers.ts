@@ -18,6 +18,8 @@ import { addersOf, type Reference } from './suspect.ts'
 export const maxDifferences = 20
 /** The API server writes times of entries in whole seconds. ms */
 const entryTimeStepMs = 1000
+/** A timer may end so much too early. ms */
+const timerErrorMs = 1
 
 export interface CompareComponents {
   /** called only for an object whose number of replicas, or its owner, differs */
@@ -207,7 +209,8 @@ async function pathsOfScalers(
 
 /**
  * Returns the end of the second in which the newest change of others was made, if another change may follow within it.
- * The time of the dry run is in the source's entry if it changes anything; else the clock decides.
+ * The time of the dry run is in the source's entry if it changes anything; else the clock decides. The clock may be
+ * ahead of the API server: if the second ends later than it says, this is a whole second from now.
  */
 function againAt(
   changed: readonly FieldDifference[],
@@ -230,8 +233,9 @@ function againAt(
   if (Number.isNaN(until)) return undefined
   const dryAt = textAt(own.dry, 'time')
   const hasDryTime = dryAt !== '' && dryAt !== textAt(own.live, 'time')
-  const isOver = hasDryTime ? dryAt > newest : clock.now() >= until
-  return isOver ? undefined : until
+  const isOverByClock = clock.now() >= until - timerErrorMs
+  if (hasDryTime ? dryAt > newest : isOverByClock) return undefined
+  return isOverByClock ? clock.now() + entryTimeStepMs : until
 }
 
 function listed<T>(all: readonly T[], show: (one: T) => Difference): Differences {

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { KubernetesObject } from '../../../../kubernetes/object.ts'
+import { isLaterRestart } from '../apply/restarts.ts'
 import type { DifferenceKind } from '../finding.ts'
 import type { FieldSet, ManagedEntry } from '../live/managed-fields.ts'
 import { FieldReader, keyOf, type ManagedPath, maxPathDepth, oneOf } from '../live/managed-path.ts'
@@ -27,14 +28,15 @@ export interface ComparedObjects {
 
 /**
  * Compares a live object with the answer of a dry-run apply at the fields of an Apply entry. Defaults, and fields that
- * others set, make no difference. A missing item of a list is one difference, with all fields in it.
+ * others set, make no difference, nor does a restart that is later than Git's. A missing item of a list is one
+ * difference, with all fields in it.
  *
  * @param fields - of the Apply entry of the source's manager in that answer
  */
 export function differencesOf({ dry, live }: ComparedObjects, fields: FieldSet): FieldDifference[] {
   const comparison = new Comparison()
   comparison.compare(fields, dry, live)
-  return comparison.found
+  return comparison.found.filter((one) => !isLaterRestart(one))
 }
 
 class Comparison {

@@ -6,7 +6,6 @@ import type { ApiLane } from '../../../cluster/background-requests.ts'
 import { isTooLarge, metadataOnly } from '../../../cluster/object-list.ts'
 import { maxEventBytes as maxBytes } from '../../../cluster/watch-request.ts'
 import { type IgnoreRules, ignoredFields, ignoringRule, readRules } from '../apply/ignored-fields.ts'
-import { hasRestartTime, keepLaterRestarts } from '../apply/restarts.ts'
 import { Scalers } from '../apply/scalers.ts'
 import type { ChangeAuthor } from '../finding.ts'
 import { isAdderOf } from '../live/adders.ts'
@@ -17,7 +16,6 @@ import { liveObjectOf } from '../live/live-object.ts'
 import type { ManagedPath } from '../live/managed-path.ts'
 import { refusal } from '../live/refusal.ts'
 import { marked } from '../manifests/annotations.ts'
-import type { ObjectTree } from '../manifests/manifest.ts'
 import { runsOnce } from '../manifests/run-once.ts'
 import type { InventoryEntry } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
@@ -166,7 +164,7 @@ async function compareValues(
     return found.every((rule) => rule !== undefined) ? found[0] : undefined
   }
   const scalers = new Scalers({ lane, ownLane, kinds, manifests: [] })
-  const request = { key, kind, object: await sentObject(served, lane, signal), reference }
+  const request = { key, kind, object: marked(manifest, { inventory: options.id, owner: options.id }), reference }
   const asked = { manager: options.manager, isAdder, ignoredBy }
   return await explain({ lane, dryLane, scalers, clock }, request, asked, signal)
 }
@@ -211,18 +209,6 @@ async function judgeByOwners(
   const of = comparedLive(served, live)
   if (!isProvenChange(served, live)) return { kind: 'same', of, hasLostFields: false }
   return { kind: 'notCompared', of, reason: risk, isProven: true }
-}
-
-/** Returns the object that an apply would send. */
-async function sentObject(
-  { manifest, kind, options }: ServedObject,
-  lane: ApiLane,
-  signal: AbortSignal,
-): Promise<ObjectTree> {
-  const made = marked(manifest, { inventory: options.id, owner: options.id })
-  if (!hasRestartTime(made)) return made
-  const answer = await lane.json('GET', objectPath(kind, manifest.key), undefined, signal, { maxBytes })
-  return answer.status === 200 ? keepLaterRestarts(made, answer.body) : made
 }
 
 /** Returns the result for an object that does not exist: one that runs once has done so. */

@@ -20,12 +20,20 @@ import type { ComparedManifest, KeptManifests } from './kept-manifests.ts'
 import { type KnownFinding, KnownFindings, type KnownFindingsComponents, type Left } from './known-findings.ts'
 import { referenceOf } from './reference.ts'
 import { SharedCheck } from './shared-check.ts'
+import { SourceExplanations } from './source-explanations.ts'
 import { type Baseline, mayBeScaled, suspicion } from './suspect.ts'
 
 /** Pause before a round that compares objects whose manifests are not kept. ms */
 const buildMs = 10_000
 /** Pause before an explanation without an answer is tried again. ms */
 const retryMs = 30_000
+/** Pause before an object that has left is compared: `kubectl replace --force` makes it again meanwhile. ms */
+const leftMs = 500
+/**
+ * Pause before an object that does not exist is compared once more: if it is made again without the source's label, no
+ * watch shows it. ms
+ */
+const absentMs = 1500
 /** Objects that are checked at once, if somebody asks for all: their calls take turns with all others. */
 const maxChecks = 16
 
@@ -58,17 +66,6 @@ export interface SourceDriftComponents extends KnownFindingsComponents {
   readonly log: Logger
 }
 
-/** Explanation that waits or runs. */
-interface RunningExplanation {
-  /** it has to be repeated */
-  isDue: boolean
-  /** `scale` explains all that moved since the last one */
-  isOnlyScaled: boolean
-  /** resolves with true if the object was compared */
-  readonly ended: Promise<boolean>
-  readonly end: (isCompared: boolean) => void
-}
-
 /** Result of a round, or of a pause. */
 export interface RoundResult extends Left {
   readonly kinds: ClusterKinds
@@ -86,8 +83,7 @@ export class SourceDrift {
   /** by `keyText`: metadata that were judged or compared last */
   readonly #baselines = new Map<string, Baseline>()
   readonly #findings: KnownFindings
-  /** by `keyText` */
-  readonly #explaining = new Map<string, RunningExplanation>()
+  readonly #explanations: SourceExplanations
   /** objects whose explanation came while a round was writing */
   readonly #outrun = new Set<string>()
   readonly #check = new SharedCheck(() => this.#checkEach())
@@ -99,9 +95,13 @@ export class SourceDrift {
     this.#components = components
     this.#options = options
     this.#findings = new KnownFindings(components, options, signal)
+    const explain = (text: string, isOnlyScaled: boolean) => this.#explain(text, isOnlyScaled)
+    const onLost = () => this.#requestBuild()
+    const { turns, clock } = components
+    this.#explanations = new SourceExplanations({ turns, explain, onLost, clock }, signal)
     this.#isAdder = isAdderOf(options.drift)
     this.#signal = signal
-    signal.addEventListener('abort', () => this.#stop(), { once: true })
+    signal.addEventListener('abort', () => this.#cancelBuild?.(), { once: true })
   }
 
   /** Findings by `keyText`. */
@@ -182,7 +182,8 @@ export class SourceDrift {
   left(key: ObjectKey): void {
     const text = keyText(key)
     if (this.#duringRound) this.#duringRound.set(text, undefined)
-    else if (this.#entries.get(text)?.digest && !this.#findings.find(text)?.isDeleted) this.#suspect(text)
+    else if (this.#entries.get(text)?.digest && !this.#findings.find(text)?.isDeleted)
+      this.#explanations.requestLater(text, leftMs)
   }
 
   /**
@@ -200,7 +201,7 @@ export class SourceDrift {
       const of = { kinds: this.#kinds, entry }
       if (!this.#findings.find(text) && !(await wouldChange(manifest, of, this.#signal))) return true
       this.#suspect(text)
-      return (await this.#explaining.get(text)?.ended) ?? false
+      return (await this.#explanations.ended(text)) ?? false
     } catch (error) {
       if (this.#signal.aborted) return false
       log.warn({ source: this.#options.id, reason: errorText(error) }, 'An object cannot be compared with Git')
@@ -276,49 +277,25 @@ export class SourceDrift {
     return { kind: 'write', finding }
   }
 
-  /** Requests the explanation of an object, once for all changes that come before it begins. */
-  #suspect(text: string, { isOnlyScaled = false } = {}): void {
-    if (this.#signal.aborted) return
-    const running = this.#explaining.get(text)
-    if (running) {
-      running.isOnlyScaled = isOnlyScaled && (running.isOnlyScaled || !running.isDue)
-      running.isDue = true
-      return
-    }
-    const { promise: ended, resolve: end } = Promise.withResolvers<boolean>()
-    const explanation: RunningExplanation = { isDue: false, isOnlyScaled, ended, end }
-    this.#explaining.set(text, explanation)
-    this.#components.turns.add({
-      source: this,
-      run: () => this.#explain(text, explanation),
-      onLost: () => {
-        this.#explaining.delete(text)
-        explanation.end(false)
-        this.#requestBuild()
-      },
-    })
+  #suspect(text: string, how?: { readonly isOnlyScaled: boolean }): void {
+    this.#explanations.request(text, how)
   }
 
-  async #explain(text: string, running: RunningExplanation): Promise<void> {
-    running.isDue = false
-    const { isOnlyScaled } = running
-    const { kept, clock, log } = this.#components
-    let isCompared = false
+  /** Compares an object. An error is logged, and the object is compared later. @returns true: it was compared */
+  async #explain(text: string, isOnlyScaled: boolean): Promise<boolean> {
+    const { kept, log } = this.#components
     try {
       const [manifest, entry] = [await kept.read(text), this.#entries.get(text)]
       // another digest: Git has changed it, and a round is to come
       if (manifest && manifest.digest === entry?.digest)
-        isCompared = await this.#explainKept(text, manifest, { entry, isOnlyScaled })
-      else if (entry && !manifest) this.#requestBuild()
+        return await this.#explainKept(text, manifest, { entry, isOnlyScaled })
+      if (entry && !manifest) this.#requestBuild()
     } catch (error) {
-      if (this.#signal.aborted) return
+      if (this.#signal.aborted) return false
       log.warn({ source: this.#options.id, reason: errorText(error) }, 'An object cannot be compared with Git')
-      clock.after(retryMs, () => this.#suspect(text))
-    } finally {
-      this.#explaining.delete(text)
-      running.end(isCompared)
-      if (running.isDue) this.#suspect(text, running)
+      this.#explanations.requestLater(text, retryMs)
     }
+    return false
   }
 
   /** @returns true: it was compared */
@@ -346,9 +323,11 @@ export class SourceDrift {
       if (explanation.hasLostFields && this.#options.drift.mode === 'correct') requestRound()
       return true
     }
+    const wasDeleted = this.#findings.find(text)?.isDeleted
     this.#findings.note(text, this.#findingOf(manifest, entry, explanation))
     const again = 'again' in explanation ? explanation.again : undefined
-    if (again !== undefined) clock.after(Math.max(0, Math.ceil(again - clock.now())), () => this.#suspect(text))
+    if (again !== undefined) this.#explanations.requestLater(text, again - clock.now())
+    else if (explanation.kind === 'deleted' && !wasDeleted) this.#explanations.requestLater(text, absentMs)
     return true
   }
 
@@ -367,11 +346,6 @@ export class SourceDrift {
   ): Finding {
     const before = this.#findings.find(keyText(manifest.key))
     return findingOf(manifest, explanation, { recorded, before, now: this.#components.clock.now() })
-  }
-
-  #stop(): void {
-    this.#cancelBuild?.()
-    this.#components.turns.leave(this)
   }
 }
 

@@ -1,5 +1,9 @@
 import t from 'tap'
-import { hasRestartTime, keepLaterRestarts } from '../../../../../../src/agentk/modules/gitops/apply/restarts.ts'
+import {
+  hasRestartTime,
+  isLaterRestart,
+  keepLaterRestarts,
+} from '../../../../../../src/agentk/modules/gitops/apply/restarts.ts'
 
 const name = 'kubectl.kubernetes.io/restartedAt'
 const [early, late] = ['2026-01-01T08:00:00Z', '2026-01-02T08:00:00Z']
@@ -42,6 +46,25 @@ t.test('items of lists are compared by name alone', async (t) => {
   const live = { spec: { sets: [{ pod: pod(late) }, { name: 'b', pod: pod(late) }, { pod: pod(late) }, 1] } }
   const sent = { spec: { sets: [git.spec.sets[0], { name: 'b', pod: pod(late) }, git.spec.sets[2], 1] } }
   t.strictSame(keepLaterRestarts(git, live), sent)
+})
+
+t.test('a field that a later restart has changed, and nothing else has', async (t) => {
+  const isLater = (path: string[], before: unknown, after: unknown) => isLaterRestart({ path, before, after })
+  const template = ['f:spec', 'f:template']
+  const annotations = [...template, 'f:metadata', 'f:annotations']
+  const field = [...annotations, `f:${name}`]
+  t.equal(isLater(field, early, late), true)
+  t.equal(isLater(field, late, early), false)
+  for (const after of [undefined, null, 7, 'soon']) t.equal(isLater(field, early, after), false, String(after))
+  t.equal(isLater(field, undefined, late), false, 'Git sets none')
+  t.equal(isLater(['f:data', 'f:restartedAt'], early, late), false, 'it is no annotation')
+  t.equal(isLater([...annotations, 'f:example.com/at'], early, late), false)
+  t.equal(isLater(annotations, { [name]: early }, { [name]: late }), true, 'all annotations are one value')
+  t.equal(isLater(annotations, { [name]: early, a: '1' }, { [name]: late, a: '2' }), false)
+  t.equal(isLater(template, pod(early), pod(late)), true, 'the template is one value')
+  t.equal(isLater(['f:sets'], [{ name: 'a', pod: pod(early) }], [{ name: 'a', pod: pod(late) }]), true)
+  t.equal(isLater(['f:sets'], [{ name: 'a', pod: pod(early) }], [{ name: 'b', pod: pod(late) }]), false)
+  t.equal(isLater([], undefined, undefined), false)
 })
 
 t.test('an object without a time of a restart needs no live object', async (t) => {

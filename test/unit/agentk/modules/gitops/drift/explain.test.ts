@@ -249,20 +249,23 @@ t.test('the newest second of others is not over: once more after it', async (t) 
       atMs,
     }).then(({ found }) => ('again' in found ? found.again : undefined))
   t.equal(await at(4, 5), undefined, 'the dry run was made in a later second')
-  t.equal(await at(5, 5), Date.parse(time(6)))
+  t.equal(await at(5, 5, Date.parse(time(5)) + 500), Date.parse(time(6)))
+  const ahead = Date.parse(time(6)) + 300
+  t.equal(await at(5, 5, ahead), ahead + 1000, 'the clock is ahead: not at once, again and again')
   t.equal(await at(9, 5, Date.parse(time(3))), undefined, 'nobody waits for a forged time')
   const added = (atMs: number) => {
     const entries = [ownEntry(own), entry('kubectl-edit', { 'f:data': { 'f:z': leaf } }, { time: time(4) })]
     const live = ok({ data: { ...git.data, z: '1' } }, entries)
     return play({ dry: live, live, atMs }).then(({ found }) => found)
   }
-  const first = await added(Date.parse(time(4)) + 999)
+  const first = await added(Date.parse(time(4)) + 998)
   t.match(first, {
     kind: 'drifted',
     again: Date.parse(time(5)),
     differences: { listed: [{ path: '.data.z', kind: 'added', after: '"1"', by: { manager: 'kubectl-edit' } }] },
   })
   t.notOk('again' in (await added(Date.parse(time(5)))), 'the clock decides if the dry run changes nothing')
+  t.notOk('again' in (await added(Date.parse(time(5)) - 1)), 'the timer was early')
   // the source's own manager, in the second of another apply
   const frozen = (secondOfOwn: number) => ({
     dry: ok(git, [ownEntry(own, { time: time(6) })]),
@@ -279,7 +282,7 @@ t.test('the newest second of others is not over: once more after it', async (t) 
       entry('ed', { 'f:x': leaf }, { time: time(1) }),
       odd,
     ])
-    return play({ dry: frozen(6).dry, live }).then(({ found }) => found)
+    return play({ dry: frozen(6).dry, live, atMs: Date.parse(time(6)) + 500 }).then(({ found }) => found)
   }
   t.match(await byStatus(ofA), { again: Date.parse(time(7)) })
   t.notOk('again' in (await byStatus({})))

@@ -228,7 +228,7 @@ t.test('a time that managedFields do not have is recorded by a round, once', asy
   const { drift, clock, given, rounded, rounds } = begin(t)
   rounded()
   drift.left(key)
-  await clock.pass(0)
+  await clock.pass(500)
   t.match(drift.known.get(text), {
     finding: { isDeleted: true },
     decision: { kind: 'later', at: clock.now() + 10_000 },
@@ -253,7 +253,7 @@ t.test('a new pod goes on from the recorded time', async (t) => {
   rounded(entry({ drift: { since, isDeleted: true } }))
   drift.settled()
   drift.left(key)
-  await clock.pass(0)
+  await clock.pass(500)
   t.match(drift.known.get(text), { decision: { kind: 'later', at: since + 10_000 } })
 })
 
@@ -276,6 +276,54 @@ t.test('a second write within the second of the first is seen', async (t) => {
   t.equal(asked.length, 2, 'its status is not explained')
 })
 
+t.test('changes within one second are compared once more together', async (t) => {
+  const { seen, clock, asked, given, rounded } = begin(t)
+  rounded()
+  const until = clock.now() + 1000
+  for (const generation of [2, 3, 4]) {
+    given.explanation = drifted({ ...changed, generation }, by(clock), until)
+    seen({ ...changed, generation })
+    await clock.pass(100)
+  }
+  given.explanation = drifted({ ...changed, generation: 4 }, by(clock))
+  await clock.pass(60_000)
+  t.equal(asked.length, 4)
+})
+
+t.test('an object that is made again at once was not deleted', async (t) => {
+  const { drift, seen, clock, asked, given, rounded } = begin(t)
+  rounded()
+  drift.left(key)
+  await clock.pass(499)
+  t.equal(asked.length, 0)
+  given.explanation = drifted({ version: '9', uid: 'v' }, undefined)
+  seen({ version: '9', uid: 'v' })
+  await clock.pass(60_000)
+  t.equal(asked.length, 1)
+  t.match(drift.known.get(text), { finding: { isDeleted: false } })
+})
+
+t.test('an object that is made again without the label is found, though no watch shows it', async (t) => {
+  const { drift, clock, asked, given, rounded } = begin(t)
+  rounded()
+  drift.left(key)
+  await clock.pass(500)
+  t.match(drift.known.get(text), { finding: { isDeleted: true } })
+  given.explanation = drifted({ version: '9', uid: 'v' }, undefined)
+  await clock.pass(1500)
+  t.match(drift.known.get(text), { finding: { isDeleted: false, resourceVersion: '9' } })
+  await clock.pass(60_000)
+  t.equal(asked.length, 2)
+})
+
+t.test('an object that stays deleted is compared twice', async (t) => {
+  const { drift, clock, asked, rounded } = begin(t, { drift: { mode: 'report' } })
+  rounded()
+  drift.left(key)
+  await clock.pass(60_000)
+  t.equal(asked.length, 2)
+})
+
 t.test('a pause is shown, and ends', async (t) => {
   const { drift, seen, clock, given, rounded, rounds } = begin(t)
   rounded(entry(), true)
@@ -294,7 +342,7 @@ t.test('an explanation that fails is tried again', async (t) => {
   rounded()
   given.explanation = new KasError({ code: 'UNREACHABLE', detail: 'the API server is away' })
   drift.left(key)
-  await clock.pass(0)
+  await clock.pass(500)
   t.equal(drift.known.size, 0, 'nothing is claimed')
   given.explanation = { kind: 'deleted' }
   await clock.pass(30_000)
@@ -434,9 +482,9 @@ t.test(
     await clock.pass(0)
     t.strictSame(asked.at(-1), text)
     drift.left(key)
-    seen({ version: '4', generation: 5 })
-    await clock.pass(0)
-    t.notOk(asked.slice(2).includes('scaled'), 'what came meanwhile is no scaling')
+    seen({ ...changed, version: '4', generation: 5 })
+    await clock.pass(500)
+    t.strictSame(asked.slice(2), [text], 'what came meanwhile is no scaling')
   },
 )
 
