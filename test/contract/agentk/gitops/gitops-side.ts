@@ -100,7 +100,11 @@ export class ProjectKas {
   }
 }
 
-/** Starts the module with this kas and an API server. It leads. */
+/**
+ * Starts the module with this kas and an API server. It leads.
+ *
+ * @param serverClock - the API server's. @param clock - of all else
+ */
 export async function startGitops(
   t: Test,
   ground: Ground,
@@ -108,6 +112,7 @@ export async function startGitops(
   block: GitopsBlock,
   client = ground.client,
   serverClock: Clock = systemClock,
+  clock: Clock = systemClock,
 ) {
   const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, project.kas, 'grpc')}`)
   const { log, lines } = capturedLog()
@@ -135,7 +140,7 @@ export async function startGitops(
       kas: kasOf(sessions),
       configuration,
       self: { meta: { podNamespace: 'gitops' } as never, product: '' },
-      clock: systemClock,
+      clock,
       serverClock,
       random: Math.random,
       register,
