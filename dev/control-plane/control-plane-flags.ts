@@ -47,7 +47,8 @@ export const apiServerFlags = (options: ApiServerFlags): string[] => [
   ...(options.flags ?? []),
 ]
 
-export const controllerManagerFlags = (): string[] => [
+/** @param flags - added at the end, where they override others */
+export const controllerManagerFlags = (flags: readonly string[] = []): string[] => [
   '--kubeconfig=controllers.kubeconfig',
   '--leader-elect=false',
   '--secure-port=0',
@@ -58,6 +59,7 @@ export const controllerManagerFlags = (): string[] => [
   '--kube-api-burst=500',
   '--flex-volume-plugin-dir=flex', // the default is under /usr
   '--node-monitor-grace-period=24h', // kwok does not renew leases: after that its pods are unavailable
+  ...flags,
 ]
 
 export const schedulerFlags = (): string[] => [

@@ -38,6 +38,8 @@ export interface ControlPlaneOptions {
   auditLogFile?: string
   /** more flags of kube-apiserver */
   flags?: readonly string[]
+  /** more flags of kube-controller-manager */
+  controllerFlags?: readonly string[]
   /** keeps the folder with its logs; default false */
   keepFolder?: boolean
   /** default 90 s */
@@ -224,7 +226,7 @@ export class ControlPlane implements Service {
     const controllers = this.#program(
       'kube-controller-manager',
       join(assets, 'kube-controller-manager'),
-      controllerManagerFlags(),
+      controllerManagerFlags(this.#options.controllerFlags),
     )
     const scheduler = this.#program('kube-scheduler', join(assets, 'kube-scheduler'), schedulerFlags())
     for (const program of [controllers, scheduler]) await this.#startProgram(program)

@@ -1,4 +1,4 @@
-import { keyName, keyText, type ObjectKey } from '../../../kubernetes/key.ts'
+import { keyName, keyText } from '../../../kubernetes/key.ts'
 import { replacementPlan } from './apply/apply-commit.ts'
 import { lossOf, withLoss } from './manifests/losses.ts'
 import type { Dependents, NotListed } from './prune/dependents.ts'
@@ -31,11 +31,11 @@ export function waitsForRollout({ reasons }: RoundDone): boolean {
   return [...reasons.values()].some(({ code }) => code === 'rolloutRuns')
 }
 
-/** Summarizes a round: its results, and what it leaves. */
+/** Summarizes a round: its results, and what it leaves. @param kinds - with those that the commit has defined */
 export function roundDone(
   { commit, build, inventory: { entries }, live: { orphans }, ends, notes: noted }: AppliedCommit,
   { decisions, digest, isWaitingForOthers, dependents, notes: planned }: FullPlan,
-  pruned: readonly ObjectKey[],
+  { pruned, kinds }: Pick<RoundDone, 'pruned' | 'kinds'>,
   { id }: SourceOptions,
   claims: SourceClaims,
 ): RoundDone {
@@ -52,7 +52,7 @@ export function roundDone(
     }),
   )
   const notes = [...build.notes, ...noted, ...planned, ...wantedTwice(build, claims)]
-  const made = { ends, entries, pruned, orphans, kinds: build.kinds }
+  const made = { ends, entries, pruned, orphans, kinds }
   return { kind: 'done', ...made, planDigest, awaitingApproval, reasons, isWaitingForOthers, notes }
 }
 

@@ -146,7 +146,7 @@ async function runRound(
     const pruning = { plan, entries: left.entries, inventory, approval, isOpen, superseded, onStep }
     const kinds = await api.kinds.current(signal) // with those that the commit has defined
     const pruned = await prune({ ...api, clock, kinds }, pruning, source, signal)
-    const done = roundDone(applied, plan, pruned, source, claims)
+    const done = roundDone(applied, plan, { pruned, kinds }, source, claims)
     const isDecided = !plan.isWaitingForOthers && !isUndecided(plan) && !superseded.aborted && done.planDigest === ''
     await inventory.ended({ applied: !input.isRemoval && isAllApplied(ends) ? commit : undefined, isDecided }, signal)
     return done

@@ -19,13 +19,19 @@ export type Mutation = (object: any) => readonly JsonPatch[]
 /**
  * Serves a webhook that changes objects of one resource, also in dry runs, and registers it.
  *
- * @param resource - plural in the group apps
+ * @param resource - plural in the group
+ * @param group - default: apps
  * @returns function that removes it
  */
 export async function startMutatingWebhook(
   t: Pick<Test, 'teardown'>,
   ground: Ground,
-  { name, resource, mutate }: { readonly name: string; readonly resource: string; readonly mutate: Mutation },
+  {
+    name,
+    group = 'apps',
+    resource,
+    mutate,
+  }: { readonly name: string; readonly group?: string; readonly resource: string; readonly mutate: Mutation },
 ): Promise<() => Promise<void>> {
   const authority = await Authority.create(name)
   const { certificate: cert, key } = await authority.issueServing({ dns: ['localhost'], ip: ['127.0.0.1'] })
@@ -54,7 +60,7 @@ export async function startMutatingWebhook(
           url: `https://127.0.0.1:${(server.address() as AddressInfo).port}/`,
           caBundle: Buffer.from(authority.certificate).toString('base64'),
         },
-        rules: [{ apiGroups: ['apps'], apiVersions: ['v1'], operations: ['CREATE', 'UPDATE'], resources: [resource] }],
+        rules: [{ apiGroups: [group], apiVersions: ['v1'], operations: ['CREATE', 'UPDATE'], resources: [resource] }],
       },
     ],
   })

@@ -9,7 +9,14 @@ import { FieldReader, type ManagedPath, pathText } from '../live/managed-path.ts
 import { isOwn, OwnedFields, pathsOf } from '../live/owned-fields.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
 import { blame } from './blame.ts'
-import { addedFields, type ComparedObjects, changesOfLive, differencesOf, type FieldDifference } from './differences.ts'
+import {
+  addedFields,
+  type ComparedObjects,
+  changesOfLive,
+  differencesOf,
+  type FieldDifference,
+  unsetFields,
+} from './differences.ts'
 import { maxAheadMs } from './found.ts'
 import { type Difference, shownDifference } from './shown-difference.ts'
 import { addersOf, type Reference } from './suspect.ts'
@@ -97,7 +104,7 @@ export async function compareAnswers(
   const { manager, ignoredBy } = options
   const facts = factsOf(request, objects, options)
   const { ofLive, ofDryRun } = changesOfLive(facts.atOwnFields, object, facts.isAsApplied)
-  const changed = [...ofLive, ...facts.added]
+  const changed = [...ofLive, ...facts.added, ...facts.unset]
   const left = await pathsOfScalers(components, request, [...changed, ...facts.lost], facts, signal)
   const isLeft = ({ path }: { readonly path: ManagedPath }) => left.has(pathText(path))
   const ruleOf = ({ path }: { readonly path: ManagedPath }) => ignoredBy(path, facts.managersOf(path))
@@ -132,6 +139,8 @@ interface Facts {
   /** differences at the fields that the source applies */
   readonly atOwnFields: readonly FieldDifference[]
   readonly added: readonly FieldDifference[]
+  /** fields that the source's own manager has applied, and that an apply of this manifest would remove or reset */
+  readonly unset: readonly FieldDifference[]
   /** the object has another uid than after the last apply: one difference; else none */
   readonly made: readonly FieldDifference[]
   /** fields that the source applies and owns no longer */
@@ -166,6 +175,7 @@ function factsOf(
   return {
     atOwnFields: differencesOf({ dry, live }, fields),
     added: addedFields(live, owned, addersOf(others, { manager, isAdder })),
+    unset: unsetFields({ dry, live }, own),
     made:
       reference && !isSame
         ? [{ path: ['f:metadata', 'f:uid'], kind: 'changed', before: reference.uid, after: uid }]

@@ -2,9 +2,9 @@ import { isDeepStrictEqual } from 'node:util'
 import type { KubernetesObject } from '../../../../kubernetes/object.ts'
 import { isLaterRestart } from '../apply/restarts.ts'
 import type { DifferenceKind } from '../finding.ts'
-import type { FieldSet, ManagedEntry } from '../live/managed-fields.ts'
+import { type FieldSet, type ManagedEntry, without } from '../live/managed-fields.ts'
 import { FieldReader, keyOf, type ManagedPath, maxPathDepth, oneOf } from '../live/managed-path.ts'
-import type { OwnedFields } from '../live/owned-fields.ts'
+import { OwnedFields, pathsOf } from '../live/owned-fields.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
 
 /** Field of a live object that is not as Git sets it, with whole values. */
@@ -131,6 +131,31 @@ export function addedFields(
     const after = reader.at(live, path)
     return after === undefined ? [] : [{ path, kind: 'added' as const, before: undefined, after }]
   })
+}
+
+/**
+ * Returns the fields that the source's manager has applied and Git does not set: an apply removes them, or the API
+ * server resets them to a default. A removed item of a list is one difference, with all fields in it.
+ *
+ * @param own - the source's Apply entries: in the answer of the dry run, and in the live object
+ */
+export function unsetFields(
+  { dry, live }: ComparedObjects,
+  own: { readonly dry: ManagedEntry | undefined; readonly live: ManagedEntry | undefined },
+): FieldDifference[] {
+  const paths = pathsOf(without(own.live?.fieldsV1 ?? {}, own.dry?.fieldsV1 ?? {}))
+  if (paths.length === 0) return []
+  const owned = new OwnedFields(own.dry ? [own.dry] : [])
+  const [ofDry, ofLive] = [new FieldReader(), new FieldReader()]
+  const found: FieldDifference[] = []
+  for (const path of paths) {
+    if (owned.owners(path).length > 0) continue // Git sets fields in it, or all around it
+    const around = found.at(-1)?.path // a field comes before the fields in it
+    if (around?.every((element, level) => element === path[level])) continue
+    const [before, after] = [ofDry.at(dry, path), ofLive.at(live, path)]
+    if (after !== undefined && !isDeepStrictEqual(before, after)) found.push({ path, kind: 'changed', before, after })
+  }
+  return found
 }
 
 /**

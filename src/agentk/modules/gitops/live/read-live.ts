@@ -53,7 +53,8 @@ interface Wanted {
 }
 
 /**
- * Reads one list for each kind by the source's label, then the missing objects, by further lists or one by one.
+ * Reads one list for each kind by the source's label, then the missing objects, by further lists or one by one. Objects
+ * in several versions of a kind are read in one of them: their metadata are the same in each.
  *
  * @throws the connection's error, or the signal's reason
  */
@@ -65,22 +66,23 @@ export async function readLiveObjects(
 ): Promise<LiveObjects> {
   const { kinds } = components
   const objects = new Map<string, LiveObject | null>()
-  const byKind = new Map<ClusterKind, ObjectKey[]>()
+  /** by `kindKey` */
+  const byKind = new Map<string, readonly [ClusterKind, ObjectKey[]]>()
   const unserved: ObjectKey[] = []
   for (const { key, version, uid } of wanted) {
     const kind = kinds.find(key, version) ?? kinds.find(key)
-    const known = kind && byKind.get(kind)
-    if (known) known.push(key)
-    else if (kind) byKind.set(kind, [key])
+    const known = byKind.get(kindKey(key.group, key.kind))
+    if (kind && known) known[1].push(key)
+    else if (kind) byKind.set(kindKey(key.group, key.kind), [kind, [key]])
     else if (kinds.isStale(key.group)) objects.set(keyText(key), null)
     else if (uid !== '') unserved.push(key)
   }
   for (const key of await hidden(unserved, components.lane, signal)) objects.set(keyText(key), null)
   const found = await Promise.all(
-    [...byKind].map(([kind, keys]) => new KindReader(kind, components, options, signal).read(keys)),
+    Array.from(byKind.values(), ([kind, keys]) => new KindReader(kind, components, options, signal).read(keys)),
   )
   for (const { objects: some } of found) for (const [text, live] of some) objects.set(text, live)
-  await readEnding([...byKind], objects, components.lane, options, signal)
+  await readEnding([...byKind.values()], objects, components.lane, options, signal)
   return { objects, orphans: found.flatMap(({ orphans }) => orphans) }
 }
 

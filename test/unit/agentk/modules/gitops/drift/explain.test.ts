@@ -312,6 +312,33 @@ t.test('a webhook that came later: `wouldChange`', async (t) => {
   })
 })
 
+t.test('fields that the own manager has applied, and Git does not set', async (t) => {
+  const item = { '.': leaf, 'f:name': leaf, 'f:value': leaf }
+  const fields = { 'f:data': { ...own['f:data'], 'f:z': leaf }, 'f:env': { 'k:{"name":"A"}': item } }
+  const dry = ok({ ...git, limit: 1 }, [ownEntry(own, { time: time(5) }), entry('ed', ofA)])
+  const content = { data: { ...git.data, z: '1' }, env: [{ name: 'A', value: 'x' }], limit: 1 }
+  const live = ok(content, [ownEntry(fields, { time: time(4) }), entry('ed', ofA)])
+  t.match((await play({ dry, live })).found, {
+    kind: 'drifted',
+    differences: {
+      listed: [
+        { path: '.data.z', kind: 'changed', after: '"1"', by: 'unknown' },
+        { path: '.env[name="A"]', kind: 'changed', after: '{"name":"A","value":"x"}', by: 'unknown' },
+      ],
+      more: 0,
+    },
+  })
+  const reset = ok({ ...git, limit: 5 }, [ownEntry({ ...own, 'f:limit': leaf }, { time: time(4) })])
+  t.match((await play({ dry, live: reset })).found, {
+    kind: 'drifted',
+    differences: { listed: [{ path: '.limit', kind: 'changed', before: '1', after: '5' }], more: 0 },
+  })
+  const sameValue = ok({ ...git, limit: 1 }, [ownEntry({ ...own, 'f:limit': leaf }), entry('ed', ofA)])
+  t.match((await play({ dry, live: sameValue })).found, { kind: 'inOrder' }, 'an apply leaves the value')
+  const forged = ok(git, [ownEntry({ ...own, 'f:nothing': leaf })])
+  t.match((await play({ dry: inOrder, live: forged })).found, { kind: 'inOrder' }, 'a field that is not there')
+})
+
 t.test('fields that the source has lost at the same value', async (t) => {
   const live = ok(git, [ownEntry(ownB), entry('ed', ofA, { time: time(4) })])
   const dry = ok(git, [ownEntry(own, { time: time(5) })])
