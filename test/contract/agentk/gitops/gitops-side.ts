@@ -100,7 +100,11 @@ export class ProjectKas {
   }
 }
 
-/** Starts the module with this kas and an API server. It leads. */
+/**
+ * Starts the module with this kas and an API server. It leads.
+ *
+ * @param serverClock - the API server's. @param clock - of all else
+ */
 export async function startGitops(
   t: Test,
   ground: Ground,
@@ -108,6 +112,7 @@ export async function startGitops(
   block: GitopsBlock,
   client = ground.client,
   serverClock: Clock = systemClock,
+  clock: Clock = systemClock,
 ) {
   const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, project.kas, 'grpc')}`)
   const { log, lines } = capturedLog()
@@ -135,7 +140,7 @@ export async function startGitops(
       kas: kasOf(sessions),
       configuration,
       self: { meta: { podNamespace: 'gitops' } as never, product: '' },
-      clock: systemClock,
+      clock,
       serverClock,
       random: Math.random,
       register,
@@ -144,7 +149,8 @@ export async function startGitops(
     },
     { path: '' },
   )
-  const election = { identity: 'own', leader: 'own', holds: () => true, onChange: () => undefined }
+  let holds = true
+  const election = { identity: 'own', leader: 'own', holds: () => holds, onChange: () => undefined }
   const configure = (next: GitopsBlock | undefined) => {
     blockNow = next
     read?.()
@@ -155,7 +161,11 @@ export async function startGitops(
   const terms = new Terms({ election, log }, module.lead)
   t.teardown(() => terms.stop())
   await terms.start()
+  /** Another pod leads, and this one, which is frozen or cut off, has not noticed it. */
+  const lose = () => {
+    holds = false
+  }
   /** methods that kas can call now */
   const methods = () => module.methods ?? new Map()
-  return { lines, register, tracer, configure, methods, stop: () => terms.stop() }
+  return { lines, register, tracer, configure, methods, lose, stop: () => terms.stop() }
 }

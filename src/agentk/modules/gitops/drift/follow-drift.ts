@@ -61,6 +61,8 @@ export interface DriftReference {
   readonly entries: ReadonlyMap<string, InventoryEntry>
   readonly kinds: ClusterKinds
   readonly isPaused: boolean
+  /** by `keyText`: objects that the round has applied; absent: none */
+  readonly applied?: Iterable<string>
 }
 
 /** Drift of one source: watches, comparisons, and what is known. */

@@ -18,9 +18,10 @@ import { findingOf } from './found.ts'
 import { holdUntil } from './hold.ts'
 import type { ComparedManifest, KeptManifests } from './kept-manifests.ts'
 import { type KnownFinding, KnownFindings, type KnownFindingsComponents, type Left } from './known-findings.ts'
-import { referenceOf } from './reference.ts'
+import { isMoved, referenceOf, unknownReference } from './reference.ts'
 import { SharedCheck } from './shared-check.ts'
-import { type Baseline, mayBeScaled, suspicion } from './suspect.ts'
+import { SourceExplanations } from './source-explanations.ts'
+import { type Baseline, mayBeScaled, type Suspicion, suspicion } from './suspect.ts'
 
 /** Pause before a round that compares objects whose manifests are not kept. ms */
 const buildMs = 10_000
@@ -58,20 +59,18 @@ export interface SourceDriftComponents extends KnownFindingsComponents {
   readonly log: Logger
 }
 
-/** Explanation that waits or runs. */
-interface RunningExplanation {
-  /** it has to be repeated */
-  isDue: boolean
-  /** `scale` explains all that moved since the last one */
-  isOnlyScaled: boolean
-  /** resolves with true if the object was compared */
-  readonly ended: Promise<boolean>
-  readonly end: (isCompared: boolean) => void
-}
-
 /** Result of a round, or of a pause. */
 export interface RoundResult extends Left {
   readonly kinds: ClusterKinds
+  /** by `keyText`: objects that the round has applied; absent: none */
+  readonly applied?: Iterable<string>
+}
+
+/** Metadata of an object that were seen during a round. */
+interface SeenInRound {
+  readonly live: LiveObject
+  /** result without the reference, which the round may change; absent: only what `live` has was read */
+  readonly found?: Suspicion
 }
 
 /** Drift of one source's objects, while it is followed: what differs, by whom, and what follows from it. */
@@ -86,22 +85,24 @@ export class SourceDrift {
   /** by `keyText`: metadata that were judged or compared last */
   readonly #baselines = new Map<string, Baseline>()
   readonly #findings: KnownFindings
-  /** by `keyText` */
-  readonly #explaining = new Map<string, RunningExplanation>()
+  readonly #explanations: SourceExplanations
   /** objects whose explanation came while a round was writing */
   readonly #outrun = new Set<string>()
   readonly #check = new SharedCheck(() => this.#checkEach())
   /** by `keyText`: metadata of objects that were seen during a round; undefined: they are gone. No round: none */
-  #duringRound: Map<string, LiveObject | undefined> | undefined
+  #duringRound: Map<string, SeenInRound | undefined> | undefined
   #cancelBuild: (() => void) | undefined
 
   constructor(components: SourceDriftComponents, options: SourceOptions, signal: AbortSignal) {
     this.#components = components
     this.#options = options
     this.#findings = new KnownFindings(components, options, signal)
+    const explain = (text: string, isOnlyScaled: boolean) => this.#explain(text, isOnlyScaled)
+    const onLost = () => this.#requestBuild()
+    this.#explanations = new SourceExplanations({ turns: components.turns, explain, onLost }, signal)
     this.#isAdder = isAdderOf(options.drift)
     this.#signal = signal
-    signal.addEventListener('abort', () => this.#stop(), { once: true })
+    signal.addEventListener('abort', () => this.#cancelBuild?.(), { once: true })
   }
 
   /** Findings by `keyText`. */
@@ -128,21 +129,25 @@ export class SourceDrift {
       this.#entries = result.entries
       this.#kinds = result.kinds
       for (const text of this.#baselines.keys()) if (!result.entries.has(text)) this.#baselines.delete(text)
+      for (const text of result.applied ?? [])
+        if (this.#findings.find(text)?.kind === 'drifted') this.#findings.forget(text)
     }
     this.#findings.roundEnds(result)
-    for (const [text, live] of seen ?? []) this.#seenInRound(text, live)
+    for (const [text, one] of seen ?? []) this.#seenInRound(text, one)
     for (const text of this.#outrun) this.#suspect(text)
     this.#outrun.clear()
   }
 
   /** An object is as it was applied: that ends its drift, and says nothing of what an apply would change. */
-  #seenInRound(text: string, live: LiveObject | undefined): void {
+  #seenInRound(text: string, seen: SeenInRound | undefined): void {
     const entry = this.#entries.get(text)
     if (!entry?.digest) return
-    const isAsBefore =
-      live !== undefined && isAsApplied(entry, live, this.#options.id) && !isMoved(entry, live.generation)
+    const { live, found } = seen ?? {}
+    if (found && 'baseline' in found) this.#baselines.set(text, found.baseline)
+    const hasAdded = found?.kind === 'suspect' // an apply leaves what people's tools have added
+    const isAsBefore = live && isAsApplied(entry, live, this.#options.id) && !isMoved(entry, live.generation)
     const known = this.#findings.find(text)
-    if (isAsBefore && (!known || known.kind === 'drifted')) this.#findings.forget(text)
+    if (isAsBefore && !hasAdded && (!known || known.kind === 'drifted')) this.#findings.forget(text)
     else this.#suspect(text)
   }
 
@@ -150,27 +155,35 @@ export class SourceDrift {
   seen(key: ObjectKey, object: KubernetesObject, live: () => LiveObject): void {
     const text = keyText(key)
     if (this.#duringRound) {
-      this.#duringRound.set(text, live())
+      this.#duringRound.set(text, { live: live(), found: this.#suspicion(object) })
       return
     }
     const entry = this.#entries.get(text)
     if (!entry?.digest) return
-    const { id, manager } = this.#options
     const baseline = this.#baselines.get(text)
-    const found = suspicion(referenceOf(entry, id), object, { manager, isAdder: this.#isAdder, baseline })
+    const found = this.#suspicion(object, entry, baseline)
     const known = this.#findings.find(text)
     if (known && !known.isDeleted && known.holdUntil !== holdUntil(object)) this.#suspect(text)
     if (!('baseline' in found)) return // nothing moved, or it goes later
     this.#baselines.set(text, found.baseline)
-    if (found.kind === 'suspect' || known || (!baseline && isMoved(entry, found.baseline.generation)))
+    // a manager may have given up a field that was left to it
+    const isIgnoredOther = entry.ignored !== undefined && entry.ignored !== live().ignored
+    const hasMoved = !baseline && isMoved(entry, found.baseline.generation)
+    if (found.kind === 'suspect' || known || isIgnoredOther || hasMoved)
       this.#suspect(text, { isOnlyScaled: !known && mayBeScaled(found) })
+  }
+
+  #suspicion(object: KubernetesObject, entry?: InventoryEntry, baseline?: Baseline): Suspicion {
+    const { id, manager } = this.#options
+    const reference = entry ? referenceOf(entry, id) : unknownReference(id)
+    return suspicion(reference, object, { manager, isAdder: this.#isAdder, baseline })
   }
 
   /** Takes metadata that were read, where there is no watch. */
   read(key: ObjectKey, live: LiveObject): void {
     const text = keyText(key)
     if (this.#duringRound) {
-      this.#duringRound.set(text, live)
+      this.#duringRound.set(text, { live })
       return
     }
     const entry = this.#entries.get(text)
@@ -200,7 +213,7 @@ export class SourceDrift {
       const of = { kinds: this.#kinds, entry }
       if (!this.#findings.find(text) && !(await wouldChange(manifest, of, this.#signal))) return true
       this.#suspect(text)
-      return (await this.#explaining.get(text)?.ended) ?? false
+      return (await this.#explanations.ended(text)) ?? false
     } catch (error) {
       if (this.#signal.aborted) return false
       log.warn({ source: this.#options.id, reason: errorText(error) }, 'An object cannot be compared with Git')
@@ -246,66 +259,43 @@ export class SourceDrift {
     const text = keyText(manifest.key)
     const { live, entry } = judged
     const known = this.#findings.find(text)
-    if (known && known.resourceVersion === (live?.resourceVersion ?? '')) return this.#verdict(text, known, live)
+    if (known && known.resourceVersion === (live?.resourceVersion ?? '')) return this.#verdict(text, known, judged)
     const explanation = await this.#components.explain(manifest, judged, signal)
-    if (explanation.kind === 'beingDeleted') return { kind: 'write' } // the apply says what it waits for
+    const isCorrected = this.#options.drift.mode === 'correct'
+    // the apply says what it waits for, and makes an object that is gone by then
+    if (explanation.kind === 'beingDeleted') return isCorrected ? { kind: 'write' } : { kind: 'same', live: undefined }
     if (explanation.kind === 'same') {
       this.#findings.forget(text)
-      const isTakenBack = explanation.hasLostFields && this.#options.drift.mode === 'correct'
-      return isTakenBack ? { kind: 'write' } : { kind: 'same', live: explanation.of?.live }
+      return explanation.hasLostFields && isCorrected ? { kind: 'write' } : { kind: 'same', live: explanation.of?.live }
     }
-    return this.#verdict(text, this.#findingOf(manifest, entry, explanation), live)
+    return this.#verdict(text, this.#findingOf(manifest, entry, explanation), judged)
   }
 
-  #verdict(text: string, finding: Finding, live: LiveObject | undefined): Verdict {
-    if (this.#findings.note(text, finding).kind !== 'write') return { kind: 'left', finding, live }
+  #verdict(text: string, finding: Finding, { live, entry }: JudgedObject): Verdict {
+    if (this.#findings.note(text, finding, entry.drift).kind !== 'write') return { kind: 'left', finding, live }
     this.#findings.attempt(text)
     return { kind: 'write', finding }
   }
 
-  /** Requests the explanation of an object, once for all changes that come before it begins. */
-  #suspect(text: string, { isOnlyScaled = false } = {}): void {
-    if (this.#signal.aborted) return
-    const running = this.#explaining.get(text)
-    if (running) {
-      running.isOnlyScaled = isOnlyScaled && (running.isOnlyScaled || !running.isDue)
-      running.isDue = true
-      return
-    }
-    const { promise: ended, resolve: end } = Promise.withResolvers<boolean>()
-    const explanation: RunningExplanation = { isDue: false, isOnlyScaled, ended, end }
-    this.#explaining.set(text, explanation)
-    this.#components.turns.add({
-      source: this,
-      run: () => this.#explain(text, explanation),
-      onLost: () => {
-        this.#explaining.delete(text)
-        explanation.end(false)
-        this.#requestBuild()
-      },
-    })
+  #suspect(text: string, how?: { readonly isOnlyScaled: boolean }): void {
+    this.#explanations.request(text, how)
   }
 
-  async #explain(text: string, running: RunningExplanation): Promise<void> {
-    running.isDue = false
-    const { isOnlyScaled } = running
+  /** Compares an object. An error is logged, and the object is compared later. @returns true: it was compared */
+  async #explain(text: string, isOnlyScaled: boolean): Promise<boolean> {
     const { kept, clock, log } = this.#components
-    let isCompared = false
     try {
       const [manifest, entry] = [await kept.read(text), this.#entries.get(text)]
       // another digest: Git has changed it, and a round is to come
       if (manifest && manifest.digest === entry?.digest)
-        isCompared = await this.#explainKept(text, manifest, { entry, isOnlyScaled })
-      else if (entry && !manifest) this.#requestBuild()
+        return await this.#explainKept(text, manifest, { entry, isOnlyScaled })
+      if (entry && !manifest) this.#requestBuild()
     } catch (error) {
-      if (this.#signal.aborted) return
+      if (this.#signal.aborted) return false
       log.warn({ source: this.#options.id, reason: errorText(error) }, 'An object cannot be compared with Git')
       clock.after(retryMs, () => this.#suspect(text))
-    } finally {
-      this.#explaining.delete(text)
-      running.end(isCompared)
-      if (running.isDue) this.#suspect(text, running)
     }
+    return false
   }
 
   /** @returns true: it was compared */
@@ -333,7 +323,7 @@ export class SourceDrift {
       if (explanation.hasLostFields && this.#options.drift.mode === 'correct') requestRound()
       return true
     }
-    this.#findings.note(text, this.#findingOf(manifest, entry, explanation))
+    this.#findings.note(text, this.#findingOf(manifest, entry, explanation), entry.drift)
     const again = 'again' in explanation ? explanation.again : undefined
     if (again !== undefined) clock.after(Math.max(0, Math.ceil(again - clock.now())), () => this.#suspect(text))
     return true
@@ -355,17 +345,4 @@ export class SourceDrift {
     const before = this.#findings.find(keyText(manifest.key))
     return findingOf(manifest, explanation, { recorded, before, now: this.#components.clock.now() })
   }
-
-  #stop(): void {
-    this.#cancelBuild?.()
-    this.#components.turns.leave(this)
-  }
-}
-
-/**
- * True if the generation differs from that after the last apply. Another manager may have moved it, or items of a list
- * are in another order, which no entry shows.
- */
-function isMoved(entry: InventoryEntry, generation: number): boolean {
-  return entry.generation !== undefined && generation !== entry.generation
 }

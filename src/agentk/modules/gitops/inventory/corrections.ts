@@ -6,9 +6,9 @@ export const maxCorrections = 3
 /** Time in which these corrections count. ms */
 export const correctionsMs = 3600_000
 
-/** Times of the corrections that still count. */
-export function recentCorrections(recorded: RecordedDrift | undefined, now: number): readonly number[] {
-  return (recorded?.corrections ?? []).filter((at) => now - at < correctionsMs)
+/** Returns the times of the corrections that count for a change. @param at - its time: ms since the epoch */
+export function recentCorrections(recorded: RecordedDrift | undefined, at: number): readonly number[] {
+  return (recorded?.corrections ?? []).filter((corrected) => at - corrected < correctionsMs)
 }
 
 /** Returns what is recorded of an object after a correction. */
