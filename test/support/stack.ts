@@ -21,6 +21,8 @@ export interface StackOptions {
 }
 
 export interface AgentkOptions {
+  /** path of its script; default: this version's */
+  main?: string
   /** its POD_NAME; default `agentk-0` */
   pod?: string
   /** default: kas itself */
@@ -118,7 +120,7 @@ export class Stack {
     const { tokenFile = join(this.folder, 'agent-token') } = options
     const [port] = await freePorts(1)
     const args = [
-      mainOf('agentk'),
+      options.main ?? mainOf('agentk'),
       `--kas-address=${address}`,
       `--token-file=${tokenFile}`,
       `--ca-cert-file=${this.caFile}`,

@@ -56,6 +56,8 @@ export interface Finding {
   readonly since: number
   /** reason for `notCompared`; empty: none */
   readonly reason: string
+  /** the source's manager has written it since its last apply: a leader of before was frozen. Absent: it has not */
+  readonly isRewritten?: true
   /** end of a hold by annotation: ms since the epoch */
   readonly holdUntil: number | undefined
   /** `metadata.resourceVersion` for which this holds; empty: it is gone */

@@ -284,4 +284,6 @@ export interface AfterRound {
   readonly entries: ReadonlyMap<string, InventoryEntry>
   readonly kinds: ClusterKinds
   readonly isPaused: boolean
+  /** by `keyText`: objects that the round has applied; absent: none */
+  readonly applied?: Iterable<string>
 }

@@ -31,10 +31,13 @@ function blockOfOlder({ drift, manifest_projects: sources = [] }: GitopsBlock): 
   return { manifest_projects: known }
 }
 
+/** Time after which a stock agent applies again what has changed in the cluster. s */
+const stockPeriodSeconds = 300
+
 /**
  * Returns the block for stock agents, which know neither all keys nor all kinds of paths. Sources that they would
  * misunderstand are left out: rendered ones, and those restricted to namespaces or an account. So are sources whose
- * drift they would correct, although its mode or a rule says otherwise.
+ * drift they would treat otherwise: they correct it after five minutes, whatever a rule says, and remove no added field.
  */
 function forStock({ manifest_projects: sources = [] }: GitopsBlock): object {
   const known = sources.flatMap((each) => {
@@ -48,8 +51,9 @@ function forStock({ manifest_projects: sources = [] }: GitopsBlock): object {
       ...rest
     } = each
     if (inclusions || exclusions) return []
-    const { mode = 'correct', ignore = [] } = drift
-    if (mode !== 'correct' || ignore.length > 0) return []
+    const { mode = 'correct', after = '0s', ignore = [], added_by: addedBy = [] } = drift
+    if (mode !== 'correct' || ignore.length + addedBy.length > 0) return []
+    if (Number.parseFloat(after) > stockPeriodSeconds) return []
     const globs = paths?.filter(({ glob }) => glob !== undefined)
     if (paths && globs?.length !== paths.length) return []
     return [{ ...rest, ...(globs ? { paths: globs } : {}) }]

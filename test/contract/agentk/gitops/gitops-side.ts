@@ -157,7 +157,8 @@ export async function startGitops(
     },
     { path: '' },
   )
-  const election = { identity: 'own', leader: 'own', holds: () => true, onChange: () => undefined }
+  let holds = true
+  const election = { identity: 'own', leader: 'own', holds: () => holds, onChange: () => undefined }
   const configure = (next: GitopsBlock | undefined) => {
     blockNow = next
     read?.()
@@ -168,7 +169,11 @@ export async function startGitops(
   const terms = new Terms({ election, log }, module.lead)
   t.teardown(() => terms.stop())
   await terms.start()
+  /** Another pod leads, and this one, which is frozen or cut off, has not noticed it. */
+  const lose = () => {
+    holds = false
+  }
   /** methods that kas can call now */
   const methods = () => module.methods ?? new Map()
-  return { lines, register, tracer, configure, methods, stop: () => terms.stop() }
+  return { lines, register, tracer, configure, methods, lose, stop: () => terms.stop() }
 }

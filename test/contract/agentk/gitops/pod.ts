@@ -3,6 +3,10 @@ import type { ApiClient, JsonAnswer } from '../../../../src/agentk/cluster/api-c
 import { BackgroundRequests } from '../../../../src/agentk/cluster/background-requests.ts'
 import { type BuildComponents, buildCommit } from '../../../../src/agentk/modules/gitops/build/build-commit.ts'
 import type { ReadJob } from '../../../../src/agentk/modules/gitops/build/manifests-thread.ts'
+import { DriftWatches } from '../../../../src/agentk/modules/gitops/drift/drift-watches.ts'
+import { ExplainTurns } from '../../../../src/agentk/modules/gitops/drift/explain-turns.ts'
+import { type FollowedDrift, followDrift } from '../../../../src/agentk/modules/gitops/drift/follow-drift.ts'
+import { SharedBytes } from '../../../../src/agentk/modules/gitops/files/kept-files.ts'
 import { Inventory } from '../../../../src/agentk/modules/gitops/inventory/inventory.ts'
 import { ObjectWaits, openWatches } from '../../../../src/agentk/modules/gitops/live/object-waits.ts'
 import { SharedKinds } from '../../../../src/agentk/modules/gitops/live/shared-kinds.ts'
@@ -18,6 +22,7 @@ import type { InventoryEntry, SourceClaims } from '../../../../src/agentk/module
 import { type SourceOptions, sourceOptions } from '../../../../src/agentk/modules/gitops/source-options.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
 import type { SourceBlock } from '../../../../src/proto/gitops/schema.ts'
+import { capturedLog } from '../../../support/captured-log.ts'
 import { anyIdentity } from '../../../support/identities.ts'
 import type { Ground } from './ground.ts'
 
@@ -113,6 +118,19 @@ export class Pod {
 
   entries(): Promise<ReadonlyMap<string, InventoryEntry>> {
     return this.#inventory().load(this.#killed.signal)
+  }
+
+  /** Compares objects with the cluster: its `judge` is for a round. Nothing is watched. */
+  followDrift(): FollowedDrift {
+    const [clock, random] = [systemClock, Math.random]
+    const shared = { watches: new DriftWatches({ clock, random }), turns: new ExplainTurns(clock) }
+    const components = { ...shared, room: new SharedBytes(1, () => 1), clock, random, log: capturedLog().log }
+    const client = { json: this.#json, send: this.#ground.client.send.bind(this.#ground.client) }
+    const [lane, ownLane] = [this.#lanes.lane('preview'), this.#lanes.lane('control')]
+    const nothing = () => undefined
+    const listeners = { requestRound: nothing, onChange: nothing, onSeen: nothing, onLeft: nothing }
+    const access = { client, lane, ownLane, scanLane: this.#lanes.lane('scan') }
+    return followDrift(components, access, listeners, this.options, this.#killed.signal)
   }
 
   /** Makes one round. @throws as `reconcile` */

@@ -314,13 +314,15 @@ t.test(
       { drift: { mode: 'report' } },
       { drift: { mode: 'none' } },
       { drift: { ignore: [{ managers: ['scaler'] }] } },
+      { drift: { after: '301s' } },
+      { drift: { added_by: ['kubectl*'] } },
     ]
     const as = { ...plain, name: 'as', drift: { mode: 'correct', after: '60s' } }
     const sources = [plain, as, ...others.map((more, i) => ({ ...plain, name: `n${i}`, ...more }))]
     const { file, blocks } = parse(JSON.stringify({ gitops: { manifest_projects: sources } }))
     t.equal(file.gitops?.manifestProjects.length, 2)
     t.match(file.gitops?.manifestProjects[0], { id: 'a/b', paths: [{ glob: '**' }], pruneOneof: { value: false } })
-    t.equal(gitopsIn({ blocks }).manifest_projects.length, 11)
+    t.equal(gitopsIn({ blocks }).manifest_projects.length, 13)
     const common = { drift: { mode: 'report' }, manifest_projects: [plain, as] }
     t.equal(parse(JSON.stringify({ gitops: common })).file.gitops?.manifestProjects.length, 1, 'of all sources')
   },

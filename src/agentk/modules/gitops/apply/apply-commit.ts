@@ -88,6 +88,7 @@ async function applyPass(
   const scalers = new Scalers({ lane, ownLane: control, kinds, manifests })
   const applier = new Applier({ lane, isHandedOver, scalers }, options)
   const unscaled = await unscaledOf(manifests, live, scalers, signal)
+  const isCorrected = options.drift.mode === 'correct' // else the mode decides on replicas, too
   const dryLanes = new DryLanes({ lane, ownLane: control })
   const deleter = new Deleter({ accountLane: lane, waits, clock, kinds }, options)
   const run = new ApplyRun(
@@ -101,14 +102,23 @@ async function applyPass(
       lane,
       kindsWith: (key, version, isDefined) => shared.with(key, version, isDefined, signal),
       judge,
-      isDrifted,
+      isDrifted: (text) => isDrifted(text) || (!isCorrected && unscaled.has(text)),
       onEnd: (key, end) => onStep({ kind: 'ended', key, end }),
       remember: (manifest, end) => {
         inventory.applied(manifest, end)
         return inventory.save(signal)
       },
     },
-    { id: options.id, manifests, graph, kinds, entries, live: live.objects, unscaled, superseded },
+    {
+      id: options.id,
+      manifests,
+      graph,
+      kinds,
+      entries,
+      live: live.objects,
+      superseded,
+      ...(isCorrected && { unscaled }),
+    },
     signal,
   )
   const ends = await run.run()

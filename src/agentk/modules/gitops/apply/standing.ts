@@ -9,7 +9,7 @@ import type { InventoryEntry } from '../round.ts'
  *
  * - `asApplied`: nothing has changed since, or the object is left alone
  * - `changed`: Git has changed it, it was never applied, or it is another source's
- * - `drifted`: Git has not changed it, and its metadata differ from those after the last apply
+ * - `drifted`: Git has not changed it, and its metadata differ from those after the last apply, or it is known to differ
  */
 export type Standing = 'asApplied' | 'changed' | 'drifted'
 
@@ -33,7 +33,9 @@ export function standingOf(manifest: Manifest, { id, entry, live, isUnscaled, is
   if ((!live || live.isBeingDeleted) && runsOnce(manifest)) return 'asApplied'
   if (!live) return 'drifted'
   if (live.isBeingDeleted || (live.owner !== '' && live.owner !== id)) return 'changed'
-  return isAsApplied(entry, live, id) && !isDrifted ? 'asApplied' : 'drifted'
+  // an earlier pod has found what metadata need not show: its record says since when
+  const isRecorded = (entry.drift?.since ?? 0) > 0
+  return isAsApplied(entry, live, id) && !isDrifted && !isRecorded ? 'asApplied' : 'drifted'
 }
 
 /**

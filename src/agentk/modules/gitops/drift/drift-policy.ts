@@ -23,7 +23,7 @@ export type Decision =
  * - `added`: people's tools have added fields, and the source does not set `added_by`: an apply leaves them
  * - `unknown`: it is not compared, or nobody has changed it
  * - `hold`: an annotation of the object asks for it, until `until`: ms since the epoch
- * - `fight`: `by` has changed it back after each of the last corrections
+ * - `fight`: `by` has changed it back after each of the last corrections, within an hour
  * - `paused`: the source writes nothing
  */
 export type LeftBecause =
@@ -39,18 +39,16 @@ export interface DriftFacts {
   /** this pod has led for less than `settleMs`: calls of a frozen leader may still arrive */
   readonly isSettling: boolean
   readonly isPaused: boolean
-  /** field manager of the source */
-  readonly manager: string
   /** wall clock: ms since the epoch */
   readonly now: number
 }
 
 /** Decides what happens to an object that has drifted. */
 export function decide(finding: Finding, facts: DriftFacts): Decision {
-  const { policy, recorded, isSettling, isPaused, manager, now } = facts
+  const { policy, recorded, isSettling, isPaused, now } = facts
   if (finding.kind !== 'drifted') return { kind: 'left', because: { kind: 'unknown' } }
   if (isPaused) return { kind: 'left', because: { kind: 'paused' } }
-  if (isSettling && isOfFrozenLeader(finding, recorded, manager)) return { kind: 'write' }
+  if (isSettling && isOfFrozenLeader(finding, recorded)) return { kind: 'write' }
   if (policy.mode !== 'correct') return { kind: 'left', because: { kind: 'mode' } }
   const { holdUntil } = finding
   if (holdUntil !== undefined && holdUntil > now && holdUntil <= now + maxHoldMs) {
@@ -58,7 +56,9 @@ export function decide(finding: Finding, facts: DriftFacts): Decision {
   }
   if (!policy.removesAdded && isOnlyAdded(finding)) return { kind: 'left', because: { kind: 'added' } }
   const by = finding.by?.manager
-  if (by !== undefined && by === recorded?.by && recentCorrections(recorded, now).length >= maxCorrections) {
+  // by the time of the change, so that it is left for good: only a later change counts anew
+  const corrections = recentCorrections(recorded, finding.since)
+  if (by !== undefined && by === recorded?.by && corrections.length >= maxCorrections) {
     return { kind: 'left', because: { kind: 'fight', by } }
   }
   const at = finding.since + (finding.isDeleted ? deletedAfterMs : policy.afterMs)
@@ -66,9 +66,8 @@ export function decide(finding: Finding, facts: DriftFacts): Decision {
 }
 
 /** True for what a leader of before may have done late: a write as the source's manager, or a deletion. */
-function isOfFrozenLeader(finding: Finding, recorded: RecordedDrift | undefined, manager: string): boolean {
-  if (finding.isDeleted) return recorded?.isDeleted !== true
-  return finding.by?.manager === manager
+function isOfFrozenLeader({ isDeleted, isRewritten, by }: Finding, recorded: RecordedDrift | undefined): boolean {
+  return isDeleted ? recorded?.isDeleted !== true : isRewritten === true && by === undefined
 }
 
 /** True if all that differs are fields that people's tools have added. */

@@ -25,7 +25,7 @@ import type { ComparedLive, Explanation } from './explanation.ts'
 import { holdUntil } from './hold.ts'
 import type { ComparedManifest } from './kept-manifests.ts'
 import { referenceOf } from './reference.ts'
-import { baselineOf, isProven, type Reference, suspicion } from './suspect.ts'
+import { baselineOf, isProven, isRewritten, type Reference, suspicion } from './suspect.ts'
 
 export interface ExplainObjectComponents {
   /** acts as the source's account */
@@ -220,11 +220,15 @@ function isProvenChange({ reference, isAdder, options: { manager } }: ServedObje
   return isProven(suspicion(reference, live, { manager, isAdder }))
 }
 
-function comparedLive({ manifest, rules, options: { manager } }: ServedObject, live: KubernetesObject): ComparedLive {
-  const ignoredOf = ignoredFields(rules, { key: manifest.key, objects: [live] })
+function comparedLive(
+  { manifest, rules, reference, options: { manager } }: ServedObject,
+  live: KubernetesObject,
+): ComparedLive {
+  const ignoredOf = ignoredFields(rules, { key: manifest.key }) // as a round reads it
   return {
     live: liveObjectOf(live, manager, ignoredOf),
     baseline: baselineOf(live, manager),
+    ...(isRewritten(reference, live, manager) && { isRewritten: true as const }),
     holdUntil: holdUntil(live),
   }
 }

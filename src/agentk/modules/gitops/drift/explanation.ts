@@ -6,6 +6,8 @@ import type { Baseline } from './suspect.ts'
 export interface ComparedLive {
   readonly live: LiveObject
   readonly baseline: Baseline
+  /** as in `Finding` */
+  readonly isRewritten?: true
   /** end of a hold by annotation: ms since the epoch */
   readonly holdUntil: number | undefined
 }

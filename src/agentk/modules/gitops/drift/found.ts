@@ -55,6 +55,7 @@ export function findingOf(
     by,
     since: changed ?? (isRecorded ? recorded.since : earlier) ?? now,
     reason: explanation.kind === 'notCompared' ? explanation.reason : '',
+    ...(of?.isRewritten && { isRewritten: true as const }),
     holdUntil: of?.holdUntil,
     resourceVersion: of?.live.resourceVersion ?? '',
   }

@@ -1,11 +1,13 @@
 import type { Clock } from '../../../../lib/clock.ts'
 import type { Finding } from '../finding.ts'
-import type { InventoryEntry } from '../round.ts'
+import type { InventoryEntry, RecordedDrift } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
-import { type Decision, decide } from './drift-policy.ts'
+import { type Decision, decide, deletedAfterMs } from './drift-policy.ts'
 
 /** Pause between rounds that only record since when objects drift. ms */
 const recordMs = 60_000
+/** Such a pause for deletions: until they are recorded, the next leader makes these objects again in any mode. ms */
+const recordDeletedMs = deletedAfterMs
 
 export interface KnownFindingsComponents {
   /** requests a round of the source */
@@ -32,7 +34,7 @@ export interface Left {
 /** Findings about one source's objects, each with its decision. It requests the round in which the next one is due. */
 export class KnownFindings {
   readonly #components: KnownFindingsComponents
-  readonly #options: Pick<SourceOptions, 'drift' | 'manager'>
+  readonly #options: Pick<SourceOptions, 'drift'>
   readonly #signal: AbortSignal
   /** by `keyText` */
   readonly #known = new Map<string, KnownFinding>()
@@ -46,11 +48,7 @@ export class KnownFindings {
   #cancelDue: (() => void) | undefined
   #recordedAt = Number.NEGATIVE_INFINITY
 
-  constructor(
-    components: KnownFindingsComponents,
-    options: Pick<SourceOptions, 'drift' | 'manager'>,
-    signal: AbortSignal,
-  ) {
+  constructor(components: KnownFindingsComponents, options: Pick<SourceOptions, 'drift'>, signal: AbortSignal) {
     this.#components = components
     this.#options = options
     this.#signal = signal
@@ -88,10 +86,10 @@ export class KnownFindings {
     this.#decideAgain()
   }
 
-  /** Takes a finding, and returns what follows from it. */
-  note(text: string, finding: Finding): Decision {
+  /** Takes a finding, and returns what follows from it. @param recorded - as the inventory has it now */
+  note(text: string, finding: Finding, recorded: RecordedDrift | undefined): Decision {
     if (this.find(text)?.resourceVersion !== finding.resourceVersion) this.#attempted.delete(text)
-    const decision = this.#decisionOf(text, finding)
+    const decision = this.#decisionOf(finding, recorded)
     this.#known.set(text, { finding, decision })
     this.#changed()
     return decision
@@ -108,16 +106,15 @@ export class KnownFindings {
     if (this.#known.delete(text)) this.#changed()
   }
 
-  #decisionOf(text: string, finding: Finding): Decision {
-    const { drift: policy, manager } = this.#options
-    const recorded = this.#entries.get(text)?.drift
+  #decisionOf(finding: Finding, recorded: RecordedDrift | undefined): Decision {
+    const { drift: policy } = this.#options
     const [isSettling, isPaused] = [this.#isSettling, this.#isPaused]
-    return decide(finding, { policy, recorded, isSettling, isPaused, manager, now: this.#components.clock.now() })
+    return decide(finding, { policy, recorded, isSettling, isPaused, now: this.#components.clock.now() })
   }
 
   #decideAgain(): void {
     for (const [text, { finding }] of this.#known) {
-      this.#known.set(text, { finding, decision: this.#decisionOf(text, finding) })
+      this.#known.set(text, { finding, decision: this.#decisionOf(finding, this.#entries.get(text)?.drift) })
     }
     this.#changed()
   }
@@ -136,8 +133,13 @@ export class KnownFindings {
     const now = clock.now()
     const times = [...this.#known].flatMap(([text, { finding, decision }]) => {
       if (decision.kind === 'write') return this.#attempted.has(text) ? [] : [now]
-      if (decision.kind === 'left') return decision.because.kind === 'hold' ? [decision.because.until] : []
-      return this.#isRecorded(text, finding) ? [decision.at] : [decision.at, this.#recordedAt + recordMs]
+      const recordAt = this.#isRecorded(text, finding)
+        ? []
+        : [this.#recordedAt + (finding.isDeleted ? recordDeletedMs : recordMs)]
+      if (decision.kind === 'later') return [decision.at, ...recordAt]
+      const { because } = decision
+      if (because.kind === 'hold') return [because.until]
+      return because.kind === 'mode' && finding.isDeleted ? recordAt : []
     })
     if (times.length === 0 || this.#signal.aborted) return
     this.#cancelDue = clock.after(Math.max(0, Math.ceil(Math.min(...times) - now)), () => {
@@ -147,7 +149,8 @@ export class KnownFindings {
   }
 
   /** True if the time since which it drifts is known without this pod: managedFields or the inventory have it. */
-  #isRecorded(text: string, { by, since }: Finding): boolean {
-    return by?.time === since || this.#entries.get(text)?.drift?.since === since
+  #isRecorded(text: string, { by, since, isDeleted }: Finding): boolean {
+    const recorded = this.#entries.get(text)?.drift
+    return by?.time === since || (recorded?.since === since && (recorded.isDeleted ?? false) === isDeleted)
   }
 }

@@ -18,10 +18,10 @@ import { findingOf } from './found.ts'
 import { holdUntil } from './hold.ts'
 import type { ComparedManifest, KeptManifests } from './kept-manifests.ts'
 import { type KnownFinding, KnownFindings, type KnownFindingsComponents, type Left } from './known-findings.ts'
-import { referenceOf } from './reference.ts'
+import { isMoved, referenceOf, unknownReference } from './reference.ts'
 import { SharedCheck } from './shared-check.ts'
 import { SourceExplanations } from './source-explanations.ts'
-import { type Baseline, mayBeScaled, suspicion } from './suspect.ts'
+import { type Baseline, mayBeScaled, type Suspicion, suspicion } from './suspect.ts'
 
 /** Pause before a round that compares objects whose manifests are not kept. ms */
 const buildMs = 10_000
@@ -69,6 +69,15 @@ export interface SourceDriftComponents extends KnownFindingsComponents {
 /** Result of a round, or of a pause. */
 export interface RoundResult extends Left {
   readonly kinds: ClusterKinds
+  /** by `keyText`: objects that the round has applied; absent: none */
+  readonly applied?: Iterable<string>
+}
+
+/** Metadata of an object that were seen during a round. */
+interface SeenInRound {
+  readonly live: LiveObject
+  /** result without the reference, which the round may change; absent: only what `live` has was read */
+  readonly found?: Suspicion
 }
 
 /** Drift of one source's objects, while it is followed: what differs, by whom, and what follows from it. */
@@ -88,7 +97,7 @@ export class SourceDrift {
   readonly #outrun = new Set<string>()
   readonly #check = new SharedCheck(() => this.#checkEach())
   /** by `keyText`: metadata of objects that were seen during a round; undefined: they are gone. No round: none */
-  #duringRound: Map<string, LiveObject | undefined> | undefined
+  #duringRound: Map<string, SeenInRound | undefined> | undefined
   #cancelBuild: (() => void) | undefined
 
   constructor(components: SourceDriftComponents, options: SourceOptions, signal: AbortSignal) {
@@ -128,21 +137,25 @@ export class SourceDrift {
       this.#entries = result.entries
       this.#kinds = result.kinds
       for (const text of this.#baselines.keys()) if (!result.entries.has(text)) this.#baselines.delete(text)
+      for (const text of result.applied ?? [])
+        if (this.#findings.find(text)?.kind === 'drifted') this.#findings.forget(text)
     }
     this.#findings.roundEnds(result)
-    for (const [text, live] of seen ?? []) this.#seenInRound(text, live)
+    for (const [text, one] of seen ?? []) this.#seenInRound(text, one)
     for (const text of this.#outrun) this.#suspect(text)
     this.#outrun.clear()
   }
 
   /** An object is as it was applied: that ends its drift, and says nothing of what an apply would change. */
-  #seenInRound(text: string, live: LiveObject | undefined): void {
+  #seenInRound(text: string, seen: SeenInRound | undefined): void {
     const entry = this.#entries.get(text)
     if (!entry?.digest) return
-    const isAsBefore =
-      live !== undefined && isAsApplied(entry, live, this.#options.id) && !isMoved(entry, live.generation)
+    const { live, found } = seen ?? {}
+    if (found && 'baseline' in found) this.#baselines.set(text, found.baseline)
+    const hasAdded = found?.kind === 'suspect' // an apply leaves what people's tools have added
+    const isAsBefore = live && isAsApplied(entry, live, this.#options.id) && !isMoved(entry, live.generation)
     const known = this.#findings.find(text)
-    if (isAsBefore && (!known || known.kind === 'drifted')) this.#findings.forget(text)
+    if (isAsBefore && !hasAdded && (!known || known.kind === 'drifted')) this.#findings.forget(text)
     else this.#suspect(text)
   }
 
@@ -150,27 +163,35 @@ export class SourceDrift {
   seen(key: ObjectKey, object: KubernetesObject, live: () => LiveObject): void {
     const text = keyText(key)
     if (this.#duringRound) {
-      this.#duringRound.set(text, live())
+      this.#duringRound.set(text, { live: live(), found: this.#suspicion(object) })
       return
     }
     const entry = this.#entries.get(text)
     if (!entry?.digest) return
-    const { id, manager } = this.#options
     const baseline = this.#baselines.get(text)
-    const found = suspicion(referenceOf(entry, id), object, { manager, isAdder: this.#isAdder, baseline })
+    const found = this.#suspicion(object, entry, baseline)
     const known = this.#findings.find(text)
     if (known && !known.isDeleted && known.holdUntil !== holdUntil(object)) this.#suspect(text)
     if (!('baseline' in found)) return // nothing moved, or it goes later
     this.#baselines.set(text, found.baseline)
-    if (found.kind === 'suspect' || known || (!baseline && isMoved(entry, found.baseline.generation)))
+    // a manager may have given up a field that was left to it
+    const isIgnoredOther = entry.ignored !== undefined && entry.ignored !== live().ignored
+    const hasMoved = !baseline && isMoved(entry, found.baseline.generation)
+    if (found.kind === 'suspect' || known || isIgnoredOther || hasMoved)
       this.#suspect(text, { isOnlyScaled: !known && mayBeScaled(found) })
+  }
+
+  #suspicion(object: KubernetesObject, entry?: InventoryEntry, baseline?: Baseline): Suspicion {
+    const { id, manager } = this.#options
+    const reference = entry ? referenceOf(entry, id) : unknownReference(id)
+    return suspicion(reference, object, { manager, isAdder: this.#isAdder, baseline })
   }
 
   /** Takes metadata that were read, where there is no watch. */
   read(key: ObjectKey, live: LiveObject): void {
     const text = keyText(key)
     if (this.#duringRound) {
-      this.#duringRound.set(text, live)
+      this.#duringRound.set(text, { live })
       return
     }
     const entry = this.#entries.get(text)
@@ -247,15 +268,16 @@ export class SourceDrift {
     const text = keyText(manifest.key)
     const { live, entry } = judged
     const known = this.#findings.find(text)
-    if (known && known.resourceVersion === (live?.resourceVersion ?? '')) return this.#verdict(text, known, live)
+    if (known && known.resourceVersion === (live?.resourceVersion ?? '')) return this.#verdict(text, known, judged)
     const explanation = await this.#explainJudged(manifest, judged, signal)
-    if (explanation.kind === 'beingDeleted') return { kind: 'write' } // the apply says what it waits for
+    const isCorrected = this.#options.drift.mode === 'correct'
+    // the apply says what it waits for, and makes an object that is gone by then
+    if (explanation.kind === 'beingDeleted') return isCorrected ? { kind: 'write' } : { kind: 'same', live: undefined }
     if (explanation.kind === 'same') {
       this.#findings.forget(text)
-      const isTakenBack = explanation.hasLostFields && this.#options.drift.mode === 'correct'
-      return isTakenBack ? { kind: 'write' } : { kind: 'same', live: explanation.of?.live }
+      return explanation.hasLostFields && isCorrected ? { kind: 'write' } : { kind: 'same', live: explanation.of?.live }
     }
-    return this.#verdict(text, this.#findingOf(manifest, entry, explanation), live)
+    return this.#verdict(text, this.#findingOf(manifest, entry, explanation), judged)
   }
 
   /** Explains an object for a round. An error is about this one: the round goes on with the others. */
@@ -271,8 +293,8 @@ export class SourceDrift {
     }
   }
 
-  #verdict(text: string, finding: Finding, live: LiveObject | undefined): Verdict {
-    if (this.#findings.note(text, finding).kind !== 'write') return { kind: 'left', finding, live }
+  #verdict(text: string, finding: Finding, { live, entry }: JudgedObject): Verdict {
+    if (this.#findings.note(text, finding, entry.drift).kind !== 'write') return { kind: 'left', finding, live }
     this.#findings.attempt(text)
     return { kind: 'write', finding }
   }
@@ -324,7 +346,7 @@ export class SourceDrift {
       return true
     }
     const wasDeleted = this.#findings.find(text)?.isDeleted
-    this.#findings.note(text, this.#findingOf(manifest, entry, explanation))
+    this.#findings.note(text, this.#findingOf(manifest, entry, explanation), entry.drift)
     const again = 'again' in explanation ? explanation.again : undefined
     if (again !== undefined) this.#explanations.requestLater(text, again - clock.now())
     else if (explanation.kind === 'deleted' && !wasDeleted) this.#explanations.requestLater(text, absentMs)
@@ -347,12 +369,4 @@ export class SourceDrift {
     const before = this.#findings.find(keyText(manifest.key))
     return findingOf(manifest, explanation, { recorded, before, now: this.#components.clock.now() })
   }
-}
-
-/**
- * True if the generation differs from that after the last apply. Another manager may have moved it, or items of a list
- * are in another order, which no entry shows.
- */
-function isMoved(entry: InventoryEntry, generation: number): boolean {
-  return entry.generation !== undefined && generation !== entry.generation
 }

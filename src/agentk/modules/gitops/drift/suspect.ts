@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { entryAt, isBeingDeleted, type KubernetesObject, numberAt, textAt } from '../../../../kubernetes/object.ts'
+import { at, entryAt, isBeingDeleted, type KubernetesObject, numberAt, textAt } from '../../../../kubernetes/object.ts'
 import {
   entriesOf,
   type FieldSet,
@@ -123,6 +123,18 @@ export function mayBeScaled(found: Suspicion): boolean {
 /** True if the metadata prove a change, also where the object cannot be compared. */
 export function isProven(found: Suspicion): boolean {
   return found.kind === 'suspect' && found.reasons.some((reason) => proofs.has(reason))
+}
+
+/**
+ * True if the source's manager has written the object since its last apply, as a leader of before does that was frozen.
+ * Others move neither the time of its entry nor a digest that it still owns.
+ */
+export function isRewritten({ digest, time }: Reference, object: KubernetesObject, manager: string): boolean {
+  const { own, digest: live } = ownershipOf(object, manager)
+  if (!own) return false
+  if (time !== undefined && textAt(own, 'time') !== time) return true
+  const annotations = at(own.fieldsV1, 'f:metadata.f:annotations') ?? {}
+  return digest !== '' && live !== digest && Object.hasOwn(annotations, `f:${digestAnnotation}`)
 }
 
 /** Returns the state of an object's metadata, as a baseline for later metadata. @param manager - the source's */

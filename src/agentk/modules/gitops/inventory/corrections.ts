@@ -6,9 +6,14 @@ export const maxCorrections = 3
 /** Time in which these corrections count. ms */
 export const correctionsMs = 3600_000
 
-/** Times of the corrections that still count: none that is far ahead of the clock, which may have been set back. */
-export function recentCorrections(recorded: RecordedDrift | undefined, now: number): readonly number[] {
-  return (recorded?.corrections ?? []).filter((at) => Math.abs(now - at) < correctionsMs)
+/**
+ * Returns the times of the corrections that count for a change: none that is far ahead of it, since the clock may have
+ * been set back.
+ *
+ * @param at - its time: ms since the epoch
+ */
+export function recentCorrections(recorded: RecordedDrift | undefined, at: number): readonly number[] {
+  return (recorded?.corrections ?? []).filter((corrected) => Math.abs(at - corrected) < correctionsMs)
 }
 
 /** Returns what is recorded of an object after a correction. */

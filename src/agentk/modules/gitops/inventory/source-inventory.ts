@@ -143,7 +143,8 @@ export class SourceInventory {
       this.#entries.set(text, { ...others, ...reference, wave, ...(drift && { drift }), state: 'applied', reason: '' })
     } else if (end.kind === 'drifted') {
       const { since, isDeleted } = end.finding
-      const drift = { ...entry.drift, since, ...(isDeleted && { isDeleted }) }
+      const { isDeleted: _, ...before } = entry.drift ?? {}
+      const drift = { ...before, since, ...(isDeleted && { isDeleted }) }
       this.#entries.set(text, { ...entry, wave, ...(end.finding.kind === 'drifted' && { drift }) })
     } else if (end.kind === 'failed') {
       const state: EntryState = entry.uid === '' ? 'planned' : 'failed'

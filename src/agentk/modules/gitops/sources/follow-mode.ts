@@ -1,4 +1,4 @@
-import { keyName } from '../../../../kubernetes/key.ts'
+import { keyName, keyText } from '../../../../kubernetes/key.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { errorText, KasError } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
@@ -250,7 +250,7 @@ export class FollowMode implements SourceMode {
       if (reference) this.#roundEnded(reference, options) // before the state says that the commit is applied
       const phase = report({ kind: 'outcome', commit, outcome })
       this.#logOutcome(fields, outcome)
-      if (outcome.kind === 'done') this.#resynced = resync
+      if (outcome.kind === 'done' && !superseded.aborted) this.#resynced = resync // else the next round does the rest
       if (outcome.kind === 'done') {
         if (outcome.pruned.some(isScalerKind)) runner.add() // Git sets again what it has scaled
         if (isComplete(outcome)) this.#measure(set)
@@ -335,8 +335,10 @@ function referenceOf(outcome: Outcome): AfterRound | undefined {
   if (outcome.kind === 'suspended') return { ...outcome, isPaused: true }
   if (outcome.kind === 'refused') return undefined
   const { ends, entries, kinds } = outcome
-  // a source that only tries out its commits writes nothing
-  return { manifests: ends.map(({ manifest }) => manifest), entries, kinds, isPaused: outcome.kind === 'dryRun' }
+  const found = { manifests: ends.map(({ manifest }) => manifest), entries, kinds }
+  if (outcome.kind === 'dryRun') return { ...found, isPaused: true } // it writes nothing
+  const applied = ends.flatMap(({ manifest, end }) => (end.kind === 'applied' ? [keyText(manifest.key)] : []))
+  return { ...found, isPaused: false, applied }
 }
 
 function nextOf(outcome: Outcome): Next {

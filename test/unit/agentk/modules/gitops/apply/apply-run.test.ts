@@ -60,6 +60,8 @@ interface Given {
   readonly wrong?: readonly string[]
   /** reason for which the gate of a Job does not open */
   readonly gate?: Promise<string | undefined>
+  /** names of objects that an earlier pod has found to differ */
+  readonly recorded?: readonly string[]
   /** by name: hashes of the fields that were left to others, as kept and live */
   readonly left?: Readonly<Record<string, readonly [kept: string | undefined, live: string | undefined]>>
 }
@@ -68,7 +70,7 @@ const leftOut = [{ path: '.spec.replicas', manager: 'scaler', rule: '{ managers:
 
 function runOf(
   manifests: readonly Manifest[],
-  { unchanged = [], failing = [], fixed = [], ending = [], wrong = [], gate, left = {} }: Given,
+  { unchanged = [], failing = [], fixed = [], ending = [], wrong = [], recorded = [], gate, left = {} }: Given,
 ) {
   const [entries, live] = [new Map<string, InventoryEntry>(), new Map<string, LiveObject>()]
   for (const { key, version } of manifests.filter(({ key }) => unchanged.includes(key.name))) {
@@ -76,7 +78,8 @@ function runOf(
     const rest = { wave: 0, state: 'applied' as const, reason: '' }
     const [kept, now] = left[name] ?? []
     const was = kept !== undefined && { ignored: kept, leftOut }
-    entries.set(keyText(key), { key, version, uid: name, digest: name, fields: name, ...was, ...rest })
+    const drift = recorded.includes(name) && { drift: { since: 1 } }
+    entries.set(keyText(key), { key, version, uid: name, digest: name, fields: name, ...was, ...drift, ...rest })
     const isBeingDeleted = ending.includes(name)
     live.set(keyText(key), { ...liveOf(name), isBeingDeleted, ...(now !== undefined && { ignored: now }) })
   }
@@ -180,6 +183,12 @@ t.test('what only a new object can have makes one where the manifest says so, an
   t.match((await ends).get('plain'), { kind: 'failed', problem: { kind: 'immutable' } })
   t.match((await ends).get('allowed'), { kind: 'applied' })
   t.strictSame(applied, ['allowed is made again'])
+})
+
+t.test('an object that an earlier pod has found to differ is judged, though its metadata do not show it', async (t) => {
+  const { ends, applied } = runOf([manifest('a', 0), manifest('b', 0)], { unchanged: ['a', 'b'], recorded: ['b'] })
+  t.match((await ends).get('a'), { kind: 'unchanged' })
+  t.strictSame(applied, ['b'])
 })
 
 t.test('what was left to others is applied again once they own other fields', async (t) => {

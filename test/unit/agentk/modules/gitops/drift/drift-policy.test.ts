@@ -6,7 +6,6 @@ import { maxHoldMs } from '../../../../../../src/proto/gitops/limits.ts'
 
 const now = Date.parse('2026-06-01T00:00:00Z')
 const policy = { mode: 'correct' as const, afterMs: 300_000, removesAdded: false }
-const manager = 'agentk-42-7'
 const by = (name: string, ago = 0) => ({ manager: name, operation: 'Update', time: now - ago })
 
 const finding = (given: Partial<Finding> = {}): Finding => ({
@@ -25,7 +24,7 @@ const finding = (given: Partial<Finding> = {}): Finding => ({
   resourceVersion: '7',
   ...given,
 })
-const facts = { policy, recorded: undefined, isSettling: false, isPaused: false, manager, now }
+const facts = { policy, recorded: undefined, isSettling: false, isPaused: false, now }
 
 t.test('a change is set back after the time of the policy, a deletion after 10 s', async (t) => {
   t.strictSame(decide(finding(), facts), { kind: 'later', at: now + 300_000 })
@@ -50,7 +49,7 @@ t.test('fields that people have added are removed only where the configuration s
 })
 
 t.test('a pause comes before all else', async (t) => {
-  const late = finding({ by: by(manager), since: 0 })
+  const late = finding({ isRewritten: true, by: undefined, since: 0 })
   t.strictSame(decide(late, { ...facts, isPaused: true, isSettling: true }), {
     kind: 'left',
     because: { kind: 'paused' },
@@ -80,11 +79,10 @@ t.test('three corrections of one manager in an hour are a fight', async (t) => {
   t.strictSame(decide(old, { ...facts, recorded }), { kind: 'left', because: { kind: 'fight', by: 'controller' } })
   const other = finding({ by: by('kubectl-edit', 1e6), since: now - 1e6 })
   t.strictSame(decide(other, { ...facts, recorded }), { kind: 'write' }, 'another manager has not fought')
-  t.strictSame(
-    decide(old, { ...facts, recorded, now: now + correctionsMs }),
-    { kind: 'write' },
-    'an hour later it is over',
-  )
+  const later = { ...facts, recorded, now: now + correctionsMs }
+  t.match(decide(old, later), { kind: 'left', because: { kind: 'fight' } }, 'the change is left for good')
+  const again = finding({ by: by('controller'), since: now + correctionsMs })
+  t.strictSame(decide(again, { ...later, now: now + 2 * correctionsMs }), { kind: 'write' }, 'a later one counts anew')
   t.strictSame(recordCorrection(recorded, other, now), { since: 0, by: 'kubectl-edit', corrections: [now] })
   const unknown = finding({ by: undefined })
   t.strictSame(recordCorrection(recorded, unknown, now), { since: 0 }, 'nobody can be named')
@@ -92,13 +90,15 @@ t.test('three corrections of one manager in an hour are a fight', async (t) => {
 
 t.test('what a frozen leader does late is written again, in every mode, in the first two minutes', async (t) => {
   const settling = { ...facts, isSettling: true, policy: { ...policy, mode: 'none' as const } }
-  t.strictSame(decide(finding({ by: by(manager) }), settling), { kind: 'write' })
+  const late = finding({ isRewritten: true, by: undefined })
+  t.strictSame(decide(late, settling), { kind: 'write' })
+  t.match(decide({ ...late, by: by('kubectl-edit') }, settling), { kind: 'left' }, 'somebody has changed it since')
   t.strictSame(decide(finding({ isDeleted: true, by: undefined }), settling), { kind: 'write' })
   const seenBefore = { since: now - 5, isDeleted: true }
   const gone = finding({ isDeleted: true, by: undefined, since: now - 5 })
   t.strictSame(decide(gone, { ...settling, recorded: seenBefore }), { kind: 'left', because: { kind: 'mode' } })
   t.strictSame(decide(finding(), settling), { kind: 'left', because: { kind: 'mode' } }, 'a person is no frozen leader')
-  t.strictSame(decide(finding({ by: by(manager) }), { ...settling, isSettling: false }), {
+  t.strictSame(decide(late, { ...settling, isSettling: false }), {
     kind: 'left',
     because: { kind: 'mode' },
   })

@@ -25,7 +25,7 @@ const changed = (time: number | undefined, kind: DifferenceKind = 'changed'): Ex
 const facts = { recorded: undefined, before: undefined, now }
 const policy = { mode: 'correct' as const, afterMs: 300_000, removesAdded: false }
 const decisionOf = (finding: Finding, at = now) =>
-  decide(finding, { policy, recorded: undefined, isSettling: false, isPaused: false, manager: 'agentk-42-7', now: at })
+  decide(finding, { policy, recorded: undefined, isSettling: false, isPaused: false, now: at })
 
 t.test('a time that no change can have is not known: anybody who may write an object can forge it', async (t) => {
   const times = [now + 6000, Date.parse('9999-12-31T23:59:59Z'), 8.64e15, 0, -1, Date.parse('0001-01-01T00:00:00Z')]

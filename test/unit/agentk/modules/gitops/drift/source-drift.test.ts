@@ -9,6 +9,7 @@ import { sourceOptions } from '../../../../../../src/agentk/modules/gitops/sourc
 import { keyText } from '../../../../../../src/kubernetes/key.ts'
 import type { KubernetesObject } from '../../../../../../src/kubernetes/object.ts'
 import { KasError } from '../../../../../../src/lib/errors.ts'
+import type { SourceBlock } from '../../../../../../src/proto/gitops/schema.ts'
 import { capturedLog } from '../../../../../support/captured-log.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 
@@ -29,6 +30,9 @@ interface Given {
   /** the source's entry; undefined: as after its last apply */
   readonly own?: object
 }
+
+/** The source's entry, without fields of others. */
+const applied = { ...own, fieldsV1: { 'f:spec': { 'f:replicas': {} } } }
 
 const metadata = ({
   version = '1',
@@ -68,7 +72,7 @@ const entry = (given: Partial<InventoryEntry> = {}): InventoryEntry => ({
   ...given,
 })
 
-function begin(t: Test, block: object = {}) {
+function begin(t: Test, { isSettling = false, ...block }: { isSettling?: boolean; drift?: object } = {}) {
   const clock = new ManualClock()
   const ending = new AbortController()
   t.teardown(() => ending.abort())
@@ -104,10 +108,10 @@ function begin(t: Test, block: object = {}) {
       clock,
       log: capturedLog().log,
     },
-    sourceOptions(block, { agentId: 42n, projectId: 7n, ownProject: 'platform/shop' }),
+    sourceOptions(block as SourceBlock, { agentId: 42n, projectId: 7n, ownProject: 'platform/shop' }),
     ending.signal,
   )
-  drift.settled()
+  if (!isSettling) drift.settled()
   const rounded = (of: InventoryEntry = entry(), isPaused = false) =>
     drift.roundEnds({ entries: new Map([[text, of]]), kinds, isPaused })
   const seen = (given: Given, of = key) => drift.seen(of, metadata(given), () => liveOf(given))
@@ -255,6 +259,65 @@ t.test('a new pod goes on from the recorded time', async (t) => {
   drift.left(key)
   await clock.pass(500)
   t.match(drift.known.get(text), { decision: { kind: 'later', at: since + 10_000 } })
+})
+
+t.test('a first round decides by what earlier pods have recorded', async (t) => {
+  const { drift, clock, given } = begin(t, { drift: { after: '0s' } })
+  const corrections = [clock.now(), clock.now(), clock.now()]
+  const recorded = entry({ drift: { since: 0, by: 'kubectl-edit', corrections } })
+  given.explanation = drifted(changed, by(clock))
+  drift.roundBegins()
+  const judged = { live: liveOf(changed), entry: recorded, kinds }
+  t.match(await drift.judge(manifest, judged, running()), { kind: 'left' }, 'it is a fight')
+  const deleted = begin(t, { drift: { mode: 'report' }, isSettling: true })
+  deleted.drift.roundBegins()
+  const gone = { live: undefined, entry: entry({ drift: { since: 1, isDeleted: true } }), kinds }
+  t.match(await deleted.drift.judge(manifest, gone, running()), { kind: 'left' }, 'its deletion was shown before')
+  t.match(await deleted.drift.judge(manifest, { ...gone, entry: entry() }, running()), { kind: 'write' })
+})
+
+t.test('a deletion that stays is recorded by a round, at most every ten seconds', async (t) => {
+  const { drift, clock, rounded, rounds } = begin(t, { drift: { mode: 'report' } })
+  rounded()
+  drift.left(key)
+  await clock.pass(0)
+  t.match(drift.known.get(text), { decision: { kind: 'left', because: { kind: 'mode' } } })
+  t.equal(rounds(), 1)
+  drift.roundBegins()
+  rounded()
+  await clock.pass(9_999)
+  t.equal(rounds(), 1)
+  await clock.pass(1)
+  t.equal(rounds(), 2, 'that round has not recorded it')
+  const since = drift.known.get(text)?.finding.since as number
+  drift.roundBegins()
+  rounded(entry({ drift: { since, isDeleted: true } }))
+  await clock.pass(1e6)
+  t.equal(rounds(), 2)
+})
+
+t.test('a round ends the drift of what it has applied, but not the fields that people have added', async (t) => {
+  const { drift, seen, clock, asked, given, rounded } = begin(t)
+  rounded()
+  given.explanation = drifted(changed, by(clock))
+  drift.left(key)
+  await clock.pass(0)
+  t.equal(drift.known.size, 1)
+  drift.roundBegins()
+  drift.roundEnds({ entries: new Map([[text, entry()]]), kinds, isPaused: false, applied: [text] })
+  t.equal(drift.known.size, 0, 'also without an event')
+  drift.roundBegins()
+  const added = { 'f:spec': { 'f:nodeSelector': { '.': {}, 'f:disk': {} } } }
+  given.explanation = drifted({ version: '5' }, by(clock))
+  seen({ version: '5', others: [{ ...editor('2026-06-01T00:00:00Z'), fieldsV1: added }], own: applied })
+  drift.roundEnds({
+    entries: new Map([[text, entry({ fields: liveOf({ own: applied }).fields })]]),
+    kinds,
+    isPaused: false,
+  })
+  await clock.pass(0)
+  t.equal(asked.length, 2)
+  t.equal(drift.known.size, 1)
 })
 
 t.test('a second write within the second of the first is seen', async (t) => {

@@ -3,6 +3,7 @@ import {
   type Baseline,
   baselineOf,
   isProven,
+  isRewritten,
   mayBeScaled,
   type Reference,
   suspicion,
@@ -56,6 +57,21 @@ t.test('each mark and each part of the own entry counts', async (t) => {
   t.strictSame(reasons(live([])), ['erased'])
   t.strictSame(reasons({ metadata: { ...live([]).metadata, managedFields: undefined } }), ['erased'])
   t.strictSame(reasons(live([], { uid: 'u2', labels: {} })), ['uid', 'mark', 'erased'])
+})
+
+t.test('the source’s own manager has written again, as a frozen leader does', async (t) => {
+  const digest = { 'f:metadata': { 'f:annotations': { 'f:agent.gitlab.com/digest': leaf } } }
+  const marked = { ...own, ...digest }
+  const is = (found: object, of: Reference = reference) => isRewritten(of, found as never, manager)
+  const older = { annotations: { 'config.k8s.io/owning-inventory': id, 'agent.gitlab.com/digest': 'd0' } }
+  t.equal(is(live([ownEntry(own)])), false)
+  t.equal(is(live([ownEntry(own, { time: '2026-06-01T00:00:05Z' })])), true)
+  t.equal(is(live([ownEntry(marked)], older)), true, 'within the same second')
+  t.equal(is(live([ownEntry(own), entry('kubectl-edit', digest)], older)), false, 'somebody else has')
+  const { time: _, ...unknown } = reference
+  t.equal(is(live([ownEntry(own, { time: '2026-06-01T00:00:05Z' })]), unknown), false, 'an older agentk kept no time')
+  t.equal(is(live([ownEntry(marked)], older), unknown), true)
+  t.equal(is(live([])), false)
 })
 
 t.test('a missing time is compared like any other', async (t) => {
