@@ -1,20 +1,11 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import t from 'tap'
-import type { AgentId } from '../../../../src/call/call.ts'
-import { kasCaller } from '../../../../src/call/caller.ts'
-import { KnownMessages } from '../../../../src/call/known-messages.ts'
 import { callerMessage } from '../../../../src/kas/agent-caller.ts'
-import {
-  DriftRequestSchema,
-  type DriftResponse,
-  DriftResponseSchema,
-  Gitops,
-  ReviewRequestSchema,
-  ReviewResponseSchema,
-} from '../../../../src/proto/gen/gitops_drift_pb.ts'
+import { Gitops, ReviewRequestSchema, ReviewResponseSchema } from '../../../../src/proto/gen/gitops_drift_pb.ts'
 import { Phase } from '../../../../src/proto/gen/gitops_states_pb.ts'
 import { methodPath } from '../../../../src/proto/unary.ts'
 import { eventually } from '../../../support/eventually.ts'
+import { askAgentk, askDrift, user } from './ask-agentk.ts'
 import { ProjectKas, startGitops } from './gitops-side.ts'
 import { Ground, keyOf, skip } from './ground.ts'
 
@@ -46,7 +37,6 @@ spec:
   ports: [{ name: a, port: 80 }, { name: b, port: 81 }]
 `,
 }
-const user = (username: string) => ({ username, groups: [], uid: '', extra: [] })
 const rbac = 'rbac.authorization.k8s.io'
 
 t.test('questions about drift', { skip, timeout: 180_000 }, async (t) => {
@@ -72,35 +62,9 @@ t.test('questions about drift', { skip, timeout: 180_000 }, async (t) => {
   project.push(files)
   await eventually(() => state()?.phase === Phase.SYNCED && state()?.commit === project.commit)
 
-  const call = async (method: string, request: Uint8Array) => {
-    const reply = await side.methods().get(method)?.({
-      agentId: 42n as AgentId,
-      method,
-      metadata: {},
-      messages: new KnownMessages([request]),
-      safety: 'safe',
-      caller: kasCaller,
-      signal: new AbortController().signal,
-    })
-    if (!reply) throw new Error(`${method} is not served`)
-    const messages = await Array.fromAsync(reply.messages)
-    const { error } = await reply.done
-    if (error) throw error
-    return messages as Uint8Array[]
-  }
-  const drift = async (as: string | undefined, asked: { readonly scan?: boolean } = {}) => {
-    const caller = callerMessage({ key: as ?? 'agent' }, as === undefined ? undefined : user(`gitlab:user:${as}`))
-    const request = create(DriftRequestSchema, { caller, source: '42-301', scan: false, ...asked })
-    const found = await call(methodPath(Gitops.method.drift), toBinary(DriftRequestSchema, request))
-    const whats = found.map((bytes) => fromBinary(DriftResponseSchema, bytes).what)
-    const of = <Case extends 'object' | 'end'>(name: Case) =>
-      whats.flatMap((what) => (what.case === name ? [what.value] : [])) as Extract<
-        DriftResponse['what'],
-        { case: Case }
-      >['value'][]
-    const text = JSON.stringify(whats, (_, one) => (typeof one === 'bigint' ? String(one) : one))
-    return { objects: of('object'), end: of('end')[0], text }
-  }
+  const call = (method: string, request: Uint8Array) => askAgentk(side.methods(), method, request)
+  const drift = (as: string | undefined, asked: { readonly scan?: boolean } = {}) =>
+    askDrift(side.methods(), { source: '42-301', as, ...asked })
   const patch = async (key: Parameters<Ground['path']>[0], body: object, manager: string) => {
     const options = { contentType: 'application/strategic-merge-patch+json' }
     const answer = await ground.client.json(

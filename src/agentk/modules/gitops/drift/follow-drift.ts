@@ -1,5 +1,6 @@
 import type { Clock } from '../../../../lib/clock.ts'
 import type { Logger } from '../../../../lib/log.ts'
+import type { RateLimit } from '../../../../lib/rate-limit.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
 import type { ApiLane } from '../../../cluster/background-requests.ts'
 import type { JudgedObject, Verdict } from '../apply/verdict.ts'
@@ -31,6 +32,8 @@ const reportMs = 200
 export interface FollowDriftComponents {
   readonly watches: DriftWatches
   readonly turns: ExplainTurns
+  /** rate of the checks of scans */
+  readonly pace: Pick<RateLimit, 'take'>
   /** room for kept manifests */
   readonly room: SharedBytes
   readonly clock: Clock
@@ -89,7 +92,7 @@ export interface FollowedDrift {
 
 /** Follows the drift of one source until the signal aborts. */
 export function followDrift(
-  { watches, turns, room, clock, random, log }: FollowDriftComponents,
+  { watches, turns, pace, room, clock, random, log }: FollowDriftComponents,
   { client, lane, ownLane, scanLane }: DriftAccess,
   { requestRound, onChange }: DriftListeners,
   options: SourceOptions,
@@ -137,7 +140,7 @@ export function followDrift(
     signal,
   )
   const check = (text: string) => drift.check(text)
-  const scan = new SourceScan({ check, clock, random }, { periodMs: options.drift.scanMs, signal })
+  const scan = new SourceScan({ check, pace, clock, random }, { periodMs: options.drift.scanMs, signal })
   signal.addEventListener('abort', () => kept.release(), { once: true })
   let isSettling = true
   return {

@@ -112,6 +112,7 @@ export class SourceDrift {
   /** No call of an earlier leader can arrive any more. */
   settled(): void {
     this.#findings.settled()
+    if (this.#options.drift.mode === 'none') this.#baselines.clear() // no watch sends metadata any more
   }
 
   /** A round begins to write: until it ends, changes are only noted. */
@@ -251,8 +252,10 @@ export class SourceDrift {
     if (explanation.kind === 'beingDeleted') return { kind: 'write' } // the apply says what it waits for
     if (explanation.kind === 'same') {
       this.#findings.forget(text)
-      const isTakenBack = explanation.hasLostFields && this.#options.drift.mode === 'correct'
-      return isTakenBack ? { kind: 'write' } : { kind: 'same', live: explanation.of?.live }
+      const { hasLostFields, of } = explanation
+      if (hasLostFields && this.#options.drift.mode === 'correct') return { kind: 'write' }
+      // with the lost fields as reference, no metadata would show their next change
+      return { kind: 'same', live: hasLostFields ? undefined : of?.live }
     }
     return this.#verdict(text, this.#findingOf(manifest, entry, explanation), live)
   }

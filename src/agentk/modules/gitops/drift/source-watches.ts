@@ -58,24 +58,26 @@ export class SourceWatches {
   update(entries: Iterable<InventoryEntry>, kinds: ClusterKinds): void {
     if (this.#signal.aborted) return
     const { namespaces } = this.#options
-    const wanted = new Map<string, { kind: ClusterKind; entries: InventoryEntry[] }>()
+    const wanted = new Map<string, { kind: ClusterKind; namespace: string; entries: InventoryEntry[] }>()
     for (const entry of entries) {
       const kind = kinds.find(entry.key, entry.version)
       if (!kind || entry.digest === '') continue
-      const path = collectionPath(kind, namespaces ? entry.key.namespace : '')
+      const namespace = namespaces ? entry.key.namespace : ''
+      const path = collectionPath(kind, namespace)
       const collection = wanted.get(path)
       if (collection) collection.entries.push(entry)
-      else wanted.set(path, { kind, entries: [entry] })
+      else wanted.set(path, { kind, namespace, entries: [entry] })
     }
     for (const [path, collection] of this.#collections) {
       if (wanted.has(path)) continue
       this.#collections.delete(path)
       collection.stop()
     }
-    for (const [path, { kind, entries: own }] of wanted) {
+    for (const [path, { kind, namespace, entries: own }] of wanted) {
       let collection = this.#collections.get(path)
       if (!collection) {
-        collection = new SourceCollection(this.#components, { path, kind, signal: this.#signal }, this.#options)
+        const of = { path, kind, namespace, signal: this.#signal }
+        collection = new SourceCollection(this.#components, of, this.#options)
         this.#collections.set(path, collection)
       }
       collection.update(own, kinds)
@@ -88,15 +90,22 @@ export class SourceWatches {
   }
 }
 
+interface CollectionOfSource {
+  readonly path: string
+  readonly kind: ClusterKind
+  /** empty: all namespaces, or the cluster's scope */
+  readonly namespace: string
+  readonly signal: AbortSignal
+}
+
 /** Objects of one source in one collection. */
 class SourceCollection implements CollectionReader {
   readonly source: string
   readonly #components: SourceWatchesComponents
-  readonly #of: { readonly path: string; readonly kind: ClusterKind; readonly signal: AbortSignal }
+  readonly #of: CollectionOfSource
   readonly #options: SourceOptions
   readonly #rules: IgnoreRules
-  /** by `keyText` */
-  #entries: ReadonlyMap<string, InventoryEntry> = new Map()
+  #entries: readonly InventoryEntry[] = []
   #kinds: ClusterKinds | undefined
   /** objects of the present list, by `keyText`; undefined: none is read */
   #listed: Set<string> | undefined
@@ -106,11 +115,7 @@ class SourceCollection implements CollectionReader {
   #reason: string | undefined
   #isStopped = false
 
-  constructor(
-    components: SourceWatchesComponents,
-    of: { readonly path: string; readonly kind: ClusterKind; readonly signal: AbortSignal },
-    options: SourceOptions,
-  ) {
+  constructor(components: SourceWatchesComponents, of: CollectionOfSource, options: SourceOptions) {
     this.source = options.id
     this.#components = components
     this.#of = of
@@ -124,7 +129,7 @@ class SourceCollection implements CollectionReader {
 
   update(entries: readonly InventoryEntry[], kinds: ClusterKinds): void {
     const isFirst = this.#kinds === undefined
-    this.#entries = new Map(entries.map((entry) => [keyText(entry.key), entry]))
+    this.#entries = entries
     this.#kinds = kinds
     if (isFirst) this.#follow()
   }
@@ -136,11 +141,16 @@ class SourceCollection implements CollectionReader {
   }
 
   #follow(): void {
+    this.#watch()
+    if (!this.#stopWatch) this.#readFor('agentk has as many watches as it may have')
+  }
+
+  /** Watches the collection if agentk may have one more watch. */
+  #watch(): void {
     const { watches, client } = this.#components
     const { serviceAccount } = this.#options.accessAs ?? {}
     const account = serviceAccount ? `${serviceAccount.namespace}/${serviceAccount.name}` : ''
-    this.#stopWatch = watches.follow({ client, account, path: this.#of.path }, this)
-    if (!this.#stopWatch) this.#readFor('agentk has as many watches as it may have')
+    this.#stopWatch ??= watches.follow({ client, account, path: this.#of.path }, this)
   }
 
   /** Reads the collection from now on. */
@@ -176,7 +186,7 @@ class SourceCollection implements CollectionReader {
     this.#because(undefined)
     const listed = this.#listed
     this.#listed = undefined
-    for (const [text, { key }] of this.#entries) if (!listed?.has(text)) this.#components.left(key)
+    for (const { key } of this.#entries) if (!listed?.has(keyText(key))) this.#components.left(key)
   }
 
   refused(status: number): void {
@@ -187,6 +197,7 @@ class SourceCollection implements CollectionReader {
   #poll(): void {
     const { clock, random } = this.#components
     this.#stopPoll = clock.after(pollMs * (0.8 + 0.4 * random()), () => {
+      this.#watch() // another source may have ended one
       void this.#read().finally(() => {
         if (!this.#isStopped && this.#stopPoll) this.#poll()
       })
@@ -196,10 +207,14 @@ class SourceCollection implements CollectionReader {
   /** Reads the metadata of the objects, as a round does. */
   async #read(): Promise<void> {
     const { lane, log, read, left } = this.#components
-    const entries = [...this.#entries.values()]
+    const entries = this.#entries
+    const { namespace, signal } = this.#of
     try {
-      const kinds = this.#kinds as ClusterKinds
-      const { objects } = await readLiveObjects(entries, { lane, kinds }, this.#options, this.#of.signal)
+      const ignoredOf = (key: ObjectKey) => ignoredFields(this.#rules, { key })
+      const components = { lane, kinds: this.#kinds as ClusterKinds, ignoredOf }
+      const { id, manager } = this.#options
+      const options = { id, manager, ...(namespace !== '' && { namespaces: [namespace] }) }
+      const { objects } = await readLiveObjects(entries, components, options, signal)
       if (this.#isStopped) return
       for (const { key } of entries) {
         const live = objects.get(keyText(key))
@@ -207,7 +222,7 @@ class SourceCollection implements CollectionReader {
         else if (live === undefined) left(key) // null: it cannot be read now
       }
     } catch (error) {
-      if (this.#of.signal.aborted) return
+      if (signal.aborted) return
       log.warn({ source: this.source, reason: errorText(error) }, 'Objects cannot be compared with Git')
     }
   }
