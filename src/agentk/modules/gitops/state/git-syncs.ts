@@ -143,10 +143,12 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
 
   /** @throws Error: the directives cannot be read */
   async directives(id: string, signal: AbortSignal): Promise<Directives> {
-    const { path, nameOf } = await this.#find(signal)
-    const { status, body } = await this.#components.lane.json('GET', `${path}/${nameOf(id)}`, undefined, signal)
+    const { path, nameOf, statusIn } = await this.#find(signal)
+    const own = `${path}/${nameOf(id)}`
+    const { status, body } = await this.#components.lane.json('GET', own, undefined, signal)
     if (status !== 200 && status !== 404)
       throw new Error(`the state of ${id} cannot be read: ${textAt(body, 'message')}`)
+    if (!this.#transitions.has(own)) this.#transitions.set(own, status === 200 ? transitionsIn(statusIn(body)) : [])
     const annotation = (name: string) => entryAt(body, 'metadata.annotations', name)
     return {
       approved: annotation(approveAnnotation),
