@@ -65,6 +65,11 @@ export class DriftWatches {
     return this.#collections.size
   }
 
+  /** True if sources watch the collection already. */
+  isOpen({ account, path }: Pick<WatchedCollection, 'account' | 'path'>): boolean {
+    return this.#collections.has(`${account} ${path}`)
+  }
+
   /**
    * Watches a collection until the returned function is called.
    *

@@ -7,6 +7,7 @@ import type { JudgedObject, Verdict } from '../apply/verdict.ts'
 import type { SharedBytes } from '../files/kept-files.ts'
 import type { ClusterKinds } from '../live/cluster-kinds.ts'
 import { DryLanes } from '../live/dry-lanes.ts'
+import type { WatchedList } from '../live/read-live.ts'
 import type { Manifest } from '../manifests/manifest.ts'
 import type { InventoryEntry } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
@@ -82,6 +83,8 @@ export interface FollowedDrift {
   judge(manifest: Manifest, judged: JudgedObject, signal: AbortSignal): Promise<Verdict>
   /** As `judge`, for a round that somebody has asked for: what differs is written, in any mode, and during a hold. */
   judgeAsked(manifest: Manifest, judged: JudgedObject, signal: AbortSignal): Promise<Verdict>
+  /** As `RoundInput`. */
+  watch(entries: Iterable<InventoryEntry>, kinds: ClusterKinds): WatchedList | undefined
   /** A round begins to write. */
   roundBegins(): void
   /** The round has ended. @param reference - undefined: it has failed */
@@ -129,6 +132,7 @@ export function followDrift(
       client,
       lane: scanLane,
       seen: (key, object, live) => drift.seen(key, object, live),
+      seenFirst: (key, object) => drift.seenFirst(key, object),
       read: (key, live) => drift.read(key, live),
       left: (key) => drift.left(key),
       onUnwatched: report,
@@ -143,6 +147,7 @@ export function followDrift(
   const scan = new SourceScan({ check, pace, clock, random }, { periodMs: options.drift.scanMs, signal })
   signal.addEventListener('abort', () => kept.release(), { once: true })
   let isSettling = true
+  let hasReference = false
   return {
     known: drift.known,
     mode: options.drift.mode,
@@ -160,13 +165,21 @@ export function followDrift(
       const isDrift = verdict.kind === 'left' && verdict.finding.kind === 'drifted'
       return isDrift ? { kind: 'write', finding: verdict.finding } : verdict
     },
+    watch: (entries, kinds) => {
+      const isWatched = isSettling || options.drift.mode !== 'none'
+      return isWatched && !hasReference ? watching.begin(entries, kinds) : undefined
+    },
     roundBegins: () => {
       dryLanes = new DryLanes({ lane, ownLane }) // other servers may have come since
       drift.roundBegins()
     },
     roundEnds: (reference) => {
       drift.roundEnds(reference)
-      if (!reference) return
+      if (!reference) {
+        if (!hasReference) watching.stop() // what they have listed is lost
+        return
+      }
+      hasReference = true
       kept.keep(reference.manifests).catch((error: unknown) => {
         log.warn({ source: options.id, error }, 'Manifests cannot be kept for comparisons with the cluster')
       })

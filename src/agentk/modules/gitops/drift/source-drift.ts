@@ -167,6 +167,19 @@ export class SourceDrift {
       this.#suspect(text, { isOnlyScaled: !known && mayBeScaled(found) })
   }
 
+  /**
+   * Takes metadata by which the first round of a term reads an object: later ones are compared with them.
+   *
+   * @returns true: the object is to be compared, whatever the round finds
+   */
+  seenFirst(key: ObjectKey, object: KubernetesObject): boolean {
+    const { id: owner, manager } = this.#options
+    const unknown = { uid: '', owner, digest: '', fields: '' } // the round compares the rest
+    const found = suspicion(unknown, object, { manager, isAdder: this.#isAdder })
+    if ('baseline' in found) this.#baselines.set(keyText(key), found.baseline)
+    return found.kind === 'suspect'
+  }
+
   /** Takes metadata that were read, where there is no watch. */
   read(key: ObjectKey, live: LiveObject): void {
     const text = keyText(key)

@@ -4,27 +4,33 @@ import { collectionPath } from '../../../../kubernetes/path.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { errorText } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
+import { abortable } from '../../../../lib/signals.ts'
 import type { ApiLane } from '../../../cluster/background-requests.ts'
 import { type IgnoreRules, ignoredFields, readRules } from '../apply/ignored-fields.ts'
 import type { ClusterKind, ClusterKinds } from '../live/cluster-kinds.ts'
 import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
-import { readLiveObjects } from '../live/read-live.ts'
+import { readLiveObjects, type WatchedList } from '../live/read-live.ts'
 import type { InventoryEntry } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
 import type { CollectionReader, DriftWatches, WatchedCollection } from './drift-watches.ts'
 
 /** Pause between reads of a collection that is not watched: it is not allowed, or beyond the limit. ms */
 const pollMs = 60_000
+/** Limit of the wait of a round for the first list of a watch: after it the round lists. ms */
+const firstListMs = 10_000
 
 export interface SourceWatchesComponents {
-  readonly watches: Pick<DriftWatches, 'follow'>
+  readonly watches: Pick<DriftWatches, 'follow' | 'isOpen'>
   readonly client: WatchedCollection['client']
   /** acts as the source's account; all other requests go first */
   readonly lane: ApiLane
   /** takes metadata from a watch. @param live - returns them as a round reads them */
   readonly seen: (key: ObjectKey, object: KubernetesObject, live: () => LiveObject) => void
+  /** as `SourceDrift` */
+  readonly seenFirst: (key: ObjectKey, object: KubernetesObject) => boolean
   /** takes metadata that were read */
   readonly read: (key: ObjectKey, live: LiveObject) => void
+  /** takes an object that is to be compared: it has left, or its first metadata ask for it */
   readonly left: (key: ObjectKey) => void
   /** called when `unwatched` may have changed */
   readonly onUnwatched: () => void
@@ -84,10 +90,42 @@ export class SourceWatches {
     }
   }
 
+  /**
+   * As `update`, for the first round of a term, which reads the objects from the first lists of the watches.
+   *
+   * @returns undefined: it is to list them. A source with namespaces has a watch for each, and other lists
+   */
+  begin(entries: Iterable<InventoryEntry>, kinds: ClusterKinds): WatchedList | undefined {
+    if (this.#options.namespaces || this.#signal.aborted) return undefined
+    this.update(entries, kinds)
+    const lists = new Map(Array.from(this.#collections.values(), (one) => [one.kind, one.firstList()] as const))
+    return async (kind, onObject, signal) => {
+      const objects = await abortable(lists.get(kind) ?? Promise.resolve(undefined), signal)
+      for (const { key, live } of objects?.values() ?? []) onObject(key, live)
+      return objects !== undefined
+    }
+  }
+
   stop(): void {
     for (const collection of this.#collections.values()) collection.stop()
     this.#collections.clear()
   }
+}
+
+/** Object in the first list of a watch. */
+interface FirstObject {
+  readonly key: ObjectKey
+  readonly live: LiveObject
+  /** it is to be compared after the round */
+  readonly isSuspect: boolean
+}
+
+/** First list of a watch, from which a round reads. */
+interface FirstList {
+  /** by `keyText` */
+  readonly objects: Map<string, FirstObject>
+  /** @param isComplete - false: the round lists */
+  readonly end: (isComplete: boolean) => void
 }
 
 interface CollectionOfSource {
@@ -109,6 +147,12 @@ class SourceCollection implements CollectionReader {
   #kinds: ClusterKinds | undefined
   /** objects of the present list, by `keyText`; undefined: none is read */
   #listed: Set<string> | undefined
+  /** undefined: no round waits for it, or has read it */
+  #first: FirstList | undefined
+  /** objects as the round has read them from the first list; undefined: it has ended, or has listed */
+  #read: ReadonlyMap<string, FirstObject> | undefined
+  /** no other source watches the collection: its list begins at once */
+  #isAlone = false
   #stopWatch: (() => void) | undefined
   #stopPoll: (() => void) | undefined
   /** why it is read; undefined: it is watched */
@@ -123,6 +167,10 @@ class SourceCollection implements CollectionReader {
     this.#rules = readRules(options.drift.ignore, options.manager)
   }
 
+  get kind(): ClusterKind {
+    return this.#of.kind
+  }
+
   get unwatched(): string | undefined {
     return this.#reason && `${this.#of.kind.kind}: ${this.#reason}`
   }
@@ -132,10 +180,42 @@ class SourceCollection implements CollectionReader {
     this.#entries = entries
     this.#kinds = kinds
     if (isFirst) this.#follow()
+    else this.#compareRead()
+  }
+
+  /** Returns the objects in the first list of the watch that has begun; undefined: the round is to list them. */
+  firstList(): Promise<ReadonlyMap<string, FirstObject> | undefined> {
+    if (!this.#stopWatch || !this.#isAlone) return Promise.resolve(undefined)
+    const objects = new Map<string, FirstObject>()
+    return new Promise((resolve) => {
+      const end = (isComplete: boolean) => {
+        this.#first = undefined
+        cancel()
+        if (isComplete) this.#read = objects
+        resolve(this.#read)
+      }
+      const cancel = this.#components.clock.after(firstListMs, () => end(false))
+      this.#first = { objects, end }
+    })
+  }
+
+  /** Compares objects that the round has read from the first list, where their metadata ask for it. */
+  #compareRead(): void {
+    const read = this.#read
+    this.#read = undefined
+    for (const { key, time, generation } of read ? this.#entries : []) {
+      const found = read?.get(keyText(key))
+      if (!found) continue
+      const { live, isSuspect } = found
+      // another time: the round has applied it
+      const isMoved = time === live.fieldsTime && generation !== undefined && generation !== live.generation
+      if (isSuspect || isMoved) this.#components.left(key)
+    }
   }
 
   stop(): void {
     this.#isStopped = true
+    this.#first?.end(false)
     this.#stopWatch?.()
     this.#stopPoll?.()
   }
@@ -150,7 +230,10 @@ class SourceCollection implements CollectionReader {
     const { watches, client } = this.#components
     const { serviceAccount } = this.#options.accessAs ?? {}
     const account = serviceAccount ? `${serviceAccount.namespace}/${serviceAccount.name}` : ''
-    this.#stopWatch ??= watches.follow({ client, account, path: this.#of.path }, this)
+    if (this.#stopWatch) return
+    const watched = { client, account, path: this.#of.path }
+    this.#isAlone = !watches.isOpen(watched)
+    this.#stopWatch = watches.follow(watched, this)
   }
 
   /** Reads the collection from now on. */
@@ -168,16 +251,22 @@ class SourceCollection implements CollectionReader {
   seen(object: KubernetesObject): void {
     const key = this.#keyOf(object)
     this.#listed?.add(keyText(key))
+    const { seen, seenFirst } = this.#components
     const { manager } = this.#options
-    this.#components.seen(key, object, () => liveObjectOf(object, manager, ignoredFields(this.#rules, { key })))
+    const live = () => liveObjectOf(object, manager, ignoredFields(this.#rules, { key }))
+    if (!this.#first) seen(key, object, live)
+    else this.#first.objects.set(keyText(key), { key, live: live(), isSuspect: seenFirst(key, object) })
   }
 
   left(object: KubernetesObject): void {
-    this.#components.left(this.#keyOf(object))
+    const key = this.#keyOf(object)
+    this.#first?.objects.delete(keyText(key))
+    this.#components.left(key)
   }
 
   listing(): void {
     this.#listed = new Set()
+    this.#first?.objects.clear()
   }
 
   listed(): void {
@@ -186,11 +275,16 @@ class SourceCollection implements CollectionReader {
     this.#because(undefined)
     const listed = this.#listed
     this.#listed = undefined
+    if (this.#first) {
+      this.#first.end(true) // the round sees what is missing
+      return
+    }
     for (const { key } of this.#entries) if (!listed?.has(keyText(key))) this.#components.left(key)
   }
 
   refused(status: number): void {
     this.#listed = undefined
+    this.#first?.end(false)
     this.#readFor(`the API server refuses to list or watch it (${status})`)
   }
 
@@ -198,14 +292,14 @@ class SourceCollection implements CollectionReader {
     const { clock, random } = this.#components
     this.#stopPoll = clock.after(pollMs * (0.8 + 0.4 * random()), () => {
       this.#watch() // another source may have ended one
-      void this.#read().finally(() => {
+      void this.#readAll().finally(() => {
         if (!this.#isStopped && this.#stopPoll) this.#poll()
       })
     })
   }
 
   /** Reads the metadata of the objects, as a round does. */
-  async #read(): Promise<void> {
+  async #readAll(): Promise<void> {
     const { lane, log, read, left } = this.#components
     const entries = this.#entries
     const { namespace, signal } = this.#of

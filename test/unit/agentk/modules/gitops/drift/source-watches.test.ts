@@ -40,7 +40,9 @@ function start(t: Test, limit: number, block: object = {}) {
   const readers = new Map<string, CollectionReader>()
   const asked: string[] = []
   const lives: LiveObject[] = []
-  const room = { limit }
+  const room = { limit, isShared: false }
+  const left: string[] = []
+  const seen: string[] = []
   let changes = 0
   const watching = new SourceWatches(
     {
@@ -50,6 +52,7 @@ function start(t: Test, limit: number, block: object = {}) {
           readers.set(path, reader)
           return () => readers.delete(path)
         },
+        isOpen: () => room.isShared,
       },
       client: undefined as never,
       lane: {
@@ -59,9 +62,10 @@ function start(t: Test, limit: number, block: object = {}) {
           return { status: 200, body: { metadata: { resourceVersion: '1' }, items: [object(namespace)] } }
         },
       },
-      seen: () => undefined,
+      seen: ({ namespace }) => seen.push(namespace),
+      seenFirst: ({ namespace }) => namespace === 'suspect',
       read: (_, live) => lives.push(live),
-      left: () => undefined,
+      left: ({ namespace }) => left.push(namespace),
       onUnwatched: () => changes++,
       clock,
       random: () => 0.5,
@@ -71,7 +75,7 @@ function start(t: Test, limit: number, block: object = {}) {
     ending.signal,
   )
   const readerOf = (path: string) => readers.get(path) as CollectionReader
-  return { watching, readerOf, clock, asked, lives, room, readers, changes: () => changes }
+  return { watching, readerOf, clock, asked, lives, room, readers, seen, left, changes: () => changes }
 }
 
 t.test('a kind that may not be watched is named, until it may', async (t) => {
@@ -131,4 +135,68 @@ t.test('a collection is watched once another source has ended a watch', async (t
   t.strictSame(watching.unwatched, [])
   await clock.pass(600_000)
   t.equal(asked.length, 2, 'it is read no more')
+})
+
+/** Reads the ConfigMaps as the first round of a term. @returns their namespaces; undefined: the round is to list them */
+function readFirst(watching: SourceWatches, entries: readonly InventoryEntry[]) {
+  const list = watching.begin(entries, kinds)
+  const kind = kinds.find({ group: '', kind: 'ConfigMap' })
+  const found: string[] = []
+  const read = kind && list?.(kind, ({ namespace }) => found.push(namespace), new AbortController().signal)
+  return Promise.resolve(read).then((isListed) => (isListed ? found : undefined))
+}
+const maps = '/api/v1/configmaps'
+
+t.test('the first round of a term reads from the list with which a watch begins', async (t) => {
+  const { watching, readerOf, left, seen } = start(t, 10)
+  const namespaces = ['shop', 'suspect', 'moved', 'applied', 'absent']
+  const entries = namespaces.map((namespace) => entry('ConfigMap', namespace))
+  const read = readFirst(watching, entries)
+  const reader = readerOf(maps)
+  reader.seen(object('stale'))
+  reader.listing()
+  for (const namespace of namespaces.slice(0, 4)) reader.seen(object(namespace))
+  reader.listed()
+  t.strictSame(await read, ['shop', 'suspect', 'moved', 'applied'])
+  t.strictSame([left, seen], [[], []], 'the round judges them')
+  const moved = { time: '', generation: 2 }
+  const after = entries.map((one) => {
+    if (one.key.namespace === 'moved') return { ...one, ...moved }
+    return one.key.namespace === 'applied' ? { ...one, ...moved, time: '2026-06-01T00:00:00Z' } : one
+  })
+  watching.update(after, kinds)
+  t.strictSame(left, ['suspect', 'moved'], 'what the round does not judge is compared after it')
+  reader.seen(object('shop'))
+  t.strictSame(seen, ['shop'])
+  watching.update(after, kinds)
+  t.equal(left.length, 2, 'once')
+})
+
+t.test('a round lists what no watch lists for it', async (t) => {
+  const entries = [entry('ConfigMap', 'shop')]
+  const refused = start(t, 10)
+  const first = readFirst(refused.watching, entries)
+  refused.readerOf(maps).refused(403)
+  t.equal(await first, undefined, 'refused')
+  const slow = start(t, 10)
+  const second = readFirst(slow.watching, entries)
+  slow.readerOf(maps).listing()
+  slow.readerOf(maps).seen(object('shop'))
+  await slow.clock.pass(10_000)
+  t.equal(await second, undefined, 'no end of the list within 10 s')
+  slow.readerOf(maps).seen(object('shop'))
+  t.strictSame(slow.seen, ['shop'])
+  const ended = start(t, 10)
+  const third = readFirst(ended.watching, entries)
+  ended.watching.stop()
+  t.equal(await third, undefined, 'ended')
+  const shared = start(t, 10)
+  shared.room.isShared = true
+  t.equal(await readFirst(shared.watching, entries), undefined, 'another source watches it: its next list comes later')
+  t.equal(await readFirst(start(t, 0).watching, entries), undefined, 'beyond the limit of watches')
+  t.equal(
+    start(t, 10, { namespaces: ['shop'] }).watching.begin(entries, kinds),
+    undefined,
+    'a watch for each namespace',
+  )
 })
