@@ -23,7 +23,7 @@ import { agentkNamespace } from './hop/ours.ts'
 import { askProgram } from './support/ask-program.ts'
 import { addTo, type Row, report } from './support/figures.ts'
 import { readOptions, refuse } from './support/options.ts'
-import { Programs } from './support/programs.ts'
+import { cpuSeconds, Programs } from './support/programs.ts'
 
 const options = readOptions(
   { objects: 10_000, sources: 100, rounds: 2, settle: 130, turns: 5, seconds: 20, writes: 10_000 },
@@ -45,6 +45,10 @@ const probe = `--import=${join(import.meta.dirname, 'drift/memory-probe.mjs')}`
 const syncTimeoutMs = 600_000
 /** Pause after a state is reported: calls on their way end. ms */
 const lateCallsMs = 5000
+/** Time in which the use of CPU is measured, and the limit of such times. ms */
+const [restMs, mostRestMs] = [5000, 120_000]
+/** of a core: collections that are not watched are read each minute */
+const idleShare = 0.1
 const mebibyte = 2 ** 20
 const rows: Record<Mode | 'idle' | 'others' | 'tenant', Row> = {
   none: {},
@@ -93,6 +97,7 @@ async function memory(sources: number): Promise<void> {
         await sleep(lateCallsMs)
         const asked = ground.log.asked(from, ({ user }) => user.username === agentkUser, agentkNamespace)
         await sleep(options.settle * 1000)
+        await rested(ground.agentkPid)
         const memory = await askProgram<Memory>(ground.agentk, {})
         found.set(mode, memory)
         addTo(rows[mode], {
@@ -121,6 +126,15 @@ async function bring(ground: Ground, layout: Layout, mode: Mode, files: Record<s
   await ground.tell()
   await ground.restartAgentk()
   await ground.synced(commit, AbortSignal.timeout(syncTimeoutMs), layout.sources.length)
+}
+
+/** Waits until a process uses next to no CPU: on a busy machine, the round after the settling takes long. */
+async function rested(pid: number): Promise<void> {
+  for (let waited = 0; waited < mostRestMs; waited += restMs) {
+    const before = cpuSeconds(pid)
+    await sleep(restMs)
+    if (cpuSeconds(pid) - before < (idleShare * restMs) / 1000) return
+  }
 }
 
 async function tenant(): Promise<void> {

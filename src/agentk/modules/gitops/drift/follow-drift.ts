@@ -176,7 +176,7 @@ export function followDrift(
     roundEnds: (reference) => {
       drift.roundEnds(reference)
       if (!reference) {
-        if (!hasReference) watching.stop() // what they have listed is lost
+        if (!hasReference) watching.stop() // their lists are lost with the round
         return
       }
       hasReference = true
