@@ -1,16 +1,25 @@
 import { readFileSync, statSync } from 'node:fs'
 
-/** Policy that records each request once, after its answer; a watch at its begin. */
-export const auditPolicy = {
+/**
+ * Returns a policy that records each request once, after its answer; a watch also at its begin.
+ *
+ * @param unrecorded - user whose requests are left out
+ */
+export const auditPolicy = (unrecorded?: string) => ({
   apiVersion: 'audit.k8s.io/v1',
   kind: 'Policy',
   omitStages: ['RequestReceived'],
-  rules: [{ level: 'Metadata' }],
-}
+  rules: [...(unrecorded === undefined ? [] : [{ level: 'None', users: [unrecorded] }]), { level: 'Metadata' }],
+})
 
 interface AuditEvent {
   readonly auditID: string
+  readonly stage: 'ResponseStarted' | 'ResponseComplete' | 'Panic'
   readonly verb: string
+  readonly requestURI: string
+  /** RFC 3339, in microseconds */
+  readonly requestReceivedTimestamp: string
+  readonly stageTimestamp: string
   readonly userAgent?: string
   readonly user: { readonly username: string }
   readonly objectRef?: { readonly resource?: string; readonly name?: string; readonly namespace?: string }
@@ -38,12 +47,40 @@ export class AuditLog {
 
   /** @param own - namespace of a tool's own objects: writes there do not count, and its Lease not at all */
   asked(from: number, who: (event: AuditEvent) => boolean, own?: string): Asked {
-    const lines = readFileSync(this.#file).subarray(from).toString().split('\n').slice(0, -1)
-    const events = new Map(lines.map((line) => JSON.parse(line) as AuditEvent).map((event) => [event.auditID, event]))
-    const counted = [...events.values()].filter((event) => who(event) && event.objectRef?.resource !== 'leases')
+    const counted = this.#events(from).filter((event) => who(event) && event.objectRef?.resource !== 'leases')
     const writes = counted.filter(({ verb, objectRef }) => !reads.has(verb) && objectRef?.namespace !== own)
     return { calls: counted.length, writes: writes.length }
+  }
+
+  /** Returns the number of watches with this text in their query that have begun since, and are open. */
+  openWatches(from: number, query: string): number {
+    const isOpen = ({ stage, verb, requestURI }: AuditEvent) =>
+      stage === 'ResponseStarted' && verb === 'watch' && decodeURIComponent(requestURI).includes(query)
+    return this.#events(from).filter(isOpen).length
+  }
+
+  /** Returns the times that a user's renewals of its Lease took at the API server, and those between two of them. ms */
+  renewals(from: number, username: string): { readonly took: number[]; readonly between: number[] } {
+    const renewed = this.#events(from).filter(
+      ({ user, verb, objectRef }) =>
+        user.username === username && verb === 'update' && objectRef?.resource === 'leases',
+    )
+    const begun = renewed.map(({ requestReceivedTimestamp }) => microseconds(requestReceivedTimestamp) / 1000)
+    const took = renewed.map(({ stageTimestamp }, i) => microseconds(stageTimestamp) / 1000 - (begun[i] as number))
+    return { took, between: begun.slice(1).map((at, i) => at - (begun[i] as number)) }
+  }
+
+  /** Returns the last event of each request. */
+  #events(from: number): AuditEvent[] {
+    const lines = readFileSync(this.#file).subarray(from).toString().split('\n').slice(0, -1)
+    const events = lines.map((line) => JSON.parse(line) as AuditEvent)
+    return [...new Map(events.map((event) => [event.auditID, event])).values()]
   }
 }
 
 const reads: ReadonlySet<string> = new Set(['get', 'list', 'watch'])
+
+function microseconds(time: string): number {
+  const [seconds = '', fraction = ''] = time.replace('Z', '').split('.')
+  return Date.parse(`${seconds}Z`) * 1000 + Number(fraction.padEnd(6, '0'))
+}

@@ -9,6 +9,7 @@ import { kubeconfigText } from '../../dev/control-plane/kubeconfig.ts'
 import { createServiceAccount } from '../../dev/control-plane/service-account.ts'
 import type { Programs as Run } from '../../dev/start/local-programs.ts'
 import { GitPushes } from '../../test/support/git-pushes.ts'
+import type { Target } from '../hop/load.ts'
 import { agentkNamespace, startOurs } from '../hop/ours.ts'
 import type { Programs } from '../support/programs.ts'
 import { AuditLog, auditPolicy } from './audit-log.ts'
@@ -26,24 +27,42 @@ export interface Ground {
   readonly log: AuditLog
   readonly pushes: GitPushes
   readonly kasPid: number
-  /** id of the current process */
+  /** current process */
+  readonly agentk: ChildProcess
+  /** its id */
   readonly agentkPid: number
+  /** @param path - of a request through the replica that has agentk */
+  target(path: string): Target
   /** sends a push event to the replica that does not have agentk, as GitLab does */
   tell(): Promise<void>
   /** kills agentk, and starts it again */
   restartAgentk(): Promise<void>
-  /** Resolves when this commit is in the cluster, by the report of the current leader. */
-  synced(commit: string, signal: AbortSignal): Promise<void>
+  /**
+   * Resolves when this commit is in the cluster, by the report of the current leader.
+   *
+   * @param sources - number of sources; default: 1
+   */
+  synced(commit: string, signal: AbortSignal, sources?: number): Promise<void>
 }
 
-/** @param folder - is removed with the bench */
+export interface GroundOptions {
+  readonly assets: string
+  /** is removed with the bench; it has no ground yet */
+  readonly folder: string
+  readonly run: Run
+  /** more flags of Node, for agentk */
+  readonly agentkFlags?: readonly string[]
+  /** user whose requests are not recorded */
+  readonly unrecorded?: string
+}
+
 export async function startGround(
   programs: Programs,
-  { assets, folder, run }: { assets: string; folder: string; run: Run },
+  { assets, folder, run, agentkFlags = [], unrecorded }: GroundOptions,
   onStop: (stop: () => Promise<unknown>) => void,
 ): Promise<Ground> {
   const policy = join(folder, 'audit-policy.json')
-  writeFileSync(policy, JSON.stringify(auditPolicy))
+  writeFileSync(policy, JSON.stringify(auditPolicy(unrecorded)))
   const auditLogFile = join(folder, 'audit.log')
   const flags = [`--audit-policy-file=${policy}`]
   const controlPlane = new ControlPlane({ assets, parts: 'api', auditLogFile, flags })
@@ -54,7 +73,7 @@ export async function startGround(
     join(folder, 'kas'),
     await agentkAccount(controlPlane, folder),
     { scheme: 'grpc' },
-    { run },
+    { run, agentkFlags },
   )
   const { holder, other, project, startAgentk } = ours
   const pushes = new GitPushes({ ...project, project })
@@ -65,9 +84,13 @@ export async function startGround(
     log: new AuditLog(auditLogFile),
     pushes,
     kasPid: holder.pid,
+    get agentk() {
+      return agentk
+    },
     get agentkPid() {
       return agentk.pid as number
     },
+    target: (path) => holder.target(path),
     tell: () => pushes.tell(other.rails),
     restartAgentk: async () => {
       const ended = once(agentk, 'exit')
@@ -75,14 +98,15 @@ export async function startGround(
       await ended
       agentk = startAgentk()
     },
-    synced: async (commit, signal) => {
+    synced: async (commit, signal, count = 1) => {
       const { origin, path, headers } = holder.target('/gitops/state')
       for (;;) {
         const answer = await fetch(origin + path, { headers, signal })
         const { sources = [] } = answer.ok ? ((await answer.json()) as { sources?: State[] }) : {}
-        const [state] = sources
-        if (state?.phase === 'SYNCED' && state.commit === commit && !state.stale) return
-        if (state?.phase === 'REFUSED') throw new Error(`the commit was refused: ${state.problem}`)
+        const isSynced = (state: State) => state.phase === 'SYNCED' && state.commit === commit && !state.stale
+        if (sources.filter(isSynced).length === count) return
+        const refused = sources.find(({ phase }) => phase === 'REFUSED')
+        if (refused) throw new Error(`the commit was refused: ${refused.problem}`)
         await sleep(askAgainMs, undefined, { signal })
       }
     },

@@ -2,7 +2,6 @@ import { stringify } from 'yaml'
 
 /** number of objects in one file */
 const appObjects = 10
-const namespaces = 10
 const settingsMaps = 4
 /** Label of the objects of one tool, which is its value. */
 export const toolLabel = 'bench.example.com/tool'
@@ -19,30 +18,45 @@ export const collections = [
   '/apis/rbac.authorization.k8s.io/v1/rolebindings',
 ] as const
 
+export interface AppObject {
+  readonly apiVersion: string
+  readonly kind: string
+  readonly metadata: { readonly name: string; readonly namespace: string; readonly labels: object }
+}
+
 /** `objects` objects of one tool: namespaces, and apps in them, a file each. */
 export class ObjectSet {
   readonly #tool: string
+  readonly namespaces: readonly string[]
   readonly apps: number
   readonly count: number
 
-  constructor(tool: string, objects: number) {
+  constructor(tool: string, objects: number, namespaces = 10) {
     this.#tool = tool
+    this.namespaces = Array.from({ length: namespaces }, (_, i) => `${tool}-${i}`)
     this.apps = Math.max(1, Math.floor((objects - namespaces) / appObjects))
     this.count = namespaces + this.apps * appObjects
   }
 
   /** Returns all files, by path. */
   files(): Record<string, string> {
-    const names = Array.from({ length: namespaces }, (_, i) => this.#namespace(i))
-    const all = names.map((name) => ({ apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels: this.#labels } }))
+    const all = this.namespaces.map((name) => ({
+      apiVersion: 'v1',
+      kind: 'Namespace',
+      metadata: { name, labels: this.#labels },
+    }))
     const apps = Array.from({ length: this.apps }, (_, app) => this.file(app, '0'))
     return { [`${this.#tool}/0-namespaces.yaml`]: documents(all), ...Object.assign({}, ...apps) }
   }
 
   /** Returns the file of one app. One of its objects contains the version. */
   file(app: number, version: string): Record<string, string> {
-    const name = `app-${String(app).padStart(3, '0')}`
-    return { [`${this.#tool}/${name}.yaml`]: documents(this.#objects(name, this.#namespace(app), version)) }
+    return { [`${this.#tool}/${nameOf(app)}.yaml`]: documents(this.objects(app, version)) }
+  }
+
+  /** Returns the objects of one app. */
+  objects(app: number, version = '0'): AppObject[] {
+    return this.#objects(nameOf(app), this.#namespace(app), version)
   }
 
   get #labels(): Record<string, string> {
@@ -50,10 +64,10 @@ export class ObjectSet {
   }
 
   #namespace(app: number): string {
-    return `${this.#tool}-${app % namespaces}`
+    return this.namespaces[app % this.namespaces.length] as string
   }
 
-  #objects(app: string, namespace: string, version: string): object[] {
+  #objects(app: string, namespace: string, version: string): AppObject[] {
     const labels = { ...this.#labels, app }
     const of = (apiVersion: string, kind: string, rest: object, name = app) => ({
       ...{ apiVersion, kind, metadata: { name, namespace, labels } },
@@ -78,6 +92,8 @@ export class ObjectSet {
     ]
   }
 }
+
+const nameOf = (app: number) => `app-${String(app).padStart(3, '0')}`
 
 const settings = (more: Record<string, string>) => ({
   ...Object.fromEntries(Array.from({ length: 10 }, (_, i) => [`setting_${i}`, `a value of some length, number ${i}`])),

@@ -1,5 +1,6 @@
 import { monotonicClock } from '../../../lib/clock.ts'
 import { podShares } from '../../../lib/pod-shares.ts'
+import { RateLimit } from '../../../lib/rate-limit.ts'
 import { TemporaryFolder } from '../../../lib/temporary-folder.ts'
 import { BackgroundRequests } from '../../cluster/background-requests.ts'
 import type { Term } from '../../election/terms.ts'
@@ -8,6 +9,7 @@ import type { Serve } from '../../tunnels/serve.ts'
 import { ManifestsThread } from './build/manifests-thread.ts'
 import { DriftWatches } from './drift/drift-watches.ts'
 import { ExplainTurns } from './drift/explain-turns.ts'
+import { scanRate } from './drift/source-scan.ts'
 import { KeptFiles, SharedBytes } from './files/kept-files.ts'
 import { healthRules } from './health/health-rules.ts'
 import { JudgeTurns } from './health/judge-turns.ts'
@@ -100,6 +102,7 @@ function createSources(
     drift: {
       watches: new DriftWatches({ clock, random }),
       turns: new ExplainTurns(clock),
+      pace: new RateLimit(clock, scanRate),
       room: new SharedBytes(memory.manifestBytes, () => sources.size),
       clock: serverClock,
       random,

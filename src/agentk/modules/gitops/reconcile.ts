@@ -9,14 +9,15 @@ import { emptyBuild } from './build/build-commit.ts'
 import { ApprovedPlan } from './delete/approved-plan.ts'
 import { dryRun } from './dry-run.ts'
 import { type FoundInCommit, SourceInventory, type SourceInventoryComponents } from './inventory/source-inventory.ts'
+import type { ClusterKinds } from './live/cluster-kinds.ts'
 import type { ObjectWaits } from './live/object-waits.ts'
-import { type LiveObjects, readLiveObjects } from './live/read-live.ts'
+import { type LiveObjects, readLiveObjects, type WatchedList } from './live/read-live.ts'
 import type { SharedKinds } from './live/shared-kinds.ts'
 import type { RepositoryFile } from './manifests/manifest.ts'
 import { isAllApplied, lastGoodOf, roundDone } from './outcome.ts'
 import { isUndecided } from './prune/prune-plan.ts'
 import { fullPlan, prune, pruneInput } from './prune/prune-stage.ts'
-import type { Build, DryRun, Outcome, Refusal, RoundDone, SourceClaims, Step } from './round.ts'
+import type { Build, DryRun, InventoryEntry, Outcome, Refusal, RoundDone, SourceClaims, Step } from './round.ts'
 import type { SourceOptions } from './source-options.ts'
 
 export interface SourceApi {
@@ -49,6 +50,8 @@ export interface RoundInput extends FoundInCommit {
   readonly useApproval: (signal: AbortSignal) => Promise<void>
   /** nothing is written: the source only claims the objects of the commit */
   readonly isSuspended: boolean
+  /** Begins the watches of these objects, if the source has none yet: what they list need not be listed again. */
+  readonly watch?: (entries: Iterable<InventoryEntry>, kinds: ClusterKinds) => WatchedList | undefined
   /** as in ApplyRun */
   readonly judge: ApplyRunComponents['judge']
   readonly isDrifted: ApplyRunComponents['isDrifted']
@@ -132,7 +135,7 @@ async function runRound(
   const inventory = await SourceInventory.load({ ...inventories, lane: api.accountLane }, source, signal, input)
   inventory.addWanted(build)
   const readLive = () => readLiveOf(api, inventory, build, source, signal)
-  const live = await readLive()
+  const live = await readLiveOf(api, inventory, build, source, signal, input.watch)
   await inventory.begin(signal) // before anything is made
   try {
     onStep({ kind: 'began', objects: build.manifests.length })
@@ -162,6 +165,7 @@ async function readLiveOf(
   build: Build,
   source: SourceOptions,
   signal: AbortSignal,
+  watch?: RoundInput['watch'],
 ): Promise<LiveObjects> {
   const entries = [...inventory.entries.values()]
   // an unknown kind counts as removed only after a new discovery
@@ -169,7 +173,8 @@ async function readLiveOf(
   const kinds = isKnown ? build.kinds : await shared.read(signal)
   const rules = readRules(source.drift.ignore, source.manager)
   const ignoredOf = (key: ObjectKey) => ignoredFields(rules, { key })
-  return await readLiveObjects(entries, { lane: accountLane, kinds, ignoredOf }, source, signal)
+  const watched = watch?.(inventory.known.values(), kinds)
+  return await readLiveObjects(entries, { lane: accountLane, kinds, ignoredOf, watched }, source, signal)
 }
 
 /** Returns what would be applied and deleted; writes nothing. */

@@ -21,6 +21,7 @@ import {
 import type { InventoryEntry, SourceClaims } from '../../../../src/agentk/modules/gitops/round.ts'
 import { type SourceOptions, sourceOptions } from '../../../../src/agentk/modules/gitops/source-options.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
+import { RateLimit } from '../../../../src/lib/rate-limit.ts'
 import type { SourceBlock } from '../../../../src/proto/gitops/schema.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
 import { anyIdentity } from '../../../support/identities.ts'
@@ -124,7 +125,8 @@ export class Pod {
   followDrift(): FollowedDrift {
     const [clock, random] = [systemClock, Math.random]
     const shared = { watches: new DriftWatches({ clock, random }), turns: new ExplainTurns(clock) }
-    const components = { ...shared, room: new SharedBytes(1, () => 1), clock, random, log: capturedLog().log }
+    const pace = new RateLimit(clock, { perSecond: 1, burst: 1 })
+    const components = { ...shared, pace, room: new SharedBytes(1, () => 1), clock, random, log: capturedLog().log }
     const client = { json: this.#json, send: this.#ground.client.send.bind(this.#ground.client) }
     const [lane, ownLane] = [this.#lanes.lane('preview'), this.#lanes.lane('control')]
     const nothing = () => undefined

@@ -47,6 +47,7 @@ t.test('a commit is brought once more when what the pod before has sent has land
     values: async () => ({ kind: 'beingDeleted' }),
     judge: async () => ({ kind: 'write' }),
     judgeAsked: async () => ({ kind: 'write' }),
+    watch: () => undefined,
     roundBegins: () => undefined,
     roundEnds: () => undefined,
     settled: () => undefined,

@@ -5,7 +5,7 @@ import type { InventoryEntry } from '../round.ts'
 
 /** Decision of a round on an object that Git has not changed. */
 export type Verdict =
-  /** it is as in Git. @param live - its metadata, the reference from now on */
+  /** it is as in Git. @param live - its metadata, the reference from now on; undefined: the reference stays */
   | { readonly kind: 'same'; readonly live: LiveObject | undefined }
   /** @param finding - absent: it was not compared, or only its owners differ */
   | { readonly kind: 'write'; readonly finding?: Finding }

@@ -5,6 +5,7 @@ import { Counter } from '../../../../lib/counter.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
 import { ObjectWatch } from '../../../cluster/object-watch.ts'
+import { WatchLists } from '../../../cluster/watch-lists.ts'
 import type { WatchSink } from '../../../cluster/watch-sink.ts'
 import { inventoryLabel } from '../manifests/annotations.ts'
 
@@ -53,17 +54,22 @@ export interface WatchedCollection {
  * collection. Each object goes to the source whose label it has, and to sources whose label somebody has changed.
  */
 export class DriftWatches {
-  readonly #components: DriftWatchesComponents
+  readonly #components: CollectionComponents
   readonly #collections = new Map<string, Collection>()
   readonly #open = new Counter<string>({ max: maxWatches })
 
   constructor(components: DriftWatchesComponents) {
-    this.#components = components
+    this.#components = { ...components, watchLists: new WatchLists(components.clock) }
   }
 
   /** Number of open watches. */
   get size(): number {
     return this.#collections.size
+  }
+
+  /** True if sources watch the collection already. */
+  isOpen({ account, path }: Pick<WatchedCollection, 'account' | 'path'>): boolean {
+    return this.#collections.has(`${account} ${path}`)
   }
 
   /**
@@ -87,17 +93,22 @@ export class DriftWatches {
   }
 }
 
+interface CollectionComponents extends DriftWatchesComponents {
+  /** a list is the begin of a watch: one call for both, and no page of objects in memory */
+  readonly watchLists: WatchLists
+}
+
 /** Watch of one collection, for the sources that have objects in it. */
 class Collection implements WatchSink {
   readonly #readers = new Map<string, CollectionReader>()
   readonly #onEnd: () => void
-  readonly #components: DriftWatchesComponents
+  readonly #components: CollectionComponents
   readonly #watched: WatchedCollection
   #ended = new AbortController()
   #cancelJoin: (() => void) | undefined
   #isListing = false
 
-  constructor(components: DriftWatchesComponents, watched: WatchedCollection, onEnd: () => void) {
+  constructor(components: CollectionComponents, watched: WatchedCollection, onEnd: () => void) {
     this.#components = components
     this.#watched = watched
     this.#onEnd = onEnd

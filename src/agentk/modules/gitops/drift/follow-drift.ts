@@ -2,13 +2,16 @@ import type { ObjectKey } from '../../../../kubernetes/key.ts'
 import { textAt } from '../../../../kubernetes/object.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import type { Logger } from '../../../../lib/log.ts'
+import type { RateLimit } from '../../../../lib/rate-limit.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
 import type { ApiLane } from '../../../cluster/background-requests.ts'
 import type { JudgedObject, Verdict } from '../apply/verdict.ts'
 import type { SharedBytes } from '../files/kept-files.ts'
+import type { ClusterKinds } from '../live/cluster-kinds.ts'
 import { DryLanes } from '../live/dry-lanes.ts'
+import type { WatchedList } from '../live/read-live.ts'
 import type { Manifest } from '../manifests/manifest.ts'
-import type { AfterRound } from '../round.ts'
+import type { AfterRound, InventoryEntry } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
 import type { DriftWatches } from './drift-watches.ts'
 import {
@@ -32,6 +35,8 @@ const reportMs = 200
 export interface FollowDriftComponents {
   readonly watches: DriftWatches
   readonly turns: ExplainTurns
+  /** rate of the checks of scans */
+  readonly pace: Pick<RateLimit, 'take'>
   /** room for kept manifests */
   readonly room: SharedBytes
   readonly clock: Clock
@@ -75,6 +80,8 @@ export interface FollowedDrift {
   judge(manifest: Manifest, judged: JudgedObject, signal: AbortSignal): Promise<Verdict>
   /** As `judge`, for a round that somebody has asked for: what differs is written, in any mode, and during a hold. */
   judgeAsked(manifest: Manifest, judged: JudgedObject, signal: AbortSignal): Promise<Verdict>
+  /** As `RoundInput`. */
+  watch(entries: Iterable<InventoryEntry>, kinds: ClusterKinds): WatchedList | undefined
   /** A round begins to write. */
   roundBegins(): void
   /** The round has ended. @param reference - undefined: it has failed */
@@ -85,7 +92,7 @@ export interface FollowedDrift {
 
 /** Follows the drift of one source until the signal aborts. */
 export function followDrift(
-  { watches, turns, room, clock, random, log }: FollowDriftComponents,
+  { watches, turns, pace, room, clock, random, log }: FollowDriftComponents,
   { client, lane, ownLane, scanLane }: DriftAccess,
   { requestRound, onChange, onSeen, onLeft }: DriftListeners,
   options: SourceOptions,
@@ -133,6 +140,7 @@ export function followDrift(
         drift.left(key)
         onLeft(key)
       },
+      seenFirst: (key, object) => drift.seenFirst(key, object),
       onUnwatched: report,
       clock,
       random,
@@ -142,9 +150,10 @@ export function followDrift(
     signal,
   )
   const check = (text: string) => drift.check(text)
-  const scan = new SourceScan({ check, clock, random }, { periodMs: options.drift.scanMs, signal })
+  const scan = new SourceScan({ check, pace, clock, random }, { periodMs: options.drift.scanMs, signal })
   signal.addEventListener('abort', () => kept.release(), { once: true })
   let isSettling = true
+  let hasReference = false
   return {
     known: drift.known,
     mode: options.drift.mode,
@@ -162,13 +171,21 @@ export function followDrift(
       const isDrift = verdict.kind === 'left' && verdict.finding.kind === 'drifted'
       return isDrift ? { kind: 'write', finding: verdict.finding } : verdict
     },
+    watch: (entries, kinds) => {
+      const isWatched = isSettling || options.drift.mode !== 'none'
+      return isWatched && !hasReference ? watching.begin(entries, kinds) : undefined
+    },
     roundBegins: () => {
       dryLanes = new DryLanes({ lane, ownLane }) // other servers may have come since
       drift.roundBegins()
     },
     roundEnds: (reference) => {
       drift.roundEnds(reference)
-      if (!reference) return
+      if (!reference) {
+        if (!hasReference) watching.stop() // their lists are lost with the round
+        return
+      }
+      hasReference = true
       kept.keep(reference.manifests).catch((error: unknown) => {
         log.warn({ source: options.id, error }, 'Manifests cannot be kept for comparisons with the cluster')
       })

@@ -15,7 +15,7 @@ export type ComparedManifest = Pick<Manifest, 'key' | 'version' | 'object' | 'di
 
 interface Block {
   readonly data: Uint8Array
-  /** by `keyText`: number of the line in the block */
+  /** by `keyText`: byte of the block at which its line begins */
   readonly lines: ReadonlyMap<string, number>
 }
 
@@ -24,14 +24,14 @@ interface Block {
  * no room, none are kept, and the next round compares with those that it builds.
  */
 export class KeptManifests {
-  readonly #room: SharedBytes
+  readonly #room: Pick<SharedBytes, 'set' | 'release'>
   #blocks: readonly Block[] = []
   /** distinguishes the latest `keep` from earlier ones that are still compressing */
   #latest = {}
   #keeping: Promise<void> = Promise.resolve()
 
   /** @param room - budget of all sources, in compressed bytes */
-  constructor(room: SharedBytes) {
+  constructor(room: Pick<SharedBytes, 'set' | 'release'>) {
     this.#room = room
   }
 
@@ -59,8 +59,9 @@ export class KeptManifests {
     await this.#keeping.catch(() => undefined) // its caller has the error; none are kept then
     const block = this.#blocks.find(({ lines }) => lines.has(text))
     if (!block) return undefined
-    const lines = (await decompress(block.data)).toString().split('\n')
-    return JSON.parse(lines[block.lines.get(text) as number] as string) as ComparedManifest
+    const bytes = await decompress(block.data)
+    const begin = block.lines.get(text) as number
+    return JSON.parse(bytes.toString('utf8', begin, bytes.indexOf('\n', begin))) as ComparedManifest
   }
 
   release(): void {
@@ -72,14 +73,16 @@ export class KeptManifests {
 
 /** Yields lines of JSON, as many as a block has. */
 function* blocksOf(manifests: Iterable<ComparedManifest>): Iterable<{ text: string; lines: Map<string, number> }> {
-  let [text, lines] = ['', new Map<string, number>()]
+  let [text, bytes, lines] = ['', 0, new Map<string, number>()]
   for (const manifest of manifests) {
     const { key, version, digest, file, line } = manifest
-    lines.set(keyText(key), lines.size)
-    text += `${JSON.stringify({ key, version, digest, file, line }).slice(0, -1)},"object":${jsonOf(manifest)}}\n`
-    if (text.length < blockBytes) continue
+    const one = `${JSON.stringify({ key, version, digest, file, line }).slice(0, -1)},"object":${jsonOf(manifest)}}\n`
+    lines.set(keyText(key), bytes)
+    text += one
+    bytes += Buffer.byteLength(one)
+    if (bytes < blockBytes) continue
     yield { text, lines }
-    ;[text, lines] = ['', new Map()]
+    ;[text, bytes, lines] = ['', 0, new Map()]
   }
   if (lines.size > 0) yield { text, lines }
 }

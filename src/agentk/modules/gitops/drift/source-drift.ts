@@ -121,6 +121,7 @@ export class SourceDrift {
   /** No call of an earlier leader can arrive any more. */
   settled(): void {
     this.#findings.settled()
+    if (this.#options.drift.mode === 'none') this.#baselines.clear() // no watch sends metadata any more
   }
 
   /** A round begins to write: until it ends, changes are only noted. */
@@ -185,6 +186,17 @@ export class SourceDrift {
     const { id, manager } = this.#options
     const reference = entry ? referenceOf(entry, id) : unknownReference(id)
     return suspicion(reference, object, { manager, isAdder: this.#isAdder, baseline })
+  }
+
+  /**
+   * Takes metadata by which the first round of a term reads an object: later ones are compared with them.
+   *
+   * @returns true: the object is to be compared, whatever the round finds
+   */
+  seenFirst(key: ObjectKey, object: KubernetesObject): boolean {
+    const found = this.#suspicion(object) // the round compares the rest
+    if ('baseline' in found) this.#baselines.set(keyText(key), found.baseline)
+    return found.kind === 'suspect'
   }
 
   /** Takes metadata that were read, where there is no watch. */
@@ -275,7 +287,10 @@ export class SourceDrift {
     if (explanation.kind === 'beingDeleted') return isCorrected ? { kind: 'write' } : { kind: 'same', live: undefined }
     if (explanation.kind === 'same') {
       this.#findings.forget(text)
-      return explanation.hasLostFields && isCorrected ? { kind: 'write' } : { kind: 'same', live: explanation.of?.live }
+      const { hasLostFields, of } = explanation
+      if (hasLostFields && isCorrected) return { kind: 'write' }
+      // with the lost fields as reference, no metadata would show their next change
+      return { kind: 'same', live: hasLostFields ? undefined : of?.live }
     }
     return this.#verdict(text, this.#findingOf(manifest, entry, explanation), judged)
   }

@@ -1,14 +1,17 @@
 import type { Clock } from '../../../../lib/clock.ts'
+import type { Rate, RateLimit } from '../../../../lib/rate-limit.ts'
 
 export interface SourceScanComponents {
   /** checks one object, by `keyText`. Never rejects */
   readonly check: (text: string) => Promise<unknown>
+  /** rate of the checks, which all sources of an agent share */
+  readonly pace: Pick<RateLimit, 'take'>
   readonly clock: Clock
   readonly random: () => number
 }
 
-/** Shortest pause between two checks. A scan of many objects takes longer than it was given. ms */
-const leastPauseMs = 1000
+/** Checks of all sources of an agent. Scans of many objects take longer than they were given. */
+export const scanRate: Rate = { perSecond: 1, burst: 1 }
 
 /**
  * Checks each object of a source once in a period, spread evenly: metadata do not show everything. It begins at a random
@@ -43,8 +46,13 @@ export class SourceScan {
   }
 
   #wait(): void {
-    const pauseMs = Math.max(leastPauseMs, this.#periodMs / this.#texts.length)
-    this.#cancel = this.#components.clock.after(pauseMs, () => void this.#check())
+    this.#after(this.#periodMs / this.#texts.length, () => {
+      this.#after(this.#components.pace.take(1), () => void this.#check()) // others may be due at the same time
+    })
+  }
+
+  #after(ms: number, action: () => void): void {
+    this.#cancel = this.#components.clock.after(Math.ceil(ms), action)
   }
 
   async #check(): Promise<void> {

@@ -4,27 +4,33 @@ import { collectionPath } from '../../../../kubernetes/path.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { errorText } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
+import { abortable } from '../../../../lib/signals.ts'
 import type { ApiLane } from '../../../cluster/background-requests.ts'
 import { type IgnoreRules, ignoredFields, readRules } from '../apply/ignored-fields.ts'
 import type { ClusterKind, ClusterKinds } from '../live/cluster-kinds.ts'
 import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
-import { readLiveObjects } from '../live/read-live.ts'
+import { readLiveObjects, type WatchedList } from '../live/read-live.ts'
 import type { InventoryEntry } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
 import type { CollectionReader, DriftWatches, WatchedCollection } from './drift-watches.ts'
 
 /** Pause between reads of a collection that is not watched: it is not allowed, or beyond the limit. ms */
 const pollMs = 60_000
+/** Limit of the wait of a round for the first list of a watch: after it the round lists. ms */
+const firstListMs = 10_000
 
 export interface SourceWatchesComponents {
-  readonly watches: Pick<DriftWatches, 'follow'>
+  readonly watches: Pick<DriftWatches, 'follow' | 'isOpen'>
   readonly client: WatchedCollection['client']
   /** acts as the source's account; all other requests go first */
   readonly lane: ApiLane
   /** takes metadata from a watch. @param live - returns them as a round reads them */
   readonly seen: (key: ObjectKey, object: KubernetesObject, live: () => LiveObject) => void
+  /** as `SourceDrift` */
+  readonly seenFirst: (key: ObjectKey, object: KubernetesObject) => boolean
   /** takes metadata that were read */
   readonly read: (key: ObjectKey, live: LiveObject) => void
+  /** takes an object that is to be compared: it has left, or its first metadata ask for it */
   readonly left: (key: ObjectKey) => void
   /** called when `unwatched` may have changed */
   readonly onUnwatched: () => void
@@ -58,27 +64,45 @@ export class SourceWatches {
   update(entries: Iterable<InventoryEntry>, kinds: ClusterKinds): void {
     if (this.#signal.aborted) return
     const { namespaces } = this.#options
-    const wanted = new Map<string, { kind: ClusterKind; entries: InventoryEntry[] }>()
+    const wanted = new Map<string, { kind: ClusterKind; namespace: string; entries: InventoryEntry[] }>()
     for (const entry of entries) {
       const kind = kinds.find(entry.key, entry.version)
       if (!kind || entry.digest === '') continue
-      const path = collectionPath(kind, namespaces ? entry.key.namespace : '')
+      const namespace = namespaces ? entry.key.namespace : ''
+      const path = collectionPath(kind, namespace)
       const collection = wanted.get(path)
       if (collection) collection.entries.push(entry)
-      else wanted.set(path, { kind, entries: [entry] })
+      else wanted.set(path, { kind, namespace, entries: [entry] })
     }
     for (const [path, collection] of this.#collections) {
       if (wanted.has(path)) continue
       this.#collections.delete(path)
       collection.stop()
     }
-    for (const [path, { kind, entries: own }] of wanted) {
+    for (const [path, { kind, namespace, entries: own }] of wanted) {
       let collection = this.#collections.get(path)
       if (!collection) {
-        collection = new SourceCollection(this.#components, { path, kind, signal: this.#signal }, this.#options)
+        const of = { path, kind, namespace, signal: this.#signal }
+        collection = new SourceCollection(this.#components, of, this.#options)
         this.#collections.set(path, collection)
       }
       collection.update(own, kinds)
+    }
+  }
+
+  /**
+   * As `update`, for the first round of a term, which reads the objects from the first lists of the watches.
+   *
+   * @returns undefined: it is to list them. A source with namespaces has a watch for each, and other lists
+   */
+  begin(entries: Iterable<InventoryEntry>, kinds: ClusterKinds): WatchedList | undefined {
+    if (this.#options.namespaces || this.#signal.aborted) return undefined
+    this.update(entries, kinds)
+    const lists = new Map(Array.from(this.#collections.values(), (one) => [one.kind, one.firstList()] as const))
+    return async (kind, onObject, signal) => {
+      const objects = await abortable(lists.get(kind) ?? Promise.resolve(undefined), signal)
+      for (const { key, live } of objects?.values() ?? []) onObject(key, live)
+      return objects !== undefined
     }
   }
 
@@ -88,34 +112,65 @@ export class SourceWatches {
   }
 }
 
+/** Object in the first list of a watch. */
+interface FirstObject {
+  readonly key: ObjectKey
+  readonly live: LiveObject
+  /** it is to be compared after the round */
+  readonly isSuspect: boolean
+}
+
+/** First list of a watch, from which a round reads. */
+interface FirstList {
+  /** by `keyText` */
+  readonly objects: Map<string, FirstObject>
+  /** @param isComplete - false: the round lists */
+  readonly end: (isComplete: boolean) => void
+}
+
+interface CollectionOfSource {
+  readonly path: string
+  readonly kind: ClusterKind
+  /** empty: all namespaces, or the cluster's scope */
+  readonly namespace: string
+  readonly signal: AbortSignal
+}
+
 /** Objects of one source in one collection. */
 class SourceCollection implements CollectionReader {
   readonly source: string
   readonly #components: SourceWatchesComponents
-  readonly #of: { readonly path: string; readonly kind: ClusterKind; readonly signal: AbortSignal }
+  readonly #of: CollectionOfSource
   readonly #options: SourceOptions
   readonly #rules: IgnoreRules
-  /** by `keyText` */
-  #entries: ReadonlyMap<string, InventoryEntry> = new Map()
+  #entries: readonly InventoryEntry[] = []
+  /** `keyText` of each */
+  #texts: ReadonlySet<string> = new Set()
   #kinds: ClusterKinds | undefined
   /** objects of the present list, by `keyText`; undefined: none is read */
   #listed: Set<string> | undefined
+  /** undefined: no round waits for it, or has read it */
+  #first: FirstList | undefined
+  /** objects as the round has read them from the first list; undefined: it has ended, or has listed */
+  #read: ReadonlyMap<string, FirstObject> | undefined
+  /** no other source watches the collection: its list begins at once */
+  #isAlone = false
   #stopWatch: (() => void) | undefined
   #stopPoll: (() => void) | undefined
   /** why it is read; undefined: it is watched */
   #reason: string | undefined
   #isStopped = false
 
-  constructor(
-    components: SourceWatchesComponents,
-    of: { readonly path: string; readonly kind: ClusterKind; readonly signal: AbortSignal },
-    options: SourceOptions,
-  ) {
+  constructor(components: SourceWatchesComponents, of: CollectionOfSource, options: SourceOptions) {
     this.source = options.id
     this.#components = components
     this.#of = of
     this.#options = options
     this.#rules = readRules(options.drift.ignore, options.manager)
+  }
+
+  get kind(): ClusterKind {
+    return this.#of.kind
   }
 
   get unwatched(): string | undefined {
@@ -124,23 +179,64 @@ class SourceCollection implements CollectionReader {
 
   update(entries: readonly InventoryEntry[], kinds: ClusterKinds): void {
     const isFirst = this.#kinds === undefined
-    this.#entries = new Map(entries.map((entry) => [keyText(entry.key), entry]))
+    this.#entries = entries
+    this.#texts = new Set(this.#entries.map(({ key }) => keyText(key)))
     this.#kinds = kinds
     if (isFirst) this.#follow()
+    else this.#compareRead()
+  }
+
+  /** Returns the objects in the first list of the watch that has begun; undefined: the round is to list them. */
+  firstList(): Promise<ReadonlyMap<string, FirstObject> | undefined> {
+    if (!this.#stopWatch || !this.#isAlone) return Promise.resolve(undefined)
+    const objects = new Map<string, FirstObject>()
+    return new Promise((resolve) => {
+      const end = (isComplete: boolean) => {
+        this.#first = undefined
+        cancel()
+        if (isComplete) this.#read = objects
+        resolve(this.#read)
+      }
+      const cancel = this.#components.clock.after(firstListMs, () => end(false))
+      this.#first = { objects, end }
+    })
+  }
+
+  /** Compares objects that the round has read from the first list, where their metadata ask for it. */
+  #compareRead(): void {
+    const read = this.#read
+    this.#read = undefined
+    for (const { key, time, generation } of read ? this.#entries : []) {
+      const found = read?.get(keyText(key))
+      if (!found) continue
+      const { live, isSuspect } = found
+      // another time: the round has applied it
+      const isMoved = time === live.fieldsTime && generation !== undefined && generation !== live.generation
+      if (isSuspect || isMoved) this.#components.left(key)
+    }
   }
 
   stop(): void {
     this.#isStopped = true
+    this.#first?.end(false)
     this.#stopWatch?.()
     this.#stopPoll?.()
   }
 
   #follow(): void {
+    this.#watch()
+    if (!this.#stopWatch) this.#readFor('agentk has as many watches as it may have')
+  }
+
+  /** Watches the collection if agentk may have one more watch. */
+  #watch(): void {
     const { watches, client } = this.#components
     const { serviceAccount } = this.#options.accessAs ?? {}
     const account = serviceAccount ? `${serviceAccount.namespace}/${serviceAccount.name}` : ''
-    this.#stopWatch = watches.follow({ client, account, path: this.#of.path }, this)
-    if (!this.#stopWatch) this.#readFor('agentk has as many watches as it may have')
+    if (this.#stopWatch) return
+    const watched = { client, account, path: this.#of.path }
+    this.#isAlone = !watches.isOpen(watched)
+    this.#stopWatch = watches.follow(watched, this)
   }
 
   /** Reads the collection from now on. */
@@ -156,22 +252,28 @@ class SourceCollection implements CollectionReader {
   }
 
   keeps(object: KubernetesObject): boolean {
-    return this.#entries.has(keyText(this.#keyOf(object)))
+    return this.#texts.has(keyText(this.#keyOf(object)))
   }
 
   seen(object: KubernetesObject): void {
     const key = this.#keyOf(object)
     this.#listed?.add(keyText(key))
+    const { seen, seenFirst } = this.#components
     const { manager } = this.#options
-    this.#components.seen(key, object, () => liveObjectOf(object, manager, ignoredFields(this.#rules, { key })))
+    const live = () => liveObjectOf(object, manager, ignoredFields(this.#rules, { key }))
+    if (!this.#first) seen(key, object, live)
+    else this.#first.objects.set(keyText(key), { key, live: live(), isSuspect: seenFirst(key, object) })
   }
 
   left(object: KubernetesObject): void {
-    this.#components.left(this.#keyOf(object))
+    const key = this.#keyOf(object)
+    this.#first?.objects.delete(keyText(key))
+    this.#components.left(key)
   }
 
   listing(): void {
     this.#listed = new Set()
+    this.#first?.objects.clear()
   }
 
   listed(): void {
@@ -180,11 +282,16 @@ class SourceCollection implements CollectionReader {
     this.#because(undefined)
     const listed = this.#listed
     this.#listed = undefined
-    for (const [text, { key }] of this.#entries) if (!listed?.has(text)) this.#components.left(key)
+    if (this.#first) {
+      this.#first.end(true) // the round sees what is missing
+      return
+    }
+    for (const { key } of this.#entries) if (!listed?.has(keyText(key))) this.#components.left(key)
   }
 
   refused(status: number): void {
     this.#listed = undefined
+    this.#first?.end(false)
     const isRefused = status >= 400
     this.#readFor(isRefused ? `the API server refuses to list or watch it (${status})` : 'it cannot be watched now')
   }
@@ -192,19 +299,24 @@ class SourceCollection implements CollectionReader {
   #poll(): void {
     const { clock, random } = this.#components
     this.#stopPoll = clock.after(pollMs * (0.8 + 0.4 * random()), () => {
-      void this.#read().finally(() => {
+      this.#watch() // another source may have ended one
+      void this.#readAll().finally(() => {
         if (!this.#isStopped && this.#stopPoll) this.#poll()
       })
     })
   }
 
   /** Reads the metadata of the objects, as a round does. */
-  async #read(): Promise<void> {
+  async #readAll(): Promise<void> {
     const { lane, log, read, left } = this.#components
-    const entries = [...this.#entries.values()]
+    const entries = this.#entries
+    const { namespace, signal } = this.#of
     try {
-      const kinds = this.#kinds as ClusterKinds
-      const { objects } = await readLiveObjects(entries, { lane, kinds }, this.#options, this.#of.signal)
+      const ignoredOf = (key: ObjectKey) => ignoredFields(this.#rules, { key })
+      const components = { lane, kinds: this.#kinds as ClusterKinds, ignoredOf }
+      const { id, manager } = this.#options
+      const options = { id, manager, ...(namespace !== '' && { namespaces: [namespace] }) }
+      const { objects } = await readLiveObjects(entries, components, options, signal)
       if (this.#isStopped) return
       for (const { key } of entries) {
         const live = objects.get(keyText(key))
@@ -212,7 +324,7 @@ class SourceCollection implements CollectionReader {
         else if (live === undefined) left(key) // null: it cannot be read now
       }
     } catch (error) {
-      if (this.#of.signal.aborted) return
+      if (signal.aborted) return
       log.warn({ source: this.source, reason: errorText(error) }, 'Objects cannot be compared with Git')
     }
   }

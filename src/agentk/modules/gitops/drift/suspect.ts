@@ -247,7 +247,10 @@ function hashable(fields: FieldSet): unknown {
   return isNestedTooDeeply(fields) ? 'nested too deeply' : fields
 }
 
-/** Returns 64 bits of a hash, in hex: each of 10,000 objects has two of them in memory. */
+/**
+ * Returns 64 bits of a hash, in hex: each of 10,000 objects has two of them in memory. A slice of the whole hash would
+ * keep all of it.
+ */
 function shortHash(value: readonly unknown[]): string {
-  return hash('sha256', JSON.stringify(value)).slice(0, 16)
+  return hash('sha256', JSON.stringify(value), 'buffer').toString('hex', 0, 8)
 }

@@ -47,7 +47,7 @@ export function managersOf(entries: readonly ManagedEntry[]): readonly string[] 
 
 /** Returns the hash of a set of fields in any order: hex. */
 export function fieldsHash(fields: FieldSet): string {
-  return createHash('sha256').update(sortedJson(fields)).digest('hex').slice(0, 32)
+  return createHash('sha256').update(sortedJson(fields)).digest().toString('hex', 0, 16) // a slice would keep the rest
 }
 
 /**

@@ -33,7 +33,20 @@ export interface ReadLiveComponents {
   readonly kinds: ClusterKinds
   /** rules of the source for an object; absent: there are none */
   readonly ignoredOf?: (key: ObjectKey) => IgnoredOf
+  /** lists objects by watches that begin now; absent: none does */
+  readonly watched?: WatchedList | undefined
 }
+
+/**
+ * Passes on the objects of a kind with the source's label, as the first list of a watch shows them.
+ *
+ * @returns false: the kind is to be listed. @throws the signal's reason
+ */
+export type WatchedList = (
+  kind: ClusterKind,
+  onObject: (key: ObjectKey, live: LiveObject) => void,
+  signal: AbortSignal,
+) => Promise<boolean>
 
 export type ReadLiveOptions = Pick<SourceOptions, 'id' | 'manager' | 'namespaces'>
 
@@ -172,10 +185,12 @@ class KindReader {
     const objects = new Map<string, LiveObject | null>()
     const orphans: ObjectKey[] = []
     const where = this.#kind.isNamespaced ? (namespaces ?? ['']) : ['']
-    const outcome = await this.#list(where, `${inventoryLabel}=${id}`, (key, live) => {
+    const onObject = (key: ObjectKey, live: LiveObject) => {
       if (wanted.has(keyText(key))) objects.set(keyText(key), live)
       else if (live.owner === id && orphans.length < maxOrphans) orphans.push(key)
-    })
+    }
+    const isWatched = await this.#components.watched?.(this.#kind, onObject, this.#signal)
+    const outcome = isWatched ? 'listed' : await this.#list(where, `${inventoryLabel}=${id}`, onObject)
     const missing = keys.filter((key) => !objects.has(keyText(key)))
     if (outcome === 'unavailable') for (const key of missing) objects.set(keyText(key), null)
     else await this.#readMissing(missing, outcome === 'listed', objects)

@@ -239,6 +239,7 @@ export class FollowMode implements SourceMode {
         isSuspended,
         mayHaveCallsInFlight,
         superseded,
+        watch: drift.watch,
         judge: isAsked ? drift.judgeAsked : drift.judge,
         isDrifted: (text) => drift.known.get(text)?.finding.kind === 'drifted',
         onStep,

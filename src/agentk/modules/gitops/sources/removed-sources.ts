@@ -22,6 +22,9 @@ export class RemovedSources {
   readonly #running = new Map<string, { readonly runner: SourceRunner; readonly done: Promise<void> }>()
   #wake = Promise.withResolvers<void>()
   #listed = Promise.resolve()
+  /** sources with an inventory, as they were listed last */
+  #stored: readonly SourceOptions[] = []
+  #signal: AbortSignal | undefined
   #mayHaveCallsInFlight = true
   #stopSettling: () => void = () => undefined
 
@@ -37,6 +40,14 @@ export class RemovedSources {
   /** Requests a check of the inventories. */
   check(): void {
     this.#wake.resolve()
+  }
+
+  /** Decides again on the inventories that were listed last: a source of the configuration is known by its id now. */
+  decide(): void {
+    const { hasLeft } = this.#components
+    const signal = this.#signal
+    if (!signal || signal.aborted) return
+    for (const options of this.#stored) if (hasLeft(options.id)) this.#begin(options, signal).add()
   }
 
   /** Stops sources that the configuration has again, or may have. Resolves once they have ended. */
@@ -60,6 +71,7 @@ export class RemovedSources {
   /** Runs until the signal aborts. Never rejects. */
   async run(signal: AbortSignal): Promise<void> {
     const backoff = new Backoff(this.#components, retryBackoff)
+    this.#signal = signal
     this.settle()
     for (let isDone = true; !signal.aborted; ) {
       if (!isDone) void backoff.wait(signal).then(this.#wake.resolve)
@@ -77,14 +89,12 @@ export class RemovedSources {
 
   /** Requests a round of each source that has left. @returns false: the list is to be tried again */
   async #list(signal: AbortSignal): Promise<boolean> {
-    const { rounds, hasLeft, log } = this.#components
+    const { rounds, log } = this.#components
     const onUnreadable = (name: string, error: unknown) =>
       log.error({ name, error }, 'What a source has left behind cannot be read')
     try {
-      for (const options of await rounds.stored(onUnreadable, signal)) {
-        if (signal.aborted) return true
-        if (hasLeft(options.id)) this.#begin(options, signal).add()
-      }
+      this.#stored = await rounds.stored(onUnreadable, signal)
+      this.decide()
       return true
     } catch (error) {
       if (signal.aborted) return true

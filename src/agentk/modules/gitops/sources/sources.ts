@@ -194,9 +194,11 @@ export class Sources implements TermSources {
   }
 
   named(runner: SourceRunner, { id, project }: SourceOptions): void {
+    const before = this.#registry.get(runner)?.id
     this.#registry.name(runner, id)
     this.#projects.set(project, BigInt(id.split('-')[1] as string))
-    this.#removed.check()
+    if (before === undefined || before === id) this.#removed.decide()
+    else this.#removed.check() // it may have made the inventory of that id since the last list
   }
 
   #ended({ block, digest }: ReadSource, runner: SourceRunner): void {

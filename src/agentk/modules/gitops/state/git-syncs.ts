@@ -12,6 +12,7 @@ import { approveAnnotation, pauseAnnotation, resyncAnnotation, saysYes } from '.
 import type { ApiClient } from '../../../cluster/api-client.ts'
 import type { ApiLane } from '../../../cluster/background-requests.ts'
 import { ObjectWatch } from '../../../cluster/object-watch.ts'
+import { WatchLists } from '../../../cluster/watch-lists.ts'
 import type { WatchSink } from '../../../cluster/watch-sink.ts'
 import type { SharedKinds } from '../live/shared-kinds.ts'
 import type { Directives, DirectivesReader } from '../round.ts'
@@ -76,6 +77,7 @@ interface Place {
 export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
   readonly #components: GitSyncsComponents
   readonly #options: GitSyncsOptions
+  readonly #watchLists: WatchLists
   readonly #listeners = new Map<string, () => void>()
   /** last read directives, by the object's name */
   readonly #seen = new Map<string, { readonly approved: string; readonly others: string }>()
@@ -98,6 +100,7 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
   constructor(components: GitSyncsComponents, options: GitSyncsOptions) {
     this.#components = components
     this.#options = options
+    this.#watchLists = new WatchLists(components.clock)
   }
 
   /** Watches the objects until the signal aborts, wherever they are at the time. Never rejects. */
@@ -125,7 +128,8 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
     const path = withQuery(place.path, { labelSelector: `${agentLabel}=${this.#options.agentId}` })
     const options = { path, pageSize, isMetadata: true, resumes: true }
     try {
-      await new ObjectWatch({ ...this.#components, sink: this }, options).run(watched.signal)
+      const components = { ...this.#components, watchLists: this.#watchLists, sink: this }
+      await new ObjectWatch(components, options).run(watched.signal)
     } finally {
       watched.dispose()
     }
@@ -139,10 +143,12 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
 
   /** @throws Error: the directives cannot be read */
   async directives(id: string, signal: AbortSignal): Promise<Directives> {
-    const { path, nameOf } = await this.#find(signal)
-    const { status, body } = await this.#components.lane.json('GET', `${path}/${nameOf(id)}`, undefined, signal)
+    const { path, nameOf, statusIn } = await this.#find(signal)
+    const own = `${path}/${nameOf(id)}`
+    const { status, body } = await this.#components.lane.json('GET', own, undefined, signal)
     if (status !== 200 && status !== 404)
       throw new Error(`the state of ${id} cannot be read: ${textAt(body, 'message')}`)
+    if (!this.#transitions.has(own)) this.#transitions.set(own, status === 200 ? transitionsIn(statusIn(body)) : [])
     const annotation = (name: string) => entryAt(body, 'metadata.annotations', name)
     return {
       approved: annotation(approveAnnotation),

@@ -32,10 +32,14 @@ function startRemoved(t: Test, round: (id: string, input: RemovalInput, signal: 
   const { log, lines } = capturedLog()
   const reported: string[] = []
   const back = new Set<string>()
+  let lists = 0
   const stored = [7n, 8n].map((projectId) => sourceOptions({}, { agentId: 42n, projectId, ownProject: 'a/b' }))
   const removed = new RemovedSources({
     rounds: {
-      stored: async () => stored,
+      stored: async () => {
+        lists += 1
+        return stored
+      },
       remove: (input, { id }, signal) => round(id, input, signal),
       forget: async () => undefined,
     },
@@ -67,7 +71,7 @@ function startRemoved(t: Test, round: (id: string, input: RemovalInput, signal: 
     await run
   }
   t.teardown(stop)
-  return { removed, clock, directives, lines, reported, back, stop }
+  return { removed, clock, directives, lines, reported, back, stop, lists: () => lists }
 }
 
 t.test('what may be on its way is asked for again once it has landed, also after a change', async (t) => {
@@ -94,6 +98,25 @@ t.test('what may be on its way is asked for again once it has landed, also after
   t.strictSame(seen, [settling, settling, settling, settled].flat())
   await stop()
   t.equal(clock.pending, 0)
+})
+
+t.test('a source that is known by its id is decided upon without another list', async (t) => {
+  const seen: string[] = []
+  const { removed, back, lists, stop } = startRemoved(t, async (id) => {
+    seen.push(id)
+    return none
+  })
+  back.add('42-7') // a source of the configuration may have this id
+  removed.check()
+  await eventually(() => seen.length === 1)
+  back.delete('42-7')
+  removed.decide()
+  await eventually(() => seen.length > 1)
+  t.ok(seen.includes('42-7'))
+  t.equal(lists(), 1)
+  await stop()
+  removed.decide()
+  t.equal(lists(), 1)
 })
 
 t.test('one that fails holds no other, and is tried again', async (t) => {
