@@ -9,7 +9,7 @@ import { sourceIdForm } from './source-row.ts'
 /** Bytes of the objects in one answer; those without a place are counted. */
 const maxObjectBytes = 3 * 1024 * 1024
 
-/** Largest number of a count. */
+/** Largest number of objects that an answer can count. */
 const maxCount = 2 ** 32 - 1
 
 const json = { alwaysEmitImplicit: true, useProtoFieldName: true } as const

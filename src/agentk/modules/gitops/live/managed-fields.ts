@@ -219,8 +219,8 @@ function isOf(entry: ManagedEntry, manager: string): boolean {
 }
 
 /**
- * Returns no fields of an entry that is nested too deeply, or is no set: anybody who may write an object can forge the
- * one, and a server behind an APIService may send the other.
+ * Returns no fields of an entry that is nested too deeply, which anybody who may write an object can forge. It returns
+ * none of an entry that is no set either: a server behind an APIService may send one.
  */
 function fieldsOf(entry: KubernetesObject): FieldSet {
   const fields = at(entry, 'fieldsV1')
