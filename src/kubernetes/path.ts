@@ -5,15 +5,6 @@ import type { GroupVersionResource } from './kind.ts'
  * and `..` as they are: callers that take names from others refuse these.
  */
 
-/**
- * True for a name that the API server takes for one segment of a path. Empty: it names nothing.
- *
- * @see `IsValidPathSegmentName` of k8s.io/apimachinery `pkg/api/validation/path`
- */
-export function isSegment(name: string): boolean {
-  return name !== '.' && name !== '..' && !/[/%]/.test(name)
-}
-
 /** Lists the groups; with the media type of discovery also all of their resources. */
 export const groupsPath = '/apis'
 

@@ -1,5 +1,5 @@
 import { actingSubresources } from '../../call/safety.ts'
-import { isSegment } from '../path.ts'
+import { isPathSegment } from '../../lib/path-segment.ts'
 import { firstOf, isTrue } from './asked-stream.ts'
 import type { Target } from './target.ts'
 
@@ -68,7 +68,7 @@ function nameSelected(query: Target['query']): string {
   const terms = firstOf(query, 'fieldSelector')?.split(',') ?? []
   for (const term of terms) {
     const [, name] = /^metadata\.name==?([^=!]*)$/.exec(term) ?? []
-    if (name !== undefined) return isSegment(name) ? name : ''
+    if (name !== undefined) return isPathSegment(name) ? name : ''
   }
   return ''
 }

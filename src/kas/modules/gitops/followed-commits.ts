@@ -120,7 +120,7 @@ export class FollowedCommits {
       const has = reading && last?.commit ? contains?.(reading, last.commit) : undefined
       const polled = last && { ...last, ...(has !== undefined && { contains: has }) }
       const ended = this.#sent.has(followed)
-      return { project, ref, commit, problem, ageMs: Math.round(now - since), ended, ...(polled && { polled }) }
+      return { project, ref, commit, problem, ageMs: ageMs(since, now), ended, ...(polled && { polled }) }
     })
     return all.filter(({ commit, problem }) => commit !== '' || problem !== '')
   }

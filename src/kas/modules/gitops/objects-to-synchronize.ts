@@ -6,6 +6,7 @@ import type { GroupTurns } from '../../../lib/group-turns.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
+import { ageMs } from '../../../proto/age-ms.ts'
 import { Gitops } from '../../../proto/gen/gitops_pb.ts'
 import { methodPath } from '../../../proto/unary.ts'
 import type { Agent } from '../../agent.ts'
@@ -309,8 +310,8 @@ class ObjectsStream {
 
   #header({ project }: Reading, commitId: CommitId) {
     const { clock, tracer } = this.#components
-    const ageMs = this.#pushedAt === undefined ? 0 : Math.max(0, Math.round(clock.now() - this.#pushedAt))
-    return { commitId, projectId: project.id, ageMs, traceparent: tracer.current?.traceparent?.[0] ?? '' }
+    const age = this.#pushedAt === undefined ? 0 : ageMs(this.#pushedAt, clock.now())
+    return { commitId, projectId: project.id, ageMs: age, traceparent: tracer.current?.traceparent?.[0] ?? '' }
   }
 
   #fields() {

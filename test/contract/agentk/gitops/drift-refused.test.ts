@@ -266,5 +266,14 @@ t.test('a comparison that is refused, or of odd objects', { skip, timeout: 300_0
     await forge(claimed, (own) => own.filter((one) => JSON.stringify(one).includes(manager)))
     t.strictSame(await side.drift(claimed), ['changed .data.a "1" -> "9" by unknown'])
     t.equal(liveObjectOf(await ground.get(claimed.key), manager).owner, id)
+    // the API server takes any time for a new name: `findingOf` decides which of them a change can have
+    for (const [i, time] of ['9999-12-31T23:59:59Z', '1969-01-01T00:00:00Z'].entries()) {
+      const timed = await side.applyMap(`timed-${i}`)
+      await side.edit(timed.key, { data: { a: '9' } }, 'first')
+      const renamed = (one: object) =>
+        JSON.stringify(one).includes('"first"') ? { ...one, manager: 'second', time } : one
+      await forge(timed, (own) => own.map(renamed))
+      t.match(await side.explain(timed), { differences: { listed: [{ by: { manager: 'second', time } }] } })
+    }
   })
 })

@@ -7,6 +7,7 @@ import type { IgnoreBlock } from '../../../../proto/gitops/schema.ts'
 import {
   type FieldPlace,
   indexOfItem,
+  mayBeItem,
   type PlaceStep,
   parseStep,
   placesNamed,
@@ -221,7 +222,8 @@ function matchesItem(part: PathPart | undefined, step: PlaceStep, values: readon
 
 function isAtIndex(index: number, step: PlaceStep, values: readonly unknown[] | undefined): boolean {
   if (step.kind === 'index') return step.index === index
-  return values?.some((value) => Array.isArray(value) && indexOfItem(value, step) === index) ?? true
+  const isThere = (list: readonly unknown[]) => mayBeItem(list[index], step) && indexOfItem(list, step) === index
+  return values?.some((value) => Array.isArray(value) && isThere(value)) ?? true
 }
 
 /** Returns the part of a set of fields to which paths lead, or below which they end. */

@@ -53,7 +53,7 @@ export function isLaterRestart({
 }
 
 function keepLater(value: unknown, live: unknown): unknown {
-  if (Array.isArray(value)) return value.map((item) => keepLater(item, itemLike(item, live)))
+  if (Array.isArray(value)) return keepLaterItems(value, Array.isArray(live) ? live : [])
   return isTree(value) ? keepLaterRestarts(value, live) : value
 }
 
@@ -70,10 +70,13 @@ function laterTime(wanted: unknown, live: unknown): unknown {
   return wantedAt !== undefined && liveAt !== undefined && liveAt >= wantedAt ? live : wanted
 }
 
-function itemLike(item: unknown, live: unknown): unknown {
-  const name = textField(item, 'name')
-  if (name === '' || !Array.isArray(live)) return undefined
-  return live.find((one) => textField(one, 'name') === name)
+function keepLaterItems(items: readonly unknown[], live: readonly unknown[]): unknown[] {
+  // the first of several with one name
+  const byName = new Map(live.toReversed().map((one) => [textField(one, 'name'), one]))
+  return items.map((item) => {
+    const name = textField(item, 'name')
+    return keepLater(item, name === '' ? undefined : byName.get(name))
+  })
 }
 
 function isTree(value: unknown): value is ObjectTree {

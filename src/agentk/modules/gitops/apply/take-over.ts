@@ -17,6 +17,7 @@ import {
   takenOver,
   withoutReplicas,
 } from '../live/managed-fields.ts'
+import { isNestedTooDeeply } from '../live/nesting.ts'
 import { type ApplyProblem, isStale, maxAttempts, refusal } from '../live/refusal.ts'
 import type { Undone } from '../round.ts'
 
@@ -124,7 +125,8 @@ export class TakeOver {
     const replaced = this.replacedBy(live)
     const keptOf: IgnoredOf = (entry) => (replaced.has(textAt(entry, 'manager')) ? {} : ignoredOf(entry))
     const taken = takenOver(found, { manager: this.#manager, from: this.#from(live), ignoredOf: keptOf })
-    const from = managersOf(taken ? found.filter((entry) => !taken.includes(entry)) : [])
+    const kept = new Set(taken)
+    const from = managersOf(taken ? found.filter((entry) => !kept.has(entry)) : [])
     const left = leftReplicas === undefined ? undefined : withoutReplicas(taken ?? found, this.#manager, leftReplicas)
     const freed = isAdder && addedTaken(left ?? taken ?? found, { manager: this.#manager, isAdder, ignoredOf })
     const entries = freed ?? left ?? taken
@@ -156,6 +158,7 @@ export class TakeOver {
     const whole = await this.#lane.json('GET', path, undefined, signal, { maxBytes: maxEventBytes })
     if (whole.status !== 200) return undefined
     const object = whole.body as KubernetesObject
+    if (isNestedTooDeeply(object)) return undefined // somebody has made it so: the refusal stays as it is
     const found = withDisowned(object, entriesOf(object), { manager: this.#manager, places, ignoredOf })
     if (!found) return undefined
     const { from, others, fields } = found

@@ -1,5 +1,5 @@
 import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
-import { isSegment } from '../../../../kubernetes/path.ts'
+import { isPathSegment } from '../../../../lib/path-segment.ts'
 import { maxObjects } from '../../../../proto/gitops/limits.ts'
 import type { InventoryEntry } from '../round.ts'
 import { isSourceId, type SourceOptions } from '../source-options.ts'
@@ -107,6 +107,6 @@ export async function stockInventory(
 export function stockKey(text: string): ObjectKey | undefined {
   const [, namespace = '', escaped = '', group = '', kind = ''] = /^([^_]*)_(.+)_([^_]*)_([^_]+)$/.exec(text) ?? []
   const name = escaped.replaceAll('__', ':')
-  if (name === '' || name.includes('_') || ![namespace, name].every(isSegment)) return undefined
+  if (name === '' || name.includes('_') || ![namespace, name].every(isPathSegment)) return undefined
   return { group, kind, namespace, name }
 }

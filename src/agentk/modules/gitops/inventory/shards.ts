@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { keyText } from '../../../../kubernetes/key.ts'
 import { numberAt, textAt } from '../../../../kubernetes/object.ts'
-import { isSegment } from '../../../../kubernetes/path.ts'
+import { isPathSegment } from '../../../../lib/path-segment.ts'
 import { hideWritten, isSecret } from '../manifests/secrets.ts'
 import type { EntryState, InventoryEntry, LeftOut, RecordedDrift } from '../round.ts'
 import { maxCorrections } from './corrections.ts'
@@ -102,7 +102,7 @@ export function shardEntries(text: string, shard = 'a shard'): InventoryEntry[] 
     const isEntry =
       texts.every((value) => typeof value === 'string') && Number.isInteger(wave) && Object.hasOwn(entryStates, state)
     // a path without a name is that of all objects of the kind
-    if (!isEntry || kind === '' || name === '' || ![namespace, name].every(isSegment)) {
+    if (!isEntry || kind === '' || name === '' || ![namespace, name].every(isPathSegment)) {
       throw new Error(`${shard}: line ${index + 1} is no entry of an inventory: ${line.slice(0, 200)}`)
     }
     const reference = { ...(typeof time === 'string' && { time }), ...(Number.isInteger(generation) && { generation }) }

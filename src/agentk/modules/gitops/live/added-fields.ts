@@ -5,7 +5,7 @@ import {
   isEmpty,
   type ManagedEntry,
   ownEntry,
-  union,
+  unionOf,
   without,
 } from './managed-fields.ts'
 import type { ManagedPath } from './managed-path.ts'
@@ -35,27 +35,46 @@ export function addedTaken(
   if (!own || adders.size === 0) return undefined
   const paths = new OwnedFields(entries).onlyOf(adders)
   if (paths.length === 0) return undefined
-  let taken: FieldSet = own.fieldsV1
+  const tree = treeOf(paths)
+  const taken = [own.fieldsV1]
   const others = entries.flatMap((entry) => {
     if (entry === own) return []
     if (!adders.has(entry)) return [entry]
-    const theirs = paths.map((path) => fieldsAt(entry.fieldsV1, path)).reduce(union, {})
-    const added = without(theirs, ignoredOf(entry))
-    taken = union(taken, added)
+    const added = without(fieldsIn(tree, entry.fieldsV1), ignoredOf(entry))
+    taken.push(added)
     const fieldsV1 = without(entry.fieldsV1, added)
     return isEmpty(fieldsV1) ? [] : [{ ...entry, fieldsV1 }]
   })
-  return [...others, { ...own, fieldsV1: taken }]
+  return [...others, { ...own, fieldsV1: unionOf(taken) }]
 }
 
 function isAdderEntry(entry: ManagedEntry, { manager, isAdder }: Pick<AddedOptions, 'manager' | 'isAdder'>): boolean {
   return !isOwn(entry, manager) && textAt(entry, 'subresource') === '' && isAdder(textAt(entry, 'manager'))
 }
 
-/** Returns the part of a set that stands at a path, with the names that lead there. */
-function fieldsAt(fields: FieldSet, [element = '', ...rest]: ManagedPath): FieldSet {
-  const inner = Object.hasOwn(fields, element) ? fields[element] : undefined
-  if (!inner) return {}
-  const found = rest.length === 0 ? inner : fieldsAt(inner, rest)
-  return rest.length > 0 && isEmpty(found) ? {} : { [element]: found }
+/** Paths by their elements. A path ends where the map is empty: none leads on from the end of another. */
+interface PathTree extends Map<string, PathTree> {}
+
+function treeOf(paths: readonly ManagedPath[]): PathTree {
+  const root: PathTree = new Map()
+  for (const path of paths) {
+    let at = root
+    for (const element of path) {
+      const next = at.get(element) ?? new Map()
+      at.set(element, next)
+      at = next
+    }
+  }
+  return root
+}
+
+/** Returns the part of a set that stands at the ends of paths, with the names that lead there. */
+function fieldsIn(tree: PathTree, fields: FieldSet): FieldSet {
+  const found = Object.entries(fields).flatMap(([element, inner]): [string, FieldSet][] => {
+    const rest = tree.get(element)
+    if (!rest) return []
+    const part = rest.size === 0 ? inner : fieldsIn(rest, inner)
+    return rest.size > 0 && isEmpty(part) ? [] : [[element, part]]
+  })
+  return Object.fromEntries(found)
 }

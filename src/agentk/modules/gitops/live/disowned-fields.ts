@@ -1,6 +1,5 @@
 import type { KubernetesObject } from '../../../../kubernetes/object.ts'
 import { textAt } from '../../../../kubernetes/object.ts'
-import { parseStep, valueBelow } from './field-places.ts'
 import {
   type FieldSet,
   type IgnoredOf,
@@ -9,9 +8,10 @@ import {
   nothingIgnored,
   ownEntry,
   ownsField,
-  union,
+  unionOf,
   without,
 } from './managed-fields.ts'
+import { FieldReader } from './managed-path.ts'
 
 /**
  * Fields of a live object that nobody has applied: the API server's defaults, and changes that people made in place.
@@ -53,9 +53,10 @@ export function withDisowned(
 ): Disowned | undefined {
   const own = ownEntry(entries, manager)
   if (!own) return undefined
-  const hands = entries.filter((entry) => isByHand(entry))
-  const all = entries.reduce<FieldSet>((one, { fieldsV1 }) => union(one, fieldsV1), {})
-  let taken: FieldSet = {}
+  const hands = new Set(entries.filter(isByHand))
+  const all = unionOf(entries.map(({ fieldsV1 }) => fieldsV1))
+  const parts: FieldSet[] = []
+  const reader = new FieldReader()
   const [from, others, fields] = [new Set<string>(), new Set<string>(), new Set<string>()]
   for (const place of new Set(places)) {
     const path = listOrParent(place)
@@ -65,27 +66,28 @@ export function withDisowned(
       const open = without(entry.fieldsV1, ignoredOf(entry))
       const below = without(fieldsAt(open, path), fieldsAt(own.fieldsV1, path))
       if (isEmpty(below)) continue
-      const isHand = hands.includes(entry)
+      const isHand = hands.has(entry)
       // others may own other fields of a map
       if (!isHand && !place.includes('[') && !ownsField({ fieldsV1: open }, place)) continue
       const managers = isHand ? from : others
       managers.add(textAt(entry, 'manager'))
       fields.add(path.join('.'))
-      if (isHand) taken = union(taken, inPath(below, path))
+      if (isHand) parts.push(inPath(below, path))
     }
     const value = path.reduce<unknown>((found, name) => (found as KubernetesObject | undefined)?.[name], object)
-    taken = union(taken, inPath(unowned(value, fieldsAt(all, path)), path))
+    parts.push(inPath(unowned(value, fieldsAt(all, path), reader), path))
   }
+  const taken = unionOf(parts)
   const isNothing = isEmpty(without(taken, own.fieldsV1))
   if (isNothing && others.size === 0) return undefined
   const rest = entries.flatMap((entry) => {
     if (entry === own) return []
-    if (!hands.includes(entry)) return [entry]
+    if (!hands.has(entry)) return [entry]
     const fieldsV1 = without(entry.fieldsV1, without(taken, ignoredOf(entry)))
     return isEmpty(fieldsV1) ? [] : [{ ...entry, fieldsV1 }]
   })
   const found = { isEmpty: isNothing, from: [...from], others: [...others], fields: [...fields] }
-  return { entries: [...rest, { ...own, fieldsV1: union(own.fieldsV1, taken) }], ...found }
+  return { entries: [...rest, { ...own, fieldsV1: unionOf([own.fieldsV1, taken]) }], ...found }
 }
 
 function isByHand(entry: ManagedEntry): boolean {
@@ -108,17 +110,16 @@ function inPath(fields: FieldSet, path: readonly string[]): FieldSet {
 }
 
 /** @param owned - fields that anybody owns. @returns the fields of a value that nobody owns */
-function unowned(value: unknown, owned: FieldSet): FieldSet {
+function unowned(value: unknown, owned: FieldSet, reader: FieldReader): FieldSet {
   const found: Record<string, FieldSet> = {}
   const add = (name: string, item: unknown) => {
     const known = owned[name]
-    const rest = known ? (isEmpty(known) ? {} : unowned(item, known)) : whole(item)
+    const rest = known ? (isEmpty(known) ? {} : unowned(item, known, reader)) : whole(item)
     if (!known || !isEmpty(rest)) found[name] = rest
   }
   if (Array.isArray(value)) {
     for (const name of Object.keys(owned).filter((one) => one.startsWith('k:'))) {
-      const step = parseStep(name)
-      const item = step && valueBelow(value, step)
+      const [item] = reader.children(value, name)
       if (item !== undefined) add(name, item)
     }
   } else if (typeof value === 'object' && value !== null) {

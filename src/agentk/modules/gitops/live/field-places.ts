@@ -43,6 +43,14 @@ export function indexOfItem(list: readonly unknown[], step: PlaceStep): number {
   })
 }
 
+/** False for an item that `indexOfItem` cannot find for this step: it need not search a long list for each step. */
+export function mayBeItem(item: unknown, step: PlaceStep): boolean {
+  if (step.kind !== 'key') return true
+  return Object.entries(step.key).every(([name, value]) =>
+    [undefined, value].includes(field(item, name) as typeof value),
+  )
+}
+
 /** Returns the value below another one; undefined: there is none. */
 export function valueBelow(value: unknown, step: PlaceStep): unknown {
   if (step.kind === 'field') return Array.isArray(value) ? undefined : field(value, step.name)

@@ -17,11 +17,12 @@ export interface Lacked {
   readonly isUnserved: boolean
 }
 
-const notFound = /([A-Za-z]+)(?:\.([a-z0-9.-]+))? "([^"/]{1,253})" not found/
+/** Its parts have bounds, since a long word in a message is searched from each of its letters. */
+const notFound = /([A-Za-z]{1,63})(?:\.([a-z0-9.-]{1,253}))? "([^"/]{1,253})" not found/
 const noPriorityClass = /no PriorityClass with name (\S{1,253}) was found/
 const noEndpoints = /no endpoints available for (service) "([^"/]{1,253})"/
 /** service of a webhook, in its address */
-const webhookHost = /Post "https:\/\/[^./"]+\.([^./"]+)\.svc[:/]/
+const webhookHost = /Post "https:\/\/[^./"]{1,63}\.([^./"]{1,63})\.svc[:/]/
 
 /** @param message - of the API server */
 export function lackedIn(message: string): Lacked | undefined {

@@ -25,6 +25,11 @@ import {
   usualReplicasPath,
 } from './managed-fields.ts'
 
+/** Limit of an annotation that is kept: ids and digests are shorter. Anybody who may write an object can set 256 KiB. */
+const maxMarkLength = 300
+/** Stands for a longer one, which is the mark of no source. */
+const longMark = `more than ${maxMarkLength} characters`
+
 /** Metadata of an object in the cluster, as far as a source needs it. */
 export interface LiveObject {
   readonly uid: string
@@ -72,7 +77,8 @@ export function liveObjectOf(
   const own = ownEntry(entries, manager)
   const replicasPath = scaledPath(entries) ?? usualReplicasPath
   const ignored = leftToOthers(entries, manager, ignoredOf)
-  const annotation = (name: string) => entryAt(object, 'metadata.annotations', name)
+  const kept = (mark: string) => (mark.length > maxMarkLength ? longMark : mark)
+  const annotation = (name: string) => kept(entryAt(object, 'metadata.annotations', name))
   return {
     uid: textAt(object, 'metadata.uid'),
     resourceVersion: textAt(object, 'metadata.resourceVersion'),
@@ -91,6 +97,6 @@ export function liveObjectOf(
     isBeingDeleted: isBeingDeleted(object),
     holds: holdsOf(object),
     isLeftAlone: isLeftAlone(object),
-    prune: pruneOf(object),
+    prune: kept(pruneOf(object)),
   }
 }

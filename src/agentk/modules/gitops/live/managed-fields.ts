@@ -65,7 +65,7 @@ export function takenOver(
   }: { manager: string; from: ReadonlySet<string>; ignoredOf?: IgnoredOf | undefined },
 ): readonly ManagedEntry[] | undefined {
   const own = ownEntry(entries, manager)
-  let fieldsV1: FieldSet = own?.fieldsV1 ?? {}
+  const sets = [own?.fieldsV1 ?? {}]
   let first: ManagedEntry | undefined
   const rest: ManagedEntry[] = []
   for (const entry of entries) {
@@ -76,12 +76,13 @@ export function takenOver(
     if (!isTaken || (isEmpty(taken) && !isEmpty(ignored))) rest.push(entry)
     else {
       first ??= entry
-      fieldsV1 = union(fieldsV1, taken)
+      sets.push(taken)
       if (!isEmpty(ignored)) rest.push({ ...entry, fieldsV1: ignored })
     }
   }
   if (!first) return undefined
   const { time, apiVersion } = own ?? first
+  const fieldsV1 = unionOf(sets)
   return [...rest, { manager, operation: 'Apply', apiVersion, time, fieldsType: 'FieldsV1', fieldsV1 }]
 }
 
@@ -92,7 +93,7 @@ export function takenOver(
 export function leftToOthers(entries: readonly ManagedEntry[], manager: string, ignoredOf: IgnoredOf): FieldSet {
   const own = ownEntry(entries, manager)
   const others = entries.filter((entry) => entry !== own)
-  const { 'f:status': _status, ...all } = others.reduce<FieldSet>((found, one) => union(found, ignoredOf(one)), {})
+  const { 'f:status': _status, ...all } = unionOf(others.map(ignoredOf))
   return without(all, own?.fieldsV1 ?? {})
 }
 
@@ -165,6 +166,19 @@ export function union(one: FieldSet, other: FieldSet): FieldSet {
   return Object.fromEntries(all)
 }
 
+/**
+ * Returns the union of sets, pair by pair: each further one would cost all before it. Anybody who may write an object
+ * can forge thousands of entries.
+ */
+export function unionOf(sets: Iterable<FieldSet>): FieldSet {
+  let all = [...sets]
+  while (all.length > 1) {
+    const pairs = Array.from({ length: Math.ceil(all.length / 2) }, (_, i) => all.slice(2 * i, 2 * i + 2))
+    all = pairs.map(([one = {}, other]) => (other ? union(one, other) : one))
+  }
+  return all[0] ?? {}
+}
+
 export function without(fields: FieldSet, other: FieldSet): FieldSet {
   const left: [string, FieldSet][] = []
   for (const [name, all] of Object.entries(fields)) {
@@ -204,11 +218,18 @@ function isOf(entry: ManagedEntry, manager: string): boolean {
   return isOfObject(entry) && entry.manager === manager
 }
 
-/** Returns no fields of an entry that is nested too deeply: anybody who may write an object can forge one. */
+/**
+ * Returns no fields of an entry that is nested too deeply, which anybody who may write an object can forge. It returns
+ * none of an entry that is no set either: a server behind an APIService may send one.
+ */
 function fieldsOf(entry: KubernetesObject): FieldSet {
   const fields = at(entry, 'fieldsV1')
-  const isSet = typeof fields === 'object' && fields !== null && !isNestedTooDeeply(fields)
-  return isSet ? (fields as FieldSet) : {}
+  return !isNestedTooDeeply(fields) && isFieldSet(fields) ? fields : {}
+}
+
+function isFieldSet(value: unknown): value is FieldSet {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
+  return Object.values(value).every(isFieldSet)
 }
 
 function sortedJson(fields: FieldSet): string {

@@ -136,9 +136,10 @@ const reasons = /field is immutable|may not change once set|primary clusterIP ca
 
 /** Returns the text on one line, cut at its limit. */
 function shownText(text: string): string {
-  return text
-    .replaceAll(/\s*\n\s*/g, ' ')
-    .trim()
+  const lines = text.split('\n').map((line) => line.trim())
+  return lines
+    .filter((line) => line !== '')
+    .join(' ')
     .slice(0, maxTextLength)
 }
 

@@ -17,8 +17,8 @@ const plainMessages: readonly RegExp[] = [
 const refusers =
   /^(?:secrets "[^"\n]*" is forbidden: )?((?:Validating|Mutating)AdmissionPolicy '[^'\n]*' with binding '[^'\n]*' denied request|admission webhook "[^"\n]*" denied the request|Internal error occurred: failed calling webhook "[^"\n]*")/
 
-/** Field of another type than the API's, or of an unknown name, in the words of server-side apply. */
-const typedField = /(\.[^\s:]+): (expected [a-z]+|field not declared in schema)/g
+/** Field of another type than the API's, or of an unknown name, in the words of server-side apply: a word by itself. */
+const typedField = /(?<![^\s:])(\.[^\s:]+): (expected [a-z]+|field not declared in schema)/g
 
 /** Words of the API server, by the reason of a cause. */
 const causeReasons: Readonly<Record<string, string>> = {

@@ -30,7 +30,7 @@ export class SharedKinds {
 
   /** @throws KasError UNREACHABLE, the connection's error, or the signal's reason */
   async current(signal: AbortSignal): Promise<ClusterKinds> {
-    const isFresh = this.#components.clock.now() - this.#readAt < maxAgeMs
+    const isFresh = Math.abs(this.#components.clock.now() - this.#readAt) < maxAgeMs // the clock may be set back
     return this.#current && isFresh ? this.#current : await this.read(signal)
   }
 

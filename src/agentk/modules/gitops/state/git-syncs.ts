@@ -39,7 +39,7 @@ export interface GitSyncsComponents {
   readonly lane: ApiLane
   readonly client: Pick<ApiClient, 'json' | 'send'>
   readonly kinds: SharedKinds
-  readonly events: Pick<SourceEvents, 'write'>
+  readonly events: Pick<SourceEvents, 'write' | 'forget'>
   readonly log: Logger
   readonly clock: Clock
   readonly random: () => number
@@ -221,6 +221,7 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
     const own = `${path}/${nameOf(id)}`
     this.#made.delete(own)
     this.#transitions.delete(own)
+    this.#components.events.forget(nameOf(id))
     const { status, body } = await this.#components.lane.json('DELETE', own, undefined, signal)
     if (status >= 300 && status !== 404) throw new Error(`the state of ${id} stays: ${textAt(body, 'message')}`)
   }

@@ -94,7 +94,8 @@ export class ObjectRights {
     const { lane, clock, signal: ended } = this.#components
     const key = JSON.stringify([group, resource, namespace])
     const known = answers.get(key)
-    if (known && clock.now() < known.askedAt + answerMs) return known.mayGet
+    // the clock may be set back: an answer counts no longer for it
+    if (known && Math.abs(clock.now() - known.askedAt) < answerMs) return known.mayGet
     const [oldest] = answers.keys()
     if (answers.size >= maxAnswers && oldest !== undefined) answers.delete(oldest)
     const mayGet = withDeadline({ ms: questionMs, clock, signals: [ended] }, (signal) =>

@@ -98,6 +98,17 @@ export class SourceEvents {
     if (!this.#isRunning) void this.#run(signal)
   }
 
+  /** Forgets the Events of a removed source, by the name of its object. They stay in the cluster for their time. */
+  forget(name: string): void {
+    this.#due.delete(name)
+    this.#written.delete(name)
+  }
+
+  /** Number of sources whose last messages are in memory. */
+  get size(): number {
+    return this.#written.size
+  }
+
   async #run(signal: AbortSignal): Promise<void> {
     this.#isRunning = true
     for (const [name, due] of this.#due) {

@@ -3,8 +3,9 @@ import type { GroupVersion, Resource } from '../../../../kubernetes/discovery.ts
 import { kindKey } from '../../../../kubernetes/kind.ts'
 import { kindWord } from '../../../../kubernetes/kind-words.ts'
 import { entryAt } from '../../../../kubernetes/object.ts'
-import { isSegment, objectPath } from '../../../../kubernetes/path.ts'
+import { objectPath } from '../../../../kubernetes/path.ts'
 import { parseDuration } from '../../../../lib/config.ts'
+import { isPathSegment } from '../../../../lib/path-segment.ts'
 import { printable } from '../../../../lib/printable.ts'
 import { holdAnnotation } from '../../../../proto/gitops/annotations.ts'
 import { maxHoldMs } from '../../../../proto/gitops/limits.ts'
@@ -114,7 +115,7 @@ async function pathOf(endpoint: Endpoint, { word, name }: WantedObject, namespac
     const resource = version.resources.find((one) => isNamed(names, version, one))
     if (!resource) continue
     const { plural, isNamespaced } = resource
-    if (![version.group, version.version, plural].every(isSegment)) {
+    if (![version.group, version.version, plural].every(isPathSegment)) {
       throw new BadAnswer(`the cluster names ${printable(word)} in a form that no kind has`)
     }
     return objectPath({ ...version, plural, isNamespaced }, { namespace, name })

@@ -163,6 +163,19 @@ t.test('an empty repository waits; the first commit is a round, with which the s
   )
 })
 
+t.test('a commit is sent though the push before it was long ago, or the clock was set back', async (t) => {
+  for (const change of ['freeze', 'putBack'] as const) {
+    const { ended, answers, settle, move, clock, pushed } = start()
+    await settle()
+    for (const push of pushed) push({ projectId: 9n, projectPath: 'apps/web', id: 1n })
+    clock[change](60 * 24 * 3600_000)
+    await move(one)
+    t.equal(await ended, 'OK')
+    const ageMs = change === 'freeze' ? 2 ** 32 - 1 : 0
+    t.match(answers()[0], { case: 'header', value: { commitId: one, ageMs } })
+  }
+})
+
 t.test('an agent that has a commit is told that the repository has no ref any more', async (t) => {
   for (const ref of [{ case: 'tag' as const, value: 'v1' }, undefined]) {
     const { ended, settle, move } = start({ commitId: one, ...(ref && { ref: { ref } }) })

@@ -11,6 +11,7 @@ import {
 import { type FieldPlace, parseStep } from '../../../../../../src/agentk/modules/gitops/live/field-places.ts'
 import { entriesOf, type ManagedEntry } from '../../../../../../src/agentk/modules/gitops/live/managed-fields.ts'
 import type { IgnoreBlock } from '../../../../../../src/proto/gitops/schema.ts'
+import { patience } from '../../../../../support/slowness.ts'
 
 const leaf = {}
 const own = 'agentk-42-7'
@@ -317,4 +318,18 @@ t.test('fields of an entry that rules leave to its manager', async (t) => {
 t.test('a path that a newer agentk has kept, and this one cannot read, covers nothing', async (t) => {
   t.equal(isBy({ paths: ['$.spec'] }, place('spec', 'replicas')), false)
   t.equal(isBy({ paths: ['$.spec'], managers: ['*'] }, place('spec', 'replicas')), false)
+})
+
+t.test('a rule with an index takes no quadratic work in a long list with an entry for each item', async (t) => {
+  const count = 20_000
+  const items = Array.from({ length: count }, (_, i) => [`k:{"name":${i}}`, { 'f:v': {} }])
+  const fieldsV1 = { 'f:list': Object.fromEntries(items) }
+  const live = { list: Array.from({ length: count }, (_, name) => ({ name, v: 1 })) }
+  const rules = readRules([{ paths: ['/list/19999/v'] }], 'm')
+  const key = { group: '', kind: 'Thing', namespace: '', name: 'a' }
+  const began = process.cpuUsage()
+  const found = ignoredFields(rules, { key, objects: [live] })({ manager: 'a', fieldsV1 })
+  const { user } = process.cpuUsage(began)
+  t.strictSame(found, { 'f:list': { 'k:{"name":19999}': { 'f:v': {} } } })
+  t.ok(user / 1000 < patience(3000), `${user / 1000} ms`)
 })

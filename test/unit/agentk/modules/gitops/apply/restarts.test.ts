@@ -4,6 +4,7 @@ import {
   isLaterRestart,
   keepLaterRestarts,
 } from '../../../../../../src/agentk/modules/gitops/apply/restarts.ts'
+import { patience } from '../../../../../support/slowness.ts'
 
 const name = 'kubectl.kubernetes.io/restartedAt'
 const [early, late] = ['2026-01-01T08:00:00Z', '2026-01-02T08:00:00Z']
@@ -83,4 +84,12 @@ t.test('an object without a time of a restart needs no live object', async (t) =
     t.equal(hasRestartTime({ metadata: { annotations: { [annotation]: early } } }), false, annotation)
   }
   t.equal(hasRestartTime({ data: { restartedAt: early }, metadata: { labels: { restartedAt: 'x' } } }), false)
+})
+
+t.test('long lists take no quadratic work', async (t) => {
+  const items = (count: number, of: string) => Array.from({ length: count }, (_, i) => ({ name: `${of}${i}` }))
+  const began = process.cpuUsage()
+  keepLaterRestarts({ items: items(10_000, 'a') }, { items: items(50_000, 'b') })
+  const { user } = process.cpuUsage(began)
+  t.ok(user / 1000 < patience(3000), `${user / 1000} ms`)
 })

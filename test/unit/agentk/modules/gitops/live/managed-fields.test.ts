@@ -1,6 +1,9 @@
 import t from 'tap'
+import { addedTaken } from '../../../../../../src/agentk/modules/gitops/live/added-fields.ts'
+import { withDisowned } from '../../../../../../src/agentk/modules/gitops/live/disowned-fields.ts'
 import {
   entriesOf,
+  type FieldSet,
   fieldsHash,
   type IgnoredOf,
   leftToOthers,
@@ -8,9 +11,12 @@ import {
   scaledPath,
   takenOver,
   union,
+  unionOf,
   without,
   withoutReplicas,
 } from '../../../../../../src/agentk/modules/gitops/live/managed-fields.ts'
+import { Seeded } from '../../../../../support/seeded.ts'
+import { patience } from '../../../../../support/slowness.ts'
 
 const leaf = {}
 const entry = (manager: string, fieldsV1: object, more: object = {}) => ({
@@ -42,6 +48,36 @@ t.test('a union has what either has, also the thing itself', async (t) => {
     'f:y': leaf,
   })
   t.strictSame(union({ 'f:a': leaf }, { 'f:a': { 'f:b': leaf } }), { 'f:a': { '.': leaf, 'f:b': leaf } })
+})
+
+t.test('a union of many is that of one after another', async (t) => {
+  const random = Seeded.for(t)
+  const set = (depth: number): FieldSet => {
+    const names = random.list(3, () => random.pick(['.', 'f:a', 'f:b', 'k:{"name":"x"}', '__proto__', 'constructor']))
+    return Object.fromEntries(names.map((name) => [name, name === '.' || depth === 0 ? leaf : set(depth - 1)]))
+  }
+  for (let i = 0; i < 200; i++) {
+    const sets = random.list(9, () => set(3))
+    const expected = sets.reduce((one, other) => union(one, other), {})
+    t.equal(fieldsHash(unionOf(sets)), fieldsHash(expected), JSON.stringify(sets))
+  }
+  t.strictSame(unionOf([]), {})
+})
+
+t.test('thousands of forged entries take no quadratic work', async (t) => {
+  const forged = Array.from({ length: 2000 }, (_, i) => entry(`kubectl-${i}`, { 'f:data': { [`f:k${i}`]: leaf } }))
+  const own = entry('m', { 'f:data': { 'f:a': leaf } }, apply)
+  const all = entries(own, ...forged)
+  const began = process.cpuUsage()
+  const others = leftToOthers(all, 'm', ({ fieldsV1 }) => fieldsV1)
+  t.equal(Object.keys(others['f:data'] ?? {}).length, 2000)
+  const from = new Set(forged.map(({ manager }) => manager))
+  t.equal(takenOver(all, { manager: 'm', from })?.length, 1)
+  const isAdder = () => true
+  t.equal(addedTaken(all, { manager: 'm', isAdder, ignoredOf: () => ({}) })?.length, 1)
+  t.equal(withDisowned({}, all, { manager: 'm', places: ['data.a', 'data.b'] })?.entries.length, 1)
+  const { user } = process.cpuUsage(began)
+  t.ok(user / 1000 < patience(4000), `${user / 1000} ms`)
 })
 
 t.test('a difference leaves what the other lacks, also the thing itself', async (t) => {
@@ -116,6 +152,10 @@ t.test('before-first-apply loses what is ours, and no more', async (t) => {
 })
 
 t.test('managedFields of any shape are read', async (t) => {
+  for (const fieldsV1 of [null, 7, 'x', [], { 'f:a': null }, { 'f:a': { 'f:b': 7 } }, { 'f:a': [] }, { 'f:a': 'x' }]) {
+    const [forged] = entriesOf({ metadata: { managedFields: [{ manager: 'm', fieldsV1 }] } })
+    t.strictSame(forged, { manager: 'm', fieldsV1: {} }, JSON.stringify(fieldsV1))
+  }
   t.strictSame(entriesOf({}), [])
   t.strictSame(entriesOf({ metadata: { managedFields: [null, 'x', { manager: 'm' }] } }), [
     { manager: 'm', fieldsV1: {} },

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { refusal } from '../../../../../../src/agentk/modules/gitops/live/refusal.ts'
+import { patience } from '../../../../../support/slowness.ts'
 
 const path = '/api/v1/namespaces/shop/configmaps/a'
 const kindOf = (status: number, message: string) => refusal({ status, body: { message } } as never, path).kind
@@ -169,4 +170,33 @@ t.test('of a Secret messages are shown that have nothing of it but its name', as
   const custom = '/apis/example.com/v1/namespaces/shop/secrets/a'
   const quoting = 'admission webhook "a" denied the request: no label'
   t.equal(ofSecret(400, quoting, [], custom).text, quoting, 'of a custom kind')
+})
+
+t.test('a long message takes no quadratic work, whatever is in it', async (t) => {
+  const length = 16 * 1024
+  const parts = [
+    'a',
+    '.',
+    'ab.',
+    ' ',
+    ' \n',
+    '"',
+    '\\"',
+    'Invalid value: "',
+    'Forbidden: \n ',
+    'Post "https://a.',
+    '.a: ',
+  ]
+  const began = process.cpuUsage()
+  for (const part of parts) {
+    const message = part.repeat(length / part.length)
+    for (const path of ['/api/v1/namespaces/n/configmaps/a', '/api/v1/namespaces/n/secrets/a']) {
+      for (const status of [403, 422, 500]) {
+        const causes = [{ field: message, reason: 'FieldValueInvalid', message }]
+        refusal({ status, body: { message, details: { causes } } }, path)
+      }
+    }
+  }
+  const { user } = process.cpuUsage(began)
+  t.ok(user / 1000 < patience(5000), `${user / 1000} ms for ${parts.length * 6} messages`)
 })

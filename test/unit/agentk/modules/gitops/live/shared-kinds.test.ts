@@ -29,3 +29,25 @@ t.test('who stops waiting for what all wait for stops alone', async (t) => {
   await t.rejects(two, { message: /the term has ended/ })
   await t.rejects(three, { message: /the term has ended/ })
 })
+
+t.test('kinds are read again after a minute, also by a clock that was set back', async (t) => {
+  const clock = new ManualClock()
+  const { signal } = new AbortController()
+  let asked = 0
+  const json = async () => {
+    asked += 1
+    return { status: 200, body: { kind: 'APIGroupDiscoveryList', items: [] } }
+  }
+  const kinds = new SharedKinds({ lane: { json } as never, clock, signal })
+  await kinds.current(signal)
+  clock.advance(59_999)
+  const before = asked
+  await kinds.current(signal)
+  t.equal(asked, before)
+  for (const change of ['advance', 'putBack'] as const) {
+    const before = asked
+    clock[change](3600_000)
+    await kinds.current(signal)
+    t.ok(asked > before, change)
+  }
+})

@@ -68,6 +68,15 @@ t.test('an answer counts for a minute, and for its caller alone', async (t) => {
   t.equal(asked.length, 3)
 })
 
+t.test('a right that was taken away does not last because the clock was set back', async (t) => {
+  let allowed = true
+  const { rights, clock } = start(() => ({ allowed }))
+  t.strictSame(await rights.mayGet(user('gitlab:user:ada'), [secrets], signal), [true])
+  allowed = false
+  clock.putBack(3600_000)
+  t.strictSame(await rights.mayGet(user('gitlab:user:ada'), [secrets], signal), [false])
+})
+
 t.test('whoever leaves does not end the question for others', async (t) => {
   const answered = Promise.withResolvers<void>()
   const { rights, asked } = start(() => ({ allowed: true }), answered.promise)

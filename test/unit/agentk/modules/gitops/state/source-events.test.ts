@@ -69,3 +69,20 @@ t.test('one of an object and reason, written again when it says something else',
   next.write(about, failing('d', 'e'), signal)
   await eventually(() => kept.size === 5)
 })
+
+t.test('of a removed source nothing stays in memory', async (t) => {
+  let asked = 0
+  const lane = {
+    json: async () => {
+      asked += 1
+      return { status: 201, body: {} }
+    },
+  }
+  const events = new SourceEvents({ lane, log: capturedLog().log, clock: systemClock })
+  for (let i = 0; i < 50; i++) {
+    events.write({ ...about, name: `42-${i}` }, failing('a'), signal)
+    await eventually(() => asked === i + 1)
+    events.forget(`42-${i}`)
+  }
+  t.equal(events.size, 0)
+})
