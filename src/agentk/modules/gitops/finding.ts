@@ -58,6 +58,8 @@ export interface Finding {
   readonly reason: string
   /** end of a hold by annotation: ms since the epoch */
   readonly holdUntil: number | undefined
+  /** the source's own manager has applied it since its last apply: a leader of before, or somebody in its name */
+  readonly isAppliedSince?: boolean
   /** `metadata.resourceVersion` for which this holds; empty: it is gone */
   readonly resourceVersion: string
 }

@@ -96,6 +96,7 @@ function createSources(
     drift: {
       watches: new DriftWatches({ clock, random }),
       turns: new ExplainTurns(clock),
+      kinds,
       room: new SharedBytes(memory.manifestBytes, () => sources.size),
       clock: serverClock,
       random,

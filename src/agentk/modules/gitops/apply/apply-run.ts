@@ -20,7 +20,7 @@ import { isStateless } from './health-gate.ts'
 import { kindOrder } from './kind-order.ts'
 import { ownerProblem } from './owners.ts'
 import { bringAgain, isReplaceable, type ReplaceRequest, type Trial, untriedProblem } from './replacement.ts'
-import { runsOnce, type Standing, standingOf } from './standing.ts'
+import { isCleanedUp, type Standing, standingOf } from './standing.ts'
 import type { JudgedObject, Verdict } from './verdict.ts'
 
 export interface ApplyRunComponents {
@@ -308,6 +308,8 @@ export class ApplyRun {
       if (this.#input.graph.dependents(text).length > 0) this.#applied.set(text, outcome.object)
       const { live, undone, overwritten = [], leftOut, uncompared } = outcome
       const verdict = this.#verdicts.get(text)
+      // admission may have added the time after which the cluster deletes it
+      const isOnce = isCleanedUp(key, object) || isCleanedUp(key, outcome.object)
       const end: ApplyEnd = {
         kind: 'applied',
         live,
@@ -316,8 +318,9 @@ export class ApplyRun {
         ...(verdict?.kind === 'write' && verdict.finding && { corrected: verdict.finding }),
         ...(leftOut && { leftOut }),
         ...(uncompared !== undefined && { uncompared }),
+        ...(isOnce && { runsOnce: true }),
       }
-      if (runsOnce(manifest)) await this.#components.remember(manifest, end)
+      if (isOnce) await this.#components.remember(manifest, end)
       return end
     } catch (error) {
       this.#signal.throwIfAborted()

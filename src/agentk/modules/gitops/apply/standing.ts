@@ -1,4 +1,4 @@
-import { numberAt } from '../../../../kubernetes/object.ts'
+import { type KubernetesObject, numberAt } from '../../../../kubernetes/object.ts'
 import type { LiveObject } from '../live/live-object.ts'
 import { leftAlone } from '../manifests/left-alone.ts'
 import type { Manifest } from '../manifests/manifest.ts'
@@ -30,17 +30,26 @@ export function standingOf(manifest: Manifest, { id, entry, live, isUnscaled, is
   const left = leftAlone(manifest)
   if (left === 'always' || (left === 'present' && live) || live?.isLeftAlone) return 'asApplied'
   if (entry?.digest !== digest || entry.version !== version || live === null || isUnscaled) return 'changed'
-  if ((!live || live.isBeingDeleted) && runsOnce(manifest)) return 'asApplied'
+  if ((!live || live.isBeingDeleted) && runsOnce(manifest, entry)) return 'asApplied'
   if (!live) return 'drifted'
   if (live.isBeingDeleted || (live.owner !== '' && live.owner !== id)) return 'changed'
   return isAsApplied(entry, live, id) && !isDrifted ? 'asApplied' : 'drifted'
 }
 
-/** True for a Job that the cluster deletes after its end: it runs once. */
-export function runsOnce(manifest: Pick<Manifest, 'key' | 'object'>): boolean {
-  const { group, kind } = manifest.key
-  if (group !== 'batch' || kind !== 'Job') return false
-  return numberAt(manifest.object, 'spec.ttlSecondsAfterFinished') !== undefined
+/**
+ * True for a Job that the cluster deletes after its end: it runs once. Git says so, or the API server did when the Job
+ * was applied.
+ */
+export function runsOnce(
+  manifest: Pick<Manifest, 'key' | 'object'>,
+  entry?: Pick<InventoryEntry, 'runsOnce'>,
+): boolean {
+  return entry?.runsOnce === true || isCleanedUp(manifest.key, manifest.object)
+}
+
+/** True for a Job with `ttlSecondsAfterFinished`. @param object - of Git, or as the API server has stored it */
+export function isCleanedUp({ group, kind }: Manifest['key'], object: KubernetesObject): boolean {
+  return group === 'batch' && kind === 'Job' && numberAt(object, 'spec.ttlSecondsAfterFinished') !== undefined
 }
 
 /**

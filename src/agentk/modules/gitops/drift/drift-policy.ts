@@ -39,18 +39,16 @@ export interface DriftFacts {
   /** this pod has led for less than `settleMs`: calls of a frozen leader may still arrive */
   readonly isSettling: boolean
   readonly isPaused: boolean
-  /** field manager of the source */
-  readonly manager: string
   /** wall clock: ms since the epoch */
   readonly now: number
 }
 
 /** Decides what happens to an object that has drifted. */
 export function decide(finding: Finding, facts: DriftFacts): Decision {
-  const { policy, recorded, isSettling, isPaused, manager, now } = facts
+  const { policy, recorded, isSettling, isPaused, now } = facts
   if (finding.kind !== 'drifted') return { kind: 'left', because: { kind: 'unknown' } }
   if (isPaused) return { kind: 'left', because: { kind: 'paused' } }
-  if (isSettling && isOfFrozenLeader(finding, recorded, manager)) return { kind: 'write' }
+  if (isSettling && isOfFrozenLeader(finding, recorded)) return { kind: 'write' }
   if (policy.mode !== 'correct') return { kind: 'left', because: { kind: 'mode' } }
   const { holdUntil } = finding
   if (holdUntil !== undefined && holdUntil > now && holdUntil <= now + maxHoldMs) {
@@ -65,10 +63,9 @@ export function decide(finding: Finding, facts: DriftFacts): Decision {
   return at <= now ? { kind: 'write' } : { kind: 'later', at }
 }
 
-/** True for what a leader of before may have done late: a write as the source's manager, or a deletion. */
-function isOfFrozenLeader(finding: Finding, recorded: RecordedDrift | undefined, manager: string): boolean {
-  if (finding.isDeleted) return recorded?.isDeleted !== true
-  return finding.by?.manager === manager
+/** True for what a leader of before may have done late: an apply as the source's manager, or a deletion. */
+function isOfFrozenLeader({ isDeleted, isAppliedSince }: Finding, recorded: RecordedDrift | undefined): boolean {
+  return isDeleted ? recorded?.isDeleted !== true : isAppliedSince === true
 }
 
 /** True if all that differs are fields that people's tools have added. */

@@ -1,5 +1,5 @@
 import type { ObjectKey } from '../../../../kubernetes/key.ts'
-import type { KubernetesObject } from '../../../../kubernetes/object.ts'
+import { type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
 import { objectPath, withQuery } from '../../../../kubernetes/path.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import type { ApiLane } from '../../../cluster/background-requests.ts'
@@ -15,6 +15,7 @@ import type { ClusterKind, ClusterKinds } from '../live/cluster-kinds.ts'
 import type { DryLanes } from '../live/dry-lanes.ts'
 import { parseStep } from '../live/field-places.ts'
 import { liveObjectOf } from '../live/live-object.ts'
+import { entriesOf, ownEntry } from '../live/managed-fields.ts'
 import type { ManagedPath } from '../live/managed-path.ts'
 import { refusal } from '../live/refusal.ts'
 import { marked } from '../manifests/annotations.ts'
@@ -42,6 +43,7 @@ export interface ExplainObjectComponents {
 /** An object whose kind is served, with what its source's options say of it. */
 interface ServedObject {
   readonly manifest: ComparedManifest
+  readonly entry: InventoryEntry
   readonly kind: ClusterKind
   readonly reference: Reference
   readonly rules: IgnoreRules
@@ -61,7 +63,7 @@ export async function explainObject(
   signal: AbortSignal,
 ): Promise<Explanation> {
   const served = servedObject({ manifest, entry }, components, options)
-  if (!served) return { kind: 'notCompared', of: undefined, reason: notServed(manifest), isProven: false }
+  if (!served) return { kind: 'notCompared', of: undefined, reason: notServed(manifest, components), isProven: false }
   const dry = await components.dryLanes.laneOf(served.kind, signal)
   if ('risk' in dry) return await judgeByOwners(served, dry.risk, components.lane, signal)
   return await judgeByValues(served, dry.lane, components, signal)
@@ -95,7 +97,7 @@ export async function valuesOfObject(
   signal: AbortSignal,
 ): Promise<ComparedValues> {
   const served = servedObject({ manifest, entry }, components, options)
-  if (!served) return { kind: 'notCompared', reason: notServed(manifest) }
+  if (!served) return { kind: 'notCompared', reason: notServed(manifest, components) }
   const dry = await components.dryLanes.laneOf(served.kind, signal)
   if ('risk' in dry) return { kind: 'notCompared', reason: dry.risk }
   const found = await compareValues(served, dry.lane, components, signal)
@@ -113,6 +115,7 @@ function servedObject(
   return (
     kind && {
       manifest,
+      entry,
       kind,
       reference: referenceOf(entry, options.id),
       rules: readRules(options.drift.ignore, options.manager),
@@ -122,7 +125,8 @@ function servedObject(
   )
 }
 
-function notServed({ key, version }: ComparedManifest): string {
+function notServed({ key, version }: ComparedManifest, { kinds }: Pick<ExplainObjectComponents, 'kinds'>): string {
+  if (kinds.isStale(key.group)) return `the server of the group ${key.group} does not answer now`
   return `nobody serves ${key.kind} in version ${version} of its group`
 }
 
@@ -154,7 +158,6 @@ async function judgeByValues(
   components: ExplainObjectComponents,
   signal: AbortSignal,
 ): Promise<Explanation> {
-  const { manifest } = served
   const found = await compareValues(served, dryLane, components, signal)
   if (found.kind === 'beingDeleted') return found
   const of = found.live && comparedLive(served, found.live)
@@ -162,9 +165,9 @@ async function judgeByValues(
     const isChanged = found.live !== undefined && isProvenChange(served, found.live)
     return { kind: 'notCompared', of, reason: found.problem.text, isProven: isChanged }
   }
-  if (!of) return absence(manifest)
-  if (found.kind === 'inOrder') return { kind: 'same', of, hasLostFields: found.hasLostFields }
+  if (!of) return absence(served)
   const { differences, again } = found
+  if (found.kind === 'inOrder') return { kind: 'same', of, hasLostFields: found.hasLostFields, again }
   const listed = differences.listed.map(({ path, kind: how }) => ({ path, kind: how }))
   return { kind: found.kind, of, differences: listed, more: differences.more, by: authorOf(differences), again }
 }
@@ -179,7 +182,7 @@ async function judgeByOwners(
   const { manifest, kind } = served
   const path = objectPath(kind, manifest.key)
   const answer = await lane.json('GET', path, undefined, signal, { accept: metadataOnly.object, maxBytes })
-  if (answer.status === 404) return absence(manifest)
+  if (answer.status === 404) return absence(served)
   if (answer.status !== 200) {
     return { kind: 'notCompared', of: undefined, reason: refusal(answer, path).text, isProven: false }
   }
@@ -202,20 +205,29 @@ async function sentObject(
 }
 
 /** Returns the result for an object that does not exist: one that runs once has done so. */
-function absence(manifest: ComparedManifest): Explanation {
-  return runsOnce(manifest) ? { kind: 'same', of: undefined, hasLostFields: false } : { kind: 'deleted' }
+function absence({ manifest, entry }: ServedObject): Explanation {
+  return runsOnce(manifest, entry) ? { kind: 'same', of: undefined, hasLostFields: false } : { kind: 'deleted' }
 }
 
 function isProvenChange({ reference, isAdder, options: { manager } }: ServedObject, live: KubernetesObject): boolean {
   return isProven(suspicion(reference, live, { manager, isAdder }))
 }
 
-function comparedLive({ manifest, rules, options: { manager } }: ServedObject, live: KubernetesObject): ComparedLive {
+/** True if the source's own manager has applied the object since: a leader of before, or somebody in its name. */
+function isAppliedSince({ reference: { time } }: ServedObject, live: KubernetesObject, manager: string): boolean {
+  const own = ownEntry(entriesOf(live), manager)
+  return own !== undefined && time !== undefined && ![time, ''].includes(textAt(own, 'time'))
+}
+
+function comparedLive(served: ServedObject, live: KubernetesObject): ComparedLive {
+  const { manifest, rules, options } = served
+  const { manager } = options
   const ignoredOf = ignoredFields(rules, { key: manifest.key, objects: [live] })
   return {
     live: liveObjectOf(live, manager, ignoredOf),
     baseline: baselineOf(live, manager),
     holdUntil: holdUntil(live),
+    isAppliedSince: isAppliedSince(served, live, manager),
   }
 }
 

@@ -8,6 +8,8 @@ export interface ComparedLive {
   readonly baseline: Baseline
   /** end of a hold by annotation: ms since the epoch */
   readonly holdUntil: number | undefined
+  /** the source's own manager has applied it since its last apply: a leader of before, or somebody in its name */
+  readonly isAppliedSince?: boolean
 }
 
 /** Comparison of one object with what its manifest makes of it. */
@@ -19,6 +21,8 @@ export type Explanation =
       readonly of: ComparedLive | undefined
       /** others own fields that Git sets, with Git's values: an apply takes them back */
       readonly hasLostFields: boolean
+      /** time after which it is compared once more, as below; absent: not needed */
+      readonly again?: number | undefined
     }
   | { readonly kind: 'deleted' }
   | { readonly kind: 'beingDeleted' }

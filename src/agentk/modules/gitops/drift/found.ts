@@ -38,6 +38,7 @@ export function findingOf(
     since: by?.time ?? (isRecorded ? recorded.since : earlier) ?? now,
     reason: explanation.kind === 'notCompared' ? explanation.reason : '',
     holdUntil: of?.holdUntil,
+    ...(of?.isAppliedSince && { isAppliedSince: true }),
     resourceVersion: of?.live.resourceVersion ?? '',
   }
 }

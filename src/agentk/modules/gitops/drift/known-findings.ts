@@ -32,7 +32,7 @@ export interface Left {
 /** Findings about one source's objects, each with its decision. It requests the round in which the next one is due. */
 export class KnownFindings {
   readonly #components: KnownFindingsComponents
-  readonly #options: Pick<SourceOptions, 'drift' | 'manager'>
+  readonly #options: Pick<SourceOptions, 'drift'>
   readonly #signal: AbortSignal
   /** by `keyText` */
   readonly #known = new Map<string, KnownFinding>()
@@ -46,11 +46,7 @@ export class KnownFindings {
   #cancelDue: (() => void) | undefined
   #recordedAt = Number.NEGATIVE_INFINITY
 
-  constructor(
-    components: KnownFindingsComponents,
-    options: Pick<SourceOptions, 'drift' | 'manager'>,
-    signal: AbortSignal,
-  ) {
+  constructor(components: KnownFindingsComponents, options: Pick<SourceOptions, 'drift'>, signal: AbortSignal) {
     this.#components = components
     this.#options = options
     this.#signal = signal
@@ -109,10 +105,10 @@ export class KnownFindings {
   }
 
   #decisionOf(text: string, finding: Finding): Decision {
-    const { drift: policy, manager } = this.#options
+    const { drift: policy } = this.#options
     const recorded = this.#entries.get(text)?.drift
     const [isSettling, isPaused] = [this.#isSettling, this.#isPaused]
-    return decide(finding, { policy, recorded, isSettling, isPaused, manager, now: this.#components.clock.now() })
+    return decide(finding, { policy, recorded, isSettling, isPaused, now: this.#components.clock.now() })
   }
 
   #decideAgain(): void {

@@ -328,14 +328,14 @@ export class SourceDrift {
     }
     if ('of' in explanation && explanation.of) this.#baselines.set(text, explanation.of.baseline)
     if (explanation.kind === 'beingDeleted') return true
+    const again = 'again' in explanation ? explanation.again : undefined
+    if (again !== undefined) clock.after(Math.max(0, Math.ceil(again - clock.now())), () => this.#suspect(text))
     if (explanation.kind === 'same') {
       this.#findings.forget(text)
       if (explanation.hasLostFields && this.#options.drift.mode === 'correct') requestRound()
       return true
     }
     this.#findings.note(text, this.#findingOf(manifest, entry, explanation))
-    const again = 'again' in explanation ? explanation.again : undefined
-    if (again !== undefined) clock.after(Math.max(0, Math.ceil(again - clock.now())), () => this.#suspect(text))
     return true
   }
 

@@ -25,6 +25,7 @@ export interface SourceWatchesComponents {
   readonly seen: (key: ObjectKey, object: KubernetesObject, live: () => LiveObject) => void
   /** takes metadata that were read */
   readonly read: (key: ObjectKey, live: LiveObject) => void
+  /** takes an object that is gone, that has lost the source's label, or whose kind nobody serves */
   readonly left: (key: ObjectKey) => void
   /** called when `unwatched` may have changed */
   readonly onUnwatched: () => void
@@ -60,8 +61,12 @@ export class SourceWatches {
     const { namespaces } = this.#options
     const wanted = new Map<string, { kind: ClusterKind; entries: InventoryEntry[] }>()
     for (const entry of entries) {
+      if (entry.digest === '') continue
       const kind = kinds.find(entry.key, entry.version)
-      if (!kind || entry.digest === '') continue
+      if (!kind) {
+        this.#components.left(entry.key) // nobody can watch it: the comparison says that its version is not served
+        continue
+      }
       const path = collectionPath(kind, namespaces ? entry.key.namespace : '')
       const collection = wanted.get(path)
       if (collection) collection.entries.push(entry)
@@ -86,6 +91,16 @@ export class SourceWatches {
     for (const collection of this.#collections.values()) collection.stop()
     this.#collections.clear()
   }
+}
+
+/** Statuses of a collection that may not be listed or watched, does not exist, or does not offer it. */
+const refusals: ReadonlySet<number> = new Set([403, 404, 405])
+
+/** @param status - 0: no answer */
+function refusalText(status: number): string {
+  if (status === 0) return 'the API server does not answer'
+  const does = refusals.has(status) ? 'refuses to list or watch it' : 'cannot list or watch it now'
+  return `the API server ${does} (${status})`
 }
 
 /** Objects of one source in one collection. */
@@ -171,17 +186,21 @@ class SourceCollection implements CollectionReader {
   }
 
   listed(): void {
-    this.#stopPoll?.()
-    this.#stopPoll = undefined
-    this.#because(undefined)
     const listed = this.#listed
     this.#listed = undefined
     for (const [text, { key }] of this.#entries) if (!listed?.has(text)) this.#components.left(key)
   }
 
+  /** A watch that goes on where it was cut begins without a list. */
+  following(): void {
+    this.#stopPoll?.()
+    this.#stopPoll = undefined
+    this.#because(undefined)
+  }
+
   refused(status: number): void {
     this.#listed = undefined
-    this.#readFor(`the API server refuses to list or watch it (${status})`)
+    this.#readFor(refusalText(status))
   }
 
   #poll(): void {

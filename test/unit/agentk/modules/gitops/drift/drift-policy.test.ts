@@ -6,7 +6,6 @@ import { maxHoldMs } from '../../../../../../src/proto/gitops/limits.ts'
 
 const now = Date.parse('2026-06-01T00:00:00Z')
 const policy = { mode: 'correct' as const, afterMs: 300_000, removesAdded: false }
-const manager = 'agentk-42-7'
 const by = (name: string, ago = 0) => ({ manager: name, operation: 'Update', time: now - ago })
 
 const finding = (given: Partial<Finding> = {}): Finding => ({
@@ -25,7 +24,7 @@ const finding = (given: Partial<Finding> = {}): Finding => ({
   resourceVersion: '7',
   ...given,
 })
-const facts = { policy, recorded: undefined, isSettling: false, isPaused: false, manager, now }
+const facts = { policy, recorded: undefined, isSettling: false, isPaused: false, now }
 
 t.test('a change is set back after the time of the policy, a deletion after 10 s', async (t) => {
   t.strictSame(decide(finding(), facts), { kind: 'later', at: now + 300_000 })
@@ -50,7 +49,7 @@ t.test('fields that people have added are removed only where the configuration s
 })
 
 t.test('a pause comes before all else', async (t) => {
-  const late = finding({ by: by(manager), since: 0 })
+  const late = finding({ isAppliedSince: true, since: 0 })
   t.strictSame(decide(late, { ...facts, isPaused: true, isSettling: true }), {
     kind: 'left',
     because: { kind: 'paused' },
@@ -92,13 +91,14 @@ t.test('three corrections of one manager in an hour are a fight', async (t) => {
 
 t.test('what a frozen leader does late is written again, in every mode, in the first two minutes', async (t) => {
   const settling = { ...facts, isSettling: true, policy: { ...policy, mode: 'none' as const } }
-  t.strictSame(decide(finding({ by: by(manager) }), settling), { kind: 'write' })
+  const late = finding({ by: undefined, isAppliedSince: true })
+  t.strictSame(decide(late, settling), { kind: 'write' })
   t.strictSame(decide(finding({ isDeleted: true, by: undefined }), settling), { kind: 'write' })
   const seenBefore = { since: now - 5, isDeleted: true }
   const gone = finding({ isDeleted: true, by: undefined, since: now - 5 })
   t.strictSame(decide(gone, { ...settling, recorded: seenBefore }), { kind: 'left', because: { kind: 'mode' } })
   t.strictSame(decide(finding(), settling), { kind: 'left', because: { kind: 'mode' } }, 'a person is no frozen leader')
-  t.strictSame(decide(finding({ by: by(manager) }), { ...settling, isSettling: false }), {
+  t.strictSame(decide(late, { ...settling, isSettling: false }), {
     kind: 'left',
     because: { kind: 'mode' },
   })
