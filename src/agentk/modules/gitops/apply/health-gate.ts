@@ -113,6 +113,6 @@ function shownText(object: KubernetesObject, { reason, text }: Kstatus): string 
   const isSource = (type: string) => judged.has(type)
   const found = conditionsOf(object).find((one) => isSource(one.type) && one.message === text && one.reason === reason)
   if (!found) return text
-  const why = reasonForm.test(reason) ? ` (${reason})` : ''
-  return `${found.type} is ${found.status}${why}; kubectl describe shows the message, which may name keys of Secrets`
+  const code = reasonForm.test(reason) ? ` (${reason})` : ''
+  return `${found.type} is ${found.status}${code}; kubectl describe shows the message, which may name keys of Secrets`
 }
