@@ -117,8 +117,8 @@ t.test('the gate of a pipeline', { timeout: 276_000 + 2 * pushes * 3000 }, async
 
   await t.test('a paused source is named while the gate waits, and the gate goes on once it is resumed', async (t) => {
     const kubeconfig = join(stack.folder, files.kubeconfig)
-    const id = (await status('-o', 'name')).stdout.trim()
-    t.match(id, /^\d+-\d+/)
+    const id = (await status('-o', 'name')).stdout.trim().replace('source/', '')
+    t.match(id, /^\d+-\d+$/)
     const direct = (word: string) => runKas(['gitops', word, id, '--yes'], kubeconfig)
     t.match(await direct('pause'), { code: 0, stdout: `${id} is paused: kas gitops resume ${id} ends that` })
     const pushed = await push('manifests/gate.yaml', map('gate', 'resumed'))
