@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { exampleFor } from '../../dev/start/example-repository.ts'
@@ -9,6 +10,7 @@ import { LocalStack } from '../../dev/start/local-stack.ts'
 import { anyPorts, replicaCount } from '../../dev/start/ports.ts'
 import { tellPush } from '../../dev/start/push-watch.ts'
 import { files } from '../../dev/start/settings.ts'
+import { runCli } from '../../src/kas/cli/cli.ts'
 import { httpsGet } from '../support/https-get.ts'
 import { runKas } from '../support/kas-command.ts'
 import { testPrograms } from '../support/programs.ts'
@@ -111,6 +113,35 @@ t.test('the gate of a pipeline', { timeout: 276_000 + 2 * pushes * 3000 }, async
     const { code } = await status('--fresh')
     if (code === 0) t.equal(await read('gate'), 'fresh')
     t.match(await status(), { stdout: /the repositories were polled \d+s ago \(--fresh polls them now\)/ })
+  })
+
+  await t.test('a paused source is named while the gate waits, and the gate goes on once it is resumed', async (t) => {
+    const kubeconfig = join(stack.folder, files.kubeconfig)
+    const id = (await status('-o', 'name')).stdout.trim().replace('source/', '')
+    t.match(id, /^\d+-\d+$/)
+    const direct = (word: string) => runKas(['gitops', word, id, '--yes'], kubeconfig)
+    t.match(await direct('pause'), { code: 0, stdout: `${id} is paused: kas gitops resume ${id} ends that` })
+    const pushed = await push('manifests/gate.yaml', map('gate', 'resumed'))
+    const named = Promise.withResolvers<void>()
+    let stderr = ''
+    const io = {
+      env: { KUBECONFIG: kubeconfig },
+      stdout: { write: () => undefined },
+      stderr: {
+        write: (text: string) => {
+          stderr += text
+          if (stderr.includes(' is paused, ')) named.resolve()
+        },
+      },
+      stdin: Readable.from([]),
+    }
+    const waiting = runCli(['gitops', 'status', '--commit', pushed, '--wait', '2m'], io)
+    await Promise.race([named.promise, waiting])
+    t.match(stderr, `is paused, and applies no commit: kas gitops resume ${id} ends the pause\n`)
+    t.not(await read('gate'), 'resumed')
+    t.match(await direct('resume'), { code: 0 })
+    t.equal(await waiting, 0, stderr)
+    t.equal(await read('gate'), 'resumed')
   })
 
   await t.test('what is refused is 1, what fails is 4, what is not known is 5', async (t) => {

@@ -103,6 +103,7 @@ function createSources(
       watches: new DriftWatches({ clock, random }),
       turns: new ExplainTurns(clock),
       pace: new RateLimit(clock, scanRate),
+      kinds,
       room: new SharedBytes(memory.manifestBytes, () => sources.size),
       clock: serverClock,
       random,

@@ -101,6 +101,8 @@ export interface InventoryEntry {
   readonly ignored?: string
   /** first values that rules have left out of that apply; absent: none */
   readonly leftOut?: readonly LeftOut[]
+  /** it was a Job that the cluster deletes after its end; absent: it was not, or an older agentk has written the entry */
+  readonly runsOnce?: true
   readonly state: EntryState
   /** reason for the state; empty: none */
   readonly reason: string
@@ -163,6 +165,8 @@ export type ApplyEnd =
       readonly corrected?: Finding
       /** reason for which no dry run was sent: the object would be applied as Git has it */
       readonly uncompared?: string
+      /** it is a Job that the cluster deletes after its end, as Git or admission has it */
+      readonly runsOnce?: true
     }
   | {
       readonly kind: 'unchanged'

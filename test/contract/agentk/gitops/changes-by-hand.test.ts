@@ -45,8 +45,8 @@ t.test('two releases in one cluster', { skip: skip || withoutHelm, timeout: 60_0
   const people = new WarnedRequests(ground)
   await createNamespaces(ground)
   const values = [join(import.meta.dirname, '../../../support/charts/agentk/least.yaml')]
-  const policies = async (release: string, namespace: string, agentId: number) => {
-    const set = ['rbac.gitops.enabled=true', `config.agentId=${agentId}`]
+  const policies = async (release: string, namespace: string, agentId?: number) => {
+    const set = ['rbac.gitops.enabled=true', ...(agentId === undefined ? [] : [`config.agentId=${agentId}`])]
     const objects = objectsOf(await rendered({ chart: 'agentk', release, namespace, values, set }), release)
     return objects.filter(({ kind }) => kind.startsWith('ValidatingAdmissionPolicy'))
   }
@@ -63,6 +63,23 @@ t.test('two releases in one cluster', { skip: skip || withoutHelm, timeout: 60_0
       t.equal(warnings.length, 1, 'one warning')
       t.match(warnings[0], `${one} ${policy} with binding ${policy}: GitOps source ${id} keeps`)
     }
+  }
+  // a release without config.agentId does not know which objects are its agent's, and warns of all
+  const names = (warnings: readonly string[]) => warnings.map((text) => /'agentk-kept-in-git-([^']*)'/.exec(text)?.[1])
+  for (const namespace of ['third', 'fourth']) await people.enforce(await policies('agentk', namespace), [])
+  let value = 0
+  for (const [id, releases] of [
+    ['9-7', ['agentk.fourth', 'agentk.third']],
+    ['42-7', ['agentk.fourth', 'agentk.other', 'agentk.third']],
+  ] as const) {
+    const key = await people.keep(configMap(`of-all-${id}`, { a: '1' }), id)
+    // the API server takes a moment to know a policy
+    await eventually(async () => {
+      value += 1
+      const warnings = await people.change(key, { data: { a: `v${value}` } })
+      return names(warnings).sort().join() === releases.join()
+    })
+    t.strictSame(names(await people.change(key, 'DELETE')).sort(), releases, `${id}: each warns once`)
   }
 })
 

@@ -145,7 +145,7 @@ t.test('an idle time', { skip, timeout: 240_000 + 1000 * idleSeconds }, async (t
   const value = () => (Math.floor(performance.now() / metricMs) % 2 === 0 ? 4 : 2)
   const metrics = externalMetricsObjects(main, await startExternalMetrics(t, value))
   for (const [name, mutate] of Object.entries(hooks)) {
-    const own: Mutation = (object) => (object.metadata.name === name ? mutate(object) : [])
+    const own: Mutation = (object, of) => (object.metadata.name === name ? mutate(object, of) : [])
     await startMutatingWebhook(t, ground, { name, resource: 'deployments', mutate: own })
   }
 

@@ -12,12 +12,15 @@ export interface JsonPatch {
   readonly value?: unknown
 }
 
-/** @returns the changes that a webhook makes to an object */
-// biome-ignore lint/suspicious/noExplicitAny: the shape is the API server's
-export type Mutation = (object: any) => readonly JsonPatch[]
+/** @returns the changes that a webhook makes to an object, or why it refuses it */
+export type Mutation = (
+  // biome-ignore lint/suspicious/noExplicitAny: the shape is the API server's
+  object: any,
+  of: { readonly isDryRun: boolean },
+) => readonly JsonPatch[] | { readonly refusal: string }
 
 /**
- * Serves a webhook that changes objects of one resource, also in dry runs, and registers it.
+ * Serves a webhook that changes or refuses objects of one resource, also in dry runs, and registers it.
  *
  * @param resource - plural in the group
  * @param group - default: apps
@@ -38,8 +41,12 @@ export async function startMutatingWebhook(
   const server = createServer({ cert, key }, async (request, response) => {
     // biome-ignore lint/suspicious/noExplicitAny: the shape is the API server's
     const { apiVersion, kind, request: asked } = (await json(request)) as any
-    const patch = Buffer.from(JSON.stringify(mutate(asked.object))).toString('base64')
-    const answer = { uid: asked.uid, allowed: true, patchType: 'JSONPatch', patch }
+    const found = mutate(asked.object, { isDryRun: asked.dryRun === true })
+    const patch = Buffer.from(JSON.stringify(found)).toString('base64')
+    const answer =
+      'refusal' in found
+        ? { uid: asked.uid, allowed: false, status: { code: 400, message: found.refusal } }
+        : { uid: asked.uid, allowed: true, patchType: 'JSONPatch', patch }
     response.writeHead(200, { 'content-type': 'application/json' })
     response.end(JSON.stringify({ apiVersion, kind, response: answer }))
   })
@@ -64,7 +71,9 @@ export async function startMutatingWebhook(
       },
     ],
   })
-  return async () => {
+  const remove = async () => {
     await ground.client.json('DELETE', ground.path(hook))
   }
+  t.teardown(remove) // a test that fails leaves none to those after it
+  return remove
 }

@@ -126,7 +126,8 @@ export class Pod {
     const [clock, random] = [systemClock, Math.random]
     const shared = { watches: new DriftWatches({ clock, random }), turns: new ExplainTurns(clock) }
     const pace = new RateLimit(clock, { perSecond: 1, burst: 1 })
-    const components = { ...shared, pace, room: new SharedBytes(1, () => 1), clock, random, log: capturedLog().log }
+    const room = new SharedBytes(1, () => 1)
+    const components = { ...shared, pace, kinds: this.#kinds, room, clock, random, log: capturedLog().log }
     const client = { json: this.#json, send: this.#ground.client.send.bind(this.#ground.client) }
     const [lane, ownLane] = [this.#lanes.lane('preview'), this.#lanes.lane('control')]
     const nothing = () => undefined

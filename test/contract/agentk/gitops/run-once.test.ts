@@ -7,6 +7,7 @@ import { Phase } from '../../../../src/proto/gen/gitops_states_pb.ts'
 import type { SourceBlock } from '../../../../src/proto/gitops/schema.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { Ground, keyOf, skip } from './ground.ts'
+import { startMutatingWebhook } from './mutating-webhook.ts'
 import { type Files, Pod, type PodOptions } from './pod.ts'
 import { RowsSide, source } from './rows-side.ts'
 
@@ -236,6 +237,74 @@ t.test('a Job that is gone', { skip, timeout: 300_000 }, async (t) => {
       t.match((await podOf().bring(files)).kinds, { [name]: 'applied' }, name)
       t.equal(await isThere(name), true, name)
     }
+  })
+
+  await t.test('nor if an admission webhook had it cleaned up: Git need not say so', async (t) => {
+    const marked = 'clean: "yes"'
+    const remove = await startMutatingWebhook(t, ground, {
+      name: 'cleanup',
+      group: 'batch',
+      resource: 'jobs',
+      mutate: ({ metadata: { annotations }, spec: made }) =>
+        annotations?.clean && made.ttlSecondsAfterFinished === undefined
+          ? [{ op: 'add', path: '/spec/ttlSecondsAfterFinished', value: 0 }]
+          : [],
+    })
+    const files = { 'job.yaml': job('admitted', 'a', '', marked) }
+    const made = await eventually(async () => {
+      await start().bring(files)
+      const live = await ground.get(keyed('admitted'))
+      if (live.spec.ttlSecondsAfterFinished === 0) return live
+      await gone('admitted') // the webhook is not in force yet
+      return false
+    })
+    t.notMatch(JSON.stringify(made.metadata.managedFields), /ttlSecondsAfterFinished/, 'nobody owns the field')
+    await gone('admitted')
+    const { kinds, entries } = await podOf().bring(files)
+    t.match(kinds, { admitted: 'unchanged' }, 'another process')
+    t.match(entries.get('batch/Job/shop/admitted'), { runsOnce: true, state: 'applied' })
+    t.match((await podOf().bring({ ...files, 'map.yaml': map('beside-admitted', '1') })).kinds, {
+      admitted: 'unchanged',
+    })
+    t.match((await podOf().bring(files, { mayHaveCallsInFlight: true })).kinds, { admitted: 'unchanged' }, 'a leader')
+    t.strictSame(applied, [])
+    t.match((await podOf().bring({ 'job.yaml': job('admitted', 'b', '', marked) })).kinds, { admitted: 'applied' })
+    await gone('admitted')
+    t.match((await podOf().bring({ 'job.yaml': job('admitted', 'b', '', marked) })).kinds, { admitted: 'unchanged' })
+
+    const side = new RowsSide(ground, 950n)
+    const asked: string[] = []
+    const counted: typeof client.json = (...args) => {
+      asked.push(`${args[0]} ${args[1]}`)
+      return client.json(...args)
+    }
+    const proxy = new Proxy(client, {
+      get: (of, name) => (name === 'json' ? counted : Reflect.get(of, name).bind(of)),
+    })
+    const followed = await side.start(t, [{ ...source, drift: { after: '0s' } }], proxy)
+    const { project, row, becomes, stop } = followed
+    const whole = { 'job.yaml': job('whole-admitted', 'a', '', marked) }
+    project.push(whole)
+    await becomes(Phase.SYNCED)
+    asked.length = 0
+    await gone('whole-admitted')
+    await eventually(() => asked.some((one) => /^GET .*\/jobs\/whole-admitted$/.test(one))) // it was compared
+    project.push({ ...whole, 'map.yaml': map('whole-admitted', '1') })
+    t.match(await becomes(Phase.SYNCED), { counts: { objects: 2, applied: 1, unchanged: 1, drifted: 0 }, drifted: [] })
+    t.equal(await isThere('whole-admitted'), false, `it is no drift: ${row()?.problem}`)
+    await stop()
+
+    await remove()
+    await eventually(async () => {
+      const plain = { 'job.yaml': job('not-admitted', 'a', '', marked) }
+      await start().bring(plain)
+      const isPlain = (await ground.get(keyed('not-admitted'))).spec.ttlSecondsAfterFinished === undefined
+      await gone('not-admitted')
+      const again = (await podOf().bring(plain)).kinds['not-admitted']
+      if (isPlain) t.equal(again, 'applied', 'without the webhook it comes back')
+      if (isPlain || (await isThere('not-admitted'))) await gone('not-admitted')
+      return isPlain
+    })
   })
 
   await t.test('of a CronJob is nobody’s but the CronJob’s, which comes back itself', async (t) => {

@@ -14,7 +14,7 @@ import { marked, replaceAnnotation } from '../manifests/annotations.ts'
 import { lossOfReplaced, withLoss } from '../manifests/losses.ts'
 import { type Manifest, mayHaveField } from '../manifests/manifest.ts'
 import { isParent } from '../manifests/parents.ts'
-import { runsOnce } from '../manifests/run-once.ts'
+import { isCleanedUp } from '../manifests/run-once.ts'
 import type { ApplyEnd, InventoryEntry, WaveGraph } from '../round.ts'
 import type { Applier, ApplyOutcome, ApplyRequest } from './applier.ts'
 import { isStateless } from './health-gate.ts'
@@ -310,6 +310,8 @@ export class ApplyRun {
       if (this.#input.graph.dependents(text).length > 0) this.#applied.set(text, outcome.object)
       const { live, undone, overwritten = [], leftOut, uncompared } = outcome
       const verdict = this.#verdicts.get(text)
+      // admission may have added the time after which the cluster deletes it
+      const isOnce = isCleanedUp(key, object) || isCleanedUp(key, outcome.object)
       const end: ApplyEnd = {
         kind: 'applied',
         live,
@@ -318,8 +320,9 @@ export class ApplyRun {
         ...(verdict?.kind === 'write' && verdict.finding && { corrected: verdict.finding }),
         ...(leftOut && { leftOut }),
         ...(uncompared !== undefined && { uncompared }),
+        ...(isOnce && { runsOnce: true }),
       }
-      if (runsOnce(manifest)) await this.#components.remember(manifest, end)
+      if (isOnce) await this.#components.remember(manifest, end)
       return end
     } catch (error) {
       this.#signal.throwIfAborted()

@@ -1,4 +1,4 @@
-import { conditionStatus } from '../../../../kubernetes/conditions.ts'
+import { conditionStatus, conditionsOf } from '../../../../kubernetes/conditions.ts'
 import type { ObjectKey } from '../../../../kubernetes/key.ts'
 import { builtIn, kindKey } from '../../../../kubernetes/kind.ts'
 import { type KubernetesObject, kindOf, textAt } from '../../../../kubernetes/object.ts'
@@ -7,6 +7,7 @@ import type { Clock } from '../../../../lib/clock.ts'
 import { Deadline } from '../../../../lib/deadline.ts'
 import type { ApiLane } from '../../../cluster/background-requests.ts'
 import { kstatus } from '../../../health/kstatus/kstatus.ts'
+import type { Kstatus } from '../../../health/kstatus/status.ts'
 import type { ClusterKind } from '../live/cluster-kinds.ts'
 import type { ObjectWaits } from '../live/object-waits.ts'
 
@@ -88,11 +89,30 @@ export function isStateless({ group, kind }: Pick<ObjectKey, 'group' | 'kind'>):
 
 /** Judges an object by kstatus; a Job has to end. @param now - ms since 1970 */
 export function gateVerdict(object: KubernetesObject, now: number): GateVerdict {
-  const { status, text } = kstatus(object, now)
+  const found = kstatus(object, now)
+  const { status } = found
+  const text = shownText(object, found)
   if (kindOf(object) === 'batch/Job') {
     const holds = (type: string) => conditionStatus(object, type) === 'True'
     if (holds('Failed')) return { kind: 'fails', text }
     return holds('Complete') || holds('Suspended') ? open : { kind: 'waits', text }
   }
   return status === 'Current' ? open : { kind: 'waits', text }
+}
+
+/** Conditions by which kstatus judges any kind: their messages are a controller's. */
+const judged: ReadonlySet<string> = new Set(['Ready', 'Reconciling', 'Stalled'])
+/** Form of a reason, as Kubernetes asks for it: a word of code. */
+const reasonForm = /^[A-Za-z][A-Za-z0-9_,:]{0,99}$/
+
+/**
+ * Returns the text of a verdict without the message of a condition. Controllers name keys of Secrets there, and rows go
+ * to callers who may get neither.
+ */
+function shownText(object: KubernetesObject, { reason, text }: Kstatus): string {
+  const isSource = (type: string) => judged.has(type)
+  const found = conditionsOf(object).find((one) => isSource(one.type) && one.message === text && one.reason === reason)
+  if (!found) return text
+  const code = reasonForm.test(reason) ? ` (${reason})` : ''
+  return `${found.type} is ${found.status}${code}; kubectl describe shows the message, which may name keys of Secrets`
 }

@@ -30,7 +30,7 @@ export function standingOf(manifest: Manifest, { id, entry, live, isUnscaled, is
   const left = leftAlone(manifest)
   if (left === 'always' || (left === 'present' && live) || live?.isLeftAlone) return 'asApplied'
   if (entry?.digest !== digest || entry.version !== version || live === null || isUnscaled) return 'changed'
-  if ((!live || live.isBeingDeleted) && runsOnce(manifest)) return 'asApplied'
+  if ((!live || live.isBeingDeleted) && runsOnce(manifest, entry)) return 'asApplied'
   if (!live) return 'drifted'
   if (live.isBeingDeleted || (live.owner !== '' && live.owner !== id)) return 'changed'
   // an earlier pod has found what metadata need not show: its record says since when

@@ -35,7 +35,9 @@ export interface CollectionReader {
   listed(): void
   /** Called when a list begins. */
   listing(): void
-  /** The collection cannot be watched: it is not allowed, or not offered. Called for each refusal. */
+  /** The watch is open: changes are reported from now on. */
+  following(): void
+  /** The collection cannot be watched now. Called for each failure. @param status - of the refusal; 0: no answer */
   refused(status: number): void
 }
 
@@ -176,7 +178,9 @@ class Collection implements WatchSink {
 
   leftOut(): void {}
 
-  following(): void {}
+  following(isOpen: boolean): void {
+    if (isOpen) for (const reader of this.#readers.values()) reader.following()
+  }
 
   /** Returns the readers of an object. After a list each source knows which of its objects lack the label. */
   #readersOf(object: KubernetesObject): readonly CollectionReader[] {

@@ -40,6 +40,7 @@ export interface ExplainObjectComponents {
 /** An object whose kind is served, with what its source's options say of it. */
 interface ServedObject {
   readonly manifest: ComparedManifest
+  readonly entry: InventoryEntry
   readonly kind: ClusterKind
   readonly reference: Reference
   readonly rules: IgnoreRules
@@ -59,7 +60,7 @@ export async function explainObject(
   signal: AbortSignal,
 ): Promise<Explanation> {
   const served = servedObject({ manifest, entry }, components, options)
-  if (!served) return { kind: 'notCompared', of: undefined, reason: notServed(manifest), isProven: false }
+  if (!served) return { kind: 'notCompared', of: undefined, reason: notServed(manifest, components), isProven: false }
   const dry = await components.dryLanes.laneOf(served.kind, signal)
   if ('risk' in dry) return await judgeByOwners(served, dry.risk, components.lane, signal)
   try {
@@ -113,7 +114,7 @@ export async function valuesOfObject(
   signal: AbortSignal,
 ): Promise<ComparedValues> {
   const served = servedObject({ manifest, entry }, components, options)
-  if (!served) return { kind: 'notCompared', reason: notServed(manifest) }
+  if (!served) return { kind: 'notCompared', reason: notServed(manifest, components) }
   const dry = await components.dryLanes.laneOf(served.kind, signal)
   if ('risk' in dry) return { kind: 'notCompared', reason: dry.risk }
   try {
@@ -135,6 +136,7 @@ function servedObject(
   return (
     kind && {
       manifest,
+      entry,
       kind,
       reference: referenceOf(entry, options.id),
       rules: readRules(options.drift.ignore, options.manager),
@@ -144,7 +146,8 @@ function servedObject(
   )
 }
 
-function notServed({ key, version }: ComparedManifest): string {
+function notServed({ key, version }: ComparedManifest, { kinds }: Pick<ExplainObjectComponents, 'kinds'>): string {
+  if (kinds.isStale(key.group)) return `the server of the group ${key.group} does not answer now`
   return `nobody serves ${key.kind} in version ${version} of its group`
 }
 
@@ -176,7 +179,6 @@ async function judgeByValues(
   components: ExplainObjectComponents,
   signal: AbortSignal,
 ): Promise<Explanation> {
-  const { manifest } = served
   const found = await compareValues(served, dryLane, components, signal)
   if (found.kind === 'beingDeleted') return found
   const of = found.live && comparedLive(served, found.live)
@@ -184,9 +186,9 @@ async function judgeByValues(
     const isChanged = found.live !== undefined && isProvenChange(served, found.live)
     return { kind: 'notCompared', of, reason: found.problem.text, isProven: isChanged }
   }
-  if (!of) return absence(manifest)
-  if (found.kind === 'inOrder') return { kind: 'same', of, hasLostFields: found.hasLostFields }
+  if (!of) return absence(served)
   const { differences, again } = found
+  if (found.kind === 'inOrder') return { kind: 'same', of, hasLostFields: found.hasLostFields, again }
   const listed = differences.listed.map(({ path, kind: how }) => ({ path, kind: how }))
   return { kind: found.kind, of, differences: listed, more: differences.more, by: authorOf(differences), again }
 }
@@ -201,7 +203,7 @@ async function judgeByOwners(
   const { manifest, kind } = served
   const path = objectPath(kind, manifest.key)
   const answer = await lane.json('GET', path, undefined, signal, { accept: metadataOnly.object, maxBytes })
-  if (answer.status === 404) return absence(manifest)
+  if (answer.status === 404) return absence(served)
   if (answer.status !== 200) {
     return { kind: 'notCompared', of: undefined, reason: refusal(answer, path).text, isProven: false }
   }
@@ -212,8 +214,8 @@ async function judgeByOwners(
 }
 
 /** Returns the result for an object that does not exist: one that runs once has done so. */
-function absence(manifest: ComparedManifest): Explanation {
-  return runsOnce(manifest) ? { kind: 'same', of: undefined, hasLostFields: false } : { kind: 'deleted' }
+function absence({ manifest, entry }: ServedObject): Explanation {
+  return runsOnce(manifest, entry) ? { kind: 'same', of: undefined, hasLostFields: false } : { kind: 'deleted' }
 }
 
 function isProvenChange({ reference, isAdder, options: { manager } }: ServedObject, live: KubernetesObject): boolean {

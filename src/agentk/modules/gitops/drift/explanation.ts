@@ -21,6 +21,8 @@ export type Explanation =
       readonly of: ComparedLive | undefined
       /** others own fields that Git sets, with Git's values: an apply takes them back */
       readonly hasLostFields: boolean
+      /** time after which it is compared once more, as below; absent: not needed */
+      readonly again?: number | undefined
     }
   | { readonly kind: 'deleted' }
   | { readonly kind: 'beingDeleted' }

@@ -10,6 +10,7 @@ import type { SharedBytes } from '../files/kept-files.ts'
 import type { ClusterKinds } from '../live/cluster-kinds.ts'
 import { DryLanes } from '../live/dry-lanes.ts'
 import type { WatchedList } from '../live/read-live.ts'
+import type { SharedKinds } from '../live/shared-kinds.ts'
 import type { Manifest } from '../manifests/manifest.ts'
 import type { AfterRound, InventoryEntry } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
@@ -23,7 +24,7 @@ import {
   wouldChange,
 } from './explain-object.ts'
 import type { ExplainTurns } from './explain-turns.ts'
-import { KeptManifests } from './kept-manifests.ts'
+import { type ComparedManifest, KeptManifests } from './kept-manifests.ts'
 import { SourceDrift, type SourceDriftComponents } from './source-drift.ts'
 import { SourceScan } from './source-scan.ts'
 import { SourceWatches } from './source-watches.ts'
@@ -35,6 +36,8 @@ const reportMs = 200
 export interface FollowDriftComponents {
   readonly watches: DriftWatches
   readonly turns: ExplainTurns
+  /** kinds that are served now */
+  readonly kinds: Pick<SharedKinds, 'current'>
   /** rate of the checks of scans */
   readonly pace: Pick<RateLimit, 'take'>
   /** room for kept manifests */
@@ -92,7 +95,7 @@ export interface FollowedDrift {
 
 /** Follows the drift of one source until the signal aborts. */
 export function followDrift(
-  { watches, turns, pace, room, clock, random, log }: FollowDriftComponents,
+  { watches, turns, pace, kinds: shared, room, clock, random, log }: FollowDriftComponents,
   { client, lane, ownLane, scanLane }: DriftAccess,
   { requestRound, onChange, onSeen, onLeft }: DriftListeners,
   options: SourceOptions,
@@ -109,13 +112,22 @@ export function followDrift(
       if (!signal.aborted) onChange()
     })
   }
+  /** Returns the kinds of the last round, or the present ones if it did not know this kind: it may be served again. */
+  const kindsFor = async ({ key, version }: ComparedManifest, known: ClusterKinds, running: AbortSignal) => {
+    if (known.find(key, version)) return known
+    const kinds = await shared.current(running)
+    if (kinds.find(key, version)) requestRound() // its end has the collection watched again
+    return kinds
+  }
   const explain: SourceDriftComponents['explain'] = async (manifest, { kinds, entry, isOnlyScaled }, running) => {
-    const components = { lane, ownLane, dryLanes, kinds, clock }
+    const components = { lane, ownLane, dryLanes, kinds: await kindsFor(manifest, kinds, running), clock }
     if (isOnlyScaled && (await isScaled(manifest.key, components, running))) return leftToScaler
     return await explainObject({ manifest, entry }, components, options, running)
   }
-  const values: SourceDriftComponents['values'] = (manifest, { kinds, entry }, running) =>
-    valuesOfObject({ manifest, entry }, { lane, ownLane, dryLanes, kinds, clock }, options, running)
+  const values: SourceDriftComponents['values'] = async (manifest, { kinds: known, entry }, running) => {
+    const kinds = await kindsFor(manifest, known, running)
+    return await valuesOfObject({ manifest, entry }, { lane, ownLane, dryLanes, kinds, clock }, options, running)
+  }
   const probe: SourceDriftComponents['wouldChange'] = (manifest, { kinds, entry }, running) =>
     wouldChange({ manifest, entry }, { dryLanes, kinds }, options, running)
   const drift = new SourceDrift(
@@ -140,6 +152,7 @@ export function followDrift(
         drift.left(key)
         onLeft(key)
       },
+      suspected: (key) => drift.left(key),
       seenFirst: (key, object) => drift.seenFirst(key, object),
       onUnwatched: report,
       clock,

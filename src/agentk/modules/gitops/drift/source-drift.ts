@@ -355,6 +355,8 @@ export class SourceDrift {
     }
     if ('of' in explanation && explanation.of) this.#baselines.set(text, explanation.of.baseline)
     if (explanation.kind === 'beingDeleted') return true
+    const again = 'again' in explanation ? explanation.again : undefined
+    if (again !== undefined) this.#explanations.requestLater(text, again - clock.now())
     if (explanation.kind === 'same') {
       this.#findings.forget(text)
       if (explanation.hasLostFields && this.#options.drift.mode === 'correct') requestRound()
@@ -362,9 +364,7 @@ export class SourceDrift {
     }
     const wasDeleted = this.#findings.find(text)?.isDeleted
     this.#findings.note(text, this.#findingOf(manifest, entry, explanation), entry.drift)
-    const again = 'again' in explanation ? explanation.again : undefined
-    if (again !== undefined) this.#explanations.requestLater(text, again - clock.now())
-    else if (explanation.kind === 'deleted' && !wasDeleted) this.#explanations.requestLater(text, absentMs)
+    if (explanation.kind === 'deleted' && !wasDeleted) this.#explanations.requestLater(text, absentMs)
     return true
   }
 

@@ -30,8 +30,10 @@ export interface SourceWatchesComponents {
   readonly seenFirst: (key: ObjectKey, object: KubernetesObject) => boolean
   /** takes metadata that were read */
   readonly read: (key: ObjectKey, live: LiveObject) => void
-  /** takes an object that is to be compared: it has left, or its first metadata ask for it */
+  /** takes an object that is gone, or has lost the source's label */
   readonly left: (key: ObjectKey) => void
+  /** takes an object that is to be compared: nobody serves its kind, or its first metadata ask for it */
+  readonly suspected: (key: ObjectKey) => void
   /** called when `unwatched` may have changed */
   readonly onUnwatched: () => void
   readonly clock: Clock
@@ -66,8 +68,12 @@ export class SourceWatches {
     const { namespaces } = this.#options
     const wanted = new Map<string, { kind: ClusterKind; namespace: string; entries: InventoryEntry[] }>()
     for (const entry of entries) {
+      if (entry.digest === '') continue
       const kind = kinds.find(entry.key, entry.version)
-      if (!kind || entry.digest === '') continue
+      if (!kind) {
+        this.#components.suspected(entry.key) // nobody can watch it: the comparison says that its version is not served
+        continue
+      }
       const namespace = namespaces ? entry.key.namespace : ''
       const path = collectionPath(kind, namespace)
       const collection = wanted.get(path)
@@ -134,6 +140,16 @@ interface CollectionOfSource {
   /** empty: all namespaces, or the cluster's scope */
   readonly namespace: string
   readonly signal: AbortSignal
+}
+
+/** Statuses of a collection that may not be listed or watched, does not exist, or does not offer it. */
+const refusals: ReadonlySet<number> = new Set([403, 404, 405])
+
+/** @param status - 0: no answer */
+function refusalText(status: number): string {
+  if (status === 0) return 'the API server does not answer'
+  const does = refusals.has(status) ? 'refuses to list or watch it' : 'cannot list or watch it now'
+  return `the API server ${does} (${status})`
 }
 
 /** Objects of one source in one collection. */
@@ -212,7 +228,7 @@ class SourceCollection implements CollectionReader {
       const { live, isSuspect } = found
       // another time: the round has applied it
       const isMoved = time === live.fieldsTime && generation !== undefined && generation !== live.generation
-      if (isSuspect || isMoved) this.#components.left(key)
+      if (isSuspect || isMoved) this.#components.suspected(key)
     }
   }
 
@@ -277,9 +293,6 @@ class SourceCollection implements CollectionReader {
   }
 
   listed(): void {
-    this.#stopPoll?.()
-    this.#stopPoll = undefined
-    this.#because(undefined)
     const listed = this.#listed
     this.#listed = undefined
     if (this.#first) {
@@ -289,11 +302,17 @@ class SourceCollection implements CollectionReader {
     for (const { key } of this.#entries) if (!listed?.has(keyText(key))) this.#components.left(key)
   }
 
+  /** A watch that goes on where it was cut begins without a list. */
+  following(): void {
+    this.#stopPoll?.()
+    this.#stopPoll = undefined
+    this.#because(undefined)
+  }
+
   refused(status: number): void {
     this.#listed = undefined
     this.#first?.end(false)
-    const isRefused = status >= 400
-    this.#readFor(isRefused ? `the API server refuses to list or watch it (${status})` : 'it cannot be watched now')
+    this.#readFor(refusalText(status))
   }
 
   #poll(): void {

@@ -5,6 +5,7 @@ import type { ApiClient } from '../../../cluster/api-client.ts'
 import type { ApiLane } from '../../../cluster/background-requests.ts'
 import type { SourceHealthSummary } from '../health-verdict.ts'
 import type { SharedKinds } from '../live/shared-kinds.ts'
+import type { Manifest } from '../manifests/manifest.ts'
 import { runsOnce } from '../manifests/run-once.ts'
 import type { AfterRound } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
@@ -94,7 +95,8 @@ export function followHealth(
     roundEnds: (after) => {
       if (!after) return health.roundFailed()
       const { manifests, entries, kinds: served } = after
-      const once = new Set(Array.from(manifests).flatMap((one) => (runsOnce(one) ? [keyText(one.key)] : [])))
+      const isOnce = (one: Manifest) => runsOnce(one, entries.get(keyText(one.key)))
+      const once = new Set(Array.from(manifests).flatMap((one) => (isOnce(one) ? [keyText(one.key)] : [])))
       health.update(entries.values(), served, once)
     },
     seen: (key, version) => health.seen(key, version),

@@ -76,11 +76,12 @@ function hashOf(text: string): string {
 }
 
 function lineOf(entry: InventoryEntry): string {
-  const { key, version, uid, wave, digest, fields, time, generation, drift, ignored, leftOut, state, reason } = entry
+  const { key, version, uid, wave, digest, fields, time, generation, drift, state, reason } = entry
+  const { ignored, leftOut, runsOnce } = entry
   const { group, kind, namespace, name } = key
   const left = { ignored, leftOut: leftOut?.slice(0, maxKeptLeftOut).map(shortened) }
   const reference = { version, uid, wave, digest, fields, time, generation }
-  const kept = { group, kind, namespace, name, ...reference, drift, ...left, state }
+  const kept = { group, kind, namespace, name, ...reference, drift, ...left, runsOnce, state }
   return JSON.stringify({ ...kept, reason: reason.slice(0, maxReasonLength) })
 }
 
@@ -107,7 +108,8 @@ export function shardEntries(text: string, shard = 'a shard'): InventoryEntry[] 
     }
     const reference = { ...(typeof time === 'string' && { time }), ...(Number.isInteger(generation) && { generation }) }
     const seen = driftOf(drift)
-    const more = { ...reference, ...(seen && { drift: seen }), ...leftOf(rest) }
+    const once = rest.runsOnce === true && { runsOnce: true as const }
+    const more = { ...reference, ...(seen && { drift: seen }), ...leftOf(rest), ...once }
     const shown = isSecret({ group, kind }) ? hideWritten(reason) : reason
     const key = { group, kind, namespace, name }
     return { key, version, uid, wave, digest, fields, ...more, state, reason: shown }

@@ -132,7 +132,8 @@ export class SourceInventory {
     if (end.kind === 'applied') {
       const drift = end.corrected && recordCorrection(entry.drift, end.corrected, this.#clock.now())
       const reference = referenceOf(end.live)
-      const more = { ...(drift && { drift }), ...(end.leftOut && { leftOut: end.leftOut }) }
+      const { leftOut, runsOnce } = end
+      const more = { ...(drift && { drift }), ...(leftOut && { leftOut }), ...(runsOnce && { runsOnce }) }
       this.#entries.set(text, { key, version, wave, digest, ...reference, ...more, state: 'applied', reason: '' })
     } else if (end.kind === 'unchanged') {
       const { drift: before, ...others } = entry

@@ -1,4 +1,5 @@
 import { keyName } from '../../../../kubernetes/key.ts'
+import { printable } from '../../../../lib/printable.ts'
 import type { DriftedObject, SourceState } from '../../../../proto/gen/gitops_states_pb.ts'
 
 /** Paths in a line: the first ones say what somebody did. */
@@ -36,7 +37,7 @@ export function driftStatus({ counts, drifted, driftMode, comparedAtMs, atMs }: 
 
 /** Returns one line about an object, for people. It has times, and no ages: the text stays while the facts do. */
 export function driftLine(object: DriftedObject): string {
-  return `${object.key ? keyName(object.key) : ''}: ${whatOf(object)}${byText(object)}${thenText(object)}`
+  return printable(`${object.key ? keyName(object.key) : ''}: ${whatOf(object)}${byText(object)}${thenText(object)}`)
 }
 
 function whatOf({ kind, deleted, path, morePaths, text }: DriftedObject): string {

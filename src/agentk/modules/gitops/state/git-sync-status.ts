@@ -1,4 +1,5 @@
 import { keyName } from '../../../../kubernetes/key.ts'
+import { printable, printableLines } from '../../../../lib/printable.ts'
 import type { SourceState } from '../../../../proto/gen/gitops_states_pb.ts'
 import { phaseWord } from '../../../../proto/gitops/source-phase.ts'
 import { isParent } from '../manifests/parents.ts'
@@ -16,7 +17,11 @@ export interface GitSyncStatus extends Readonly<Record<string, unknown>> {
   readonly conditions: readonly SourceCondition[]
 }
 
-/** Returns the status of a GitSync. @param before - conditions as they were written last */
+/**
+ * Returns the status of a GitSync. Its texts steer no terminal, whatever names the objects have.
+ *
+ * @param before - conditions as they were written last
+ */
 export function gitSyncStatus(state: SourceState, before: readonly Transition[]): GitSyncStatus {
   const { commit, wanted, counts, problem, plan, trouble, orphan, kept, atMs } = state
   const { $typeName: _, $unknown: __, ...numbers } = counts ?? { $typeName: '', $unknown: [] }
@@ -26,12 +31,17 @@ export function gitSyncStatus(state: SourceState, before: readonly Transition[])
     phase: nameOf(state),
     at: new Date(Number(atMs)).toISOString(),
     counts: numbers,
-    problem,
+    problem: printableLines(problem),
     plan,
-    planned: plannedLines(state),
-    kept: kept.map(({ key, text }) => `${key ? keyName(key) : ''}${text && `: ${text}`}`),
-    orphans: orphan.map(keyName),
-    trouble: trouble.map(({ key, text, file, line }) => ({ object: key ? keyName(key) : '', text, file, line })),
+    planned: plannedLines(state).map(printable),
+    kept: kept.map(({ key, text }) => printable(`${key ? keyName(key) : ''}${text && `: ${text}`}`)),
+    orphans: orphan.map((key) => printable(keyName(key))),
+    trouble: trouble.map(({ key, text, file, line }) => ({
+      object: printable(key ? keyName(key) : ''),
+      text: printableLines(text),
+      file: printable(file),
+      line,
+    })),
     drifted: state.drifted.map(driftLine),
     ...(state.health && { health: healthCounts(state.health) }),
     unhealthy: state.unhealthy.map(healthLine),
@@ -54,7 +64,7 @@ function conditionsOf(state: SourceState): SourceCondition[] {
   const word = phaseWord(state)
   const is = (...phases: string[]) => (phases.includes(word) ? ('True' as const) : ('False' as const))
   const lastTransitionTime = new Date(Number(atMs)).toISOString()
-  const common = { reason: nameOf(state), message: problem, lastTransitionTime }
+  const common = { reason: nameOf(state), message: printableLines(problem), lastTransitionTime }
   const ready = word === 'SYNCED' ? healthStatus(state) : undefined
   return [
     { type: 'Ready', status: is('SYNCED'), ...common, ...ready },

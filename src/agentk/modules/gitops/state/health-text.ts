@@ -1,4 +1,5 @@
 import { keyName } from '../../../../kubernetes/key.ts'
+import { printable } from '../../../../lib/printable.ts'
 import type { HealthCounts, SourceState, UnhealthyObject } from '../../../../proto/gen/gitops_states_pb.ts'
 import type { SourceCondition } from './transitions.ts'
 
@@ -7,7 +8,7 @@ export function healthLine({ key, word, culprit, reason, text }: UnhealthyObject
   const name = key ? keyName(key) : ''
   const isOther = culprit && key && keyName(culprit) !== name
   const cause = [isOther ? keyName(culprit) : '', reason, text].filter((part) => part !== '').join(': ')
-  return `${name}: ${word}${cause && `: ${cause}`}`
+  return printable(`${name}: ${word}${cause && `: ${cause}`}`)
 }
 
 /** Returns the numbers of objects by verdict. */

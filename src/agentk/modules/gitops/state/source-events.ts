@@ -6,6 +6,7 @@ import { collectionPath, objectPath } from '../../../../kubernetes/path.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { errorText } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
+import { printableLines } from '../../../../lib/printable.ts'
 import { Phase, type SourceState } from '../../../../proto/gen/gitops_states_pb.ts'
 import type { ApiLane } from '../../../cluster/background-requests.ts'
 import { driftLine } from './drift-text.ts'
@@ -59,7 +60,7 @@ function driftEvents({ drifted }: SourceState): readonly SourceEvent[] {
 
 function warning(reason: SourceEvent['reason'], message: string, object = ''): SourceEvent {
   const text = object === '' ? message : `${object}: ${message}`
-  return { type: 'Warning', reason, object, message: text.slice(0, maxMessageLength) }
+  return { type: 'Warning', reason, object, message: printableLines(text).slice(0, maxMessageLength) }
 }
 
 export interface SourceEventsComponents {

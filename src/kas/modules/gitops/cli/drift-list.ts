@@ -53,10 +53,13 @@ export function readDrift(body: string): ShownDrift {
   return readAnswer(answer, body)
 }
 
+/** Exit code where it is not known if an object differs: also if the command fails. */
+export const unknownCode = 5
+
 /** Returns 0 if nothing differs, 1 if an object does, 5 if it is not known. */
 export function exitCodeOf({ scan, differing, objects, compared, withheld, cut, problem }: ShownDrift): number {
   if (differing.some(({ object }) => object.kind !== 'not_compared') || withheld + cut > 0) return 1
-  return problem === '' && differing.length === 0 && (!scan || compared === objects) ? 0 : 5
+  return problem === '' && differing.length === 0 && (!scan || compared === objects) ? 0 : unknownCode
 }
 
 /** Returns the data of the command. @param now - ms since 1970 */

@@ -1,9 +1,12 @@
+import { errorText } from '../../../../lib/errors.ts'
 import { printable } from '../../../../lib/printable.ts'
+import { withoutNodeAdvice } from '../../../../lib/tls-fault.ts'
 import { askKas } from '../../../command/ask-kas.ts'
 import { type Command, type CommandContext, parsedArgs, UsageError } from '../../../command/command.ts'
-import { endpointOf } from '../../../command/endpoint.ts'
+import { type Endpoint, endpointOf } from '../../../command/endpoint.ts'
 import { dataText, outputHelp, outputHints, outputOptions, outputs, readPrinting } from '../../../command/output.ts'
-import { driftListData, exitCodeOf, readDrift } from './drift-list.ts'
+import { placeText, Unreached } from '../../../command/reach/unreached.ts'
+import { driftListData, exitCodeOf, readDrift, unknownCode } from './drift-list.ts'
 import { requireSource } from './named-source.ts'
 import { askState } from './state.ts'
 
@@ -36,7 +39,7 @@ const options = {
 /** `kas gitops drift`: what differs between Git and the cluster. */
 export const drift: Command = { usage, name: 'gitops', options, outputs, run }
 
-/** @throws UsageError, Unreached, BadAnswer, KasRefused */
+/** @throws UsageError */
 async function run(args: readonly string[], context: CommandContext): Promise<number> {
   const { values, positionals } = parsedArgs({ args: [...args], options, allowPositionals: true }, outputHints)
   const { io, clock } = context
@@ -48,12 +51,28 @@ async function run(args: readonly string[], context: CommandContext): Promise<nu
   if (name === undefined || more.length > 0) throw new UsageError('allowed is one source')
   const { output, hasHeaders } = readPrinting(values, outputs, io)
   const endpoint = await endpointOf(values, context)
+  try {
+    const found = await askDrift(endpoint, name, { isScan: values.scan === true })
+    io.stdout.write(await dataText(driftListData(found, clock.now()), output, hasHeaders))
+    if (found.problem !== '') io.stderr.write(printable(`kas gitops: ${found.problem}`).concat('\n'))
+    return exitCodeOf(found)
+  } catch (error) {
+    // 1 would say that an object differs
+    io.stderr.write(printable(`kas gitops: ${withoutNodeAdvice(errorText(error))}`).concat('\n'))
+    return unknownCode
+  }
+}
+
+/** @throws Unreached, BadAnswer, KasRefused, Error: no source is called so, or kas is too old */
+async function askDrift(endpoint: Endpoint, name: string, { isScan }: { readonly isScan: boolean }) {
   const { source } = requireSource((await askState(endpoint)).sources, name)
-  const isScan = values.scan === true
   const path = `/gitops/diff?source=${encodeURIComponent(source)}&scan=${isScan}`
   const timeoutMs = isScan ? answerMs.scan : answerMs.known
-  const found = readDrift(await askKas(endpoint, { method: 'GET', path, timeoutMs }))
-  io.stdout.write(await dataText(driftListData(found, clock.now()), output, hasHeaders))
-  if (found.problem !== '') io.stderr.write(printable(`kas gitops: ${found.problem}`).concat('\n'))
-  return exitCodeOf(found)
+  const answer = await askKas(endpoint, { method: 'GET', path, timeoutMs }).catch((cause: unknown) => {
+    // kas has just answered for the status: it hands on a path that it does not know to the cluster
+    if (!(cause instanceof Unreached) || cause.kind !== 'server') throw cause
+    const text = `kas at ${placeText(endpoint)} is older than this command, and does not know gitops/diff: update kas`
+    throw new Error(text, { cause })
+  })
+  return readDrift(answer)
 }

@@ -47,7 +47,10 @@ export async function runGate(
     const askedAt = clock.now()
     const timeoutMs = Math.min(usualTimeoutMs, Math.max(reserveMs, beganAt + maxMs - askedAt))
     const found = await askOnce(endpoint, { wasReached: state !== undefined, commit: gate.searched, timeoutMs })
-    if ('state' in found) state = found.state
+    if ('state' in found) {
+      state = found.state
+      for (const text of gate.pauseTexts(state)) warn(text) // once each; the wait goes on, since somebody may end that
+    }
     const verdict = 'state' in found ? gate.judge(found.state, askedAt - beganAt) : found.verdict
     const isReported =
       'state' in found ? found.state.agent === 'absent' && said.has(lastingReason(verdict.reason)) : found.isReported

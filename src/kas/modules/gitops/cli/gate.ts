@@ -67,6 +67,16 @@ export class Gate {
     return this.#judgeSources(chosen, state.commit)
   }
 
+  /** Returns a sentence about each source of the question that writes nothing until somebody changes that. */
+  pauseTexts(state: ShownState): readonly string[] {
+    const { commit } = this.#question
+    const isConcerned = (source: ShownSource) =>
+      commit === undefined || this.#found.has(source.source) || hasCommit(source, commit)
+    return this.#chosen(state)
+      .filter(isConcerned)
+      .flatMap((source) => pauseText(source) ?? [])
+  }
+
   #chosen({ sources }: ShownState): readonly ShownSource[] {
     const { source: wanted } = this.#question
     const configured = sources.filter(({ phase }) => phase !== 'KEPT' && phase !== 'REMOVING')
@@ -84,8 +94,7 @@ export class Gate {
   #judgeSources(chosen: readonly ShownSource[], searched: string | undefined): GateVerdict {
     const { commit } = this.#question
     if (commit !== undefined) {
-      const has = ({ polled }: ShownSource) => polled?.commit.startsWith(commit) || polled?.contains
-      for (const each of chosen) if (has(each)) this.#found.add(each.source)
+      for (const each of chosen) if (hasCommit(each, commit)) this.#found.add(each.source)
     }
     const concerned = commit === undefined ? chosen : chosen.filter(({ source }) => this.#found.has(source))
     const isAsked = searched !== undefined && searched === commit
@@ -160,6 +169,8 @@ const waits = (code: number, reason: string, isPolled = true): GateVerdict => ({
   isPolled,
 })
 const isLasting = ({ phase, reason }: ShownSource) => phase === 'NOT_READY' && lasting.has(reason)
+const hasCommit = ({ polled }: ShownSource, commit: string) =>
+  polled?.commit.startsWith(commit) === true || polled?.contains === true
 const short = (commit: string) => printable(commit.slice(0, shortLength))
 
 /**
@@ -197,7 +208,7 @@ function sourceVerdict(source: ShownSource): GateVerdict {
   const { polled, phase, commit, wanted, stale, plan, counts, problem } = source
   const name = nameOf(source)
   const head = polled?.commit ?? ''
-  const text = problem ? `${name}: ${phase}: ${problem}` : `${name}: ${phase}`
+  const text = pauseText(source) ?? (problem ? `${name}: ${phase}: ${problem}` : `${name}: ${phase}`)
   if (isLasting(source)) return final(gateCodes.unknown, text)
   if (stale) return waits(gateCodes.unknown, `${name}: the pod that reported it is gone: what it said may be old`)
   if (head === '') return waits(gateCodes.unknown, `${name}: nothing is at the head of its ref`)
@@ -211,6 +222,21 @@ function sourceVerdict(source: ShownSource): GateVerdict {
   if (phase === 'FAILING' || counts?.failed) return waits(gateCodes.failing, text)
   if (phase === 'SYNCED' && commit === head && !counts?.waiting) return final(gateCodes.synced, driftReason(source))
   return waits(gateCodes.progressing, text)
+}
+
+/** Form of an id that people can run in a command as it is. */
+const commandWord = /^[\da-z-]+$/
+
+/** Returns a sentence about a source that writes nothing, with what ends that; undefined: it writes, or is not known. */
+function pauseText(source: ShownSource): string | undefined {
+  const { phase, problem, stale, source: id } = source
+  if (phase !== 'PAUSED' || stale) return undefined
+  const name = nameOf(source)
+  if (problem.startsWith('dry_run_strategy:')) {
+    return `${name} only tries its commits out, and applies none: take dry_run_strategy out of its configuration`
+  }
+  const word = commandWord.test(id) ? id : 'SOURCE'
+  return `${name} is paused, and applies no commit: kas gitops resume ${word} ends the pause`
 }
 
 /** Says what has changed in the cluster since the commit was applied; empty: nothing. */

@@ -1,7 +1,10 @@
 import t from 'tap'
+import * as z from 'zod'
 import { readBlock } from '../../../../../src/agentk/modules/gitops/source-options.ts'
+import { parseAgentConfiguration } from '../../../../../src/kas/agent-config/agent-config-file.ts'
 import { gitopsBlock } from '../../../../../src/kas/modules/gitops/schema.ts'
 import type { GitopsBlock } from '../../../../../src/proto/gitops/schema.ts'
+import { olderSourceSchema } from '../../../../support/older-source-schema.ts'
 
 const forOlder = (block: GitopsBlock) => gitopsBlock.older?.block(block)
 
@@ -23,4 +26,32 @@ t.test('a block without drift is the same for all', async (t) => {
   t.equal(forOlder({}), undefined)
   t.equal(forOlder({ manifest_projects: [{ id: 'a/b' }] }), undefined)
   t.strictSame(forOlder({ drift: { mode: 'none' }, manifest_projects: [] }), { manifest_projects: [] })
+})
+
+t.test('stock agentk gets a source with each mode only if it would do the same', async (t) => {
+  const sentTo = (drift: object) => {
+    const text = JSON.stringify({ gitops: { manifest_projects: [{ id: 'a/b', drift }] } })
+    return parseAgentConfiguration('config.yaml', Buffer.from(text), [{ block: gitopsBlock }]).file.gitops
+  }
+  t.match(sentTo({}), { manifestProjects: [{ id: 'a/b' }] }, 'it corrects, as the default does')
+  t.match(sentTo({ mode: 'correct', after: '60s', scan: '600s', added_by: ['k9s'] }), {
+    manifestProjects: [{ id: 'a/b' }],
+  })
+  for (const drift of [{ mode: 'report' }, { mode: 'none' }, { mode: 'correct', ignore: [{ managers: ['a'] }] }])
+    t.strictSame(sentTo(drift)?.manifestProjects ?? [], [], JSON.stringify(drift))
+})
+
+t.test('an older kas refuses a file with drift, so that nothing is applied in another mode', async (t) => {
+  const schema = z.object({ manifest_projects: z.array(olderSourceSchema).exactOptional() })
+  const { older: _, forStock: __, ...rest } = gitopsBlock
+  const read = (gitops: object, block: unknown) =>
+    parseAgentConfiguration('config.yaml', Buffer.from(JSON.stringify({ gitops })), [{ block: block as never }])
+  const olderBlock = { ...rest, schema }
+  for (const mode of ['correct', 'report', 'none']) {
+    t.throws(() => read({ drift: { mode } }, olderBlock), /drift: this key is not known/, mode)
+    const manifest_projects = [{ id: 'a/b', drift: { mode } }]
+    t.throws(() => read({ manifest_projects }, olderBlock), /drift: this key is not known/, mode)
+    t.doesNotThrow(() => read({ manifest_projects }, gitopsBlock))
+  }
+  t.doesNotThrow(() => read({ manifest_projects: [{ id: 'a/b' }] }, olderBlock))
 })

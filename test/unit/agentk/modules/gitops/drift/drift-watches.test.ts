@@ -24,6 +24,7 @@ function readerOf(source: string, ...names: string[]) {
     left: (one) => words.push(`left ${nameOf(one)}`),
     listing: () => words.push('listing'),
     listed: () => words.push('listed'),
+    following: () => undefined,
     refused: (status) => words.push(`refused ${status}`),
   }
   return { reader, take: () => words.splice(0) }

@@ -387,6 +387,22 @@ t.test('an object that stays deleted is compared twice', async (t) => {
   t.equal(asked.length, 2)
 })
 
+t.test('so is a write within the second in which the object came to be in order', async (t) => {
+  const { drift, seen, clock, asked, given, rounded } = begin(t, { drift: { mode: 'report' } })
+  rounded()
+  given.explanation = { kind: 'same', of: ofLive(changed), hasLostFields: true, again: clock.now() + 1000 }
+  seen(changed)
+  await clock.pass(0)
+  t.equal(drift.known.size, 0)
+  given.explanation = drifted({ ...changed, version: '3' }, by(clock))
+  seen({ ...changed, version: '3' }) // its metadata are those of the first write
+  await clock.pass(999)
+  t.equal(asked.length, 1)
+  await clock.pass(1)
+  t.equal(asked.length, 2)
+  t.match(drift.known.get(text)?.finding, { kind: 'drifted' })
+})
+
 t.test('a pause is shown, and ends', async (t) => {
   const { drift, seen, clock, given, rounded, rounds } = begin(t)
   rounded(entry(), true)

@@ -42,6 +42,7 @@ function start(t: Test, limit: number, block: object = {}) {
   const lives: LiveObject[] = []
   const room = { limit, isShared: false }
   const left: string[] = []
+  const suspected: string[] = []
   const seen: string[] = []
   let changes = 0
   const watching = new SourceWatches(
@@ -66,6 +67,7 @@ function start(t: Test, limit: number, block: object = {}) {
       seenFirst: ({ namespace }) => namespace === 'suspect',
       read: (_, live) => lives.push(live),
       left: ({ namespace }) => left.push(namespace),
+      suspected: ({ namespace }) => suspected.push(namespace),
       onUnwatched: () => changes++,
       clock,
       random: () => 0.5,
@@ -75,7 +77,7 @@ function start(t: Test, limit: number, block: object = {}) {
     ending.signal,
   )
   const readerOf = (path: string) => readers.get(path) as CollectionReader
-  return { watching, readerOf, clock, asked, lives, room, readers, seen, left, changes: () => changes }
+  return { watching, readerOf, clock, asked, lives, room, readers, seen, left, suspected, changes: () => changes }
 }
 
 t.test('a kind that may not be watched is named, until it may', async (t) => {
@@ -89,7 +91,34 @@ t.test('a kind that may not be watched is named, until it may', async (t) => {
   t.equal(changes(), 1)
   secrets.listing()
   secrets.listed()
+  t.equal(changes(), 1, 'it may be listed, and not watched')
+  secrets.following()
   t.strictSame([watching.unwatched, changes()], [[], 2])
+})
+
+t.test('a watch that goes on after the API server was away needs no list to count', async (t) => {
+  const { watching, readerOf } = start(t, 10)
+  watching.update([entry('Secret', 'shop')], kinds)
+  const secrets = readerOf('/api/v1/secrets')
+  for (const [status, text] of [
+    [0, 'Secret: the API server does not answer'],
+    [503, 'Secret: the API server cannot list or watch it now (503)'],
+    [429, 'Secret: the API server cannot list or watch it now (429)'],
+    [404, 'Secret: the API server refuses to list or watch it (404)'],
+  ] as const) {
+    secrets.refused(status)
+    t.strictSame(watching.unwatched, [text])
+    secrets.following()
+    t.strictSame(watching.unwatched, [])
+  }
+})
+
+t.test('an object whose kind nobody serves in its version is compared: that says so', async (t) => {
+  const { watching, left, suspected } = start(t, 10)
+  const lost = { ...entry('ConfigMap', 'shop'), version: 'v2' }
+  watching.update([lost, entry('Secret', 'shop'), { ...lost, digest: '' }], kinds)
+  t.strictSame([suspected, left], [['shop'], []], 'but for one that was never applied')
+  t.strictSame(watching.unwatched, [])
 })
 
 t.test('a kind beyond the limit of watches is named once, whatever the number of its namespaces', async (t) => {
@@ -129,9 +158,10 @@ t.test('a collection is watched once another source has ended a watch', async (t
   room.limit = 1
   await clock.pass(60_000)
   t.strictSame([asked.length, readers.size], [2, 1])
-  t.strictSame(watching.unwatched, ['ConfigMap: agentk has as many watches as it may have'], 'until it has listed')
+  t.strictSame(watching.unwatched, ['ConfigMap: agentk has as many watches as it may have'], 'until it is open')
   readerOf('/api/v1/configmaps').listing()
   readerOf('/api/v1/configmaps').listed()
+  readerOf('/api/v1/configmaps').following()
   t.strictSame(watching.unwatched, [])
   await clock.pass(600_000)
   t.equal(asked.length, 2, 'it is read no more')
@@ -148,7 +178,7 @@ function readFirst(watching: SourceWatches, entries: readonly InventoryEntry[]) 
 const maps = '/api/v1/configmaps'
 
 t.test('the first round of a term reads from the list with which a watch begins', async (t) => {
-  const { watching, readerOf, left, seen } = start(t, 10)
+  const { watching, readerOf, left, suspected, seen } = start(t, 10)
   const namespaces = ['shop', 'suspect', 'moved', 'applied', 'absent']
   const entries = namespaces.map((namespace) => entry('ConfigMap', namespace))
   const read = readFirst(watching, entries)
@@ -158,18 +188,18 @@ t.test('the first round of a term reads from the list with which a watch begins'
   for (const namespace of namespaces.slice(0, 4)) reader.seen(object(namespace))
   reader.listed()
   t.strictSame(await read, ['shop', 'suspect', 'moved', 'applied'])
-  t.strictSame([left, seen], [[], []], 'the round judges them')
+  t.strictSame([left, suspected, seen], [[], [], []], 'the round judges them')
   const moved = { time: '', generation: 2 }
   const after = entries.map((one) => {
     if (one.key.namespace === 'moved') return { ...one, ...moved }
     return one.key.namespace === 'applied' ? { ...one, ...moved, time: '2026-06-01T00:00:00Z' } : one
   })
   watching.update(after, kinds)
-  t.strictSame(left, ['suspect', 'moved'], 'what the round does not judge is compared after it')
+  t.strictSame([suspected, left], [['suspect', 'moved'], []], 'what the round does not judge is compared after it')
   reader.seen(object('shop'))
   t.strictSame(seen, ['shop'])
   watching.update(after, kinds)
-  t.equal(left.length, 2, 'once')
+  t.equal(suspected.length, 2, 'once')
 })
 
 t.test('a round lists what no watch lists for it', async (t) => {

@@ -76,6 +76,17 @@ t.test('values left out are kept, the first ones; what has another form is not',
   }
 })
 
+t.test('that a Job runs once is kept, and nothing else in its place', async (t) => {
+  const once = entry('a', { runsOnce: true })
+  const lineOf = (one: InventoryEntry) => [...shardsOf([one]).values()][0] ?? ''
+  t.strictSame(shardEntries(lineOf(once)), [once])
+  t.notMatch(lineOf(entry('a')), /runsOnce/, 'as an older agentk writes it')
+  for (const wrong of [false, 'true', 1, null]) {
+    const line = JSON.stringify({ ...JSON.parse(lineOf(entry('a'))), runsOnce: wrong })
+    t.strictSame(shardEntries(line), [entry('a')], String(wrong))
+  }
+})
+
 t.test('a reason by an earlier version shows no key of a Secret', async (t) => {
   const readOne = (reason: string, kind = 'Secret') => {
     const [shard = ''] = shardsOf([

@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf'
 import t from 'tap'
+import { gitSyncStatus } from '../../../../../../src/agentk/modules/gitops/state/git-sync-status.ts'
 import { eventsOf, SourceEvents } from '../../../../../../src/agentk/modules/gitops/state/source-events.ts'
 import { systemClock } from '../../../../../../src/lib/clock.ts'
 import { Phase, type SourceState, SourceStateSchema } from '../../../../../../src/proto/gen/gitops_states_pb.ts'
@@ -29,6 +30,25 @@ t.test('what is an Event of which state', async (t) => {
   const events = eventsOf(stateOf({ phase: Phase.FAILING, trouble: many })) ?? []
   t.equal(events.length, 20)
   t.ok(events.every(({ message }) => message.length <= 1024))
+})
+
+t.test('names and texts of others steer no terminal', async (t) => {
+  const red = '\u001b[31m'
+  const states = [
+    { phase: Phase.FAILING, trouble: [trouble(`a${red}`, `b${red}\nc`)] },
+    { phase: Phase.REFUSED, problem: `a${red}.yaml: d` },
+    { phase: Phase.APPROVAL, plan: 'p', planned: [{ kind: 'Role', namespace: 'shop', name: `e${red}` }] },
+    {
+      phase: Phase.SYNCED,
+      drifted: [{ kind: 'drifted', key: { kind: 'Role', name: `f${red}` }, path: [`.${red}`], manager: `g${red}` }],
+    },
+  ]
+  for (const state of states) {
+    const texts = eventsOf(stateOf(state))?.map(({ message }) => message) ?? []
+    t.ok(texts.length > 0)
+    for (const text of texts) t.notMatch(text, red.slice(0, 1), JSON.stringify(text))
+    t.notMatch(JSON.stringify(gitSyncStatus(stateOf({ ...state, atMs: 1n }), [])), 'u001b')
+  }
 })
 
 t.test('one of an object and reason, written again when it says something else', async (t) => {

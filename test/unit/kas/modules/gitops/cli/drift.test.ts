@@ -91,9 +91,9 @@ t.test('bad input: no source, two, an unknown one, and an answer that is none', 
   t.equal(await run('gitops', 'drift'), 2)
   t.equal(await run('gitops', 'drift', 'a', 'b'), 2)
   t.match(printed.err, /allowed is one source/)
-  t.equal(await run('gitops', 'drift', '42-8'), 1)
-  t.match(printed.err, /no source 42-8 is known/)
-  t.not(await run('gitops', 'drift', '42-7'), 0)
+  t.equal(await run('gitops', 'drift', '42-8'), 5, '1 would say that an object differs')
+  t.match(printed.err, /kas gitops: no source 42-8 is known/)
+  t.equal(await run('gitops', 'drift', '42-7'), 5)
   t.equal(await run('gitops', 'drift', '--help'), 0)
   t.match(printed.out, /exit code: 0 nothing differs/)
 })
@@ -108,5 +108,29 @@ t.test('times that no agent can mean end no command, in no format', async (t) =>
       t.match(await drift(t, { differing: one }, ...args), { code: 1, err: '' }, `${time} ${format}`)
       t.match(await drift(t, { differing: one, at_ms: time }, ...args), { code: 1, err: '' }, `at ${time} ${format}`)
     }
+  }
+})
+
+t.test(
+  'an older kas hands the question on to the cluster: the command says to update it, and is not known',
+  async (t) => {
+    const { printed, run } = await startKasCli(t, ({ url = '' }, response) => {
+      if (url.includes('/gitops/diff')) response.writeHead(404, { 'audit-id': 'a' }).end('404 page not found')
+      else response.end(JSON.stringify(gitops))
+    })
+    t.equal(await run('gitops', 'drift', '42-7', '--scan'), 5)
+    t.match(printed.err, /^kas gitops: kas at 127\.0\.0\.1:\d+ .*is older than this command, .* update kas\n$/)
+    t.equal(printed.out, '')
+  },
+)
+
+t.test('a kas that is not reached, or refuses, is 5 as well', async (t) => {
+  for (const status of [401, 403, 500, 503]) {
+    const { printed, run } = await startKasCli(t, (_, response) => {
+      const body = { kind: 'Status', apiVersion: 'v1', message: 'GitLab Agent Server: no' }
+      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+    })
+    t.equal(await run('gitops', 'drift', '42-7'), 5, String(status))
+    t.match(printed.err, /^kas gitops: .*kas answered/)
   }
 })

@@ -198,3 +198,26 @@ t.test('with health, one failed round may have met what passes; two have not', a
   t.match(judge(state({ phase: 'REFUSED', problem: 'no' }), { health: true }), { code: 1, isFinal: true })
   t.match(failing({ failed_rounds: 2, wanted: old }), { code: 3, isFinal: false }, 'of an earlier commit')
 })
+
+t.test('a paused source is named at the first answer, with what ends the pause', async (t) => {
+  const paused = { ...source, phase: 'PAUSED', polled: { commit: head, age_ms: 9_000_000 } }
+  const texts = (given: Partial<ShownSource>, question = {}, of = [{ ...paused, ...given }]) =>
+    new Gate({ commit: head, source: undefined, ...question }).pauseTexts({ ...state(), sources: of })
+  const text = 'platform/shop is paused, and applies no commit: kas gitops resume 42-7 ends the pause'
+  t.strictSame(texts({}), [text], 'before its repository is polled')
+  t.strictSame(texts({}, { commit: undefined }), [text])
+  t.match(judge(state({ phase: 'PAUSED' })), { code: 3, reason: text, isFinal: false }, 'the last words are the same')
+  t.strictSame(texts({ problem: 'dry_run_strategy: server: nothing is written' }), [
+    'platform/shop only tries its commits out, and applies none: take dry_run_strategy out of its configuration',
+  ])
+  t.match(texts({ source: '42-7; rm x' }), [/kas gitops resume SOURCE ends/], 'an agent may report any id')
+  t.strictSame(texts({ phase: 'APPLYING' }), [])
+  t.strictSame(texts({ stale: true }), [], 'what it reported may be old')
+  t.strictSame(texts({ polled: { commit: old, age_ms: 1 } }), [], 'the commit is not at its head')
+  t.strictSame(texts({}, { source: 'a/b' }), [], 'another source is asked for')
+  const other = { ...paused, source: '42-8', project: 'a/b', phase: 'FAILING' }
+  t.strictSame(texts({}, {}, [other, paused]), [text], 'whatever the verdict on the others')
+  const gate = new Gate({ commit: old, source: undefined })
+  gate.judge(state({ polled: { commit: old, age_ms: 1 }, wanted: old, phase: 'APPLYING' }), 1000)
+  t.strictSame(gate.pauseTexts(state({ phase: 'PAUSED' })), [text], 'it had the commit at its head before')
+})

@@ -302,6 +302,14 @@ t.test('a gate asks until the time is over, and has exit codes of its own', asyn
   t.match(printed.err, /kas gitops: 42-7: APPLYING\n$/, 'the last words are the reason')
   t.equal(await run('--commit', head), 3, 'without a time a poll is waited for, and no more')
   t.equal(asked.length, 1)
+  const isPaused = /^kas: 42-7 is paused, and applies no commit: kas gitops resume 42-7 ends the pause$/m
+  const unpolled = { phase: 'PAUSED', polled: { commit: head, age_ms: 9_000_000 } }
+  answers = [answer(unpolled), answer({ phase: 'PAUSED' }), answer()]
+  t.equal(await run('--commit', head, '--wait', '5m'), 0, 'somebody resumes it')
+  t.equal(printed.err.match(new RegExp(isPaused, 'gm'))?.length, 1, printed.err)
+  answers = [answer({ phase: 'PAUSED' })]
+  t.equal(await run('--commit', head, '--wait', '10s'), 3, 'nobody does')
+  t.match(printed.err, isPaused)
   answers = [answer({ phase: 'FAILING', problem: 'x' })]
   t.equal(await run('--commit', head, '--wait', '5m'), 4)
   t.ok(asked.length > 3, 'it fails for 5 s')
