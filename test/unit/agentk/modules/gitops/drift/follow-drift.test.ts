@@ -93,6 +93,7 @@ t.test(
     const { signal } = ending
     drift.roundBegins()
     drift.roundEnds({ manifests: [manifest], entries: new Map([[text, entry]]), kinds: kindsOf('v2'), isPaused: false })
+    await clock.pass(500)
     await eventually(() => drift.known.size === 1)
     const reason = 'nobody serves ConfigMap in version v1 of its group'
     t.match(drift.known.get(text), { finding: { kind: 'notCompared', reason }, decision: { kind: 'left' } })
