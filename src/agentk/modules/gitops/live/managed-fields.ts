@@ -219,17 +219,26 @@ function isOf(entry: ManagedEntry, manager: string): boolean {
 }
 
 /**
- * Returns no fields of an entry that is nested too deeply, which anybody who may write an object can forge. It returns
- * none of an entry that is no set either: a server behind an APIService may send one.
+ * Returns no fields of an entry that is nested too deeply, which anybody who may write an object can forge. A server
+ * behind an APIService may send values that are no sets: these count as fields without others in them.
  */
 function fieldsOf(entry: KubernetesObject): FieldSet {
   const fields = at(entry, 'fieldsV1')
-  return !isNestedTooDeeply(fields) && isFieldSet(fields) ? fields : {}
+  if (!isMap(fields) || isNestedTooDeeply(fields)) return {}
+  return isFieldSet(fields) ? fields : repaired(fields)
 }
 
 function isFieldSet(value: unknown): value is FieldSet {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
-  return Object.values(value).every(isFieldSet)
+  return isMap(value) && Object.values(value).every(isFieldSet)
+}
+
+function repaired(value: unknown): FieldSet {
+  if (!isMap(value)) return {}
+  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, repaired(inner)]))
+}
+
+function isMap(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function sortedJson(fields: FieldSet): string {
