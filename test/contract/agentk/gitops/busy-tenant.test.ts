@@ -15,6 +15,8 @@ import { Ground, keyOf, skip } from './ground.ts'
 /** number of the tenant's objects; the issue asks for 1,000 */
 const count = Number(process.env.KAS_BUSY_OBJECTS ?? 100)
 const writers = 10
+/** wait for all objects: each is applied, or compared, in turn */
+const ofMany = { timeoutMs: 20_000 + count * 100 }
 /** changes of the other source while the tenant writes */
 const changes = 3
 const map = (name: string) => keyOf('ConfigMap', name)
@@ -57,7 +59,7 @@ t.test(
       }, options)
     project.push(files)
     const isSynced = ({ phase, commit }: SourceState) => phase === Phase.SYNCED && commit === project.commit
-    for (const name of ['tenant', 'other']) await becomes(name, isSynced)
+    for (const name of ['tenant', 'other']) await becomes(name, isSynced, ofMany)
 
     const writing = new AbortController()
     let written = 0
@@ -81,7 +83,7 @@ t.test(
       }
     }
     project.push({ ...files, 'other/b.json': mapOf('calm-too') })
-    await becomes('other', isSynced)
+    await becomes('other', isSynced, ofMany) // the tenant has a round of this commit, too
     const seconds = (performance.now() - began) / 1000
     const comparisons = compared
     writing.abort()
@@ -96,7 +98,7 @@ t.test(
     )
     // in the end each of the tenant's objects is known to differ
     const ofAll = ({ counts }: SourceState) => counts?.drifted === count
-    const { drifted } = await becomes('tenant', ofAll, { timeoutMs: 20_000 + count * 100 })
+    const { drifted } = await becomes('tenant', ofAll, ofMany)
     t.equal(drifted.length, Math.min(count, 100))
     await stop()
   },
