@@ -80,12 +80,15 @@ export function followHealth(
     options,
     signal,
   )
-  const refresh = () => {
-    if (signal.aborted) return
-    health.refresh()
-    clock.after(refreshMs, refresh)
+  const refreshLater = () => {
+    const cancel = clock.after(refreshMs, () => {
+      signal.removeEventListener('abort', cancel)
+      health.refresh()
+      refreshLater()
+    })
+    signal.addEventListener('abort', cancel, { once: true })
   }
-  if (options.drift.mode === 'none') clock.after(refreshMs, refresh)
+  if (options.drift.mode === 'none' && !signal.aborted) refreshLater()
   return {
     get summary() {
       return health.summary
