@@ -1,15 +1,11 @@
 import { type KubernetesObject, numberAt } from '../../../../kubernetes/object.ts'
-import type { InventoryEntry } from '../round.ts'
 import type { Manifest } from './manifest.ts'
 
 /**
  * True for a Job that the cluster deletes after its end: it runs once. Git says so, or the API server did when the Job
  * was applied.
  */
-export function runsOnce(
-  manifest: Pick<Manifest, 'key' | 'object'>,
-  entry?: Pick<InventoryEntry, 'runsOnce'>,
-): boolean {
+export function runsOnce(manifest: Pick<Manifest, 'key' | 'object'>, entry?: { readonly runsOnce?: true }): boolean {
   return entry?.runsOnce === true || isCleanedUp(manifest.key, manifest.object)
 }
 
