@@ -371,7 +371,10 @@ export class SourceHealth {
     if (kind.group === 'batch' && kind.kind === 'Job' && numberAt(read, 'spec.ttlSecondsAfterFinished') !== undefined)
       followed.runsOnce = true
     const before = followed.verdict?.word
-    const verdict = this.#namespaceOf(key.namespace).put({ key, version }, slimObject({ apiVersion: apiVersionOf(kind), kind: kind.kind }, read))
+    const verdict = this.#namespaceOf(key.namespace).put(
+      { key, version },
+      slimObject({ apiVersion: apiVersionOf(kind), kind: kind.kind }, read),
+    )
     followed.isSteady = before === 'Healthy' && verdict.word === 'Healthy'
     this.#set(followed, verdict)
     const hasChanged = followed.seenAt > from && followed.seenVersion !== followed.resourceVersion
@@ -460,4 +463,3 @@ function pauseAfter({ verdict, isSteady }: Followed): number {
 }
 
 const keyOfKind = ({ group, kind }: ClusterKind) => kindKey(group, kind)
-
