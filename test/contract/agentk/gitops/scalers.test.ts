@@ -79,7 +79,14 @@ t.test('replicas', { skip, timeout: 240_000 }, async (t) => {
     const files = { 'web.yaml': workload('Deployment', name, 8) }
     await pod.bring(files)
     await scale(name, 1, 'kubectl')
-    const about = { key: keyed(name), version: 'v1', file: 'web.yaml', line: 1, kind: 'drifted', isDeleted: false } as const
+    const about = {
+      key: keyed(name),
+      version: 'v1',
+      file: 'web.yaml',
+      line: 1,
+      kind: 'drifted',
+      isDeleted: false,
+    } as const
     const facts = { differences: [], more: 0, by: undefined, since: 0, reason: '', holdUntil: undefined }
     const finding: Finding = { ...about, ...facts, resourceVersion: '' }
     const isDrifted = () => true
