@@ -201,7 +201,7 @@ export class RelatedObjects {
   #leaveOut(kind: string): void {
     this.#whole.delete(kind)
     this.#cut.add(kind)
-    this.#setTrouble(kind, 'there are too many, or too large ones, to look at all')
+    this.#setTrouble(kind, 'there are too many of them, or too large ones, to read all')
   }
 
   #delete({ kind }: RelatedKind, uid: string): void {

@@ -40,10 +40,11 @@ async function start(t: Test) {
     for (const end of ends) end?.()
   })
   const list = async (...items: object[]) => {
-    const ask = await api.ask(path)
-    await ask.answer(200, { metadata: { resourceVersion: '1' }, items })
     const watch = await api.watch(path)
     await watch.open()
+    for (const item of items) await watch.tell({ type: 'ADDED', object: item })
+    const annotations = { 'k8s.io/initial-events-end': 'true' }
+    await watch.tell({ type: 'BOOKMARK', object: { metadata: { resourceVersion: '1', annotations } } })
     return watch
   }
   await list()
