@@ -88,18 +88,22 @@ export function followHealth(
   )
   /** time of the last round's end */
   let endedAt = clock.now()
-  const refresh = () => {
-    if (signal.aborted) return
-    const { unread, unhealthy } = health.summary
-    const isMoving = unread > 0 || unhealthy.length > 0 || clock.now() - endedAt < movingMs
-    if (isMoving || clock.now() - refreshedAt >= refreshMs.healthy) {
-      refreshedAt = clock.now()
-      health.refresh()
-    }
-    clock.after(refreshMs.moving, refresh)
-  }
   let refreshedAt = clock.now()
-  if (options.drift.mode === 'none') clock.after(refreshMs.moving, refresh)
+  const refreshLater = () => {
+    const cancel = clock.after(refreshMs.moving, () => {
+      signal.removeEventListener('abort', cancel)
+      const { unread, unhealthy } = health.summary
+      const now = clock.now()
+      const isMoving = unread > 0 || unhealthy.length > 0 || now - endedAt < movingMs
+      if (isMoving || now - refreshedAt >= refreshMs.healthy) {
+        refreshedAt = now
+        health.refresh()
+      }
+      refreshLater()
+    })
+    signal.addEventListener('abort', cancel, { once: true })
+  }
+  if (options.drift.mode === 'none' && !signal.aborted) refreshLater()
   return {
     get summary() {
       return health.summary
