@@ -48,7 +48,7 @@ export class AuditLog {
   /** @param own - namespace of a tool's own objects: writes there do not count, and its Lease not at all */
   asked(from: number, who: (event: AuditEvent) => boolean, own?: string): Asked {
     const counted = this.#events(from).filter((event) => who(event) && event.objectRef?.resource !== 'leases')
-    const writes = counted.filter(({ verb, objectRef }) => !reads.has(verb) && objectRef?.namespace !== own)
+    const writes = counted.filter((event) => isWrite(event) && event.objectRef?.namespace !== own)
     return { calls: counted.length, writes: writes.length }
   }
 
@@ -79,6 +79,11 @@ export class AuditLog {
 }
 
 const reads: ReadonlySet<string> = new Set(['get', 'list', 'watch'])
+
+/** True for a request that stores something: dry runs and reviews of rights do not. */
+function isWrite({ verb, requestURI, objectRef }: AuditEvent): boolean {
+  return !reads.has(verb) && !requestURI.includes('dryRun=All') && !objectRef?.resource?.endsWith('accessreviews')
+}
 
 function microseconds(time: string): number {
   const [seconds = '', fraction = ''] = time.replace('Z', '').split('.')

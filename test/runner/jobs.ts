@@ -30,6 +30,7 @@ export const alone = [
   ...['alerts', 'apt', 'bench-views', 'images', 'package', 'run-job', 'tree'].map((name) => `ground/${name}`),
   ...['front-address', 'front-cuts', 'front-kubectl', 'frozen-holder', 'membership'].map((name) => `cluster/${name}`),
   ...['discovery', 'links', 'one-port'].map((name) => `cluster/namespaces-${name}`),
+  'contract/agentk/gitops/drift-idle',
 ].map((name) => `test/${name}.test.ts`)
 
 /** Returns one job for each file; files of a folder in `shared` are one job together. */

@@ -145,6 +145,7 @@ export function judgedOf(row: Row | undefined): Judged | undefined {
     ...rest,
     word: verdict,
     about: '',
+    needs: [],
     since: atLeast ? undefined : since,
     seen: undefined,
     last,

@@ -1,4 +1,5 @@
 import { monotonicClock } from '../../../lib/clock.ts'
+import { Counter } from '../../../lib/counter.ts'
 import { podShares } from '../../../lib/pod-shares.ts'
 import { RateLimit } from '../../../lib/rate-limit.ts'
 import { TemporaryFolder } from '../../../lib/temporary-folder.ts'
@@ -14,6 +15,7 @@ import { KeptFiles, SharedBytes } from './files/kept-files.ts'
 import { healthRules } from './health/health-rules.ts'
 import { JudgeTurns } from './health/judge-turns.ts'
 import { RelatedNamespaces } from './health/related-namespaces.ts'
+import { maxExplainedChars } from './health/slim-object.ts'
 import { openWatches } from './live/object-waits.ts'
 import { SharedKinds } from './live/shared-kinds.ts'
 import { podMemory } from './render/pod-memory.ts'
@@ -89,6 +91,7 @@ function createSources(
   const status = new StatusSink(serverClock, syncs, [syncs, push, metrics])
   syncs.onMade = (id) => status.guided(id)
 
+  const healthRoom = new Counter<string>({ max: maxExplainedChars })
   const rounds = {
     api,
     identities,
@@ -110,8 +113,9 @@ function createSources(
       log,
     },
     health: {
-      namespaces: new RelatedNamespaces({ clock: serverClock, random }),
-      turns: new JudgeTurns({ clock, pace: monotonicClock }),
+      namespaces: new RelatedNamespaces({ room: healthRoom, clock: serverClock, random }),
+      room: healthRoom,
+      turns: new JudgeTurns({ clock, pace: monotonicClock, log }),
       rules: healthRules({ log }),
       kinds,
       clock: serverClock,

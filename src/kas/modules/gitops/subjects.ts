@@ -48,7 +48,8 @@ export function rowFor<Row extends object>(row: Row, { allowed }: SeenNames): Ro
     ...entriesOf(row).flatMap(({ key }) => (key && !mayName(key) ? [key] : [])),
     ...keysOf(row).filter((key) => !mayName(key)),
   ]
-  const namesWithheld = namesIn(withheld)
+  const culprits = entriesOf(row).flatMap(({ culprit }) => (culprit && !mayName(culprit) ? [culprit] : []))
+  const namesWithheld = namesIn([...withheld, ...culprits])
   const entries = entryLists.map((list) => {
     const shown = listOf<NamedEntry>(row, list).filter(({ key }) => mayName(key))
     return [list, shown.map((entry) => shownEntry(entry, allowed, namesWithheld))] as const

@@ -27,8 +27,8 @@ t.test('a correction that is killed at any of its calls', { skip, timeout: 300_0
     t: Test,
     { projectId, drift, kind }: { projectId: bigint; drift: Drift; kind: 'unsent' | 'unanswered' },
   ): Promise<number> => {
-    // two writes: the owners of added fields, then the apply
-    const block = { drift: { after: '0s', added_by: ['kubectl*'] } }
+    // `added_by`: two writes, the owners of added fields, then the apply; the objects are those of the case before
+    const block = { inventory_policy: 'adopt_all', drift: { after: '0s', added_by: ['kubectl*'] } } as const
     const start = (fault?: { at: number; kind: typeof kind }) =>
       new Pod(ground, { projectId, block, ...(fault && { fault }) })
     const bring = (pod: Pod) => pod.bring(files, { judge: pod.followDrift().judge })

@@ -145,7 +145,7 @@ t.test('the health of a source', { skip, timeout: 180_000 }, async (t) => {
     ]
     await ground.merge(keyOf('Pod', 'web-1-x', 'shop'), { status: { containerStatuses } }, 'kubelet', 'status')
     const { unhealthy } = await until((one) => one.unhealthy[0]?.text.includes('Secret') === true)
-    t.match(unhealthy[0]?.text, /find a key in Secret shop\/token/)
+    t.match(unhealthy[0]?.text, /find a key of Secret shop\/token/)
     t.notMatch(
       JSON.stringify(project.states, (_, one) => (typeof one === 'bigint' ? String(one) : one)),
       'password',

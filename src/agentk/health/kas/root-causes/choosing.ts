@@ -35,6 +35,8 @@ export interface Cause {
   readonly reason: string
   readonly text: string
   readonly about: string
+  /** objects that were read for it besides the culprit */
+  readonly needs: Finding['needs']
   /** ms since 1970; undefined: not known */
   readonly since: number | undefined
   /** first sight of those candidates that have no known begin. ms since 1970 */
@@ -180,6 +182,7 @@ function causeOf(group: Group, others: number): Cause {
     reason: finding.reason,
     text: finding.text,
     about: finding.about,
+    needs: finding.needs,
     since: group.since,
     seen: group.seen,
     last: group.last,

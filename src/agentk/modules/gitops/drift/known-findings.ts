@@ -6,7 +6,7 @@ import { type Decision, decide, deletedAfterMs } from './drift-policy.ts'
 
 /** Pause between rounds that only record since when objects drift. ms */
 const recordMs = 60_000
-/** The pause after deletions: until they are recorded, the next leader makes these objects again in any mode. ms */
+/** Pause between rounds that record deletions: the next leader makes these objects again if they are not recorded. ms */
 const recordDeletedMs = deletedAfterMs
 
 export interface KnownFindingsComponents {

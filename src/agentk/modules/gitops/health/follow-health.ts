@@ -1,11 +1,11 @@
 import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
 import type { Clock } from '../../../../lib/clock.ts'
+import type { Counter } from '../../../../lib/counter.ts'
 import type { Logger } from '../../../../lib/log.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
 import type { ApiLane } from '../../../cluster/background-requests.ts'
 import type { SourceHealthSummary } from '../health-verdict.ts'
 import type { SharedKinds } from '../live/shared-kinds.ts'
-import type { Manifest } from '../manifests/manifest.ts'
 import { runsOnce } from '../manifests/run-once.ts'
 import type { AfterRound } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
@@ -17,13 +17,17 @@ import { SourceHealth } from './source-health.ts'
 
 /** Changes within this time are reported together. ms */
 const reportMs = 200
-/** Objects that are not watched are read again after this. ms */
-const refreshMs = 60_000
+/** Objects that are not watched are read again after this; seldom once they are healthy. ms */
+const refreshMs = { moving: 5000, healthy: 60_000 }
+/** Objects that were applied may change for so long. ms */
+const movingMs = 60_000
 
 /** Components that the health of all sources shares while this pod leads. */
 export interface FollowHealthComponents {
   readonly namespaces: RelatedNamespaces
   readonly turns: JudgeTurns
+  /** limits the objects that are kept, in characters */
+  readonly room: Counter<string>
   readonly rules: HealthRules
   readonly kinds: SharedKinds
   /** by the API server */
@@ -53,7 +57,7 @@ export interface FollowedHealth {
 
 /** Follows the health of one source's objects until the signal aborts. @param onChange - called when it may differ */
 export function followHealth(
-  { namespaces, turns, rules, kinds, clock, log }: FollowHealthComponents,
+  { namespaces, turns, room, rules, kinds, clock, log }: FollowHealthComponents,
   { client, scanLane }: HealthAccess,
   onChange: () => void,
   options: SourceOptions,
@@ -71,19 +75,30 @@ export function followHealth(
     })
   }
   const verdictsOf = rules.verdictsOf
+  const self = {}
+  const turn = (judge: () => void) => turns.add(self, judge)
   const namespace = (name: string, onNamespace: () => void) => {
     const enter = (onRelated: () => void) => namespaces.enter({ account, namespace: name }, client, onRelated)
-    return new NamespaceHealth({ enter, turns, verdictsOf, onChange: onNamespace, clock }, name)
+    return new NamespaceHealth({ enter, turn, room, verdictsOf, onChange: onNamespace, clock }, name)
   }
   const health = new SourceHealth(
-    { lane: scanLane, verdictsOf, rulesReady: rules.ready, kinds, namespace, onChange: report, clock, log },
+    { lane: scanLane, rulesReady: rules.ready, kinds, namespace, onChange: report, clock, log },
     options,
     signal,
   )
+  /** time of the last round's end */
+  let endedAt = clock.now()
+  let refreshedAt = clock.now()
   const refreshLater = () => {
-    const cancel = clock.after(refreshMs, () => {
+    const cancel = clock.after(refreshMs.moving, () => {
       signal.removeEventListener('abort', cancel)
-      health.refresh()
+      const { unread, unhealthy } = health.summary
+      const now = clock.now()
+      const isMoving = unread > 0 || unhealthy.length > 0 || now - endedAt < movingMs
+      if (isMoving || now - refreshedAt >= refreshMs.healthy) {
+        refreshedAt = now
+        health.refresh()
+      }
       refreshLater()
     })
     signal.addEventListener('abort', cancel, { once: true })
@@ -97,10 +112,12 @@ export function followHealth(
     stepEnded: (key, isWritten) => health.stepEnded(key, isWritten),
     roundEnds: (after) => {
       if (!after) return health.roundFailed()
-      const { manifests, entries, kinds: served } = after
-      const isOnce = (one: Manifest) => runsOnce(one, entries.get(keyText(one.key)))
-      const once = new Set(Array.from(manifests).flatMap((one) => (isOnce(one) ? [keyText(one.key)] : [])))
-      health.update(entries.values(), served, once)
+      const all = new Map(Array.from(after.manifests, (one) => [keyText(one.key), one]))
+      const once = new Set([...all].flatMap(([text, one]) => (runsOnce(one, after.entries.get(text)) ? [text] : [])))
+      // objects that have left the commit do not count
+      const wanted = [...after.entries.values()].filter(({ key }) => all.has(keyText(key)))
+      endedAt = clock.now()
+      health.update(wanted, after.kinds, once)
     },
     seen: (key, version) => health.seen(key, version),
     left: (key) => health.left(key),

@@ -1,4 +1,5 @@
 import type { Clock } from '../../../../lib/clock.ts'
+import type { Logger } from '../../../../lib/log.ts'
 
 /** After each judgement all rest for so many times as long as it took: an eighth of the thread at most. */
 const restTimes = 7
@@ -8,13 +9,14 @@ export interface JudgeTurnsComponents {
   readonly clock: Clock
   /** for durations, in ms */
   readonly pace: Pick<Clock, 'now'>
+  readonly log: Logger
 }
 
-/** Turns of all namespaces of all sources of an agent to judge their objects, so that no tenant takes the thread. */
+/** Turns of all sources of an agent to judge their objects, so that no tenant takes the thread. */
 export class JudgeTurns {
   readonly #components: JudgeTurnsComponents
-  /** in the order of their turns; each waits once */
-  readonly #waiting = new Set<() => void>()
+  /** by source, in the order of their turns; each judgement waits once */
+  readonly #waiting = new Map<object, Set<() => void>>()
   /** end of the rest after the last judgement, by `pace` */
   #restedAt = Number.NEGATIVE_INFINITY
   #isBusy = false
@@ -23,11 +25,12 @@ export class JudgeTurns {
     this.#components = components
   }
 
-  /** Calls `judge` once it has its turn. @returns function that takes it back */
-  add(judge: () => void): () => void {
-    this.#waiting.add(judge)
+  /** Calls `judge` once the source has its turn. @returns function that takes it back */
+  add(source: object, judge: () => void): () => void {
+    const own = this.#waiting.get(source) ?? new Set()
+    this.#waiting.set(source, own.add(judge))
     this.#begin()
-    return () => void this.#waiting.delete(judge)
+    return () => void this.#take(source, judge)
   }
 
   #begin(): void {
@@ -42,13 +45,28 @@ export class JudgeTurns {
   }
 
   #judgeNext(): void {
-    const [judge] = this.#waiting
-    if (!judge) return
-    this.#waiting.delete(judge)
-    const { pace } = this.#components
+    const [source, own] = this.#waiting.entries().next().value ?? []
+    const [judge] = own ?? []
+    if (!source || !judge) return
+    const others = this.#take(source, judge)
+    this.#waiting.delete(source)
+    if (others.size > 0) this.#waiting.set(source, others) // behind the other sources
+    const { pace, log } = this.#components
     const began = pace.now()
-    judge()
+    try {
+      judge()
+    } catch (error) {
+      log.error({ error }, 'Objects cannot be judged')
+    }
     const now = pace.now()
     this.#restedAt = now + (now - began) * restTimes
+  }
+
+  /** @returns the other judgements of the source that wait */
+  #take(source: object, judge: () => void): Set<() => void> {
+    const own = this.#waiting.get(source) ?? new Set()
+    own.delete(judge)
+    if (own.size === 0) this.#waiting.delete(source)
+    return own
   }
 }

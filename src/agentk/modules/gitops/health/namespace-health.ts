@@ -2,13 +2,14 @@ import { keyText } from '../../../../kubernetes/key.ts'
 import { parseKindKey } from '../../../../kubernetes/kind.ts'
 import { type KubernetesObject, kindOf, uidOf } from '../../../../kubernetes/object.ts'
 import type { Clock } from '../../../../lib/clock.ts'
+import type { Counter } from '../../../../lib/counter.ts'
 import { isSummary, type RuleVerdicts } from '../../../health/kas/opinion.ts'
 import type { Cause } from '../../../health/kas/root-causes/choosing.ts'
 import { Judge } from '../../../health/kas/root-causes/judge.ts'
 import type { HealthCause, HealthVerdict } from '../health-verdict.ts'
-import type { JudgeTurns } from './judge-turns.ts'
 import { ObjectsWorld } from './objects-world.ts'
 import { maxRelatedNamespaces, type RelatedReader } from './related-namespaces.ts'
+import { maxObjectChars, sizeOf } from './slim-object.ts'
 
 /** Limit of unhealthy objects of one source in one namespace that are kept, to explain them: some 4 KiB each. */
 const maxExplained = 200
@@ -22,7 +23,10 @@ const enterAgainMs = 10_000
 export interface NamespaceHealthComponents {
   /** follows what workloads own here; undefined: the limit of namespaces is reached */
   readonly enter: (onChange: () => void) => RelatedReader | undefined
-  readonly turns: Pick<JudgeTurns, 'add'>
+  /** adds a judgement of the source to the turns */
+  readonly turn: (judge: () => void) => () => void
+  /** limits the objects that are kept, in characters */
+  readonly room: Pick<Counter<string>, 'enter'>
   readonly verdictsOf: (object: KubernetesObject) => RuleVerdicts
   /** called when `verdicts` or `unlisted` may be others */
   readonly onChange: () => void
@@ -43,6 +47,8 @@ export class NamespaceHealth {
   /** by `keyText` */
   readonly #verdicts = new Map<string, HealthVerdict>()
   readonly #unhealthy = new Map<string, Unhealthy>()
+  /** by `keyText`: functions that give the room of kept objects back */
+  readonly #releases = new Map<string, () => void>()
   #reader: RelatedReader | undefined
   #isBeyond = false
   #cancelJudge: (() => void) | undefined
@@ -71,9 +77,8 @@ export class NamespaceHealth {
     const text = keyText(of.key)
     const verdict = this.#verdictOf({ ...of, object }, this.#worldOf([object]))
     this.#verdicts.set(text, verdict)
-    const isKept = this.#unhealthy.has(text) || this.#unhealthy.size < maxExplained
-    if (verdict.word === 'Healthy') this.#unhealthy.delete(text)
-    else if (isKept) this.#unhealthy.set(text, { ...of, object })
+    this.#release(text)
+    if (verdict.word !== 'Healthy' && this.#unhealthy.size < maxExplained) this.#keep(text, { ...of, object })
     this.#followRelated()
     this.#judgeSoon()
     return verdict
@@ -82,13 +87,30 @@ export class NamespaceHealth {
   /** The object does not exist, or is not the source's any more. */
   delete(text: string): void {
     this.#verdicts.delete(text)
-    if (this.#unhealthy.delete(text)) this.#followRelated()
+    if (this.#release(text)) this.#followRelated()
+  }
+
+  /** Keeps an object to explain it, if there is room. */
+  #keep(text: string, one: Unhealthy): void {
+    const size = sizeOf(one.object)
+    const release = size > maxObjectChars ? undefined : this.#components.room.enter(this.#namespace, size)
+    if (!release) return
+    this.#unhealthy.set(text, one)
+    this.#releases.set(text, release)
+  }
+
+  /** @returns true: it was kept */
+  #release(text: string): boolean {
+    this.#releases.get(text)?.()
+    this.#releases.delete(text)
+    return this.#unhealthy.delete(text)
   }
 
   stop(): void {
     for (const cancel of [this.#cancelJudge, this.#cancelDue, this.#cancelEnter, this.#cancelLeave]) cancel?.()
     this.#reader?.leave()
     this.#reader = undefined
+    for (const text of [...this.#releases.keys()]) this.#release(text)
   }
 
   /** Follows what the unhealthy workloads own, and leaves a little after the last one is healthy. */
@@ -127,9 +149,9 @@ export class NamespaceHealth {
   }
 
   #judgeSoon(): void {
-    const { clock, turns } = this.#components
+    const { clock, turn } = this.#components
     this.#cancelJudge ??= clock.after(judgeMs, () => {
-      this.#cancelJudge = turns.add(() => {
+      this.#cancelJudge = turn(() => {
         this.#cancelJudge = undefined
         this.#judgeAll()
       })
@@ -172,12 +194,19 @@ export class NamespaceHealth {
   }
 }
 
-function causeOf({ kind, namespace, name, reason, text, since }: Cause): HealthCause {
-  return { culprit: { ...parseKindKey(kind), namespace, name }, reason, text: maskedKeys(text), since }
+/** A text that other objects were read for is left out: who may get the culprit need not see these. */
+function causeOf({ kind, namespace, name, reason, text, since, needs }: Cause): HealthCause {
+  const isOfCulprit = needs.every(([needed]) => needed === kind)
+  const shown = isOfCulprit ? maskedKeys(text) : ''
+  return { culprit: { ...parseKindKey(kind), namespace, name }, reason, text: shown, since }
 }
 
-/** Words of the kubelet about a container that names a missing key. */
-const secretKey = /\bkey \S{1,253} in Secret\b/g
+/** Words of the kubelet that name a key of a Secret. */
+const secretKeys = [
+  /\bkey \S{1,253} in Secret\b/gi,
+  /\bsecret key: \S{1,253}/gi,
+  /\bkeys \[[^\]]{1,4096}\] from the EnvFrom secret\b/gi,
+]
 
-/** Returns a text without keys of Secrets: states and GitSyncs have none. */
-const maskedKeys = (text: string) => text.replaceAll(secretKey, 'a key in Secret')
+/** Returns a text without keys of Secrets: states have none. */
+const maskedKeys = (text: string) => secretKeys.reduce((left, form) => left.replaceAll(form, 'a key of Secret'), text)

@@ -62,7 +62,9 @@ export class ObjectsWorld implements World {
       const owners = listAt(one, 'metadata.ownerReferences')
       const owner = owners.find((each) => at(each, 'controller') === true) ?? owners[0]
       const uid = textField(owner, 'uid')
-      if (uid !== '') this.#owned.set(uid, [...(this.#owned.get(uid) ?? []), one])
+      const known = this.#owned.get(uid)
+      if (known) known.push(one)
+      else if (uid !== '') this.#owned.set(uid, [one])
     }
   }
 

@@ -28,11 +28,11 @@ export interface RelatedReader {
 
 /** Namespaces of all sources of an agent. Sources of one account share what they read of a namespace. */
 export class RelatedNamespaces {
-  readonly #components: Pick<RelatedObjectsComponents, 'clock' | 'random'>
+  readonly #components: Pick<RelatedObjectsComponents, 'room' | 'clock' | 'random'>
   readonly #open = new Counter<string>({ max: maxRelatedNamespaces })
   readonly #shared = new Map<string, Shared>()
 
-  constructor(components: Pick<RelatedObjectsComponents, 'clock' | 'random'>) {
+  constructor(components: Pick<RelatedObjectsComponents, 'room' | 'clock' | 'random'>) {
     this.#components = components
   }
 
@@ -53,16 +53,17 @@ export class RelatedNamespaces {
     const { objects, listeners, roots } = shared
     const self = {}
     listeners.set(self, onChange)
-    const explain = (own: ReadonlySet<string>) => {
-      roots.set(self, own)
-      objects.explain(new Set([...roots.values()].flatMap((all) => [...all])))
-    }
+    const explainAll = () => objects.explain(new Set([...roots.values()].flatMap((all) => [...all])))
     return {
       objects,
-      explain,
+      explain: (own) => {
+        roots.set(self, own)
+        explainAll()
+      },
       leave: () => {
         listeners.delete(self)
         roots.delete(self)
+        if (listeners.size > 0) explainAll()
         if (listeners.size > 0 || this.#shared.get(name) !== shared) return
         this.#shared.delete(name)
         objects.stop()

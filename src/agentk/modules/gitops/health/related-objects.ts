@@ -1,11 +1,13 @@
-import { at, type KubernetesObject, listAt, textAt, textField, uidOf } from '../../../../kubernetes/object.ts'
+import { type KubernetesObject, listAt, textAt, textField, uidOf } from '../../../../kubernetes/object.ts'
 import { withQuery } from '../../../../kubernetes/path.ts'
 import type { Clock } from '../../../../lib/clock.ts'
+import type { Counter } from '../../../../lib/counter.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
 import { ObjectWatch } from '../../../cluster/object-watch.ts'
 import type { WatchSink } from '../../../cluster/watch-sink.ts'
 import { countsForMs, type Evidence, evidenceOf, subjectOf } from '../../../health/kas/evidence.ts'
 import { type RelatedKind, relatedKinds } from './related-kinds.ts'
+import { maxObjectChars, sizeOf, slimObject } from './slim-object.ts'
 
 /** Limit of objects of one kind that are kept of one namespace: some 6 KiB each. */
 const maxKept = 200
@@ -24,6 +26,8 @@ export interface RelatedObjectsComponents {
   /** acts as the source's account */
   readonly client: Pick<ApiClient, 'json' | 'send'>
   readonly onChange: () => void
+  /** limits the objects that are kept, in characters */
+  readonly room: Pick<Counter<string>, 'enter'>
   readonly clock: Clock
   readonly random: () => number
 }
@@ -40,11 +44,15 @@ export class RelatedObjects {
   #roots: ReadonlySet<string> = new Set()
   /** by uid */
   readonly #kept = new Map<string, KubernetesObject>()
+  /** by uid: functions that give the room of kept objects and strays back */
+  readonly #releases = new Map<string, () => void>()
   /** objects of owners that are not kept: these may come, or become roots */
   readonly #strays = new Map<string, KubernetesObject>()
   readonly #events = new Map<string, { readonly about: string; readonly evidence: Evidence }>()
   readonly #counts = new Map<string, number>()
   readonly #whole = new Set<string>()
+  /** kinds of which some objects are not kept, since their last list began */
+  readonly #cut = new Set<string>()
   readonly #trouble = new Map<string, string>()
 
   constructor(components: RelatedObjectsComponents, namespace: string) {
@@ -73,7 +81,9 @@ export class RelatedObjects {
     const all = new Map<string, Evidence[]>()
     for (const { about, evidence } of this.#events.values()) {
       if (now - evidence.last > countsForMs) continue
-      all.set(about, [...(all.get(about) ?? []), evidence])
+      const known = all.get(about)
+      if (known) known.push(evidence)
+      else all.set(about, [evidence])
     }
     return all
   }
@@ -86,22 +96,29 @@ export class RelatedObjects {
 
   stop(): void {
     this.#ended.abort()
+    for (const release of this.#releases.values()) release()
+    this.#releases.clear()
   }
 
   #follow(kind: RelatedKind): void {
     const { apiVersion, plural } = kind
     const base = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`
-    const listed = new Set<string>()
+    /** uids of the list that is being read; undefined: none is */
+    let listed: Set<string> | undefined
     this.#watch(`${base}/namespaces/${this.#namespace}/${plural}`, kind.kind, {
       put: (object) => {
-        listed.add(uidOf(object))
+        listed?.add(uidOf(object))
         this.#put(kind, object)
       },
       deleted: (object) => this.#delete(kind, uidOf(object)),
-      listing: () => listed.clear(),
+      listing: () => {
+        listed = new Set()
+        this.#cut.delete(kind.kind)
+      },
       listed: () => {
-        this.#deleteAll(kind, (uid) => !listed.has(uid))
-        if (kind.isNamed) this.#whole.add(kind.kind)
+        this.#deleteAll(kind, (uid) => !listed?.has(uid))
+        listed = undefined
+        if (kind.isNamed && !this.#cut.has(kind.kind)) this.#whole.add(kind.kind)
       },
       refused: () => this.#deleteAll(kind, () => true),
     })
@@ -126,7 +143,7 @@ export class RelatedObjects {
         this.#changed()
       },
       following: (is) => {
-        if (is) this.#setTrouble(word, undefined)
+        if (is && !this.#cut.has(word)) this.#setTrouble(word, undefined)
       },
       ended: ({ status }) => {
         if (!refusals.has(status)) return
@@ -139,17 +156,17 @@ export class RelatedObjects {
         this.#setTrouble(word, `${text} (${status})`)
         isListed = false
       },
-      leftOut: () => this.#whole.delete(word),
+      leftOut: () => this.#leaveOut(word),
     }
     const options = { path, pageSize, leavesOut: true, resumes: true, times: { deniedMs: listAgainMs } }
     void new ObjectWatch({ client, sink, clock, random }, options).run(this.#ended.signal)
   }
 
   #put(kind: RelatedKind, read: KubernetesObject): void {
-    const object = slim(kind, read)
+    const object = slimObject(kind, read)
     const uid = uidOf(object)
     if (uid === '') return
-    if (kind.isIdle(object)) this.#delete(kind, uid)
+    if (kind.isIdle(object) || !this.#takeRoom(kind, uid, object)) this.#delete(kind, uid)
     else if (kind.isNamed || this.#isOwned(object)) this.#keep(kind, uid, object)
     else this.#stray(uid, object)
   }
@@ -158,8 +175,8 @@ export class RelatedObjects {
     const isNew = !this.#kept.has(uid)
     const count = this.#counts.get(kind.kind) ?? 0
     if (isNew && count >= maxKept) {
-      this.#whole.delete(kind.kind)
-      this.#setTrouble(kind.kind, `there are more than ${maxKept} that are not well`)
+      this.#leaveOut(kind.kind)
+      this.#delete(kind, uid)
       return
     }
     if (isNew) this.#counts.set(kind.kind, count + 1)
@@ -169,7 +186,27 @@ export class RelatedObjects {
     this.#changed()
   }
 
+  /** @returns false: there is no room for the object */
+  #takeRoom({ kind }: RelatedKind, uid: string, object: KubernetesObject): boolean {
+    this.#releases.get(uid)?.()
+    this.#releases.delete(uid)
+    const size = sizeOf(object)
+    const release = size > maxObjectChars ? undefined : this.#components.room.enter(this.#namespace, size)
+    if (release) this.#releases.set(uid, release)
+    else this.#leaveOut(kind)
+    return release !== undefined
+  }
+
+  /** Some objects of a kind are not kept. */
+  #leaveOut(kind: string): void {
+    this.#whole.delete(kind)
+    this.#cut.add(kind)
+    this.#setTrouble(kind, 'there are too many of them, or too large ones, to read all')
+  }
+
   #delete({ kind }: RelatedKind, uid: string): void {
+    this.#releases.get(uid)?.()
+    this.#releases.delete(uid)
     this.#strays.delete(uid)
     if (!this.#kept.delete(uid)) return
     this.#counts.set(kind, (this.#counts.get(kind) ?? 1) - 1)
@@ -187,7 +224,10 @@ export class RelatedObjects {
     this.#strays.delete(uid)
     this.#strays.set(uid, object)
     const [oldest] = this.#strays.keys()
-    if (oldest !== undefined && this.#strays.size > maxStrays) this.#strays.delete(oldest)
+    if (oldest === undefined || this.#strays.size <= maxStrays) return
+    this.#strays.delete(oldest)
+    this.#releases.get(oldest)?.()
+    this.#releases.delete(oldest)
   }
 
   /** Keeps the strays whose owner is known now. */
@@ -237,10 +277,4 @@ interface Followed {
   listed?(): void
   /** They may not be listed. */
   refused?(): void
-}
-
-/** Returns an object with its kind, which objects of a list lack, and without what rules do not read. */
-function slim({ apiVersion, kind }: RelatedKind, object: KubernetesObject): KubernetesObject {
-  const { managedFields: _, ...metadata } = (at(object, 'metadata') ?? {}) as Record<string, unknown>
-  return { ...object, apiVersion, kind, metadata }
 }

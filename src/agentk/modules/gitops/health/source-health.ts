@@ -1,6 +1,6 @@
 import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
 import { apiVersionOf, kindKey } from '../../../../kubernetes/kind.ts'
-import { at, type KubernetesObject, numberAt, textAt } from '../../../../kubernetes/object.ts'
+import { type KubernetesObject, numberAt, textAt } from '../../../../kubernetes/object.ts'
 import { collectionPath, objectPath, withQuery } from '../../../../kubernetes/path.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { errorText } from '../../../../lib/errors.ts'
@@ -8,8 +8,7 @@ import type { Logger } from '../../../../lib/log.ts'
 import type { ApiLane } from '../../../cluster/background-requests.ts'
 import { ObjectList } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
-import { severityOf } from '../../../health/kas/finding.ts'
-import type { RuleVerdicts } from '../../../health/kas/opinion.ts'
+import type { ArgoStatus } from '../../../health/argo/health.ts'
 import type { HealthVerdict, SourceHealthSummary } from '../health-verdict.ts'
 import type { ClusterKind, ClusterKinds } from '../live/cluster-kinds.ts'
 import type { SharedKinds } from '../live/shared-kinds.ts'
@@ -18,9 +17,10 @@ import type { InventoryEntry } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
 import { isJudgedKind } from './judged-kinds.ts'
 import type { NamespaceHealth } from './namespace-health.ts'
+import { slimObject } from './slim-object.ts'
 
 /** An object that changes is read so often; seldom while it stays healthy, whatever writes its status. ms */
-const readMs = { soon: 2000, healthy: 10_000 }
+const readMs = { soon: 2000, healthy: 10_000, unreadable: 30_000 }
 /** Objects in a page: whole objects, some 4 KiB each. */
 const pageSize = 100
 /** Limit for a page. ms */
@@ -33,13 +33,12 @@ const idleMs = 1000
 export interface SourceHealthComponents {
   /** acts as the source's account; all other requests go first */
   readonly lane: ApiLane
-  readonly verdictsOf: (object: KubernetesObject) => RuleVerdicts
   readonly kinds: Pick<SharedKinds, 'current'>
   /** prepares the rules of a kind (`group/Kind`) */
   readonly rulesReady: (kind: string) => Promise<void>
   /** follows what unhealthy workloads own in a namespace */
   readonly namespace: (namespace: string, onChange: () => void) => NamespaceHealth
-  /** called when the summary differs */
+  /** called when the summary may differ */
   readonly onChange: () => void
   /** by the API server */
   readonly clock: Clock
@@ -61,8 +60,15 @@ interface Followed {
   isPending: boolean
   /** undefined: it was not read yet */
   verdict: HealthVerdict | undefined
+  /** it has failed since it was applied: a Job that is gone then has not done its work */
+  hasFailed: boolean
   /** `metadata.resourceVersion` that was read; empty: none */
   resourceVersion: string
+  /** the same of the last one that a watch has sent, and its place in the order of events and reads */
+  seenVersion: string
+  seenAt: number
+  /** place of its last read in that order */
+  readFrom: number
   readAt: number
   /** it was healthy at its last two reads */
   isSteady: boolean
@@ -72,10 +78,20 @@ interface Followed {
   cancelRead: (() => void) | undefined
 }
 
+/** Reason of an object that cannot be read. */
+const notReadable = 'NotReadable'
+
+/** Verdicts, the worst first: a missing object does not come by itself. */
+const order: readonly ArgoStatus[] = ['Degraded', 'Missing', 'Progressing', 'Unknown', 'Suspended', 'Healthy']
+
 const unread = {
   isPending: false,
   verdict: undefined,
+  hasFailed: false,
   resourceVersion: '',
+  seenVersion: '',
+  seenAt: 0,
+  readFrom: 0,
   readAt: 0,
   isSteady: false,
   isDue: false,
@@ -92,6 +108,13 @@ export class SourceHealth {
   readonly #objects = new Map<string, Followed>()
   readonly #namespaces = new Map<string, NamespaceHealth>()
   #updates = 0
+  /** number of the last event or read */
+  #sequence = 0
+  /** objects of kinds that nobody serves now */
+  #unserved = 0
+  /** reason of the last failure that was logged */
+  #warned = ''
+  #readAgain = false
   /** the next read is of all objects */
   #readSoonAll = false
   #isReadingPages = false
@@ -110,11 +133,13 @@ export class SourceHealth {
   /** Follows the objects of these entries, and no others. @param runOnce - Jobs that the cluster deletes, by `keyText` */
   update(entries: Iterable<InventoryEntry>, kinds: ClusterKinds, runOnce: ReadonlySet<string>): void {
     this.#updates += 1
+    this.#unserved = 0
     const left = new Set(this.#objects.keys())
     for (const entry of entries) {
-      const kind = kinds.find(entry.key, entry.version)
-      if (!kind || entry.digest === '' || !isJudgedKind(kind)) continue
       const text = keyText(entry.key)
+      const kind = kinds.find(entry.key, entry.version)
+      if (!kind && entry.digest !== '') this.#unserved += 1
+      if (!kind || entry.digest === '' || !isJudgedKind(kind)) continue
       left.delete(text)
       const { key, version, digest } = entry
       const known = this.#objects.get(text) ?? this.#follow(key, kind)
@@ -136,6 +161,7 @@ export class SourceHealth {
     for (const followed of this.#objects.values()) followed.isPending = false
     this.#stopIdle()
     this.#readUnread()
+    this.#components.onChange()
   }
 
   /** The round has come to an object. @param isWritten - it has applied it */
@@ -143,9 +169,10 @@ export class SourceHealth {
     const text = keyText(key)
     const followed = this.#objects.get(text)
     if (followed) followed.isPending = false
-    if (isWritten) {
-      if (followed) this.#forgetVerdict(followed)
-      else this.#written.set(text, key)
+    if (isWritten && !followed) this.#written.set(text, key)
+    else if (isWritten && followed) {
+      followed.digest = ''
+      this.#forgetVerdict(followed)
     }
     this.#cancelIdle?.()
     this.#cancelIdle = this.#components.clock.after(idleMs, () => void this.#roundWaits())
@@ -168,6 +195,7 @@ export class SourceHealth {
 
   #follow(key: ObjectKey, kind: ClusterKind): Followed {
     const { version } = kind
+    this.#updates += 1
     const followed = { ...unread, key, version, digest: '', kind, since: this.#updates, runsOnce: false }
     this.#objects.set(keyText(key), followed)
     return followed
@@ -176,8 +204,8 @@ export class SourceHealth {
   /** Earlier reads of the object do not count any more. */
   #forgetVerdict(followed: Followed): void {
     this.#updates += 1
-    followed.verdict = undefined
-    followed.since = this.#updates
+    this.#namespaces.get(followed.key.namespace)?.delete(keyText(followed.key))
+    Object.assign(followed, { verdict: undefined, hasFailed: false, since: this.#updates })
   }
 
   #stopIdle(): void {
@@ -188,14 +216,24 @@ export class SourceHealth {
 
   /** An object of the source has changed, or was seen. @param version - its `metadata.resourceVersion` */
   seen(key: ObjectKey, version: string): void {
-    const followed = this.#objects.get(keyText(key))
-    if (followed?.verdict && followed.resourceVersion !== version) this.#readSoon(followed)
+    this.#changed(this.#objects.get(keyText(key)), version)
   }
 
-  /** An object of the source does not exist any more. */
+  /** An object does not exist any more, or has lost the source's label. */
   left(key: ObjectKey): void {
-    const followed = this.#objects.get(keyText(key))
-    if (followed?.verdict) this.#judgeAbsent(followed)
+    this.#changed(this.#objects.get(keyText(key)), '')
+  }
+
+  #changed(followed: Followed | undefined, version: string): void {
+    if (!followed) return
+    followed.seenVersion = version
+    followed.seenAt = this.#next()
+    if (followed.verdict && followed.resourceVersion !== version) this.#readSoon(followed)
+  }
+
+  #next(): number {
+    this.#sequence += 1
+    return this.#sequence
   }
 
   /** Reads all objects again, by pages: no watch reports their changes. */
@@ -207,20 +245,24 @@ export class SourceHealth {
   get summary(): SourceHealthSummary {
     const counts = { Healthy: 0, Progressing: 0, Degraded: 0, Suspended: 0, Missing: 0, Unknown: 0 }
     const unhealthy: HealthVerdict[] = []
-    let unread = 0
+    let unread = this.#unserved
     for (const { verdict, isPending } of this.#objects.values()) {
       if (!verdict || isPending) unread += 1
       else counts[verdict.word] += 1
       if (verdict && !isPending && verdict.word !== 'Healthy') unhealthy.push(verdict)
     }
-    unhealthy.sort((one, other) => severityOf(other.word) - severityOf(one.word))
+    unhealthy.sort((one, other) => order.indexOf(one.word) - order.indexOf(other.word))
     const unlisted = [...new Set([...this.#namespaces.values()].flatMap((one) => one.unlisted))].sort()
     return { counts, unread, unhealthy, unlisted }
   }
 
   /** Reads the objects that were not read yet, by pages. */
   #readUnread(): void {
-    if (this.#isReadingPages || this.#signal.aborted) return
+    if (this.#signal.aborted) return
+    if (this.#isReadingPages) {
+      this.#readAgain = true
+      return
+    }
     const wanted = [...this.#objects.values()].filter(({ verdict }) => !verdict || this.#readSoonAll)
     if (wanted.length === 0) return
     this.#readSoonAll = false
@@ -235,7 +277,10 @@ export class SourceHealth {
         this.#isReadingPages = false
         if (this.#signal.aborted) return
         const isAny = [...this.#objects.values()].some(({ verdict }) => !verdict)
-        if (isAny) this.#cancelRetry ??= this.#components.clock.after(retryMs, () => this.#readUnread())
+        if (this.#readAgain) {
+          this.#readAgain = false
+          this.#readUnread()
+        } else if (isAny) this.#cancelRetry ??= this.#components.clock.after(retryMs, () => this.#readUnread())
       })
   }
 
@@ -258,6 +303,7 @@ export class SourceHealth {
     const options = { path: listed, accept: undefined, pageSize, timeoutMs: pageTimeoutMs }
     const list = new ObjectList(this.#components.lane, options)
     const since = this.#updates
+    const from = this.#next()
     const found = new Set<Followed>()
     for (;;) {
       const page = await list.page(this.#signal)
@@ -266,7 +312,7 @@ export class SourceHealth {
         const followed = this.#followedBy(kind, item as KubernetesObject)
         if (!followed || followed.since > since) continue // it was written after the list began
         found.add(followed)
-        this.#judge(followed, item as KubernetesObject)
+        if (followed.readFrom <= from && !followed.isReading) this.#judge(followed, item as KubernetesObject, from)
       }
       if (page.isLast) return found
     }
@@ -282,9 +328,10 @@ export class SourceHealth {
       followed.isDue = true
       return
     }
-    const pauseMs = followed.isSteady ? readMs.healthy : readMs.soon
+    const pauseMs = pauseAfter(followed)
     const waitMs = Math.max(0, Math.ceil(followed.readAt + pauseMs - this.#components.clock.now()))
-    followed.cancelRead ??= this.#components.clock.after(waitMs, () => {
+    // the clock may have been set back
+    followed.cancelRead ??= this.#components.clock.after(Math.min(waitMs, pauseMs), () => {
       followed.cancelRead = undefined
       void this.#read(followed)
     })
@@ -294,6 +341,7 @@ export class SourceHealth {
   async #read(followed: Followed): Promise<void> {
     const { lane, clock } = this.#components
     const { key, kind, since } = followed
+    const from = this.#next()
     followed.isReading = true
     followed.isDue = false
     try {
@@ -301,7 +349,7 @@ export class SourceHealth {
       const { status, body } = await lane.json('GET', path, undefined, this.#signal, { maxBytes: maxEventBytes })
       if (!this.#isCurrent(followed)) return
       if (followed.since !== since) followed.isDue = true
-      else if (status === 200) this.#judge(followed, body as KubernetesObject)
+      else if (status === 200) this.#judge(followed, body as KubernetesObject, from)
       else if (status === 404) this.#judgeAbsent(followed)
       else this.#unreadable(followed, `the API server answered ${status}`)
     } catch (error) {
@@ -314,28 +362,37 @@ export class SourceHealth {
     }
   }
 
-  #judge(followed: Followed, read: KubernetesObject): void {
+  /** @param from - place of the read in the order of events and reads */
+  #judge(followed: Followed, read: KubernetesObject, from: number): void {
     const { kind, key, version } = followed
     followed.resourceVersion = textAt(read, 'metadata.resourceVersion')
+    followed.readFrom = from
     followed.readAt = this.#components.clock.now()
-    if (numberAt(read, 'spec.ttlSecondsAfterFinished') !== undefined) followed.runsOnce = kind.kind === 'Job'
+    if (kind.group === 'batch' && kind.kind === 'Job' && numberAt(read, 'spec.ttlSecondsAfterFinished') !== undefined)
+      followed.runsOnce = true
     const before = followed.verdict?.word
-    const verdict = this.#namespaceOf(key.namespace).put({ key, version }, slim(kind, read))
+    const verdict = this.#namespaceOf(key.namespace).put(
+      { key, version },
+      slimObject({ apiVersion: apiVersionOf(kind), kind: kind.kind }, read),
+    )
     followed.isSteady = before === 'Healthy' && verdict.word === 'Healthy'
     this.#set(followed, verdict)
+    const hasChanged = followed.seenAt > from && followed.seenVersion !== followed.resourceVersion
+    if (hasChanged) this.#readSoon(followed) // the read may be older than the event
   }
 
   #judgeAbsent(followed: Followed): void {
-    const { key, version, verdict, runsOnce } = followed
+    const { key, version, runsOnce, hasFailed } = followed
     followed.resourceVersion = ''
     this.#namespaces.get(key.namespace)?.delete(keyText(key))
-    const word = runsOnce && verdict?.word !== 'Degraded' ? 'Healthy' : 'Missing'
+    const word = runsOnce && !hasFailed ? 'Healthy' : 'Missing'
     this.#set(followed, { key, version, word, cause: undefined })
   }
 
   #unreadable(followed: Followed, text: string): void {
     const { key, version } = followed
-    const cause = { culprit: key, reason: 'NotReadable', text, since: undefined }
+    this.#namespaces.get(key.namespace)?.delete(keyText(key))
+    const cause = { culprit: key, reason: notReadable, text, since: undefined }
     this.#set(followed, { key, version, word: 'Unknown', cause })
     followed.isDue = true
   }
@@ -353,14 +410,19 @@ export class SourceHealth {
   #judged(name: string): void {
     for (const [text, verdict] of this.#namespaces.get(name)?.verdicts ?? []) {
       const followed = this.#objects.get(text)
-      if (followed?.verdict) followed.verdict = verdict
+      if (followed?.verdict) this.#note(followed, verdict)
     }
     this.#components.onChange()
   }
 
   #set(followed: Followed, verdict: HealthVerdict): void {
-    followed.verdict = verdict
+    this.#note(followed, verdict)
     this.#components.onChange()
+  }
+
+  #note(followed: Followed, verdict: HealthVerdict): void {
+    followed.verdict = verdict
+    followed.hasFailed ||= verdict.word === 'Degraded'
   }
 
   #isCurrent(followed: Followed): boolean {
@@ -371,12 +433,19 @@ export class SourceHealth {
     const followed = this.#objects.get(text)
     followed?.cancelRead?.()
     this.#objects.delete(text)
-    if (followed) this.#namespaces.get(followed.key.namespace)?.delete(text)
+    const name = followed?.key.namespace ?? ''
+    const namespace = this.#namespaces.get(name)
+    namespace?.delete(text)
+    if (!namespace || namespace.verdicts.size > 0) return
+    namespace.stop()
+    this.#namespaces.delete(name)
   }
 
   #warn(error: unknown): void {
-    const { log } = this.#components
-    if (!this.#signal.aborted) log.warn({ source: this.#options.id, reason: errorText(error) }, 'Health cannot be read')
+    const reason = errorText(error)
+    if (this.#signal.aborted || reason === this.#warned) return
+    this.#warned = reason
+    this.#components.log.warn({ source: this.#options.id, reason }, 'Health cannot be read')
   }
 
   #stop(): void {
@@ -388,10 +457,9 @@ export class SourceHealth {
   }
 }
 
-const keyOfKind = ({ group, kind }: ClusterKind) => kindKey(group, kind)
-
-/** Returns an object with its kind, which objects of a list lack, and without what rules do not read. */
-function slim(kind: ClusterKind, object: KubernetesObject): KubernetesObject {
-  const { managedFields: _, ...metadata } = (at(object, 'metadata') ?? {}) as Record<string, unknown>
-  return { ...object, apiVersion: apiVersionOf(kind), kind: kind.kind, metadata }
+function pauseAfter({ verdict, isSteady }: Followed): number {
+  if (verdict?.word === 'Unknown' && verdict.cause?.reason === notReadable) return readMs.unreadable
+  return isSteady ? readMs.healthy : readMs.soon
 }
+
+const keyOfKind = ({ group, kind }: ClusterKind) => kindKey(group, kind)

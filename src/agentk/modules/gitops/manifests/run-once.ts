@@ -4,8 +4,10 @@ import type { Manifest } from './manifest.ts'
 /**
  * True for a Job that the cluster deletes after its end: it runs once. Git says so, or the API server did when the Job
  * was applied.
+ *
+ * @param entry - of the inventory
  */
-export function runsOnce(manifest: Pick<Manifest, 'key' | 'object'>, entry?: { readonly runsOnce?: true }): boolean {
+export function runsOnce(manifest: Pick<Manifest, 'key' | 'object'>, entry?: { readonly runsOnce?: boolean }): boolean {
   return entry?.runsOnce === true || isCleanedUp(manifest.key, manifest.object)
 }
 

@@ -69,7 +69,7 @@ export class FollowMode implements SourceMode {
   /** undefined: the source has no id yet */
   #drift: FollowedDrift | undefined
   #health: FollowedHealth | undefined
-  /** commit that the last round has brought, or has tried to */
+  /** commit that rounds have applied as a whole; empty: a round for another one has begun since */
   #brought = ''
   /** aborts when the source has another id, and so other marks */
   #driftEnds = new AbortController()
@@ -251,6 +251,7 @@ export class FollowMode implements SourceMode {
       if (reference) this.#roundEnded(reference, options) // before the state says that the commit is applied
       const phase = report({ kind: 'outcome', commit, outcome })
       this.#logOutcome(fields, outcome)
+      if (outcome.kind === 'done' && isAllApplied(outcome.ends)) this.#brought = commit
       if (outcome.kind === 'done' && !superseded.aborted) this.#resynced = resync // else the next round does the rest
       if (outcome.kind === 'done') {
         if (outcome.pruned.some(isScalerKind)) runner.add() // Git sets again what it has scaled
@@ -264,13 +265,13 @@ export class FollowMode implements SourceMode {
       return { next: 'backoff', phase: report({ kind: 'failed', commit, text: errorText(error) }) }
     } finally {
       drift.roundEnds(reference)
-      if (reference) this.#brought = commit
-      else this.#health?.roundEnds(undefined)
+      if (!reference) this.#health?.roundEnds(undefined)
     }
   }
 
   /** A round for a new commit begins: the health of objects is known of the commit before alone. */
   #roundBegins(options: SourceOptions): void {
+    this.#brought = ''
     this.#health?.roundBegins()
     this.#reportHealth(options)
   }

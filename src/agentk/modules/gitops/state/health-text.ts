@@ -3,11 +3,11 @@ import { printable } from '../../../../lib/printable.ts'
 import type { HealthCounts, SourceState, UnhealthyObject } from '../../../../proto/gen/gitops_states_pb.ts'
 import type { SourceCondition } from './transitions.ts'
 
-/** Returns the line of an object that is not healthy, with its cause if one is known. */
-export function healthLine({ key, word, culprit, reason, text }: UnhealthyObject): string {
+/** Returns the line of an object that is not healthy, with its cause if one is known: no text of other objects. */
+export function healthLine({ key, word, culprit, reason }: UnhealthyObject): string {
   const name = key ? keyName(key) : ''
   const isOther = culprit && key && keyName(culprit) !== name
-  const cause = [isOther ? keyName(culprit) : '', reason, text].filter((part) => part !== '').join(': ')
+  const cause = [isOther ? keyName(culprit) : '', reason].filter((part) => part !== '').join(': ')
   return printable(`${name}: ${word}${cause && `: ${cause}`}`)
 }
 

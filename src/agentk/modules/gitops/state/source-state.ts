@@ -67,7 +67,9 @@ export function withNames(state: SourceState, options: SourceNames): SourceState
 }
 
 /** Returns the state of a source after a report. */
-export function stateAfter(state: SourceState, report: Report, options: SourceOptions, now: number): SourceState {
+export function stateAfter(before: SourceState, report: Report, options: SourceOptions, now: number): SourceState {
+  const isOfOther = 'commit' in report && report.commit !== before.wanted
+  const state = isOfOther ? { ...before, failedRounds: 0 } : before
   if (report.kind === 'removalBegun') return afterRemovalBegun(state, now)
   const at = { ...state, ...ofConfiguration, atMs: BigInt(now) }
   if (report.kind === 'drift') return stateOfDrift({ ...state, atMs: BigInt(now) }, report, options)
@@ -107,6 +109,9 @@ function afterReceived(state: SourceState, commit: string, now: number): SourceS
 const ofConfiguration = { left: Left.LEFT_UNSPECIFIED, isWaitingForOthers: false, reason: '' }
 const noPlan = { plan: '', planned: [], leaving: [] }
 const nothingKnown = { ...noPlan, problem: '', trouble: [], kept: [] }
+
+/** Facts about objects that nobody follows. */
+export const noHealth = { health: undefined, unhealthy: [], unlisted: [], failedRounds: 0 }
 
 /** Returns the state while a commit is applied, or its objects are deleted. */
 function afterStep(state: SourceState, commit: string, step: Step): SourceState {
@@ -190,7 +195,7 @@ function done(state: SourceState, commit: string, result: RoundDone): SourceStat
   return {
     ...state,
     ...phase,
-    failedRounds: phase.phase === Phase.FAILING ? state.failedRounds + 1 : 0,
+    failedRounds: failedRounds(state, phase.phase, bad),
     commit: isWhole ? commit : state.commit,
     appliedAtMs: isWhole ? state.atMs : state.appliedAtMs,
     problem: [...notes, ...notDeleted(survivors, reasons)].join('; ').slice(0, maxTextLength),
@@ -252,13 +257,23 @@ function phaseOf(
   return isWaitingForOthers ? { phase: Phase.PRUNING, isWaitingForOthers } : is(Phase.SYNCED)
 }
 
+/** Returns the number of failed rounds in a row. A round that a newer commit or request has ended does not count. */
+function failedRounds(
+  { failedRounds: before }: SourceState,
+  phase: Phase | undefined,
+  bad: readonly RoundEnd[],
+): number {
+  if (bad.some(({ end }) => end.kind === 'left')) return before
+  return phase === Phase.FAILING ? before + 1 : 0
+}
+
 const leftConfiguration = 'the configuration has it no longer'
 
 /** Returns the state when a removal begins. Facts of earlier rounds are void; others stay until they are read again. */
 function afterRemovalBegun(state: SourceState, now: number): SourceState {
   if (state.left !== Left.LEFT_UNSPECIFIED) return { ...state, ...noPlan }
   const removing = { phase: Phase.PRUNING, left: Left.REMOVING, wanted: '', digest: '', problem: leftConfiguration }
-  return { ...state, ...nothingKnown, ...ofConfiguration, ...removing, atMs: BigInt(now) }
+  return { ...state, ...nothingKnown, ...noHealth, ...ofConfiguration, ...removing, atMs: BigInt(now) }
 }
 
 /** Returns the state after a removal: the objects that stay, and the reason. */

@@ -3,7 +3,7 @@ import { Code, errorText, type KasError } from '../../../../lib/errors.ts'
 import { Phase, type SourceState } from '../../../../proto/gen/gitops_states_pb.ts'
 import type { SourceReason } from '../../../../proto/gitops/source-phase.ts'
 import type { SourceOptions } from '../source-options.ts'
-import { firstState, type Report, type SourceNames, stateAfter, withNames } from './source-state.ts'
+import { firstState, noHealth, type Report, type SourceNames, stateAfter, withNames } from './source-state.ts'
 
 /** Shows states: in the cluster (GitSyncs), to kas (StatePush), as metrics (GitopsMetrics). */
 export interface StatusReader {
@@ -56,7 +56,7 @@ export class StatusSink {
   notFollowed(source: string, reason: keyof typeof restingProblems): void {
     const row = this.#rows.get(source)
     if (!row) return
-    const state = { ...row.state, phase: Phase.FAILING, problem: restingProblems[reason], reason }
+    const state = { ...row.state, ...noHealth, phase: Phase.FAILING, problem: restingProblems[reason], reason }
     this.#show({ state, unread: undefined }, source)
   }
 

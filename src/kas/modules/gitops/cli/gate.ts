@@ -1,5 +1,5 @@
 import { printable } from '../../../../lib/printable.ts'
-import { healthCell, healthLine } from './health-text.ts'
+import { healthCell, healthLine, worstWord } from './health-text.ts'
 import type { ShownSource, ShownState } from './state.ts'
 import { nameOf } from './status-text.ts'
 
@@ -118,7 +118,7 @@ export class Gate {
     if (!this.#question.health) return verdict
     if (verdict.code === gateCodes.progressing && isUnderWay(source) && isDegraded(source))
       return waits(gateCodes.failing, healthText(source))
-    if (verdict.code === gateCodes.failing && source.failed_rounds !== undefined) return failingVerdict(source, verdict)
+    if (verdict.code === gateCodes.failing && source.health !== undefined) return failingVerdict(source, verdict)
     return verdict.code === gateCodes.synced ? (healthVerdict(source) ?? verdict) : verdict
   }
 }
@@ -141,7 +141,7 @@ const isUnderWay = ({ phase, wanted, polled, is_current: isCurrent }: ShownSourc
 const isDegraded = ({ health }: ShownSource) => health !== undefined && health.degraded + health.missing > 0
 
 function healthText(source: ShownSource): string {
-  const [worst] = source.unhealthy ?? []
+  const worst = source.unhealthy?.find(({ word }) => word === worstWord(source.health))
   return `${nameOf(source)}: ${worst ? healthLine(worst) : healthCell(source)}`
 }
 

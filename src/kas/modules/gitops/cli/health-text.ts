@@ -12,10 +12,15 @@ const words = [
   'suspended',
 ] as const satisfies readonly (keyof Health)[]
 
+/** Returns the worst verdict that an object has; undefined: all are healthy. */
+export function worstWord(health: Health | undefined): (typeof words)[number] | undefined {
+  return health && words.find((word) => health[word] > 0)
+}
+
 /** Counts the objects with the worst verdict: `2 degraded`. `?`: not all are known; `-`: none can be unhealthy. */
 export function healthCell({ health, stale, commit, wanted }: HealthOf): string {
   if (!health) return '?'
-  const worst = words.find((word) => health[word] > 0)
+  const worst = worstWord(health)
   const isKnown = health.unread === 0 && !stale && commit === wanted
   if (worst !== undefined) return `${health[worst]} ${worst}${isKnown ? '' : '?'}`
   if (!isKnown) return '?'

@@ -45,7 +45,7 @@ async function start(t: Test) {
     const watch = await api.watch(path)
     await watch.open()
     const end = { annotations: { 'k8s.io/initial-events-end': 'true' }, resourceVersion: '1' }
-    const added = items.map((one) => ({ type: 'ADDED', object: one }) as const)
+    const added = items.map((one) => ({ type: 'ADDED' as const, object: one }))
     await watch.tell(...added, { type: 'BOOKMARK', object: { metadata: end } })
     return watch
   }

@@ -8,6 +8,7 @@ import { ClusterKinds } from '../../../../../../src/agentk/modules/gitops/live/c
 import type { InventoryEntry } from '../../../../../../src/agentk/modules/gitops/round.ts'
 import { sourceOptions } from '../../../../../../src/agentk/modules/gitops/source-options.ts'
 import { keyText, type ObjectKey } from '../../../../../../src/kubernetes/key.ts'
+import { Counter } from '../../../../../../src/lib/counter.ts'
 import { capturedLog } from '../../../../../support/captured-log.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 
@@ -67,15 +68,26 @@ function start(t: Test, listStatus = 200) {
     return object ? { status: 200, body: bodyOf(name, object) } : { status: 404, body: {} }
   }
   let changes = 0
-  const turns = new JudgeTurns({ clock, pace: clock })
+  const turns = new JudgeTurns({ clock, pace: clock, log: capturedLog().log })
+  const turn = (judge: () => void) => turns.add(clock, judge)
+  const room = new Counter<string>({ max: 1e6 })
   const health = new SourceHealth(
     {
       lane: { json } as never,
-      verdictsOf: (object) => ({ argo: argoHealth(object) }),
       rulesReady: async () => undefined,
       kinds: { current: async () => kinds },
       namespace: (name, onChange) =>
-        new NamespaceHealth({ enter: () => undefined, turns, verdictsOf: () => ({}), onChange, clock }, name),
+        new NamespaceHealth(
+          {
+            enter: () => undefined,
+            turn,
+            room,
+            verdictsOf: (object) => ({ argo: argoHealth(object) }),
+            onChange,
+            clock,
+          },
+          name,
+        ),
       onChange: () => {
         changes += 1
       },

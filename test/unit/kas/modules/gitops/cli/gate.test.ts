@@ -191,10 +191,11 @@ t.test('with health, synced alone is not enough', async (t) => {
 })
 
 t.test('with health, one failed round may have met what passes; two have not', async (t) => {
-  const failing = (more: object) => judge(state({ phase: 'FAILING', problem: 'no', ...more }), { health: true })
+  const health = { healthy: 1, progressing: 0, degraded: 0, suspended: 0, missing: 0, unknown: 0, unread: 0 }
+  const failing = (more: object) => judge(state({ phase: 'FAILING', problem: 'no', health, ...more }), { health: true })
   t.match(failing({ failed_rounds: 1 }), { code: 3, isFinal: false })
   t.match(failing({ failed_rounds: 2 }), { code: 4, isFinal: true })
-  t.match(failing({}), { code: 4, isFinal: false }, 'an older agentk does not count them: after 5 s')
+  t.match(failing({ health: undefined, failed_rounds: 0 }), { code: 4, isFinal: false }, 'an older agentk: after 5 s')
   t.match(judge(state({ phase: 'REFUSED', problem: 'no' }), { health: true }), { code: 1, isFinal: true })
   t.match(failing({ failed_rounds: 2, wanted: old }), { code: 3, isFinal: false }, 'of an earlier commit')
 })
