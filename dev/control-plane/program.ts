@@ -28,6 +28,8 @@ export class Program implements Service {
   readonly #options: ProgramOptions
   #child: ChildProcess | undefined
   #exited: Promise<void> = Promise.resolve()
+  /** it was sent a signal by `stop` or `signal` */
+  #isSignalled = false
 
   constructor(components: { warden: Warden }, options: ProgramOptions) {
     this.#warden = components.warden
@@ -65,7 +67,13 @@ export class Program implements Service {
     const group = child.pid as number
     this.#warden.adopt(group)
     this.#child = child
-    this.#exited = once(child, 'exit').then(() => this.#warden.release(group))
+    this.#isSignalled = false
+    this.#exited = once(child, 'exit').then(async ([code, signal]: [number | null, NodeJS.Signals | null]) => {
+      this.#warden.release(group)
+      if (this.#isSignalled) return
+      const how = signal ?? `code ${code}`
+      process.stderr.write(`${this.name} (pid ${group}) has ended by itself, ${how}:\n${await this.tail()}\n`)
+    })
   }
 
   /** Sends SIGTERM, and SIGKILL to its whole group once `patience` aborts. */
@@ -82,6 +90,7 @@ export class Program implements Service {
   signal(signal: NodeJS.Signals): void {
     const pid = this.pid
     if (pid === undefined) return
+    this.#isSignalled = true
     try {
       process.kill(-pid, signal)
     } catch (error) {

@@ -17,8 +17,8 @@ import { type MadeChange, startToldCluster, type ToldCluster, ToldSource, type T
 const objects = Number(process.env.KAS_DRIFT_OBJECTS ?? 100)
 /** Limit between a write and its row. ms */
 const toldMs = 2000
-/** Limit of agentk's calls about an object after one change. */
-const maxCalls = 4
+/** Limit of agentk's calls about an object after one change: four for its drift, and a read for its health. */
+const maxCalls = 4 + 1
 const changes = [...changesByKubectl, ...changesByOthers]
 
 /** Changes whose time or author the API server does not know, so that a source that corrects makes rounds for them. */
