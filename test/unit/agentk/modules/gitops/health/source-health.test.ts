@@ -34,6 +34,7 @@ interface Live {
   version: string
   available: boolean
   spec?: object
+  conditions?: object[]
 }
 
 function start(t: Test, listStatus = 200) {
@@ -43,7 +44,7 @@ function start(t: Test, listStatus = 200) {
   const live = new Map<string, Live>()
   const asked: string[] = []
   const refused = new Set<string>()
-  const bodyOf = (name: string, { version, available, spec = {} }: Live) => ({
+  const bodyOf = (name: string, { version, available, spec = {}, conditions }: Live) => ({
     metadata: { name, namespace: 'shop', uid: name, resourceVersion: version, generation: 1 },
     spec: { replicas: 1, ...spec },
     status: {
@@ -52,7 +53,7 @@ function start(t: Test, listStatus = 200) {
       updatedReplicas: 1,
       readyReplicas: available ? 1 : 0,
       availableReplicas: available ? 1 : 0,
-      conditions: [{ type: 'Available', status: available ? 'True' : 'False' }],
+      conditions: conditions ?? [{ type: 'Available', status: available ? 'True' : 'False' }],
     },
   })
   const json = async (_method: string, path: string) => {
@@ -61,12 +62,14 @@ function start(t: Test, listStatus = 200) {
     if (name === undefined) {
       if (listStatus !== 200) return { status: listStatus, body: {} }
       const items = path.includes('/deployments') ? [...live].map(([one, object]) => bodyOf(one, object)) : []
+      await given.beforeList
       return { status: 200, body: { metadata: { resourceVersion: '1' }, items } }
     }
     if (refused.has(name)) return { status: 403, body: {} }
     const object = live.get(name)
     return object ? { status: 200, body: bodyOf(name, object) } : { status: 404, body: {} }
   }
+  const given: { beforeList: Promise<void> | undefined } = { beforeList: undefined }
   let changes = 0
   const turns = new JudgeTurns({ clock, pace: clock, log: capturedLog().log })
   const turn = (judge: () => void) => turns.add(clock, judge)
@@ -101,6 +104,7 @@ function start(t: Test, listStatus = 200) {
     for (let i = 0; i < 20; i++) await setImmediate()
   }
   return {
+    given,
     clock,
     live,
     asked,
@@ -204,4 +208,96 @@ t.test('an object that leaves is forgotten', async (t) => {
   await update([entryOf(keyOf('Deployment', 'web'))])
   await update([])
   t.match(health.summary, { counts: { Progressing: 0 }, unread: 0, unhealthy: [] })
+})
+
+t.test('a Job that runs once, has failed and is gone is missing, however often it is read', async (t) => {
+  const { live, health, update, advance } = start(t)
+  const job = keyOf('Job', 'once', 'batch')
+  const conditions = [{ type: 'Failed', status: 'True', reason: 'BackoffLimitExceeded', message: 'no' }]
+  live.set('once', { version: '1', available: false, spec: { ttlSecondsAfterFinished: 1 }, conditions })
+  await update([entryOf(job)], [job])
+  t.match(health.summary, { counts: { Degraded: 1 } })
+  live.delete('once')
+  health.left(job)
+  for (let i = 0; i < 3; i++) {
+    await advance(3000)
+    t.match(health.summary, { counts: { Missing: 1, Healthy: 0 } })
+    health.seen(job, String(i))
+  }
+})
+
+t.test('a change that comes while pages are read is not lost', async (t) => {
+  const { given, live, health, update, advance, settle } = start(t)
+  const web = keyOf('Deployment', 'web')
+  live.set('web', { version: '1', available: true })
+  const { promise, resolve } = Promise.withResolvers<void>()
+  given.beforeList = promise
+  await update([entryOf(web)])
+  live.set('web', { version: '2', available: false })
+  health.seen(web, '2')
+  resolve()
+  await settle()
+  await advance(3000)
+  t.match(health.summary, { counts: { Progressing: 1, Healthy: 0 } })
+})
+
+t.test('an event that a watch sends for a version that was read costs no read', async (t) => {
+  const { live, asked, health, update, advance } = start(t)
+  const web = keyOf('Deployment', 'web')
+  live.set('web', { version: '1', available: true })
+  await update([entryOf(web)])
+  asked.length = 0
+  health.seen(web, '1')
+  await advance(60_000)
+  t.strictSame(asked, [])
+})
+
+t.test('an object that lost its label is read: it is not missing', async (t) => {
+  const { live, health, update, advance } = start(t)
+  const web = keyOf('Deployment', 'web')
+  live.set('web', { version: '1', available: true })
+  await update([entryOf(web)])
+  health.left(web)
+  await advance(3000)
+  t.match(health.summary, { counts: { Healthy: 1, Missing: 0 } })
+})
+
+t.test('an object that cannot be read after its apply stays unknown, whatever is judged beside it', async (t) => {
+  const { live, refused, health, update, advance } = start(t, 403)
+  const [web, api] = [keyOf('Deployment', 'web'), keyOf('Deployment', 'api')]
+  for (const name of ['web', 'api']) live.set(name, { version: '1', available: true })
+  await update([entryOf(web), entryOf(api)])
+  t.match(health.summary, { counts: { Healthy: 2 } })
+  refused.add('web')
+  await update([entryOf(web, 'b'), entryOf(api)])
+  t.match(health.summary, { counts: { Healthy: 1, Unknown: 1 } })
+  live.set('api', { version: '2', available: true })
+  health.seen(api, '2')
+  await advance(20_000)
+  t.match(health.summary, { counts: { Healthy: 1, Unknown: 1 } })
+})
+
+t.test('in a round for a new commit, objects count once it has come to them', async (t) => {
+  const { live, health, update, advance } = start(t)
+  const [web, api] = [keyOf('Deployment', 'web'), keyOf('Deployment', 'api')]
+  for (const name of ['web', 'api']) live.set(name, { version: '1', available: name === 'api' })
+  await update([entryOf(web), entryOf(api)])
+  t.match(health.summary, { counts: { Progressing: 1, Healthy: 1 }, unread: 0 })
+  health.roundBegins()
+  t.match(health.summary, { counts: { Progressing: 0, Healthy: 0 }, unread: 2, unhealthy: [] })
+  health.stepEnded(api, false)
+  t.match(health.summary, { counts: { Healthy: 1 }, unread: 1 })
+  health.stepEnded(web, true)
+  t.match(health.summary, { unread: 1 }, 'it is to be read')
+  await advance(1000)
+  t.match(health.summary, { counts: { Progressing: 1, Healthy: 1 }, unread: 0 }, 'the round waits')
+  health.roundBegins()
+  health.roundFailed()
+  t.match(health.summary, { counts: { Progressing: 1, Healthy: 1 }, unread: 0 })
+})
+
+t.test('an object whose kind nobody serves counts as unread', async (t) => {
+  const { health, update } = start(t)
+  await update([entryOf(keyOf('Thing', 'one', 'example.com'))])
+  t.match(health.summary, { unread: 1, counts: { Healthy: 0 } })
 })
