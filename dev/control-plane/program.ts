@@ -68,12 +68,17 @@ export class Program implements Service {
     this.#warden.adopt(group)
     this.#child = child
     this.#isSignalled = false
-    this.#exited = once(child, 'exit').then(async ([code, signal]: [number | null, NodeJS.Signals | null]) => {
-      this.#warden.release(group)
-      if (this.#isSignalled) return
-      const how = signal ?? `code ${code}`
-      process.stderr.write(`${this.name} (pid ${group}) has ended by itself, ${how}:\n${await this.tail()}\n`)
-    })
+    this.#exited = this.#ended(child, group)
+  }
+
+  /** Resolves when the process has ended. An end that nobody has asked for is printed, with its log. */
+  async #ended(child: ChildProcess, group: number): Promise<void> {
+    const [code, signal] = (await once(child, 'exit')) as [number | null, NodeJS.Signals | null]
+    this.#warden.release(group)
+    if (this.#isSignalled) return
+    process.stderr.write(
+      `${this.name} (pid ${group}) has ended by itself, ${signal ?? `code ${code}`}:\n${await this.tail()}\n`,
+    )
   }
 
   /** Sends SIGTERM, and SIGKILL to its whole group once `patience` aborts. */
