@@ -120,6 +120,9 @@ const brief = (calls: readonly AuditedCall[]) =>
 const isOwnRecord = ({ uri }: AuditedCall) => uri.includes(`/namespaces/${account.namespace}/`)
 const writesOf = (calls: readonly AuditedCall[]) => brief(calls.filter((call) => call.isWrite && !isOwnRecord(call)))
 
+/** Write of a source's own state: the health of objects that scale changes with them. */
+const ownState = /^patch configmaps\/gitops-42-\d+-sync$/
+
 t.test('an idle time', { skip, timeout: 240_000 + 1000 * idleSeconds }, async (t) => {
   const processes = await Processes.start(t)
   const log = await AuditLog.create(processes.folder, `system:serviceaccount:${account.namespace}:${account.name}`)
@@ -269,7 +272,8 @@ t.test('an idle time', { skip, timeout: 240_000 + 1000 * idleSeconds }, async (t
         JSON.stringify(Object.fromEntries(Array.from(verbs, ([verb, all]) => [verb, all.length]))),
     )
     t.strictSame(writesOf(calls), [], 'writes to objects of sources')
-    t.strictSame(brief(calls.filter(({ isWrite }) => isWrite)), [], 'writes at all')
+    const others = brief(calls.filter(({ isWrite }) => isWrite)).filter((text) => !ownState.test(text))
+    t.strictSame(others, [], 'writes at all, but for the health of what scales')
     t.strictSame(brief(calls.filter(({ isDryRun }) => isDryRun)), [], 'dry runs')
     for (const { mode, state, drifted } of begun) {
       t.match(state()?.counts, { drifted: 0, notCompared: 0 }, mode)

@@ -66,12 +66,16 @@ export function followHealth(
   const { serviceAccount } = options.accessAs ?? {}
   const account = serviceAccount ? `${serviceAccount.namespace}/${serviceAccount.name}` : ''
   let isDue = false
+  let reported = ''
   const report = () => {
     if (isDue || signal.aborted) return
     isDue = true
     clock.after(reportMs, () => {
       isDue = false
-      if (!signal.aborted) onChange()
+      const summary = JSON.stringify(health.summary)
+      if (signal.aborted || summary === reported) return
+      reported = summary
+      onChange()
     })
   }
   const verdictsOf = rules.verdictsOf
