@@ -166,8 +166,9 @@ t.test('an upgrade with objects that were changed by hand', { skip, timeout: 400
     t.strictSame(await versions(), before)
     t.strictSame(await byHand(), allByHand)
     await configure({ mode: 'correct', after: '0s', added_by: ['kubectl*'] })
+    const asInGit = { value: 0, removed: 0, label: 0, added: 0 }
+    await eventually(async () => isDeepStrictEqual(await byHand(), asInGit), soon)
     await becomes(({ phase, counts }) => phase === 'SYNCED' && counts.drifted === 0)
-    t.strictSame(await byHand(), { value: 0, removed: 0, label: 0, added: 0 })
     await ended(agentk)
   })
 })
