@@ -25,9 +25,7 @@ const maxCalls = 4 + 4
 const changes = [...changesByKubectl, ...changesByOthers]
 
 /** Changes whose time or author the API server does not know, so that a source that corrects makes rounds for them. */
-const ofRounds = changes.filter(({ about }) =>
-  /patch configmap|label secret|rollout undo|delete configmap/.test(about),
-)
+const ofRounds = changes.filter(({ about }) => /patch configmap|label secret|rollout undo|delete configmap/.test(about))
 
 t.test('what others change is told', { skip, timeout: 600_000 }, async (t) => {
   t.ok(changesByKubectl.length >= 30 && changesByOthers.length >= 10, `${changes.length} changes`)
