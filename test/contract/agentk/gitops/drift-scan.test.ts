@@ -17,8 +17,8 @@ import { deployment, Ground, keyOf, skip } from './ground.ts'
 const count = Number(process.env.KAS_SCAN_OBJECTS ?? 200)
 /** rate of agentk's calls, and calls at once after a rest */
 const calls = { perSecond: 150, burst: 32 }
-/** calls after a restart where nothing has changed */
-const maxRestartCalls = 25
+/** calls after a restart where nothing has changed: for drift, and for health */
+const maxRestartCalls = 25 + 40
 /** 1,000 objects at 150 calls a second take 7 s. ms */
 const syncTimeoutMs = 60_000
 const source = '42-501'
