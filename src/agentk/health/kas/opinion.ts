@@ -135,8 +135,8 @@ function phaseOf(object: KubernetesObject): string {
   return /^[A-Za-z][\w-]{0,62}$/.test(word) ? word : ''
 }
 
-/** True for the groups of vendors. */
-const isCustom = (kind: string) => /\.[^/]+\//.test(kind) && !/\.k8s\.io\//.test(kind)
+/** True for kinds of vendors. @param kind - `group/Kind` */
+export const isCustom = (kind: string) => /\.[^/]+\//.test(kind) && !/\.k8s\.io\//.test(kind)
 
 /** Judges an object whose controller writes a word for failure, unless a condition says that it is well. */
 function byPhase(object: KubernetesObject, now: number): Finding | undefined {

@@ -3,15 +3,13 @@ import type { Logger } from '../../../../lib/log.ts'
 import { argoHealth } from '../../../health/argo/argo.ts'
 import { CustomRules } from '../../../health/custom/custom-rules.ts'
 import { vendorRules } from '../../../health/custom/vendors.ts'
-import type { RuleVerdicts } from '../../../health/kas/opinion.ts'
+import { isCustom, type RuleVerdicts } from '../../../health/kas/opinion.ts'
 
 export interface HealthRules {
   /** Prepares the rule of a kind (`group/Kind`), so that its objects can be judged. */
   readonly ready: (kind: string) => Promise<void>
   readonly verdictsOf: (object: KubernetesObject) => RuleVerdicts
 }
-
-const isCustom = (kind: string) => /\.[^/]+\//.test(kind) && !/\.k8s\.io\//.test(kind)
 
 /** Returns the rules of vendors, read with the first custom kind, and Argo CD's own behind them. */
 export function healthRules({ log }: { readonly log: Logger }): HealthRules {

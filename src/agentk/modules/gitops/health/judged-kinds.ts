@@ -1,6 +1,7 @@
 import { kindKey } from '../../../../kubernetes/kind.ts'
 import { hasArgoRule } from '../../../health/argo/argo.ts'
 import { isJudged } from '../../../health/kas/findings.ts'
+import { isCustom } from '../../../health/kas/opinion.ts'
 import type { ClusterKind } from '../live/cluster-kinds.ts'
 
 /**
@@ -9,7 +10,5 @@ import type { ClusterKind } from '../live/cluster-kinds.ts'
  */
 export function isJudgedKind({ group, kind }: Pick<ClusterKind, 'group' | 'kind'>): boolean {
   const key = kindKey(group, kind)
-  return isJudged(key) || hasArgoRule(key) || isCustom(group)
+  return isJudged(key) || hasArgoRule(key) || isCustom(key)
 }
-
-const isCustom = (group: string) => group.includes('.') && !group.endsWith('.k8s.io')
