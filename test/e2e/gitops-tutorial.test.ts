@@ -107,7 +107,7 @@ t.test('the first sync of the documentation, and how to undo a commit', { skip, 
   t.match(out, /leaves deploy\/web as it is until/)
   t.match(
     out,
-    /^Deployment shop\/web: changed in the cluster: .*image, by kubectl-patch \(Update\), \d+s ago; stays for 59m/m,
+    /^Deployment shop\/web: changed in the cluster: .*image, by kubectl-patch \(Update\), \d+s ago; stays for (60|59)m/m,
   )
   t.match(out, /^ {4}Git: {5}"nginx.*\n {4}cluster: "changed:1"$/m)
   t.match(out, /^drift: exit code 1$/m)

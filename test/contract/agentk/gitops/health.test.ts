@@ -158,10 +158,12 @@ t.test('the health of a source', { skip, timeout: 180_000 }, async (t) => {
       'web.yaml': deployment('nginx:3'),
       'later.yaml': `{ apiVersion: v1, kind: ConfigMap, metadata: ${metadata} }`,
     })
-    const { unhealthy } = await until(
-      ({ phase, wanted, health }) => phase === Phase.APPLYING && wanted === project.commit && health?.unread === 0,
-    )
-    t.match(unhealthy, [{ key: { kind: 'Deployment', name: 'web' }, culprit: { kind: 'Pod' } }])
+    const isApplying = ({ phase, wanted }: SourceState) => phase === Phase.APPLYING && wanted === project.commit
+    const { health } = await until((one) => isApplying(one) && isRead(one))
+    t.equal(health?.progressing, 1)
+    // its Pods are read after the Deployment itself
+    const { unhealthy } = await until((one) => isApplying(one) && one.unhealthy[0]?.culprit?.kind === 'Pod')
+    t.match(unhealthy, [{ key: { kind: 'Deployment', name: 'web' }, culprit: { name: 'web-1-x' } }])
   })
 
   await t.test('a Job that has run once and is gone is healthy', async (t) => {
