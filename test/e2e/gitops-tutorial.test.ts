@@ -7,6 +7,7 @@ import t from 'tap'
 import { missingAssets } from '../../dev/control-plane/assets.ts'
 import { ControlPlane } from '../../dev/control-plane/control-plane.ts'
 import { freePorts } from '../../dev/control-plane/free-ports.ts'
+import { signalGroup } from '../support/local-start.ts'
 import { mainOf } from '../support/programs.ts'
 
 /** The commands of doc/guide/gitops.md, "A first sync" and "Undo a commit", run in a shell. */
@@ -95,9 +96,7 @@ t.test('the first sync of the documentation, and how to undo a commit', { skip, 
   const env = { ...identity, ...committer, PATH, HOME: folder, KUBECONFIG: kubeconfig }
   const shell = spawn('bash', ['-c', script], { cwd: folder, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
   t.teardown(() => {
-    try {
-      process.kill(-(shell.pid ?? 0), 'SIGKILL')
-    } catch {} // it and its children have ended
+    if (shell.exitCode === null && shell.signalCode === null) signalGroup(shell, 'SIGKILL')
   })
   const [out, err] = await Promise.all([text(shell.stdout), text(shell.stderr)])
   t.match(out, /^platform\/shop +- +SYNCED +(\w{8}) +\1 +4\/4 +0 +0 +healthy /m, err)

@@ -35,7 +35,7 @@ t.test(
     const running = await start(t, ['node', 'dev/start.ts', '--kubeconfig', file])
     t.match(running.screen, `the one that ${file} names`)
     t.notMatch(running.screen, 'gitops', 'nothing is brought to a cluster that somebody has named')
-    const [watched = ''] = await firstLines(t, running.lines.at(-1) ?? '', 1)
+    const [watched = ''] = await firstLines(running.lines.at(-1) ?? '', 1)
     t.match(JSON.parse(watched), { type: 'ADDED', object: { kind: 'Namespace' } })
 
     const kill = (file: string) => {
@@ -44,7 +44,7 @@ t.test(
     }
     kill('kas-1.yaml')
     await said(running, /kas-1 has ended, the others go on\.\n\n {2}replica .*\n {2}kas-0 +ready.*\n {2}kas-1 +gone /)
-    const [again = ''] = await firstLines(t, running.lines.at(-1) ?? '', 1)
+    const [again = ''] = await firstLines(running.lines.at(-1) ?? '', 1)
     t.match(JSON.parse(again), { type: 'ADDED' })
     kill('agent.token')
     t.equal(await running.exited, 1)

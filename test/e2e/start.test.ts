@@ -87,7 +87,7 @@ t.test('npm start, one beside another', async (t) => {
     t.match(await run(t, treeLine, env), { code: 0, out: /^✓ demo\/Pod\/clock {2}Running/m })
     await brokenByItsLine(t, first.lines, env)
     t.match(JSON.parse((await run(t, listLine)).out), { kind: 'NamespaceList' })
-    for (const line of await firstLines(t, first.lines.at(-1) ?? '', 5))
+    for (const line of await firstLines(first.lines.at(-1) ?? '', 5))
       t.match(line, /clock: line \d+ of the embedded API double/)
   })
 
@@ -187,7 +187,7 @@ t.test('with KUBEBUILDER_ASSETS it serves a real API server', { skip: withoutSer
   t.match(screen, 'a real API server')
   t.match(JSON.parse((await run(t, lines[3] ?? '')).out), { kind: 'NamespaceList' })
   await brokenByItsLine(t, lines, process.env)
-  t.match(JSON.parse((await firstLines(t, lines.at(-1) ?? '', 1))[0] ?? ''), { type: 'ADDED' })
+  t.match(JSON.parse((await firstLines(lines.at(-1) ?? '', 1))[0] ?? ''), { type: 'ADDED' })
   await pushedByItsLine(t, lines, process.env)
   t.equal((await run(t, lines[0] ?? '', process.env)).code, 0)
   signalGroup(child, 'SIGINT')

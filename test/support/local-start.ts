@@ -45,7 +45,12 @@ export function launch(t: Test, command: string[], env: NodeJS.ProcessEnv) {
     })
   }
   const exited = new Promise<number | null>((resolve) => child.once('close', resolve))
+  let isClosed = false // then its group is gone, and the number may be another's
+  child.once('close', () => {
+    isClosed = true
+  })
   t.teardown(async () => {
+    if (isClosed) return
     signalGroup(child, 'SIGINT')
     const killed = setTimeout(() => signalGroup(child, 'SIGKILL'), patience(15_000))
     await exited
@@ -106,16 +111,18 @@ export async function run(t: Test, line: string, env: NodeJS.ProcessEnv = plainE
 }
 
 /** Returns the first lines of a command that does not end by itself. */
-export async function firstLines(t: Test, line: string, count: number): Promise<string[]> {
+export async function firstLines(line: string, count: number): Promise<string[]> {
   const child = spawn('sh', ['-c', line], { cwd: project, detached: true, stdio: ['ignore', 'pipe', 'inherit'] })
-  t.teardown(() => signalGroup(child, 'SIGKILL'))
-  const lines: string[] = []
-  for await (const text of createInterface(child.stdout)) {
-    lines.push(text)
-    if (lines.length === count) break
+  try {
+    const lines: string[] = []
+    for await (const text of createInterface(child.stdout)) {
+      lines.push(text)
+      if (lines.length === count) break
+    }
+    return lines
+  } finally {
+    signalGroup(child, 'SIGKILL')
   }
-  signalGroup(child, 'SIGKILL')
-  return lines
 }
 
 export function processesNaming(text: string): string[] {
