@@ -17,8 +17,11 @@ export type Snapshot = ReadonlyMap<string, Entry>
 const everything = Buffer.from('\0').toString('base64')
 /** deletions of one transaction: etcd accepts 128 operations */
 const maxDeleted = 100
-/** the API server writes its own leases there, again and again */
-const ownLeases = '/registry/leases/kube-system/'
+/**
+ * Keys that the API server writes for itself, again and again: its leases, and the revision of its last compaction. It
+ * panics at the next one, five minutes later, if that key has gone.
+ */
+const ownKeys = ['/registry/leases/kube-system/', 'compact_rev_key'] as const
 
 /** The etcd of a control plane. With its earlier content restored, the API server is as if it had got no requests. */
 export class Store {
@@ -31,7 +34,7 @@ export class Store {
 
   async snapshot(): Promise<Snapshot> {
     const { kvs } = (await this.#call('range', { key: everything, range_end: everything })) as { kvs: Entry[] }
-    return new Map(kvs.filter(({ key }) => !nameOf(key).startsWith(ownLeases)).map((entry) => [entry.key, entry]))
+    return new Map(kvs.filter(({ key }) => !isOwn(textOf(key))).map((entry) => [entry.key, entry]))
   }
 
   /**
@@ -48,7 +51,13 @@ export class Store {
       await this.#call('txn', { success })
     }
     for (const { key, value } of changed) await this.#call('put', { key, value })
-    return [...made, ...changed.map(({ key }) => key)].map(nameOf)
+    return [...made, ...changed.map(({ key }) => key)].map(textOf)
+  }
+
+  /** @returns the value; undefined: there is no such key */
+  async get(key: string): Promise<string | undefined> {
+    const { kvs = [] } = (await this.#call('range', { key: Buffer.from(key).toString('base64') })) as { kvs?: Entry[] }
+    return kvs[0] && textOf(kvs[0].value)
   }
 
   /** Writes a value that the API server would refuse. */
@@ -73,4 +82,6 @@ export class Store {
   }
 }
 
-const nameOf = (key: string) => Buffer.from(key, 'base64').toString()
+const isOwn = (name: string) => ownKeys.some((own) => name.startsWith(own))
+
+const textOf = (base64: string) => Buffer.from(base64, 'base64').toString()

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { sharedControlPlane } from '../../../support/control-plane/shared-control-plane.ts'
+import { Store } from '../../../support/control-plane/store.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { widgetDefinition } from '../../../support/widget-definition.ts'
 import { skip } from './ground.ts'
@@ -39,5 +40,32 @@ t.test('tests that share an API server', { skip, timeout: 120_000 }, async (t) =
     t.strictSame((await admin.get(crds)).items, [])
     t.ok((await admin.get(role)).rules.length > 0)
     t.equal((await admin.get(service)).metadata.uid, uid)
+  })
+})
+
+t.test('an API server that was reset compacts its store', { skip, timeout: 120_000 }, async (t) => {
+  const flags = ['--etcd-compaction-interval=1s'] // else five minutes
+  const compacted = (folder: string, before?: string) =>
+    eventually(async () => {
+      const now = await new Store(folder).get('compact_rev_key')
+      return now !== before && now
+    })
+  let server = ''
+
+  await t.test('one uses it until then', async (t) => {
+    const controlPlane = await sharedControlPlane(t, flags)
+    server = controlPlane.server
+    await compacted(controlPlane.folder)
+  })
+
+  await t.test('the next one uses it until two more have passed', async (t) => {
+    const { admin, folder, server: again } = await sharedControlPlane(t, flags)
+    t.equal(again, server)
+    let revision = await new Store(folder).get('compact_rev_key')
+    for (const name of ['first', 'second']) {
+      await admin.create('/api/v1/namespaces', { metadata: { name } }) // else there is nothing to compact
+      revision = await compacted(folder, revision)
+    }
+    t.equal((await admin.request('/api/v1/namespaces/second')).status, 200)
   })
 })
