@@ -7,6 +7,13 @@ import { maxObjects } from '../../../../proto/gitops/limits.ts'
 const rate = { perSecond: 20, burst: 20 }
 /** Explanations at once: the API server answers each in some 10 ms. */
 const maxRunning = 4
+/**
+ * After each explanation all rest for so many times as long as it took: a busy API server is asked less often. At 16 ms
+ * this is as long as `rate` lets each take.
+ */
+const restTimes = 3
+/** Limit of such a rest: an API server that answers nothing for a minute is asked again soon. ms */
+const maxRestMs = 1000
 
 interface Explanation {
   readonly source: object
@@ -57,10 +64,18 @@ export class ExplainTurns {
       this.#rate.take(1)
       const next = this.#queue.take() as Explanation
       this.#running += 1
+      const began = this.#clock.now()
       void next.run().finally(() => {
         this.#running -= 1
+        this.#rest(this.#clock.now() - began)
         this.#runNext()
       })
     }
+  }
+
+  /** @param tookMs - the last explanation; its turn has paid for a part */
+  #rest(tookMs: number): void {
+    const restMs = Math.min(tookMs * restTimes, maxRestMs)
+    this.#rate.take(Math.max(0, (restMs * rate.perSecond) / 1000 - 1))
   }
 }

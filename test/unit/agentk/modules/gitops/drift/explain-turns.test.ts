@@ -44,3 +44,26 @@ t.test('four at once', async (t) => {
   await clock.pass(0)
   for (const end of ends) end()
 })
+
+t.test('a busy API server is asked less often', async (t) => {
+  for (const [tookMs, least, most] of [
+    [10, 95, 105], // 20 a second
+    [100, 15, 18], // one in 300 ms
+    [60_000, 4, 8], // at most a second of rest for each
+  ] as const) {
+    const clock = new ManualClock()
+    const turns = new ExplainTurns(clock)
+    let ended = 0
+    const run = async () => {
+      await new Promise<void>((resolve) => clock.after(tookMs, resolve))
+      ended += 1
+    }
+    const add = () => turns.add({ source: {}, run, onLost: () => t.fail('nothing is lost') })
+    for (let i = 0; i < 1000; i++) add()
+    await clock.pass(tookMs * 20) // the burst, and what follows from it
+    const before = ended
+    await clock.pass(Math.max(5000, tookMs))
+    const count = ended - before
+    t.ok(count >= least && count <= most, `${tookMs} ms each: ${count} in the time`)
+  }
+})
