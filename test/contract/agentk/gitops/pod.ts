@@ -131,7 +131,7 @@ export class Pod {
     const client = { json: this.#json, send: this.#ground.client.send.bind(this.#ground.client) }
     const [lane, ownLane] = [this.#lanes.lane('preview'), this.#lanes.lane('control')]
     const nothing = () => undefined
-    const listeners = { requestRound: nothing, onChange: nothing, onSeen: nothing, onLeft: nothing }
+    const listeners = { requestRound: nothing, onChange: nothing, onSeen: nothing, onRead: nothing, onLeft: nothing }
     const access = { client, lane, ownLane, scanLane: this.#lanes.lane('scan') }
     return followDrift(components, access, listeners, this.options, this.#killed.signal)
   }

@@ -62,6 +62,7 @@ t.test('a commit is brought once more when what the pod before has sent has land
     roundBegins: () => undefined,
     stepEnded: () => undefined,
     roundEnds: () => undefined,
+    taken: () => undefined,
     seen: () => undefined,
     left: () => undefined,
   }

@@ -34,6 +34,8 @@ export interface ExplainObjectComponents {
   readonly ownLane: ApiLane
   readonly dryLanes: Pick<DryLanes, 'laneOf'>
   readonly kinds: ClusterKinds
+  /** takes each object that was read whole */
+  readonly onRead?: (key: ObjectKey, object: KubernetesObject) => void
   readonly clock: Pick<Clock, 'now'>
 }
 
@@ -155,7 +157,7 @@ function notServed({ key, version }: ComparedManifest, { kinds }: Pick<ExplainOb
 async function compareValues(
   served: ServedObject,
   dryLane: ApiLane,
-  { lane, ownLane, kinds, clock }: ExplainObjectComponents,
+  { lane, ownLane, kinds, onRead, clock }: ExplainObjectComponents,
   signal: AbortSignal,
 ): Promise<DryRunComparison> {
   const { manifest, kind, reference, rules, isAdder, options } = served
@@ -169,7 +171,9 @@ async function compareValues(
   const scalers = new Scalers({ lane, ownLane, kinds, manifests: [] })
   const request = { key, kind, object: marked(manifest, { inventory: options.id, owner: options.id }), reference }
   const asked = { manager: options.manager, isAdder, ignoredBy }
-  return await explain({ lane, dryLane, scalers, clock }, request, asked, signal)
+  const found = await explain({ lane, dryLane, scalers, clock }, request, asked, signal)
+  if ('live' in found && found.live) onRead?.(key, found.live)
+  return found
 }
 
 /** Judges by the values. */

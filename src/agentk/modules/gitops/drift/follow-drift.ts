@@ -1,5 +1,5 @@
 import type { ObjectKey } from '../../../../kubernetes/key.ts'
-import { textAt } from '../../../../kubernetes/object.ts'
+import { type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import type { Logger } from '../../../../lib/log.ts'
 import type { RateLimit } from '../../../../lib/rate-limit.ts'
@@ -63,6 +63,8 @@ export interface DriftListeners {
   readonly onChange: () => void
   /** Called for each object that is seen. @param version - its `metadata.resourceVersion` */
   readonly onSeen: (key: ObjectKey, version: string) => void
+  /** Called for each object that was read whole. */
+  readonly onRead: (key: ObjectKey, object: KubernetesObject) => void
   /** Called for each object that does not exist any more. */
   readonly onLeft: (key: ObjectKey) => void
 }
@@ -97,7 +99,7 @@ export interface FollowedDrift {
 export function followDrift(
   { watches, turns, pace, kinds: shared, room, clock, random, log }: FollowDriftComponents,
   { client, lane, ownLane, scanLane }: DriftAccess,
-  { requestRound, onChange, onSeen, onLeft }: DriftListeners,
+  { requestRound, onChange, onSeen, onRead, onLeft }: DriftListeners,
   options: SourceOptions,
   signal: AbortSignal,
 ): FollowedDrift {
@@ -120,7 +122,7 @@ export function followDrift(
     return kinds
   }
   const explain: SourceDriftComponents['explain'] = async (manifest, { kinds, entry, isOnlyScaled }, running) => {
-    const components = { lane, ownLane, dryLanes, kinds: await kindsFor(manifest, kinds, running), clock }
+    const components = { lane, ownLane, dryLanes, kinds: await kindsFor(manifest, kinds, running), onRead, clock }
     if (isOnlyScaled && (await isScaled(manifest.key, components, running))) return leftToScaler
     return await explainObject({ manifest, entry }, components, options, running)
   }

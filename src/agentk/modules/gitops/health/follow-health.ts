@@ -1,4 +1,5 @@
 import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
+import type { KubernetesObject } from '../../../../kubernetes/object.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import type { Counter } from '../../../../lib/counter.ts'
 import type { Logger } from '../../../../lib/log.ts'
@@ -52,6 +53,8 @@ export interface FollowedHealth {
   /** A round has ended, and has left the objects like this. @param after - undefined: it has failed */
   roundEnds(after: AfterRound | undefined): void
   seen(key: ObjectKey, version: string): void
+  /** An object was read for another purpose. */
+  taken(key: ObjectKey, object: KubernetesObject): void
   left(key: ObjectKey): void
 }
 
@@ -124,6 +127,7 @@ export function followHealth(
       health.update(wanted, after.kinds, once)
     },
     seen: (key, version) => health.seen(key, version),
+    taken: (key, object) => health.taken(key, object),
     left: (key) => health.left(key),
   }
 }

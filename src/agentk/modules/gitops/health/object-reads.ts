@@ -14,6 +14,13 @@ import { type FollowedObject, notReadable } from './followed-object.ts'
 
 /** An object that changes is read so often; seldom while it stays healthy, whatever writes its status. ms */
 const readMs = { soon: 2000, healthy: 10_000, unreadable: 30_000 }
+/** A change is read after this: meanwhile others may send the object, or change it again. ms */
+const settleMs = 200
+/**
+ * An object that has gone is read after this: `kubectl replace --force` makes it again meanwhile, and a comparison with
+ * Git comes first. ms
+ */
+const leftMs = 1500
 /** Objects in a page: whole objects, some 4 KiB each. */
 const pageSize = 100
 /** Limit for a page. ms */
@@ -142,19 +149,24 @@ export class ObjectReads {
     }
   }
 
-  /** Reads one object, once for all changes that come before. */
-  readSoon(followed: FollowedObject): void {
+  /** Reads an object that has gone, unless it is there again by then. */
+  readLater(followed: FollowedObject): void {
+    this.readSoon(followed, leftMs)
+  }
+
+  /** Reads one object, once for all changes that come before. @param leastMs - pause before */
+  readSoon(followed: FollowedObject, leastMs = settleMs): void {
     if (followed.isReading) {
       followed.isDue = true
       return
     }
     const { clock } = this.#components
     const pauseMs = pauseAfter(followed)
-    const waitMs = Math.max(0, Math.ceil(followed.readAt + pauseMs - clock.now()))
+    const waitMs = Math.max(leastMs, Math.ceil(followed.readAt + pauseMs - clock.now()))
     // the clock may have been set back
     followed.cancelRead ??= clock.after(Math.min(waitMs, pauseMs), () => {
       followed.cancelRead = undefined
-      void this.#read(followed)
+      if (!isUpToDate(followed)) void this.#read(followed)
     })
   }
 
@@ -170,6 +182,8 @@ export class ObjectReads {
       const { status, body } = await lane.json('GET', path, undefined, this.#signal, { maxBytes: maxEventBytes })
       if (!isCurrent(followed)) return
       if (followed.since !== since) followed.isDue = true
+      else if (followed.readFrom > from)
+        return // a newer one has come meanwhile
       else if (status === 200) onRead(followed, body as KubernetesObject, from)
       else if (status === 404) onAbsent(followed)
       else {
@@ -199,7 +213,17 @@ export class ObjectReads {
   }
 }
 
-function pauseAfter({ verdict, isSteady }: FollowedObject): number {
-  if (verdict?.word === 'Unknown' && verdict.cause?.reason === notReadable) return readMs.unreadable
+const isUnreadable = ({ verdict }: FollowedObject) =>
+  verdict?.word === 'Unknown' && verdict.cause?.reason === notReadable
+
+/** True if the version that a watch has sent last was judged. */
+function isUpToDate(followed: FollowedObject): boolean {
+  const { verdict, resourceVersion, seenVersion } = followed
+  return verdict !== undefined && !isUnreadable(followed) && resourceVersion !== '' && resourceVersion === seenVersion
+}
+
+function pauseAfter(followed: FollowedObject): number {
+  const { isSteady } = followed
+  if (isUnreadable(followed)) return readMs.unreadable
   return isSteady ? readMs.healthy : readMs.soon
 }

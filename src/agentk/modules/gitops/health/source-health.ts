@@ -107,12 +107,24 @@ export class SourceHealth {
 
   /** An object of the source has changed, or was seen. @param version - its `metadata.resourceVersion` */
   seen(key: ObjectKey, version: string): void {
-    this.#changed(this.#objects.get(keyText(key)), version)
+    const followed = this.#objects.get(keyText(key))
+    if (this.#changed(followed, version)) this.#reads.readSoon(followed)
   }
 
   /** An object does not exist any more, or has lost the source's label. */
   left(key: ObjectKey): void {
-    this.#changed(this.#objects.get(keyText(key)), '')
+    const followed = this.#objects.get(keyText(key))
+    if (this.#changed(followed, '')) this.#reads.readLater(followed)
+  }
+
+  /**
+   * Takes a whole object that others have received, if it is newer than the one that was read. An object that was not
+   * read since its apply is read: only then is it known to be of this commit.
+   */
+  taken(key: ObjectKey, object: KubernetesObject): void {
+    const followed = this.#objects.get(keyText(key))
+    if (!followed?.verdict || !isNewer(textAt(object, 'metadata.resourceVersion'), followed.resourceVersion)) return
+    this.#judge(followed, object, this.#reads.next())
   }
 
   /** Reads all objects again, by pages: no watch reports their changes. */
@@ -166,11 +178,12 @@ export class SourceHealth {
     Object.assign(followed, { verdict: undefined, hasFailed: false, since: this.#updates })
   }
 
-  #changed(followed: FollowedObject | undefined, version: string): void {
-    if (!followed) return
+  /** @returns true: it is to be read again */
+  #changed(followed: FollowedObject | undefined, version: string): followed is FollowedObject {
+    if (!followed) return false
     followed.seenVersion = version
     followed.seenAt = this.#reads.next()
-    if (followed.verdict && followed.resourceVersion !== version) this.#reads.readSoon(followed)
+    return followed.verdict !== undefined && followed.resourceVersion !== version
   }
 
   /** @param from - place of the read in the order of events and reads */
@@ -262,4 +275,11 @@ export class SourceHealth {
     for (const namespace of this.#namespaces.values()) namespace.stop()
     this.#namespaces.clear()
   }
+}
+
+const decimal = /^[1-9]\d{0,39}$/
+
+/** True if a resourceVersion is known to be later than another one of the same object. */
+function isNewer(version: string, than: string): boolean {
+  return decimal.test(version) && decimal.test(than) && BigInt(version) > BigInt(than)
 }

@@ -198,8 +198,8 @@ export class FollowMode implements SourceMode {
     }
     const onHealth = () => status.report(options, { kind: 'health', summary: health.summary })
     const health: FollowedHealth = rounds.followHealth(options, onHealth, ends)
-    const { seen: onSeen, left: onLeft } = health
-    const listeners = { requestRound: () => runner.add(), onChange, onSeen, onLeft }
+    const { seen: onSeen, taken: onRead, left: onLeft } = health
+    const listeners = { requestRound: () => runner.add(), onChange, onSeen, onRead, onLeft }
     const drift: FollowedDrift = rounds.followDrift(options, listeners, ends)
     if (!this.#mayHaveCallsInFlight) drift.settled()
     this.#drift = drift

@@ -60,6 +60,8 @@ t.test(
     const asked: string[] = []
     let rounds = 0
     const nothing = () => undefined
+    const handed: string[] = []
+    const onRead = (of: typeof key, live: object) => void handed.push(`${of.name} ${JSON.stringify(live).length > 2}`)
     const lane: ApiLane = {
       json: async (method, path) => {
         if (path.startsWith('/apis/')) return { status: 403, body: {} } // definitions and APIServices: the core group is known
@@ -85,7 +87,7 @@ t.test(
         ownLane: lane,
         scanLane: lane,
       },
-      { requestRound: () => rounds++, onChange: nothing, onSeen: nothing, onLeft: nothing },
+      { requestRound: () => rounds++, onChange: nothing, onSeen: nothing, onRead, onLeft: nothing },
       sourceOptions({}, { agentId: 42n, projectId: 7n, ownProject: 'platform/shop' }),
       ending.signal,
     )
@@ -109,5 +111,6 @@ t.test(
     t.ok(rounds > 0, 'its end has the collection watched again')
     const path = '/api/v1/namespaces/shop/configmaps/web'
     t.strictSame(asked, [`PATCH ${path}`, `GET ${path}`])
+    t.strictSame(handed, ['web true'], 'others get the object that was read')
   },
 )

@@ -67,9 +67,13 @@ function start(t: Test, listStatus = 200) {
     }
     if (refused.has(name)) return { status: 403, body: {} }
     const object = live.get(name)
+    await given.beforeGet
     return object ? { status: 200, body: bodyOf(name, object) } : { status: 404, body: {} }
   }
-  const given: { beforeList: Promise<void> | undefined } = { beforeList: undefined }
+  const given: Record<'beforeList' | 'beforeGet', Promise<void> | undefined> = {
+    beforeList: undefined,
+    beforeGet: undefined,
+  }
   let changes = 0
   const turns = new JudgeTurns({ clock, pace: clock, log: capturedLog().log })
   const turn = (judge: () => void) => turns.add(clock, judge)
@@ -107,6 +111,12 @@ function start(t: Test, listStatus = 200) {
     given,
     clock,
     live,
+    /** the live object as others have read it */
+    object: (name: string) => ({
+      apiVersion: 'apps/v1',
+      kind: 'Deployment',
+      ...bodyOf(name, live.get(name) as Live),
+    }),
     asked,
     refused,
     health,
@@ -300,4 +310,55 @@ t.test('an object whose kind nobody serves counts as unread', async (t) => {
   const { health, update } = start(t)
   await update([entryOf(keyOf('Thing', 'one', 'example.com'))])
   t.match(health.summary, { unread: 1, counts: { Healthy: 0 } })
+})
+
+t.test('an object that others have read counts, and costs no read', async (t) => {
+  const { live, asked, object, health, update, advance } = start(t)
+  const web = keyOf('Deployment', 'web')
+  live.set('web', { version: '9', available: false })
+  await update([entryOf(web)])
+  await advance(5000)
+  asked.length = 0
+  live.set('web', { version: '10', available: true })
+  health.seen(web, '10')
+  health.taken(web, object('web'))
+  t.match(health.summary, { counts: { Healthy: 1 } })
+  await advance(20_000)
+  t.strictSame(asked, [])
+})
+
+t.test('what others have read is older, of no number, or from before its apply: it does not count', async (t) => {
+  const { live, object, health, update, advance } = start(t)
+  const web = keyOf('Deployment', 'web')
+  live.set('web', { version: '10', available: false })
+  await update([entryOf(web)])
+  for (const version of ['9', '10', '', 'x', '0x99', '-11']) {
+    live.set('web', { version, available: true })
+    health.taken(web, object('web'))
+    t.match(health.summary, { counts: { Healthy: 0, Progressing: 1 } }, version)
+  }
+  live.set('web', { version: '11', available: true })
+  health.stepEnded(web, true)
+  health.taken(web, object('web'))
+  t.match(health.summary, { counts: { Healthy: 0 }, unread: 1 }, 'it is to be read after the apply')
+  await advance(1000)
+  t.match(health.summary, { counts: { Healthy: 1 }, unread: 0 })
+})
+
+t.test('a read that began before a newer object came does not take its place', async (t) => {
+  const { given, live, object, health, update, advance, settle } = start(t)
+  const web = keyOf('Deployment', 'web')
+  live.set('web', { version: '9', available: false })
+  await update([entryOf(web)])
+  await advance(5000)
+  const { promise, resolve } = Promise.withResolvers<void>()
+  given.beforeGet = promise
+  live.set('web', { version: '10', available: false })
+  health.seen(web, '10')
+  await advance(1000)
+  live.set('web', { version: '11', available: true })
+  health.taken(web, object('web'))
+  resolve()
+  await settle()
+  t.match(health.summary, { counts: { Healthy: 1, Progressing: 0 } })
 })
