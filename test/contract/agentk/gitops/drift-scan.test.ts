@@ -21,6 +21,8 @@ const calls = { perSecond: 150, burst: 32 }
 const maxRestartCalls = 25 + 40
 /** 1,000 objects at 150 calls a second take 7 s. ms */
 const syncTimeoutMs = 60_000
+/** calls, and lines of the log, that a failure shows */
+const lastCalls = 40
 const source = '42-501'
 const rbac = 'rbac.authorization.k8s.io'
 const things = 'drift-scan.example.com'
@@ -71,11 +73,20 @@ t.test('a restart and a scan', { skip, timeout: 180_000 }, async (t) => {
   const ground = await Ground.start(t, controlPlane)
   for (const name of ['shop', 'gitops']) await ground.create(keyOf('Namespace', name, ''), { metadata: { name } })
   const end = async () => (await stat(auditLogFile)).size
-  /** Returns requests since that end of the log, each once: method and path. The API server's own do not count. */
+  /**
+   * Returns requests that began since that end of the log, each once: method and path. The API server's own do not count;
+   * the end of an earlier watch is no new one.
+   */
   const callsSince = async (from: number): Promise<string[]> => {
-    const lines = (await readFile(auditLogFile)).subarray(from).toString().split('\n').slice(0, -1)
-    const events = new Map(lines.map((line) => JSON.parse(line) as AuditEvent).map((event) => [event.auditID, event]))
-    const ours = [...events.values()].filter(({ userAgent = '' }) => !userAgent.startsWith('kube-apiserver'))
+    const log = await readFile(auditLogFile)
+    const eventsIn = (part: Buffer) => {
+      const lines = part.toString().split('\n').slice(0, -1)
+      return new Map(lines.map((line) => JSON.parse(line) as AuditEvent).map((event) => [event.auditID, event]))
+    }
+    const [earlier, events] = [eventsIn(log.subarray(0, from)), eventsIn(log.subarray(from))]
+    const ours = [...events.values()].filter(
+      ({ auditID, userAgent = '' }) => !earlier.has(auditID) && !userAgent.startsWith('kube-apiserver'),
+    )
     return ours.map(({ verb, requestURI }) => `${verb} ${decodeURIComponent(requestURI)}`)
   }
   /** True for a write of an object of the source: those in the namespace of agentk are its own, and reviews store nothing. */
@@ -138,11 +149,10 @@ t.test('a restart and a scan', { skip, timeout: 180_000 }, async (t) => {
     await eventually(async () => new Set(await watched()).size === shapes.length)
     const marked = keyOf('ConfigMap', 'one-1')
     await ground.merge(marked, { data: { value: 'changed' } }, 'marker')
-    await eventually(() => state()?.drifted.length === 1).catch((cause) => {
-      throw new Error(
-        JSON.stringify(state()?.drifted, (_, one) => (typeof one === 'bigint' ? String(one) : one)),
-        { cause },
-      )
+    await eventually(() => state()?.drifted.length === 1).catch(async (cause) => {
+      const shown = JSON.stringify(state(), (_, one) => (typeof one === 'bigint' ? String(one) : one))
+      const last = (await callsSince(from)).slice(-lastCalls)
+      throw new Error([shown, ...last, ...side.lines.slice(-lastCalls)].join('\n'), { cause })
     })
     const all = await callsSince(from)
     await ground.merge(marked, { data: { value: 'one-1' } }, 'marker')
