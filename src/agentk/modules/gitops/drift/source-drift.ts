@@ -282,6 +282,7 @@ export class SourceDrift {
     const known = this.#findings.find(text)
     if (known && known.resourceVersion === (live?.resourceVersion ?? '')) return this.#verdict(text, known, judged)
     const explanation = await this.#explainJudged(manifest, judged, signal)
+    this.#explainLater(text, explanation)
     const isCorrected = this.#options.drift.mode === 'correct'
     // the apply says what it waits for, and makes an object that is gone by then
     if (explanation.kind === 'beingDeleted') return isCorrected ? { kind: 'write' } : { kind: 'same', live: undefined }
@@ -342,7 +343,7 @@ export class SourceDrift {
     of: { readonly entry: InventoryEntry; readonly isOnlyScaled: boolean },
   ): Promise<boolean> {
     const { entry } = of
-    const { explain, clock, requestRound } = this.#components
+    const { explain, requestRound } = this.#components
     const kinds = this.#kinds as ClusterKinds
     const explanation = await explain(manifest, { ...of, kinds }, this.#signal)
     if (this.#duringRound) {
@@ -355,8 +356,7 @@ export class SourceDrift {
     }
     if ('of' in explanation && explanation.of) this.#baselines.set(text, explanation.of.baseline)
     if (explanation.kind === 'beingDeleted') return true
-    const again = 'again' in explanation ? explanation.again : undefined
-    if (again !== undefined) this.#explanations.requestLater(text, again - clock.now())
+    this.#explainLater(text, explanation)
     if (explanation.kind === 'same') {
       this.#findings.forget(text)
       if (explanation.hasLostFields && this.#options.drift.mode === 'correct') requestRound()
@@ -366,6 +366,12 @@ export class SourceDrift {
     this.#findings.note(text, this.#findingOf(manifest, entry, explanation), entry.drift)
     if (explanation.kind === 'deleted' && !wasDeleted) this.#explanations.requestLater(text, absentMs)
     return true
+  }
+
+  /** Explains an object once more when the second of its newest change is over: a later one may leave the same metadata. */
+  #explainLater(text: string, explanation: Explanation): void {
+    const again = 'again' in explanation ? explanation.again : undefined
+    if (again !== undefined) this.#explanations.requestLater(text, again - this.#components.clock.now())
   }
 
   /** Requests a round, which compares objects with the manifests that it builds. */

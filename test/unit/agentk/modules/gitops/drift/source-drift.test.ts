@@ -634,3 +634,25 @@ t.test('a source that has ended asks for nothing', async (t) => {
   await clock.pass(1e9)
   t.strictSame([asked.length, rounds()], [0, 0])
 })
+
+t.test(
+  'an object that a round has compared is compared again when the second of its newest change is over',
+  async (t) => {
+    const { drift, seen, clock, asked, given, rounded } = begin(t, { drift: { mode: 'report' } })
+    rounded()
+    const lost = { version: '7', own: applied, others: [editor('2026-06-01T00:00:00Z')] }
+    drift.roundBegins()
+    given.explanation = { kind: 'same', of: ofLive(lost), hasLostFields: true, again: clock.now() + 1000 }
+    await drift.judge(manifest, { live: liveOf(lost), entry: entry(), kinds }, new AbortController().signal)
+    drift.seenFirst(key, metadata(lost))
+    rounded()
+    asked.length = 0
+    given.explanation = drifted({ ...lost, version: '8' }, by(clock))
+    seen({ ...lost, version: '8' }) // within that second: no metadata show it
+    await clock.pass(999)
+    t.equal(drift.known.size, 0)
+    await clock.pass(1)
+    t.strictSame(asked, [text])
+    t.equal(drift.known.size, 1)
+  },
+)
