@@ -278,11 +278,17 @@ export class SourceDrift {
   /** Decides, in a round, on an object that Git has not changed and that is not as it was applied. */
   async judge(manifest: ComparedManifest, judged: JudgedObject, signal: AbortSignal): Promise<Verdict> {
     const text = keyText(manifest.key)
-    const { live, entry } = judged
+    const { live } = judged
     const known = this.#findings.find(text)
     if (known && known.resourceVersion === (live?.resourceVersion ?? '')) return this.#verdict(text, known, judged)
     const explanation = await this.#explainJudged(manifest, judged, signal)
-    this.#explainLater(text, explanation)
+    const verdict = this.#verdictBy(explanation, manifest, judged)
+    if (verdict.kind !== 'write') this.#explainLater(text, explanation) // else an apply follows
+    return verdict
+  }
+
+  #verdictBy(explanation: Explanation, manifest: ComparedManifest, judged: JudgedObject): Verdict {
+    const text = keyText(manifest.key)
     const isCorrected = this.#options.drift.mode === 'correct'
     // the apply says what it waits for, and makes an object that is gone by then
     if (explanation.kind === 'beingDeleted') return isCorrected ? { kind: 'write' } : { kind: 'same', live: undefined }
@@ -293,7 +299,7 @@ export class SourceDrift {
       // with the lost fields as reference, no metadata would show their next change
       return { kind: 'same', live: hasLostFields ? undefined : of?.live }
     }
-    return this.#verdict(text, this.#findingOf(manifest, entry, explanation), judged)
+    return this.#verdict(text, this.#findingOf(manifest, judged.entry, explanation), judged)
   }
 
   /** Explains an object for a round. An error is about this one: the round goes on with the others. */
