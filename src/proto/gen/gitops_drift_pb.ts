@@ -2,10 +2,10 @@
 // @generated from file gitops_drift.proto (package agentk.gitops.v1, syntax proto3)
 /* eslint-disable */
 
-// Questions of kas about the sources of an agent, to the pod that leads (doc/guide/drift.md).
+// What differs between Git and the cluster (doc/guide/drift.md).
 
-import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Caller } from "./agentk_caller_pb.ts";
 import { file_agentk_caller } from "./agentk_caller_pb.ts";
 import type { DriftedObject } from "./gitops_states_pb.ts";
@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file gitops_drift.proto.
  */
 export const file_gitops_drift: GenFile = /*@__PURE__*/
-  fileDesc("ChJnaXRvcHNfZHJpZnQucHJvdG8SEGFnZW50ay5naXRvcHMudjEiTwoMRHJpZnRSZXF1ZXN0EiEKBmNhbGxlchgBIAEoCzIRLmFnZW50ay52MS5DYWxsZXISDgoGc291cmNlGAIgASgJEgwKBHNjYW4YAyABKAgidgoNRHJpZnRSZXNwb25zZRIyCgZvYmplY3QYASABKAsyIC5hZ2VudGsuZ2l0b3BzLnYxLkNvbXBhcmVkT2JqZWN0SAASKQoDZW5kGAIgASgLMhouYWdlbnRrLmdpdG9wcy52MS5EcmlmdEVuZEgAQgYKBHdoYXQiswEKDkNvbXBhcmVkT2JqZWN0EisKBm9iamVjdBgBIAEoCzIbLmthcy5hZ2VudC52MS5EcmlmdGVkT2JqZWN0EiYKBWZpZWxkGAIgAygLMhcuYWdlbnRrLmdpdG9wcy52MS5GaWVsZBIMCgRtb3JlGAMgASgNEigKB2lnbm9yZWQYBCADKAsyFy5hZ2VudGsuZ2l0b3BzLnYxLkZpZWxkEhQKDG1vcmVfaWdub3JlZBgFIAEoDSK1AQoFRmllbGQSDAoEcGF0aBgBIAEoCRIMCgRraW5kGAIgASgJEhMKBmJlZm9yZRgDIAEoCUgAiAEBEhIKBWFmdGVyGAQgASgJSAGIAQESDwoHbWFuYWdlchgFIAEoCRIRCglvcGVyYXRpb24YBiABKAkSDAoEdGltZRgHIAEoCRISCgpzZWNyZXRfa2V5GAggASgJEgwKBHJ1bGUYCSABKAlCCQoHX2JlZm9yZUIICgZfYWZ0ZXIiegoIRHJpZnRFbmQSDwoHb2JqZWN0cxgBIAEoDRIQCghjb21wYXJlZBgCIAEoDRIQCgh3aXRoaGVsZBgDIAEoDRILCgNjdXQYBCABKA0SDwoHcHJvYmxlbRgFIAEoCRINCgVhdF9tcxgGIAEoAxIMCgRtb2RlGAcgASgJIl4KDVJldmlld1JlcXVlc3QSIQoGY2FsbGVyGAEgASgLMhEuYWdlbnRrLnYxLkNhbGxlchIqCgdzdWJqZWN0GAIgAygLMhkuYWdlbnRrLmdpdG9wcy52MS5TdWJqZWN0IjkKB1N1YmplY3QSDQoFZ3JvdXAYASABKAkSDAoEa2luZBgCIAEoCRIRCgluYW1lc3BhY2UYAyABKAkiIQoOUmV2aWV3UmVzcG9uc2USDwoHbWF5X2dldBgBIAMoCDKhAQoGR2l0b3BzEkoKBURyaWZ0Eh4uYWdlbnRrLmdpdG9wcy52MS5EcmlmdFJlcXVlc3QaHy5hZ2VudGsuZ2l0b3BzLnYxLkRyaWZ0UmVzcG9uc2UwARJLCgZSZXZpZXcSHy5hZ2VudGsuZ2l0b3BzLnYxLlJldmlld1JlcXVlc3QaIC5hZ2VudGsuZ2l0b3BzLnYxLlJldmlld1Jlc3BvbnNlYgZwcm90bzM", [file_agentk_caller, file_gitops_states]);
+  fileDesc("ChJnaXRvcHNfZHJpZnQucHJvdG8SEGFnZW50ay5naXRvcHMudjEiTwoMRHJpZnRSZXF1ZXN0EiEKBmNhbGxlchgBIAEoCzIRLmFnZW50ay52MS5DYWxsZXISDgoGc291cmNlGAIgASgJEgwKBHNjYW4YAyABKAgidgoNRHJpZnRSZXNwb25zZRIyCgZvYmplY3QYASABKAsyIC5hZ2VudGsuZ2l0b3BzLnYxLkNvbXBhcmVkT2JqZWN0SAASKQoDZW5kGAIgASgLMhouYWdlbnRrLmdpdG9wcy52MS5EcmlmdEVuZEgAQgYKBHdoYXQiswEKDkNvbXBhcmVkT2JqZWN0EisKBm9iamVjdBgBIAEoCzIbLmthcy5hZ2VudC52MS5EcmlmdGVkT2JqZWN0EiYKBWZpZWxkGAIgAygLMhcuYWdlbnRrLmdpdG9wcy52MS5GaWVsZBIMCgRtb3JlGAMgASgNEigKB2lnbm9yZWQYBCADKAsyFy5hZ2VudGsuZ2l0b3BzLnYxLkZpZWxkEhQKDG1vcmVfaWdub3JlZBgFIAEoDSK1AQoFRmllbGQSDAoEcGF0aBgBIAEoCRIMCgRraW5kGAIgASgJEhMKBmJlZm9yZRgDIAEoCUgAiAEBEhIKBWFmdGVyGAQgASgJSAGIAQESDwoHbWFuYWdlchgFIAEoCRIRCglvcGVyYXRpb24YBiABKAkSDAoEdGltZRgHIAEoCRISCgpzZWNyZXRfa2V5GAggASgJEgwKBHJ1bGUYCSABKAlCCQoHX2JlZm9yZUIICgZfYWZ0ZXIiegoIRHJpZnRFbmQSDwoHb2JqZWN0cxgBIAEoDRIQCghjb21wYXJlZBgCIAEoDRIQCgh3aXRoaGVsZBgDIAEoDRILCgNjdXQYBCABKA0SDwoHcHJvYmxlbRgFIAEoCRINCgVhdF9tcxgGIAEoAxIMCgRtb2RlGAcgASgJIl4KDVJldmlld1JlcXVlc3QSIQoGY2FsbGVyGAEgASgLMhEuYWdlbnRrLnYxLkNhbGxlchIqCgdzdWJqZWN0GAIgAygLMhkuYWdlbnRrLmdpdG9wcy52MS5TdWJqZWN0IjkKB1N1YmplY3QSDQoFZ3JvdXAYASABKAkSDAoEa2luZBgCIAEoCRIRCgluYW1lc3BhY2UYAyABKAkiIQoOUmV2aWV3UmVzcG9uc2USDwoHbWF5X2dldBgBIAMoCGIGcHJvdG8z", [file_agentk_caller, file_gitops_states]);
 
 /**
  * @generated from message agentk.gitops.v1.DriftRequest
@@ -336,31 +336,4 @@ export type ReviewResponse = Message<"agentk.gitops.v1.ReviewResponse"> & {
  */
 export const ReviewResponseSchema: GenMessage<ReviewResponse> = /*@__PURE__*/
   messageDesc(file_gitops_drift, 7);
-
-/**
- * @generated from service agentk.gitops.v1.Gitops
- */
-export const Gitops: GenService<{
-  /**
-   * Sends what differs between Git and the cluster, with values, as far as the caller may get the objects.
-   *
-   * @generated from rpc agentk.gitops.v1.Gitops.Drift
-   */
-  drift: {
-    methodKind: "server_streaming";
-    input: typeof DriftRequestSchema;
-    output: typeof DriftResponseSchema;
-  },
-  /**
-   * Says which objects a caller may get.
-   *
-   * @generated from rpc agentk.gitops.v1.Gitops.Review
-   */
-  review: {
-    methodKind: "unary";
-    input: typeof ReviewRequestSchema;
-    output: typeof ReviewResponseSchema;
-  },
-}> = /*@__PURE__*/
-  serviceDesc(file_gitops_drift, 0);
 

@@ -11,10 +11,10 @@ import {
   DriftRequestSchema,
   type DriftResponse,
   DriftResponseSchema,
-  Gitops,
   ReviewRequestSchema,
   ReviewResponseSchema,
 } from '../../../proto/gen/gitops_drift_pb.ts'
+import { Gitops } from '../../../proto/gen/gitops_questions_pb.ts'
 import { methodPath } from '../../../proto/unary.ts'
 import { callerMessage, keysAtAgent } from '../../agent-caller.ts'
 import type { KasHost } from '../../module.ts'

@@ -9,8 +9,8 @@ import {
   type DriftResponse,
   DriftResponseSchema,
   type Field,
-  Gitops,
 } from '../../../../src/proto/gen/gitops_drift_pb.ts'
+import { Gitops } from '../../../../src/proto/gen/gitops_questions_pb.ts'
 import { methodPath } from '../../../../src/proto/unary.ts'
 
 /** Methods that agentk serves. */

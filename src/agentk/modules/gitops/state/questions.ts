@@ -11,11 +11,11 @@ import {
   DriftRequestSchema,
   DriftResponseSchema,
   type FieldSchema,
-  Gitops,
   type ReviewRequest,
   ReviewRequestSchema,
   ReviewResponseSchema,
 } from '../../../../proto/gen/gitops_drift_pb.ts'
+import { Gitops } from '../../../../proto/gen/gitops_questions_pb.ts'
 import { maxListed } from '../../../../proto/gitops/limits.ts'
 import { methodPath, readOne } from '../../../../proto/unary.ts'
 import { callerOf, roomUserOf } from '../../../caller.ts'

@@ -12,10 +12,10 @@ import type { CallerSchema } from '../../../../../../src/proto/gen/agentk_caller
 import {
   DriftRequestSchema,
   DriftResponseSchema,
-  Gitops,
   ReviewRequestSchema,
   ReviewResponseSchema,
 } from '../../../../../../src/proto/gen/gitops_drift_pb.ts'
+import { Gitops } from '../../../../../../src/proto/gen/gitops_questions_pb.ts'
 import { methodPath } from '../../../../../../src/proto/unary.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 
