@@ -2,31 +2,28 @@ import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
 import type { KubernetesObject } from '../../../../kubernetes/object.ts'
 import { errorText } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
-import { abortable } from '../../../../lib/signals.ts'
 import { isAsApplied } from '../apply/standing.ts'
 import type { JudgedObject, Verdict } from '../apply/verdict.ts'
-import type { Finding } from '../finding.ts'
 import { isAdderOf } from '../live/adders.ts'
 import type { ClusterKinds } from '../live/cluster-kinds.ts'
 import type { LiveObject } from '../live/live-object.ts'
 import type { InventoryEntry } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
+import type { Comparisons } from './comparisons.ts'
 import type { ComparedValues } from './explain-object.ts'
 import type { ExplainTurns } from './explain-turns.ts'
-import type { Explanation } from './explanation.ts'
 import { findingOf } from './found.ts'
 import { holdUntil } from './hold.ts'
 import type { ComparedManifest, KeptManifests } from './kept-manifests.ts'
 import { type KnownFinding, KnownFindings, type KnownFindingsComponents, type Left } from './known-findings.ts'
+import { ObjectChecks } from './object-checks.ts'
 import { isMoved, referenceOf, unknownReference } from './reference.ts'
-import { SharedCheck } from './shared-check.ts'
-import { SourceExplanations } from './source-explanations.ts'
+import { RoundJudge } from './round-judge.ts'
+import { retryMs, SourceExplanations } from './source-explanations.ts'
 import { type Baseline, mayBeScaled, type Suspicion, suspicion } from './suspect.ts'
 
 /** Pause before a round that compares objects whose manifests are not kept. ms */
 const buildMs = 10_000
-/** Pause before an explanation without an answer is tried again. ms */
-const retryMs = 30_000
 /** Pause before an object that has left is compared: `kubectl replace --force` makes it again meanwhile. ms */
 const leftMs = 500
 /**
@@ -34,35 +31,10 @@ const leftMs = 500
  * watch shows it. ms
  */
 const absentMs = 1500
-/** Objects that are checked at once, if somebody asks for all: their calls take turns with all others. */
-const maxChecks = 16
 
-export interface SourceDriftComponents extends KnownFindingsComponents {
+export interface SourceDriftComponents extends KnownFindingsComponents, Comparisons {
   readonly turns: Pick<ExplainTurns, 'add' | 'leave'>
   readonly kept: Pick<KeptManifests, 'read'>
-  /** compares an object with the cluster. @throws the connection's error, or the signal's reason */
-  readonly explain: (
-    manifest: ComparedManifest,
-    of: {
-      readonly kinds: ClusterKinds
-      readonly entry: InventoryEntry
-      /** `scale` explains all that moved: an object that an autoscaler targets is not compared */
-      readonly isOnlyScaled?: boolean
-    },
-    signal: AbortSignal,
-  ) => Promise<Explanation>
-  /** true if an apply would change the object, by one dry run. @throws as `explain` */
-  readonly wouldChange: (
-    manifest: ComparedManifest,
-    of: { readonly kinds: ClusterKinds; readonly entry: InventoryEntry },
-    signal: AbortSignal,
-  ) => Promise<boolean>
-  /** compares an object as `explain` does, with its values */
-  readonly values: (
-    manifest: ComparedManifest,
-    of: { readonly kinds: ClusterKinds; readonly entry: InventoryEntry },
-    signal: AbortSignal,
-  ) => Promise<ComparedValues>
   readonly log: Logger
 }
 
@@ -95,7 +67,8 @@ export class SourceDrift {
   readonly #explanations: SourceExplanations
   /** objects whose explanation came while a round was writing */
   readonly #outrun = new Set<string>()
-  readonly #check = new SharedCheck(() => this.#checkEach())
+  readonly #checks: ObjectChecks
+  readonly #roundJudge: RoundJudge
   /** by `keyText`: metadata of objects that were seen during a round; undefined: they are gone. No round: none */
   #duringRound: Map<string, SeenInRound | undefined> | undefined
   #cancelBuild: (() => void) | undefined
@@ -106,8 +79,14 @@ export class SourceDrift {
     this.#findings = new KnownFindings(components, options, signal)
     const explain = (text: string, isOnlyScaled: boolean) => this.#explain(text, isOnlyScaled)
     const onLost = () => this.#requestBuild()
-    const { turns, clock } = components
+    const { turns, kept, clock, log } = components
     this.#explanations = new SourceExplanations({ turns, explain, onLost, clock }, signal)
+    const [findings, explanations] = [this.#findings, this.#explanations]
+    const judging = { explain: components.explain, findings, explanations, clock, log }
+    this.#roundJudge = new RoundJudge(judging, options)
+    const applied = () => ({ entries: this.#entries, kinds: this.#duringRound ? undefined : this.#kinds })
+    const checking = { applied, kept, wouldChange: components.wouldChange, findings, explanations, log }
+    this.#checks = new ObjectChecks(checking, options, signal)
     this.#isAdder = isAdderOf(options.drift)
     this.#signal = signal
     signal.addEventListener('abort', () => this.#cancelBuild?.(), { once: true })
@@ -219,51 +198,19 @@ export class SourceDrift {
       this.#explanations.requestLater(text, leftMs)
   }
 
-  /**
-   * Checks one object, by `keyText`, whatever its metadata say. An error leaves it to the next scan.
-   *
-   * @returns true: it was compared
-   */
-  async check(text: string): Promise<boolean> {
-    const { kept, wouldChange, log } = this.#components
-    const entry = this.#entries.get(text)
-    if (!entry?.digest || this.#duringRound || !this.#kinds) return false
-    try {
-      const manifest = await kept.read(text)
-      if (manifest?.digest !== entry.digest) return false
-      const of = { kinds: this.#kinds, entry }
-      if (!this.#findings.find(text) && !(await wouldChange(manifest, of, this.#signal))) return true
-      this.#suspect(text)
-      return (await this.#explanations.ended(text)) ?? false
-    } catch (error) {
-      if (this.#signal.aborted) return false
-      log.warn({ source: this.#options.id, reason: errorText(error) }, 'An object cannot be compared with Git')
-      return false
-    }
-  }
-
   /** Number of objects of the source, as the last round has left them. */
   get objects(): number {
-    return this.#checkable().length
+    return this.#checks.objects
   }
 
-  /** Checks all objects from now on. @returns number of those that were compared. @throws the signal's reason */
+  /** As `ObjectChecks`. */
+  async check(text: string): Promise<boolean> {
+    return await this.#checks.check(text)
+  }
+
+  /** As `ObjectChecks`. */
   async checkAll(signal: AbortSignal): Promise<number> {
-    return await this.#check.run(signal)
-  }
-
-  async #checkEach(): Promise<number> {
-    const texts = this.#checkable().values() // shared: each object is checked once
-    let compared = 0
-    const work = async () => {
-      for (const text of texts) if (await abortable(this.check(text), this.#signal)) compared += 1
-    }
-    await Promise.all(Array.from({ length: maxChecks }, work))
-    return compared
-  }
-
-  #checkable(): readonly string[] {
-    return [...this.#entries].flatMap(([text, { digest }]) => (digest ? [text] : []))
+    return await this.#checks.all(signal)
   }
 
   /** Compares one object, by `keyText`, with its values. @throws the connection's error, or the signal's reason */
@@ -275,50 +222,9 @@ export class SourceDrift {
     return await this.#components.values(manifest, { kinds: this.#kinds, entry }, signal)
   }
 
-  /** Decides, in a round, on an object that Git has not changed and that is not as it was applied. */
+  /** As `RoundJudge`. */
   async judge(manifest: ComparedManifest, judged: JudgedObject, signal: AbortSignal): Promise<Verdict> {
-    const text = keyText(manifest.key)
-    const { live } = judged
-    const known = this.#findings.find(text)
-    if (known && known.resourceVersion === (live?.resourceVersion ?? '')) return this.#verdict(text, known, judged)
-    const explanation = await this.#explainJudged(manifest, judged, signal)
-    const verdict = this.#verdictBy(explanation, manifest, judged)
-    if (verdict.kind !== 'write') this.#explainLater(text, explanation) // else an apply follows
-    return verdict
-  }
-
-  #verdictBy(explanation: Explanation, manifest: ComparedManifest, judged: JudgedObject): Verdict {
-    const text = keyText(manifest.key)
-    const isCorrected = this.#options.drift.mode === 'correct'
-    // the apply says what it waits for, and makes an object that is gone by then
-    if (explanation.kind === 'beingDeleted') return isCorrected ? { kind: 'write' } : { kind: 'same', live: undefined }
-    if (explanation.kind === 'same') {
-      this.#findings.forget(text)
-      const { hasLostFields, of } = explanation
-      if (hasLostFields && isCorrected) return { kind: 'write' }
-      // with the lost fields as reference, no metadata would show their next change
-      return { kind: 'same', live: hasLostFields ? undefined : of?.live }
-    }
-    return this.#verdict(text, this.#findingOf(manifest, judged.entry, explanation), judged)
-  }
-
-  /** Explains an object for a round. An error is about this one: the round goes on with the others. */
-  async #explainJudged(manifest: ComparedManifest, judged: JudgedObject, signal: AbortSignal): Promise<Explanation> {
-    try {
-      return await this.#components.explain(manifest, judged, signal)
-    } catch (error) {
-      signal.throwIfAborted()
-      const reason = errorText(error)
-      this.#components.log.warn({ source: this.#options.id, reason }, 'An object cannot be compared with Git')
-      this.#components.clock.after(retryMs, () => this.#suspect(keyText(manifest.key)))
-      return { kind: 'notCompared', of: undefined, reason, isProven: false }
-    }
-  }
-
-  #verdict(text: string, finding: Finding, { live, entry }: JudgedObject): Verdict {
-    if (this.#findings.note(text, finding, entry.drift).kind !== 'write') return { kind: 'left', finding, live }
-    this.#findings.attempt(text)
-    return { kind: 'write', finding }
+    return await this.#roundJudge.judge(manifest, judged, signal)
   }
 
   #suspect(text: string, how?: { readonly isOnlyScaled: boolean }): void {
@@ -362,22 +268,17 @@ export class SourceDrift {
     }
     if ('of' in explanation && explanation.of) this.#baselines.set(text, explanation.of.baseline)
     if (explanation.kind === 'beingDeleted') return true
-    this.#explainLater(text, explanation)
+    this.#explanations.requestAgain(text, explanation)
     if (explanation.kind === 'same') {
       this.#findings.forget(text)
       if (explanation.hasLostFields && this.#options.drift.mode === 'correct') requestRound()
       return true
     }
-    const wasDeleted = this.#findings.find(text)?.isDeleted
-    this.#findings.note(text, this.#findingOf(manifest, entry, explanation), entry.drift)
-    if (explanation.kind === 'deleted' && !wasDeleted) this.#explanations.requestLater(text, absentMs)
+    const before = this.#findings.find(text)
+    const facts = { recorded: entry.drift, before, now: this.#components.clock.now() }
+    this.#findings.note(text, findingOf(manifest, explanation, facts), entry.drift)
+    if (explanation.kind === 'deleted' && !before?.isDeleted) this.#explanations.requestLater(text, absentMs)
     return true
-  }
-
-  /** Explains an object once more when the second of its newest change is over: a later one may leave the same metadata. */
-  #explainLater(text: string, explanation: Explanation): void {
-    const again = 'again' in explanation ? explanation.again : undefined
-    if (again !== undefined) this.#explanations.requestLater(text, again - this.#components.clock.now())
   }
 
   /** Requests a round, which compares objects with the manifests that it builds. */
@@ -386,14 +287,5 @@ export class SourceDrift {
       this.#cancelBuild = undefined
       this.#components.requestRound()
     })
-  }
-
-  #findingOf(
-    manifest: ComparedManifest,
-    { drift: recorded }: InventoryEntry,
-    explanation: Exclude<Explanation, { kind: 'same' | 'beingDeleted' }>,
-  ): Finding {
-    const before = this.#findings.find(keyText(manifest.key))
-    return findingOf(manifest, explanation, { recorded, before, now: this.#components.clock.now() })
   }
 }

@@ -1,5 +1,9 @@
 import type { Clock } from '../../../../lib/clock.ts'
 import type { ExplainTurns } from './explain-turns.ts'
+import type { Explanation } from './explanation.ts'
+
+/** Pause before an explanation without an answer is tried again. ms */
+export const retryMs = 30_000
 
 /** Explanation that waits or runs. */
 interface RunningExplanation {
@@ -22,7 +26,7 @@ export interface SourceExplanationsComponents {
   readonly explain: (text: string, isOnlyScaled: boolean) => Promise<boolean>
   /** called in place of `explain` if too many wait */
   readonly onLost: () => void
-  readonly clock: Pick<Clock, 'after'>
+  readonly clock: Pick<Clock, 'now' | 'after'>
 }
 
 /** Explanations of one source's objects that wait or run: one for each object, however often that changes. */
@@ -71,6 +75,12 @@ export class SourceExplanations {
     this.#cancel(text)
     const cancel = this.#components.clock.after(Math.max(0, Math.ceil(ms)), () => this.request(text))
     this.#later.set(text, cancel)
+  }
+
+  /** Requests one more when the second of the newest change is over: a later one may leave the same metadata. */
+  requestAgain(text: string, explanation: Explanation): void {
+    const again = 'again' in explanation ? explanation.again : undefined
+    if (again !== undefined) this.requestLater(text, again - this.#components.clock.now())
   }
 
   /** Resolves when the explanation of an object has ended: with true if it was compared. undefined: none waits or runs */
