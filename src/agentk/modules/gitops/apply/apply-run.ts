@@ -1,70 +1,36 @@
 import { keyName, keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
-import { builtIn } from '../../../../kubernetes/kind.ts'
-import { type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
+import type { KubernetesObject } from '../../../../kubernetes/object.ts'
 import { objectPath } from '../../../../kubernetes/path.ts'
-import { errorText } from '../../../../lib/errors.ts'
-import type { ApiLane } from '../../../cluster/background-requests.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
-import type { ClusterKind, ClusterKinds } from '../live/cluster-kinds.ts'
-import { holdsOf } from '../live/deletion.ts'
-import { absentOf } from '../live/lacked.ts'
-import type { LiveObject } from '../live/live-object.ts'
-import { type ApplyProblem, refusal } from '../live/refusal.ts'
-import { marked, replaceAnnotation } from '../manifests/annotations.ts'
-import { lossOfReplaced, withLoss } from '../manifests/losses.ts'
-import { type Manifest, mayHaveField } from '../manifests/manifest.ts'
-import { isParent } from '../manifests/parents.ts'
-import { isCleanedUp } from '../manifests/run-once.ts'
+import type { ClusterKind } from '../live/cluster-kinds.ts'
+import { refusal } from '../live/refusal.ts'
+import type { Manifest } from '../manifests/manifest.ts'
 import type { ApplyEnd, InventoryEntry, WaveGraph } from '../round.ts'
-import type { Applier, ApplyOutcome, ApplyRequest } from './applier.ts'
 import { isStateless } from './health-gate.ts'
 import { kindOrder } from './kind-order.ts'
-import { ownerProblem } from './owners.ts'
-import { bringAgain, isReplaceable, type ReplaceRequest, type Trial, untriedProblem } from './replacement.ts'
+import { ManifestApplier, type ManifestApplierComponents, type ManifestApplierInput } from './manifest-applier.ts'
 import { type Standing, standingOf } from './standing.ts'
 import type { JudgedObject, Verdict } from './verdict.ts'
 
-export interface ApplyRunComponents {
-  readonly applier: Pick<Applier, 'apply'>
-  /** `replaceObject` */
-  readonly replace: (request: ReplaceRequest, superseded: AbortSignal, signal: AbortSignal) => Promise<ApplyOutcome>
-  /** `tryMaking` */
-  readonly tryMaking: (request: ApplyRequest, signal: AbortSignal) => Promise<Trial>
+export interface ApplyRunComponents extends ManifestApplierComponents {
   /** `passGate` */
   readonly pass: (
     of: { readonly kind: ClusterKind; readonly key: ObjectKey; readonly applied: KubernetesObject },
     signal: AbortSignal,
   ) => Promise<string | undefined>
-  /** acts as the source's account */
-  readonly lane: ApiLane
-  /** returns the kinds, with this one if it is served. @param isDefined - this run has applied its definition */
-  readonly kindsWith: (key: ObjectKey, version: string, isDefined: boolean) => Promise<ClusterKinds>
   readonly onEnd: (key: ObjectKey, end: ApplyEnd) => void
   /** decides on objects that Git has not changed, and that are not as they were applied */
   readonly judge: (manifest: Manifest, of: JudgedObject, signal: AbortSignal) => Promise<Verdict>
   /** true for an object, by `keyText`, that was found to differ from Git */
   readonly isDrifted: (text: string) => boolean
-  /** saves in the inventory, at once, that a run-once object was applied */
-  readonly remember: (manifest: Manifest, end: ApplyEnd) => Promise<void>
 }
 
-export interface ApplyRunInput {
-  readonly id: string
+export interface ApplyRunInput extends ManifestApplierInput {
   readonly manifests: readonly Manifest[]
   readonly graph: WaveGraph
-  readonly kinds: ClusterKinds
-  /** by `keyText`: entries of the inventory */
-  readonly entries: ReadonlyMap<string, InventoryEntry>
-  /** by `keyText`; null: it cannot be read */
-  readonly live: ReadonlyMap<string, LiveObject | null>
   /** by `keyText`: objects whose replicas differ, though the applied fields have not changed */
   readonly unscaled?: ReadonlySet<string>
-  /** aborts when a newer commit has come */
-  readonly superseded: AbortSignal
 }
-
-/** Message of the API server about an object in a namespace that is being deleted. */
-const isOfEnding = /because it is being terminated/
 
 /** Applies the objects of one commit, each as soon as its dependencies exist and are healthy. */
 export class ApplyRun {
@@ -82,13 +48,13 @@ export class ApplyRun {
   readonly #applied = new Map<string, KubernetesObject>()
   /** by `keyText`: objects that Git has not changed, and that are not as they were applied */
   #verdicts: ReadonlyMap<string, Verdict> = new Map()
-  /** by namespace that is being deleted: what blocks its deletion */
-  readonly #holds = new Map<string, Promise<string>>()
+  readonly #applier: ManifestApplier
 
   constructor(components: ApplyRunComponents, input: ApplyRunInput, signal: AbortSignal) {
     this.#components = components
     this.#input = input
     this.#signal = signal
+    this.#applier = new ManifestApplier(components, input, signal)
     this.#manifests = new Map(input.manifests.map((manifest) => [keyText(manifest.key), manifest]))
     this.#kindsBefore = kindOrder(input.manifests, input.graph)
   }
@@ -199,31 +165,6 @@ export class ApplyRun {
     }
   }
 
-  /** Tries an object as a new one that the API server refuses as a change. @returns undefined: another cause is known */
-  async #tryMaking({ places = [], refuser }: ApplyProblem, request: ApplyRequest): Promise<Trial | undefined> {
-    if (places.length === 0 || refuser !== undefined) return undefined
-    return await this.#components.tryMaking(request, this.#signal)
-  }
-
-  async #applyOrReplace(request: ApplyRequest): Promise<ApplyOutcome> {
-    const { applier, replace } = this.#components
-    const outcome = await applier.apply(request, this.#signal)
-    if (!('problem' in outcome)) return outcome
-    const { problem } = outcome
-    const isBadObject = problem.kind === 'invalid' && request.live !== undefined
-    if (problem.kind !== 'immutable' && !isBadObject) return outcome
-    if (isReplaceable(request.object)) {
-      return await replace({ ...request, problem }, this.#input.superseded, this.#signal)
-    }
-    const trial = isBadObject ? await this.#tryMaking(problem, request) : { kind: 'taken' as const }
-    if (trial?.kind === 'untried') return { problem: untriedProblem(problem, trial) }
-    if (trial?.kind !== 'taken') return outcome
-    const { wayOut, text } = problem
-    if (wayOut !== undefined) return { problem: { ...problem, text: `${text}; ${wayOut}` } }
-    const again = isParent(request.key) ? bringAgain : `${replaceAnnotation}: allow on it has it deleted and made again`
-    return { problem: { ...problem, text: withLoss(`${text}; ${again}`, lossOfReplaced(request.key)) } }
-  }
-
   async #read(kind: ClusterKind, key: ObjectKey): Promise<KubernetesObject | undefined> {
     const path = objectPath(kind, key)
     const answer = await this.#components.lane.json('GET', path, undefined, this.#signal, { maxBytes: maxEventBytes })
@@ -261,73 +202,11 @@ export class ApplyRun {
     return kinds.includes('CustomResourceDefinition')
   }
 
-  /** Reads why a namespace that is being deleted still exists; empty: not known. */
-  #namespaceHolds({ namespace }: ObjectKey): Promise<string> {
-    const read = async () => {
-      const path = objectPath(builtIn.namespaces, { name: namespace })
-      const { status, body } = await this.#components.lane.json('GET', path, undefined, this.#signal)
-      return status === 200 ? holdsOf(body as KubernetesObject) : ''
-    }
-    const known = this.#holds.get(namespace) ?? read()
-    this.#holds.set(namespace, known)
-    return known
-  }
-
   async #apply(manifest: Manifest, text: string): Promise<ApplyEnd> {
-    const { key, version } = manifest
-    const { id, entries } = this.#input
-    const found = this.#input.live.get(text)
-    if (found === null) return failed({ kind: 'unavailable', text: 'it cannot be read' })
-    const kinds = this.#input.kinds.find(key, version)
-      ? this.#input.kinds
-      : await this.#components.kindsWith(key, version, this.#isDefined(text))
-    const kind = kinds.find(key, version)
-    const problemOf = (problem: ApplyProblem) => {
-      const absent = absentOf(problem, manifest, kinds)
-      return failed({ ...problem, ...(absent && { absent }) })
-    }
-    if (!kind) {
-      return problemOf({ kind: 'unserved', text: `nobody serves ${key.kind} in version ${version} of its group` })
-    }
-    if (kind.isNamespaced !== (key.namespace !== '')) {
-      return failed({ kind: 'invalid', text: kind.isNamespaced ? 'it has no namespace' : 'its kind has no namespaces' })
-    }
-    const object = marked(manifest, { inventory: id, owner: id })
-    if (isEncrypted(object))
-      return failed({ kind: 'invalid', text: 'it is encrypted by SOPS, which is not decrypted here' })
-    const uid = entries.get(text)?.uid ?? ''
-    try {
-      const orphaned =
-        mayHaveField(manifest, 'ownerReferences') &&
-        (await ownerProblem({ lane: this.#components.lane, kinds }, { key, object }, this.#signal))
-      if (orphaned) return problemOf(orphaned)
-      const outcome = await this.#applyOrReplace({ key, kind, object, live: found, uid })
-      if ('problem' in outcome) {
-        const { problem } = outcome
-        const holds = isOfEnding.test(problem.text) ? await this.#namespaceHolds(key) : ''
-        return problemOf(holds === '' ? problem : { ...problem, text: `${problem.text}: ${holds}` })
-      }
-      if (this.#input.graph.dependents(text).length > 0) this.#applied.set(text, outcome.object)
-      const { live, undone, overwritten = [], leftOut, uncompared } = outcome
-      const verdict = this.#verdicts.get(text)
-      // admission may have added the time after which the cluster deletes it
-      const isOnce = isCleanedUp(key, object) || isCleanedUp(key, outcome.object)
-      const end: ApplyEnd = {
-        kind: 'applied',
-        live,
-        ...(undone && { undone }),
-        ...(overwritten.length > 0 && { overwritten }),
-        ...(verdict?.kind === 'write' && verdict.finding && { corrected: verdict.finding }),
-        ...(leftOut && { leftOut }),
-        ...(uncompared !== undefined && { uncompared }),
-        ...(isOnce && { runsOnce: true }),
-      }
-      if (isOnce) await this.#components.remember(manifest, end)
-      return end
-    } catch (error) {
-      this.#signal.throwIfAborted()
-      return failed({ kind: 'unavailable', text: errorText(error) })
-    }
+    const given = { verdict: this.#verdicts.get(text), isDefined: this.#isDefined(text) }
+    const { end, object } = await this.#applier.apply(manifest, given)
+    if (object && this.#input.graph.dependents(text).length > 0) this.#applied.set(text, object)
+    return end
   }
 }
 
@@ -339,13 +218,4 @@ function oncePerList<T>(work: (texts: readonly string[]) => T): (texts: readonly
     known.set(texts, found)
     return found
   }
-}
-
-/** True if SOPS has encrypted the object; the kind of the SOPS operator is applied as it is. */
-function isEncrypted(object: KubernetesObject): boolean {
-  return textAt(object, 'sops.mac') !== '' && object.kind !== 'SopsSecret'
-}
-
-function failed(problem: ApplyProblem): ApplyEnd {
-  return { kind: 'failed', problem }
 }
