@@ -9,7 +9,6 @@ import { isScalerKind } from '../apply/scalers.ts'
 import { SecondWriters } from '../apply/second-writers.ts'
 import type { FollowedDrift } from '../drift/follow-drift.ts'
 import { followObjects, type ObjectSet, type ObjectsStreamComponents } from '../files/objects-stream.ts'
-import type { FollowedHealth } from '../health/follow-health.ts'
 import { problemText } from '../manifests/manifest.ts'
 import { isAllApplied, needsNoRetry, waitsForRollout } from '../outcome.ts'
 import type { RoundInput } from '../reconcile.ts'
@@ -18,6 +17,7 @@ import { type ReadSource, type SourceOptions, sourceOptions, unresolvedId } from
 import { type GitopsMetrics, resultOf } from '../state/gitops-metrics.ts'
 import type { Report } from '../state/source-state.ts'
 import { areRefused, type StatusSink } from '../state/status-sink.ts'
+import { HealthReports } from './health-reports.ts'
 import type { Next } from './reconcile-queue.ts'
 import type { SourceRounds } from './source-rounds.ts'
 import { type SourceMode, type SourceRunner, settleMs } from './source-runner.ts'
@@ -68,7 +68,7 @@ export class FollowMode implements SourceMode {
   readonly #writers: SecondWriters
   /** undefined: the source has no id yet */
   #drift: FollowedDrift | undefined
-  #health: FollowedHealth | undefined
+  #health: HealthReports | undefined
   /** commit that rounds have applied as a whole; empty: a round for another one has begun since */
   #brought = ''
   /** aborts when the source has another id, and so other marks */
@@ -196,9 +196,9 @@ export class FollowMode implements SourceMode {
       if (!ends.aborted)
         status.report(options, { kind: 'drift', known: drift.known.values(), unwatched: drift.unwatched })
     }
-    const onHealth = () => status.report(options, { kind: 'health', summary: health.summary })
-    const health: FollowedHealth = rounds.followHealth(options, onHealth, ends)
-    const { seen: onSeen, taken: onRead, left: onLeft } = health
+    const follow = (onHealth: () => void) => rounds.followHealth(options, onHealth, ends)
+    const health = new HealthReports({ status, follow }, options)
+    const { seen: onSeen, taken: onRead, left: onLeft } = health.followed
     const listeners = { requestRound: () => runner.add(), onChange, onSeen, onRead, onLeft }
     const drift: FollowedDrift = rounds.followDrift(options, listeners, ends)
     if (!this.#mayHaveCallsInFlight) drift.settled()
@@ -224,9 +224,12 @@ export class FollowMode implements SourceMode {
       this.#resynced ??= resync // an earlier pod may have done it already
       const isAsked = resync !== '' && resync !== this.#resynced
       if (isSuspended) report({ kind: 'suspended', commit })
-      else if (commit !== this.#brought) this.#roundBegins(options)
+      else if (commit !== this.#brought) {
+        this.#brought = ''
+        this.#health?.roundBegins()
+      }
       const onStep = (step: Step) => {
-        if (step.kind === 'ended') this.#stepEnded(step)
+        if (step.kind === 'ended') this.#health?.stepEnded(step)
         report({ kind: 'step', commit, step })
         this.#logStep(options, step)
       }
@@ -248,7 +251,7 @@ export class FollowMode implements SourceMode {
       this.#claimLastGood(runner, signal) // the round was for an earlier commit
       const outcome = result.kind === 'done' ? this.#withNotes(result) : result
       reference = referenceOf(outcome)
-      if (reference) this.#roundEnded(reference, options) // before the state says that the commit is applied
+      if (reference) this.#health?.roundEnded(reference) // before the state says that the commit is applied
       const phase = report({ kind: 'outcome', commit, outcome })
       this.#logOutcome(fields, outcome)
       if (outcome.kind === 'done' && isAllApplied(outcome.ends)) this.#brought = commit
@@ -265,30 +268,8 @@ export class FollowMode implements SourceMode {
       return { next: 'backoff', phase: report({ kind: 'failed', commit, text: errorText(error) }) }
     } finally {
       drift.roundEnds(reference)
-      if (!reference) this.#health?.roundEnds(undefined)
+      if (!reference) this.#health?.roundFailed()
     }
-  }
-
-  /** A round for a new commit begins: the health of objects is known of the commit before alone. */
-  #roundBegins(options: SourceOptions): void {
-    this.#brought = ''
-    this.#health?.roundBegins()
-    this.#reportHealth(options)
-  }
-
-  #stepEnded({ key, end }: Extract<Step, { kind: 'ended' }>): void {
-    if (end.kind === 'applied') this.#health?.stepEnded(key, true)
-    else if (end.kind === 'unchanged' || end.kind === 'drifted') this.#health?.stepEnded(key, false)
-  }
-
-  /** Reads the objects that the round has written, and reports that their health is not known until then. */
-  #roundEnded(after: AfterRound, options: SourceOptions): void {
-    this.#health?.roundEnds(after)
-    this.#reportHealth(options)
-  }
-
-  #reportHealth(options: SourceOptions): void {
-    if (this.#health) this.#components.status.report(options, { kind: 'health', summary: this.#health.summary })
   }
 
   #withNotes(done: RoundDone): RoundDone {
