@@ -8,6 +8,7 @@ import { entriesOf, type ManagedEntry, ownEntry, usualReplicasPath, without } fr
 import { FieldReader, type ManagedPath, pathText } from '../live/managed-path.ts'
 import { isOwn, OwnedFields, pathsOf } from '../live/owned-fields.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
+import { type AdditionsComponents, additionsOf } from './additions.ts'
 import { blame } from './blame.ts'
 import {
   addedFields,
@@ -28,7 +29,7 @@ const entryTimeStepMs = 1000
 /** A timer may end so much too early. ms */
 const timerErrorMs = 1
 
-export interface CompareComponents {
+export interface CompareComponents extends AdditionsComponents {
   /** called only for an object whose number of replicas, or its owner, differs */
   readonly scalers: Pick<Scalers, 'of' | 'pathOf'>
   /** the API server's time: ms since 1970 */
@@ -104,7 +105,8 @@ export async function compareAnswers(
   const { manager, ignoredBy } = options
   const facts = factsOf(request, objects, options)
   const { ofLive, ofDryRun } = changesOfLive(facts.atOwnFields, object, facts.isAsApplied)
-  const changed = [...ofLive, ...facts.added, ...facts.unset]
+  const added = await additionsOf(facts.added, facts.owned, components)
+  const changed = [...ofLive, ...added, ...facts.unset]
   const left = await pathsOfScalers(components, request, [...changed, ...facts.lost], facts, signal)
   const isLeft = ({ path }: { readonly path: ManagedPath }) => left.has(pathText(path))
   const ruleOf = ({ path }: { readonly path: ManagedPath }) => ignoredBy(path, facts.managersOf(path))
@@ -123,7 +125,7 @@ export async function compareAnswers(
       ? listed(drift, (one) => shownDifference(one, { key, by: byOf(one) }))
       : listed(ofDryRun, (one) => shownDifference(one, { key, by: 'unknown' }))
   const hasLostFields = kind === 'inOrder' && facts.lost.some((field) => !isLeft(field) && ruleOf(field) === undefined)
-  const isChanged = drift.length > 0 || ignored.length > 0 || hasLostFields
+  const isChanged = drift.length > 0 || ignored.length > 0 || hasLostFields || facts.added.length > 0
   const again = isChanged ? againAt(changed, facts, components.clock) : undefined
   return {
     kind,

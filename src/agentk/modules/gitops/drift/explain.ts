@@ -21,7 +21,7 @@ import { entriesHash } from './suspect.ts'
 /** Limit of the comparisons of one object that others write meanwhile, with two calls each. */
 export const maxComparisons = 3
 
-export interface ExplainComponents extends CompareComponents {
+export interface ExplainComponents extends Omit<CompareComponents, 'withoutApply'> {
   /** acts as the source's account */
   readonly lane: ApiLane
   /** the same, for dry runs of this kind (`DryLanes`) */
@@ -43,7 +43,8 @@ export type DryRunComparison =
 
 /**
  * Compares a live object with Git: a forced dry-run apply, then a GET, as the source's account. Nothing is written.
- * If others write the object between the two calls, both are repeated, up to `maxComparisons` times.
+ * If others write the object between the two calls, both are repeated, up to `maxComparisons` times. Each tool that has
+ * applied fields that Git does not set takes one more dry run (`additionsOf`).
  *
  * @throws KasError CANCELLED if this pod may not write now, MESSAGE_TOO_LARGE for an answer above `maxEventBytes`; the
  * connection's error; or the signal's reason
@@ -72,7 +73,12 @@ export async function explain(
     const own = ownEntry(entriesOf(answer), options.manager)
     if (!own) return { kind: 'notComparable', problem: noOwnFields(options.manager), live }
     if (!belongTogether(answer, live, { manager: options.manager, own: own.fieldsV1 })) continue
-    return { ...(await compareAnswers(components, request, { dry: answer, live }, options, signal)), live }
+    const withoutApply = async (manager: string) => {
+      const { status, body } = await dryRun(dryLane, path, request, { manager }, signal)
+      return status === 200 && versionOf(body) === versionOf(live) ? (body as KubernetesObject) : undefined
+    }
+    const comparing = { ...components, withoutApply }
+    return { ...(await compareAnswers(comparing, request, { dry: answer, live }, options, signal)), live }
   }
   const text = `others have changed it ${maxComparisons} times while it was compared`
   return { kind: 'notComparable', problem: { kind: 'busy', text } }
@@ -82,12 +88,16 @@ function dryRun(
   lane: ApiLane,
   path: string,
   { object }: CompareRequest,
-  { manager }: CompareOptions,
+  { manager }: Pick<CompareOptions, 'manager'>,
   signal: AbortSignal,
 ): Promise<JsonAnswer> {
   const target = withQuery(path, { fieldManager: manager, force: true })
   const options = { contentType: 'application/apply-patch+yaml', maxBytes: maxEventBytes }
   return lane.json('PATCH', target, object, signal, options)
+}
+
+function versionOf(object: unknown): string {
+  return textAt(object, 'metadata.resourceVersion')
 }
 
 /** True if the object does not exist; false also for a kind that is not served: that answer names no object. */
@@ -123,8 +133,8 @@ function belongTogether(
   live: KubernetesObject,
   { manager, own }: { readonly manager: string; readonly own: FieldSet },
 ): boolean {
-  const version = textAt(live, 'metadata.resourceVersion')
-  if (version !== '' && textAt(dry, 'metadata.resourceVersion') === version) return true
+  const version = versionOf(live)
+  if (version !== '' && versionOf(dry) === version) return true
   const othersOf = (object: KubernetesObject) =>
     entriesHash(
       entriesOfOthers(entriesOf(object), manager).flatMap((entry) => {

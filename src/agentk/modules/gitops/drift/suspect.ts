@@ -11,7 +11,7 @@ import {
 } from '../live/managed-fields.ts'
 import { pathText } from '../live/managed-path.ts'
 import { isNestedTooDeeply } from '../live/nesting.ts'
-import { entriesOfOthers, isOutside, isOwn, OwnedFields } from '../live/owned-fields.ts'
+import { entriesOfOthers, isOutside, isOwn, OwnedFields, onlyAgrees } from '../live/owned-fields.ts'
 import { digestAnnotation, inventoryLabel, ownerAnnotation } from '../manifests/annotations.ts'
 
 /** State of an object right after its last apply. */
@@ -221,7 +221,8 @@ function isOnlyScaled({ own, entries }: Ownership, fields: string): boolean {
 }
 
 function reasonsOfAdded({ entries }: Ownership, adders: ReadonlySet<ManagedEntry>): SuspectReason[] {
-  const mayAdd = ({ fieldsV1 }: ManagedEntry) => Object.keys(fieldsV1).some((name) => !isOutside([], name))
+  const mayAdd = (entry: ManagedEntry) =>
+    !onlyAgrees(entry) && Object.keys(entry.fieldsV1).some((name) => !isOutside([], name))
   if (![...adders].some(mayAdd)) return []
   const replicas = `.${scaledPath(entries)}`
   const found = new OwnedFields(entries).onlyOf(adders).map((path) => pathText(path) === replicas)

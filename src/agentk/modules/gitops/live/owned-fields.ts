@@ -37,7 +37,8 @@ export class OwnedFields {
 
   /**
    * Returns the paths that only entries of `adders` own, outside of metadata and status. A path leads to the outermost
-   * field that they own themselves: to the item that they added, and not to its fields.
+   * field that they own themselves: to the item that they added, and not to its fields. Entries of applies that have
+   * changed nothing (`onlyAgrees`) add no path of their own.
    */
   onlyOf(adders: ReadonlySet<ManagedEntry>): ManagedPath[] {
     const found: ManagedPath[] = []
@@ -45,7 +46,7 @@ export class OwnedFields {
       for (const [element, inner] of of.fields) {
         if (isOutside(path, element) || !inner.entries.some((entry) => adders.has(entry))) continue
         const isTheirs = inner.entries.every((entry) => adders.has(entry))
-        if (isTheirs && inner.itself.length > 0) found.push([...path, element])
+        if (isTheirs && inner.itself.some((entry) => !onlyAgrees(entry))) found.push([...path, element])
         else if (inner.whole.every((entry) => adders.has(entry))) visit(inner, [...path, element])
       }
     }
@@ -98,6 +99,11 @@ export function entriesOfOthers(entries: readonly ManagedEntry[], manager: strin
     const { 'f:status': _, ...fieldsV1 } = entry.fieldsV1
     return Object.keys(fieldsV1).length === 0 ? [] : [{ ...entry, time: '', fieldsV1 }]
   })
+}
+
+/** True for an entry of an apply that has changed nothing but the owners: the API server writes no time in it. */
+export function onlyAgrees(entry: ManagedEntry): boolean {
+  return entry.operation === 'Apply' && textAt(entry, 'time') === ''
 }
 
 /** True for an entry of the manager about the object itself. */

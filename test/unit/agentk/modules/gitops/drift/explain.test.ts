@@ -406,3 +406,24 @@ t.test('what ends a comparison is thrown', async (t) => {
   const components = { lane, dryLane: lane, scalers, clock: new ManualClock() }
   await t.rejects(explain(components, { key, kind, object: git, reference: undefined }, options, signal), /cut/)
 })
+
+t.test('what a tool has applied is compared with the object without that, if nobody writes it meanwhile', async (t) => {
+  const applied = { 'f:data': { 'f:b': leaf, 'f:z': leaf } }
+  const kubectl = entry('kubectl', applied, { operation: 'Apply', time: time(4) })
+  const live = ok({ data: { ...git.data, z: '1' } }, [ownEntry(own), kubectl])
+  const path = '/api/v1/namespaces/shop/configmaps/web'
+  const none = await play({ dry: [...live, ...ok(git, [ownEntry(own)])], live })
+  t.strictSame(
+    none.sent.map((one) => one.split(' ')[1]),
+    [
+      `${path}?fieldManager=${manager}&force=true&dryRun=All`,
+      path,
+      `${path}?fieldManager=kubectl&force=true&dryRun=All`,
+    ],
+  )
+  t.match(none.found, { kind: 'drifted', differences: { listed: [{ path: '.data.z', kind: 'added' }] } })
+  t.match((await play({ dry: live, live })).found, { kind: 'inOrder' }, 'it has the value without that apply too')
+  const written = ok({ data: { ...git.data, z: '1' } }, [ownEntry(own)], { resourceVersion: '8' })
+  t.match((await play({ dry: [...live, ...written], live })).found, { kind: 'drifted' })
+  t.match((await play({ dry: [...live, ...status(422, 'it is immutable')], live })).found, { kind: 'drifted' })
+})

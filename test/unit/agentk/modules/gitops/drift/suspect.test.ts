@@ -43,6 +43,16 @@ t.test('an object as it was applied is not suspect', async (t) => {
   t.strictSame(reasons(live(busy)), [], 'others write beside it')
 })
 
+t.test('an apply that has changed only the owners asks for no comparison', async (t) => {
+  const all = { 'f:spec': { 'f:x': leaf, 'f:paused': leaf, 'f:strategy': leaf } }
+  const agreed = entry('kubectl', all, { operation: 'Apply', time: undefined })
+  t.strictSame(reasons(live([ownEntry(own), agreed])), [])
+  const timed = entry('kubectl', all, { operation: 'Apply' })
+  t.strictSame(reasons(live([ownEntry(own), timed])), ['added'])
+  const both = [ownEntry(own), agreed, entry('kubectl-edit', { 'f:spec': { 'f:paused': leaf } })]
+  t.strictSame(reasons(live(both)), ['added'], 'it does not hide what another tool has added')
+})
+
 t.test('each mark and each part of the own entry counts', async (t) => {
   const entries = [ownEntry(own)]
   t.equal(reasons(undefined), 'gone')

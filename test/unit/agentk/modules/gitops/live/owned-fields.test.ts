@@ -67,6 +67,21 @@ t.test('fields that only some managers own: the outermost that they set, without
   t.strictSame(new OwnedFields(whole).onlyOf(new Set(whole.slice(1))), [], 'another owns all around it')
 })
 
+t.test(
+  'an apply without a time has set nothing: it names no field, and leaves those of others as they are',
+  async (t) => {
+    const spec = { 'f:paused': leaf, 'f:securityContext': leaf, 'f:selector': { '.': leaf, 'f:disk': leaf } }
+    const agreed = entry('kubectl', { 'f:spec': spec }, { operation: 'Apply', time: undefined })
+    const edit = { 'f:spec': { 'f:securityContext': { 'f:runAsUser': leaf }, 'f:selector': { 'f:disk': leaf } } }
+    const found = (...all: readonly ManagedEntry[]) => new OwnedFields(all).onlyOf(new Set(all))
+    t.strictSame(found(...entries(agreed)), [])
+    t.strictSame(found(...entries(agreed, entry('kubectl-edit', edit))), [
+      ['f:spec', 'f:securityContext', 'f:runAsUser'],
+      ['f:spec', 'f:selector', 'f:disk'],
+    ])
+  },
+)
+
 t.test('entries of others: without the source as applier, without the status and its time', async (t) => {
   const revision = { 'f:metadata': { 'f:annotations': { 'f:revision': leaf } } }
   const all = entries(
