@@ -8,6 +8,8 @@ export const pauseAnnotation = 'agent.gitlab.com/pause'
 export const holdAnnotation = 'agent.gitlab.com/correct-after'
 /** any new text: the cluster is compared once more, and what differs is applied */
 export const resyncAnnotation = 'agent.gitlab.com/resync'
+/** written by agentk: the text of the last `resync` that was done */
+export const resyncedAnnotation = 'agent.gitlab.com/resynced'
 
 /** True if the text of an annotation says yes. */
 export function saysYes(text: string): boolean {

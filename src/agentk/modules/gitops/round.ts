@@ -267,6 +267,8 @@ export interface Directives {
   readonly isSuspended: boolean
   /** text of the last request to compare once more, and to apply what differs; empty: none */
   readonly resync: string
+  /** text of the last request that was done, also by an earlier pod; empty: none */
+  readonly resynced: string
   /** for a source that has left the configuration: its objects stay for good, and nothing reports them */
   readonly isForgotten: boolean
 }
@@ -277,6 +279,8 @@ export interface DirectivesReader {
   directives(id: string, signal: AbortSignal): Promise<Directives>
   /** Removes an approval. @throws: the approval stays */
   useApproval(id: string, approved: string, signal: AbortSignal): Promise<void>
+  /** Records, with the next state of the source, that a request to compare once more was done. */
+  resynced(id: string, resync: string): void
   /** @returns function that removes the listener */
   onDirectives(id: string, listener: () => void): () => void
 }

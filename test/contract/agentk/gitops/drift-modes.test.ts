@@ -155,6 +155,26 @@ t.test('modes of drift', { skip, timeout: 300_000 }, async (t) => {
     },
   )
 
+  await t.test('report: a resync that is asked for while no pod leads is done by the next leader, once', async (t) => {
+    const files = { 'web.yaml': webFile('nginx:1') }
+    const side = await start(t, 211n, { mode: 'report', after: '0s' }, files)
+    await side.settle()
+    await side.patch(web, container({ image: 'nginx:2' }))
+    await side.drifted('web')
+    await side.stop()
+    await side.resync()
+    await side.lead()
+    await side.becomesImage('nginx:1')
+    await side.marked()
+    await side.settle()
+    await side.patch(web, container({ image: 'nginx:2' }))
+    await side.drifted('web')
+    await side.restart()
+    await side.settle()
+    t.strictSame(await side.drifted('web'), { web: 'mode' }, 'it is not done again')
+    t.equal(await side.image(), 'nginx:2')
+  })
+
   await t.test('report: replicas that an autoscaler leaves behind are shown, and stay', async (t) => {
     const files = { 'web.yaml': webFile('nginx:1') }
     const hpa = keyOf('HorizontalPodAutoscaler', 'web', 'shop', 'autoscaling')

@@ -131,6 +131,7 @@ t.test('states of sources', { skip, timeout: 120_000 }, async (t) => {
       approved: '',
       isSuspended: true,
       resync: '',
+      resynced: '',
       isForgotten: false,
     })
     await t.rejects(syncs.useApproval('42-7-web', 'abc', signal), /cannot be used/)

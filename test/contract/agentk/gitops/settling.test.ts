@@ -96,8 +96,9 @@ t.test('a commit is brought once more when what the pod before has sent has land
     { block: {}, digest: '', agentId: 42n, ownProject: 'platform/shop', projectId: undefined },
   )
   const people = {
-    directives: async () => ({ approved: '', isSuspended: false, resync: '', isForgotten: false }),
+    directives: async () => ({ approved: '', isSuspended: false, resync: '', resynced: '', isForgotten: false }),
     useApproval: async () => undefined,
+    resynced: () => undefined,
     onDirectives: () => () => undefined,
   }
   const runner = new SourceRunner({ queue: new ReconcileQueue({ clock, random: Math.random }), people }, mode)

@@ -127,6 +127,14 @@ export class TermsSide {
     await this.#ground.merge(sync, { metadata: { annotations } })
   }
 
+  /** Waits until the last request of `resync` is marked as done. */
+  async marked(): Promise<void> {
+    await eventually(async () => {
+      const { annotations = {} } = (await this.#ground.get(ofAgentk(`gitops-${this.id}-sync`))).metadata
+      return annotations['agent.gitlab.com/resynced'] === annotations['agent.gitlab.com/resync']
+    })
+  }
+
   /** Pushes files, and waits until they are applied. */
   async push(files: Files): Promise<void> {
     this.project.push(files)

@@ -73,8 +73,6 @@ export class FollowMode implements SourceMode {
   #brought = ''
   /** aborts when the source has another id, and so other marks */
   #driftEnds = new AbortController()
-  /** text of the last request to compare once more that was done; undefined: not read yet */
-  #resynced: string | undefined
   /** set while kas refuses the files of the newest commit */
   #refusal: AbortController | undefined
 
@@ -220,9 +218,9 @@ export class FollowMode implements SourceMode {
     let reference: AfterRound | undefined
     drift.roundBegins()
     try {
-      const { approved, isSuspended, resync, useApproval, superseded } = await runner.asked(options.id, signal)
-      this.#resynced ??= resync // an earlier pod may have done it already
-      const isAsked = resync !== '' && resync !== this.#resynced
+      const { resync, resynced, onResynced, ...asked } = await runner.asked(options.id, signal)
+      const { approved, isSuspended, useApproval, superseded } = asked
+      const isAsked = resync !== '' && resync !== resynced
       if (isSuspended) report({ kind: 'suspended', commit })
       else if (commit !== this.#brought) {
         this.#brought = ''
@@ -252,10 +250,10 @@ export class FollowMode implements SourceMode {
       const outcome = result.kind === 'done' ? this.#withNotes(result) : result
       reference = referenceOf(outcome)
       if (reference) this.#health?.roundEnded(reference) // before the state says that the commit is applied
+      if (outcome.kind === 'done' && isAsked && !superseded.aborted) onResynced() // else the next round does the rest
       const phase = report({ kind: 'outcome', commit, outcome })
       this.#logOutcome(fields, outcome)
       if (outcome.kind === 'done' && isAllApplied(outcome.ends)) this.#brought = commit
-      if (outcome.kind === 'done' && !superseded.aborted) this.#resynced = resync // else the next round does the rest
       if (outcome.kind === 'done') {
         if (outcome.pruned.some(isScalerKind)) runner.add() // Git sets again what it has scaled
         if (isComplete(outcome)) this.#measure(set)

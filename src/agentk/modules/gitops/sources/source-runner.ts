@@ -30,7 +30,10 @@ export interface SourceRunnerComponents {
 }
 
 /** Current directives for a source, and what its round needs for them. */
-export type Asked = Directives & Pick<RemovalInput, 'useApproval' | 'superseded'>
+export interface Asked extends Directives, Pick<RemovalInput, 'useApproval' | 'superseded'> {
+  /** records that `resync` was done */
+  readonly onResynced: () => void
+}
 
 /** Runs one source while this pod leads: one round after another, each with the current directives. */
 export class SourceRunner {
@@ -101,7 +104,8 @@ export class SourceRunner {
     const { people } = this.#components
     const directives = await people.directives(id, signal)
     const useApproval = (using: AbortSignal) => people.useApproval(id, directives.approved, using)
-    return { ...directives, useApproval, superseded: this.superseded }
+    const onResynced = () => people.resynced(id, directives.resync)
+    return { ...directives, useApproval, onResynced, superseded: this.superseded }
   }
 
   async #round(signal: AbortSignal): Promise<Next> {

@@ -253,6 +253,7 @@ export class Sources implements TermSources {
         return syncs.directives(id, signal)
       },
       useApproval: syncs.useApproval.bind(syncs),
+      resynced: syncs.resynced.bind(syncs),
       onDirectives: syncs.onDirectives.bind(syncs),
     }
   }

@@ -18,6 +18,7 @@ import type { SharedKinds } from '../live/shared-kinds.ts'
 import type { Directives, DirectivesReader } from '../round.ts'
 import { hasIdForm } from '../source-options.ts'
 import { type GitSyncStatus, gitSyncSpec, gitSyncStatus } from './git-sync-status.ts'
+import { ResyncMarks } from './resync-marks.ts'
 import type { SourceEvents } from './source-events.ts'
 import type { StatusReader } from './status-sink.ts'
 import { type Transition, transitionsIn } from './transitions.ts'
@@ -90,6 +91,7 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
   readonly #made = new Set<string>()
   /** conditions as they were written last, by path; absent: not read in this term */
   readonly #transitions = new Map<string, readonly Transition[]>()
+  readonly #resyncs = new ResyncMarks()
   /** called when the object of a source was made, or found */
   onMade: (id: string) => void = () => undefined
   #place: Place | undefined
@@ -154,6 +156,7 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
       approved: annotation(approveAnnotation),
       isSuspended: saysYes(annotation(pauseAnnotation)),
       resync: annotation(resyncAnnotation),
+      resynced: this.#resyncs.read(own, body),
       isForgotten: saysYes(annotation(forgetAnnotation)),
     }
   }
@@ -170,6 +173,11 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
     const options = { contentType: 'application/json-patch+json' }
     const { status, body } = await this.#components.lane.json('PATCH', target, patch, signal, options)
     if (status !== 200) throw new Error(`the approval of ${id} cannot be used: ${textAt(body, 'message')}`)
+  }
+
+  resynced(id: string, resync: string): void {
+    const path = this.#place && `${this.#place.path}/${this.#place.nameOf(id)}`
+    if (path !== undefined) this.#resyncs.done(path, resync)
   }
 
   /** Returns the path of a source's object; empty: it does not exist yet. */
@@ -221,6 +229,7 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
     const own = `${path}/${nameOf(id)}`
     this.#made.delete(own)
     this.#transitions.delete(own)
+    this.#resyncs.forget(own)
     this.#components.events.forget(nameOf(id))
     const { status, body } = await this.#components.lane.json('DELETE', own, undefined, signal)
     if (status >= 300 && status !== 404) throw new Error(`the state of ${id} stays: ${textAt(body, 'message')}`)
@@ -293,8 +302,12 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
       const content = { spec: gitSyncSpec(state), status: gitSyncStatus(state, before) }
       const labels = { [agentLabel]: String(this.#options.agentId) }
       let written: unknown
-      if (!statusOf || !this.#made.has(path))
-        written = await this.#apply(path, { ...type, metadata: { name, labels }, ...bodyOf(content) }, signal)
+      if (!statusOf || !this.#made.has(path) || this.#resyncs.isDue(path)) {
+        written = await this.#resyncs.write(path, (annotations) => {
+          const object = { ...type, metadata: { name, labels, annotations }, ...bodyOf(content) }
+          return this.#apply(path, object, signal)
+        })
+      }
       const isNew = !this.#made.has(path)
       this.#made.add(path)
       if (isNew) this.onMade(id)
@@ -317,8 +330,10 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
   /** Reads since when the conditions have their status: an earlier pod has written them. @throws Error */
   async #readTransitions(path: string, { statusIn }: Place, signal: AbortSignal): Promise<readonly Transition[]> {
     const { status, body } = await this.#components.lane.json('GET', path, undefined, signal)
+    if (status !== 200 && status !== 404)
+      throw new Error(textAt(body, 'message') || `the API server answered ${status}`)
+    this.#resyncs.read(path, body)
     if (status === 404) return []
-    if (status !== 200) throw new Error(textAt(body, 'message') || `the API server answered ${status}`)
     return transitionsIn(statusIn(body))
   }
 

@@ -46,8 +46,9 @@ function startRemoved(t: Test, round: (id: string, input: RemovalInput, signal: 
     hasLeft: (id) => !back.has(id),
     queue: new ReconcileQueue({ clock, random: () => 0.5 }),
     people: {
-      directives: async () => ({ approved: '', isSuspended: false, resync: '', isForgotten: false }),
+      directives: async () => ({ approved: '', isSuspended: false, resync: '', resynced: '', isForgotten: false }),
       useApproval: async () => undefined,
+      resynced: () => undefined,
       onDirectives: (id, listener) => {
         directives.set(id, listener)
         return () => directives.delete(id)

@@ -13,11 +13,12 @@ function startRunner(t: Test, round: Round, given: Partial<SourceMode> = {}) {
   const used: string[] = []
   let approved = 'plan-1'
   const people = {
-    directives: async () => ({ approved, isSuspended: false, resync: '', isForgotten: false }),
+    directives: async () => ({ approved, isSuspended: false, resync: '', resynced: '', isForgotten: false }),
     useApproval: async (id: string, plan: string) => {
       used.push(`${id} ${plan}`)
       approved = ''
     },
+    resynced: (id: string, resync: string) => void used.push(`${id} resynced ${resync}`),
     onDirectives: (id: string, listener: () => void) => {
       listeners.set(id, listener)
       return () => listeners.delete(id)
@@ -102,14 +103,14 @@ t.test('what people ask begins pauses anew where a source is followed, and not w
 t.test('a plan that is approved is taken back as it was asked for', async (t) => {
   const seen: unknown[] = []
   const { runner, used } = startRunner(t, async (of, signal) => {
-    const { useApproval, superseded, ...directives } = await of.asked('42-7', signal)
+    const { useApproval, onResynced, superseded, ...directives } = await of.asked('42-7', signal)
     seen.push(directives, superseded === of.superseded)
     await useApproval(signal)
     return 'idle'
   })
   runner.add()
   await eventually(() => used.length === 1)
-  t.strictSame(seen, [{ approved: 'plan-1', isSuspended: false, resync: '', isForgotten: false }, true])
+  t.strictSame(seen, [{ approved: 'plan-1', isSuspended: false, resync: '', resynced: '', isForgotten: false }, true])
   t.strictSame(used, ['42-7 plan-1'])
 })
 
