@@ -15,7 +15,7 @@ import { KeptFiles, SharedBytes } from './files/kept-files.ts'
 import { healthRules } from './health/health-rules.ts'
 import { JudgeTurns } from './health/judge-turns.ts'
 import { RelatedNamespaces } from './health/related-namespaces.ts'
-import { maxExplainedChars } from './health/slim-object.ts'
+import { maxExplainedChars, maxNamespaceChars } from './health/slim-object.ts'
 import { openWatches } from './live/object-waits.ts'
 import { SharedKinds } from './live/shared-kinds.ts'
 import { podMemory } from './render/pod-memory.ts'
@@ -91,7 +91,7 @@ function createSources(
   const status = new StatusSink(serverClock, syncs, [syncs, push, metrics])
   syncs.onMade = (id) => status.guided(id)
 
-  const healthRoom = new Counter<string>({ max: maxExplainedChars })
+  const healthRoom = new Counter<string>({ max: maxExplainedChars, maxOfKey: maxNamespaceChars })
   const rounds = {
     api,
     identities,

@@ -1,5 +1,5 @@
 import type { ObjectKey } from '../../../../kubernetes/key.ts'
-import { type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
+import { type KubernetesObject, numberAt, textAt } from '../../../../kubernetes/object.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import type { Logger } from '../../../../lib/log.ts'
 import type { RateLimit } from '../../../../lib/rate-limit.ts'
@@ -61,8 +61,8 @@ export interface DriftAccess {
 export interface DriftListeners {
   readonly requestRound: () => void
   readonly onChange: () => void
-  /** Called for each object that is seen. @param version - its `metadata.resourceVersion` */
-  readonly onSeen: (key: ObjectKey, version: string) => void
+  /** Called for each object that is seen, with its `metadata.resourceVersion`. */
+  readonly onSeen: (key: ObjectKey, of: { readonly version: string; readonly generation: number | undefined }) => void
   /** Called for each object that was read whole. */
   readonly onRead: (key: ObjectKey, object: KubernetesObject) => void
   /** Called for each object that does not exist any more. */
@@ -144,11 +144,12 @@ export function followDrift(
       lane: scanLane,
       seen: (key, object, live) => {
         drift.seen(key, object, live)
-        onSeen(key, textAt(object, 'metadata.resourceVersion'))
+        const version = textAt(object, 'metadata.resourceVersion')
+        onSeen(key, { version, generation: numberAt(object, 'metadata.generation') })
       },
       read: (key, live) => {
         drift.read(key, live)
-        onSeen(key, live.resourceVersion)
+        onSeen(key, { version: live.resourceVersion, generation: live.generation })
       },
       left: (key) => {
         drift.left(key)

@@ -12,9 +12,9 @@ import type { AfterRound } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
 import type { HealthRules } from './health-rules.ts'
 import type { JudgeTurns } from './judge-turns.ts'
-import { NamespaceHealth } from './namespace-health.ts'
+import { NamespaceHealth, type NamespaceHealthComponents } from './namespace-health.ts'
 import type { RelatedNamespaces } from './related-namespaces.ts'
-import { SourceHealth } from './source-health.ts'
+import { type SeenMetadata, SourceHealth } from './source-health.ts'
 
 /** Changes within this time are reported together. ms */
 const reportMs = 200
@@ -52,7 +52,8 @@ export interface FollowedHealth {
   stepEnded(key: ObjectKey, isWritten: boolean): void
   /** A round has ended, and has left the objects like this. @param after - undefined: it has failed */
   roundEnds(after: AfterRound | undefined): void
-  seen(key: ObjectKey, version: string): void
+  /** @param of - metadata that a watch has sent, or a list */
+  seen(key: ObjectKey, of: SeenMetadata): void
   /** An object was read for another purpose. */
   taken(key: ObjectKey, object: KubernetesObject): void
   left(key: ObjectKey): void
@@ -85,7 +86,8 @@ export function followHealth(
   const self = {}
   const turn = (judge: () => void) => turns.add(self, judge)
   const namespace = (name: string, onNamespace: () => void) => {
-    const enter = (onRelated: () => void) => namespaces.enter({ account, namespace: name }, client, onRelated)
+    const enter: NamespaceHealthComponents['enter'] = (listener) =>
+      namespaces.enter({ account, namespace: name }, client, listener)
     return new NamespaceHealth({ enter, turn, room, verdictsOf, onChange: onNamespace, clock }, name)
   }
   const health = new SourceHealth(
@@ -126,7 +128,7 @@ export function followHealth(
       endedAt = clock.now()
       health.update(wanted, after.kinds, once)
     },
-    seen: (key, version) => health.seen(key, version),
+    seen: (key, of) => health.seen(key, of),
     taken: (key, object) => health.taken(key, object),
     left: (key) => health.left(key),
   }

@@ -24,7 +24,9 @@ export interface FollowedObject {
   hasFailed: boolean
   /** `metadata.resourceVersion` that was read; empty: none */
   resourceVersion: string
-  /** the same of the last one that a watch has sent, and its place in the order of events and reads */
+  /** `metadata.generation` that was read; 0: none */
+  generation: number
+  /** `metadata.resourceVersion` of the last one that a watch has sent, and its place in the order of events and reads */
   seenVersion: string
   seenAt: number
   /** place of its last read in that order */
@@ -45,6 +47,7 @@ const unread = {
   verdict: undefined,
   hasFailed: false,
   resourceVersion: '',
+  generation: 0,
   seenVersion: '',
   seenAt: 0,
   readFrom: 0,

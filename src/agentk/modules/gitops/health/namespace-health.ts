@@ -1,14 +1,17 @@
+import { isUnobserved } from '../../../../kubernetes/conditions.ts'
 import { keyText } from '../../../../kubernetes/key.ts'
 import { parseKindKey } from '../../../../kubernetes/kind.ts'
-import { type KubernetesObject, kindOf, uidOf } from '../../../../kubernetes/object.ts'
+import { type KubernetesObject, kindOf, numberAt, uidOf } from '../../../../kubernetes/object.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import type { Counter } from '../../../../lib/counter.ts'
+import { severityOf } from '../../../health/kas/finding.ts'
 import { isSummary, type RuleVerdicts } from '../../../health/kas/opinion.ts'
 import type { Cause } from '../../../health/kas/root-causes/choosing.ts'
 import { Judge } from '../../../health/kas/root-causes/judge.ts'
 import type { HealthCause, HealthVerdict } from '../health-verdict.ts'
 import { ObjectsWorld } from './objects-world.ts'
-import { maxRelatedNamespaces, type RelatedReader } from './related-namespaces.ts'
+import { maxRelatedNamespaces, type RelatedListener, type RelatedReader } from './related-namespaces.ts'
+import { ReplacedPods } from './replaced-pods.ts'
 import { maxObjectChars, sizeOf } from './slim-object.ts'
 
 /** Limit of unhealthy objects of one source in one namespace that are kept, to explain them: some 4 KiB each. */
@@ -22,7 +25,7 @@ const enterAgainMs = 10_000
 
 export interface NamespaceHealthComponents {
   /** follows what workloads own here; undefined: the limit of namespaces is reached */
-  readonly enter: (onChange: () => void) => RelatedReader | undefined
+  readonly enter: (listener: RelatedListener) => RelatedReader | undefined
   /** adds a judgement of the source to the turns */
   readonly turn: (judge: () => void) => () => void
   /** limits the objects that are kept, in characters */
@@ -49,6 +52,7 @@ export class NamespaceHealth {
   readonly #unhealthy = new Map<string, Unhealthy>()
   /** by `keyText`: functions that give the room of kept objects back */
   readonly #releases = new Map<string, () => void>()
+  readonly #replaced = new ReplacedPods()
   #reader: RelatedReader | undefined
   #isBeyond = false
   #cancelJudge: (() => void) | undefined
@@ -75,18 +79,29 @@ export class NamespaceHealth {
   /** Takes an object that was read, with its apiVersion and kind, and judges it by itself. */
   put(of: Subject, object: KubernetesObject): HealthVerdict {
     const text = keyText(of.key)
-    const verdict = this.#verdictOf({ ...of, object }, this.#worldOf([object]))
-    this.#verdicts.set(text, verdict)
+    const alone = this.#verdictOf({ ...of, object }, this.#worldOf([object]))
+    const explained = this.#explainedVerdict(text, object)
     this.#release(text)
-    if (verdict.word !== 'Healthy' && this.#unhealthy.size < maxExplained) this.#keep(text, { ...of, object })
+    if (alone.word !== 'Healthy' && this.#unhealthy.size < maxExplained) this.#keep(text, { ...of, object })
+    // what it owns is judged with it soon: until then, a worse verdict stays
+    const isBetter = explained && severityOf(alone.word) <= severityOf(explained.word)
+    const verdict = isBetter && this.#unhealthy.has(text) ? explained : alone
+    this.#verdicts.set(text, verdict)
     this.#followRelated()
     this.#judgeSoon()
     return verdict
   }
 
+  /** Returns the verdict by what an object owns, if its spec is the same now. */
+  #explainedVerdict(text: string, object: KubernetesObject): HealthVerdict | undefined {
+    const before = this.#unhealthy.get(text)?.object
+    return before && isOfSameSpec(before, object) ? this.#verdicts.get(text) : undefined
+  }
+
   /** The object does not exist, or is not the source's any more. */
   delete(text: string): void {
     this.#verdicts.delete(text)
+    this.#replaced.delete(text)
     if (this.#release(text)) this.#followRelated()
   }
 
@@ -134,18 +149,31 @@ export class NamespaceHealth {
       return
     }
     if (this.#namespace === '') return // workloads are in namespaces
-    this.#reader ??= enter(() => this.#judgeSoon())
+    this.#reader ??= enter({ onChange: () => this.#judgeSoon(), onEnd: () => this.#readerEnded() })
     this.#reader?.explain(roots)
     const isBeyond = this.#reader === undefined
-    if (isBeyond) {
-      this.#cancelEnter ??= clock.after(enterAgainMs, () => {
-        this.#cancelEnter = undefined
-        this.#followRelated()
-      })
-    }
+    if (isBeyond) this.#cancelEnter ??= clock.after(enterAgainMs, () => this.#enterAgain())
     if (this.#isBeyond === isBeyond) return
     this.#isBeyond = isBeyond
     this.#components.onChange()
+  }
+
+  /** Another account needs the place: it is tried again. */
+  #readerEnded(): void {
+    this.#reader = undefined
+    this.#cancelLeave?.()
+    this.#cancelLeave = undefined
+    this.#isBeyond = true
+    const { clock, onChange } = this.#components
+    this.#cancelEnter ??= clock.after(enterAgainMs, () => this.#enterAgain())
+    this.#judgeSoon()
+    onChange()
+  }
+
+  #enterAgain(): void {
+    this.#cancelEnter = undefined
+    this.#followRelated()
+    this.#judgeSoon() // other sources may have read what these workloads own
   }
 
   #judgeSoon(): void {
@@ -160,20 +188,36 @@ export class NamespaceHealth {
 
   /** Judges the unhealthy objects by what they own, and again once time alone changes a verdict. */
   #judgeAll(): void {
-    const { clock, onChange } = this.#components
+    const { onChange } = this.#components
     const related = this.#reader?.objects
     const own = Array.from(this.#unhealthy.values(), ({ object }) => object)
     const ownUids = new Set(own.map(uidOf))
     const others = [...(related?.objects ?? [])].filter((one) => !ownUids.has(uidOf(one)))
     const world = this.#worldOf([...own, ...others])
-    for (const [text, one] of this.#unhealthy) this.#verdicts.set(text, this.#verdictOf(one, world))
-    this.#cancelDue?.()
-    const dueAt = world.dueAt
-    this.#cancelDue =
-      dueAt === undefined
-        ? undefined
-        : clock.after(Math.max(0, Math.ceil(dueAt - clock.now())), () => this.#judgeSoon())
+    const held: number[] = []
+    for (const [text, one] of this.#unhealthy) {
+      const after = this.#verdictOf(one, world)
+      const until = this.#heldUntil(text, one.object, after)
+      if (until === undefined) this.#verdicts.set(text, after)
+      else held.push(until)
+    }
+    const { dueAt = Number.POSITIVE_INFINITY } = world
+    this.#judgeAt(Math.min(dueAt, ...held))
     onChange()
+  }
+
+  #heldUntil(text: string, object: KubernetesObject, after: HealthVerdict): number | undefined {
+    const goneAt = (pod: string) => this.#reader?.objects.goneAt(pod)
+    const now = this.#components.clock.now()
+    return this.#replaced.heldUntil(text, { object, before: this.#verdicts.get(text), after, goneAt, now })
+  }
+
+  /** @param at - in ms since 1970; infinite: never */
+  #judgeAt(at: number): void {
+    const { clock } = this.#components
+    this.#cancelDue?.()
+    const waitMs = Math.max(0, Math.ceil(at - clock.now()))
+    this.#cancelDue = Number.isFinite(at) ? clock.after(waitMs, () => this.#judgeSoon()) : undefined
   }
 
   #worldOf(objects: readonly KubernetesObject[]): ObjectsWorld {
@@ -190,8 +234,15 @@ export class NamespaceHealth {
 
   #verdictOf({ key, version, object }: Unhealthy, world: ObjectsWorld): HealthVerdict {
     const { verdict: word, cause } = new Judge(world, () => true).judgeAll([object])
+    // its status is of an earlier spec: what a rule reads there does not hold
+    if (word === 'Healthy' && isUnobserved(object)) return { key, version, word: 'Progressing', cause: undefined }
     return { key, version, word, cause: cause && causeOf(cause) }
   }
+}
+
+function isOfSameSpec(one: KubernetesObject, other: KubernetesObject): boolean {
+  const generation = (object: KubernetesObject) => numberAt(object, 'metadata.generation')
+  return uidOf(one) === uidOf(other) && generation(one) === generation(other)
 }
 
 /** A text that other objects were read for is left out: who may get the culprit need not see these. */

@@ -43,8 +43,8 @@ export interface ObjectReadsComponents {
   readonly updates: () => number
   /** takes an object that was read. @param from - place of the read in the order of events and reads */
   readonly onRead: (followed: FollowedObject, object: KubernetesObject, from: number) => void
-  /** takes an object that does not exist */
-  readonly onAbsent: (followed: FollowedObject) => void
+  /** takes an object that does not exist. @param from - as `onRead` */
+  readonly onAbsent: (followed: FollowedObject, from: number) => void
   /** takes an object that cannot be read. @param text - why */
   readonly onUnreadable: (followed: FollowedObject, text: string) => void
   /** by the API server */
@@ -185,7 +185,7 @@ export class ObjectReads {
       else if (followed.readFrom > from)
         return // a newer one has come meanwhile
       else if (status === 200) onRead(followed, body as KubernetesObject, from)
-      else if (status === 404) onAbsent(followed)
+      else if (status === 404) onAbsent(followed, from)
       else {
         onUnreadable(followed, `the API server answered ${status}`)
         followed.isDue = true

@@ -52,6 +52,8 @@ export class ObjectsWorld implements World {
   /** by the owner's uid */
   readonly #owned = new Map<string, KubernetesObject[]>()
   readonly #findings = new Map<KubernetesObject, readonly Finding[]>()
+  /** findings of rules for conditions, which are made with an opinion */
+  readonly #ofOpinions: Finding[] = []
 
   constructor(components: ObjectsWorldComponents) {
     this.#components = components
@@ -128,9 +130,8 @@ export class ObjectsWorld implements World {
 
   /** Time at which time alone may change a finding that was made, in ms since 1970; undefined: never. */
   get dueAt(): number | undefined {
-    const times = [...this.#findings.values()].flatMap((all) =>
-      all.flatMap(({ due, until }) => [due ?? [], until ?? []].flat()),
-    )
+    const findings = [...[...this.#findings.values()].flat(), ...this.#ofOpinions]
+    const times = findings.flatMap(({ due, until }) => [due ?? [], until ?? []].flat())
     const later = times.filter((time) => time > this.now)
     return later.length > 0 ? later.reduce((one, other) => Math.min(one, other)) : undefined
   }
@@ -154,7 +155,9 @@ export class ObjectsWorld implements World {
   }
 
   opinionOf(object: KubernetesObject, shown: Finding | undefined): Opinion {
-    return opinionOf(object, shown, this.#components.verdictsOf(object), this.now)
+    const opinion = opinionOf(object, shown, this.#components.verdictsOf(object), this.now)
+    if (opinion.finding) this.#ofOpinions.push(opinion.finding)
+    return opinion
   }
 
   apiServicesOf(_group: string): readonly KubernetesObject[] {

@@ -1,12 +1,9 @@
-import { type KubernetesObject, listAt, textAt, textField, uidOf } from '../../../../kubernetes/object.ts'
+import { type KubernetesObject, listAt, nameOf, textAt, textField, uidOf } from '../../../../kubernetes/object.ts'
 import { withQuery } from '../../../../kubernetes/path.ts'
-import type { Clock } from '../../../../lib/clock.ts'
 import type { Counter } from '../../../../lib/counter.ts'
-import type { ApiClient } from '../../../cluster/api-client.ts'
-import { ObjectWatch } from '../../../cluster/object-watch.ts'
-import type { WatchSink } from '../../../cluster/watch-sink.ts'
 import { countsForMs, type Evidence, evidenceOf, subjectOf } from '../../../health/kas/evidence.ts'
 import { type RelatedKind, relatedKinds } from './related-kinds.ts'
+import { type RelatedSink, RelatedWatch, type RelatedWatchComponents } from './related-watch.ts'
 import { maxObjectChars, sizeOf, slimObject } from './slim-object.ts'
 
 /** Limit of objects of one kind that are kept of one namespace: some 6 KiB each. */
@@ -15,21 +12,13 @@ const maxKept = 200
 const maxStrays = 200
 /** Limit of events that are kept of one namespace: some 1 KiB each. */
 const maxEvents = 500
-/** objects in a page */
-const pageSize = 100
-/** A kind that may not be watched is listed again after this. ms */
-const listAgainMs = 10_000
-/** Statuses of a collection that may not be read, does not exist, or cannot be watched. */
-const refusals: ReadonlySet<number> = new Set([403, 404, 405])
+/** Limit of deleted Pods that are remembered of one namespace. */
+const maxGone = 200
 
-export interface RelatedObjectsComponents {
-  /** acts as the source's account */
-  readonly client: Pick<ApiClient, 'json' | 'send'>
+export interface RelatedObjectsComponents extends RelatedWatchComponents {
   readonly onChange: () => void
   /** limits the objects that are kept, in characters */
   readonly room: Pick<Counter<string>, 'enter'>
-  readonly clock: Clock
-  readonly random: () => number
 }
 
 /** Kinds that cannot be listed, or only listed: `Pod: agentk may not list them (403)`. */
@@ -53,6 +42,12 @@ export class RelatedObjects {
   readonly #whole = new Set<string>()
   /** kinds of which some objects are not kept, since their last list began */
   readonly #cut = new Set<string>()
+  /** by kind */
+  readonly #watches = new Map<string, RelatedWatch>()
+  /** kinds of which an object without a known owner was dropped, since their last list began */
+  readonly #dropped = new Set<string>()
+  /** by name: times at which Pods were deleted, in ms since 1970 */
+  readonly #gone = new Map<string, number>()
   readonly #trouble = new Map<string, string>()
 
   constructor(components: RelatedObjectsComponents, namespace: string) {
@@ -88,10 +83,18 @@ export class RelatedObjects {
     return all
   }
 
+  /** Returns the time at which a Pod of a workload was deleted, in ms since 1970; undefined: it was not, or long ago. */
+  goneAt(pod: string): number | undefined {
+    return this.#gone.get(pod)
+  }
+
   /** Sets the workloads that are to be explained. @param roots - their uids */
   explain(roots: ReadonlySet<string>): void {
+    const isNew = [...roots].some((uid) => !this.#roots.has(uid))
     this.#roots = roots
     this.#adopt()
+    // what was dropped may be theirs
+    if (isNew) for (const kind of this.#dropped) this.#watches.get(kind)?.relist()
   }
 
   stop(): void {
@@ -110,56 +113,46 @@ export class RelatedObjects {
         listed?.add(uidOf(object))
         this.#put(kind, object)
       },
-      deleted: (object) => this.#delete(kind, uidOf(object)),
+      deleted: (object) => this.#deleted(kind, uidOf(object)),
       listing: () => {
         listed = new Set()
         this.#cut.delete(kind.kind)
+        this.#dropped.delete(kind.kind)
       },
       listed: () => {
         this.#deleteAll(kind, (uid) => !listed?.has(uid))
         listed = undefined
         if (kind.isNamed && !this.#cut.has(kind.kind)) this.#whole.add(kind.kind)
+        this.#changed()
       },
-      refused: () => this.#deleteAll(kind, () => true),
+      refused: () => {
+        this.#whole.delete(kind.kind)
+        this.#deleteAll(kind, () => true)
+      },
     })
   }
 
   #followEvents(): void {
     const path = withQuery(`/api/v1/namespaces/${this.#namespace}/events`, { fieldSelector: 'type=Warning' })
     // the API server deletes them soon; they count until they are too old
-    this.#watch(path, 'Event', { put: (event) => this.#putEvent(event) })
+    this.#watch(path, 'Event', {
+      put: (event) => this.#putEvent(event),
+      deleted: () => undefined,
+      listing: () => this.#cut.delete('Event'),
+      listed: () => this.#changed(),
+      refused: () => undefined,
+    })
   }
 
-  #watch(path: string, word: string, to: Followed): void {
-    const { client, clock, random } = this.#components
-    let isListed = false
-    const sink: WatchSink = {
-      put: (object) => to.put(object as KubernetesObject),
-      deleted: (object) => to.deleted?.(object as KubernetesObject),
-      listing: () => to.listing?.(),
-      listed: () => {
-        isListed = true
-        to.listed?.()
-        this.#changed()
-      },
-      following: (is) => {
-        if (is && !this.#cut.has(word)) this.#setTrouble(word, undefined)
-      },
-      ended: ({ status }) => {
-        if (!refusals.has(status)) return
-        if (!isListed) {
-          this.#whole.delete(word)
-          to.refused?.()
-        }
-        const often = `every ${listAgainMs / 1000} s`
-        const text = isListed ? `read ${often}: agentk may not watch them` : 'agentk may not list them'
-        this.#setTrouble(word, `${text} (${status})`)
-        isListed = false
-      },
+  #watch(path: string, word: string, to: Omit<RelatedSink, 'trouble' | 'leftOut'>): void {
+    const sink: RelatedSink = {
+      ...to,
       leftOut: () => this.#leaveOut(word),
+      trouble: (text) => {
+        if (text !== undefined || !this.#cut.has(word)) this.#setTrouble(word, text)
+      },
     }
-    const options = { path, pageSize, leavesOut: true, resumes: true, times: { deniedMs: listAgainMs } }
-    void new ObjectWatch({ client, sink, clock, random }, options).run(this.#ended.signal)
+    this.#watches.set(word, new RelatedWatch(this.#components, path, sink, this.#ended.signal))
   }
 
   #put(kind: RelatedKind, read: KubernetesObject): void {
@@ -168,7 +161,7 @@ export class RelatedObjects {
     if (uid === '') return
     if (kind.isIdle(object) || !this.#takeRoom(kind, uid, object)) this.#delete(kind, uid)
     else if (kind.isNamed || this.#isOwned(object)) this.#keep(kind, uid, object)
-    else this.#stray(uid, object)
+    else this.#stray(kind, uid, object)
   }
 
   #keep(kind: RelatedKind, uid: string, object: KubernetesObject): void {
@@ -215,19 +208,34 @@ export class RelatedObjects {
 
   #deleteAll(kind: RelatedKind, hasLeft: (uid: string) => boolean): void {
     for (const [uid, object] of [...this.#kept, ...this.#strays]) {
-      if (object.kind === kind.kind && hasLeft(uid)) this.#delete(kind, uid)
+      if (object.kind === kind.kind && hasLeft(uid)) this.#deleted(kind, uid)
     }
   }
 
+  /** Takes an object that does not exist any more. */
+  #deleted(kind: RelatedKind, uid: string): void {
+    const pod = kind.kind === 'Pod' ? this.#kept.get(uid) : undefined
+    if (pod) {
+      this.#gone.delete(nameOf(pod))
+      this.#gone.set(nameOf(pod), this.#components.clock.now())
+      const [oldest] = this.#gone.keys()
+      if (oldest !== undefined && this.#gone.size > maxGone) this.#gone.delete(oldest)
+    }
+    this.#delete(kind, uid)
+  }
+
   /** Keeps an object whose owner may come. The oldest makes room. */
-  #stray(uid: string, object: KubernetesObject): void {
+  #stray({ kind }: RelatedKind, uid: string, object: KubernetesObject): void {
+    if (this.#kept.delete(uid)) this.#counts.set(kind, (this.#counts.get(kind) ?? 1) - 1) // its workload is well
     this.#strays.delete(uid)
     this.#strays.set(uid, object)
-    const [oldest] = this.#strays.keys()
-    if (oldest === undefined || this.#strays.size <= maxStrays) return
-    this.#strays.delete(oldest)
-    this.#releases.get(oldest)?.()
-    this.#releases.delete(oldest)
+    const [oldest] = this.#strays
+    if (!oldest || this.#strays.size <= maxStrays) return
+    const [first, { kind: dropped }] = oldest
+    this.#strays.delete(first)
+    this.#releases.get(first)?.()
+    this.#releases.delete(first)
+    this.#dropped.add(String(dropped))
   }
 
   /** Keeps the strays whose owner is known now. */
@@ -267,14 +275,4 @@ export class RelatedObjects {
   #changed(): void {
     if (!this.#ended.signal.aborted) this.#components.onChange()
   }
-}
-
-/** Receives the objects of one kind. */
-interface Followed {
-  put(object: KubernetesObject): void
-  deleted?(object: KubernetesObject): void
-  listing?(): void
-  listed?(): void
-  /** They may not be listed. */
-  refused?(): void
 }

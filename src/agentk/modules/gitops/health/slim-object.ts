@@ -5,6 +5,8 @@ import { at, type KubernetesObject } from '../../../../kubernetes/object.ts'
  * three times as much.
  */
 export const maxExplainedChars = 12 * 1024 * 1024
+/** The same for one namespace, so that the objects of one tenant leave room for others. */
+export const maxNamespaceChars = maxExplainedChars / 8
 /** The same for one object: more than rules read of any. */
 export const maxObjectChars = 64 * 1024
 

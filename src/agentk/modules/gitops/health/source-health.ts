@@ -1,7 +1,8 @@
 import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
-import { apiVersionOf } from '../../../../kubernetes/kind.ts'
+import { apiVersionOf, kindKey } from '../../../../kubernetes/kind.ts'
 import { type KubernetesObject, numberAt, textAt } from '../../../../kubernetes/object.ts'
 import type { ArgoStatus } from '../../../health/argo/health.ts'
+import { isSummary } from '../../../health/kas/opinion.ts'
 import type { HealthVerdict, SourceHealthSummary } from '../health-verdict.ts'
 import type { ClusterKind, ClusterKinds } from '../live/cluster-kinds.ts'
 import type { SharedKinds } from '../live/shared-kinds.ts'
@@ -22,6 +23,14 @@ export interface SourceHealthComponents extends Pick<ObjectReadsComponents, 'lan
   readonly namespace: (namespace: string, onChange: () => void) => NamespaceHealth
   /** called when the summary may differ */
   readonly onChange: () => void
+}
+
+/** Metadata of an object that a watch has sent, or a list. */
+export interface SeenMetadata {
+  /** `metadata.resourceVersion` */
+  readonly version: string
+  /** `metadata.generation`; undefined: the kind has none */
+  readonly generation: number | undefined
 }
 
 /** Verdicts, the worst first: a missing object does not come by itself. */
@@ -51,7 +60,7 @@ export class SourceHealth {
       isCurrent: (followed) => this.#isCurrent(followed),
       updates: () => this.#updates,
       onRead: (followed, object, from) => this.#judge(followed, object, from),
-      onAbsent: (followed) => this.#judgeAbsent(followed),
+      onAbsent: (followed, from) => this.#judgeAbsent(followed, from),
       onUnreadable: (followed, text) => this.#judgeUnreadable(followed, text),
     }
     this.#reads = new ObjectReads({ ...components, ...reads }, options, signal)
@@ -105,10 +114,23 @@ export class SourceHealth {
     this.#cancelIdle = this.#components.clock.after(idleMs, () => void this.#roundWaits())
   }
 
-  /** An object of the source has changed, or was seen. @param version - its `metadata.resourceVersion` */
-  seen(key: ObjectKey, version: string): void {
+  /** An object of the source has changed, or was seen. */
+  seen(key: ObjectKey, { version, generation = 0 }: SeenMetadata): void {
     const followed = this.#objects.get(keyText(key))
-    if (this.#changed(followed, version)) this.#reads.readSoon(followed)
+    if (!this.#changed(followed, version)) return
+    if (generation > followed.generation) this.#specChanged(followed)
+    this.#reads.readSoon(followed)
+  }
+
+  /** A rollout has begun: a workload is not healthy until it was read, and it is read soon. */
+  #specChanged(followed: FollowedObject): void {
+    const { key, kind, version, verdict } = followed
+    followed.isSteady = false
+    followed.cancelRead?.()
+    followed.cancelRead = undefined
+    if (verdict?.word !== 'Healthy' || !isSummary(kindKey(kind.group, kind.kind))) return
+    this.#namespaces.get(key.namespace)?.delete(keyText(key))
+    this.#set(followed, { key, version, word: 'Progressing', cause: undefined })
   }
 
   /** An object does not exist any more, or has lost the source's label. */
@@ -190,6 +212,7 @@ export class SourceHealth {
   #judge(followed: FollowedObject, read: KubernetesObject, from: number): void {
     const { kind, key, version } = followed
     followed.resourceVersion = textAt(read, 'metadata.resourceVersion')
+    followed.generation = numberAt(read, 'metadata.generation') ?? 0
     followed.readFrom = from
     followed.readAt = this.#components.clock.now()
     const isCleanedUp = numberAt(read, 'spec.ttlSecondsAfterFinished') !== undefined
@@ -203,12 +226,14 @@ export class SourceHealth {
     if (hasChanged) this.#reads.readSoon(followed) // the read may be older than the event
   }
 
-  #judgeAbsent(followed: FollowedObject): void {
+  #judgeAbsent(followed: FollowedObject, from: number): void {
     const { key, version, runsOnce, hasFailed } = followed
     followed.resourceVersion = ''
+    followed.generation = 0
     this.#namespaces.get(key.namespace)?.delete(keyText(key))
     const word = runsOnce && !hasFailed ? 'Healthy' : 'Missing'
     this.#set(followed, { key, version, word, cause: undefined })
+    if (followed.seenAt > from && followed.seenVersion !== '') this.#reads.readSoon(followed) // it was made meanwhile
   }
 
   #judgeUnreadable(followed: FollowedObject, text: string): void {

@@ -1,5 +1,5 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
-import { Phase, PhaseSchema } from '../../../../proto/gen/gitops_states_pb.ts'
+import { Phase, PhaseSchema, type SourceState } from '../../../../proto/gen/gitops_states_pb.ts'
 import { phaseWord } from '../../../../proto/gitops/source-phase.ts'
 import type { StatusReader } from './status-sink.ts'
 
@@ -13,6 +13,9 @@ export interface GitopsMetrics extends StatusReader {
 
 /** Phases in which a round may end. */
 const endings = [Phase.SYNCED, Phase.FAILING, Phase.REFUSED, Phase.APPROVAL, Phase.PAUSED] as const
+
+/** Verdicts on objects that are not healthy. A suspended one is as somebody wants it. */
+const verdicts = ['degraded', 'missing', 'progressing', 'unknown'] as const
 
 export function createGitopsMetrics(register: Registry): GitopsMetrics {
   const registers = [register]
@@ -59,13 +62,28 @@ export function createGitopsMetrics(register: Registry): GitopsMetrics {
     labelNames: ['source'],
     registers,
   })
+  const unhealthy = new Gauge({
+    name: 'agentk_gitops_unhealthy_objects',
+    help: 'Objects of a source that are not healthy, by verdict',
+    labelNames: ['source', 'verdict'],
+    registers,
+  })
+  const setHealth = ({ source, health }: SourceState, isInRound: boolean) => {
+    if (isInRound && health && health.unread > 0) return // the round has not come to them yet
+    for (const verdict of verdicts) {
+      if (health) unhealthy.set({ source, verdict }, health[verdict])
+      else unhealthy.remove({ source, verdict })
+    }
+  }
   return {
     apiCall: (lane) => calls.inc({ lane }),
     round: (phase) => rounds.inc({ result: resultOf(phase) }),
     applied: (seconds) => pushToApplied.observe(seconds),
     changed: (state) => {
       const { source, counts } = state
-      if (['APPLYING', 'PRUNING'].includes(phaseWord(state))) return // the counts begin at zero
+      const isInRound = ['APPLYING', 'PRUNING'].includes(phaseWord(state))
+      setHealth(state, isInRound)
+      if (isInRound) return // the counts begin at zero
       objects.set({ source }, counts?.objects ?? 0)
       survivors.set({ source }, counts?.survivors ?? 0)
       drifted.set({ source }, counts?.drifted ?? 0)
@@ -76,6 +94,7 @@ export function createGitopsMetrics(register: Registry): GitopsMetrics {
       survivors.remove({ source })
       drifted.remove({ source })
       notCompared.remove({ source })
+      for (const verdict of verdicts) unhealthy.remove({ source, verdict })
     },
   }
 }

@@ -36,8 +36,8 @@ const fullId = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/
 /** Judges states one after another. It remembers the sources that had the commit at their head, or before it. */
 export class Gate {
   readonly #question: GateQuestion
-  /** ids of sources in which the commit was found */
-  readonly #found = new Set<string>()
+  /** by the id of a source in which the commit was found: its whole id. A ref may be moved back meanwhile */
+  readonly #found = new Map<string, string>()
   #isSearched = false
 
   constructor(question: GateQuestion) {
@@ -46,7 +46,15 @@ export class Gate {
 
   /** The commit, once it was at no head: newer commits may have followed it. Undefined: no search is needed. */
   get searched(): string | undefined {
-    return this.#isSearched ? this.#question.commit : undefined
+    return this.#isSearched ? this.#wholeId : undefined
+  }
+
+  /** The whole id of the commit, if it is known: a part of it may be the name of a branch. */
+  get #wholeId(): string | undefined {
+    const { commit } = this.#question
+    if (commit !== undefined && fullId.test(commit)) return commit
+    const [id] = this.#found.values()
+    return id
   }
 
   /** @param youngMs - a poll of at most this age began after the question */
@@ -93,15 +101,19 @@ export class Gate {
   /** @param searched - the commit that heads were searched for */
   #judgeSources(chosen: readonly ShownSource[], searched: string | undefined): GateVerdict {
     const { commit } = this.#question
-    if (commit !== undefined) {
-      for (const each of chosen) if (hasCommit(each, commit)) this.#found.add(each.source)
-    }
-    const concerned = commit === undefined ? chosen : chosen.filter(({ source }) => this.#found.has(source))
-    const isAsked = searched !== undefined && searched === commit
-    const open = isAsked && chosen.find(({ polled }) => polled?.commit && polled.contains === undefined)
+    for (const each of commit === undefined ? [] : chosen) this.#note(each, commit ?? '', searched)
+    const isMoved = (source: ShownSource) => this.#found.has(source.source) && !isAtHead(source, commit ?? '')
+    if (commit !== undefined && chosen.some(isMoved)) this.#isSearched = this.#wholeId !== undefined
+    const isAsked = searched !== undefined && searched === this.searched
+    const isOpen = ({ polled }: ShownSource) => Boolean(polled?.commit) && polled?.contains === undefined
+    const open = isAsked && chosen.find((source) => isOpen(source) && !isAtHead(source, commit ?? ''))
     if (open) return waits(gateCodes.unknown, `${nameOf(open)}: is ${short(searched)} in its history?`, false)
+    const isConcerned = (source: ShownSource) => isAtHead(source, commit ?? '') || (isAsked && isContained(source))
+    const concerned = commit === undefined ? chosen : chosen.filter(isConcerned)
+    const left = chosen.find((source) => isMoved(source) && !isConcerned(source))
+    if (left) return isAsked ? discarded(left, commit ?? '') : notSearched(left, commit ?? '')
     if (concerned.length === 0) {
-      const mayBeBefore = commit !== undefined && fullId.test(commit) && !this.#isSearched
+      const mayBeBefore = this.#wholeId !== undefined && !this.#isSearched
       this.#isSearched ||= mayBeBefore
       return notAtHead(chosen, commit ?? '', !mayBeBefore)
     }
@@ -111,6 +123,12 @@ export class Gate {
     if (worst?.code !== gateCodes.synced || !later) return worst ?? final(gateCodes.unknown, 'nothing is known')
     const text = `${nameOf(later)}: ${short(later.polled?.commit ?? '')} came after ${short(commit ?? '')}, and is in the cluster`
     return final(gateCodes.synced, text)
+  }
+
+  #note(source: ShownSource, commit: string, searched: string | undefined): void {
+    const { polled } = source
+    if (isAtHead(source, commit)) this.#found.set(source.source, polled?.commit ?? '')
+    else if (searched !== undefined && isContained(source)) this.#found.set(source.source, searched)
   }
 
   #sourceVerdict(source: ShownSource): GateVerdict {
@@ -169,8 +187,9 @@ const waits = (code: number, reason: string, isPolled = true): GateVerdict => ({
   isPolled,
 })
 const isLasting = ({ phase, reason }: ShownSource) => phase === 'NOT_READY' && lasting.has(reason)
-const hasCommit = ({ polled }: ShownSource, commit: string) =>
-  polled?.commit.startsWith(commit) === true || polled?.contains === true
+const isAtHead = ({ polled }: ShownSource, commit: string) => polled?.commit.startsWith(commit) === true
+const isContained = ({ polled }: ShownSource) => polled?.contains === true
+const hasCommit = (source: ShownSource, commit: string) => isAtHead(source, commit) || isContained(source)
 const short = (commit: string) => printable(commit.slice(0, shortLength))
 
 /**
@@ -201,6 +220,20 @@ function notAtHead(chosen: readonly ShownSource[], commit: string, isPolled: boo
     `commit ${short(commit)} is in no source (at their heads: ${heads.join(', ')})`,
     isPolled,
   )
+}
+
+/** Judges a source whose ref was moved back, or pushed by force: nothing that it reports is about the commit. */
+function discarded(source: ShownSource, commit: string): GateVerdict {
+  const head = short(source.polled?.commit ?? '') || 'nothing'
+  return waits(
+    gateCodes.unknown,
+    `${nameOf(source)}: commit ${short(commit)} was at its head, and is not in its history any more (at its head: ${head})`,
+  )
+}
+
+/** Judges a source whose head is another one now, before kas was asked for the history of that. */
+function notSearched(source: ShownSource, commit: string): GateVerdict {
+  return waits(gateCodes.unknown, `${nameOf(source)}: is ${short(commit)} in its history?`, false)
 }
 
 /** Judges one source at the head that a poll after the question found. */

@@ -30,6 +30,8 @@ const keyOf = (kind: string, name: string, group = 'apps'): ObjectKey => ({ grou
 const entryOf = (key: ObjectKey, digest = 'a'): InventoryEntry =>
   ({ key, version: 'v1', uid: key.name, wave: 0, digest, fields: '', state: 'live', reason: '' }) as never
 
+const seen = (version: string, generation = 1) => ({ version, generation })
+
 interface Live {
   version: string
   available: boolean
@@ -160,7 +162,7 @@ t.test('a change is read at once, then once in 2 s while it is not healthy, and 
   await advance(3000)
   for (let i = 2; i <= 21; i++) {
     live.set('web', { version: String(i), available: i === 21 })
-    health.seen(web, String(i))
+    health.seen(web, seen(String(i)))
     await advance(100)
   }
   await advance(2000)
@@ -177,11 +179,11 @@ t.test('what writes the status of a healthy object all the time has it read once
   asked.length = 0
   for (let i = 2; i <= 302; i++) {
     live.set('web', { version: String(i), available: true })
-    health.seen(web, String(i))
+    health.seen(web, seen(String(i)))
     await advance(100)
   }
   t.ok(asked.length >= 2 && asked.length <= 5, `${asked.length} reads in 30 s`)
-  health.seen(web, '302')
+  health.seen(web, seen('302'))
   const before = asked.length
   await advance(20_000)
   t.ok(asked.length <= before + 1, 'the last change is read, and no other')
@@ -232,7 +234,7 @@ t.test('a Job that runs once, has failed and is gone is missing, however often i
   for (let i = 0; i < 3; i++) {
     await advance(3000)
     t.match(health.summary, { counts: { Missing: 1, Healthy: 0 } })
-    health.seen(job, String(i))
+    health.seen(job, seen(String(i)))
   }
 })
 
@@ -244,7 +246,7 @@ t.test('a change that comes while pages are read is not lost', async (t) => {
   given.beforeList = promise
   await update([entryOf(web)])
   live.set('web', { version: '2', available: false })
-  health.seen(web, '2')
+  health.seen(web, seen('2'))
   resolve()
   await settle()
   await advance(3000)
@@ -257,7 +259,7 @@ t.test('an event that a watch sends for a version that was read costs no read', 
   live.set('web', { version: '1', available: true })
   await update([entryOf(web)])
   asked.length = 0
-  health.seen(web, '1')
+  health.seen(web, seen('1'))
   await advance(60_000)
   t.strictSame(asked, [])
 })
@@ -282,7 +284,7 @@ t.test('an object that cannot be read after its apply stays unknown, whatever is
   await update([entryOf(web, 'b'), entryOf(api)])
   t.match(health.summary, { counts: { Healthy: 1, Unknown: 1 } })
   live.set('api', { version: '2', available: true })
-  health.seen(api, '2')
+  health.seen(api, seen('2'))
   await advance(20_000)
   t.match(health.summary, { counts: { Healthy: 1, Unknown: 1 } })
 })
@@ -320,7 +322,7 @@ t.test('an object that others have read counts, and costs no read', async (t) =>
   await advance(5000)
   asked.length = 0
   live.set('web', { version: '10', available: true })
-  health.seen(web, '10')
+  health.seen(web, seen('10'))
   health.taken(web, object('web'))
   t.match(health.summary, { counts: { Healthy: 1 } })
   await advance(20_000)
@@ -354,11 +356,47 @@ t.test('a read that began before a newer object came does not take its place', a
   const { promise, resolve } = Promise.withResolvers<void>()
   given.beforeGet = promise
   live.set('web', { version: '10', available: false })
-  health.seen(web, '10')
+  health.seen(web, seen('10'))
   await advance(1000)
   live.set('web', { version: '11', available: true })
   health.taken(web, object('web'))
   resolve()
   await settle()
   t.match(health.summary, { counts: { Healthy: 1, Progressing: 0 } })
+})
+
+t.test('a workload whose spec has changed is not healthy until it was read, and it is read soon', async (t) => {
+  const { live, asked, health, update, advance } = start(t)
+  const web = keyOf('Deployment', 'web')
+  live.set('web', { version: '1', available: true })
+  await update([entryOf(web)])
+  live.set('web', { version: '2', available: true })
+  health.seen(web, seen('2'))
+  await advance(300)
+  asked.length = 0
+  live.set('web', { version: '3', available: true })
+  health.seen(web, seen('3'))
+  t.match(health.summary, { counts: { Healthy: 1 } }, 'its status alone')
+  health.seen(web, seen('4', 2))
+  t.match(health.summary, { counts: { Healthy: 0, Progressing: 1 } }, 'a rollout has begun')
+  health.seen(keyOf('Job', 'none', 'batch'), seen('4', 2))
+  await advance(2000)
+  t.equal(asked.length, 1)
+  t.match(health.summary, { counts: { Healthy: 1 } })
+})
+
+t.test('an object that is made again while it is read is not missing for ever', async (t) => {
+  const { given, live, health, update, advance, settle } = start(t)
+  const web = keyOf('Deployment', 'web')
+  live.set('other', { version: '1', available: true })
+  const { promise, resolve } = Promise.withResolvers<void>()
+  given.beforeGet = promise
+  await update([entryOf(web)])
+  live.set('web', { version: '5', available: true })
+  health.seen(web, seen('5'))
+  resolve()
+  await settle()
+  t.match(health.summary, { counts: { Missing: 1 } })
+  await advance(3000)
+  t.match(health.summary, { counts: { Missing: 0, Healthy: 1 } })
 })

@@ -114,11 +114,49 @@ t.test('the worst of several sources; those with other commits at their head do 
 t.test('a commit that was the head once counts after the next one came, which is named', async (t) => {
   const gate = new Gate({ commit: old, source: undefined })
   t.match(gate.judge(state({ polled: { commit: old, age_ms: 1 }, phase: 'APPLYING', wanted: old }), 1000), { code: 3 })
-  t.match(gate.judge(state({ wanted: old }), 1000), { code: 3 })
-  t.match(gate.judge(state(), 1000), {
+  t.match(gate.judge(state(), 1000), { code: 5, isFinal: false, isPolled: false }, 'its history is asked for')
+  t.equal(gate.searched, old)
+  const later = (more: object) => state({ polled: { ...polled, contains: true }, ...more }, { commit: old })
+  t.match(gate.judge(later({ wanted: old }), 1000), { code: 3 })
+  t.match(gate.judge(later({}), 1000), {
     code: 0,
     reason: 'platform/shop: bbbbbbbb came after aaaaaaaa, and is in the cluster',
   })
+})
+
+t.test('a ref that is pushed by force while one waits: no state of another history ends the wait well', async (t) => {
+  const other = 'd'.repeat(40)
+  for (const commit of [old, old.slice(0, 10)]) {
+    const gate = new Gate({ commit, source: undefined, health: true })
+    const health = { healthy: 1, progressing: 0, degraded: 0, suspended: 0, missing: 0, unknown: 0, unread: 0 }
+    const at = (id: string, more: object = {}, rest: object = {}) =>
+      state({ polled: { commit: id, age_ms: 1, ...more }, commit: id, wanted: id, health }, rest)
+    t.match(gate.judge(state({ polled: { commit: old, age_ms: 1 }, wanted: old, phase: 'APPLYING' }), 1000), {
+      code: 3,
+    })
+    t.match(gate.judge(at(other), 1000), { code: 5, isFinal: false }, 'it may have come before that one')
+    t.equal(gate.searched, old, 'by its whole id, whatever part of it was given')
+    const reason =
+      /^platform\/shop: commit aaaaaaaa was at its head, and is not in its history any more \(at its head: dddddddd\)$/
+    const discarded = at(other, { contains: false }, { commit: old })
+    t.match(gate.judge(discarded, 1000), { code: 5, isFinal: false, isPolled: true, reason })
+    const failing = { ...discarded.sources[0], phase: 'FAILING', failed_rounds: 3 } as ShownSource
+    t.match(gate.judge({ ...discarded, sources: [failing] }, 1000), { code: 5, isFinal: false, reason })
+    const refused = { ...discarded.sources[0], phase: 'REFUSED', problem: 'no' } as ShownSource
+    t.match(gate.judge({ ...discarded, sources: [refused] }, 1000), { code: 5, isFinal: false, reason })
+    t.match(gate.judge(at(head, { contains: true }, { commit: old }), 1000), { code: 0 }, 'a later one of its own')
+    t.match(gate.judge(at(other, { contains: false }, { commit: old }), 1000), { code: 5 }, 'away once more')
+    t.match(gate.judge(at(old, {}, { commit: old }), 1000), { code: 0, isFinal: true }, 'it was pushed again')
+  }
+})
+
+t.test('a commit that never comes, and one of another branch with the same ancestor', async (t) => {
+  const gate = new Gate({ commit: old, source: undefined, health: true })
+  t.match(gate.judge(state(), 1000), { code: 5, isFinal: false })
+  for (let i = 0; i < 3; i++) {
+    const asked = state({ polled: { ...polled, contains: false } }, { commit: old })
+    t.match(gate.judge(asked, 1000), { code: 5, isFinal: false, reason: /commit aaaaaaaa is in no source/ })
+  }
 })
 
 t.test(

@@ -1,0 +1,108 @@
+import { setImmediate } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { RelatedObjects } from '../../../../../../src/agentk/modules/gitops/health/related-objects.ts'
+import { Counter } from '../../../../../../src/lib/counter.ts'
+import { ManualClock } from '../../../../../support/manual-clock.ts'
+
+/** What workloads own in a namespace, with an API server that lists, and whose watches stay open or are refused. */
+
+interface Owned {
+  readonly name: string
+  readonly owner: string
+}
+
+interface Handler {
+  onHead(status: number): void
+  onEnd(): void
+  onError(error: Error): void
+}
+
+function start(t: Test, { watchStatus = 200 } = {}) {
+  const clock = new ManualClock()
+  const sets: Owned[] = []
+  const pods: Owned[] = []
+  let podLists = 0
+  let changes = 0
+  const bodyOf = (kind: string, { name, owner }: Owned) => ({
+    metadata: { name, namespace: 'shop', uid: name, ownerReferences: [{ kind, name: owner, uid: owner }] },
+    spec: { replicas: 1 },
+    status: { replicas: 1, phase: 'Pending' },
+  })
+  const json = async (_method: string, path: string) => {
+    const isPods = path.includes('/pods')
+    if (isPods) podLists += 1
+    const items = isPods
+      ? pods.map((one) => bodyOf('ReplicaSet', one))
+      : path.includes('/replicasets')
+        ? sets.map((one) => bodyOf('Deployment', one))
+        : []
+    return { status: 200, body: { metadata: { resourceVersion: '1' }, items } }
+  }
+  const send = (_request: unknown, handler: Handler) => {
+    queueMicrotask(() => {
+      handler.onHead(watchStatus)
+      if (watchStatus !== 200) handler.onEnd()
+    })
+    return { abort: (reason: Error) => handler.onError(reason), pause: () => undefined, resume: () => undefined }
+  }
+  const related = new RelatedObjects(
+    {
+      client: { json, send } as never,
+      onChange: () => {
+        changes += 1
+      },
+      room: new Counter<string>(),
+      clock,
+      random: () => 0.5,
+    },
+    'shop',
+  )
+  t.teardown(() => related.stop())
+  return {
+    clock,
+    related,
+    sets,
+    pods,
+    podLists: () => podLists,
+    changes: () => changes,
+    names: () => Array.from(related.objects, ({ metadata }) => (metadata as { name: string }).name).sort(),
+    settle: async () => {
+      for (let i = 0; i < 20; i++) await setImmediate()
+    },
+  }
+}
+
+t.test('Pods that were dropped for want of room are read once their workload is to be explained', async (t) => {
+  const { clock, related, sets, pods, names, settle, podLists } = start(t)
+  sets.push({ name: 'late-1', owner: 'late' })
+  pods.push({ name: 'late-1-x', owner: 'late-1' })
+  for (let i = 0; i < 300; i++) pods.push({ name: `other-${i}`, owner: 'other' })
+  related.explain(new Set(['early']))
+  await settle()
+  t.strictSame(names(), [])
+  related.explain(new Set(['early', 'late']))
+  related.explain(new Set(['early', 'late', 'later']))
+  await settle()
+  t.equal(podLists(), 1, 'not at once: tenants may ask for it all the time')
+  clock.advance(61_000)
+  await settle()
+  t.equal(podLists(), 2)
+  clock.advance(300_000)
+  await settle()
+  t.equal(podLists(), 2, 'once')
+  t.strictSame(names(), ['late-1', 'late-1-x'])
+})
+
+t.test('where Pods may not be watched they are read every 10 s at most, and that is told', async (t) => {
+  const { clock, related, sets, pods, names, settle, changes } = start(t, { watchStatus: 403 })
+  sets.push({ name: 'web-1', owner: 'web' })
+  related.explain(new Set(['web']))
+  await settle()
+  t.equal(related.trouble.get('Pod'), 'read every 10 s: agentk may not watch them (403)')
+  pods.push({ name: 'web-1-x', owner: 'web-1' })
+  const before = changes()
+  clock.advance(10_000)
+  await settle()
+  t.strictSame(names(), ['web-1', 'web-1-x'])
+  t.ok(changes() > before, 'and judged')
+})
