@@ -18,7 +18,7 @@ const mtime = new Date(0)
  * @returns stream that ends with an error if a file cannot be read, or changes meanwhile
  */
 export function packedFiles({ top, files }: Pick<WorkTree, 'top' | 'files'>): Readable {
-  const tar = pack()
+  const tar = pack().on('error', () => undefined) // the reader gets it
   fill(tar, top, files).then(
     () => tar.finalize(),
     (error: Error) => tar.destroy(error),
@@ -42,14 +42,15 @@ async function add(tar: Pack, name: string, file: FileHandle): Promise<void> {
   const { size } = await file.stat()
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const sink = tar.entry({ name, size, type: 'file', mtime }, (error) => (error ? reject(error) : resolve()))
-  promise.catch(() => undefined) // `promise` is awaited below, unless reading fails first
+  sink.on('error', () => undefined) // the callback has got it
+  promise.catch(() => undefined) // it is awaited below, unless reading fails first
   for (let read = 0; read < size; ) {
     const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(Math.min(chunkBytes, size - read)), 0)
     if (bytesRead === 0) throw new Error(`${JSON.stringify(name)} has changed while it was read: try again`)
     read += bytesRead
     if (!sink.write(buffer.subarray(0, bytesRead))) await drained(sink, promise)
   }
-  sink.end()
+  sink.end(null)
   await promise
 }
 

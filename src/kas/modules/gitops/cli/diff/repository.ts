@@ -29,7 +29,10 @@ export async function projectPath(top: string, env: Environment): Promise<string
   if (code !== 0 || address === '') return undefined
   const [, ssh] = sshAddress.exec(address) ?? []
   const path = ssh ?? (URL.canParse(address) ? decoded(new URL(address).pathname) : address)
-  return path.replace(/^\/+/, '').replace(/\/+$/, '').replace(/\.git$/, '')
+  return path
+    .replace(/^\/+/, '')
+    .replace(/\/+$/, '')
+    .replace(/\.git$/, '')
 }
 
 function decoded(path: string): string {
@@ -66,7 +69,6 @@ export async function historyText(top: string, commit: string, env: Environment)
   const ancestry = await commitAncestry(top, commit, env)
   const short = commit.slice(0, shortLength)
   if (ancestry === 'contained') return undefined
-  if (ancestry === 'lacking')
-    return `this branch lacks commit ${short}, which is in the cluster: merge or rebase first`
+  if (ancestry === 'lacking') return `this branch lacks commit ${short}, which is in the cluster: merge or rebase first`
   return `unknown: does this branch have commit ${short}, which is in the cluster? The clone is shallow: git fetch --unshallow`
 }

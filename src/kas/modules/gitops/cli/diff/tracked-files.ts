@@ -42,7 +42,8 @@ function pathOf(entry: Buffer): string | undefined {
   if (leftOutModes.has(mode)) return undefined
   const path = text.slice(head.length)
   if (!Buffer.from(text).equals(entry)) throw new UsageError(`${quoted(path)}: the name of a file is no UTF-8`)
-  if (controls.test(path)) throw new UsageError(`${quoted(path)}: the name of a file has a line break or a control character`)
+  if (controls.test(path))
+    throw new UsageError(`${quoted(path)}: the name of a file has a line break or a control character`)
   if (tag === 'S')
     throw new UsageError(`${quoted(path)} is not in the work tree: the checkout is sparse. git sparse-checkout disable`)
   return path

@@ -63,11 +63,16 @@ const maxNamed = 3
 
 /** Returns a sentence for each way in which the work tree is not the commit at HEAD. */
 export function workTreeTexts({ gone, uncommitted, untracked }: WorkTree): readonly string[] {
-  const named = gone.slice(0, maxNamed).map((path) => JSON.stringify(path)).join(', ')
+  const named = gone
+    .slice(0, maxNamed)
+    .map((path) => JSON.stringify(path))
+    .join(', ')
   const rest = gone.length > maxNamed ? ` and ${gone.length - maxNamed} more` : ''
   return [
     ...(uncommitted > 0 ? [`${filesText(uncommitted)} with changes that are not committed: they count`] : []),
-    ...(gone.length > 0 ? [`${filesText(gone.length)} gone from the work tree: they count as deleted: ${named}${rest}`] : []),
+    ...(gone.length > 0
+      ? [`${filesText(gone.length)} gone from the work tree: they count as deleted: ${named}${rest}`]
+      : []),
     ...(untracked > 0 ? [`${filesText(untracked)} that Git does not track: they do not count before git add`] : []),
   ]
 }
