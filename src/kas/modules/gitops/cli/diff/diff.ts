@@ -18,8 +18,7 @@ import { historyText, projectPath, topFolder } from './repository.ts'
 import { notComparedCode, type SourceResult, worstCode } from './source-result.ts'
 import { readWorkTree, type WorkTree, workTreeTexts } from './work-tree.ts'
 
-const usage =
-  'diff [DIR] [--source SOURCE]... [--format text|ndjson|markdown|terraform] [--values] [--note] [--no-exit-code] [--agent ID]'
+const usage = 'diff [DIR] [--source SOURCE]... [--format FORMAT] [--values] [--note] [--no-exit-code] [--agent ID]'
 
 const help = `usage: kas ${usage}
   shows what the files of a repository would change in the cluster, before they are merged
