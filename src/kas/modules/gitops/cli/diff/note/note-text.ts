@@ -19,7 +19,7 @@ function marker({ agent, source }: NoteSubject, pipeline: bigint): string {
 
 /** True if a note about it can be found again: agentk may report any text as id of a source. */
 export function hasMarker(subject: NoteSubject): boolean {
-  return markerForm.test(marker(subject, 0n))
+  return notePipeline(marker(subject, 0n), subject) === 0n
 }
 
 /** @returns the pipeline that has written the note; undefined: it is no note about this */
