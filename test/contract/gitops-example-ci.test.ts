@@ -20,6 +20,13 @@ import { gitops } from '../unit/kas/cli/usual-answers.ts'
 const mergeRequest = '$CI_PIPELINE_SOURCE == "merge_request_event"'
 const [jobToken, botToken] = ['glcbt-secret', 'glpat-secret']
 
+const sent = {
+  '-T': 'file',
+  'manifests/new.yaml': 'file',
+  'manifests/page.yaml': 'file',
+  'manifests/link.yaml': 'symlink',
+}
+
 interface Asked {
   readonly url: string
   readonly authorization: string | undefined
@@ -68,7 +75,8 @@ async function start(t: Test, failing: boolean) {
     asked.push({ url, authorization: headers.authorization, files: await filesIn(request) })
     const format = new URL(url, 'http://kas').searchParams.get('format')
     const write = { ndjson: ndjsonFormat, text: textFormat, terraform: terraformFormat }[format as 'text']
-    response.writeHead(failing ? 422 : 200).end(write(preview))
+    const type = format === 'ndjson' ? 'application/x-ndjson' : 'text/plain'
+    response.writeHead(failing ? 422 : 200, { 'content-type': type }).end(write(preview))
   })
   t.teardown(() => server.close())
   await once(server.listen(0, '127.0.0.1'), 'listening')
@@ -112,7 +120,7 @@ t.test('with kas: the job log, the note and the report', async (t) => {
   t.strictSame(JSON.parse(withNote.report ?? ''), { create: 1, update: 1, delete: 0 })
   t.match(gitlab.notes, [{ body: /^<!-- kas diff agent=42 source=42-7 pipeline=100 -->/ }])
   t.match(asked, [{ authorization: `Bearer ci:42:${jobToken}` }, { url: /format=ndjson$/ }])
-  t.strictSame(asked[0]?.files, { '-T': 'file', 'manifests/new.yaml': 'file', 'manifests/page.yaml': 'file' })
+  t.strictSame(asked[0]?.files, sent)
   const without = await run('preview')
   t.match(without, {
     code: 0,
@@ -121,7 +129,7 @@ t.test('with kas: the job log, the note and the report', async (t) => {
   for (const { stdout, stderr, report } of [withNote, without]) t.notMatch(`${stdout}${stderr}${report}`, /secret/)
 })
 
-t.test('with curl: the same report, and the same files but for links', async (t) => {
+t.test('with curl: the same report, and the same files', async (t) => {
   const { run, asked } = await start(t, false)
   const result = await run('preview with curl')
   t.match(result, { code: 0, stderr: '', stdout: /^changed: 1\n {2}ConfigMap shop\/page/m })
@@ -130,12 +138,7 @@ t.test('with curl: the same report, and the same files but for links', async (t)
     { url: '/k8s-proxy/gitops/diff?source=42-7&format=text', authorization: `Bearer ci:42:${jobToken}` },
     { url: '/k8s-proxy/gitops/diff?source=42-7&format=terraform' },
   ])
-  t.strictSame(asked[0]?.files, {
-    '-T': 'file',
-    'manifests/new.yaml': 'file',
-    'manifests/page.yaml': 'file',
-    'manifests/link.yaml': 'symlink',
-  })
+  t.strictSame(asked[0]?.files, sent)
 })
 
 t.test('a change that fails ends both jobs, and its text is in the job log', async (t) => {

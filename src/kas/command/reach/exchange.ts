@@ -15,8 +15,8 @@ export interface KasRequest {
   readonly patch?: object
   /** body that is sent as it is read; absent: none */
   readonly upload?: Upload
-  /** statuses beside 200 whose body is a result; default: none */
-  readonly results?: readonly number[]
+  /** media type of a result, whatever the status is; default: an answer with another status than 200 is an error */
+  readonly resultType?: string
   /** default: JSON */
   readonly accept?: string
   /** bound of the exchange; default: 15 s */

@@ -11,8 +11,8 @@ import type { WorkTree } from './work-tree.ts'
 /** Limit of one preview, with its upload and its turn at the agent. ms */
 const previewMs = 180_000
 
-/** Status of a preview that has a refusal, or an object that fails. */
-const refusedStatus = 422
+/** Media type of an answer with a preview, which has another status than 200 if it is not all good. */
+const resultType = 'application/x-ndjson'
 
 export interface PreviewQuestion {
   /** id of the source */
@@ -35,8 +35,7 @@ export async function askPreview(endpoint: Endpoint, tree: WorkTree, question: P
       unread = error
     })
   const upload = { mediaType: 'application/x-tar', open }
-  const accept = 'application/x-ndjson'
-  const request = { method: 'POST', path, accept, upload, results: [refusedStatus], timeoutMs: previewMs } as const
+  const request = { method: 'POST', path, accept: resultType, resultType, upload, timeoutMs: previewMs } as const
   const text = await askKas(endpoint, request).catch((cause: unknown) => {
     if (unread) throw unread
     throw isOlder(cause) ? new Error(olderText(endpoint), { cause }) : cause

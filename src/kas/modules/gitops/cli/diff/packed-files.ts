@@ -17,8 +17,9 @@ const mtime = new Date(0)
  *
  * @returns stream that ends with an error if a file cannot be read, or changes meanwhile
  */
-export function packedFiles({ top, files }: Pick<WorkTree, 'top' | 'files'>): Readable {
+export function packedFiles({ top, files, links }: Pick<WorkTree, 'top' | 'files' | 'links'>): Readable {
   const tar = pack().on('error', () => undefined) // the reader gets it
+  for (const { path, target } of links) tar.entry({ name: path, type: 'symlink', linkname: target, mtime })
   fill(tar, top, files).then(
     () => tar.finalize(),
     (error: Error) => tar.destroy(error),

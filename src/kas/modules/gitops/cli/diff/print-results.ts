@@ -5,9 +5,10 @@ import { markdownFormat } from '../../preview/markdown-format.ts'
 import { codeSpan } from '../../preview/markdown-text.ts'
 import { ndjsonFormat } from '../../preview/ndjson-format.ts'
 import type { Preview } from '../../preview/preview.ts'
+import { endSentences, problemSentences } from '../../preview/previewed-groups.ts'
 import { terraformFormat } from '../../preview/terraform-format.ts'
 import { textFormat } from '../../preview/text-format.ts'
-import type { SourceResult } from './source-result.ts'
+import { resultCode, type SourceResult } from './source-result.ts'
 
 export const formats = ['text', 'ndjson', 'markdown', 'terraform'] as const
 export type Format = (typeof formats)[number]
@@ -19,6 +20,12 @@ export type Format = (typeof formats)[number]
 export function printResults(results: readonly SourceResult[], format: Format, io: Pick<CliIo, 'stdout' | 'stderr'>) {
   for (const { source, preview, history } of results) {
     if ('problem' in preview) io.stderr.write(`kas diff: source ${source}: ${oneLine(preview.problem)}\n`)
+    else if (format === 'terraform' && isBad(preview))
+      io.stderr.write(
+        [...problemSentences(preview.end), ...endSentences(preview.end)]
+          .map((text) => `kas diff: source ${source}: ${oneLine(text)}\n`)
+          .join(''),
+      )
     if (history !== undefined && (format === 'ndjson' || format === 'terraform'))
       io.stderr.write(`kas diff: source ${source}: ${history}\n`)
   }
@@ -52,11 +59,19 @@ export function resultMarkdown({ source, preview, history }: SourceResult): stri
   return `${history === undefined ? '' : `**${history}**\n\n`}${text}`
 }
 
-/** Returns the report, with the sum of all sources; empty: one was not compared, and the sum is not known. */
+/** True if numbers of changes would hide that something is wrong. */
+function isBad(preview: SourceResult['preview']): boolean {
+  return resultCode({ preview }) >= 4
+}
+
+/**
+ * Returns the report, with the sum of all sources. GitLab shows the report of a failed job too, so that there is none if a
+ * source is refused, failing or not compared.
+ */
 function reportOf(results: readonly SourceResult[]): string {
   const sum = create(PreviewEndSchema)
   for (const { preview } of results) {
-    if ('problem' in preview) return ''
+    if ('problem' in preview || isBad(preview)) return ''
     for (const name of ['created', 'changed', 'adopted', 'recreated', 'deleted', 'waiting'] as const)
       sum[name] += preview.end[name]
   }

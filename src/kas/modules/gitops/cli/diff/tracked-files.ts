@@ -4,8 +4,8 @@ import { type Environment, runGit } from './git.ts'
 /** Limit of the number of files in a repository that are packed. */
 const maxFiles = 1_000_000
 
-/** Modes of links and of submodules. kas leaves them out of commits, too. */
-const leftOutModes = new Set(['120000', '160000'])
+/** Mode of a submodule. kas reads none of a commit, either. */
+const submoduleMode = '160000'
 
 /** What `git ls-files -z -t --stage` says of a file: `H 100644 <id> 0\t<path>`. */
 const entryForm = /^(\S) (\d{6}) [0-9a-f]+ \d\t/
@@ -15,7 +15,7 @@ const entryForm = /^(\S) (\d{6}) [0-9a-f]+ \d\t/
 const controls = /[\u0000-\u001f\u007f]/
 
 /**
- * Lists the files that Git tracks, by their paths from the top of the repository, without links and submodules.
+ * Lists the files that Git tracks, by their paths from the top of the repository, without submodules.
  *
  * @throws UsageError: nothing is tracked, a name cannot be sent, or the checkout is sparse
  */
@@ -39,7 +39,7 @@ function pathOf(entry: Buffer): string | undefined {
   const text = entry.toString('utf8')
   const [head = '', tag, mode = ''] = entryForm.exec(text) ?? []
   if (head === '') throw new UsageError('git ls-files prints what this command does not understand')
-  if (leftOutModes.has(mode)) return undefined
+  if (mode === submoduleMode) return undefined
   const path = text.slice(head.length)
   if (!Buffer.from(text).equals(entry)) throw new UsageError(`${quoted(path)}: the name of a file is no UTF-8`)
   if (controls.test(path))

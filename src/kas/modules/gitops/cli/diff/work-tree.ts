@@ -1,4 +1,4 @@
-import { lstat } from 'node:fs/promises'
+import { lstat, readlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Environment } from './git.ts'
 import { openChanges, trackedFiles } from './tracked-files.ts'
@@ -12,10 +12,17 @@ export interface WorkTree {
   readonly top: string
   /** paths from the top */
   readonly files: readonly string[]
+  /** symbolic links: kas follows them, as those of a commit */
+  readonly links: readonly TrackedLink[]
   /** tracked files that are gone from the work tree: they count as deleted */
   readonly gone: readonly string[]
   readonly uncommitted: number
   readonly untracked: number
+}
+
+export interface TrackedLink {
+  readonly path: string
+  readonly target: string
 }
 
 /** @throws UsageError: nothing is tracked, a name cannot be sent, or the checkout is sparse */
@@ -32,7 +39,7 @@ export async function readWorkTree(top: string, env: Environment): Promise<WorkT
     folders.set(path, found)
     return found
   }
-  const [files, gone]: [string[], string[]] = [[], []]
+  const [files, links, gone]: [string[], TrackedLink[], string[]] = [[], [], []]
   for (let from = 0; from < tracked.length; from += atOnce) {
     const part = tracked.slice(from, from + atOnce)
     const found = await Promise.all(
@@ -41,10 +48,11 @@ export async function readWorkTree(top: string, env: Environment): Promise<WorkT
     )
     for (const [i, path] of part.entries()) {
       if (found[i]?.isFile()) files.push(path)
-      else if (!found[i]?.isSymbolicLink()) gone.push(path)
+      else if (found[i]?.isSymbolicLink()) links.push({ path, target: await readlink(join(top, path)) })
+      else gone.push(path)
     }
   }
-  return { top, files, gone, ...(await openChanges(top, env)) }
+  return { top, files, links, gone, ...(await openChanges(top, env)) }
 }
 
 /** @returns undefined: there is none */

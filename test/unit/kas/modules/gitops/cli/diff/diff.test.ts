@@ -44,7 +44,9 @@ interface Played {
   readonly env?: Readonly<Record<string, string>>
 }
 
-const statusOf = ({ failing = 0 }: End) => (failing > 0 ? 422 : 200)
+/** As kas answers: a preview has other statuses too. */
+const statusOf = ({ failing = 0, refusal, problem = '', notCompared = 0 }: End) =>
+  failing > 0 || refusal ? 422 : problem !== '' ? 409 : notCompared > 0 ? 403 : 200
 
 /** Runs `kas diff` in a repository of `platform/shop`. */
 async function play(t: Test, played: Played = {}) {
@@ -163,7 +165,11 @@ t.test('formats: NDJSON, Markdown, and one report with the sum of all sources', 
   t.match(values.asked, [{ url: '/k8s-proxy/gitops/diff?source=42-7&format=ndjson&values=true' }])
 })
 
-t.test('no report is printed if a source was not compared', async (t) => {
+t.test('no report is printed if a source was not compared, or fails', async (t) => {
+  const answers = { '42-7': { failing: 1, changed: 1 } }
+  const failing = await play(t, { answers, args: ['--format', 'terraform'] })
+  t.strictSame([failing.code, failing.out], [4, ''])
+  t.equal(failing.err, 'kas diff: source 42-7: 1 fails, 1 changed; 1 of 1 manifest compared.\n')
   const serve = (_: IncomingMessage, response: ServerResponse) => {
     response.writeHead(503, { 'kas-delivery': 'none' }).end('{"kind":"Status","message":"GitLab Agent Server: busy"}')
   }

@@ -17,9 +17,9 @@ import { GitWorkTree } from '../../../../../../support/work-tree.ts'
 async function unpacked(tar: Readable): Promise<Record<string, string>> {
   const found: Record<string, string> = {}
   const reader = extract()
-  reader.on('entry', ({ name, type }, content, next) => {
+  reader.on('entry', ({ name, type, linkname }, content, next) => {
     buffer(content).then((bytes) => {
-      found[name] = `${type === 'file' ? '' : `${type}: `}${bytes.toString('utf8')}`
+      found[name] = type === 'file' ? bytes.toString('utf8') : `${type}: ${linkname}`
       next()
     }, next)
   })
@@ -43,17 +43,19 @@ t.test('what Git tracks is packed as it is in the work tree', async (t) => {
     '.gitattributes': 'a.yaml export-ignore\n',
   })
   await tree.write({ 'edited.yaml': 'new', 'untracked.yaml': 'no' })
-  await symlink('/etc/passwd', join(tree.path, 'link'))
-  await tree.git('add', 'link')
+  await symlink('edited.yaml', join(tree.path, 'link'))
+  await symlink(`../${'ü'.repeat(120)}`, join(tree.path, 'long-link'))
+  await tree.git('add', 'link', 'long-link')
+  const links = { link: 'symlink: edited.yaml', 'long-link': `symlink: ../${'ü'.repeat(120)}` }
   const large = 'x'.repeat(1_000_001)
   await tree.write({ large })
   await tree.git('add', 'large')
   await mkdir(join(tree.path, 'inner'))
   const top = await topFolder(join(tree.path, 'inner'), process.env)
   const found = await packed(top)
-  t.strictSame(found, { ...files, large, 'edited.yaml': 'new', '.gitattributes': 'a.yaml export-ignore\n' })
+  t.strictSame(found, { ...files, ...links, large, 'edited.yaml': 'new', '.gitattributes': 'a.yaml export-ignore\n' })
   t.strictSame(workTreeTexts(await readWorkTree(top, process.env)), [
-    '3 files with changes that are not committed: they count',
+    '4 files with changes that are not committed: they count',
     '1 file that Git does not track: they do not count before git add',
   ])
 })
@@ -142,7 +144,7 @@ t.test('a file that becomes shorter while it is read ends the stream with an err
   }
   await t.rejects(rest(), { message: '"a" has changed while it was read: try again' })
   await rm(join(tree.path, 'a'))
-  await t.rejects(buffer(packedFiles({ top: tree.path, files: ['a'] })), { code: 'ENOENT' })
+  await t.rejects(buffer(packedFiles({ top: tree.path, files: ['a'], links: [] })), { code: 'ENOENT' })
 })
 
 t.test('a reader that leaves ends the packing', async (t) => {
