@@ -44,6 +44,7 @@ export const limitNames = [
   // of the callers of agents
   'calls_at_replica',
   'own_requests_about_agent',
+  'waiting_previews',
   'signed_requests',
   'front_check_requests',
   'front_check_sockets',

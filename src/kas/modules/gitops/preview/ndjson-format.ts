@@ -1,6 +1,10 @@
 import { toJson } from '@bufbuild/protobuf'
 import { escapedJson } from '../../../../lib/printable.ts'
-import { PreviewEndSchema, PreviewedObjectSchema } from '../../../../proto/gen/gitops_preview_pb.ts'
+import {
+  PreviewEndSchema,
+  type PreviewedObject,
+  PreviewedObjectSchema,
+} from '../../../../proto/gen/gitops_preview_pb.ts'
 import { exitCode } from './exit-code.ts'
 import type { Preview } from './preview.ts'
 
@@ -12,9 +16,15 @@ const json = { alwaysEmitImplicit: true, useProtoFieldName: true } as const
  */
 export function ndjsonFormat(preview: Preview): string {
   const { source, objects, end } = preview
-  const lines = [
-    ...objects.map((object) => ({ type: 'object', ...(toJson(PreviewedObjectSchema, object, json) as object) })),
-    { type: 'end', source, ...(toJson(PreviewEndSchema, end, json) as object), exit_code: exitCode(preview) },
-  ]
-  return lines.map((line) => `${escapedJson(JSON.stringify(line))}\n`).join('')
+  const facts = { source, ...(toJson(PreviewEndSchema, end, json) as object), exit_code: exitCode(preview) }
+  return [...objects.map(objectLine), line({ type: 'end', ...facts })].join('')
+}
+
+/** Returns the line of an object, with its end. */
+export function objectLine(object: PreviewedObject): string {
+  return line({ type: 'object', ...(toJson(PreviewedObjectSchema, object, json) as object) })
+}
+
+function line(value: object): string {
+  return `${escapedJson(JSON.stringify(value))}\n`
 }
