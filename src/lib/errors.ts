@@ -69,6 +69,8 @@ export const limitNames = [
   'objects_in_views',
   'objects_in_views_of_user',
   'drift_questions',
+  'previews',
+  'preview_bytes',
   'waiting_api_calls',
   'waiting_deletions',
 ] as const

@@ -44,6 +44,8 @@ export interface ApplyRunComponents {
   readonly judge: (manifest: Manifest, of: JudgedObject, signal: AbortSignal) => Promise<Verdict>
   /** true for an object, by `keyText`, that was found to differ from Git */
   readonly isDrifted: (text: string) => boolean
+  /** true: the owners that a manifest names are read before the apply; absent: always */
+  readonly checksOwners?: (manifest: Manifest) => boolean
   /** saves in the inventory, at once, that a run-once object was applied */
   readonly remember: (manifest: Manifest, end: ApplyEnd) => Promise<void>
 }
@@ -299,6 +301,7 @@ export class ApplyRun {
     try {
       const orphaned =
         mayHaveField(manifest, 'ownerReferences') &&
+        (this.#components.checksOwners?.(manifest) ?? true) &&
         (await ownerProblem({ lane: this.#components.lane, kinds }, { key, object }, this.#signal))
       if (orphaned) return problemOf(orphaned)
       const outcome = await this.#applyOrReplace({ key, kind, object, live: found, uid })

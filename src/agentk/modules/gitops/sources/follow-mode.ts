@@ -20,7 +20,7 @@ import type { Report } from '../state/source-state.ts'
 import { areRefused, type StatusSink } from '../state/status-sink.ts'
 import type { Next } from './reconcile-queue.ts'
 import type { SourceRounds } from './source-rounds.ts'
-import { type SourceMode, type SourceRunner, settleMs } from './source-runner.ts'
+import { type FollowedSource, type SourceMode, type SourceRunner, settleMs } from './source-runner.ts'
 
 /** Sources of the term, for one of them. */
 export interface TermSources {
@@ -73,6 +73,8 @@ export class FollowMode implements SourceMode {
   #brought = ''
   /** aborts when the source has another id, and so other marks */
   #driftEnds = new AbortController()
+  /** as of the last round; a change of it begins one */
+  #isPaused = false
   /** text of the last request to compare once more that was done; undefined: not read yet */
   #resynced: string | undefined
   /** set while kas refuses the files of the newest commit */
@@ -95,6 +97,10 @@ export class FollowMode implements SourceMode {
 
   get drift(): FollowedDrift | undefined {
     return this.#drift
+  }
+
+  get followed(): FollowedSource | undefined {
+    return this.#drift && { options: this.#options, drift: this.#drift, isPaused: this.#isPaused }
   }
 
   /** Rejects only if the block cannot be used. */
@@ -221,6 +227,7 @@ export class FollowMode implements SourceMode {
     drift.roundBegins()
     try {
       const { approved, isSuspended, resync, useApproval, superseded } = await runner.asked(options.id, signal)
+      this.#isPaused = isSuspended
       this.#resynced ??= resync // an earlier pod may have done it already
       const isAsked = resync !== '' && resync !== this.#resynced
       if (isSuspended) report({ kind: 'suspended', commit })
