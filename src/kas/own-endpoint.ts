@@ -15,10 +15,21 @@ export interface OwnEndpoint {
   readonly methods: readonly string[]
   /** Its answers may have some MiB: few are made at once. */
   readonly isLong?: true
+  /** bounds of its body, if it is a long one; absent: those of all endpoints */
+  readonly body?: LongBody
   /** @throws KasError, answered as for other requests */
   serve(request: OwnRequest): Promise<OwnAnswer>
   /** WebSocket for a request with an upgrade; absent: it is served as other requests */
   readonly upgrade?: OwnUpgrade
+}
+
+/** Bounds of a long body. Time in which nothing reads it does not count. */
+export interface LongBody {
+  readonly maxBytes: number
+  /** lowest rate: a slower body is BODY_TOO_SLOW */
+  readonly minBytesPerSecond: number
+  /** longest wait for its bytes that the rate does not cover. ms */
+  readonly slackMs: number
 }
 
 /** WebSockets of an endpoint: a few hundred at once about each agent, over all endpoints. */
@@ -133,6 +144,8 @@ export interface OwnCaller {
     readonly userId: bigint
     /** true: a job that the user has started */
     readonly isJob: boolean
+    /** project of the job, or projects in which the grant gives the user a role; it may name groups instead */
+    readonly projectIds: readonly bigint[]
     readonly address: string | undefined
   }
   /** Adds to the access log, beside the path, what is shown. */
@@ -140,11 +153,15 @@ export interface OwnCaller {
 }
 
 export interface OwnRequest extends OwnCaller {
+  /** in the access log, and in the audit log of the cluster */
+  readonly id: string
   readonly method: string
   /** decoded, without parameters for kas itself */
   readonly query: ReadonlyMap<string, readonly string[]>
   /** read once; throws MESSAGE_TOO_LARGE, BODY_TOO_SLOW, or the reason of `signal` */
   readonly body: AsyncIterable<Uint8Array>
+  /** Counts what the endpoint keeps of the body, as the caller's part of the replica's memory, until the answer. */
+  readonly memory: ByteMeter
   /** aborts once the caller has left, or has lost access */
   readonly signal: AbortSignal
 }

@@ -44,6 +44,7 @@ export const limitNames = [
   // of the callers of agents
   'calls_at_replica',
   'own_requests_about_agent',
+  'waiting_previews',
   'signed_requests',
   'front_check_requests',
   'front_check_sockets',
@@ -68,6 +69,8 @@ export const limitNames = [
   'objects_in_views',
   'objects_in_views_of_user',
   'drift_questions',
+  'previews',
+  'preview_bytes',
   'waiting_api_calls',
   'waiting_deletions',
 ] as const

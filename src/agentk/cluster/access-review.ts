@@ -8,13 +8,15 @@ const maxMessageLength = 300
 
 /** Action on a resource. */
 export interface AccessAttributes {
-  readonly verb: 'get' | 'list' | 'watch'
+  readonly verb: 'get' | 'list' | 'watch' | 'patch'
   /** empty: core; `*`: any */
   readonly group: string
   /** plural; `*`: any */
   readonly resource: string
   /** empty: in the whole cluster */
   readonly namespace: string
+  /** absent: of any name */
+  readonly name?: string
 }
 
 export interface ReviewOptions {

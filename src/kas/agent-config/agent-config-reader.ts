@@ -201,9 +201,14 @@ export class AgentConfigReader {
 
   #readBlock(key: string, json: string): ReadBlock {
     const value: unknown = JSON.parse(json)
-    const { older } = blocksOf(this.#components.schemas.list).find((one) => one.key === key) ?? {}
+    const { older, forAgents } = blocksOf(this.#components.schemas.list).find((one) => one.key === key) ?? {}
     const block = older?.block(value)
-    return { json, value, ...(older && block && { older: { feature: older.feature, json: JSON.stringify(block) } }) }
+    const sent = forAgents ? JSON.stringify(forAgents(value)) : json
+    return {
+      json: sent,
+      value,
+      ...(older && block && { older: { feature: older.feature, json: JSON.stringify(block) } }),
+    }
   }
 
   async #fileAtHead(agent: Agent, signal: AbortSignal): Promise<FileAtHead | undefined> {

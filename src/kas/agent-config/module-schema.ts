@@ -30,6 +30,8 @@ export interface BlockSchema<S extends z.ZodType = z.ZodType> {
     /** Returns the block for an agentk without the feature; undefined: it understands the value as it is. */
     block(value: z.output<S>): object | undefined
   }
+  /** Returns the value without keys that are for kas alone; absent: all is sent to agents. */
+  forAgents?(value: z.output<S>): z.output<S>
   /** Returns the value for stock agents under its key, as JSON of `ConfigurationFile`; absent: none is sent. */
   forStock?(value: z.output<S>): object
 }

@@ -29,10 +29,14 @@ const agentlessPath = /^\/(?:gitops\/state|agents|log)\b/
  */
 export async function askKas(endpoint: Endpoint, request: KasRequest): Promise<string> {
   const answer = await answerOf(endpoint, request)
-  if (answer.status === 200) return answer.body
+  if (answer.status === 200 || isResult(answer, request)) return answer.body
   const fault = ownPath.test(request.path) ? answerFault(answer, endpoint) : undefined
   if (!fault) throw new KasRefused(answer.status, answer.body)
   throw await callerText(endpoint, fault)
+}
+
+function isResult({ headers }: KasAnswer, { resultType }: KasRequest): boolean {
+  return resultType !== undefined && headers['content-type']?.split(';')[0] === resultType
 }
 
 async function answerOf(endpoint: Endpoint, request: KasRequest): Promise<KasAnswer> {

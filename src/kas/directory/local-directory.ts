@@ -35,6 +35,8 @@ export interface LocalDirectory {
    * @throws KasError USER_UNAUTHORIZED, USER_FAILED
    */
   agentsOfUser(token: string): AgentsOfUser
+  /** True if the user is at least a developer of the project, by a role in it or in a group above it. */
+  isDeveloper(userId: bigint, projectId: bigint): boolean
   /** Returns the environments of an agent's cluster and their objects, beside those that labels name. */
   environmentsOf(agentId: AgentId): readonly AgentEnvironment[]
   /**

@@ -4,13 +4,15 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { PathCF } from "./gitops_pb.ts";
+import { file_gitops } from "./gitops_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file replica_gitops.proto.
  */
 export const file_replica_gitops: GenFile = /*@__PURE__*/
-  fileDesc("ChRyZXBsaWNhX2dpdG9wcy5wcm90bxIOa2FzLnJlcGxpY2EudjEiQQoNU3RhdGVzUmVxdWVzdBIQCghhZ2VudF9pZBgBIAEoAxIOCgZjb21taXQYAiABKAkSDgoGY2FsbGVyGAMgASgJIjoKC1B1c2hlZFN0YXRlEg0KBXN0YXRlGAEgASgMEg4KBmFnZV9tcxgCIAEoDRIMCgRsaXZlGAMgASgIIsYBChVGb2xsb3dlZENvbmZpZ3VyYXRpb24SDgoGY29tbWl0GAEgASgJEg8KB3Byb2JsZW0YAiABKAkSDgoGYWdlX21zGAMgASgNEisKBnNvdXJjZRgEIAMoCzIbLmthcy5yZXBsaWNhLnYxLk5hbWVkU291cmNlEhEKCWlzX3VucmVhZBgFIAEoCBIUCgx1bmNoYW5nZWRfbXMYBiABKA0SJgoGcG9sbGVkGAcgASgLMhYua2FzLnJlcGxpY2EudjEuUG9sbGVkIm4KBlBvbGxlZBIOCgZjb21taXQYASABKAkSDgoGYWdlX21zGAIgASgNEhUKCGNvbnRhaW5zGAMgASgISACIAQESFAoHcmVhZF9tcxgEIAEoDUgBiAEBQgsKCV9jb250YWluc0IKCghfcmVhZF9tcyJmCgtOYW1lZFNvdXJjZRIPCgdwcm9qZWN0GAEgASgJEgwKBG5hbWUYAiABKAkSCwoDcmVmGAMgASgJEg4KBmRpZ2VzdBgEIAEoCRIbChNpc19yZWZ1c2VkX2J5X29sZGVyGAUgASgIIpYBCg5Gb2xsb3dlZENvbW1pdBIPCgdwcm9qZWN0GAEgASgJEgsKA3JlZhgCIAEoCRIOCgZjb21taXQYAyABKAkSDwoHcHJvYmxlbRgEIAEoCRIOCgZhZ2VfbXMYBSABKA0SDQoFZW5kZWQYBiABKAgSJgoGcG9sbGVkGAcgASgLMhYua2FzLnJlcGxpY2EudjEuUG9sbGVkIusBCg5TdGF0ZXNSZXNwb25zZRIqCgVzdGF0ZRgBIAMoCzIbLmthcy5yZXBsaWNhLnYxLlB1c2hlZFN0YXRlEjwKDWNvbmZpZ3VyYXRpb24YAiABKAsyJS5rYXMucmVwbGljYS52MS5Gb2xsb3dlZENvbmZpZ3VyYXRpb24SLwoHY29tbWl0cxgDIAMoCzIeLmthcy5yZXBsaWNhLnYxLkZvbGxvd2VkQ29tbWl0Eg4KBmlzX2N1dBgEIAEoCBIuCgZyZWNlbnQYBSADKAsyHi5rYXMucmVwbGljYS52MS5Gb2xsb3dlZENvbW1pdCIwCgtQb2xsUmVxdWVzdBIQCghhZ2VudF9pZBgBIAEoAxIPCgdkZWNpZGVzGAIgASgIIg4KDFBvbGxSZXNwb25zZTKYAQoGR2l0b3BzEkkKBlN0YXRlcxIdLmthcy5yZXBsaWNhLnYxLlN0YXRlc1JlcXVlc3QaHi5rYXMucmVwbGljYS52MS5TdGF0ZXNSZXNwb25zZSIAEkMKBFBvbGwSGy5rYXMucmVwbGljYS52MS5Qb2xsUmVxdWVzdBocLmthcy5yZXBsaWNhLnYxLlBvbGxSZXNwb25zZSIAYgZwcm90bzM");
+  fileDesc("ChRyZXBsaWNhX2dpdG9wcy5wcm90bxIOa2FzLnJlcGxpY2EudjEiQQoNU3RhdGVzUmVxdWVzdBIQCghhZ2VudF9pZBgBIAEoAxIOCgZjb21taXQYAiABKAkSDgoGY2FsbGVyGAMgASgJIjoKC1B1c2hlZFN0YXRlEg0KBXN0YXRlGAEgASgMEg4KBmFnZV9tcxgCIAEoDRIMCgRsaXZlGAMgASgIIsYBChVGb2xsb3dlZENvbmZpZ3VyYXRpb24SDgoGY29tbWl0GAEgASgJEg8KB3Byb2JsZW0YAiABKAkSDgoGYWdlX21zGAMgASgNEisKBnNvdXJjZRgEIAMoCzIbLmthcy5yZXBsaWNhLnYxLk5hbWVkU291cmNlEhEKCWlzX3VucmVhZBgFIAEoCBIUCgx1bmNoYW5nZWRfbXMYBiABKA0SJgoGcG9sbGVkGAcgASgLMhYua2FzLnJlcGxpY2EudjEuUG9sbGVkIm4KBlBvbGxlZBIOCgZjb21taXQYASABKAkSDgoGYWdlX21zGAIgASgNEhUKCGNvbnRhaW5zGAMgASgISACIAQESFAoHcmVhZF9tcxgEIAEoDUgBiAEBQgsKCV9jb250YWluc0IKCghfcmVhZF9tcyJmCgtOYW1lZFNvdXJjZRIPCgdwcm9qZWN0GAEgASgJEgwKBG5hbWUYAiABKAkSCwoDcmVmGAMgASgJEg4KBmRpZ2VzdBgEIAEoCRIbChNpc19yZWZ1c2VkX2J5X29sZGVyGAUgASgIIpYBCg5Gb2xsb3dlZENvbW1pdBIPCgdwcm9qZWN0GAEgASgJEgsKA3JlZhgCIAEoCRIOCgZjb21taXQYAyABKAkSDwoHcHJvYmxlbRgEIAEoCRIOCgZhZ2VfbXMYBSABKA0SDQoFZW5kZWQYBiABKAgSJgoGcG9sbGVkGAcgASgLMhYua2FzLnJlcGxpY2EudjEuUG9sbGVkIusBCg5TdGF0ZXNSZXNwb25zZRIqCgVzdGF0ZRgBIAMoCzIbLmthcy5yZXBsaWNhLnYxLlB1c2hlZFN0YXRlEjwKDWNvbmZpZ3VyYXRpb24YAiABKAsyJS5rYXMucmVwbGljYS52MS5Gb2xsb3dlZENvbmZpZ3VyYXRpb24SLwoHY29tbWl0cxgDIAMoCzIeLmthcy5yZXBsaWNhLnYxLkZvbGxvd2VkQ29tbWl0Eg4KBmlzX2N1dBgEIAEoCBIuCgZyZWNlbnQYBSADKAsyHi5rYXMucmVwbGljYS52MS5Gb2xsb3dlZENvbW1pdCIwCgtQb2xsUmVxdWVzdBIQCghhZ2VudF9pZBgBIAEoAxIPCgdkZWNpZGVzGAIgASgIIg4KDFBvbGxSZXNwb25zZSJVCg1Tb3VyY2VSZXF1ZXN0EhAKCGFnZW50X2lkGAEgASgDEgoKAmlkGAIgASgJEiYKA2tleRgDIAEoCzIZLmthcy5yZXBsaWNhLnYxLlNvdXJjZUtleSIqCglTb3VyY2VLZXkSDwoHcHJvamVjdBgBIAEoCRIMCgRuYW1lGAIgASgJIpABCg5Tb3VyY2VSZXNwb25zZRIrCghyZXBvcnRlZBgBIAEoCzIZLmthcy5yZXBsaWNhLnYxLlNvdXJjZUtleRIPCgdmb2xsb3dzGAIgASgIEg4KBmFnZV9tcxgDIAEoDRIwCgZzb3VyY2UYBCABKAsyIC5rYXMucmVwbGljYS52MS5Db25maWd1cmVkU291cmNlInAKEENvbmZpZ3VyZWRTb3VyY2USLQoEcGF0aBgBIAMoCzIfLmdpdGxhYi5hZ2VudC5naXRvcHMucnBjLlBhdGhDRhIUCgxwcmV2aWV3X25vbmUYAiABKAgSFwoPcHJldmlld19wcm9qZWN0GAMgAygDMuMBCgZHaXRvcHMSSQoGU3RhdGVzEh0ua2FzLnJlcGxpY2EudjEuU3RhdGVzUmVxdWVzdBoeLmthcy5yZXBsaWNhLnYxLlN0YXRlc1Jlc3BvbnNlIgASQwoEUG9sbBIbLmthcy5yZXBsaWNhLnYxLlBvbGxSZXF1ZXN0Ghwua2FzLnJlcGxpY2EudjEuUG9sbFJlc3BvbnNlIgASSQoGU291cmNlEh0ua2FzLnJlcGxpY2EudjEuU291cmNlUmVxdWVzdBoeLmthcy5yZXBsaWNhLnYxLlNvdXJjZVJlc3BvbnNlIgBiBnByb3RvMw", [file_gitops]);
 
 /**
  * @generated from message kas.replica.v1.StatesRequest
@@ -372,6 +374,136 @@ export const PollResponseSchema: GenMessage<PollResponse> = /*@__PURE__*/
   messageDesc(file_replica_gitops, 8);
 
 /**
+ * A source as the configuration of the agent has it, for previews.
+ *
+ * @generated from message kas.replica.v1.SourceRequest
+ */
+export type SourceRequest = Message<"kas.replica.v1.SourceRequest"> & {
+  /**
+   * @generated from field: int64 agent_id = 1;
+   */
+  agentId: bigint;
+
+  /**
+   * `42-7-web`: whether a pod has reported it to the callee
+   *
+   * @generated from field: string id = 2;
+   */
+  id: string;
+
+  /**
+   * its key in the configuration; absent: not known yet
+   *
+   * @generated from field: kas.replica.v1.SourceKey key = 3;
+   */
+  key?: SourceKey | undefined;
+};
+
+/**
+ * Describes the message kas.replica.v1.SourceRequest.
+ * Use `create(SourceRequestSchema)` to create a new message.
+ */
+export const SourceRequestSchema: GenMessage<SourceRequest> = /*@__PURE__*/
+  messageDesc(file_replica_gitops, 9);
+
+/**
+ * @generated from message kas.replica.v1.SourceKey
+ */
+export type SourceKey = Message<"kas.replica.v1.SourceKey"> & {
+  /**
+   * full path
+   *
+   * @generated from field: string project = 1;
+   */
+  project: string;
+
+  /**
+   * @generated from field: string name = 2;
+   */
+  name: string;
+};
+
+/**
+ * Describes the message kas.replica.v1.SourceKey.
+ * Use `create(SourceKeySchema)` to create a new message.
+ */
+export const SourceKeySchema: GenMessage<SourceKey> = /*@__PURE__*/
+  messageDesc(file_replica_gitops, 10);
+
+/**
+ * @generated from message kas.replica.v1.SourceResponse
+ */
+export type SourceResponse = Message<"kas.replica.v1.SourceResponse"> & {
+  /**
+   * key with which a pod has reported it; absent: none has
+   *
+   * @generated from field: kas.replica.v1.SourceKey reported = 1;
+   */
+  reported?: SourceKey | undefined;
+
+  /**
+   * a pod of the agent asks the callee for the configuration, and it could be read once
+   *
+   * @generated from field: bool follows = 2;
+   */
+  follows: boolean;
+
+  /**
+   * since the callee has read it
+   *
+   * @generated from field: uint32 age_ms = 3;
+   */
+  ageMs: number;
+
+  /**
+   * source with the key of the request; absent: the configuration does not have it
+   *
+   * @generated from field: kas.replica.v1.ConfiguredSource source = 4;
+   */
+  source?: ConfiguredSource | undefined;
+};
+
+/**
+ * Describes the message kas.replica.v1.SourceResponse.
+ * Use `create(SourceResponseSchema)` to create a new message.
+ */
+export const SourceResponseSchema: GenMessage<SourceResponse> = /*@__PURE__*/
+  messageDesc(file_replica_gitops, 11);
+
+/**
+ * @generated from message kas.replica.v1.ConfiguredSource
+ */
+export type ConfiguredSource = Message<"kas.replica.v1.ConfiguredSource"> & {
+  /**
+   * those of its files
+   *
+   * @generated from field: repeated gitlab.agent.gitops.rpc.PathCF path = 1;
+   */
+  path: PathCF[];
+
+  /**
+   * `preview: none`
+   *
+   * @generated from field: bool preview_none = 2;
+   */
+  previewNone: boolean;
+
+  /**
+   * numbers of `preview.projects`
+   *
+   * @generated from field: repeated int64 preview_project = 3;
+   */
+  previewProject: bigint[];
+};
+
+/**
+ * Describes the message kas.replica.v1.ConfiguredSource.
+ * Use `create(ConfiguredSourceSchema)` to create a new message.
+ */
+export const ConfiguredSourceSchema: GenMessage<ConfiguredSource> = /*@__PURE__*/
+  messageDesc(file_replica_gitops, 12);
+
+/**
  * What agents have told the callee of their GitOps sources.
  *
  * @generated from service kas.replica.v1.Gitops
@@ -394,6 +526,14 @@ export const Gitops: GenService<{
     methodKind: "unary";
     input: typeof PollRequestSchema;
     output: typeof PollResponseSchema;
+  },
+  /**
+   * @generated from rpc kas.replica.v1.Gitops.Source
+   */
+  source: {
+    methodKind: "unary";
+    input: typeof SourceRequestSchema;
+    output: typeof SourceResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_replica_gitops, 0);

@@ -110,10 +110,16 @@ const driftSchema = block({
   context.addIssue({ code: 'custom', message: `at most ${maxDriftLength} characters as JSON: fewer rules` })
 })
 
+/** Projects that may preview changes of a source, beside its own. A union hides unknown keys: they are refused. */
+const previewSchema = z.union([z.literal('none'), z.strictObject({ projects: someOf(z.int().positive(), maxNames) })], {
+  error: 'none, or projects: a list of numbers of projects',
+})
+
+type PreviewBlock = z.output<typeof previewSchema>
 export type DriftBlock = z.output<typeof driftSchema>
 export type IgnoreBlock = z.output<typeof ignoreRule>
 
-export const sourceSchema = block({
+const sourceKeys = {
   /** full path of the project; absent: the agent's own */
   id: filled.exactOptional(),
   default_namespace: namespaceOrNone.exactOptional(),
@@ -146,9 +152,23 @@ export const sourceSchema = block({
   environments: someOf(filledName, maxNames).exactOptional(),
   /** absent: the one of `gitops`, if it has one */
   drift: driftSchema.exactOptional(),
-}).superRefine(({ kustomize, helm }, context) => {
+}
+
+function oneRenderer({ kustomize, helm }: { kustomize?: object; helm?: object }, context: z.RefinementCtx): void {
   if (kustomize && helm) context.addIssue({ code: 'custom', message: 'kustomize or helm, not both' })
-})
+}
+
+/** A source as agents get it. */
+export const sourceSchema = block(sourceKeys).superRefine(oneRenderer)
+
+/** A source as the file has it. */
+const configuredSourceSchema = block({
+  ...sourceKeys,
+  /** for kas, which sends it to no agent; absent: the one of `gitops`, if it has one */
+  preview: previewSchema.exactOptional(),
+}).superRefine(oneRenderer)
+
+export type ConfiguredSource = z.output<typeof configuredSourceSchema>
 
 export type SourceBlock = z.output<typeof sourceSchema>
 export type ResourceRule = z.output<typeof rule>
@@ -157,21 +177,28 @@ export type ResourceRule = z.output<typeof rule>
 export const gitopsSchema = block({
   /** of all sources without a `drift` of their own */
   drift: driftSchema.exactOptional(),
-  manifest_projects: listOf(sourceSchema, maxSources).superRefine(differentNames).exactOptional(),
-}).overwrite(shareDrift)
+  /** of all sources without a `preview` of their own */
+  preview: previewSchema.exactOptional(),
+  manifest_projects: listOf(configuredSourceSchema, maxSources).superRefine(differentNames).exactOptional(),
+}).overwrite(shareCommon)
 
 export type GitopsBlock = z.output<typeof gitopsSchema>
 
 interface Sources {
   drift?: DriftBlock
-  manifest_projects?: SourceBlock[]
+  preview?: PreviewBlock
+  manifest_projects?: ConfiguredSource[]
 }
 
-/** Gives each source without a `drift` the one of the block, so that agentk and its rows know it by the source alone. */
-function shareDrift(value: Sources): Sources {
-  const { drift, manifest_projects: sources } = value
-  if (!drift || !sources) return value
-  return { ...value, manifest_projects: sources.map((source) => ({ drift, ...source })) }
+/**
+ * Gives each source without a `drift` or a `preview` the one of the block, so that agentk and its rows know it by the
+ * source alone.
+ */
+function shareCommon(value: Sources): Sources {
+  const { drift, preview, manifest_projects: sources } = value
+  if ((!drift && !preview) || !sources) return value
+  const common = { ...(drift && { drift }), ...(preview && { preview }) }
+  return { ...value, manifest_projects: sources.map((source) => ({ ...common, ...source })) }
 }
 
 /** As `gitopsSchema` without the sources: each is read by itself, so that an invalid one does not stop the others. */

@@ -8,6 +8,7 @@ import type { Term } from '../../election/terms.ts'
 import type { AgentkHost } from '../../module.ts'
 import type { Serve } from '../../tunnels/serve.ts'
 import { ManifestsThread } from './build/manifests-thread.ts'
+import { RoundsFirst } from './build/rounds-first.ts'
 import { DriftWatches } from './drift/drift-watches.ts'
 import { ExplainTurns } from './drift/explain-turns.ts'
 import { scanRate } from './drift/source-scan.ts'
@@ -18,6 +19,7 @@ import { RelatedNamespaces } from './health/related-namespaces.ts'
 import { maxExplainedChars, maxNamespaceChars } from './health/slim-object.ts'
 import { openWatches } from './live/object-waits.ts'
 import { SharedKinds } from './live/shared-kinds.ts'
+import { maxPreviews, type PreviewMethodComponents, previewMethod } from './preview/preview-method.ts'
 import { podMemory } from './render/pod-memory.ts'
 import { commitTurns, Renderer } from './render/renderer.ts'
 import { Sources, type SourcesComponents } from './sources/sources.ts'
@@ -76,11 +78,15 @@ function createSources(
   const kinds = new SharedKinds({ lane: ownLane, clock, signal })
 
   const memory = podMemory(podShares().restBytes)
-  const turns = commitTurns(memory.turns)
-  const manifests = new ManifestsThread({ clock, turns, log }, { memoryLimitMb: memory.threadMb })
+  const work = new RoundsFirst(commitTurns(memory.turns))
+  const threadOptions = { memoryLimitMb: memory.threadMb }
+  const manifests = new ManifestsThread({ clock, turns: work.rounds, log }, threadOptions)
+  const previewManifests = new ManifestsThread({ clock, turns: work.parts, log }, threadOptions)
   const onNetworkKept = (reason: string) =>
     log.warn({ reason }, 'Programs that render keep the network: no namespace can be made for them')
-  const renderer = new Renderer({ path, folder, onNetworkKept }, { jobs: manifests, turns, clock })
+  const rendering = { path, folder, onNetworkKept }
+  const renderer = new Renderer(rendering, { jobs: manifests, turns: work.rounds, clock })
+  const previewRenderer = new Renderer(rendering, { jobs: previewManifests, turns: work.parts, clock })
   const objects = new SharedBytes(memory.objectBytes, () => sources.size)
   const files = new KeptFiles(memory.fileBytes, () => sources.size)
 
@@ -102,6 +108,7 @@ function createSources(
     renderer,
     manifests,
     objects,
+    previews: { work, renderer: previewRenderer, manifests: previewManifests, maxBytes: memory.previewBytes },
     drift: {
       watches: new DriftWatches({ clock, random }),
       turns: new ExplainTurns(clock),
@@ -126,7 +133,15 @@ function createSources(
   }
   const shown = { syncs, push, status }
   const host = { kas, configuration, block, metrics, tracer, log, clock, random }
-  const sources: Sources = new Sources({ ...host, rounds, manifests, files, ...shown }, { namespace }, term)
+  const sources: Sources = new Sources(
+    { ...host, rounds, threads: [manifests, previewManifests], files, ...shown },
+    { namespace },
+    term,
+  )
   const rights = new ObjectRights({ lane: lanes.lane('preview'), kinds, identities, clock, signal })
-  return { sources, methods: questionMethods({ driftOf: (id) => sources.driftOf(id), rights, clock: serverClock }) }
+  const previews = new SharedBytes(memory.previewBytes, () => maxPreviews)
+  const sourceOf: PreviewMethodComponents['sourceOf'] = (id, of) => sources.previewOf(id, of)
+  const preview = previewMethod({ sourceOf, rights, room: previews, clock: serverClock })
+  const questions = questionMethods({ driftOf: (id) => sources.driftOf(id), rights, clock: serverClock })
+  return { sources, methods: new Map([...questions, preview]) }
 }

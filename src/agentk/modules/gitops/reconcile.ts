@@ -1,11 +1,11 @@
-import { keyText, type ObjectKey } from '../../../kubernetes/key.ts'
+import type { ObjectKey } from '../../../kubernetes/key.ts'
 import type { Clock } from '../../../lib/clock.ts'
-import { maxObjects } from '../../../proto/gitops/limits.ts'
 import type { ApiLane } from '../../cluster/background-requests.ts'
 import { applyCommit } from './apply/apply-commit.ts'
 import type { ApplyRunComponents } from './apply/apply-run.ts'
 import { ignoredFields, readRules } from './apply/ignored-fields.ts'
 import { emptyBuild } from './build/build-commit.ts'
+import { adoptingNow, adoptsStanding, keyed, nothingChosen, withRoom } from './commit-refusals.ts'
 import { ApprovedPlan } from './delete/approved-plan.ts'
 import { dryRun } from './dry-run.ts'
 import { type FoundInCommit, SourceInventory, type SourceInventoryComponents } from './inventory/source-inventory.ts'
@@ -77,11 +77,9 @@ export async function reconcile(
   signal: AbortSignal,
 ): Promise<Outcome> {
   const { claims, inventory } = components
-  const standing = options.adopt.find((id) => claims.stands(id) === 'yes')
-  // an id is adopted later if it may belong to a source whose project is not known yet
-  const source = { ...options, adopt: options.adopt.filter((id) => claims.stands(id) === 'no') }
-  const built = standing === undefined ? await components.build(input.files, signal) : adoptsStanding(standing)
-  const build = built.kind === 'built' && !claims.hasRoom(keyed(built.manifests)) ? withoutRoom(built) : built
+  const source = adoptingNow(options, claims)
+  const built = adoptsStanding(options, claims) ?? (await components.build(input.files, signal))
+  const build = withRoom(built, claims)
   if (build.kind === 'refused') {
     const entries = await inventory.own.load(signal)
     const keys = keyed(entries.values())
@@ -190,28 +188,6 @@ async function runDry(
   inventory.addWanted(build)
   const live = await readLiveOf(api, inventory, build, source, signal)
   return await dryRun({ lane, ownLane: api.ownLane, claims }, { commit, build, inventory, live }, source, signal)
-}
-
-/** Refuses to adopt from a source that is still configured: two sources would apply against each other. */
-function adoptsStanding(id: string): Extract<Outcome, { kind: 'refused' }> {
-  const text = `adopt: ${id} is a source of this configuration still: take it out there, or out of adopt`
-  return { kind: 'refused', problems: [{ file: '', line: 0, text }], isWaitingForOthers: true }
-}
-
-/** Refuses a commit without files: the source has made nothing yet, so its path is probably misspelt. */
-function nothingChosen({ paths }: SourceOptions): Extract<Outcome, { kind: 'refused' }> {
-  const chosen = paths.map(({ glob, file }) => glob ?? file).join(', ')
-  const text = `no file of the repository is chosen by paths: ${chosen}`
-  return { kind: 'refused', problems: [{ file: '', line: 0, text }], isWaitingForOthers: false }
-}
-
-function withoutRoom({ manifests }: Build): Refusal & { isWaitingForOthers: boolean } {
-  const text = `all sources of the agent want more than ${maxObjects} objects: with the ${manifests.length} of this one`
-  return { kind: 'refused', problems: [{ file: '', line: 0, text }], isWaitingForOthers: true }
-}
-
-function keyed(all: Iterable<{ readonly key: ObjectKey }>): ReadonlyMap<string, ObjectKey> {
-  return new Map(Array.from(all, ({ key }) => [keyText(key), key]))
 }
 
 /**

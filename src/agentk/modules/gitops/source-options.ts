@@ -13,6 +13,7 @@ import {
   sourceSchema,
 } from '../../../proto/gitops/schema.ts'
 import { sourceDigest } from '../../../proto/gitops/source-digest.ts'
+import { sourcePaths } from '../../../proto/gitops/source-paths.ts'
 
 /** Options of a source, with every default. They can be written as JSON. */
 export interface SourceOptions {
@@ -187,7 +188,7 @@ export function sourceOptions(
     manager: `agentk-${id}`,
     project: block.id ?? of.ownProject,
     defaultNamespace: block.default_namespace || stockNamespace,
-    paths: block.paths?.length ? block.paths : [{ glob: kustomize || helm ? '**/*' : '**/*.{yaml,yml,json}' }],
+    paths: sourcePaths(block),
     reconcileTimeoutMs: durationMs(block.reconcile_timeout ?? stockTimeout),
     dryRunStrategy: block.dry_run_strategy ?? 'none',
     prune: block.prune ?? true,

@@ -1,5 +1,6 @@
-import { type IncomingHttpHeaders, type IncomingMessage, request as requestHttp } from 'node:http'
+import { type ClientRequest, type IncomingHttpHeaders, type IncomingMessage, request as requestHttp } from 'node:http'
 import { request as requestHttps } from 'node:https'
+import type { Readable } from 'node:stream'
 import { BadAnswer } from '../bad-answer.ts'
 import { type Endpoint, urlBelow } from '../endpoint.ts'
 
@@ -7,15 +8,26 @@ import { type Endpoint, urlBelow } from '../endpoint.ts'
 const maxBodyBytes = 4 * 1024 * 1024
 
 export interface KasRequest {
-  readonly method: 'GET' | 'PATCH'
+  readonly method: 'GET' | 'PATCH' | 'POST'
   /** path below the prefix of kas, with its query: kas' own, or of the API server behind it */
   readonly path: string
   /** a merge patch; absent: none */
   readonly patch?: object
+  /** body that is sent as it is read; absent: none */
+  readonly upload?: Upload
+  /** media type of a result, whatever the status is; default: an answer with another status than 200 is an error */
+  readonly resultType?: string
   /** default: JSON */
   readonly accept?: string
   /** bound of the exchange; default: 15 s */
   readonly timeoutMs?: number
+}
+
+/** Body of a request of any length. */
+export interface Upload {
+  readonly mediaType: string
+  /** Called once. An error of the stream ends the exchange and is thrown. */
+  open(): Readable
 }
 
 export interface KasAnswer {
@@ -36,7 +48,7 @@ export interface Progress {
  */
 export async function exchange(
   endpoint: Endpoint,
-  { method, path, patch, accept = 'application/json' }: KasRequest,
+  { method, path, patch, upload, accept = 'application/json' }: KasRequest,
   { signal, progress }: { readonly signal: AbortSignal; readonly progress?: Progress },
 ): Promise<KasAnswer> {
   const { authorization, tls } = endpoint
@@ -44,7 +56,8 @@ export async function exchange(
   const url = urlBelow(endpoint, pathname)
   url.search = query
   const request = url.protocol === 'http:' ? requestHttp : requestHttps
-  const type = patch && { 'content-type': 'application/merge-patch+json' }
+  const mediaType = upload?.mediaType ?? (patch && 'application/merge-patch+json')
+  const type = mediaType === undefined ? {} : { 'content-type': mediaType }
   const headers = { authorization, accept, ...type }
   return await new Promise<KasAnswer>((resolve, reject) => {
     const asked = request(url, { ...tls, method, signal, headers }, (response) => {
@@ -57,8 +70,18 @@ export async function exchange(
       if (socket.connecting) socket.once('connect', connected)
       else connected()
     })
-    asked.on('error', reject).end(patch && JSON.stringify(patch))
+    asked.on('error', reject)
+    if (upload) send(upload.open(), asked)
+    else asked.end(patch && JSON.stringify(patch))
   })
+}
+
+/** Sends the stream. It is closed once the answer is complete, which may come before all is sent. */
+function send(body: Readable, asked: ClientRequest): void {
+  body.on('error', (error) => asked.destroy(error))
+  asked.on('close', () => body.destroy())
+  asked.on('response', (response: IncomingMessage) => response.on('close', () => asked.destroy()))
+  body.pipe(asked)
 }
 
 async function bodyOf(response: IncomingMessage): Promise<string> {

@@ -21,7 +21,7 @@ import { agentsOfUser } from './agents-of-user.ts'
 import { decideCiAccess } from './ci-access.ts'
 import type { Job, TokenEntry, User } from './directory-contents.ts'
 import type { DirectoryFile } from './directory-file.ts'
-import { decideUserAccess } from './user-access.ts'
+import { decideUserAccess, hasAccessRole } from './user-access.ts'
 
 export interface FileDirectoryComponents {
   readonly directoryFile: Pick<DirectoryFile, 'contents' | 'onChange' | 'onExpired' | 'onCallersExpired'>
@@ -114,6 +114,13 @@ export class FileDirectory implements Directory, LocalDirectory {
     const list = (signal: AbortSignal) =>
       agentsOfUser({ configurations, clock: this.#clock }, { user, contents }, signal)
     return { user: { id: user.id, username: user.username }, list }
+  }
+
+  isDeveloper(userId: bigint, projectId: bigint): boolean {
+    const { contents } = this.#components.directoryFile
+    const project = contents?.projects.get(projectId)
+    const user = contents?.userTokens.values().find(({ owner }) => owner.id === userId)?.owner
+    return user !== undefined && project !== undefined && hasAccessRole(user, project)
   }
 
   environmentsOf(agentId: AgentId): readonly AgentEnvironment[] {

@@ -1,5 +1,5 @@
 import type { UserAccess } from '../../agent-config/agent-config-file.ts'
-import type { DirectoryContents, Group, User } from './directory-contents.ts'
+import type { DirectoryContents, Group, Project, User } from './directory-contents.ts'
 import { higherRole, isAtLeast, leastUserAccessRole, type RoleName, rolesUpTo } from './roles.ts'
 
 /** A project or a group in which the user has a sufficient role. */
@@ -43,6 +43,12 @@ export function decideUserAccess(
   if (access.accessAs.as === 'unknown') return { allowed: true, as: 'unknown', found: access.accessAs.found }
   if (access.accessAs.as === 'agent') return { allowed: true, as: 'agent' }
   return { allowed: true, as: 'user', projects, groups }
+}
+
+/** True if the user's role in the project is at least the one that `user_access` needs. */
+export function hasAccessRole(user: User, project: Project): boolean {
+  const role = roleInProject(user, project)
+  return role !== undefined && isAtLeast(role, leastUserAccessRole)
 }
 
 /** Places of `user_access` that a reason names, and characters of each path. */

@@ -209,7 +209,8 @@ function isUnreadable(path: string): boolean {
   return path.includes('\ufffd') || hasControls(path)
 }
 
-function isHidden(path: string): boolean {
+/** True if a folder of the path begins with a dot, or the path itself, if it has folders. */
+export function isHidden(path: string): boolean {
   return path.startsWith('.') ? path.includes('/') : path.slice(0, path.lastIndexOf('/') + 1).includes('/.')
 }
 

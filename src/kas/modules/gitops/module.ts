@@ -11,6 +11,7 @@ import { FollowedCommits } from './followed-commits.ts'
 import { FollowedRefs } from './followed-refs.ts'
 import { FreshPolls } from './fresh-polls.ts'
 import { getObjectsMethod, type ObjectsToSynchronizeOptions, objectsToSynchronize } from './objects-to-synchronize.ts'
+import { previewEndpoint } from './preview-endpoint.ts'
 import { stateEndpoint, statesOfPeer } from './state-endpoint.ts'
 import { States } from './states.ts'
 import { pushMethod, pushStates } from './states-receiver.ts'
@@ -49,7 +50,20 @@ export interface GitopsOptions
 
 /** Sends agents the files of projects. */
 export function createGitops(host: KasHost, options: GitopsOptions): KasModule {
-  const { directory, agentConfig, repositories, pushes, forward, serves, away, usage, tracer, clock, peers } = host
+  const {
+    directory,
+    localDirectory,
+    agentConfig,
+    repositories,
+    pushes,
+    forward,
+    serves,
+    away,
+    usage,
+    tracer,
+    clock,
+    peers,
+  } = host
   const log = host.log.child({ mod_name: 'gitops' })
   const turns = new GroupTurns<bigint, AgentId>({
     maxRunning: Math.max(1, Math.floor(options.roundsBytes / Math.max(options.maxTotalBytes, maxListingsBytes))),
@@ -119,6 +133,7 @@ export function createGitops(host: KasHost, options: GitopsOptions): KasModule {
         clock,
       }),
       driftEndpoint(questions),
+      previewEndpoint({ states, agentConfig, peers, clock, questions, localDirectory }, options),
     ],
     services: [
       {

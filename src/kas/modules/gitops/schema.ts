@@ -1,5 +1,10 @@
 import { driftFeature } from '../../../proto/gitops/features.ts'
-import { type GitopsBlock, gitopsSchema } from '../../../proto/gitops/schema.ts'
+import {
+  type ConfiguredSource,
+  type GitopsBlock,
+  gitopsSchema,
+  type SourceBlock,
+} from '../../../proto/gitops/schema.ts'
 import type { BlockSchema } from '../../agent-config/module-schema.ts'
 
 /** `gitops` of an agent's configuration. Unknown keys are refused: a misspelt restriction would permit too much. */
@@ -10,8 +15,17 @@ export const gitopsBlock: BlockSchema<typeof gitopsSchema> = {
   whenAbsent: {},
   refusesUnknown: true,
   ownFile: 'gitops.yaml',
+  forAgents: ({ preview: _, manifest_projects: sources, ...rest }) => ({
+    ...rest,
+    ...(sources && { manifest_projects: sources.map(forAgent) }),
+  }),
   older: { feature: driftFeature, block: blockOfOlder },
   forStock,
+}
+
+/** Returns a source as it is sent to agents: `preview` is for kas alone. */
+export function forAgent({ preview: _, ...source }: ConfiguredSource): SourceBlock {
+  return source
 }
 
 /** In the place of a key's value: an agentk refuses a source whose value it cannot read, and names the value. */
@@ -25,9 +39,9 @@ const refusedByOlder = 'none: an agentk that knows drift is needed, so update it
  */
 function blockOfOlder({ drift, manifest_projects: sources = [] }: GitopsBlock): object | undefined {
   if (!drift && !sources.some((source) => source.drift)) return undefined
-  const known = sources.map(({ drift: own, ...source }) =>
-    own === undefined ? source : { ...source, reconcile_timeout: refusedByOlder },
-  )
+  const known = sources
+    .map(forAgent)
+    .map(({ drift: own, ...source }) => (own === undefined ? source : { ...source, reconcile_timeout: refusedByOlder }))
   return { manifest_projects: known }
 }
 
@@ -40,7 +54,7 @@ const stockPeriodSeconds = 300
  * drift they would treat otherwise: they correct it after five minutes, whatever a rule says, and remove no added field.
  */
 function forStock({ manifest_projects: sources = [] }: GitopsBlock): object {
-  const known = sources.flatMap((each) => {
+  const known = sources.map(forAgent).flatMap((each) => {
     if (each.kustomize || each.helm || each.namespaces || each.access_as) return []
     const {
       name: _,

@@ -2,12 +2,18 @@ import { create } from '@bufbuild/protobuf'
 import type { AgentId } from '../../../call/call.ts'
 import { payerOf } from '../../../call/caller.ts'
 import { KasError } from '../../../lib/errors.ts'
-import { Gitops, PollResponseSchema, StatesResponseSchema } from '../../../proto/gen/replica_gitops_pb.ts'
+import {
+  Gitops,
+  PollResponseSchema,
+  SourceResponseSchema,
+  StatesResponseSchema,
+} from '../../../proto/gen/replica_gitops_pb.ts'
 import { type UnaryMethods, unaryService } from '../../../proto/unary.ts'
 import type { OwnEndpoint, OwnRequest } from '../../own-endpoint.ts'
 import { isCommitId } from '../../repositories/repositories.ts'
 import type { AgentQuestions } from './agent-questions.ts'
 import type { FreshPolls } from './fresh-polls.ts'
+import { ownSource } from './preview-source.ts'
 import {
   type AskedCommit,
   answerFor,
@@ -38,6 +44,7 @@ export function statesOfPeer(components: OwnComponents & Pick<EndpointComponents
       else polls.pollOwn(agentId as AgentId)
       return create(PollResponseSchema, {})
     },
+    source: async (request) => create(SourceResponseSchema, ownSource(components, request)),
   })
 }
 

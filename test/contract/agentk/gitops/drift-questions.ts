@@ -1,6 +1,6 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import type { Serve } from '../../../../src/agentk/tunnels/serve.ts'
-import type { AgentId } from '../../../../src/call/call.ts'
+import type { AgentId, Call } from '../../../../src/call/call.ts'
 import { kasCaller } from '../../../../src/call/caller.ts'
 import { KnownMessages } from '../../../../src/call/known-messages.ts'
 import { callerMessage } from '../../../../src/kas/agent-caller.ts'
@@ -20,20 +20,30 @@ export const user = (username: string) => ({ username, groups: [], uid: '', extr
 
 /** Calls a method of agentk, as kas does. @returns messages of the answer. @throws the error that ends it */
 export async function call(methods: Methods, method: string, request: Uint8Array): Promise<Uint8Array[]> {
+  return await callMessages(methods, method, new KnownMessages([request]))
+}
+
+/** Calls a method with several messages, as `call`. */
+export async function callMessages(
+  methods: Methods,
+  method: string,
+  messages: Call['messages'],
+  signal = new AbortController().signal,
+): Promise<Uint8Array[]> {
   const reply = await methods.get(method)?.({
     agentId: 42n as AgentId,
     method,
     metadata: {},
-    messages: new KnownMessages([request]),
+    messages,
     safety: 'safe',
     caller: kasCaller,
-    signal: new AbortController().signal,
+    signal,
   })
   if (!reply) throw new Error(`${method} is not served`)
-  const messages = await Array.fromAsync(reply.messages)
+  const answers = await Array.fromAsync(reply.messages)
   const { error } = await reply.done
   if (error) throw error
-  return messages as Uint8Array[]
+  return answers as Uint8Array[]
 }
 
 /**

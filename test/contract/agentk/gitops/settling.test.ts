@@ -46,6 +46,7 @@ t.test('a commit is brought once more when what the pod before has sent has land
     checkAll: async () => 0,
     values: async () => ({ kind: 'beingDeleted' }),
     judge: async () => ({ kind: 'write' }),
+    manifest: async () => undefined,
     judgeAsked: async () => ({ kind: 'write' }),
     watch: () => undefined,
     roundBegins: () => undefined,

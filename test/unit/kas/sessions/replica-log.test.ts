@@ -148,7 +148,7 @@ t.test('a user gets own lines alone, without addresses of others; a CI job none'
   other.add({ second: 3, address: '192.0.2.1' })
   other.add({ second: 4, isJob: true, address: '192.0.2.2', verb: 'patch' })
   const endpoint = ownLinesEndpoint(own.log)
-  const ada = { userId: 5n, isJob: false, address: '10.0.0.7' }
+  const ada = { userId: 5n, isJob: false, projectIds: [], address: '10.0.0.7' }
   const ask = async (query: Record<string, string> = {}) => {
     const { status, body } = await endpoint.serve(requestOf(ada, query))
     t.equal(status, 200)
@@ -187,7 +187,7 @@ t.test('one question of a user at a time, 1,000 lines at the most', async (t) =>
       return await own.log.read(...asked)
     },
   })
-  const who = { userId: 5n, isJob: false, address: undefined }
+  const who = { userId: 5n, isJob: false, projectIds: [], address: undefined }
   const first = endpoint.serve(requestOf(who))
   await t.rejects(endpoint.serve(requestOf(who)), { code: 'TOO_MANY_STREAMS' })
   const ofBob = endpoint.serve(requestOf({ ...who, userId: 6n }))

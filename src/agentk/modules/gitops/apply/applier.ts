@@ -121,7 +121,7 @@ export class Applier {
       }
       if (outcome !== 'stale' && 'problem' in outcome) await undo?.()
       if (outcome !== 'stale' && 'problem' in outcome)
-        return { problem: { ...outcome.problem, ...(wayOut && { wayOut }) } }
+        return { problem: { ...outcome.problem, ...(wayOut && { wayOut }), ...(undone && { freed: true }) } }
       if (outcome !== 'stale' && 'object' in outcome) {
         const again = [...(wasApplied ? writers : [])].map((manager) => ({ manager, field: '', subresource: '' }))
         return { ...outcome, undone, overwritten: [...again, ...(outcome.overwritten ?? [])] }

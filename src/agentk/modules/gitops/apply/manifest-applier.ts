@@ -30,6 +30,8 @@ export interface ManifestApplierComponents {
   readonly lane: ApiLane
   /** returns the kinds, with this one if it is served. @param isDefined - this run has applied its definition */
   readonly kindsWith: (key: ObjectKey, version: string, isDefined: boolean) => Promise<ClusterKinds>
+  /** true: the owners that a manifest names are read before the apply; absent: always */
+  readonly checksOwners?: (manifest: Manifest) => boolean
   /** saves in the inventory, at once, that a run-once object was applied */
   readonly remember: (manifest: Manifest, end: ApplyEnd) => Promise<void>
 }
@@ -104,6 +106,7 @@ export class ManifestApplier {
     try {
       const orphaned =
         mayHaveField(manifest, 'ownerReferences') &&
+        (this.#components.checksOwners?.(manifest) ?? true) &&
         (await ownerProblem({ lane: this.#components.lane, kinds }, { key, object }, this.#signal))
       if (orphaned) return problemOf(orphaned)
       const outcome = await this.#applyOrReplace({ key, kind, object, live: found, uid })

@@ -53,9 +53,51 @@ export function isReplaceable(object: ObjectTree): boolean {
   return entryAt(object, 'metadata.annotations', replaceAnnotation) === 'allow'
 }
 
+/** Decision on an object that only a new one can replace. */
+export type ReplacementDecision =
+  /** it does not exist any more */
+  | { readonly kind: 'gone' }
+  | { readonly kind: 'stays'; readonly problem: ApplyProblem }
+  /** @param asks - the problem until an approval; undefined: none is needed */
+  | { readonly kind: 'goes'; readonly live: LiveObject; readonly asks: ApplyProblem | undefined }
+
 /**
- * Deletes an object that cannot become what a manifest wants, and makes it again. Before, it checks that the API server
- * would take the new object. Without that check it asks for approval.
+ * Decides whether an object is deleted to be made again. It checks that the API server would take the new object.
+ * Without that check it asks for approval.
+ *
+ * @throws the connection's error, or the signal's reason
+ */
+export async function decideReplacement(
+  { lane, dryLanes }: Pick<ReplacementComponents, 'lane' | 'dryLanes'>,
+  request: ReplaceRequest,
+  options: ReplacementOptions,
+  signal: AbortSignal,
+): Promise<ReplacementDecision> {
+  const { key, kind, problem } = request
+  const reading = { accept: metadataOnly.object, maxBytes: maxEventBytes }
+  const path = objectPath(kind, key)
+  const answer = await lane.json('GET', path, undefined, signal, reading)
+  if (answer.status === 404) return { kind: 'gone' }
+  if (answer.status !== 200) return { kind: 'stays', problem: refusal(answer, path) }
+  const live = liveObjectOf(answer.body as KubernetesObject, options.manager)
+  const kept = keptBecause(live, request, options)
+  const trial = kept === undefined ? await tryMaking(request, dryLanes, options, signal) : refused(kept)
+  if (trial.kind === 'refused')
+    return stays(immutable(`only a new object can have what the commit wants, and it stays: ${trial.text}`))
+  // the object itself may be wrong: without a trial nothing shows that a new one would be taken
+  if (trial.kind === 'untried' && problem.kind !== 'immutable') return stays(untriedProblem(problem, trial))
+  const asks = trial.kind === 'untried' ? `${trial.text}: ${problem.text}` : asksBecause(live, request, options)
+  if (asks === undefined) return { kind: 'goes', live, asks: undefined }
+  const text = `it is to be deleted and made again, and that waits for approval: ${asks}`
+  return { kind: 'goes', live, asks: immutable(withLoss(text, lossOfReplaced(key)), live.uid) }
+}
+
+function stays(problem: ApplyProblem): ReplacementDecision {
+  return { kind: 'stays', problem }
+}
+
+/**
+ * Deletes an object that cannot become what a manifest wants, and makes it again, as `decideReplacement` says.
  *
  * @param superseded - ends the wait for the deletion. @throws the connection's error, or the signal's reason
  */
@@ -66,24 +108,12 @@ export async function replaceObject(
   superseded: AbortSignal,
   signal: AbortSignal,
 ): Promise<ApplyOutcome> {
-  const { key, kind, object, problem } = request
-  const reading = { accept: metadataOnly.object, maxBytes: maxEventBytes }
-  const path = objectPath(kind, key)
-  const answer = await lane.json('GET', path, undefined, signal, reading)
-  if (answer.status === 404) return await applier.apply({ ...request, live: undefined }, signal)
-  if (answer.status !== 200) return { problem: refusal(answer, path) }
-  const live = liveObjectOf(answer.body as KubernetesObject, options.manager)
-  const kept = keptBecause(live, request, options)
-  const trial = kept === undefined ? await tryMaking(request, dryLanes, options, signal) : refused(kept)
-  if (trial.kind === 'refused')
-    return immutable(`only a new object can have what the commit wants, and it stays: ${trial.text}`)
-  // the object itself may be wrong: without a trial nothing shows that a new one would be taken
-  if (trial.kind === 'untried' && problem.kind !== 'immutable') return { problem: untriedProblem(problem, trial) }
-  const asks = trial.kind === 'untried' ? `${trial.text}: ${problem.text}` : asksBecause(live, request, options)
-  if (asks !== undefined && !approved.has(live.uid)) {
-    const text = `it is to be deleted and made again, and that waits for approval: ${asks}`
-    return immutable(withLoss(text, lossOfReplaced(key)), live.uid)
-  }
+  const { key, kind, object } = request
+  const decision = await decideReplacement({ lane, dryLanes }, request, options, signal)
+  if (decision.kind === 'gone') return await applier.apply({ ...request, live: undefined }, signal)
+  if (decision.kind === 'stays') return { problem: decision.problem }
+  const { live, asks } = decision
+  if (asks && !approved.has(live.uid)) return { problem: asks }
   if (superseded.aborted) return { problem: { kind: 'busy', text: 'a newer commit has come' } }
   const survives = await deleter.remove({ key, version: kind.version }, live, superseded, signal)
   if (survives !== undefined) return { problem: { kind: 'busy', text: `it is to be made again: ${survives}` } }
@@ -144,6 +174,6 @@ function refused(text: string): Trial {
   return { kind: 'refused', text }
 }
 
-function immutable(text: string, replaces?: string): { problem: ApplyProblem } {
-  return { problem: { kind: 'immutable', text, ...(replaces !== undefined && { replaces }) } }
+function immutable(text: string, replaces?: string): ApplyProblem {
+  return { kind: 'immutable', text, ...(replaces !== undefined && { replaces }) }
 }

@@ -81,6 +81,8 @@ export interface FollowedDrift {
   checkAll(signal: AbortSignal): Promise<number>
   /** Compares one object, by `keyText`, with its values. @throws the connection's error, or the signal's reason */
   values(text: string, signal: AbortSignal): Promise<ComparedValues>
+  /** Returns the manifest that the last round has left, by `keyText`; undefined: it is not kept. */
+  manifest(text: string): Promise<ComparedManifest | undefined>
   /** @throws the connection's error, or the signal's reason */
   judge(manifest: Manifest, judged: JudgedObject, signal: AbortSignal): Promise<Verdict>
   /** As `judge`, for a round that somebody has asked for: what differs is written, in any mode, and during a hold. */
@@ -181,6 +183,7 @@ export function followDrift(
     },
     checkAll: (running) => drift.checkAll(running),
     values: (text, running) => drift.values(text, running),
+    manifest: (text) => kept.read(text),
     judge: (manifest, judged, running) => drift.judge(manifest, judged, running),
     judgeAsked: async (manifest, judged, running) => {
       const verdict = await drift.judge(manifest, judged, running)

@@ -11,6 +11,22 @@ export interface DryLanesComponents {
 }
 
 /**
+ * Sends reads and dry runs, for work that must change nothing.
+ *
+ * @returns a lane whose other writes reject with an Error, unsent
+ */
+export function readOnlyLane(lane: ApiLane): ApiLane {
+  return {
+    json: async (method, path, ...rest) => {
+      const [, query = ''] = path.split('?', 2)
+      if (method !== 'GET' && new URLSearchParams(query).get('dryRun') !== 'All')
+        throw new Error(`${method} is no dry run, and nothing may be written here`)
+      return await lane.json(method, path, ...rest)
+    },
+  }
+}
+
+/**
  * Sends writes as dry runs, and none to a kind for which another server may answer. All dry runs of sources pass here
  * (test/ground/dry-runs.test.ts).
  */

@@ -44,6 +44,8 @@ export interface ApplyProblem {
   readonly replaces?: string
   /** for `invalid`: fields that the API server names, such as `spec.ports[1].name` */
   readonly places?: readonly string[]
+  /** fields in its way were freed before, and the API server refused it all the same */
+  readonly freed?: true
   /** advice for people, if the API server would take the object as a new one */
   readonly wayOut?: string
   /** webhook or policy that has refused it, as the API server reports */

@@ -28,7 +28,7 @@ const serverMetadata = [
   'selfLink',
   'uid',
 ]
-const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration'
+export const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration'
 const localConfig = 'config.kubernetes.io/local-config'
 const kustomizeGroup = 'kustomize.config.k8s.io'
 export const kustomizationFile = /(?:^|\/)(?:kustomization\.ya?ml|Kustomization)$/

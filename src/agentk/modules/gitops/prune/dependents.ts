@@ -16,6 +16,10 @@ export interface Dependents {
   readonly text: string
   /** of their uids; empty: none */
   readonly digest: string
+  /** the first of them, as `Kind/name`; of a definition with their namespace: `Kind/namespace/name` */
+  readonly names: readonly string[]
+  /** number of the others */
+  readonly more: number
   /** uids of all objects found, also of those that have a controller among them */
   readonly seen: ReadonlySet<string>
 }
@@ -44,6 +48,8 @@ const maxParents = 20
 const maxObjects = 20_000
 /** Limit of names in one plan; other objects are counted. */
 const maxNames = 100
+/** Limit of names in a list for one namespace or definition. */
+const maxListed = 20
 /** Limits of a text, below that of a state's field: names, and numbers by kind. Bytes */
 const maxBytes = { names: 8000, counts: 4000 }
 /** objects in a page: metadata alone */
@@ -111,7 +117,8 @@ export class DependentsOfPlan {
     const { counted, seen } = found
     const text = textOf(counted, this.#namesLeft)
     this.#namesLeft = Math.max(0, this.#namesLeft - counted.length)
-    return { text, digest: digestOf(counted), seen }
+    const names = counted.slice(0, maxListed).map(({ kind, name }) => `${kind}/${name}`)
+    return { text, digest: digestOf(counted), names, more: counted.length - names.length, seen }
   }
 
   /** @returns `counted`: objects without a controller among those found */

@@ -22,6 +22,8 @@ export interface PodMemory {
   readonly objectBytes: number
   /** limit of all sources' manifests, compressed, with which the cluster is compared between rounds; likewise */
   readonly manifestBytes: number
+  /** limit of the files and objects of all previews */
+  readonly previewBytes: number
 }
 
 /**
@@ -43,5 +45,6 @@ export function podMemory(podBytes: number): PodMemory {
     fileBytes: kept,
     objectBytes: kept,
     manifestBytes: Math.floor(kept / 4),
+    previewBytes: kept,
   }
 }

@@ -20,7 +20,7 @@ import { areRefused, type StatusSink } from '../state/status-sink.ts'
 import { HealthReports } from './health-reports.ts'
 import type { Next } from './reconcile-queue.ts'
 import type { SourceRounds } from './source-rounds.ts'
-import { type SourceMode, type SourceRunner, settleMs } from './source-runner.ts'
+import { type FollowedSource, type SourceMode, type SourceRunner, settleMs } from './source-runner.ts'
 
 /** Sources of the term, for one of them. */
 export interface TermSources {
@@ -73,6 +73,8 @@ export class FollowMode implements SourceMode {
   #brought = ''
   /** aborts when the source has another id, and so other marks */
   #driftEnds = new AbortController()
+  /** as of the last round; a change of it begins one */
+  #isPaused = false
   /** set while kas refuses the files of the newest commit */
   #refusal: AbortController | undefined
 
@@ -93,6 +95,10 @@ export class FollowMode implements SourceMode {
 
   get drift(): FollowedDrift | undefined {
     return this.#drift
+  }
+
+  get followed(): FollowedSource | undefined {
+    return this.#drift && { options: this.#options, drift: this.#drift, isPaused: this.#isPaused }
   }
 
   /** Rejects only if the block cannot be used. */
@@ -220,6 +226,7 @@ export class FollowMode implements SourceMode {
     try {
       const { resync, resynced, onResynced, ...asked } = await runner.asked(options.id, signal)
       const { approved, isSuspended, useApproval, superseded } = asked
+      this.#isPaused = isSuspended
       const isAsked = resync !== '' && resync !== resynced
       if (isSuspended) report({ kind: 'suspended', commit })
       else if (commit !== this.#brought) {

@@ -6,6 +6,7 @@ import type { ApiLane, BackgroundRequests } from '../../../cluster/background-re
 import type { AgentkHost } from '../../../module.ts'
 import { buildCommit } from '../build/build-commit.ts'
 import type { ManifestsThread } from '../build/manifests-thread.ts'
+import type { RoundsFirst } from '../build/rounds-first.ts'
 import {
   type DriftListeners,
   type FollowDriftComponents,
@@ -22,9 +23,11 @@ import {
 import { Inventory, storedSources } from '../inventory/inventory.ts'
 import { type StoredObjects, storedObjectsOf } from '../inventory/stored-objects.ts'
 import { type AbsentObject, absentCame } from '../live/absent-objects.ts'
+import { readOnlyLane } from '../live/dry-lanes.ts'
 import { ObjectWaits, type ObjectWaitsComponents } from '../live/object-waits.ts'
 import type { SharedKinds } from '../live/shared-kinds.ts'
 import { inventoryLabel } from '../manifests/annotations.ts'
+import type { PreviewAccess } from '../preview/previewed-source.ts'
 import {
   forgetSource,
   type ReconcileComponents,
@@ -53,6 +56,8 @@ export interface SourceRoundsComponents {
   readonly manifests: Pick<ManifestsThread, 'read'>
   /** budget of the objects that rounds keep as JSON */
   readonly objects: SharedBytes
+  /** for previews, which make way for rounds */
+  readonly previews: PreviewBuildComponents
   readonly drift: FollowDriftComponents
   readonly health: FollowHealthComponents
   /** objects that report sources in the cluster */
@@ -61,10 +66,35 @@ export interface SourceRoundsComponents {
   readonly random: () => number
 }
 
+export interface PreviewBuildComponents {
+  readonly work: Pick<RoundsFirst, 'preview'>
+  readonly renderer: Pick<Renderer, 'render'>
+  readonly manifests: Pick<ManifestsThread, 'read'>
+  /** limit of the objects of one preview */
+  readonly maxBytes: number
+}
+
+/** Preview with its bounds. */
+export interface PreviewUser {
+  /** previews of different users take turns */
+  readonly user: string
+  /** of all its requests: name, value, name, value */
+  readonly headers: readonly string[]
+  /** true if so many bytes of objects have room */
+  readonly hasRoom: (bytes: number) => boolean
+}
+
 export interface SourceRoundsOptions {
   readonly agentId: bigint
   /** namespace of agentk, with its inventories */
   readonly namespace: string
+}
+
+/** Means with which a commit is built. */
+interface BuildResources extends Pick<SourceRoundsComponents, 'renderer' | 'manifests' | 'ownLane'> {
+  /** limit of its objects */
+  readonly maxBytes: number
+  readonly hasRoom: (bytes: number) => boolean
 }
 
 /** Makes the rounds of all sources, and reads their inventories. */
@@ -93,6 +123,31 @@ export class SourceRounds {
       return await reconcile(parts, input, options, signal)
     } finally {
       this.#components.objects.release(source)
+    }
+  }
+
+  /** Returns the access of a preview of a source. @param source - its identity in the registry. @throws KasError IDENTITY_REFUSED */
+  preview(source: object, options: SourceOptions, { user, headers, hasRoom }: PreviewUser): PreviewAccess {
+    const { lanes, kinds, registry, clock, previews } = this.#components
+    const account = this.accountHeaders(options.accessAs?.serviceAccount)
+    const lane = readOnlyLane(lanes.lane('preview', [...account, ...headers]))
+    const ownLane = readOnlyLane(lanes.lane('preview', headers))
+    const inventoryOf = (id: string) => new Inventory(ownLane, { ...this.#options, id })
+    const { renderer, manifests, maxBytes } = previews
+    const build = this.#buildWith({ renderer, manifests, ownLane, maxBytes, hasRoom }, options)
+    return {
+      lane,
+      ownLane,
+      inventory: {
+        own: inventoryOf(options.id),
+        of: (other) => (registry.isBeside(source, other) ? undefined : inventoryOf(other)),
+        lane,
+        clock,
+      },
+      kinds,
+      claims: registry.claims(source),
+      claimedCommit: registry.get(source)?.claim?.commit ?? '',
+      build: (files, signal) => previews.work.preview(user, signal, (building) => build(files, building)),
     }
   }
 
@@ -187,16 +242,23 @@ export class SourceRounds {
 
   /** Returns the function that builds a commit's files. @param source - owner of the memory that its manifests take */
   #buildOf(source: object, options: SourceOptions): ReconcileComponents['build'] {
-    const { ownLane, kinds, renderer, manifests, objects } = this.#components
+    const { ownLane, renderer, manifests, objects } = this.#components
+    const hasRoom = (bytes: number) => objects.set(source, bytes)
+    return this.#buildWith({ renderer, manifests, ownLane, maxBytes: objects.maxBytes, hasRoom }, options)
+  }
+
+  #buildWith(
+    { renderer, manifests, ownLane, maxBytes, hasRoom }: BuildResources,
+    options: SourceOptions,
+  ): ReconcileComponents['build'] {
     const components: Parameters<typeof buildCommit>[0] = {
-      kinds,
+      kinds: this.#components.kinds,
       render: async (files, { apiVersions }, signal) => {
         const version = options.helm ? await serverVersion(ownLane, signal) : ''
         return renderer.render(files, options, { version, apiVersions }, signal)
       },
       read: (job, signal) => {
-        const limited = { ...job, maxBytes: objects.maxBytes }
-        return manifests.read(options.project, limited, signal, (bytes) => objects.set(source, bytes))
+        return manifests.read(options.project, { ...job, maxBytes }, signal, hasRoom)
       },
     }
     return (files, signal) => buildCommit(components, files, options, signal)

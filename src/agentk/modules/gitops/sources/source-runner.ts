@@ -3,6 +3,7 @@ import { linkedController } from '../../../../lib/signals.ts'
 import type { FollowedDrift } from '../drift/follow-drift.ts'
 import type { RemovalInput } from '../reconcile.ts'
 import type { Directives, DirectivesReader } from '../round.ts'
+import type { SourceOptions } from '../source-options.ts'
 import type { Next, ReconcileQueue } from './reconcile-queue.ts'
 
 /**
@@ -11,6 +12,14 @@ import type { Next, ReconcileQueue } from './reconcile-queue.ts'
  */
 export const settleMs = 120_000
 
+/** Source that is followed. */
+export interface FollowedSource {
+  readonly options: SourceOptions
+  readonly drift: FollowedDrift
+  /** nothing of it is applied */
+  readonly isPaused: boolean
+}
+
 /** Purpose of a run: `follow` applies commits, `remove` decides on the objects of a source that was removed. */
 export interface SourceMode {
   readonly kind: 'follow' | 'remove'
@@ -18,6 +27,8 @@ export interface SourceMode {
   readonly id: string
   /** absent: it is not followed */
   readonly drift?: FollowedDrift | undefined
+  /** absent: it is not followed, or its project is not known yet */
+  readonly followed?: FollowedSource | undefined
   /** Works beside the rounds until the signal aborts. Rejects: the source ends */
   beside(runner: SourceRunner, signal: AbortSignal): Promise<void>
   /** Runs one round. Rejects: the source ends */

@@ -7,6 +7,7 @@ import type { AgentkHost } from '../../../module.ts'
 import type { ManifestsThread } from '../build/manifests-thread.ts'
 import type { FollowedDrift } from '../drift/follow-drift.ts'
 import type { KeptFiles } from '../files/kept-files.ts'
+import type { PreviewedSource } from '../preview/previewed-source.ts'
 import type { DirectivesReader } from '../round.ts'
 import { type ReadSource, readBlock, type SourceOptions } from '../source-options.ts'
 import type { GitSyncs } from '../state/git-syncs.ts'
@@ -18,7 +19,7 @@ import { FollowMode, type TermSources } from './follow-mode.ts'
 import { ReconcileQueue } from './reconcile-queue.ts'
 import { RemovedSources } from './removed-sources.ts'
 import { SourceRegistry } from './source-registry.ts'
-import { SourceRounds, type SourceRoundsComponents } from './source-rounds.ts'
+import { type PreviewUser, SourceRounds, type SourceRoundsComponents } from './source-rounds.ts'
 import { SourceRunner } from './source-runner.ts'
 
 export interface SourcesComponents extends Pick<AgentkHost, 'kas' | 'configuration'> {
@@ -26,7 +27,8 @@ export interface SourcesComponents extends Pick<AgentkHost, 'kas' | 'configurati
   readonly block: () => unknown
   /** components that their rounds share */
   readonly rounds: Omit<SourceRoundsComponents, 'registry' | 'syncs'>
-  readonly manifests: Pick<ManifestsThread, 'stop'>
+  /** threads that read manifests */
+  readonly threads: readonly Pick<ManifestsThread, 'stop'>[]
   readonly files: KeptFiles
   readonly syncs: GitSyncs
   readonly push: StatePush
@@ -141,7 +143,7 @@ export class Sources implements TermSources {
   /** Runs until the term and all sources have ended. */
   async run(): Promise<void> {
     const { signal } = this.#term
-    const { syncs, push, manifests } = this.#components
+    const { syncs, push, threads } = this.#components
     const ended = new Promise<void>((resolve) => {
       if (signal.aborted) resolve()
       signal.addEventListener('abort', () => resolve(), { once: true })
@@ -152,7 +154,7 @@ export class Sources implements TermSources {
     await Promise.all([ended, this.#removed.run(signal), syncing.catch((error: unknown) => this.#failed(error))])
     for (const { runner } of this.#running.values()) runner.stop(signal.reason)
     await Promise.all([...this.#running.values()].map(({ done }) => done))
-    await manifests.stop()
+    await Promise.all(threads.map((thread) => thread.stop()))
   }
 
   /** Starts a source. After a change of its block, it begins once the earlier one has ended: never two at a time. */
@@ -188,9 +190,22 @@ export class Sources implements TermSources {
 
   /** Returns the drift of the source with this id; undefined: it is not followed, or its first commit has not come. */
   driftOf(id: string): FollowedDrift | undefined {
-    const { runner } =
-      [...this.#running.values()].find((one) => one.runner.mode.id === id && !one.runner.isStopped) ?? {}
-    return runner?.mode.drift
+    return this.#followed(id)?.mode.drift
+  }
+
+  /** Returns what a preview of the source with this id needs, or the reason for which nothing can be compared. */
+  previewOf(id: string, of: PreviewUser): PreviewedSource | string {
+    const runner = this.#followed(id)
+    const { followed } = runner?.mode ?? {}
+    if (!runner || !followed) return 'agentk does not follow this source now'
+    const { options, drift, isPaused } = followed
+    if (isPaused) return 'the source is paused: nothing of it is applied'
+    const access = this.#rounds.preview(runner, options, of)
+    return { ...access, options, known: drift.known, manifest: (text) => drift.manifest(text) }
+  }
+
+  #followed(id: string): SourceRunner | undefined {
+    return [...this.#running.values()].find(({ runner }) => runner.mode.id === id && !runner.isStopped)?.runner
   }
 
   named(runner: SourceRunner, { id, project }: SourceOptions): void {

@@ -3,7 +3,7 @@ import { withDeadline } from '../../../../lib/deadline.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import { abortable } from '../../../../lib/signals.ts'
 import type { Caller } from '../../../caller.ts'
-import { mayAccess } from '../../../cluster/access-review.ts'
+import { type AccessAttributes, mayAccess, rulesIn } from '../../../cluster/access-review.ts'
 import type { ApiLane } from '../../../cluster/background-requests.ts'
 import type { Identities } from '../../../cluster/identities.ts'
 import type { SharedKinds } from '../live/shared-kinds.ts'
@@ -17,6 +17,9 @@ const answerMs = 60_000
 /** Limit of one question, with its wait for a turn. ms */
 const questionMs = 10_000
 
+/** Limit of an answer about the rules of a namespace. bytes */
+const maxRulesBytes = 1024 * 1024
+
 /** Objects of one kind in one namespace. */
 export interface Subject {
   readonly group: string
@@ -24,7 +27,14 @@ export interface Subject {
   readonly kind: string
   /** empty: the kind has none */
   readonly namespace: string
+  /** of the kind in the API; absent: the one that is served now */
+  readonly plural?: string
+  /** absent: objects of any name */
+  readonly name?: string
 }
+
+/** Verbs that are asked about. */
+export type AskedVerb = Extract<AccessAttributes['verb'], 'get' | 'patch'>
 
 export interface ObjectRightsComponents {
   /** acts as agentk itself: a question has the headers of its caller */
@@ -57,15 +67,49 @@ export class ObjectRights {
    *
    * @throws KasError FORBIDDEN: the caller has no name; IDENTITY_REFUSED; Error: the API server gave no answer
    */
-  async mayGet(caller: Caller, subjects: readonly Subject[], signal: AbortSignal): Promise<boolean[]> {
-    const headers = this.#headersOf(caller)
-    const answers = this.#answersOf(JSON.stringify([caller.as, headers]))
+  mayGet(caller: Caller, subjects: readonly Subject[], signal: AbortSignal): Promise<boolean[]> {
+    return this.may('get', caller, subjects, signal)
+  }
+
+  /**
+   * Returns the same for another verb.
+   *
+   * @param headers - further headers of the requests: name, value, name, value. @throws as `mayGet`
+   */
+  async may(
+    verb: AskedVerb,
+    caller: Caller,
+    subjects: readonly Subject[],
+    signal: AbortSignal,
+    headers: readonly string[] = [],
+  ): Promise<boolean[]> {
+    const own = this.#headersOf(caller)
+    const answers = this.#answersOf(JSON.stringify([caller.as, own]))
     const kinds = await this.#components.kinds.current(signal)
+    const asking = { verb, headers: [...own, ...headers] }
     return await Promise.all(
       subjects.map((subject) => {
-        const plural = kinds.find(subject)?.plural ?? '*'
-        return abortable(this.#ask(answers, { ...subject, plural }, headers), signal)
+        const plural = subject.plural ?? kinds.find(subject)?.plural ?? '*'
+        return abortable(this.#ask(answers, { ...subject, plural }, asking), signal)
       }),
+    )
+  }
+
+  /**
+   * Returns the SelfSubjectRulesReview of a namespace: it names objects that the caller may get by their names.
+   *
+   * @param headers - as of `may`. @throws as `mayGet`
+   */
+  async rules(
+    caller: Caller,
+    namespace: string,
+    signal: AbortSignal,
+    headers: readonly string[] = [],
+  ): Promise<unknown> {
+    const { lane, clock } = this.#components
+    const options = { headers: [...this.#headersOf(caller), ...headers], maxBytes: maxRulesBytes }
+    return await withDeadline({ ms: questionMs, clock, signals: [signal] }, (limited) =>
+      rulesIn(lane, namespace, options, limited),
     )
   }
 
@@ -88,18 +132,18 @@ export class ObjectRights {
 
   #ask(
     answers: Map<string, Answer>,
-    { group, plural: resource, namespace }: Omit<Subject, 'kind'> & { readonly plural: string },
-    headers: readonly string[],
+    { group, plural: resource, namespace, name }: Omit<Subject, 'kind'> & { readonly plural: string },
+    { verb, headers }: { readonly verb: AskedVerb; readonly headers: readonly string[] },
   ): Promise<boolean> {
     const { lane, clock, signal: ended } = this.#components
-    const key = JSON.stringify([group, resource, namespace])
+    const key = JSON.stringify([verb, group, resource, namespace, name])
     const known = answers.get(key)
     // the clock may be set back: an answer counts no longer for it
     if (known && Math.abs(clock.now() - known.askedAt) < answerMs) return known.mayGet
     const [oldest] = answers.keys()
     if (answers.size >= maxAnswers && oldest !== undefined) answers.delete(oldest)
     const mayGet = withDeadline({ ms: questionMs, clock, signals: [ended] }, (signal) =>
-      mayAccess(lane, { verb: 'get', group, resource, namespace }, { headers }, signal),
+      mayAccess(lane, { verb, group, resource, namespace, ...(name !== undefined && { name }) }, { headers }, signal),
     )
     answers.set(key, { askedAt: clock.now(), mayGet })
     mayGet.catch(() => answers.delete(key)) // the caller of this method has the error

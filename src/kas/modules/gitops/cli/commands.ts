@@ -19,6 +19,11 @@ export const gitopsCli: ModuleCli = [
   },
   {
     task: 'gitops',
+    help: ['diff [DIR]', 'show what a change would do to the cluster, before it is merged'],
+    commands: [{ words: 'diff', load: async () => (await import('./diff/diff.ts')).diff }],
+  },
+  {
+    task: 'gitops',
     help: ['gitops drift SOURCE', 'show what differs between Git and the cluster, field by field'],
     commands: [{ words: 'gitops drift', load: async () => (await import('./drift.ts')).drift }],
   },

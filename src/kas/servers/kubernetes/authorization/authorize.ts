@@ -28,6 +28,8 @@ export interface Authorized {
   /** identity of the caller in the cluster; undefined: the agent itself */
   readonly impersonation: Impersonation | undefined
   readonly access: Access
+  /** project of the job, or projects in which the grant gives the user a role */
+  readonly projectIds: readonly bigint[]
   /** project that configures the agent, which is its tenant */
   readonly configProjectId: bigint
   /** end of the user's token, in ms since 1970; absent: unknown */
@@ -59,15 +61,16 @@ export async function authorize(
       job: { id: job.id, pipelineId: pipeline.id },
     }
     const { configProjectId } = grant
-    return { impersonation: jobImpersonation(agentId, grant), access, configProjectId }
+    return { impersonation: jobImpersonation(agentId, grant), access, projectIds: [project.id], configProjectId }
   }
   const questionOf = (type: UserCredential['type']) =>
     onKnown ? { ...how, onKnown: (who: KnownCaller) => onKnown(callerAccess(viaOf(type), who)) } : how
   const { grant, type } = await firstGrant(directory, credentials, signal, questionOf)
   const { id: userId, username } = grant.user
   const access: Access = { via: viaOf(type), agentId, userId, username, projectId: grant.configProjectId }
-  const { configProjectId, endsAt } = grant
-  return { impersonation: userImpersonation(agentId, grant, type), access, configProjectId, endsAt }
+  const { accessAs, configProjectId, endsAt } = grant
+  const projectIds = accessAs.as === 'user' ? accessAs.projects.map(({ id }) => id) : []
+  return { impersonation: userImpersonation(agentId, grant, type), access, projectIds, configProjectId, endsAt }
 }
 
 function viaOf(type: UserCredential['type']): Access['via'] {

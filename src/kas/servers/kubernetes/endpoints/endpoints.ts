@@ -3,7 +3,7 @@ import { type ContentHead, checkBodiless, checkMethod } from '../response/own-an
 import type { Endpoint } from './endpoint.ts'
 
 export interface KnownEndpoints {
-  /** the first one that matches a path serves it */
+  /** The first one that matches path and method serves a request: two may share a path, with different methods. */
   readonly own: readonly Endpoint[]
   /** serves requests for a token, instead of the path's endpoint for callers */
   readonly token: Endpoint
@@ -22,12 +22,22 @@ export class Endpoints {
   /** @throws KasError METHOD_NOT_ALLOWED, BAD_REQUEST */
   find(method: string, { path, wantsToken }: Pick<Target, 'path' | 'wantsToken'>, head: ContentHead): Endpoint {
     const { own, token, cluster } = this.#known
-    const asked = own.find((each) => isAt(each, path)) ?? cluster
+    const first = own.find((each) => isAt(each, path)) ?? cluster
+    const asked = isFor(first, method) ? first : (own.find((each) => isAt(each, path) && isFor(each, method)) ?? first)
     const endpoint = wantsToken && asked.admit === cluster.admit ? token : asked
-    if (endpoint.methods) checkMethod(method, endpoint.methods)
+    if (!isFor(endpoint, method))
+      checkMethod(method, endpoint === first ? this.#methodsAt(path) : (endpoint.methods ?? []))
     if (!endpoint.readsBodies) checkBodiless(method, head)
     return endpoint
   }
+
+  #methodsAt(path: string): readonly string[] {
+    return this.#known.own.flatMap((each) => (isAt(each, path) ? (each.methods ?? []) : []))
+  }
+}
+
+function isFor({ methods }: Endpoint, method: string): boolean {
+  return methods === undefined || methods.includes(method)
 }
 
 function isAt(endpoint: Endpoint, path: string): boolean {

@@ -6,7 +6,7 @@ import { SharedRooms } from '../../../../lib/shared-room.ts'
 import { abortable, linkedController } from '../../../../lib/signals.ts'
 import type { ReplicaMemory } from '../../../memory/replica-memory.ts'
 import type { OwnCaller, OwnEndpoint } from '../../../own-endpoint.ts'
-import { boundedBody, checkLength } from '../http/bounded-body.ts'
+import { boundedBody, checkLength, pacedBody } from '../http/bounded-body.ts'
 import type { RequestOutcome } from '../http/metrics.ts'
 import type { RequestLife } from '../request-life.ts'
 import { contentHeaders } from '../response/own-answer.ts'
@@ -89,7 +89,8 @@ export class OwnEndpoints {
   async #answer(own: OwnEndpoint, letIn: LetIn, request: AskedRequest): Promise<RequestOutcome> {
     const { credentials, caller } = letIn
     const { exchange } = request.life
-    checkLength(request.head.contentLength, { maxBytes: this.#limits.maxOwnBodyBytes })
+    const { maxBytes } = own.body ?? { maxBytes: this.#limits.maxOwnBodyBytes }
+    checkLength(request.head.contentLength, { maxBytes })
     const ended = linkedController(exchange.signal)
     const end = (reason: KasError) => {
       ended.abort(reason)
@@ -125,7 +126,11 @@ export class OwnEndpoints {
         ...callerOf(letIn, life, 'request'),
         method: exchange.request.method as string,
         query: new Map(target.query),
-        body: boundedBody(exchange, head.contentLength, { maxBytes, timeoutMs, signal }),
+        id: life.auditId,
+        body: own.body
+          ? pacedBody(exchange, head.contentLength, { ...own.body, clock: this.#components.clock, signal })
+          : boundedBody(exchange, head.contentLength, { maxBytes, timeoutMs, signal }),
+        memory: { take: (bytes) => exchange.countKept(bytes), give: (bytes) => exchange.countKept(-bytes) },
         signal,
       })
     const tenant = this.#components.memory.tenants.of(agentId)
@@ -140,11 +145,11 @@ export class OwnEndpoints {
 
 /** @param asks - a WebSocket counts as open once `shows` is called, at the latest */
 function callerOf({ credentials, letInAs, caller }: LetIn, life: RequestLife, asks: 'request' | 'socket'): OwnCaller {
-  const { access, impersonation } = letInAs
+  const { access, impersonation, projectIds } = letInAs
   const shows = (text: string) => {
     life.shows(text)
     if (asks === 'socket') life.opened()
   }
-  const who = { userId: access.userId, isJob: access.via === 'ci', address: life.exchange.address }
+  const who = { userId: access.userId, isJob: access.via === 'ci', projectIds, address: life.exchange.address }
   return { agentId: credentials.agentId, caller, impersonation, who, shows }
 }

@@ -1,3 +1,4 @@
+import type { Clock } from '../../../../lib/clock.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import { abortable } from '../../../../lib/signals.ts'
 import type { Exchange } from './exchange.ts'
@@ -36,6 +37,43 @@ export async function* boundedBody(
     }
   } finally {
     clearTimeout(deadline)
+  }
+}
+
+export interface PacedBounds {
+  readonly maxBytes: number
+  readonly minBytesPerSecond: number
+  /** longest wait that the bytes before it do not cover. ms */
+  readonly slackMs: number
+  /** a monotonic clock */
+  readonly clock: Pick<Clock, 'now' | 'after'>
+  readonly signal: AbortSignal
+}
+
+/**
+ * Reads a long body, which has as much time as its rate gives it. Only time in which a piece is waited for counts.
+ *
+ * @param contentLength - 0: no body; -1: unknown
+ * @throws KasError MESSAGE_TOO_LARGE, BODY_TOO_SLOW; the reason of the signal
+ */
+export async function* pacedBody(
+  exchange: Exchange,
+  contentLength: number,
+  { maxBytes, minBytesPerSecond, slackMs, clock, signal }: PacedBounds,
+): AsyncGenerator<Uint8Array, void, void> {
+  if (contentLength === 0) return
+  signal.throwIfAborted()
+  const source = exchange.openBody()
+  let [bytes, leftMs] = [0, slackMs]
+  for (;;) {
+    const since = clock.now()
+    const cancel = clock.after(leftMs, () => source.fail(new KasError({ code: 'BODY_TOO_SLOW' })))
+    const chunk = await abortable(source.read(), signal).finally(cancel)
+    if (!chunk) return
+    bytes += chunk.length
+    checkLength(bytes, { maxBytes })
+    leftMs = Math.min(slackMs, leftMs - (clock.now() - since) + (chunk.length * 1000) / minBytesPerSecond)
+    yield chunk
   }
 }
 

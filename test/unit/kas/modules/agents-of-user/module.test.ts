@@ -25,6 +25,7 @@ function start(localDirectory?: LocalDirectory) {
 
 const listing = (list: AgentsOfUser['list']): LocalDirectory => ({
   agentsOfUser: () => ({ user, list }),
+  isDeveloper: () => false,
   environmentsOf: () => [],
   onGrantsChange: () => () => undefined,
 })

@@ -17,7 +17,7 @@ const agentId = 42n as AgentId
 const ended = new KasError({ code: 'SESSION_ENDED', reason: 'of the test' })
 const unauthorized = new KasError({ code: 'USER_UNAUTHORIZED' })
 const access = { via: 'pat', agentId, userId: 5n, username: 'ada', projectId: 1n } as const
-const letInAs: Authorized = { impersonation: undefined, access, configProjectId: 1n }
+const letInAs: Authorized = { impersonation: undefined, access, projectIds: [], configProjectId: 1n }
 const credentials = { kind: 'user', agentId, candidates: [] } as const
 const watching = lastMessageOf('watch', {
   statusCode: 200,

@@ -1,0 +1,123 @@
+import type { Clock } from '../../../../lib/clock.ts'
+import { Deadline } from '../../../../lib/deadline.ts'
+import { KasError } from '../../../../lib/errors.ts'
+import { SharedRoom } from '../../../../lib/shared-room.ts'
+import type { PreviewBegin } from '../../../../proto/gen/gitops_preview_pb.ts'
+import { Gitops } from '../../../../proto/gen/gitops_questions_pb.ts'
+import { methodPath } from '../../../../proto/unary.ts'
+import { callerOf, roomUserOf } from '../../../caller.ts'
+import { replyOf } from '../../../tunnels/reply-of.ts'
+import type { Serve } from '../../../tunnels/serve.ts'
+import type { SharedBytes } from '../files/kept-files.ts'
+import type { ObjectRights } from '../state/object-rights.ts'
+import { messagesOf } from './answer.ts'
+import { previewChange } from './preview-change.ts'
+import type { PreviewedSource } from './previewed-source.ts'
+import { ReceivedFiles } from './received-files.ts'
+
+/** Limit of previews at once at an agent (`previews`): each renders, and sends up to two calls for each object. */
+export const maxPreviews = 2
+/** Limit of one preview, from its files to its end. ms */
+const timeoutMs = 60_000
+/** Form of an audit id: a UUID, or as many such characters. */
+const auditIdForm = /^[A-Za-z0-9-]{1,64}$/
+
+export interface PreviewMethodComponents {
+  /**
+   * Returns the source with this id, or the reason for which nothing can be compared.
+   *
+   * @param of.user - key of the caller. @param of.headers - of all requests: name, value, name, value
+   * @param of.hasRoom - true if so many bytes of objects have room beside the files
+   */
+  readonly sourceOf: (
+    id: string,
+    of: {
+      readonly user: string
+      readonly headers: readonly string[]
+      readonly hasRoom: (bytes: number) => boolean
+    },
+  ) => PreviewedSource | string
+  readonly rights: Pick<ObjectRights, 'may' | 'rules'>
+  /** budget of all previews */
+  readonly room: SharedBytes
+  /** `now`: ms since 1970 */
+  readonly clock: Clock
+}
+
+/** Returns the method by which kas asks what a change would do to the cluster. */
+export function previewMethod(components: PreviewMethodComponents): readonly [string, Serve] {
+  const room = new SharedRoom({ name: 'previews', limit: maxPreviews })
+  const serve: Serve = async ({ messages, signal }) => replyOf(answer(components, room, messages, signal))
+  return [methodPath(Gitops.method.preview), serve]
+}
+
+/**
+ * Answers within the time limit, in the caller's part of the room.
+ *
+ * @throws KasError TOO_MANY_STREAMS, DEADLINE_EXCEEDED, INVALID_MESSAGE, MESSAGE_TOO_LARGE; as `previewChange`
+ */
+async function* answer(
+  components: PreviewMethodComponents,
+  room: SharedRoom,
+  messages: AsyncIterable<Uint8Array>,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  const { clock, room: bytes } = components
+  const reason = () => new KasError({ code: 'DEADLINE_EXCEEDED' })
+  const deadline = new Deadline({ ms: timeoutMs, clock, signals: [signal], reason })
+  const owner = {}
+  let fileBytes = 0
+  const take = (files: number) => {
+    fileBytes = files
+    if (!bytes.set(owner, files)) throw noRoom(bytes)
+  }
+  const received = new ReceivedFiles({ messages, room: take, clock })
+  let leave: () => void = () => undefined
+  try {
+    const begin = await received.begin(deadline.signal)
+    const user = roomUserOf(begin.caller, 'a preview')
+    const use = { what: 'previews at this agent', end: (ended: KasError) => deadline.abort(ended) }
+    const hold = room.enter(user, use)
+    leave = () => hold.leave()
+    const hasRoom = (objects: number) => bytes.set(owner, fileBytes + objects)
+    yield* previewMessages(components, { begin, user: user.key, received, hasRoom }, deadline.signal)
+  } finally {
+    bytes.release(owner)
+    leave()
+    deadline.end()
+    await received.end()
+  }
+}
+
+async function* previewMessages(
+  { sourceOf, rights, clock }: PreviewMethodComponents,
+  {
+    begin,
+    user,
+    received,
+    hasRoom,
+  }: {
+    readonly begin: PreviewBegin
+    readonly user: string
+    readonly received: ReceivedFiles
+    readonly hasRoom: (bytes: number) => boolean
+  },
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  const { source: id, auditId, values } = begin
+  const caller = callerOf(begin.caller, 'a preview')
+  if (!auditIdForm.test(auditId))
+    throw new KasError({ code: 'INVALID_MESSAGE', detail: 'a preview without a usable audit id' })
+  const files = await received.files(signal)
+  const headers = ['Audit-ID', auditId]
+  const source = sourceOf(id, { user, headers, hasRoom })
+  const atMs = BigInt(clock.now())
+  if (typeof source === 'string') return yield* messagesOf({ objects: [], end: { problem: source, atMs } })
+  const { objects, end } = await previewChange(source, rights, { caller, headers, files, values }, signal)
+  yield* messagesOf({ objects, end: { ...end, atMs } })
+}
+
+function noRoom({ maxBytes }: SharedBytes): KasError {
+  const what = 'bytes of the files of previews'
+  return new KasError({ code: 'TOO_MANY_STREAMS', name: 'preview_bytes', limit: maxBytes, what })
+}

@@ -1,0 +1,24 @@
+import type { ApplyProblem, ApplyProblemKind } from '../live/refusal.ts'
+
+/** Texts about refusals for callers who may not patch the object: texts of the API server print live values. */
+const words: Readonly<Record<ApplyProblemKind, string>> = {
+  foreign: 'it belongs to others',
+  conflict: 'fields of it belong to others',
+  busy: 'others change it, or delete it',
+  denied: "the source's account may not do that",
+  invalid: 'the API server does not take it',
+  immutable: 'only a new object could have what Git wants',
+  taken: 'another object has what it wants',
+  quota: 'a quota allows no more',
+  absent: 'something that it needs does not exist',
+  unserved: 'nobody serves its kind in this version',
+  webhook: 'an admission webhook does not answer',
+  unavailable: 'the API server cannot say that now',
+}
+
+const hint = 'who may patch it sees the reason'
+
+/** Returns why an object fails. @param mayPatch - the caller may patch objects of its kind there */
+export function refusalText({ kind, text }: ApplyProblem, mayPatch: boolean): string {
+  return mayPatch ? text : `${words[kind]}: ${hint}`
+}

@@ -1,0 +1,42 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import type { ObjectKey } from '../../../../kubernetes/key.ts'
+import type { FieldSchema } from '../../../../proto/gen/gitops_drift_pb.ts'
+import { maxDifferences } from '../drift/compare-answers.ts'
+import { shownDifference } from '../drift/shown-difference.ts'
+import { shownField } from '../manifests/secrets.ts'
+import type { FieldChange } from './field-change.ts'
+
+export type ShownField = MessageInitShape<typeof FieldSchema>
+
+/** Fields of one object as callers see them, up to a limit. */
+export interface ShownFields {
+  readonly listed: readonly ShownField[]
+  /** number of the others */
+  readonly more: number
+}
+
+/** Rule that holds a value of Git back. */
+export interface HeldBack {
+  readonly rule: string
+  readonly manager: string
+}
+
+/**
+ * Returns changes in a form with bounds. Contents of Secrets are masked.
+ *
+ * @param of.key - of the object that is sent to the API server
+ * @param of.values - false: names and paths alone
+ */
+export function shownFields(
+  changes: readonly (FieldChange & { readonly heldBack?: HeldBack })[],
+  { key, values }: { readonly key: ObjectKey; readonly values: boolean },
+): ShownFields {
+  const listed = changes.slice(0, maxDifferences).map((change): ShownField => {
+    const { heldBack } = change
+    const { path: whole, kind, before, after, secretKey = '' } = shownDifference(change, { key, by: 'unknown' })
+    const path = secretKey === '' ? shownField(key, whole) : whole
+    const shown = values ? { ...(before !== undefined && { before }), ...(after !== undefined && { after }) } : {}
+    return { path, kind, ...shown, secretKey, ...heldBack }
+  })
+  return { listed, more: Math.max(0, changes.length - maxDifferences) }
+}

@@ -1,0 +1,49 @@
+import { KasError } from '../../../lib/errors.ts'
+import type { PreviewedObject } from '../../../proto/gen/gitops_preview_pb.ts'
+import { maxObjects } from '../../../proto/gitops/limits.ts'
+import type { AgentQuestions, AskedPreview, Asker } from './agent-questions.ts'
+import { objectLine } from './preview/ndjson-format.ts'
+import type { Preview } from './preview/preview.ts'
+import { withoutValues } from './preview/without-values.ts'
+
+/** Bytes of the objects in one answer, as lines of JSON; those without a place are counted. */
+const maxObjectBytes = 3 * 1024 * 1024
+/** Objects that an agent sends: those of the commit, and as many that leave or have drifted. */
+const maxSent = 2 * maxObjects
+/** Limit of a number of objects: a uint32. */
+const maxCount = 2 ** 32 - 1
+
+/**
+ * Asks the agent for a preview.
+ *
+ * @throws KasError of the question; INVALID_MESSAGE: the agent does not end its answer, or sends more than is allowed
+ */
+export async function readPreview(
+  questions: Pick<AgentQuestions, 'preview'>,
+  asker: Asker,
+  asked: AskedPreview,
+): Promise<Preview> {
+  const { source, values } = asked
+  const objects: PreviewedObject[] = []
+  let [bytes, received] = [0, 0]
+  for await (const { what } of questions.preview(asker, asked)) {
+    if (what.case === 'end') {
+      const cut = Math.min(what.value.cut + received - objects.length, maxCount)
+      return shown({ source, objects, end: { ...what.value, cut } }, values)
+    }
+    received += 1
+    if (received > maxSent) throw invalid(`more than ${maxSent} objects`)
+    if (what.case !== 'object') continue
+    bytes += Buffer.byteLength(objectLine(what.value))
+    if (bytes <= maxObjectBytes) objects.push(what.value)
+  }
+  throw invalid('the agent has not ended its answer')
+}
+
+function shown(preview: Preview, values: boolean): Preview {
+  return values ? preview : withoutValues(preview)
+}
+
+function invalid(detail: string): KasError {
+  return new KasError({ code: 'INVALID_MESSAGE', detail })
+}

@@ -1,0 +1,33 @@
+import { KasError } from '../../../lib/errors.ts'
+import type { LocalDirectory } from '../../directory/local-directory.ts'
+import type { OwnCaller } from '../../own-endpoint.ts'
+import type { PreviewSource } from './preview-source.ts'
+
+/**
+ * Checks that a caller of the agent may have changes of a source rendered that nobody has merged: jobs of the project of
+ * the source, users whose grant names it, and those of the projects that `preview` of the source names. Without GitLab,
+ * users need the role of the project in the directory file.
+ *
+ * @throws KasError FORBIDDEN that says what to set
+ */
+export function checkPreviewer(
+  { who }: Pick<OwnCaller, 'who'>,
+  { id, projectId, preview }: Pick<PreviewSource, 'id' | 'projectId' | 'preview'>,
+  localDirectory: Pick<LocalDirectory, 'isDeveloper'> | undefined,
+): void {
+  if (preview === 'none') throw forbidden(`source ${id} has preview: none in the file of the agent`)
+  const isOf = (project: bigint) => {
+    if (!who) return false
+    return who.projectIds.includes(project) || (!who.isJob && localDirectory?.isDeveloper(who.userId, project) === true)
+  }
+  if ([projectId, ...preview].some(isOf)) return
+  const others = preview.size > 0 ? ', and of those that its preview.projects names' : ''
+  throw forbidden(
+    `changes of source ${id} are previewed by jobs and users of project ${projectId}${others}. ` +
+      'Add the number of your project to preview.projects of the source, in the file of the agent',
+  )
+}
+
+function forbidden(reason: string): KasError {
+  return new KasError({ code: 'FORBIDDEN', reason })
+}

@@ -1,0 +1,241 @@
+import { execFileSync } from 'node:child_process'
+import { gzipSync } from 'node:zlib'
+import t from 'tap'
+import { readTar, type TarOptions } from '../../../../../../src/kas/modules/gitops/preview/tar-files.ts'
+import { maxTarEntries } from '../../../../../../src/kas/modules/gitops/preview/tar-guard.ts'
+import { noMeter } from '../../../../../../src/lib/byte-budget.ts'
+import { KasError } from '../../../../../../src/lib/errors.ts'
+import { inPieces, paxRecord, type TarEntry, tarEnd, tarEntry, tarHeader, tarOf } from '../../../../../support/tar.ts'
+
+const options: TarOptions = {
+  chooses: async (path) => path.endsWith('.yaml'),
+  memory: noMeter,
+  maxFiles: 10,
+  maxFileBytes: 1000,
+  maxTotalBytes: 3000,
+}
+
+/** Reads a tar that comes in pieces of this size. */
+async function read(bytes: Uint8Array, more: Partial<TarOptions> = {}, size = 700) {
+  const { files, links } = await readTar(inPieces(bytes, size), { ...options, ...more })
+  return {
+    files: Object.fromEntries(Array.from(files, ([path, data]) => [path, data && Buffer.from(data).toString()])),
+    links: Object.fromEntries(links),
+  }
+}
+
+const refusal = async (bytes: Uint8Array, more?: Partial<TarOptions>) =>
+  await read(bytes, more).then(
+    () => 'it was read',
+    (error: unknown) => `${KasError.from(error).httpStatus} ${KasError.from(error).message}`,
+  )
+
+const ok: TarEntry = { name: 'a.yaml', data: 'a' }
+
+t.test('chosen files are kept, in pieces of any size', async (t) => {
+  const tar = tarOf([
+    { name: './', type: '5' },
+    { name: './deploy/', type: '5' },
+    { name: './deploy/a.yaml', data: 'x'.repeat(600) },
+    { name: 'deploy//./b.yaml', data: '' },
+    { name: 'README.md', data: 'not kept' },
+    { name: 'old', type: '\0', data: 'of an old program' },
+  ])
+  for (const size of [1, 511, 512, 513, 100_000]) {
+    const expected = { 'deploy/a.yaml': 'x'.repeat(600), 'deploy/b.yaml': '', 'README.md': undefined, old: undefined }
+    t.strictSame((await read(tar, {}, size)).files, expected, `${size}`)
+  }
+})
+
+t.test('what git and tar write is read, with long names and links', async (t) => {
+  const long = `${'folder/'.repeat(30)}${'n'.repeat(150)}.yaml`
+  const folder = t.testdir({ 'a.yaml': 'a', 'ünï.yaml': 'u', 'b.md': 'b', link: t.fixture('symlink', 'a.yaml') })
+  const run = (command: string) => execFileSync('bash', ['-ec', command], { cwd: folder })
+  run(`mkdir -p '${long.slice(0, long.lastIndexOf('/'))}' && echo -n long > '${long}' && git init -q && git add .`)
+  const files = { 'a.yaml': 'a', 'b.md': undefined, 'ünï.yaml': 'u', [long]: 'long' }
+  for (const format of ['gnu', 'pax', 'posix']) {
+    const found = await read(run(`git ls-files -z | tar --null -T - --format=${format} -c`))
+    t.same(found, { files, links: { link: 'a.yaml' } }, format)
+  }
+  const archived = run('git -c user.name=a -c user.email=a@b commit -qm a && git archive HEAD')
+  t.same(await read(archived), { files, links: { link: 'a.yaml' } }, 'a global header of pax names the commit')
+})
+
+t.test('an absolute path is refused with its name', async (t) => {
+  t.equal(
+    await refusal(tarOf([{ ...ok, name: '/etc/a.yaml' }])),
+    '400 Bad request: tar: "/etc/a.yaml": its path is absolute: pack from the root of the repository',
+  )
+})
+
+t.test('a path that leads upwards is refused with its name', async (t) => {
+  for (const name of ['../a.yaml', 'a/../../b.yaml', 'a/..']) {
+    t.equal(
+      await refusal(tarOf([{ ...ok, name }])),
+      `400 Bad request: tar: "${name}": its path leads out of the repository`,
+    )
+  }
+  t.match(await refusal(tarOf([ok, { name: '../', type: '5' }])), /400 .*"\.\.\/"/, 'also that of a folder')
+})
+
+t.test('a symbolic link is no file, and a hard link is refused if paths choose it', async (t) => {
+  const links: TarEntry[] = [
+    { name: 'l.yaml', type: '2', linkname: '/etc/passwd' },
+    { name: 'hard', type: '1', linkname: 'a.yaml' },
+  ]
+  t.strictSame(await read(tarOf([ok, ...links])), {
+    files: { 'a.yaml': 'a', hard: undefined },
+    links: { 'l.yaml': '/etc/passwd' },
+  })
+  t.match(
+    await refusal(tarOf([ok, { name: 'h.yaml', type: '1', linkname: 'a.yaml' }])),
+    /400 .*"h\.yaml": it is a hard link/,
+  )
+})
+
+t.test('devices, FIFOs, sparse files and unknown types are refused with their names', async (t) => {
+  for (const [type, text] of [
+    ['3', 'it is a device'],
+    ['4', 'it is a device'],
+    ['6', 'it is a FIFO'],
+    ['S', 'it is a sparse file'],
+    ['V', 'it is of a type that is not known'],
+  ] as const) {
+    t.match(await refusal(tarOf([{ name: 'dev/x', type }])), `400 Bad request: tar: "dev/x": ${text}`)
+  }
+  const pax = { name: 'pax', type: 'x', data: paxRecord('GNU.sparse.major', '1') }
+  t.match(await refusal(tarOf([pax, ok])), /400 .*sparse/)
+})
+
+t.test('one name twice is refused, however it is written', async (t) => {
+  for (const name of ['a.yaml', './a.yaml', './/a.yaml']) {
+    t.match(await refusal(tarOf([ok, { ...ok, name }])), `400 Bad request: tar: "${name}": the tar has it twice`)
+  }
+  t.match(
+    await refusal(
+      tarOf([
+        { name: 'x', data: '1' },
+        { name: 'x', type: '2', linkname: 'y' },
+      ]),
+    ),
+    /twice/,
+  )
+})
+
+t.test('10^6 entries end at the bound', async (t) => {
+  const one = tarHeader({ name: 'f', type: '5' })
+  let sent = 0
+  async function* million() {
+    for (; sent < 1_000_000; sent += 100) yield Buffer.concat(Array(100).fill(one))
+  }
+  await t.rejects(readTar(million(), options), { code: 'BAD_REQUEST', message: /more than 5000 entries/ })
+  t.ok(sent < 2 * maxTarEntries, `${sent} were read`)
+})
+
+t.test('1 GiB of zeros ends at the bound', async (t) => {
+  let sent = 0
+  const zeros = Buffer.alloc(64 * 1024)
+  async function* gigabyte() {
+    for (; sent < 2 ** 30; sent += zeros.length) yield zeros
+  }
+  await t.rejects(readTar(gigabyte(), options), { code: 'BAD_REQUEST', message: /bytes of zeros are its end/ })
+  t.ok(sent < 4 * 1024 * 1024, `${sent} were read`)
+})
+
+t.test('a file of 1 GiB is refused by its header if paths choose it', async (t) => {
+  const tar = tarHeader({ name: 'big.yaml', size: 2 ** 30 })
+  t.match(await refusal(tar), /422 .*"big\.yaml": it has 1073741824 bytes, allowed: 1000/)
+})
+
+t.test('a header of 64 MiB is refused at its size', async (t) => {
+  for (const type of ['x', 'g', 'L', 'K']) {
+    t.match(
+      await refusal(tarHeader({ name: 'long', type, size: 64 * 1024 * 1024 })),
+      /400 .*a header has 67108864 bytes/,
+    )
+  }
+})
+
+t.test('headers without an entry do not go on for ever', async (t) => {
+  const pax = tarEntry({ name: 'pax', type: 'x', data: paxRecord('comment', 'x') })
+  t.match(await refusal(Buffer.concat(Array(10_000).fill(pax))), /400 .*too many headers/)
+})
+
+t.test('an end in the middle is refused, wherever it is', async (t) => {
+  const tar = tarOf([
+    { name: 'a.yaml', data: 'x'.repeat(600) },
+    { name: 'b.yaml', data: 'y' },
+  ])
+  const content = tar.length - tarEnd.length
+  for (const length of [1, 100, 512, 700, 1112, 1536, content - 1, content, content + 100]) {
+    t.match(await refusal(tar.subarray(0, length)), /400 .*it ends in the middle/, `${length} bytes`)
+  }
+  t.match(await refusal(Buffer.alloc(0)), /400 .*the body is empty/)
+})
+
+t.test('a compressed tar is told to be sent without compression', async (t) => {
+  t.match(await refusal(gzipSync(tarOf([ok]))), /400 .*compressed by gzip: send the tar without compression/)
+  t.match(await refusal(gzipSync(Buffer.alloc(0))), /gzip/, 'also a short one')
+  t.match(await refusal(Buffer.from('BZh91AY&SY')), /bzip2/)
+})
+
+t.test('a wrong checksum, and what is no tar, are refused', async (t) => {
+  const tar = tarOf([ok])
+  tar[3] = 'X'.charCodeAt(0)
+  const text = '400 Bad request: tar: it is no tar, or a header of it is damaged'
+  t.equal(await refusal(tar), text)
+  t.equal(await refusal(Buffer.from('kind: ConfigMap\n'.repeat(100))), text)
+  const negative = tarHeader(ok)
+  negative.fill(0xff, 124, 136)
+  t.equal(await refusal(negative), text)
+})
+
+t.test('bytes after the end are refused', async (t) => {
+  t.match(await refusal(Buffer.concat([tarOf([ok]), tarOf([ok])])), /400 .*bytes follow its end/)
+  t.strictSame((await read(Buffer.concat([tarOf([ok]), Buffer.alloc(8192)]))).files, { 'a.yaml': 'a' }, 'zeros are not')
+})
+
+t.test('a size in a header of pax does not hide the real one', async (t) => {
+  const pax = { name: 'pax', type: 'x', data: paxRecord('comment', 'x') + paxRecord('size', '5') }
+  t.match(await refusal(tarOf([pax, ok])), /400 .*size of a file in a header of pax/)
+})
+
+t.test('chosen files have the bounds of a commit', async (t) => {
+  const files = (count: number, bytes: number) =>
+    tarOf(Array.from({ length: count }, (_, i) => ({ name: `${i}.yaml`, data: 'x'.repeat(bytes) })))
+  t.match(await refusal(files(11, 1)), /422 .*"10\.yaml": the paths choose more than 10 files/)
+  t.match(await refusal(files(1, 1001)), /422 .*"0\.yaml": it has 1001 bytes, allowed: 1000/)
+  t.match(await refusal(files(4, 1000)), /422 .*"3\.yaml": with it the chosen files have more than 3000 bytes/)
+  t.equal(Object.keys((await read(files(3, 1000))).files).length, 3)
+})
+
+t.test('names in errors cannot steer a terminal, and are short', async (t) => {
+  const text = await refusal(tarOf([{ name: '/\u001b[2Jevil\u202e' }]))
+  t.notOk(text.includes('\u001b') || text.includes('\u202e'), text)
+  const name = `/${'n'.repeat(4000)}`
+  const long = [{ name: 'l', type: 'L', data: `${name}\0` }, ok]
+  t.ok((await refusal(tarOf(long))).length < 400)
+})
+
+t.test('kept bytes are counted, and only those', async (t) => {
+  let bytes = 0
+  const memory = {
+    take: (more: number) => {
+      bytes += more
+    },
+    give: () => undefined,
+  }
+  await read(tarOf([ok, { name: 'README.md', data: 'x'.repeat(5000) }]), { memory })
+  t.equal(bytes, 1)
+})
+
+t.test('an error of the body, or of the choice, ends the reading', async (t) => {
+  const slow = new KasError({ code: 'BODY_TOO_SLOW' })
+  async function* cut() {
+    yield tarHeader({ name: 'a.yaml', size: 500 })
+    throw slow
+  }
+  await t.rejects(readTar(cut(), options), { code: 'BODY_TOO_SLOW' })
+  const chooses = () => Promise.reject(new KasError({ code: 'MANIFESTS_REFUSED', detail: 'globs' }))
+  await t.rejects(readTar(inPieces(tarOf([ok]), 100), { ...options, chooses }), { code: 'MANIFESTS_REFUSED' })
+})
