@@ -66,7 +66,7 @@ async function start(t: Test) {
 const map = (name: string, value: string) =>
   JSON.stringify({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name, namespace: 'shop' }, data: { value } })
 
-t.test('the gate of a pipeline', { timeout: 276_000 + 2 * pushes * 3000 }, async (t) => {
+t.test('the gate of a pipeline', { timeout: 336_000 + 2 * pushes * 3000 }, async (t) => {
   const { stack, status, read, commit, push, git } = await start(t)
 
   await t.test('right after a push it is 0 once the object is there, and not before', async (t) => {
@@ -143,6 +143,40 @@ t.test('the gate of a pipeline', { timeout: 276_000 + 2 * pushes * 3000 }, async
     t.equal(await waiting, 0, stderr)
     t.equal(await read('gate'), 'resumed')
   })
+
+  await t.test(
+    'a ref that is pushed by force while one waits: its commit is in no history, and is not 0',
+    async (t) => {
+      const kubeconfig = join(stack.folder, files.kubeconfig)
+      const id = (await status('-o', 'name')).stdout.trim().replace('source/', '')
+      t.match(await runKas(['gitops', 'pause', id, '--yes'], kubeconfig), { code: 0 })
+      const before = await git('rev-parse', 'HEAD')
+      const discarded = await push('manifests/gate.yaml', map('gate', 'discarded'))
+      const seen = Promise.withResolvers<void>()
+      let stderr = ''
+      const io = {
+        env: { KUBECONFIG: kubeconfig },
+        stdout: { write: () => undefined },
+        stderr: {
+          write: (text: string) => {
+            stderr += text
+            if (stderr.includes(' is paused, ')) seen.resolve()
+          },
+        },
+        stdin: Readable.from([]),
+      }
+      const waiting = runCli(['gitops', 'status', '--commit', discarded, '--wait', '30s'], io)
+      await Promise.race([seen.promise, waiting]) // the commit was at the head
+      await git('reset', '--hard', before)
+      const other = await commit('manifests/gate.yaml', map('gate', 'other'))
+      await git('push', '--quiet', '--force', 'origin', 'main')
+      t.match(await runKas(['gitops', 'resume', id, '--yes'], kubeconfig), { code: 0 })
+      t.match(await status('--commit', other, '--wait', '2m'), { code: 0 })
+      t.equal(await waiting, 5, stderr)
+      t.match(stderr, `commit ${discarded.slice(0, 8)} was at its head, and is not in its history any more`)
+      t.equal(await read('gate'), 'other')
+    },
+  )
 
   await t.test('what is refused is 1, what fails is 4, what is not known is 5', async (t) => {
     const broken = await push('manifests/gate.yaml', 'kind: [')

@@ -12,6 +12,15 @@ import type { NodeCluster } from './node-cluster.ts'
 /** Rights beyond the shipped roles: webhooks, which these leave out. */
 const webhooks = { apiGroups: ['admissionregistration.k8s.io'], resources: ['*'], verbs: ['list', 'watch'] }
 
+export interface NodesGroundOptions {
+  /** folders and files of more rights of agentk, as `agentkAccount` takes them */
+  readonly rights?: readonly string[]
+  /** flags of agentk; default: for the names of the stack's directory */
+  readonly args?: readonly string[]
+  /** default true */
+  readonly hasViews?: boolean
+}
+
 /** A cluster with real nodes, kas before it, and as many pods of agentk as are started. */
 export class NodesGround {
   readonly cluster: NodeCluster
@@ -22,8 +31,13 @@ export class NodesGround {
   /** views of a user who may list what agentk may */
   readonly endpoint: Endpoint
   readonly #pods = new Map<string, TestProcess>()
+  readonly #args: readonly string[] | undefined
 
-  private constructor(parts: Pick<NodesGround, 'cluster' | 'processes' | 'stack' | 'endpoint'>) {
+  private constructor(
+    parts: Pick<NodesGround, 'cluster' | 'processes' | 'stack' | 'endpoint'>,
+    { args }: NodesGroundOptions,
+  ) {
+    this.#args = args
     this.cluster = parts.cluster
     this.processes = parts.processes
     this.stack = parts.stack
@@ -33,9 +47,10 @@ export class NodesGround {
   }
 
   /** Resolves when one pod of agentk leads. */
-  static async start(t: TornDown, cluster: NodeCluster): Promise<NodesGround> {
+  static async start(t: TornDown, cluster: NodeCluster, options: NodesGroundOptions = {}): Promise<NodesGround> {
+    const { rights = [], hasViews = true } = options
     const processes = await Processes.start(t)
-    const manifests = ['agentk', 'agentk-access/cluster-wide.yaml', 'agentk-views']
+    const manifests = ['agentk', 'agentk-access/cluster-wide.yaml', 'agentk-views', ...rights]
     const agentKubeconfig = await agentkAccount(cluster, join(processes.folder, 'agentk'), manifests)
     const apiVersion = 'rbac.authorization.k8s.io/v1'
     const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'webhooks' }
@@ -46,16 +61,28 @@ export class NodesGround {
       { apiVersion, kind: 'ClusterRoleBinding', metadata, roleRef, subjects },
     )
     const stack = await Stack.start(processes, { agentKubeconfig })
-    await stack.repository.push('.gitlab/agents/prod/views.yaml', '{}\n')
     const endpoint = await kubeconfigEndpoint(stack.kubeconfig('agent'))
-    const ground = new NodesGround({ cluster, processes, stack, endpoint })
+    const ground = new NodesGround({ cluster, processes, stack, endpoint }, options)
+    if (hasViews) await ground.turnViewsOn()
     await ground.startAgentk('agentk-0')
     await stack.connected()
     return ground
   }
 
+  async turnViewsOn(): Promise<void> {
+    await this.stack.repository.push('.gitlab/agents/prod/views.yaml', '{}\n')
+  }
+
   async startAgentk(pod: string): Promise<void> {
-    this.#pods.set(pod, await this.stack.startAgentk({ pod, environment: { POD_NAMESPACE: 'agentk' } }))
+    const options = { pod, environment: { POD_NAMESPACE: 'agentk' }, ...(this.#args && { args: this.#args }) }
+    this.#pods.set(pod, await this.stack.startAgentk(options))
+  }
+
+  /** Ends the pod as a crash of its node does; resolves when it has ended. */
+  async killAgentk(pod: string): Promise<void> {
+    const agentk = this.#pods.get(pod)
+    agentk?.signal('SIGKILL')
+    await agentk?.exited
   }
 
   /** Ends the pod as its deletion does; resolves when it has ended. */

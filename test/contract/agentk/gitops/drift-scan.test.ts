@@ -169,6 +169,7 @@ t.test('a restart and a scan', { skip, timeout: 180_000 }, async (t) => {
     await side.stop()
     const from = await end()
     side = await start()
+    await eventually(() => state()?.health?.unread === 0)
     const asked = await followed(from)
     t.strictSame(asked.filter(isWrite), [])
     t.ok(asked.length <= maxRestartCalls, `${asked.length} calls:\n${asked.join('\n')}`)

@@ -260,3 +260,47 @@ t.test('a paused source is named at the first answer, with what ends the pause',
   gate.judge(state({ polled: { commit: old, age_ms: 1 }, wanted: old, phase: 'APPLYING' }), 1000)
   t.strictSame(gate.pauseTexts(state({ phase: 'PAUSED' })), [text], 'it had the commit at its head before')
 })
+
+t.test('wait with an older agentk, an older kas or the stock agent ends with 5 at most, and says why', async (t) => {
+  const wait = (one: ShownState) => judge(one, { health: true })
+  const older = wait(state())
+  t.match(older, {
+    code: 5,
+    isFinal: true,
+    reason: /^platform\/shop: this agentk does not judge the health of objects/,
+  })
+  const stock = wait(state({}, { agent: 'stock', sources: [] }))
+  t.match(stock, { code: 5, isFinal: true, reason: /GitLab’s own: it reports no status/ })
+  const health = { healthy: 1, progressing: 0, degraded: 0, suspended: 0, missing: 0, unknown: 0, unread: 0 }
+  const noPoll = wait(state({ health, polled: undefined }))
+  t.match(noPoll, { code: 5, isFinal: false, reason: /has not been polled yet/ }, 'a kas that sends no polls')
+  const gate = new Gate({ commit: old, source: undefined, health: true })
+  gate.judge(state({ health, polled: { commit: old, age_ms: 1 }, wanted: old, phase: 'APPLYING' }), 1000)
+  for (let i = 0; i < 3; i++) {
+    const later = gate.judge(state({ health }), 1000)
+    t.match(
+      later,
+      { code: 5, isFinal: false, reason: /is aaaaaaaa in its history\?/ },
+      'a kas that searches no history',
+    )
+  }
+})
+
+t.test('wait for a commit that is superseded or refused', async (t) => {
+  const health = { healthy: 1, progressing: 0, degraded: 0, suspended: 0, missing: 0, unknown: 0, unread: 0 }
+  const gate = new Gate({ commit: old, source: undefined, health: true })
+  t.match(gate.judge(state({ health, phase: 'APPLYING', commit: old, wanted: head }), 1000), { code: 5 })
+  const superseded = (more: object) =>
+    state({ health, polled: { ...polled, contains: true }, ...more }, { commit: old })
+  t.match(gate.judge(superseded({ phase: 'APPLYING', commit: old }), 1000), { code: 3 })
+  const degraded = { health: { ...health, degraded: 1 } }
+  t.match(gate.judge(superseded(degraded), 1000), { code: 4, isFinal: false }, 'the later one counts, as it is')
+  t.match(gate.judge(superseded({ phase: 'REFUSED', problem: 'a.yaml:1' }), 1000), { code: 1, isFinal: true })
+  t.match(gate.judge(superseded({}), 1000), { code: 0, isFinal: true, reason: /came after aaaaaaaa/ })
+  const earlier = new Gate({ commit: head, source: undefined, health: true })
+  const ofEarlier = { wanted: old, commit: old, health: { ...health, degraded: 1 } }
+  for (const phase of ['REFUSED', 'FAILING', 'APPROVAL', 'SYNCED']) {
+    const judged = earlier.judge(state({ ...ofEarlier, phase, plan: phase === 'APPROVAL' ? 'p' : '' }), 1000)
+    t.match(judged, { code: 3, isFinal: false }, `${phase} of an earlier commit`)
+  }
+})
