@@ -1,6 +1,6 @@
 import { parseDuration } from '../lib/config.ts'
+import { Counter } from '../lib/counter.ts'
 import { KasError } from '../lib/errors.ts'
-import { UserQuestions } from '../lib/user-questions.ts'
 import type { AccessLine } from './access-log/access-line.ts'
 import { type LineFilter, maxOwnLines } from './access-log/recent-lines.ts'
 import type { OwnEndpoint, OwnRequest } from './own-endpoint.ts'
@@ -8,13 +8,11 @@ import type { ReplicaLog } from './sessions/replica-log.ts'
 
 /** Bound of lines in one answer: own answers of kas have 4 MiB at most. bytes */
 const maxOwnLineBytes = 3 * 1024 * 1024
-/** Bounds of running questions: each one asks all replicas. */
-const maxQuestions = {
-  /** questions of one user (`log_questions_of_user`) */
-  maxOfUser: 1,
-  /** questions of all users (`log_questions_of_users`) */
-  max: 20,
-}
+/**
+ * Bound of running questions of one user (`log_questions_of_user`): each one asks all replicas. Those of all users take
+ * turns with other long answers.
+ */
+const maxQuestionsOfUser = 1
 
 const parameters: ReadonlySet<string> = new Set(['agent', 'verb', 'since'])
 
@@ -23,25 +21,31 @@ const parameters: ReadonlySet<string> = new Set(['agent', 'verb', 'since'])
  * without addresses of others (doc/reference/access-log.md "Your own lines").
  */
 export function ownLinesEndpoint(log: Pick<ReplicaLog, 'read'>): OwnEndpoint {
-  const names = { ofUser: 'log_questions_of_user', ofUsers: 'log_questions_of_users' } as const
-  const questions = new UserQuestions({ ...maxQuestions, names, what: 'questions for the lines of a user' })
+  const questions = new Counter<bigint>({ maxOfKey: maxQuestionsOfUser })
   return {
     path: '/log',
     methods: ['GET'],
     isLong: true,
-    async serve({ who, query, signal }) {
+    async serve({ who, query }) {
       if (!who || who.isJob) {
         const detail = 'kas shows lines of the access log to users, not to CI jobs: use a token of your own'
         throw new KasError({ code: 'IDENTITY_REFUSED', detail })
       }
       const filter = { ...filterOf(query), userId: String(who.userId) }
-      return await questions.run(who.userId, signal, async () => {
+      const leave = questions.enter(who.userId)
+      if (!leave) {
+        const what = 'questions for the lines of a user'
+        throw new KasError({ code: 'TOO_MANY_STREAMS', name: 'log_questions_of_user', limit: maxQuestionsOfUser, what })
+      }
+      try {
         const { lines, ...others } = await log.read(filter, { last: maxOwnLines })
         const own = newest(lines).map((line) => withoutOthersAddress(line, who.address))
         const isCut = own.length < lines.length || own.length === maxOwnLines
         const body = `{"lines":[${own.join()}],${JSON.stringify({ cut: isCut, ...others }).slice(1)}`
         return { status: 200, mediaType: 'application/json', body: Buffer.from(body) }
-      })
+      } finally {
+        leave()
+      }
     },
   }
 }

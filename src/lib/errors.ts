@@ -51,7 +51,6 @@ export const limitNames = [
   'questions_of_user',
   'questions_of_users',
   'log_questions_of_user',
-  'log_questions_of_users',
   'views_of_agent',
   'sockets_about_agent',
   'graph_bytes_about_agent',

@@ -53,7 +53,7 @@ export async function askGit<Answer>(
     allowEnvironment: Object.keys(env).filter((name) => name.startsWith('GIT_')),
     errors: (error, { exitCode, stdErr }) => {
       if (exitCode === 0 || error instanceof GitPluginError) return error
-      failure = failureOf(Buffer.concat(stdErr).toString(), { status: exitCode }, options)
+      failure = failureOf(Buffer.concat(stdErr).toString(), { status: exitCode, address }, options)
       return failure
     },
     unsafe,

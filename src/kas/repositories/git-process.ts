@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { constants } from 'node:os'
 import { Deadline } from '../../lib/deadline.ts'
 import { type GitEnvironmentOptions, gitEnvironment } from './git-environment.ts'
-import type { RepositoryAddress } from './repository-url.ts'
+import { isOnThisMachine, type RepositoryAddress } from './repository-url.ts'
 
 export interface GitProcessOptions extends GitEnvironmentOptions {
   /** a process without output for this long is ended, in ms */
@@ -82,7 +82,7 @@ export async function runGit(folder: string, run: GitRun, options: GitProcessOpt
   try {
     const [status, endedBy] = (await closed) as [number | null, NodeJS.Signals | null]
     silence.signal.throwIfAborted()
-    if (status !== 0) throw failureOf(errors, { status, endedBy }, options)
+    if (status !== 0) throw failureOf(errors, { status, endedBy, address: run.address }, options)
   } finally {
     silence.end()
     running.end()
@@ -107,23 +107,31 @@ function endGroup(pid: number | undefined): void {
   }
 }
 
+interface GitEnd {
+  readonly status: number | null
+  readonly endedBy?: NodeJS.Signals | null
+  readonly address?: RepositoryAddress | undefined
+}
+
 /**
  * Names the bound that git exceeded, or quotes its stderr.
  *
  * @param how.status - null: a signal ended git. A shell that waits for git adds 128 to the signal's number
+ * @param how.address - remote that git reached; absent: none
  */
 export function failureOf(
   errors: string,
-  { status, endedBy }: { readonly status: number | null; readonly endedBy?: NodeJS.Signals | null },
+  { status, endedBy, address }: GitEnd,
   { maxMemoryBytes, maxCpuSeconds }: GitProcessOptions,
 ): GitFailure {
   // git marks a server's messages with `remote:`; for a repository on this machine that server is a helper of kas
-  if (/^(remote: )?(fatal|error): (Out of memory|attempting to allocate|mmap failed|unable to mmap)/im.test(errors)) {
+  const own = address && !isOnThisMachine(address.url) ? errors.replace(/^remote: .*$/gm, '') : errors
+  if (/^(remote: )?(fatal|error): (Out of memory|attempting to allocate|mmap failed|unable to mmap)/im.test(own)) {
     const bound = `${Math.floor(maxMemoryBytes / 2 ** 20)} MiB of memory`
     return new GitFailure(`git needs more than ${bound} for this commit: ${mendedBy}`, { isRefusal: true })
   }
   const isSpent = endedBy === 'SIGXCPU' || status === 128 + constants.signals.SIGXCPU
-  if (isSpent || /died of signal 24/.test(errors)) {
+  if (isSpent || /died of signal 24/.test(own)) {
     return new GitFailure(`git computes longer than ${maxCpuSeconds} s for this commit: ${mendedBy}`, {
       isRefusal: true,
     })

@@ -212,6 +212,7 @@ t.test('so many bodies are read at once, of one network fewer; others wait for a
   const waiting = send(github(push))
   const refused = await Promise.race([send(github(push)), waiting])
   t.equal(refused.status, 429)
+  t.match(refused.text, /Too many signed requests that wait, allowed: 1\./)
   t.strictSame(looked, [])
   socket.write(push)
   await once(socket, 'data')

@@ -199,3 +199,20 @@ t.test('one question of a user at a time, 1,000 lines at the most', async (t) =>
   t.strictSame(JSON.parse(String((await ofBob).body)).lines, [])
   await endpoint.serve(requestOf(who))
 })
+
+t.test('questions of many users are not refused: long answers take turns', async (t) => {
+  const own = replica('kas-0')
+  const { promise: held, resolve: release } = Promise.withResolvers<void>()
+  const endpoint = ownLinesEndpoint({
+    read: async (...asked) => {
+      await held
+      return await own.log.read(...asked)
+    },
+  })
+  const all = Array.from({ length: 30 }, (_, i) =>
+    endpoint.serve(requestOf({ userId: BigInt(i + 1), isJob: false, address: undefined })),
+  )
+  release()
+  for (const { status } of await Promise.all(all)) t.equal(status, 200)
+  t.equal(endpoint.isLong, true)
+})

@@ -47,7 +47,7 @@ export class SignedEndpoints {
       maxRunning: options.maxSignedRequests,
       maxRunningOfSource: options.maxSignedRequestsOfNetwork,
       maxWaiting: options.maxWaitingSignedRequests,
-      tooMany: () => this.#tooMany(),
+      tooMany: () => tooMany(options.maxWaitingSignedRequests, 'signed requests that wait'),
     })
   }
 
@@ -85,11 +85,12 @@ export class SignedEndpoints {
     answer: (body: AsyncIterable<Uint8Array>) => Promise<OwnAnswer>,
   ): Promise<OwnAnswer> {
     const { clock } = this.#components
-    const { maxSignedBodyBytes: maxBytes, signedBodyTimeoutMs, crowdedSignedBodyMs, minSignedBodyRate } = this.#options
+    const { maxSignedRequests, maxSignedBodyBytes: maxBytes, signedBodyTimeoutMs } = this.#options
+    const { crowdedSignedBodyMs, minSignedBodyRate } = this.#options
     checkLength(contentLength, { maxBytes })
     const late = clock.now() + signedBodyTimeoutMs
     const reading = linkedController(checking)
-    const reclaim = () => reading.abort(this.#tooMany())
+    const reclaim = () => reading.abort(tooMany(maxSignedRequests, 'signed requests'))
     const pace = new BodyPace(clock, { perSecond: minSignedBodyRate, overMs: crowdedSignedBodyMs })
     const begun = () => {
       pace.begin()
@@ -129,13 +130,8 @@ export class SignedEndpoints {
       waiting.dispose()
     }
   }
+}
 
-  #tooMany(): KasError {
-    return new KasError({
-      code: 'TOO_MANY_STREAMS',
-      name: 'signed_requests',
-      limit: this.#options.maxSignedRequests,
-      what: 'signed requests',
-    })
-  }
+function tooMany(limit: number, what: string): KasError {
+  return new KasError({ code: 'TOO_MANY_STREAMS', name: 'signed_requests', limit, what })
 }

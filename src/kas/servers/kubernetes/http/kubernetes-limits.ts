@@ -39,7 +39,7 @@ export interface KubernetesLimits {
   readonly maxSignedRequests: number
   /** requests of one network whose signature is checked at once */
   readonly maxSignedRequestsOfNetwork: number
-  /** requests that wait for the check of a signature */
+  /** requests that wait for the check of a signature (`signed_requests`) */
   readonly maxWaitingSignedRequests: number
   /** wait after which such a request takes the place of one of the network with most. ms */
   readonly signedTurnPatienceMs: number
