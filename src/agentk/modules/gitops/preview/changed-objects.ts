@@ -207,8 +207,9 @@ export class ChangedObjects {
     const end = { kind: 'failed', problem } as const
     if (problem.replaces !== undefined)
       return { manifest, end, shown: this.#shown(candidate, 'waits', mayPatch ? problem.text : waitsText) }
-    const excuse = this.#input.governors.excuse(manifest, problem) ?? (problem.freed && freedText)
-    if (excuse !== undefined) return this.#unverified(candidate, excuse)
+    const excuse = this.#input.governors.excuse(manifest, problem)
+    if (excuse) return { ...this.#unverified(candidate, excuse.text), ...(excuse.hasLeft && { end }) }
+    if (problem.freed && problem.isTakenAsNew) return this.#unverified(candidate, freedText)
     const isOwnText = ownTexts.has(problem.kind)
     return { manifest, end, shown: this.#shown(candidate, 'fails', refusalText(problem, mayPatch || isOwnText)) }
   }
