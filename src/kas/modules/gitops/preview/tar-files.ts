@@ -26,8 +26,8 @@ export interface TarFiles {
 /**
  * Reads a tar piece by piece, and keeps the content of chosen files alone.
  *
- * @throws KasError BAD_REQUEST: it is no tar, or has an entry that is not allowed; MANIFESTS_REFUSED: chosen files exceed
- *   a bound; errors of the body and of `chooses`
+ * @throws KasError BAD_REQUEST: the tar is wrong; MANIFESTS_REFUSED: chosen files exceed a bound; errors of the body and
+ *   of `chooses`
  */
 export async function readTar(body: AsyncIterable<Uint8Array>, options: TarOptions): Promise<TarFiles> {
   const reader = extract()

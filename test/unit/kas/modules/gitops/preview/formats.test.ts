@@ -1,13 +1,13 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf'
 import t from 'tap'
 import { exitCode } from '../../../../../../src/kas/modules/gitops/preview/exit-code.ts'
+import { hideValues } from '../../../../../../src/kas/modules/gitops/preview/hide-values.ts'
 import { markdownFormat } from '../../../../../../src/kas/modules/gitops/preview/markdown-format.ts'
 import { ndjsonFormat } from '../../../../../../src/kas/modules/gitops/preview/ndjson-format.ts'
 import { readNdjson } from '../../../../../../src/kas/modules/gitops/preview/ndjson-reader.ts'
 import type { Preview } from '../../../../../../src/kas/modules/gitops/preview/preview.ts'
 import { terraformFormat } from '../../../../../../src/kas/modules/gitops/preview/terraform-format.ts'
 import { textFormat } from '../../../../../../src/kas/modules/gitops/preview/text-format.ts'
-import { withoutValues } from '../../../../../../src/kas/modules/gitops/preview/without-values.ts'
 import { isPrintable } from '../../../../../../src/lib/printable.ts'
 import { PreviewEndSchema, PreviewedObjectSchema } from '../../../../../../src/proto/gen/gitops_preview_pb.ts'
 import { hostileText } from '../../../../../support/hostile-texts.ts'
@@ -226,7 +226,7 @@ t.test('without values: counts, names, paths, and what agentk itself says', asyn
     { key: key('drifted'), action: 'drifted', field: [{ path: '.spec.c', before: '"PLANTED"', after: '"PLANTED"' }] },
     { key: key('kept'), action: 'stays', text: 'prune: never' },
   ])
-  const shown = withoutValues(planted)
+  const shown = hideValues(planted)
   for (const text of [textFormat(shown), markdownFormat(shown), ndjsonFormat(shown), terraformFormat(shown)]) {
     t.notMatch(text, 'PLANTED')
   }

@@ -108,7 +108,7 @@ t.test('bad input: a tracked file that is gone from the work tree counts as dele
   t.strictSame(read.files, ['a'])
   t.match(
     workTreeTexts(read)[1],
-    '4 files gone from the work tree: they count as deleted: "b", "d", "folder/c" and 1 more',
+    '4 files missing from the work tree: they count as deleted: "b", "d", "folder/c" and 1 more',
   )
   t.strictSame(await packed(tree.path), { a: 'a' })
 })

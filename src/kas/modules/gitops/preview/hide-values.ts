@@ -6,21 +6,21 @@ import type { Preview } from './preview.ts'
  * Returns a preview without values of fields, and without texts of the API server, which print live values. Counts, names
  * and paths stay, and what agentk itself says of an object that waits or stays.
  */
-export function withoutValues({ source, objects, end }: Preview): Preview {
-  return { source, objects: objects.map(objectWithoutValues), end }
+export function hideValues({ source, objects, end }: Preview): Preview {
+  return { source, objects: objects.map(objectHidden), end }
 }
 
-function objectWithoutValues(object: PreviewedObject): PreviewedObject {
+function objectHidden(object: PreviewedObject): PreviewedObject {
   const { action, unverified, field, ignored, text } = object
   const isOfServer = unverified || !(action === 'waits' || action === 'stays')
   return {
     ...object,
-    field: field.map(fieldWithoutValues),
-    ignored: ignored.map(fieldWithoutValues),
+    field: field.map(fieldHidden),
+    ignored: ignored.map(fieldHidden),
     text: isOfServer ? '' : text,
   }
 }
 
-function fieldWithoutValues({ before: _, after: __, ...field }: Field): Field {
+function fieldHidden({ before: _, after: __, ...field }: Field): Field {
   return field
 }
