@@ -86,6 +86,7 @@ function checkout(t: Test): string {
     untracked: { 'x.yaml': 'x' },
   })
   writeFileSync(join(folder, '.gitignore'), 'untracked\n')
+  writeFileSync(join(folder, 'large.bin'), Buffer.alloc(3 * 1024 ** 2)) // curl waits for 100 Continue
   return folder
 }
 
