@@ -20,6 +20,8 @@ const maxExplained = 200
 const judgeMs = 200
 /** Objects of workloads are followed for so long after these are healthy: a rollout may go on. ms */
 const lingerMs = 30_000
+/** Longest wait for a verdict that time alone changes: after it, a clock that was set is noticed. ms */
+const maxDueMs = 60_000
 /** A namespace beyond the limit is tried again after this. ms */
 const enterAgainMs = 10_000
 
@@ -216,7 +218,7 @@ export class NamespaceHealth {
   #judgeAt(at: number): void {
     const { clock } = this.#components
     this.#cancelDue?.()
-    const waitMs = Math.max(0, Math.ceil(at - clock.now()))
+    const waitMs = Math.min(maxDueMs, Math.max(0, Math.ceil(at - clock.now())))
     this.#cancelDue = Number.isFinite(at) ? clock.after(waitMs, () => this.#judgeSoon()) : undefined
   }
 

@@ -30,7 +30,8 @@ export class ReplacedPods {
     const at = culprit?.kind === 'Pod' ? goneAt(culprit.name) : undefined
     const ready = readyPods(object)
     const least = this.#ready.get(text) ?? ready
-    if (at === undefined || now >= at + replacedMs || ready > least) {
+    const isOver = at === undefined || now < at || now >= at + replacedMs // the clock may have been set back
+    if (isOver || ready > least) {
       this.#ready.delete(text)
       return undefined
     }
