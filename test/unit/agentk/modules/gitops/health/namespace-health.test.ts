@@ -82,7 +82,7 @@ function start(t: Test) {
     trouble: new Map(),
     evidence: () => new Map(),
     isWhole: () => false,
-    goneAt: (name: string) => gone.get(name),
+    deletedAt: (name: string) => gone.get(name),
   }
   const health = new NamespaceHealth(
     {
