@@ -170,6 +170,7 @@ t.test('the gate of a pipeline', { timeout: 336_000 + 2 * pushes * 3000 }, async
       await git('reset', '--hard', before)
       const other = await commit('manifests/gate.yaml', map('gate', 'other'))
       await git('push', '--quiet', '--force', 'origin', 'main')
+      t.match(await status('--commit', other), { code: 3 }, 'kas knows the new head, and the pause goes on')
       t.match(await runKas(['gitops', 'resume', id, '--yes'], kubeconfig), { code: 0 })
       t.match(await status('--commit', other, '--wait', '2m'), { code: 0 })
       t.equal(await waiting, 5, stderr)

@@ -14,16 +14,11 @@ const steps = 12
 /** Least time between two reads of one object. ms */
 const leastMs = 2000
 
-const filesOf = (image: string) => ({
-  'all.yaml': names
-    .map((name) => {
-      const { spec, ...rest } = deployment(name)
-      const { template } = spec as { template: { spec: object } }
-      const pod = { ...template, spec: { containers: [{ name: 'web', image }] } }
-      return JSON.stringify({ ...rest, metadata: { name }, spec: { ...spec, replicas: steps, template: pod } })
-    })
-    .join('\n---\n'),
-})
+const manifestOf = (name: string, image: string): string => {
+  const template = { metadata: { labels: { app: name } }, spec: { containers: [{ name: 'web', image }] } }
+  return JSON.stringify(deployment(name, { replicas: steps, template }))
+}
+const filesOf = (image: string) => ({ 'all.yaml': names.map((name) => manifestOf(name, image)).join('\n---\n') })
 
 /** Status of a Deployment of which so many Pods are updated and available. */
 function statusOf(generation: number, available: number) {

@@ -20,6 +20,8 @@ const maxExplained = 200
 const judgeMs = 200
 /** Objects of workloads are followed for so long after these are healthy: a rollout may go on. ms */
 const lingerMs = 30_000
+/** Longest wait for a verdict that time alone changes: after it, a clock that was set is noticed. ms */
+const maxDueMs = 60_000
 /** A namespace beyond the limit is tried again after this. ms */
 const enterAgainMs = 10_000
 
@@ -83,7 +85,7 @@ export class NamespaceHealth {
     const explained = this.#explainedVerdict(text, object)
     this.#release(text)
     if (alone.word !== 'Healthy' && this.#unhealthy.size < maxExplained) this.#keep(text, { ...of, object })
-    // what it owns is judged with it soon: until then, a worse verdict stays
+    // its Pods are judged with it soon: until then, a worse verdict stays
     const isBetter = explained && severityOf(alone.word) <= severityOf(explained.word)
     const verdict = isBetter && this.#unhealthy.has(text) ? explained : alone
     this.#verdicts.set(text, verdict)
@@ -194,29 +196,29 @@ export class NamespaceHealth {
     const ownUids = new Set(own.map(uidOf))
     const others = [...(related?.objects ?? [])].filter((one) => !ownUids.has(uidOf(one)))
     const world = this.#worldOf([...own, ...others])
-    const held: number[] = []
+    const kept: number[] = []
     for (const [text, one] of this.#unhealthy) {
       const after = this.#verdictOf(one, world)
-      const until = this.#heldUntil(text, one.object, after)
+      const until = this.#keptUntil(text, one.object, after)
       if (until === undefined) this.#verdicts.set(text, after)
-      else held.push(until)
+      else kept.push(until)
     }
     const { dueAt = Number.POSITIVE_INFINITY } = world
-    this.#judgeAt(Math.min(dueAt, ...held))
+    this.#judgeAt(Math.min(dueAt, ...kept))
     onChange()
   }
 
-  #heldUntil(text: string, object: KubernetesObject, after: HealthVerdict): number | undefined {
-    const goneAt = (pod: string) => this.#reader?.objects.goneAt(pod)
+  #keptUntil(text: string, object: KubernetesObject, after: HealthVerdict): number | undefined {
+    const deletedAt = (pod: string) => this.#reader?.objects.deletedAt(pod)
     const now = this.#components.clock.now()
-    return this.#replaced.heldUntil(text, { object, before: this.#verdicts.get(text), after, goneAt, now })
+    return this.#replaced.keptUntil(text, { object, before: this.#verdicts.get(text), after, deletedAt, now })
   }
 
   /** @param at - in ms since 1970; infinite: never */
   #judgeAt(at: number): void {
     const { clock } = this.#components
     this.#cancelDue?.()
-    const waitMs = Math.max(0, Math.ceil(at - clock.now()))
+    const waitMs = Math.min(maxDueMs, Math.max(0, Math.ceil(at - clock.now())))
     this.#cancelDue = Number.isFinite(at) ? clock.after(waitMs, () => this.#judgeSoon()) : undefined
   }
 

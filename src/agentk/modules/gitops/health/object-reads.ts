@@ -5,7 +5,7 @@ import type { Clock } from '../../../../lib/clock.ts'
 import { errorText } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
 import type { ApiLane } from '../../../cluster/background-requests.ts'
-import { ObjectList } from '../../../cluster/object-list.ts'
+import { isTooLarge, ObjectList } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import type { ClusterKind } from '../live/cluster-kinds.ts'
 import { inventoryLabel } from '../manifests/annotations.ts'
@@ -137,9 +137,11 @@ export class ObjectReads {
     const from = this.next()
     const found = new Set<FollowedObject>()
     for (;;) {
-      const page = await list.page(this.#signal)
+      let page = await list.page(this.#signal)
+      const isSkipped = 'count' in page
+      if (isSkipped) page = await list.skip(this.#signal) // the object is read alone, and then known to be too large
       if (!('items' in page)) return undefined
-      for (const item of page.items as readonly KubernetesObject[]) {
+      for (const item of isSkipped ? [] : (page.items as readonly KubernetesObject[])) {
         const followed = find(kind, textAt(item, 'metadata.namespace'), textAt(item, 'metadata.name'))
         if (!followed || followed.since > since) continue // it was written after the list began
         found.add(followed)
@@ -193,6 +195,8 @@ export class ObjectReads {
     } catch (error) {
       this.warn(error)
       followed.isDue = true
+      if (isTooLarge(error) && isCurrent(followed) && followed.since === since)
+        onUnreadable(followed, 'it is too large')
     } finally {
       followed.isReading = false
       followed.readAt = clock.now()

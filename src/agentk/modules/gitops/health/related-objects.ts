@@ -13,7 +13,7 @@ const maxStrays = 200
 /** Limit of events that are kept of one namespace: some 1 KiB each. */
 const maxEvents = 500
 /** Limit of deleted Pods that are remembered of one namespace. */
-const maxGone = 200
+const maxDeletedPods = 200
 
 export interface RelatedObjectsComponents extends RelatedWatchComponents {
   readonly onChange: () => void
@@ -47,7 +47,7 @@ export class RelatedObjects {
   /** kinds of which an object without a known owner was dropped, since their last list began */
   readonly #dropped = new Set<string>()
   /** by name: times at which Pods were deleted, in ms since 1970 */
-  readonly #gone = new Map<string, number>()
+  readonly #deletedPods = new Map<string, number>()
   readonly #trouble = new Map<string, string>()
 
   constructor(components: RelatedObjectsComponents, namespace: string) {
@@ -84,8 +84,8 @@ export class RelatedObjects {
   }
 
   /** Returns the time at which a Pod of a workload was deleted, in ms since 1970; undefined: it was not, or long ago. */
-  goneAt(pod: string): number | undefined {
-    return this.#gone.get(pod)
+  deletedAt(pod: string): number | undefined {
+    return this.#deletedPods.get(pod)
   }
 
   /** Sets the workloads that are to be explained. @param roots - their uids */
@@ -93,8 +93,8 @@ export class RelatedObjects {
     const isNew = [...roots].some((uid) => !this.#roots.has(uid))
     this.#roots = roots
     this.#adopt()
-    // what was dropped may be theirs
-    if (isNew) for (const kind of this.#dropped) this.#watches.get(kind)?.relist()
+    // dropped objects may be theirs
+    if (isNew) for (const kind of this.#dropped) this.#watches.get(kind)?.relist('wanted')
   }
 
   stop(): void {
@@ -194,6 +194,7 @@ export class RelatedObjects {
   #leaveOut(kind: string): void {
     this.#whole.delete(kind)
     this.#cut.add(kind)
+    this.#watches.get(kind)?.relist('cut') // some may have gone by then
     this.#setTrouble(kind, 'there are too many of them, or too large ones, to read all')
   }
 
@@ -216,10 +217,10 @@ export class RelatedObjects {
   #deleted(kind: RelatedKind, uid: string): void {
     const pod = kind.kind === 'Pod' ? this.#kept.get(uid) : undefined
     if (pod) {
-      this.#gone.delete(nameOf(pod))
-      this.#gone.set(nameOf(pod), this.#components.clock.now())
-      const [oldest] = this.#gone.keys()
-      if (oldest !== undefined && this.#gone.size > maxGone) this.#gone.delete(oldest)
+      this.#deletedPods.delete(nameOf(pod))
+      this.#deletedPods.set(nameOf(pod), this.#components.clock.now())
+      const [oldest] = this.#deletedPods.keys()
+      if (oldest !== undefined && this.#deletedPods.size > maxDeletedPods) this.#deletedPods.delete(oldest)
     }
     this.#delete(kind, uid)
   }

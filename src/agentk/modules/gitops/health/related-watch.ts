@@ -11,8 +11,11 @@ const pageSize = 100
 const listAgainMs = 10_000
 /** Pauses of a watch vary by a fifth. */
 const pauseMs = listAgainMs / 1.2
-/** Pause after a list before all objects are listed once more, because some were not kept. ms */
-const relistMs = 60_000
+/**
+ * Pauses after a list before all objects are listed once more. `wanted`: some that were not kept are asked for. `cut`:
+ * there was no room for all of them. ms
+ */
+const relistMs = { wanted: 60_000, cut: 300_000 }
 /** Statuses of a collection that may not be read, does not exist, or cannot be watched. */
 const refusals: ReadonlySet<number> = new Set([403, 404, 405])
 
@@ -46,25 +49,26 @@ export class RelatedWatch {
   #running = new AbortController()
   #begunAt = 0
   #isListed = false
-  #cancelRelist: (() => void) | undefined
+  #relist: { readonly at: number; readonly cancel: () => void } | undefined
 
   constructor(components: RelatedWatchComponents, path: string, sink: RelatedSink, signal: AbortSignal) {
     this.#components = components
     this.#path = path
     this.#sink = sink
     this.#signal = signal
-    signal.addEventListener('abort', () => this.#cancelRelist?.(), { once: true })
+    signal.addEventListener('abort', () => this.#relist?.cancel(), { once: true })
     this.#begin()
   }
 
-  /** Lists all objects once more: soon, and once for all calls until then. */
-  relist(): void {
+  /** Lists all objects once more, once for all calls until then. */
+  relist(reason: keyof typeof relistMs): void {
     const { clock } = this.#components
-    const waitMs = Math.max(0, this.#begunAt + relistMs - clock.now())
-    this.#cancelRelist ??= clock.after(Math.min(waitMs, relistMs), () => {
-      this.#cancelRelist = undefined
-      if (!this.#signal.aborted) this.#begin()
-    })
+    const pauseMs = relistMs[reason]
+    const at = this.#begunAt + pauseMs
+    if (this.#relist && this.#relist.at <= at) return
+    this.#relist?.cancel()
+    const waitMs = Math.min(pauseMs, Math.max(0, at - clock.now())) // the clock may have been set back
+    this.#relist = { at, cancel: clock.after(waitMs, () => this.#begin()) }
   }
 
   #begin(): void {
@@ -72,6 +76,8 @@ export class RelatedWatch {
     this.#running = new AbortController()
     const { client, clock, random } = this.#components
     this.#begunAt = clock.now()
+    this.#relist?.cancel()
+    this.#relist = undefined
     const options = { path: this.#path, pageSize, leavesOut: true, resumes: true, times: { deniedMs: pauseMs } }
     const watch = new ObjectWatch({ client, sink: this.#watchSink(), clock, random }, options)
     void watch.run(AbortSignal.any([this.#signal, this.#running.signal]))

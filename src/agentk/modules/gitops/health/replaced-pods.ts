@@ -7,14 +7,14 @@ import type { HealthVerdict } from '../health-verdict.ts'
  */
 const replacedMs = 20_000
 
-/** What is known of a workload and of the Pod that was to blame. */
+/** A workload, with its verdicts before and after the Pod that was to blame has gone. */
 export interface ReplacedPod {
   /** the workload */
   readonly object: KubernetesObject
   readonly before: HealthVerdict | undefined
   readonly after: HealthVerdict
   /** returns the time at which a Pod was deleted, in ms since 1970; undefined: it was not, or long ago */
-  readonly goneAt: (name: string) => number | undefined
+  readonly deletedAt: (name: string) => number | undefined
   /** ms since 1970 */
   readonly now: number
 }
@@ -25,12 +25,13 @@ export class ReplacedPods {
   readonly #ready = new Map<string, number>()
 
   /** @returns time until which the earlier verdict stays, in ms since 1970; undefined: the later one counts */
-  heldUntil(text: string, { object, before, after, goneAt, now }: ReplacedPod): number | undefined {
+  keptUntil(text: string, { object, before, after, deletedAt, now }: ReplacedPod): number | undefined {
     const culprit = before?.word === 'Degraded' && after.word === 'Progressing' ? before.cause?.culprit : undefined
-    const at = culprit?.kind === 'Pod' ? goneAt(culprit.name) : undefined
+    const at = culprit?.kind === 'Pod' ? deletedAt(culprit.name) : undefined
     const ready = readyPods(object)
     const least = this.#ready.get(text) ?? ready
-    if (at === undefined || now >= at + replacedMs || ready > least) {
+    const isOver = at === undefined || now < at || now >= at + replacedMs // the clock may have been set back
+    if (isOver || ready > least) {
       this.#ready.delete(text)
       return undefined
     }

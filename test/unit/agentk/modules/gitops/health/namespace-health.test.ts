@@ -82,7 +82,7 @@ function start(t: Test) {
     trouble: new Map(),
     evidence: () => new Map(),
     isWhole: () => false,
-    goneAt: (name: string) => gone.get(name),
+    deletedAt: (name: string) => gone.get(name),
   }
   const health = new NamespaceHealth(
     {
@@ -211,4 +211,23 @@ t.test('a namespace whose place another account takes is entered again, and judg
   clock.advance(11_000)
   t.match(health.unlisted, [])
   t.match(verdict(), { word: 'Degraded', cause: { culprit: { name: 'web-1-a' } } })
+})
+
+t.test('a clock that is set by hours, and rollouts that wait for a year, hold no verdict', async (t) => {
+  const { clock, put, read, verdict, deletePod } = start(t)
+  read(deployment(1))
+  put(set, pod('web-1-a', noImage))
+  clock.advance(300)
+  deletePod('web-1-a')
+  clock.putBack(3 * 3_600_000)
+  clock.advance(300)
+  t.match(verdict(), { word: 'Progressing' })
+  const slow = deployment(1)
+  read({ ...slow, spec: { replicas: 2, minReadySeconds: 31_536_000 } })
+  clock.advance(300)
+  t.ok(
+    clock.waits.every((ms) => ms <= 60_000),
+    'a clock that is set is noticed within a minute',
+  )
+  t.match(read({ ...deployment(2), spec: { replicas: 2, paused: true } }), { word: 'Suspended' })
 })

@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { RelatedObjects } from '../../../../../../src/agentk/modules/gitops/health/related-objects.ts'
+import { maxExplainedChars, maxNamespaceChars } from '../../../../../../src/agentk/modules/gitops/health/slim-object.ts'
 import { Counter } from '../../../../../../src/lib/counter.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 
@@ -17,7 +18,7 @@ interface Handler {
   onError(error: Error): void
 }
 
-function start(t: Test, { watchStatus = 200 } = {}) {
+function start(t: Test, { watchStatus = 200, room = new Counter<string>(), namespace = 'shop' } = {}) {
   const clock = new ManualClock()
   const sets: Owned[] = []
   const pods: Owned[] = []
@@ -51,11 +52,11 @@ function start(t: Test, { watchStatus = 200 } = {}) {
       onChange: () => {
         changes += 1
       },
-      room: new Counter<string>(),
+      room,
       clock,
       random: () => 0.5,
     },
-    'shop',
+    namespace,
   )
   t.teardown(() => related.stop())
   return {
@@ -105,4 +106,31 @@ t.test('where Pods may not be watched they are read every 10 s at most, and that
   await settle()
   t.strictSame(names(), ['web-1', 'web-1-x'])
   t.ok(changes() > before, 'and judged')
+})
+
+t.test('10,000 Pods of one tenant leave room for the namespaces of others', async (t) => {
+  const room = new Counter<string>({ max: maxExplainedChars, maxOfKey: maxNamespaceChars })
+  const hostile = start(t, { room, namespace: 'hostile' })
+  hostile.sets.push({ name: 'web-1', owner: 'web' })
+  for (let i = 0; i < 10_000; i++) hostile.pods.push({ name: `web-1-${i}-${'x'.repeat(20_000)}`, owner: 'web-1' })
+  hostile.related.explain(new Set(['web']))
+  await hostile.settle()
+  t.ok(room.of('hostile') <= maxNamespaceChars)
+  t.match(hostile.related.trouble.get('Pod'), /too many of them, or too large/)
+  const other = start(t, { room, namespace: 'other' })
+  other.sets.push({ name: 'api-1', owner: 'api' })
+  other.pods.push({ name: 'api-1-x', owner: 'api-1' })
+  other.related.explain(new Set(['api']))
+  await other.settle()
+  t.strictSame(other.names(), ['api-1', 'api-1-x'])
+  t.strictSame([...other.related.trouble], [])
+  hostile.pods.length = 0
+  hostile.pods.push({ name: 'web-1-y', owner: 'web-1' })
+  hostile.clock.advance(299_000)
+  await hostile.settle()
+  t.equal(hostile.podLists(), 1, 'a tenant has no list for each of its Pods')
+  hostile.clock.advance(2000)
+  await hostile.settle()
+  t.strictSame(hostile.names(), ['web-1', 'web-1-y'])
+  t.strictSame([...hostile.related.trouble], [], 'nothing is missing any more')
 })

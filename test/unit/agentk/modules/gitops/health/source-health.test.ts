@@ -9,6 +9,7 @@ import type { InventoryEntry } from '../../../../../../src/agentk/modules/gitops
 import { sourceOptions } from '../../../../../../src/agentk/modules/gitops/source-options.ts'
 import { keyText, type ObjectKey } from '../../../../../../src/kubernetes/key.ts'
 import { Counter } from '../../../../../../src/lib/counter.ts'
+import { KasError } from '../../../../../../src/lib/errors.ts'
 import { capturedLog } from '../../../../../support/captured-log.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 
@@ -32,6 +33,10 @@ const entryOf = (key: ObjectKey, digest = 'a'): InventoryEntry =>
 
 const seen = (version: string, generation = 1) => ({ version, generation })
 
+interface Options {
+  readonly accept?: string
+}
+
 interface Live {
   version: string
   available: boolean
@@ -46,6 +51,8 @@ function start(t: Test, listStatus = 200) {
   const live = new Map<string, Live>()
   const asked: string[] = []
   const refused = new Set<string>()
+  /** objects that are too large; a page with one is too large as well */
+  const large = new Set<string>()
   const bodyOf = (name: string, { version, available, spec = {}, conditions }: Live) => ({
     metadata: { name, namespace: 'shop', uid: name, resourceVersion: version, generation: 1 },
     spec: { replicas: 1, ...spec },
@@ -58,9 +65,12 @@ function start(t: Test, listStatus = 200) {
       conditions: conditions ?? [{ type: 'Available', status: available ? 'True' : 'False' }],
     },
   })
-  const json = async (_method: string, path: string) => {
+  const json = async (_method: string, path: string, _body?: unknown, _signal?: AbortSignal, options?: Options) => {
     asked.push(path.split('?')[0] as string)
     const name = /\/(?:deployments|jobs)\/([^/?]+)/.exec(path)?.[1]
+    const isMetadata = options?.accept?.includes('PartialObjectMetadata') === true
+    if (large.size > 0 && !isMetadata && (name === undefined || large.has(name)))
+      throw new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: 9e6, maxBytes: 4e6 })
     if (name === undefined) {
       if (listStatus !== 200) return { status: listStatus, body: {} }
       const items = path.includes('/deployments') ? [...live].map(([one, object]) => bodyOf(one, object)) : []
@@ -121,6 +131,7 @@ function start(t: Test, listStatus = 200) {
     }),
     asked,
     refused,
+    large,
     health,
     changes: () => changes,
     settle,
@@ -399,4 +410,19 @@ t.test('an object that is made again while it is read is not missing for ever', 
   t.match(health.summary, { counts: { Missing: 1 } })
   await advance(3000)
   t.match(health.summary, { counts: { Missing: 0, Healthy: 1 } })
+})
+
+t.test('an object that is too large is unknown, and the others are judged', async (t) => {
+  const { live, large, asked, health, update, advance } = start(t)
+  for (const name of ['huge', 'web']) live.set(name, { version: '1', available: true })
+  large.add('huge')
+  await update(['huge', 'web'].map((name) => entryOf(keyOf('Deployment', name))))
+  t.match(health.summary, {
+    counts: { Healthy: 1, Unknown: 1 },
+    unread: 0,
+    unhealthy: [{ key: { name: 'huge' }, cause: { reason: 'NotReadable', text: 'it is too large' } }],
+  })
+  asked.length = 0
+  await advance(25_000)
+  t.strictSame(asked, [], 'it is not read again and again')
 })
