@@ -146,10 +146,6 @@ export function followDrift(
         drift.seen(key, object, live)
         onSeen(key, textAt(object, 'metadata.resourceVersion'))
       },
-      read: (key, live) => {
-        drift.read(key, live)
-        onSeen(key, live.resourceVersion)
-      },
       left: (key) => {
         drift.left(key)
         onLeft(key)
