@@ -7,6 +7,8 @@ import { maxEventBytes } from './watch-request.ts'
 
 /** Limit of the characters that are kept of the API server's message. */
 const maxMessage = 512
+/** Limit of pages of one list: an API server that always names a next one would be asked without end. */
+const maxPages = 10_000
 /** Good pages after which the next one is twice as large, if a smaller one was needed before. */
 const goodPages = 2
 
@@ -60,6 +62,7 @@ export class ObjectList {
   readonly #options: ObjectListOptions
   /** objects read so far */
   #count = 0
+  #pages = 0
   /** objects in the next page */
   #limit: number
   #good = 0
@@ -75,10 +78,11 @@ export class ObjectList {
   /**
    * Reads the next page. It halves `limit` until the page can be read.
    *
-   * @returns a refusal with `count`: the next object is too large. @throws the connection's error, the signal's reason,
-   * or SyntaxError: the answer is no list
+   * @returns a refusal with `count`: the next object is too large; with status 0 and without it: the list has too many
+   * pages. @throws the connection's error, the signal's reason, or SyntaxError: the answer is no list
    */
   async page(signal: AbortSignal): Promise<Page | Refusal> {
+    if (this.#pages >= maxPages) return endless
     for (;;) {
       try {
         const answer = await this.#ask(this.#options.accept, this.#limit, signal)
@@ -96,6 +100,7 @@ export class ObjectList {
 
   /** Skips the next object, and reads only its metadata. */
   async skip(signal: AbortSignal): Promise<Page | Refusal> {
+    if (this.#pages >= maxPages) return endless
     const answer = await this.#ask(metadataOnly.list, 1, signal)
     return answer.status === 200 ? this.#read(answer.body) : refusalOf(answer)
   }
@@ -116,6 +121,7 @@ export class ObjectList {
     if (!Array.isArray(all) || typeof version !== 'string') throw new SyntaxError('the answer is no list')
     this.#next = typeof metadata?.continue === 'string' ? metadata.continue : ''
     this.#count += all.length
+    this.#pages += 1
     return { status: 200, items: all, version, isLast: this.#next === '' }
   }
 
@@ -123,6 +129,11 @@ export class ObjectList {
     this.#good += 1
     if (this.#good % goodPages === 0) this.#limit = Math.min(this.#limit * 2, this.#options.pageSize)
   }
+}
+
+const endless: Refusal = {
+  status: 0,
+  error: new KasError({ code: 'INVALID_MESSAGE', detail: `the API server's list has more than ${maxPages} pages` }),
 }
 
 function refusalOf({ status, body }: { status: number; body: unknown }): Refusal {

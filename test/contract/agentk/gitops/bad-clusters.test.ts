@@ -125,6 +125,11 @@ t.test('bad input to drift: webhooks, rights, definitions', { skip, timeout: 300
       const { becomes, stop } = await follow(t, { 'a.json': mapOf(name) }, { block, client, serverClock: clock })
       const unwatched = ['ConfigMap: the API server refuses to list or watch it (403)']
       t.strictSame((await becomes((now) => now.unwatched.length > 0)).unwatched, unwatched, name)
+      await hand(map(name), { data: { more: '1' } })
+      const added = await becomes((now) => now.drifted.length === 1)
+      t.match(added.drifted, [{ path: ['.data.more'], manager: 'kubectl-edit' }], `${name}: a field that is added`)
+      await hand(map(name), { data: { more: null } })
+      await becomes((now) => now.drifted.length === 0)
       await hand(map(name), { data: { value: '9' } })
       const { drifted } = await becomes((now) => now.drifted.length === 1)
       t.match(drifted, [{ path: ['.data.value'], manager: 'kubectl-edit' }], name)

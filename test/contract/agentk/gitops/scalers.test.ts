@@ -1,5 +1,6 @@
 import t from 'tap'
 import type { Finding } from '../../../../src/agentk/modules/gitops/finding.ts'
+import type { RoundInput } from '../../../../src/agentk/modules/gitops/reconcile.ts'
 import { Ground, keyOf, skip } from './ground.ts'
 import { Pod } from './pod.ts'
 
@@ -74,27 +75,59 @@ t.test('replicas', { skip, timeout: 240_000 }, async (t) => {
     }
   })
 
+  const findingOf = (name: string): Finding => ({
+    key: keyed(name),
+    version: 'v1',
+    file: 'web.yaml',
+    line: 1,
+    kind: 'drifted',
+    isDeleted: false,
+    differences: [],
+    more: 0,
+    by: undefined,
+    since: 0,
+    reason: '',
+    holdUntil: undefined,
+    resourceVersion: '',
+  })
+
   await t.test('a scaling that is known as drift is set back when drift says so', async (t) => {
     const [pod, name] = [start(), 'known']
     const files = { 'web.yaml': workload('Deployment', name, 8) }
     await pod.bring(files)
     await scale(name, 1, 'kubectl')
-    const about = {
-      key: keyed(name),
-      version: 'v1',
-      file: 'web.yaml',
-      line: 1,
-      kind: 'drifted',
-      isDeleted: false,
-    } as const
-    const facts = { differences: [], more: 0, by: undefined, since: 0, reason: '', holdUntil: undefined }
-    const finding: Finding = { ...about, ...facts, resourceVersion: '' }
+    const finding = findingOf(name)
     const isDrifted = () => true
     const left = await pod.bring(files, { isDrifted, judge: async (_, { live }) => ({ kind: 'left', finding, live }) })
     t.match(left.kinds, { [name]: 'drifted' })
     t.equal(await replicas(name), 1)
     await pod.bring(files, { isDrifted, judge: async () => ({ kind: 'write', finding }) })
     t.equal(await replicas(name), 8)
+  })
+
+  await t.test('a scaling by hand that no watch has shown yet is not set back at once', async (t) => {
+    const left = (name: string): RoundInput['judge'] => {
+      return async (_, { live }) => ({ kind: 'left', finding: findingOf(name), live })
+    }
+    const byHand = {
+      'a-kubectl': (name: string) => scale(name, 1, 'kubectl'),
+      'an-edit': (name: string) => ground.merge(keyed(name), { spec: { replicas: 1 } }, 'kubectl-edit'),
+      'a-script': (name: string) => ground.merge(keyed(name), { spec: { replicas: 1 } }, 'script'),
+    }
+    for (const [name, change] of Object.entries(byHand)) {
+      const pod = start()
+      const files = { 'web.yaml': workload('Deployment', name, 8) }
+      await pod.bring(files)
+      await change(name)
+      t.match((await pod.bring(files, { judge: left(name) })).kinds, { [name]: 'drifted' })
+      t.equal(await replicas(name), 1, name)
+    }
+    const [pod, name] = [start(), 'an-autoscaler']
+    const files = { 'web.yaml': workload('Deployment', name, 8) }
+    await pod.bring(files)
+    await scale(name, 1)
+    await pod.bring(files, { judge: left(name) })
+    t.equal(await replicas(name), 8, 'one that has gone leaves nothing behind')
   })
 
   await t.test('a commit that takes the number out and brings the autoscaler leaves it as it is', async (t) => {

@@ -5,7 +5,9 @@ import type { ApiLane } from '../../../cluster/background-requests.ts'
 import { type ApprovedPlan, planDigest } from '../delete/approved-plan.ts'
 import { Deleter } from '../delete/deleter.ts'
 import type { SourceInventory } from '../inventory/source-inventory.ts'
+import { isAdderOf } from '../live/adders.ts'
 import { DryLanes } from '../live/dry-lanes.ts'
+import type { LiveObject } from '../live/live-object.ts'
 import type { ObjectWaits } from '../live/object-waits.ts'
 import type { LiveObjects } from '../live/read-live.ts'
 import type { SharedKinds } from '../live/shared-kinds.ts'
@@ -88,6 +90,8 @@ async function applyPass(
   const scalers = new Scalers({ lane, ownLane: control, kinds, manifests })
   const applier = new Applier({ lane, isHandedOver, scalers }, options)
   const unscaled = await unscaledOf(manifests, live, scalers, signal)
+  const isAdder = isAdderOf(options.drift)
+  const isByHand = (text: string) => unscaled.has(text) && isScaledByHand(live.objects.get(text), isAdder)
   const isCorrected = options.drift.mode === 'correct' // else the mode decides on replicas, too
   const dryLanes = new DryLanes({ lane, ownLane: control })
   const deleter = new Deleter({ accountLane: lane, waits, clock, kinds }, options)
@@ -102,7 +106,7 @@ async function applyPass(
       lane,
       kindsWith: (key, version, isDefined) => shared.with(key, version, isDefined, signal),
       judge,
-      isDrifted: (text) => isDrifted(text) || (!isCorrected && unscaled.has(text)),
+      isDrifted: (text) => isDrifted(text) || isByHand(text) || (!isCorrected && unscaled.has(text)),
       onEnd: (key, end) => onStep({ kind: 'ended', key, end }),
       remember: (manifest, end) => {
         inventory.applied(manifest, end)
@@ -163,6 +167,11 @@ async function unscaledOf(
     if ((await scalers.of(key, signal)) === 'no') unscaled.add(keyText(key))
   }
   return unscaled
+}
+
+/** True if a person has set the number of replicas: drift says when it is set back. Autoscalers use `scale`. */
+function isScaledByHand(live: LiveObject | null | undefined, isAdder: (manager: string) => boolean): boolean {
+  return live?.replicasOwners?.some(({ manager, isScale }) => !isScale || isAdder(manager)) ?? false
 }
 
 /** Objects that wait for approval to be made again. */

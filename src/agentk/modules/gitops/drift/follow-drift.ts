@@ -149,10 +149,6 @@ export function followDrift(
         const version = textAt(object, 'metadata.resourceVersion')
         onSeen(key, { version, generation: numberAt(object, 'metadata.generation') })
       },
-      read: (key, live) => {
-        drift.read(key, live)
-        onSeen(key, { version: live.resourceVersion, generation: live.generation })
-      },
       left: (key) => {
         drift.left(key)
         onLeft(key)

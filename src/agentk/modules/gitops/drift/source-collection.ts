@@ -22,12 +22,10 @@ export interface SourceCollectionComponents {
   readonly client: WatchedCollection['client']
   /** acts as the source's account; all other requests go first */
   readonly lane: ApiLane
-  /** takes metadata from a watch. @param live - returns them as a round reads them */
+  /** takes metadata from a watch, or a read. @param live - returns them as a round reads them */
   readonly seen: (key: ObjectKey, object: KubernetesObject, live: () => LiveObject) => void
   /** as `SourceDrift` */
   readonly seenFirst: (key: ObjectKey, object: KubernetesObject) => boolean
-  /** takes metadata that were read */
-  readonly read: (key: ObjectKey, live: LiveObject) => void
   /** takes an object that is gone, or has lost the source's label */
   readonly left: (key: ObjectKey) => void
   /** takes an object that is to be compared: nobody serves its kind, or its first metadata ask for it */
@@ -248,21 +246,20 @@ export class SourceCollection implements CollectionReader {
 
   /** Reads the metadata of the objects, as a round does. */
   async #readAll(): Promise<void> {
-    const { lane, log, read, left } = this.#components
+    const { lane, log, seen, left } = this.#components
     const entries = this.#entries
     const { namespace, signal } = this.#of
     try {
       const ignoredOf = (key: ObjectKey) => ignoredFields(this.#rules, { key })
-      const components = { lane, kinds: this.#kinds as ClusterKinds, ignoredOf }
+      const onMetadata = (key: ObjectKey, object: KubernetesObject, live: LiveObject) => {
+        if (!this.#isStopped) seen(key, object, () => live)
+      }
+      const components = { lane, kinds: this.#kinds as ClusterKinds, ignoredOf, onMetadata }
       const { id, manager } = this.#options
       const options = { id, manager, ...(namespace !== '' && { namespaces: [namespace] }) }
       const { objects } = await readLiveObjects(entries, components, options, signal)
       if (this.#isStopped) return
-      for (const { key } of entries) {
-        const live = objects.get(keyText(key))
-        if (live) read(key, live)
-        else if (live === undefined) left(key) // null: it cannot be read now
-      }
+      for (const { key } of entries) if (!objects.has(keyText(key))) left(key) // null: it cannot be read now
     } catch (error) {
       if (signal.aborted) return
       log.warn({ source: this.source, reason: errorText(error) }, 'Objects cannot be compared with Git')

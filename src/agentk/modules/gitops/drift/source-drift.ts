@@ -48,8 +48,8 @@ export interface RoundResult extends Left {
 /** Metadata of an object that were seen during a round. */
 interface SeenInRound {
   readonly live: LiveObject
-  /** result without the reference, which the round may change; absent: only what `live` has was read */
-  readonly found?: Suspicion
+  /** result without the reference, which the round may change */
+  readonly found: Suspicion
 }
 
 /** Drift of one source's objects, while it is followed: what differs, by whom, and what follows from it. */
@@ -139,7 +139,7 @@ export class SourceDrift {
     else this.#suspect(text)
   }
 
-  /** Takes metadata that a watch has sent. @param live - returns them as a round reads them */
+  /** Takes metadata that a watch has sent, or a read. @param live - returns them as a round reads them */
   seen(key: ObjectKey, object: KubernetesObject, live: () => LiveObject): void {
     const text = keyText(key)
     if (this.#duringRound) {
@@ -176,18 +176,6 @@ export class SourceDrift {
     const found = this.#suspicion(object) // the round compares the rest
     if ('baseline' in found) this.#baselines.set(keyText(key), found.baseline)
     return found.kind === 'suspect'
-  }
-
-  /** Takes metadata that were read, where there is no watch. */
-  read(key: ObjectKey, live: LiveObject): void {
-    const text = keyText(key)
-    if (this.#duringRound) {
-      this.#duringRound.set(text, { live })
-      return
-    }
-    const entry = this.#entries.get(text)
-    if (!entry?.digest || this.#findings.find(text)?.resourceVersion === live.resourceVersion) return
-    if (!isAsApplied(entry, live, this.#options.id) || this.#findings.find(text)) this.#suspect(text)
   }
 
   /** Takes an object that has gone, or has lost the source's label. */

@@ -22,6 +22,8 @@ interface Page {
 
 /** ConfigMaps in a page. */
 const pageSize = 8
+/** Limit of pages of one list: an API server that always names a next one would be asked without end. */
+const maxPages = 1000
 /** Limit of a page: a ConfigMap has up to 1 MiB, and somewhat more as JSON. */
 const maxPageBytes = 16 * 1024 * 1024
 /** Limit of an answer to a write, which repeats the ConfigMap. */
@@ -39,17 +41,21 @@ export class ConfigMaps {
     this.#collection = collectionPath(builtIn.configMaps, namespace)
   }
 
-  /** @param selector - label selector. @throws KasError UNREACHABLE with the server's status */
+  /**
+   * @param selector - label selector. @throws KasError UNREACHABLE with the server's status, INVALID_MESSAGE: the list has
+   * too many pages
+   */
   async list(selector: string, signal: AbortSignal): Promise<ConfigMap[]> {
     const found: ConfigMap[] = []
     let next = ''
-    do {
+    for (let pages = 0; pages < maxPages; pages++) {
       const query = { labelSelector: selector, limit: String(pageSize), ...(next && { continue: next }) }
       const page = await this.#page(query, maxPageBytes, signal)
       found.push(...(page.items ?? []))
       next = page.metadata?.continue ?? ''
-    } while (next)
-    return found
+      if (next === '') return found
+    }
+    throw new KasError({ code: 'INVALID_MESSAGE', detail: `the list of ConfigMaps has more than ${maxPages} pages` })
   }
 
   /** Returns one ConfigMap that the selector matches. @throws as `list` */

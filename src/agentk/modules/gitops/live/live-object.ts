@@ -17,6 +17,7 @@ import {
   type IgnoredOf,
   isEmpty,
   leftToOthers,
+  type ManagedEntry,
   managersOf,
   nothingIgnored,
   ownEntry,
@@ -29,6 +30,16 @@ import {
 const maxMarkLength = 300
 /** Stands for a longer one, which is the mark of no source. */
 const longMark = `more than ${maxMarkLength} characters`
+
+/** Limit of the managers of a number of replicas that are kept: anybody who may write an object can forge more. */
+const maxReplicasOwners = 5
+
+/** Another manager that owns the number of replicas. */
+export interface ReplicasOwner {
+  readonly manager: string
+  /** it has set the number through the subresource `scale` */
+  readonly isScale: boolean
+}
 
 /** Metadata of an object in the cluster, as far as a source needs it. */
 export interface LiveObject {
@@ -48,6 +59,8 @@ export interface LiveObject {
   readonly replicasPath: string
   /** the source's manager owns that number */
   readonly ownsReplicas: boolean
+  /** the first other managers that own that number; absent: none */
+  readonly replicasOwners?: readonly ReplicasOwner[]
   /** another manager has written it since that apply, not only its status: its generation may differ for that */
   readonly hasOtherWriters: boolean
   /** hash of the fields that rules of the source leave to other managers; absent: there are none */
@@ -77,6 +90,7 @@ export function liveObjectOf(
   const own = ownEntry(entries, manager)
   const replicasPath = scaledPath(entries) ?? usualReplicasPath
   const ignored = leftToOthers(entries, manager, ignoredOf)
+  const replicasOwners = ownersOfReplicas(entries, own, replicasPath)
   const kept = (mark: string) => (mark.length > maxMarkLength ? longMark : mark)
   const annotation = (name: string) => kept(entryAt(object, 'metadata.annotations', name))
   return {
@@ -89,6 +103,7 @@ export function liveObjectOf(
     generation: numberAt(object, 'metadata.generation') ?? 0,
     replicasPath,
     ownsReplicas: own !== undefined && ownsField(own, replicasPath),
+    ...(replicasOwners.length > 0 && { replicasOwners }),
     hasOtherWriters: own !== undefined && haveWrittenSince(entries, own),
     ...(!isEmpty(ignored) && { ignored: fieldsHash(ignored) }),
     ...(ownsField({ fieldsV1: ignored }, replicasPath) && { leavesReplicas: true as const }),
@@ -99,4 +114,16 @@ export function liveObjectOf(
     isLeftAlone: isLeftAlone(object),
     prune: kept(pruneOf(object)),
   }
+}
+
+function ownersOfReplicas(
+  entries: readonly ManagedEntry[],
+  own: ManagedEntry | undefined,
+  path: string,
+): readonly ReplicasOwner[] {
+  const others = entries.filter((entry) => entry !== own && ownsField(entry, path))
+  return others.slice(0, maxReplicasOwners).map((entry) => ({
+    manager: textAt(entry, 'manager'),
+    isScale: textAt(entry, 'subresource') === 'scale',
+  }))
 }

@@ -33,6 +33,8 @@ export interface ReadLiveComponents {
   readonly kinds: ClusterKinds
   /** rules of the source for an object; absent: there are none */
   readonly ignoredOf?: (key: ObjectKey) => IgnoredOf
+  /** takes the metadata of each object that is listed or read here */
+  readonly onMetadata?: (key: ObjectKey, object: KubernetesObject, live: LiveObject) => void
   /** lists objects by watches that begin now; absent: none does */
   readonly watched?: WatchedList | undefined
 }
@@ -254,7 +256,9 @@ class KindReader {
   }
 
   #liveOf(key: ObjectKey, object: KubernetesObject): LiveObject {
-    const { ignoredOf = () => nothingIgnored } = this.#components
-    return liveObjectOf(object, this.#options.manager, ignoredOf(key))
+    const { ignoredOf = () => nothingIgnored, onMetadata } = this.#components
+    const live = liveObjectOf(object, this.#options.manager, ignoredOf(key))
+    onMetadata?.(key, object, live)
+    return live
   }
 }

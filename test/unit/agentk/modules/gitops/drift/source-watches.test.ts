@@ -40,6 +40,7 @@ function start(t: Test, limit: number, block: object = {}) {
   const readers = new Map<string, CollectionReader>()
   const asked: string[] = []
   const lives: LiveObject[] = []
+  const metadata: object[] = []
   const room = { limit, isShared: false }
   const left: string[] = []
   const suspected: string[] = []
@@ -63,9 +64,12 @@ function start(t: Test, limit: number, block: object = {}) {
           return { status: 200, body: { metadata: { resourceVersion: '1' }, items: [object(namespace)] } }
         },
       },
-      seen: ({ namespace }) => seen.push(namespace),
+      seen: ({ namespace }, whole, live) => {
+        seen.push(namespace)
+        lives.push(live())
+        metadata.push(whole)
+      },
       seenFirst: ({ namespace }) => namespace === 'suspect',
-      read: (_, live) => lives.push(live),
       left: ({ namespace }) => left.push(namespace),
       suspected: ({ namespace }) => suspected.push(namespace),
       onUnwatched: () => changes++,
@@ -77,7 +81,20 @@ function start(t: Test, limit: number, block: object = {}) {
     ending.signal,
   )
   const readerOf = (path: string) => readers.get(path) as CollectionReader
-  return { watching, readerOf, clock, asked, lives, room, readers, seen, left, suspected, changes: () => changes }
+  return {
+    watching,
+    readerOf,
+    clock,
+    asked,
+    lives,
+    metadata,
+    room,
+    readers,
+    seen,
+    left,
+    suspected,
+    changes: () => changes,
+  }
 }
 
 t.test('a kind that may not be watched is named, until it may', async (t) => {
@@ -133,11 +150,12 @@ t.test('a kind beyond the limit of watches is named once, whatever the number of
 })
 
 t.test('a collection that is not watched is read alone, once a minute', async (t) => {
-  const { watching, clock, asked, lives } = start(t, 0, { namespaces: ['a', 'b', 'c'] })
+  const { watching, clock, asked, lives, metadata } = start(t, 0, { namespaces: ['a', 'b', 'c'] })
   watching.update([entry('ConfigMap', 'a'), entry('ConfigMap', 'b')], kinds)
   await clock.pass(60_000)
   t.strictSame(asked.toSorted(), ['/api/v1/namespaces/a/configmaps', '/api/v1/namespaces/b/configmaps'])
   t.equal(lives.length, 2)
+  t.strictSame(metadata, [object('a'), object('b')], 'with their owners, as a watch shows them')
   await clock.pass(60_000)
   t.equal(asked.length, 4)
 })
