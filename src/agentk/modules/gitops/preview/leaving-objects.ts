@@ -52,13 +52,17 @@ export class LeavingObjects {
   readonly #source: PreviewedSource
   readonly #input: LeavingInput
   readonly #leaving: readonly InventoryEntry[]
+  /** the caller may get all objects of the source, and all manifests */
+  readonly #isAllSeen: boolean
   readonly #signal: AbortSignal
 
   constructor(source: PreviewedSource, input: LeavingInput, signal: AbortSignal) {
-    const wanted = new Set(input.build.manifests.map(({ key }) => keyText(key)))
+    const { build, inventory, isVisible } = input
+    const wanted = new Set(build.manifests.map(({ key }) => keyText(key)))
+    this.#isAllSeen = [...inventory.known.keys(), ...wanted].every(isVisible)
     this.#source = source
     this.#input = input
-    this.#leaving = [...input.inventory.known].flatMap(([text, entry]) => (wanted.has(text) ? [] : [entry]))
+    this.#leaving = [...inventory.known].flatMap(([text, entry]) => (wanted.has(text) ? [] : [entry]))
     this.#signal = signal
   }
 
@@ -215,9 +219,7 @@ export class LeavingObjects {
 
   /** Returns the text of a reason. Texts that name or count other objects are left out if some of these are hidden. */
   #textOf({ code, text }: { readonly code: string; readonly text: string }): string {
-    const { inventory, build, isVisible } = this.#input
-    const isAllSeen = [...inventory.known.keys(), ...build.manifests.map(({ key }) => keyText(key))].every(isVisible)
-    return isAllSeen ? text : (textsOfOthers[code] ?? text)
+    return this.#isAllSeen ? text : (textsOfOthers[code] ?? text)
   }
 }
 
