@@ -1,5 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
+import { errorText, KasError } from '../../../../lib/errors.ts'
 import type { RefusalSchema } from '../../../../proto/gen/gitops_preview_pb.ts'
 import type { Caller } from '../../../caller.ts'
 import { adoptingNow, adoptsStanding, nothingChosen, withRoom } from '../commit-refusals.ts'
@@ -46,7 +47,8 @@ export async function previewChange(
 ): Promise<Previewed> {
   const { claims, options } = previewed
   const source = { ...previewed, options: adoptingNow(options, claims) }
-  const built = adoptsStanding(options, claims) ?? withRoom(await source.build(files, signal), claims)
+  const built = adoptsStanding(options, claims) ?? (await buildOf(source, files, signal))
+  if ('problem' in built) return { objects: [], end: built }
   if (built.kind === 'refused') return refused(built)
   const own = previewed.inventory.own as SourceInventoryComponents['own'] // `load` writes nothing
   const inventory = await SourceInventory.load({ ...previewed.inventory, own }, source.options, signal)
@@ -82,6 +84,20 @@ export async function previewChange(
     problem: more > 0 ? `${more} more objects change: at most ${maxRehearsed} are compared at once` : '',
   }
   return { objects, end }
+}
+
+/** @returns `problem`: the commit could be tried again, as by a round. @throws KasError; the signal's reason */
+async function buildOf(
+  { build, claims }: PreviewedSource,
+  files: readonly RepositoryFile[],
+  signal: AbortSignal,
+): Promise<Build | Refusal | { readonly problem: string }> {
+  try {
+    return withRoom(await build(files, signal), claims)
+  } catch (error) {
+    if (signal.aborted || error instanceof KasError) throw error
+    return { problem: `the files could not be read or rendered: ${errorText(error)}` }
+  }
 }
 
 /** True if the manifest is not the one that was applied last. */
