@@ -99,7 +99,7 @@ async function run(cwd: string, command: string) {
 }
 
 const token = "-H 'Authorization: Bearer ci:42:as-job'"
-const pack = 'git init -q && git add . && git ls-files -z | tar --null -T - -c'
+const pack = 'git init -q && git add . && git ls-files -z | tar --null --no-recursion -T - -c'
 
 t.test('git, tar and curl preview what Git tracks, with a length and in chunks', async (t) => {
   for (const send of ['--data-binary @-', '-X POST -T -', "-H 'Transfer-Encoding: chunked' --data-binary @-"]) {
@@ -170,6 +170,18 @@ t.test('a large body that is refused at once does not hide the text', async (t) 
     const { code, stdout } = await run(t.testdir({}), `set +o pipefail; ${command}`)
     t.equal(code, 22, send)
     t.match(stdout, 'Add the number of your project', send)
+  }
+})
+
+t.test('a tar that is refused while it comes does not hide the text', async (t) => {
+  const { url } = await start(t)
+  const folder = t.testdir({})
+  const bad = tarOf([{ name: '../x' }, { name: 'large.bin', data: Buffer.alloc(50_000_000) }])
+  writeFileSync(join(folder, 'bad.tar'), bad)
+  for (const send of ['--data-binary @bad.tar', '-X POST -T bad.tar', "-H 'Expect:' --data-binary @bad.tar"]) {
+    const { code, stdout } = await run(folder, `curl -sS --fail-with-body ${token} ${send} '${url('source=42-3')}'`)
+    t.equal(code, 22, send)
+    t.match(stdout, '\\"../x\\": its path leads out of the repository', send)
   }
 })
 

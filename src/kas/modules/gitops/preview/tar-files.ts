@@ -42,7 +42,7 @@ export async function readTar(body: AsyncIterable<Uint8Array>, options: TarOptio
     }
   } catch (error) {
     if (error instanceof KasError) throw error
-    throw badTar('it is no tar, or a header of it is damaged')
+    throw badTar('it is no tar, or a header of it is damaged', error)
   } finally {
     reader.destroy(null)
     await feeding

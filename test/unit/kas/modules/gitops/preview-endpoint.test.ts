@@ -193,6 +193,14 @@ t.test('objects beyond the room of one answer are counted', async (t) => {
   t.equal(last.changed, 5)
 })
 
+t.test('texts about the whole have a bound, so that an answer always fits', async (t) => {
+  const long = '\u0001'.repeat(300_000)
+  const { ask } = start([end({ problem: long, commit: long, refusal: { text: long, file: long, line: 1 } })])
+  const { status, text } = await ask({ format: 'ndjson' })
+  t.equal(status, 422)
+  t.ok(text.length < 100_000, `${text.length}`)
+})
+
 t.test('eight previews of a replica run at once, two of an agent, one of a caller', async (t) => {
   const rows: readonly (readonly [number, (i: number) => { agent: number; caller: number }])[] = [
     [8, (i) => ({ agent: i, caller: i })],
@@ -219,6 +227,24 @@ t.test('eight previews of a replica run at once, two of an agent, one of a calle
     for (const { status } of await Promise.all(all)) t.equal(status, 200)
     t.strictSame([most(), asked.length], [places, 12])
   }
+})
+
+t.test('a slow upload holds no place', async (t) => {
+  const { ask, asked } = start([end()])
+  const left = new AbortController()
+  const never = Promise.withResolvers<never>()
+  left.signal.addEventListener('abort', () => never.reject(left.signal.reason))
+  const slow = Array.from({ length: 12 }, (_, i) => {
+    const body = (async function* () {
+      yield tar.subarray(0, 600)
+      await never.promise
+    })()
+    return ask({}, { caller: { key: `job ${i}` }, body, signal: left.signal })
+  })
+  t.equal((await ask({}, { caller: { key: 'job 1' } })).status, 200, 'also of the same caller')
+  t.equal(asked.length, 1)
+  left.abort(new KasError({ code: 'CANCELLED' }))
+  for (const one of slow) await t.rejects(one, { code: 'CANCELLED' }, 'and they end with their callers')
 })
 
 t.test('bad parameters are named', async (t) => {
