@@ -86,6 +86,7 @@ function checkout(t: Test): string {
     untracked: { 'x.yaml': 'x' },
   })
   writeFileSync(join(folder, '.gitignore'), 'untracked\n')
+  writeFileSync(join(folder, 'large.bin'), Buffer.alloc(3 * 1024 ** 2)) // curl waits for 100 Continue
   return folder
 }
 
@@ -127,7 +128,14 @@ t.test('the access log has a write with the source, and its id is that of the cl
     `${pack} | curl -sS ${token} --data-binary @- '${url('source=42-3&format=ndjson&values=true')}'`,
   )
   const [line] = await access.count(1)
-  t.match(line, { class: 'write', verb: 'post', status: 200, path: '/gitops/diff', view: 'source 42-3', caller: { project: '3' } })
+  t.match(line, {
+    class: 'write',
+    verb: 'post',
+    status: 200,
+    path: '/gitops/diff',
+    view: 'source 42-3',
+    caller: { project: '3' },
+  })
   const [begin] = requests
   t.equal(begin?.case === 'begin' && begin.value.auditId, line?.id)
   t.notMatch(access.text, planted)

@@ -8,7 +8,7 @@ import { tarPath } from './tar-path.ts'
 export interface TarOptions {
   /** Decides whether the content of a file is kept. */
   chooses(path: string): Promise<boolean>
-  /** counts kept bytes */
+  /** counts kept bytes, also those of paths */
   readonly memory: ByteMeter
   readonly maxFiles: number
   readonly maxFileBytes: number
@@ -51,7 +51,10 @@ export async function readTar(body: AsyncIterable<Uint8Array>, options: TarOptio
 }
 
 /** tar-stream does not know all types: those are null. */
-type TarHeader = Omit<Header, 'type'> & { readonly type: Header['type'] | null }
+type TarHeader = Omit<Header, 'type' | 'linkname'> & {
+  readonly type: Header['type'] | null
+  readonly linkname: string | null
+}
 
 /** Writes the body into the reader, which gets its errors. */
 async function feed(reader: Extract, body: AsyncIterable<Uint8Array>): Promise<void> {
@@ -76,6 +79,9 @@ function drained(reader: Extract): Promise<void> {
     reader.off('close', resolve)
   })
 }
+
+/** Memory of an entry beside the characters of its path and target: its place in the maps. bytes */
+const entryBytes = 200
 
 /** Types of entries that are no files, by their names in errors. */
 const refusedTypes: Readonly<Partial<Record<string, string>>> = {
@@ -105,8 +111,9 @@ class TarReading implements TarFiles {
     const refused = type === null ? 'of a type that is not known' : refusedTypes[type]
     if (refused) throw badEntry(name, `it is ${refused}: pack files alone`)
     if (this.files.has(path) || this.links.has(path)) throw badEntry(name, 'the tar has it twice')
+    this.#options.memory.take(entryBytes + path.length + (linkname?.length ?? 0))
     if (type === 'symlink') {
-      this.links.set(path, linkname)
+      this.links.set(path, linkname ?? '')
       return false
     }
     const isChosen = await this.#options.chooses(path)

@@ -221,8 +221,8 @@ t.test('without values: counts, names, paths, and what agentk itself says', asyn
       ignored: [{ path: '.spec.b', before: '"PLANTED"', after: '"PLANTED"' }],
     },
     { key: key('bad'), action: 'fails', text: 'found PLANTED' },
-    { key: key('new'), action: 'created', unverified: true, text: 'the webhook has found PLANTED' },
-    { key: key('other'), action: 'changed', text: 'PLANTED' },
+    { key: key('next'), action: 'of a newer agentk', text: 'found PLANTED' },
+    { key: key('new'), action: 'created', unverified: true, text: 'its namespace comes too' },
     { key: key('drifted'), action: 'drifted', field: [{ path: '.spec.c', before: '"PLANTED"', after: '"PLANTED"' }] },
     { key: key('kept'), action: 'stays', text: 'prune: never' },
   ])
@@ -230,7 +230,9 @@ t.test('without values: counts, names, paths, and what agentk itself says', asyn
   for (const text of [textFormat(shown), markdownFormat(shown), ndjsonFormat(shown), terraformFormat(shown)]) {
     t.notMatch(text, 'PLANTED')
   }
-  for (const text of ['.spec.a', '.spec.b', '.spec.c', 'prune: never', 'shop/bad']) t.match(textFormat(shown), text)
+  t.match(textFormat(shown), 'it is refused: the reason is shown with values')
+  for (const text of ['.spec.a', '.spec.b', '.spec.c', 'prune: never', 'its namespace comes too', 'shop/bad'])
+    t.match(textFormat(shown), text)
 })
 
 /** Texts that Markdown, or GitLab, would take for something. */
