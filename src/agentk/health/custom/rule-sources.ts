@@ -1,11 +1,6 @@
-import {
-  type CustomRuleSource,
-  customRuleSchema,
-  maxKindLength,
-  maxRules,
-} from '../../../health/custom/custom-rule-schema.ts'
-import type { BrokenRule } from '../../../health/custom/custom-rules.ts'
-import { vendorRules } from '../../../health/custom/vendors.ts'
+import { type CustomRuleSource, customRuleSchema, maxKindLength, maxRules } from './custom-rule-schema.ts'
+import type { BrokenRule } from './custom-rules.ts'
+import { vendorRules } from './vendors.ts'
 
 /** Rules of health, read but not compiled: the code that reads them stays out of the thread. */
 export interface RuleSources {
