@@ -1,8 +1,6 @@
-import { Listeners } from '../../../lib/listeners.ts'
-
 /** Rules of health as the agent's views.yaml has them now: kas sends that to the part for views, and others judge, too. */
 export class WrittenRules {
-  readonly #listeners = new Listeners()
+  readonly #listeners = new Set<() => void>()
   #health: readonly unknown[] = []
 
   /** List `health` of views.yaml; empty: there is no such file, or no rule in it. */
@@ -12,11 +10,12 @@ export class WrittenRules {
 
   set(health: readonly unknown[]): void {
     this.#health = health
-    this.#listeners.notify()
+    for (const listener of this.#listeners) listener()
   }
 
-  /** @returns function that removes the listener */
+  /** @param listener - must not throw. @returns function that removes it */
   onChange(listener: () => void): () => void {
-    return this.#listeners.add(listener)
+    this.#listeners.add(listener)
+    return () => void this.#listeners.delete(listener)
   }
 }

@@ -1,10 +1,9 @@
 import type { ClusterSettings } from '../../../lib/kubeconfig.ts'
 import type { LogLevel } from '../../../lib/log.ts'
 import { podShares } from '../../../lib/pod-shares.ts'
-import type { RuleReader } from '../../health/custom/rule-sources.ts'
-import type { WrittenRules } from '../../health/custom/written-rules.ts'
 import type { AgentkHost, AgentkModule } from '../../module.ts'
-import { Views, type ViewsOptions } from './views.ts'
+import type { RuleReader } from './thread/rule-sources.ts'
+import { Views, type ViewsComponents, type ViewsOptions } from './views.ts'
 import { createViewsMetrics } from './views-metrics.ts'
 
 type Host = Pick<
@@ -16,7 +15,7 @@ export interface ViewsModuleOptions extends Pick<ViewsOptions, 'thread'> {
   /** file with the token of an account for views; undefined: agentk's own account */
   readonly tokenFile?: string | undefined
   /** gets users' rules of health */
-  readonly written?: Pick<WrittenRules, 'set'>
+  readonly written?: ViewsComponents['written']
 }
 
 /** Shows the objects of the cluster and their health to callers who may list them. */
@@ -43,7 +42,7 @@ export function createViews(host: Host, { tokenFile, written, ...options }: View
 
 /** Loads the reader of rules, only once there is a views.yaml. */
 async function loadRules(): Promise<RuleReader> {
-  const { ruleReader } = await import('../../health/custom/rule-sources.ts')
+  const { ruleReader } = await import('./thread/rule-sources.ts')
   return await ruleReader()
 }
 

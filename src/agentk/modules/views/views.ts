@@ -8,13 +8,12 @@ import { LeadResponseSchema, Views as ViewsService } from '../../../proto/gen/vi
 import { methodPath, readOneMessage } from '../../../proto/unary.ts'
 import type { Election } from '../../election/election.ts'
 import type { Term } from '../../election/terms.ts'
-import type { RuleReader, RuleSources } from '../../health/custom/rule-sources.ts'
-import type { WrittenRules } from '../../health/custom/written-rules.ts'
 import type { KasConnections } from '../../tunnels/kas-connections.ts'
 import { replyOf } from '../../tunnels/reply-of.ts'
 import type { Serve } from '../../tunnels/serve.ts'
 import { refuseViews } from './thread/follow-reply.ts'
 import { type ConfiguredViews, Report } from './thread/report.ts'
+import type { RuleReader, RuleSources } from './thread/rule-sources.ts'
 import type { ThreadSettings, ViewsFacts } from './thread/thread-messages.ts'
 import { ViewsThread, type ViewsThreadOptions } from './thread/views-thread.ts'
 import type { ViewsMetrics } from './views-metrics.ts'
@@ -38,7 +37,7 @@ export interface ViewsComponents {
   readonly election: Pick<Election, 'identity' | 'leader' | 'holds'>
   readonly loadRules: () => Promise<Pick<RuleReader, 'read' | 'used'>>
   /** gets the rules of views.yaml, whether views are served or not */
-  readonly written?: Pick<WrittenRules, 'set'> | undefined
+  readonly written?: { readonly set: (health: readonly unknown[]) => void } | undefined
   readonly metrics: ViewsMetrics
   readonly log: Logger
   readonly clock: Clock
