@@ -19,6 +19,7 @@ import { Loggers } from './configuration/loggers.ts'
 import { Election } from './election/election.ts'
 import { LeaseClient } from './election/lease-client.ts'
 import { Terms } from './election/terms.ts'
+import { WrittenRules } from './health/custom/written-rules.ts'
 import type { AgentkHost, AgentkModule } from './module.ts'
 import { createFlux } from './modules/flux/module.ts'
 import { createGitops } from './modules/gitops/module.ts'
@@ -49,14 +50,17 @@ export interface AppOptions {
 
 export type CreateModule = (host: AgentkHost) => AgentkModule
 
-const modulesOf = ({ viewsTokenFile, env }: Config): readonly CreateModule[] => [
-  createKubernetesApi,
-  createRegistrar,
-  createLeader,
-  (host) => createFlux(host),
-  (host) => createGitops(host, { path: env.PATH ?? '' }),
-  (host) => createViews(host, { tokenFile: viewsTokenFile }),
-]
+function modulesOf({ viewsTokenFile, env }: Config): readonly CreateModule[] {
+  const written = new WrittenRules()
+  return [
+    createKubernetesApi,
+    createRegistrar,
+    createLeader,
+    (host) => createFlux(host),
+    (host) => createGitops(host, { path: env.PATH ?? '', written }),
+    (host) => createViews(host, { tokenFile: viewsTokenFile, written }),
+  ]
+}
 
 const time = { clock: systemClock, random: Math.random }
 

@@ -106,6 +106,11 @@ onNodes('sources on real nodes', { file: import.meta.url, nodes: 1, timeoutMs },
         t.match(await causeOf(sources, one), expectedOf(one), one.name)
       }
     })
+    await t.test('a rule of views.yaml decides for sources, too', async (t) => {
+      await ground.turnViewsOn({ health: [ofMaps] })
+      const { unhealthy } = await sources.becomes('codes', ({ health }) => health?.degraded === 1)
+      t.match(unhealthy?.[0], { key: { kind: 'ConfigMap', name: 'map' }, word: 'degraded', text: 'by a rule' })
+    })
   })
 })
 
@@ -153,6 +158,10 @@ async function untilPods(
   return performance.now()
 }
 
+const ofMaps = {
+  kind: 'ConfigMap',
+  rules: [{ when: 'object.metadata.name == "map"', verdict: 'Degraded', text: '"by a rule"' }],
+}
 const confirmed = { metadata: { name: 'leaves', annotations: { 'agent.gitlab.com/prune': 'confirm' } } }
 
 /** Plays the exit codes of `kas gitops wait` that the other tests leave. */

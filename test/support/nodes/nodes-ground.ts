@@ -69,8 +69,9 @@ export class NodesGround {
     return ground
   }
 
-  async turnViewsOn(): Promise<void> {
-    await this.stack.repository.push('.gitlab/agents/prod/views.yaml', '{}\n')
+  /** @param views - content of views.yaml */
+  async turnViewsOn(views: object = {}): Promise<void> {
+    await this.stack.repository.push('.gitlab/agents/prod/views.yaml', `${JSON.stringify(views)}\n`)
   }
 
   async startAgentk(pod: string): Promise<void> {

@@ -5,6 +5,7 @@ import { RateLimit } from '../../../lib/rate-limit.ts'
 import { TemporaryFolder } from '../../../lib/temporary-folder.ts'
 import { BackgroundRequests } from '../../cluster/background-requests.ts'
 import type { Term } from '../../election/terms.ts'
+import type { WrittenRules } from '../../health/custom/written-rules.ts'
 import type { AgentkHost } from '../../module.ts'
 import type { Serve } from '../../tunnels/serve.ts'
 import { ManifestsThread } from './build/manifests-thread.ts'
@@ -37,6 +38,8 @@ export interface GitopsComponents
     Pick<AgentkHost, 'api' | 'identities' | 'serverClock'> {
   /** @returns function that removes the listener */
   readonly onBlock: (listener: () => void) => () => void
+  /** users' rules of health */
+  readonly written: WrittenRules
   /** Serves these methods to kas from now on, and no others. */
   readonly serve: (methods: ReadonlyMap<string, Serve>) => void
 }
@@ -71,7 +74,8 @@ function createSources(
   { namespace, path, folder }: GitopsOptions & { readonly folder: string },
   term: Term,
 ): { readonly sources: Sources; readonly methods: ReadonlyMap<string, Serve> } {
-  const { api, identities, kas, configuration, block, metrics, tracer, log, clock, serverClock, random } = components
+  const { api, identities, kas, configuration, block, written, metrics, tracer, log } = components
+  const { clock, serverClock, random } = components
   const { holds, signal } = term
   const lanes = new BackgroundRequests({ client: api, clock, holds, onCall: metrics.apiCall })
   const ownLane = lanes.lane('control')
@@ -123,7 +127,7 @@ function createSources(
       namespaces: new RelatedNamespaces({ room: healthRoom, clock: serverClock, random }),
       room: healthRoom,
       turns: new JudgeTurns({ clock, pace: monotonicClock, log }),
-      rules: healthRules({ log }),
+      rules: healthRules({ written, pace: monotonicClock, log }),
       kinds,
       clock: serverClock,
       log,

@@ -1,6 +1,7 @@
 import { Listeners } from '../../../lib/listeners.ts'
 import { driftFeature } from '../../../proto/gitops/features.ts'
 import type { Term } from '../../election/terms.ts'
+import { WrittenRules } from '../../health/custom/written-rules.ts'
 import type { AgentkHost, AgentkModule } from '../../module.ts'
 import type { Serve } from '../../tunnels/serve.ts'
 import { createGitopsMetrics } from './state/gitops-metrics.ts'
@@ -23,10 +24,12 @@ type Host = Pick<
 export interface GitopsModuleOptions {
   /** folders of the rendering programs, in the format of PATH */
   readonly path: string
+  /** users' rules of health; absent: there are none */
+  readonly written?: WrittenRules
 }
 
 /** Applies the manifests of projects to the cluster (doc/guide/gitops.md). Its code is loaded once a source is configured. */
-export function createGitops(host: Host, { path }: GitopsModuleOptions): AgentkModule {
+export function createGitops(host: Host, { path, written = new WrittenRules() }: GitopsModuleOptions): AgentkModule {
   const { api, identities, kas, configuration, self, tracer, clock, serverClock, random, register } = host
   const metrics = createGitopsMetrics(register)
   const block = configuration.block('gitops', (json) => json)
@@ -39,7 +42,7 @@ export function createGitops(host: Host, { path }: GitopsModuleOptions): AgentkM
     methods = served
     kas.announce()
   }
-  const parts = { api, identities, kas, configuration, block, onBlock, serve, metrics, tracer, log }
+  const parts = { api, identities, kas, configuration, block, written, onBlock, serve, metrics, tracer, log }
   const components = { ...parts, clock, serverClock, random }
   const lead = async (term: Term) => {
     await named(term.signal, block, onBlock)

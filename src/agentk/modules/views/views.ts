@@ -36,6 +36,8 @@ export interface ViewsComponents {
   readonly kas: Pick<KasConnections, 'session' | 'metadata' | 'announce' | 'hasFeature' | 'onFeature'>
   readonly election: Pick<Election, 'identity' | 'leader' | 'holds'>
   readonly loadRules: () => Promise<Pick<RuleReader, 'read' | 'used'>>
+  /** gets the rules of views.yaml, whether views are served or not */
+  readonly written?: { readonly set: (health: readonly unknown[]) => void } | undefined
   readonly metrics: ViewsMetrics
   readonly log: Logger
   readonly clock: Clock
@@ -118,6 +120,7 @@ export class Views {
     const stays = configured === 'unusable' && typeof this.#configured === 'object'
     if (stays || isDeepStrictEqual(configured, this.#configured)) return
     this.#configured = configured
+    this.#components.written?.set(typeof configured === 'object' ? (configured.health ?? []) : [])
     this.#running?.controller.abort() // starts again with the next check
     this.#wake()
   }

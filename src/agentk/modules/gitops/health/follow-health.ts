@@ -91,10 +91,25 @@ export function followHealth(
     return new NamespaceHealth({ enter, turn, room, verdictsOf, onChange: onNamespace, clock }, name)
   }
   const health = new SourceHealth(
-    { lane: scanLane, rulesReady: rules.ready, kinds, namespace, onChange: report, clock, log },
+    {
+      lane: scanLane,
+      rulesReady: rules.ready,
+      isJudged: rules.isJudged,
+      kinds,
+      namespace,
+      onChange: report,
+      clock,
+      log,
+    },
     options,
     signal,
   )
+  /** follows the objects of the last round; undefined: a round runs, and its end does */
+  let followAgain: (() => void) | undefined
+  rules.onChange(() => {
+    followAgain?.()
+    health.refresh()
+  }, signal)
   /** time of the last round's end */
   let endedAt = clock.now()
   let refreshedAt = clock.now()
@@ -117,8 +132,14 @@ export function followHealth(
     get summary() {
       return health.summary
     },
-    roundBegins: () => health.roundBegins(),
-    stepEnded: (key, isWritten) => health.stepEnded(key, isWritten),
+    roundBegins: () => {
+      followAgain = undefined
+      health.roundBegins()
+    },
+    stepEnded: (key, isWritten) => {
+      followAgain = undefined
+      health.stepEnded(key, isWritten)
+    },
     roundEnds: (after) => {
       if (!after) return health.roundFailed()
       const all = new Map(Array.from(after.manifests, (one) => [keyText(one.key), one]))
@@ -126,7 +147,8 @@ export function followHealth(
       // objects that have left the commit do not count
       const wanted = [...after.entries.values()].filter(({ key }) => all.has(keyText(key)))
       endedAt = clock.now()
-      health.update(wanted, after.kinds, once)
+      followAgain = () => health.update(wanted, after.kinds, once)
+      followAgain()
     },
     seen: (key, of) => health.seen(key, of),
     taken: (key, object) => health.taken(key, object),

@@ -5,7 +5,8 @@ import { type KubernetesObject, kindOf, numberAt, uidOf } from '../../../../kube
 import type { Clock } from '../../../../lib/clock.ts'
 import type { Counter } from '../../../../lib/counter.ts'
 import { severityOf } from '../../../health/kas/finding.ts'
-import { isSummary, type RuleVerdicts } from '../../../health/kas/opinion.ts'
+import { isJudged } from '../../../health/kas/findings.ts'
+import type { RuleVerdicts } from '../../../health/kas/opinion.ts'
 import type { Cause } from '../../../health/kas/root-causes/choosing.ts'
 import { Judge } from '../../../health/kas/root-causes/judge.ts'
 import type { HealthCause, HealthVerdict } from '../health-verdict.ts'
@@ -130,11 +131,11 @@ export class NamespaceHealth {
     for (const text of [...this.#releases.keys()]) this.#release(text)
   }
 
-  /** Follows what the unhealthy workloads own, and leaves a little after the last one is healthy. */
+  /** Follows the events of unhealthy objects and what they own, and leaves a little after the last one is healthy. */
   #followRelated(): void {
     const { clock, enter } = this.#components
-    const workloads = [...this.#unhealthy.values()].filter(({ object }) => isSummary(kindOf(object)))
-    const roots = new Set(workloads.map(({ object }) => uidOf(object)))
+    const explained = [...this.#unhealthy.values()].filter(({ object }) => isJudged(kindOf(object)))
+    const roots = new Set(explained.map(({ object }) => uidOf(object)))
     this.#cancelLeave?.()
     this.#cancelLeave = undefined
     if (roots.size === 0) {
@@ -150,7 +151,7 @@ export class NamespaceHealth {
       }
       return
     }
-    if (this.#namespace === '') return // workloads are in namespaces
+    if (this.#namespace === '') return // the events of others are in no namespace of the source
     this.#reader ??= enter({ onChange: () => this.#judgeSoon(), onEnd: () => this.#readerEnded() })
     this.#reader?.explain(roots)
     const isBeyond = this.#reader === undefined

@@ -12,6 +12,19 @@ const maxKept = 200
 const maxStrays = 200
 /** Limit of events that are kept of one namespace: some 1 KiB each. */
 const maxEvents = 500
+/** Reasons of the many events that explain nothing. Some Normal ones do: `Killing` says which probe has failed. */
+const idleReasons = [
+  'Scheduled',
+  'Pulling',
+  'Pulled',
+  'Created',
+  'Started',
+  'Completed',
+  'SuccessfulCreate',
+  'SuccessfulDelete',
+  'ScalingReplicaSet',
+  'SuccessfulRescale',
+]
 /** Limit of deleted Pods that are remembered of one namespace. */
 const maxDeletedPods = 200
 
@@ -133,7 +146,8 @@ export class RelatedObjects {
   }
 
   #followEvents(): void {
-    const path = withQuery(`/api/v1/namespaces/${this.#namespace}/events`, { fieldSelector: 'type=Warning' })
+    const fieldSelector = idleReasons.map((reason) => `reason!=${reason}`).join(',')
+    const path = withQuery(`/api/v1/namespaces/${this.#namespace}/events`, { fieldSelector })
     // the API server deletes them soon; they count until they are too old
     this.#watch(path, 'Event', {
       put: (event) => this.#putEvent(event),

@@ -9,7 +9,6 @@ import type { SharedKinds } from '../live/shared-kinds.ts'
 import type { InventoryEntry } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
 import { type FollowedObject, notReadable, unreadObject } from './followed-object.ts'
-import { isJudgedKind } from './judged-kinds.ts'
 import type { NamespaceHealth } from './namespace-health.ts'
 import { ObjectReads, type ObjectReadsComponents } from './object-reads.ts'
 import { slimObject } from './slim-object.ts'
@@ -19,6 +18,8 @@ const idleMs = 1000
 
 export interface SourceHealthComponents extends Pick<ObjectReadsComponents, 'lane' | 'rulesReady' | 'clock' | 'log'> {
   readonly kinds: Pick<SharedKinds, 'current'>
+  /** true if objects of a kind (`group/Kind`) can be unhealthy */
+  readonly isJudged: (kind: string) => boolean
   /** follows what unhealthy workloads own in a namespace */
   readonly namespace: (namespace: string, onChange: () => void) => NamespaceHealth
   /** called when the summary may differ */
@@ -76,7 +77,7 @@ export class SourceHealth {
       const text = keyText(key)
       const kind = kinds.find(key, version)
       if (!kind && digest !== '') this.#unserved += 1
-      if (!kind || digest === '' || !isJudgedKind(kind)) continue
+      if (!kind || digest === '' || !this.#isJudged(kind)) continue
       left.delete(text)
       const known = this.#objects.get(text) ?? this.#follow(key, kind)
       if (known.digest !== '' && known.digest !== digest) this.#forgetVerdict(known)
@@ -177,13 +178,17 @@ export class SourceHealth {
       const kinds = this.#written.size > 0 ? await this.#components.kinds.current(this.#signal) : undefined
       for (const key of this.#written.values()) {
         const kind = kinds?.find(key)
-        if (kind && isJudgedKind(kind) && !this.#objects.has(keyText(key))) this.#follow(key, kind)
+        if (kind && this.#isJudged(kind) && !this.#objects.has(keyText(key))) this.#follow(key, kind)
       }
       this.#written.clear()
       this.#reads.readUnread()
     } catch (error) {
       this.#reads.warn(error)
     }
+  }
+
+  #isJudged({ group, kind }: ClusterKind): boolean {
+    return this.#components.isJudged(kindKey(group, kind))
   }
 
   #follow(key: ObjectKey, kind: ClusterKind): FollowedObject {

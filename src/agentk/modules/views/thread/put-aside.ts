@@ -1,7 +1,7 @@
 import type { CustomRuleSource } from '../../../health/custom/custom-rule-schema.ts'
 import type { BrokenRule } from '../../../health/custom/custom-rules.ts'
 import type { JudgedRule } from '../../../health/custom/judged-now.ts'
-import type { RuleSources } from './rule-sources.ts'
+import type { RuleSources } from '../../../health/custom/rule-sources.ts'
 
 /** Bound of rules that facts name. */
 const maxNamed = 10

@@ -3,8 +3,8 @@ import type { ClusterSettings } from '../../../../lib/kubeconfig.ts'
 import type { LogLevel } from '../../../../lib/log.ts'
 import type { MayImpersonate } from '../../../cluster/may-impersonate.ts'
 import type { CustomRuleSource } from '../../../health/custom/custom-rule-schema.ts'
+import type { RuleSources } from '../../../health/custom/rule-sources.ts'
 import type { ListedEnvironment } from '../projection/environments.ts'
-import type { RuleSources } from './rule-sources.ts'
 
 /** Settings with which the thread of views is built; they never change. */
 export interface ThreadSettings {

@@ -1,7 +1,8 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import t, { type Test } from 'tap'
 import { mayImpersonateNobody } from '../../../../../src/agentk/cluster/may-impersonate.ts'
-import { RuleReader } from '../../../../../src/agentk/modules/views/thread/rule-sources.ts'
+import { RuleReader } from '../../../../../src/agentk/health/custom/rule-sources.ts'
+import { WrittenRules } from '../../../../../src/agentk/health/custom/written-rules.ts'
 import { followMethod, leadMethod, Views } from '../../../../../src/agentk/modules/views/views.ts'
 import { type AgentId, parseAgentId } from '../../../../../src/call/call.ts'
 import { kasCaller } from '../../../../../src/call/caller.ts'
@@ -72,8 +73,9 @@ function lead(t: Test) {
   }
   const election = { identity: 'pod-a_1', leader: 'pod-a_1', holds: () => true }
   const { log } = capturedLog()
+  const written = new WrittenRules()
   const views: Views = new Views(
-    { kas, election, loadRules, metrics: { threadEnded: () => undefined }, log, clock, random: () => 0 },
+    { kas, election, loadRules, written, metrics: { threadEnded: () => undefined }, log, clock, random: () => 0 },
     { podName: 'pod-a', settings, thread: { program } },
   )
   const ending = new AbortController()
@@ -88,7 +90,7 @@ function lead(t: Test) {
     clock.advance(ms)
     for (let i = 0; i < 10; i++) await new Promise(setImmediate)
   }
-  return { views, told, announced, look }
+  return { views, told, announced, look, written }
 }
 
 /** @returns first answer to a view */
@@ -143,4 +145,19 @@ t.test('views that are off, or whose file cannot be used, are refused in words t
   told.say({ problem: 'views.yaml: line 1: no' })
   await look(1000)
   t.strictSame((await follow(views)).bytes, request, 'the last good one stays')
+})
+
+t.test('other parts of agentk get the rules of views.yaml, and lose them with the file', async (t) => {
+  const { told, look, written } = lead(t)
+  await look()
+  const health = [{ kind: 'ConfigMap', rules: [{ when: 'true', verdict: 'Degraded' }] }]
+  told.say({ block: block({ health }) })
+  await look()
+  t.strictSame(written.health, health)
+  told.say({ problem: 'no YAML' })
+  await look()
+  t.strictSame(written.health, health, 'the last good ones stay')
+  told.say({})
+  await look()
+  t.strictSame(written.health, [])
 })

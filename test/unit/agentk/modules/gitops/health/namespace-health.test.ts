@@ -110,6 +110,7 @@ function start(t: Test) {
     health,
     put,
     end: () => listener?.onEnd(),
+    hasEntered: () => listener !== undefined,
     deletePod: (name: string) => {
       objects.delete(name)
       gone.set(name, clock.now())
@@ -230,4 +231,15 @@ t.test('a clock that is set by hours, and rollouts that wait for a year, hold no
     'a clock that is set is noticed within a minute',
   )
   t.match(read({ ...deployment(2), spec: { replicas: 2, paused: true } }), { word: 'Suspended' })
+})
+
+t.test('a Pod of its own has its events read, and a custom kind has not', async (t) => {
+  const { health, hasEntered } = start(t)
+  const ready = { type: 'Ready', status: 'False', reason: 'No', message: 'no', lastTransitionTime: started }
+  const metadata = { name: 'one', namespace: 'shop', uid: 't', creationTimestamp: started }
+  const thing = { apiVersion: 'example.com/v1', kind: 'Thing', metadata, status: { conditions: [ready] } }
+  health.put({ key: { ...web, group: 'example.com', kind: 'Thing' }, version: 'v1' }, thing)
+  t.equal(hasEntered(), false)
+  health.put({ key: { ...web, group: '', kind: 'Pod' }, version: 'v1' }, pod('web', noImage))
+  t.equal(hasEntered(), true)
 })

@@ -22,6 +22,8 @@ function start(t: Test, { watchStatus = 200, room = new Counter<string>(), names
   const clock = new ManualClock()
   const sets: Owned[] = []
   const pods: Owned[] = []
+  const events: object[] = []
+  const asked: string[] = []
   let podLists = 0
   let changes = 0
   const bodyOf = (kind: string, { name, owner }: Owned) => ({
@@ -30,6 +32,8 @@ function start(t: Test, { watchStatus = 200, room = new Counter<string>(), names
     status: { replicas: 1, phase: 'Pending' },
   })
   const json = async (_method: string, path: string) => {
+    asked.push(decodeURIComponent(path))
+    if (path.includes('/events')) return { status: 200, body: { metadata: { resourceVersion: '1' }, items: events } }
     const isPods = path.includes('/pods')
     if (isPods) podLists += 1
     const items = isPods
@@ -64,6 +68,8 @@ function start(t: Test, { watchStatus = 200, room = new Counter<string>(), names
     related,
     sets,
     pods,
+    events,
+    asked,
     podLists: () => podLists,
     changes: () => changes,
     names: () => Array.from(related.objects, ({ metadata }) => (metadata as { name: string }).name).sort(),
@@ -133,4 +139,25 @@ t.test('10,000 Pods of one tenant leave room for the namespaces of others', asyn
   await hostile.settle()
   t.strictSame(hostile.names(), ['web-1', 'web-1-y'])
   t.strictSame([...hostile.related.trouble], [], 'nothing is missing any more')
+})
+
+t.test('a Normal event says which probe has ended a container; those of usual starts are not asked for', async (t) => {
+  const { clock, related, events, asked, settle } = start(t)
+  const time = new Date(clock.now()).toISOString()
+  events.push({
+    metadata: { name: 'e', namespace: 'shop', uid: 'e', creationTimestamp: time },
+    type: 'Normal',
+    reason: 'Killing',
+    message: 'Container c failed liveness probe, will be restarted',
+    involvedObject: { kind: 'Pod', namespace: 'shop', name: 'web', uid: 'p', fieldPath: 'spec.containers{c}' },
+    firstTimestamp: time,
+    lastTimestamp: time,
+    count: 1,
+  })
+  related.explain(new Set(['p']))
+  await settle()
+  t.match(related.evidence().get('p'), [{ reason: 'Killing', container: 'c' }])
+  const selector = asked.find((path) => path.includes('/events')) ?? ''
+  t.match(selector, /reason!=Pulled/)
+  t.notMatch(selector, /type=Warning/)
 })

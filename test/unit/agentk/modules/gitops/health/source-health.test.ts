@@ -2,6 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { argoHealth } from '../../../../../../src/agentk/health/argo/argo.ts'
 import { JudgeTurns } from '../../../../../../src/agentk/modules/gitops/health/judge-turns.ts'
+import { isJudgedKind } from '../../../../../../src/agentk/modules/gitops/health/judged-kinds.ts'
 import { NamespaceHealth } from '../../../../../../src/agentk/modules/gitops/health/namespace-health.ts'
 import { SourceHealth } from '../../../../../../src/agentk/modules/gitops/health/source-health.ts'
 import { ClusterKinds } from '../../../../../../src/agentk/modules/gitops/live/cluster-kinds.ts'
@@ -94,6 +95,7 @@ function start(t: Test, listStatus = 200) {
     {
       lane: { json } as never,
       rulesReady: async () => undefined,
+      isJudged: isJudgedKind,
       kinds: { current: async () => kinds },
       namespace: (name, onChange) =>
         new NamespaceHealth(

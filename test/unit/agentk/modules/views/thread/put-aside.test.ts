@@ -1,6 +1,6 @@
 import t from 'tap'
+import { RuleReader, type RuleSources } from '../../../../../../src/agentk/health/custom/rule-sources.ts'
 import { asideTexts, putAside } from '../../../../../../src/agentk/modules/views/thread/put-aside.ts'
-import { RuleReader, type RuleSources } from '../../../../../../src/agentk/modules/views/thread/rule-sources.ts'
 
 const rule = (kind: string) => ({ kind, rules: [{ when: 'true', verdict: 'Healthy' }] })
 const judged = (kind: string, part = 'rules[0]') => ({ count: 1, kind, part, object: 'secret-namespace/secret-name' })

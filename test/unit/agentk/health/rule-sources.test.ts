@@ -1,5 +1,5 @@
 import t from 'tap'
-import { RuleReader } from '../../../../../../src/agentk/modules/views/thread/rule-sources.ts'
+import { RuleReader } from '../../../../src/agentk/health/custom/rule-sources.ts'
 
 const rule = (kind: string, more: object = {}) => ({ kind, rules: [{ when: 'true', verdict: 'Healthy' }], ...more })
 const kindsOf = (rules: readonly { readonly kind: string }[]) => rules.map(({ kind }) => kind)
