@@ -1,3 +1,5 @@
+import { maxNamed, objectsNamedIn } from './named-objects.ts'
+
 /** Names of objects in rows go to callers who may get them: by kind and namespace, as RBAC knows objects. */
 
 /** Objects of one kind in one namespace. Group and kind `*`: of any kind. */
@@ -37,7 +39,8 @@ const maxSubjects = 500
 /** Adds the subjects of a row, up to a limit. @param subjects - by their texts */
 export function addSubjects(row: object, subjects: Map<string, Subject>): void {
   const named = entriesOf(row).flatMap(({ key, culprit }) => [key ?? [], culprit ?? []].flat())
-  const all = [...named.flatMap((key) => [...subjectsOf(key)]), ...keysOf(row).map(subjectOf)]
+  const ofProblem = objectsNamedIn(problemOf(row)).map(subjectOf)
+  const all = [...named.flatMap((key) => [...subjectsOf(key)]), ...keysOf(row).map(subjectOf), ...ofProblem]
   for (const subject of all) if (subjects.size < maxSubjects) subjects.set(subjectText(subject), subject)
 }
 
@@ -56,7 +59,12 @@ export function rowFor<Row extends object>(row: Row, { allowed }: SeenNames): Ro
   })
   const keys = keyLists.map((list) => [list, listOf<NamedKey>(row, list).filter(mayName)] as const)
   const lists = [...entries, ...keys].filter(([list]) => list in row)
-  const named = { ...row, ...Object.fromEntries(lists), ...problemFor(row, namesWithheld) }
+  const namesOthers = (text: string) => {
+    const objects = objectsNamedIn(text) // they may be in no list
+    return objects.length > maxNamed || objects.some((one) => !allowed.has(subjectText(subjectOf(one))))
+  }
+  const problem = problemFor(row, (text) => namesWithheld(text) || namesOthers(text))
+  const named = { ...row, ...Object.fromEntries(lists), ...problem }
   const objects = new Set(
     withheld.map(({ group, kind, namespace, name }) => JSON.stringify([group, kind, namespace, name])),
   )
@@ -67,8 +75,12 @@ const withheldText = 'its text names objects that you may not get'
 
 /** Replaces a problem that names an object which the reader may not get. */
 function problemFor(row: object, isNamedIn: (text: string) => boolean): { readonly problem?: string } {
+  return isNamedIn(problemOf(row)) ? { problem: withheldText } : {}
+}
+
+function problemOf(row: object): string {
   const { problem = '' } = row as { readonly problem?: string }
-  return isNamedIn(problem) ? { problem: withheldText } : {}
+  return problem
 }
 
 /**

@@ -9,8 +9,8 @@ const maxAppliers = 2
 
 export interface AdditionsComponents {
   /**
-   * Returns the live object as an apply of Git's manifest by this manager would leave it: fields that it alone owns, and
-   * Git does not set, go or have their default again. undefined: it is not known, or not of this live object.
+   * Returns the live object as an apply of Git's manifest by this manager would leave it: without the fields that it
+   * alone owns, and Git does not set. Some have their default again. undefined: not known, or not of this live object.
    */
   readonly withoutApply: (manager: string) => Promise<KubernetesObject | undefined>
 }

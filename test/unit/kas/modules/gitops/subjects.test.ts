@@ -81,6 +81,46 @@ t.test('a text about one object does not name another that its reader may not ge
   }
 })
 
+t.test('a problem that names an object of no list is for who may get that object', async (t) => {
+  const own = JSON.stringify(['apps', 'Deployment', 'shop'])
+  for (const [problem, subject] of [
+    ['Secret vault/db-main: kubectl had changed data: it is as in Git again', ['', 'Secret', 'vault']],
+    [
+      'Deployment.apps shop/web: a; Certificate.cert-manager.io vault/tls: b',
+      ['cert-manager.io', 'Certificate', 'vault'],
+    ],
+    [
+      'source 42-8 wants ClusterRole.rbac.authorization.k8s.io viewer as well',
+      ['rbac.authorization.k8s.io', 'ClusterRole', ''],
+    ],
+    ['Namespace old could not be deleted: denied', ['', 'Namespace', '']],
+  ] as const) {
+    const of = { problem, trouble: [] }
+    const subjects = new Map<string, Subject>()
+    addSubjects(of, subjects)
+    const text = JSON.stringify(subject)
+    t.ok(subjects.has(text), problem)
+    t.equal(rowFor(of, { allowed: new Set([own]), problem: '' }).problem, 'its text names objects that you may not get')
+    t.strictSame(rowFor(of, { allowed: new Set([own, text]), problem: '' }), of)
+  }
+  const many = Array.from({ length: 52 }, (_, i) => `Secret vault/s${i}`).join()
+  const allowed = new Set([JSON.stringify(['', 'Secret', 'vault'])])
+  t.match(rowFor({ problem: many }, { allowed, problem: '' }).problem, /you may not get/)
+})
+
+t.test('a problem that names no object is for everybody', async (t) => {
+  for (const problem of [
+    'web.yaml:3: unknown key "pth". Did you mean "paths"?',
+    'kas does not answer: Connection refused by 10.0.0.1:443/tcp',
+    'json: cannot unmarshal string into Go struct field Deployment.spec.replicas of type int32',
+    'the API server answered 503: The server is away',
+    'replicas of others are left as they are in namespace shop: the account cannot list horizontalpodautoscalers (403)',
+    ...['Aa.', 'A.a', 'A', 'Aa ', 'Namespace/'].map((part) => ''.padEnd(16 * 1024, part)),
+  ]) {
+    t.strictSame(rowFor({ problem }, { allowed: new Set(), problem: '' }), { problem })
+  }
+})
+
 t.test('a text stays that has no more than part of a name, and a long one takes no time', async (t) => {
   const text = 'webhook "a.web-hooks" denied it'
   const of = { problem: text, trouble: [{ text }, { key: key('Secret', 'vault', 'web'), text: '' }] }
