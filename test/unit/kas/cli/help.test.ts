@@ -67,6 +67,7 @@ Reach a cluster:
 GitOps:
   kas gitops status               show the status of an agent's sources, or wait for a commit
   kas gitops wait                 wait until a commit is in the cluster and its objects are healthy
+  kas diff [DIR]                  show what a change would do to the cluster, before it is merged
   kas gitops drift SOURCE         show what differs between Git and the cluster, field by field
   kas gitops hold KIND/NAME       keep a change by hand for a time, although Git has it otherwise
   kas gitops approve SOURCE       approve the deletions of a source; also pause, resume, resync SOURCE

@@ -9,6 +9,7 @@ import {
   ReviewRequestSchema,
   ReviewResponseSchema,
 } from '../../../../../src/proto/gen/gitops_drift_pb.ts'
+import { PreviewRequestSchema, PreviewResponseSchema } from '../../../../../src/proto/gen/gitops_preview_pb.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 
 const agentId = 42n as AgentId
@@ -141,3 +142,52 @@ function lengthDelimited(field: number, length: number): Buffer {
     if (rest < 128) return Buffer.from(bytes)
   }
 }
+
+t.test('a preview sends its begin, files in parts and their end, and is not repeated', async (t) => {
+  const answer = create(PreviewResponseSchema, { what: { case: 'end', value: { objects: 3 } } })
+  const { questions, calls } = start({ messages: [toBinary(PreviewResponseSchema, answer)] })
+  const files = [
+    { path: 'empty.yaml', data: new Uint8Array() },
+    { path: 'large.yaml', data: Buffer.alloc(600 * 1024, 'x') },
+  ]
+  const asked = { source: '42-7', auditId: 'id', values: true, files }
+  const received = await Array.fromAsync(questions.preview(asker(), asked))
+  t.match(received, [{ what: { case: 'end', value: { objects: 3 } } }])
+  const [call] = calls
+  t.equal(call?.method, '/agentk.gitops.v1.Gitops/Preview')
+  t.equal(call?.safety, 'unsafe')
+  const sent = await Array.fromAsync(call?.messages ?? [], (bytes) => fromBinary(PreviewRequestSchema, bytes).what)
+  const { key, userKey } = keysAtAgent(agentId, asker().caller)
+  t.match(sent[0], { case: 'begin', value: { source: '42-7', auditId: 'id', values: true, caller: { key, userKey } } })
+  t.strictSame(
+    sent
+      .slice(1, -1)
+      .map(({ value }) => [value && 'path' in value && value.path, value && 'data' in value && value.data.length]),
+    [
+      ['empty.yaml', 0],
+      ['large.yaml', 256 * 1024],
+      ['large.yaml', 256 * 1024],
+      ['large.yaml', 88 * 1024],
+    ],
+  )
+  t.match(sent.at(-1), { case: 'end', value: { files: 2 } })
+})
+
+t.test('a preview is not sent to an agentk that does not announce it', async (t) => {
+  const { questions, calls } = start({ serves: false })
+  t.throws(() => questions.checkPreview(agentId), { code: 'GITOPS_NOT_ASKED', message: /or update it/ })
+  const asked = { source: '42-7', auditId: 'id', values: false, files: [] }
+  await t.rejects(Array.fromAsync(questions.preview(asker(), asked)), { code: 'GITOPS_NOT_ASKED' })
+  t.throws(() => start({ awayMs: 60_000 }).questions.checkPreview(agentId), { code: 'AGENT_NOT_CONNECTED' })
+  t.equal(calls.length, 0)
+})
+
+t.test('a preview has a time, and bounds of its messages', async (t) => {
+  const { questions, clock } = start({ hangs: true })
+  const asked = { source: '42-7', auditId: 'id', values: false, files: [] }
+  const answer = Array.fromAsync(questions.preview(asker(), asked))
+  clock.advance(75_000)
+  await t.rejects(answer, { code: 'DEADLINE_EXCEEDED' })
+  const large = start({ messages: [new Uint8Array(1024 * 1024 + 1)] })
+  await t.rejects(Array.fromAsync(large.questions.preview(asker(), asked)), { code: 'INVALID_MESSAGE' })
+})

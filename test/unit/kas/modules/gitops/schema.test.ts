@@ -53,3 +53,29 @@ t.test('an older kas refuses a file with drift, so that nothing is applied in an
   }
   t.doesNotThrow(() => read({ manifest_projects: [{ id: 'a/b' }] }, olderBlock))
 })
+
+t.test('preview is for kas alone: no agent gets it, and each source has that of gitops', async (t) => {
+  const sources = [{ id: 'a/b' }, { id: 'a/b', name: 'own', preview: { projects: [7] } }]
+  const file = { gitops: { preview: 'none', manifest_projects: sources } }
+  const read = parseAgentConfiguration('config.yaml', Buffer.from(JSON.stringify(file)), [{ block: gitopsBlock }])
+  const value = JSON.parse(read.blocks.get('gitops') ?? '') as GitopsBlock
+  t.match(value, { manifest_projects: [{ preview: 'none' }, { preview: { projects: [7] } }] })
+  const plain = { manifest_projects: [{ id: 'a/b' }, { id: 'a/b', name: 'own' }] }
+  t.strictSame(gitopsBlock.forAgents?.(value), plain)
+  t.strictSame(gitopsBlock.forStock?.(value), { manifest_projects: [{ id: 'a/b' }, { id: 'a/b' }] })
+  const { unreadable, sources: known } = readBlock(gitopsBlock.forAgents?.(value))
+  t.strictSame([unreadable, known.length], [[], 2])
+  t.notMatch(JSON.stringify(forOlder({ ...value, drift: { mode: 'report' } })), 'preview')
+})
+
+t.test('preview: other values are refused, and what is allowed is said', async (t) => {
+  const read = (preview: unknown) => {
+    const file = JSON.stringify({ gitops: { manifest_projects: [{ preview }] } })
+    return parseAgentConfiguration('config.yaml', Buffer.from(file), [{ block: gitopsBlock }])
+  }
+  t.throws(() => read('all'), /preview: found "all", allowed: none, or projects: a list of numbers/)
+  for (const preview of [{}, { projects: [] }, { projects: ['a/b'] }, { projects: [7], user: [1] }, [7]]) {
+    t.throws(() => read(preview), /manifest_projects\[0\]\.preview.*found/, JSON.stringify(preview))
+  }
+  t.doesNotThrow(() => read({ projects: [7, 8] }))
+})
