@@ -99,6 +99,10 @@ function foreignFault(answer: FaultyAnswer, place: Place): Unreached {
       `a proxy answers at ${where}, and asks for a login of its own: it answered ${quoted}`,
     )
   }
+  if (status === 413) {
+    const text = `a proxy in front of kas at ${where} takes no body of this length: raise its limit (nginx: client_max_body_size)`
+    return new Unreached('server', `${text}. It answered ${quoted}`, { status })
+  }
   if (status === 401 || status === 403) {
     const text = `what answers at ${where} is not kas, and asks for a login of its own: let it pass requests with a token on to kas`
     return new Unreached('server', `${text}. It answered ${quoted}`)
