@@ -210,7 +210,7 @@ t.test('questions of many users are not refused: long answers take turns', async
     },
   })
   const all = Array.from({ length: 30 }, (_, i) =>
-    endpoint.serve(requestOf({ userId: BigInt(i + 1), isJob: false, address: undefined })),
+    endpoint.serve(requestOf({ userId: BigInt(i + 1), isJob: false, projectIds: [], address: undefined })),
   )
   release()
   for (const { status } of await Promise.all(all)) t.equal(status, 200)

@@ -2,7 +2,7 @@ import type { PreviewEnd, PreviewedObject } from '../../../../proto/gen/gitops_p
 import { fieldLines } from './field-lines.ts'
 import { codeElement, codeSpan, fencedBlock } from './markdown-text.ts'
 import type { Preview } from './preview.ts'
-import { endSentences, objectText, placeText, previewedGroups, remarks } from './previewed-groups.ts'
+import { comparedText, endSentences, objectText, placeText, previewedGroups, remarks } from './previewed-groups.ts'
 
 /** Limit of a note's text: GitLab accepts 1,000,000 characters, and readers few. */
 const maxCharacters = 60_000
@@ -18,9 +18,8 @@ const maxTextCharacters = 2000
  * others are code, so that none of them is markup, a mention, a reference, a link or a quick action.
  */
 export function markdownFormat({ source, objects, end }: Preview): string {
-  const commit = end.commit === '' ? 'no commit of it has been applied yet' : `compared with commit ${code(end.commit)}`
   const head = [
-    `**Preview** of source ${code(source)}: ${commit}`,
+    `**Preview** of source ${code(source)}: ${comparedText(end, code)}`,
     '',
     ...problemLines(end),
     endSentences(end).join(' '),

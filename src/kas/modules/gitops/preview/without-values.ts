@@ -21,6 +21,9 @@ function objectWithoutValues(object: PreviewedObject): PreviewedObject {
   }
 }
 
+/** Item of a set in a path: `[="x"]`, perhaps cut. It is a value. */
+const setItem = /\[=(?:"(?:[^"\\]|\\.)*(?:"|\\?$)|[^\]"]*)(?:\]|…?$)/g
+
 function fieldWithoutValues({ before: _, after: __, ...field }: Field): Field {
-  return field
+  return { ...field, path: field.path.replaceAll(setItem, '[=…]') }
 }
