@@ -191,8 +191,8 @@ interface Sources {
 }
 
 /**
- * Gives each source without a `drift` or a `preview` the one of the block, so that agentk and its rows know it by the
- * source alone.
+ * Gives each source without a `drift` or a `preview` the one of the block. So agentk and its rows know drift by the source
+ * alone.
  */
 function shareCommon(value: Sources): Sources {
   const { drift, preview, manifest_projects: sources } = value

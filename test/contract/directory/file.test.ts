@@ -200,3 +200,16 @@ t.test('file: what may be a restriction that kas does not know refuses, and says
   const { directory } = await start(t, 'ci_access: { projects: [{ id: apps/web, protected_branches_only: false }] }')
   t.same((await directory.grantJob(agentId, tokens.jobs.web, signal)).accessAs, { as: 'agent' })
 })
+
+t.test('file: a developer of a project is known by its number, by a role in it or in a group above', async (t) => {
+  const { directory, path, directoryFile } = await start(t, '')
+  t.equal(directory.isDeveloper(5n, 1n), true)
+  t.equal(directory.isDeveloper(6n, 1n), false, 'a reporter is none')
+  t.equal(directory.isDeveloper(5n, 2n), false, 'of another project')
+  t.equal(directory.isDeveloper(5n, 99n), false, 'of no project')
+  t.equal(directory.isDeveloper(99n, 1n), false, 'no user')
+  const [ada, bob] = tree.users
+  await writeFile(path, JSON.stringify({ ...tree, users: [ada, { ...bob, roles: { groups: { 8: ['developer'] } } }] }))
+  await directoryFile.read()
+  t.equal(directory.isDeveloper(6n, 2n), true)
+})

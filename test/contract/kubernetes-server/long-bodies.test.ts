@@ -128,3 +128,14 @@ t.test('the endpoint knows the projects of the caller, and the id of the access 
   ])
   t.not(requests[0]?.id, requests[1]?.id)
 })
+
+t.test('kept bytes count as memory of the caller, who is ended if there is no room', async (t) => {
+  const { ask, count } = await start(t, async (request) => {
+    request.memory.take(10 * 1024 ** 3)
+    return await lengthOf(request)
+  })
+  const answer = await ask({ method: 'POST', body: 'hello' })
+  t.equal(answer.status, 429)
+  t.match(await answer.text(), /your calls or those of the agent's project hold most of it/)
+  t.equal(await count('REPLICA_MEMORY_FULL'), 1)
+})

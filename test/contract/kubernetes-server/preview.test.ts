@@ -86,6 +86,7 @@ function checkout(t: Test): string {
     untracked: { 'x.yaml': 'x' },
   })
   writeFileSync(join(folder, '.gitignore'), 'untracked\n')
+  writeFileSync(join(folder, 'large.bin'), Buffer.alloc(3 * 1024 ** 2)) // curl waits for 100 Continue
   return folder
 }
 
@@ -127,7 +128,14 @@ t.test('the access log has a write with the source, and its id is that of the cl
     `${pack} | curl -sS ${token} --data-binary @- '${url('source=42-3&format=ndjson&values=true')}'`,
   )
   const [line] = await access.count(1)
-  t.match(line, { class: 'write', status: 200, path: '/gitops/diff', view: 'source 42-3', caller: { project: '3' } })
+  t.match(line, {
+    class: 'write',
+    verb: 'post',
+    status: 200,
+    path: '/gitops/diff',
+    view: 'source 42-3',
+    caller: { project: '3' },
+  })
   const [begin] = requests
   t.equal(begin?.case === 'begin' && begin.value.auditId, line?.id)
   t.notMatch(access.text, planted)
@@ -153,6 +161,16 @@ t.test('a job of another project is refused, and told what to set', async (t) =>
   t.match(stdout, 'previewed by jobs and users of project 9. Add the number of your project to preview.projects')
   t.match(await access.count(1), [{ class: 'refusal', status: 403, view: 'source 42-9' }])
   t.equal(requests.length, 0)
+})
+
+t.test('a large body that is refused at once does not hide the text', async (t) => {
+  const { url } = await start(t)
+  for (const send of ['--data-binary @-', '-X POST -T -', "-H 'Expect:' --data-binary @-"]) {
+    const command = `head -c 50000000 /dev/zero | curl -sS --fail-with-body ${token} ${send} '${url('source=42-9')}'`
+    const { code, stdout } = await run(t.testdir({}), `set +o pipefail; ${command}`)
+    t.equal(code, 22, send)
+    t.match(stdout, 'Add the number of your project', send)
+  }
 })
 
 t.test('nothing of a tar that is refused is in a log', async (t) => {

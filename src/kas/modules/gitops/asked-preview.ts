@@ -2,9 +2,9 @@ import { KasError } from '../../../lib/errors.ts'
 import type { PreviewedObject } from '../../../proto/gen/gitops_preview_pb.ts'
 import { maxObjects } from '../../../proto/gitops/limits.ts'
 import type { AgentQuestions, AskedPreview, Asker } from './agent-questions.ts'
+import { hideValues } from './preview/hide-values.ts'
 import { objectLine } from './preview/ndjson-format.ts'
 import type { Preview } from './preview/preview.ts'
-import { withoutValues } from './preview/without-values.ts'
 
 /** Bytes of the objects in one answer, as lines of JSON; those without a place are counted. */
 const maxObjectBytes = 3 * 1024 * 1024
@@ -41,7 +41,7 @@ export async function readPreview(
 }
 
 function shown(preview: Preview, values: boolean): Preview {
-  return values ? preview : withoutValues(preview)
+  return values ? preview : hideValues(preview)
 }
 
 function invalid(detail: string): KasError {

@@ -9,7 +9,7 @@ import { sourceDigest } from '../../../proto/gitops/source-digest.ts'
 import { Reader } from '../../../proto/wire/wire.ts'
 import type { FollowedConfig } from '../../agent-config/agent-configs.ts'
 import { blockIn } from '../../agent-config/module-schema.ts'
-import { forAgent, gitopsBlock } from './schema.ts'
+import { gitopsBlock, sentSource } from './schema.ts'
 
 /** Sources that an agent's configuration names, beside those that its pod reports. */
 export type NamedSources = MessageInitShape<typeof FollowedConfigurationSchema>
@@ -41,7 +41,7 @@ export function followedConfiguration(
       project: source.id ?? agent.project.path,
       name: source.name ?? '',
       ref: refText(source.ref),
-      digest: sourceDigest(forAgent(source)),
+      digest: sourceDigest(sentSource(source)),
       isRefusedByOlder: source.drift !== undefined && !knowsDrift,
     })),
   }

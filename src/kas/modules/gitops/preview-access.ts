@@ -4,9 +4,9 @@ import type { OwnCaller } from '../../own-endpoint.ts'
 import type { PreviewSource } from './preview-source.ts'
 
 /**
- * Checks that a caller of the agent may have changes of a source rendered that nobody has merged: jobs of the project of
- * the source, users whose grant names it, and those of the projects that `preview` of the source names. Without GitLab,
- * users need the role of the project in the directory file.
+ * Checks that a caller of the agent may preview a source, because agentk renders files that nobody has merged. Jobs of the
+ * project of the source may, and users whose grant names it. So may those of the projects in `preview` of the source.
+ * Without GitLab, users need a role in the project by the directory file.
  *
  * @throws KasError FORBIDDEN that says what to set
  */

@@ -15,8 +15,7 @@ const plainText = 'text/plain; charset=utf-8'
 /**
  * Returns the answer of a preview.
  *
- * @returns status 200: all is said; 422: the commit, or an object of it, would be refused; 403: the caller may get none of
- *   the objects; 409: not all could be compared
+ * @returns its status: 200; 422: a refusal; 403: the caller may get none of the objects; 409: not all could be compared
  */
 export function previewAnswer(preview: Preview, format: PreviewFormat): OwnAnswer {
   const status = statusOf(preview)

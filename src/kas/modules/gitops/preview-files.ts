@@ -21,8 +21,8 @@ export interface PreviewFilesOptions {
 }
 
 /**
- * Reads a tar of a checkout, and returns the files that the paths of a source choose: those that it would choose of a
- * commit, in the same order.
+ * Reads a tar of a checkout, and returns the files that the paths of a source choose. The choice and its order are those
+ * of a commit.
  *
  * @throws KasError as `readTar` and `chosenFiles`
  */

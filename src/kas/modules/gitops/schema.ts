@@ -17,14 +17,14 @@ export const gitopsBlock: BlockSchema<typeof gitopsSchema> = {
   ownFile: 'gitops.yaml',
   forAgents: ({ preview: _, manifest_projects: sources, ...rest }) => ({
     ...rest,
-    ...(sources && { manifest_projects: sources.map(forAgent) }),
+    ...(sources && { manifest_projects: sources.map(sentSource) }),
   }),
   older: { feature: driftFeature, block: blockOfOlder },
   forStock,
 }
 
 /** Returns a source as it is sent to agents: `preview` is for kas alone. */
-export function forAgent({ preview: _, ...source }: ConfiguredSource): SourceBlock {
+export function sentSource({ preview: _, ...source }: ConfiguredSource): SourceBlock {
   return source
 }
 
@@ -40,7 +40,7 @@ const refusedByOlder = 'none: an agentk that knows drift is needed, so update it
 function blockOfOlder({ drift, manifest_projects: sources = [] }: GitopsBlock): object | undefined {
   if (!drift && !sources.some((source) => source.drift)) return undefined
   const known = sources
-    .map(forAgent)
+    .map(sentSource)
     .map(({ drift: own, ...source }) => (own === undefined ? source : { ...source, reconcile_timeout: refusedByOlder }))
   return { manifest_projects: known }
 }
@@ -54,7 +54,7 @@ const stockPeriodSeconds = 300
  * drift they would treat otherwise: they correct it after five minutes, whatever a rule says, and remove no added field.
  */
 function forStock({ manifest_projects: sources = [] }: GitopsBlock): object {
-  const known = sources.map(forAgent).flatMap((each) => {
+  const known = sources.map(sentSource).flatMap((each) => {
     if (each.kustomize || each.helm || each.namespaces || each.access_as) return []
     const {
       name: _,

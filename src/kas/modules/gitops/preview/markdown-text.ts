@@ -24,8 +24,7 @@ export function codeElement(text: string): string {
 
 /**
  * Returns lines as a fenced block, whose fence is longer than any run of backticks in them. Each line needs a beginning
- * of its own that is no text of others: GitLab looks for quick actions at the beginning of lines, and takes the shorter
- * fences in a block for its end.
+ * that is no text of others. GitLab searches lines for quick actions, and takes a shorter fence in a block for its end.
  */
 export function fencedBlock(lines: readonly string[], language: 'diff'): readonly string[] {
   const printed = lines.map(printable)

@@ -1,6 +1,6 @@
 import type { PreviewEnd, PreviewedObject } from '../../../../proto/gen/gitops_preview_pb.ts'
 
-/** What a change would do to the cluster, as far as its caller may get the objects. */
+/** Effect of a change on the cluster, as far as its caller may get the objects. */
 export interface Preview {
   /** id of the source */
   readonly source: string

@@ -28,8 +28,8 @@ export interface TarFiles {
  * Reads a tar piece by piece, and keeps the content of chosen files alone, and of those that chosen links before them lead
  * to.
  *
- * @throws KasError BAD_REQUEST: it is no tar, or has an entry that is not allowed; MANIFESTS_REFUSED: chosen files exceed
- *   a bound; errors of the body and of `chooses`
+ * @throws KasError BAD_REQUEST: the tar is wrong; MANIFESTS_REFUSED: chosen files exceed a bound; errors of the body and
+ *   of `chooses`
  */
 export async function readTar(pieces: AsyncIterable<Uint8Array>, options: TarOptions): Promise<TarFiles> {
   const reader = extract()
@@ -55,7 +55,10 @@ export async function readTar(pieces: AsyncIterable<Uint8Array>, options: TarOpt
 }
 
 /** tar-stream does not know all types: those are null. */
-type TarHeader = Omit<Header, 'type'> & { readonly type: Header['type'] | null }
+type TarHeader = Omit<Header, 'type' | 'linkname'> & {
+  readonly type: Header['type'] | null
+  readonly linkname: string | null
+}
 
 /** Writes the body into the reader, which gets its errors. */
 async function feed(
@@ -86,15 +89,15 @@ function drained(reader: Extract): Promise<void> {
   })
 }
 
+/** Memory of an entry beside the characters of its path and target: its place in the maps. bytes */
+const entryBytes = 200
+
 /** Types of entries that are no files, by their names in errors. */
 const refusedTypes: Readonly<Partial<Record<string, string>>> = {
   'character-device': 'a device',
   'block-device': 'a device',
   fifo: 'a FIFO',
 }
-
-/** Memory of an entry beside its name and content. bytes */
-const entryBytes = 200
 
 /** The files that have come so far. */
 class TarReading implements TarFiles {

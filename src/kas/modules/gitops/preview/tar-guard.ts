@@ -5,7 +5,7 @@ import { checkPax } from './tar-pax.ts'
 const blockBytes = 512
 /** Bytes of a header for a long name, or for attributes: names of 4 KiB, and those that other file systems have. */
 const maxLongHeaderBytes = 32 * 1024
-/** Such headers before one entry. */
+/** Limit of headers for long names before one entry. */
 const maxLongHeaders = 4
 /** Entries of one tar, of any type. */
 export const maxTarEntries = 5000

@@ -126,7 +126,11 @@ t.test('each format has its media type', async (t) => {
 })
 
 t.test('live values are shown to those who ask for them alone', async (t) => {
-  const { ask, asked } = start([object('one', { text: 'found PLANTED' }), end({ changed: 1 })])
+  const { ask, asked } = start([
+    object('one'),
+    object('two', { action: 'fails', text: 'found PLANTED' }),
+    end({ changed: 1 }),
+  ])
   for (const format of ['text', 'ndjson', 'markdown', 'terraform']) {
     t.notMatch((await ask({ format })).text, 'PLANTED', 'also if the agent sends them')
   }

@@ -1,13 +1,13 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf'
 import t from 'tap'
 import { exitCode } from '../../../../../../src/kas/modules/gitops/preview/exit-code.ts'
+import { hideValues } from '../../../../../../src/kas/modules/gitops/preview/hide-values.ts'
 import { markdownFormat } from '../../../../../../src/kas/modules/gitops/preview/markdown-format.ts'
 import { ndjsonFormat } from '../../../../../../src/kas/modules/gitops/preview/ndjson-format.ts'
 import { readNdjson } from '../../../../../../src/kas/modules/gitops/preview/ndjson-reader.ts'
 import type { Preview } from '../../../../../../src/kas/modules/gitops/preview/preview.ts'
 import { terraformFormat } from '../../../../../../src/kas/modules/gitops/preview/terraform-format.ts'
 import { textFormat } from '../../../../../../src/kas/modules/gitops/preview/text-format.ts'
-import { withoutValues } from '../../../../../../src/kas/modules/gitops/preview/without-values.ts'
 import { isPrintable } from '../../../../../../src/lib/printable.ts'
 import { PreviewEndSchema, PreviewedObjectSchema } from '../../../../../../src/proto/gen/gitops_preview_pb.ts'
 import { hostileText } from '../../../../../support/hostile-texts.ts'
@@ -221,16 +221,18 @@ t.test('without values: counts, names, paths, and what agentk itself says', asyn
       ignored: [{ path: '.spec.b', before: '"PLANTED"', after: '"PLANTED"' }],
     },
     { key: key('bad'), action: 'fails', text: 'found PLANTED' },
-    { key: key('new'), action: 'created', unverified: true, text: 'the webhook has found PLANTED' },
-    { key: key('other'), action: 'changed', text: 'PLANTED' },
+    { key: key('next'), action: 'of a newer agentk', text: 'found PLANTED' },
+    { key: key('new'), action: 'created', unverified: true, text: 'its namespace comes too' },
     { key: key('drifted'), action: 'drifted', field: [{ path: '.spec.c', before: '"PLANTED"', after: '"PLANTED"' }] },
     { key: key('kept'), action: 'stays', text: 'prune: never' },
   ])
-  const shown = withoutValues(planted)
+  const shown = hideValues(planted)
   for (const text of [textFormat(shown), markdownFormat(shown), ndjsonFormat(shown), terraformFormat(shown)]) {
     t.notMatch(text, 'PLANTED')
   }
-  for (const text of ['.spec.a', '.spec.b', '.spec.c', 'prune: never', 'shop/bad']) t.match(textFormat(shown), text)
+  t.match(textFormat(shown), 'it is refused: the reason is shown with values')
+  for (const text of ['.spec.a', '.spec.b', '.spec.c', 'prune: never', 'its namespace comes too', 'shop/bad'])
+    t.match(textFormat(shown), text)
 })
 
 t.test('without values: items of sets in paths are values', async (t) => {
@@ -243,7 +245,7 @@ t.test('without values: items of sets in paths are values', async (t) => {
     ['.data.a=b', '.data.a=b'],
   ] as const
   for (const [path, shown] of paths) {
-    const [object] = withoutValues(preview([{ key: key('web'), action: 'changed', field: [{ path }] }])).objects
+    const [object] = hideValues(preview([{ key: key('web'), action: 'changed', field: [{ path }] }])).objects
     t.equal(object?.field[0]?.path, shown)
   }
 })
