@@ -141,6 +141,17 @@ t.test('with curl: the same report, and the same files', async (t) => {
   t.strictSame(asked[0]?.files, sent)
 })
 
+t.test('the user of the image does not own the files of the job', async (t) => {
+  const { run } = await start(t, false)
+  const other = { GIT_TEST_ASSUME_DIFFERENT_OWNER: '1' }
+  for (const name of ['preview', 'preview with curl']) {
+    t.match(await run(name, other), { code: 0 }, name)
+    const refused = await run(name, { ...other, GIT_CONFIG_COUNT: '0' })
+    t.match(refused, { stderr: /dubious ownership/ }, name)
+    t.not(refused.code, 0)
+  }
+})
+
 t.test('a change that fails ends both jobs, and its text is in the job log', async (t) => {
   const { run, gitlab } = await start(t, true)
   t.match(await run('preview', { GITLAB_TOKEN: botToken }), { code: 4, stdout: /^fails: 1\n {2}ConfigMap shop\/page/m })

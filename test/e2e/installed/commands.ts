@@ -78,6 +78,7 @@ export async function playCommands(t: Test, options: CommandsOptions): Promise<s
     t.match(await refused(`gitops ${word}`, 'shop', ...asUser), /^kas gitops: no source shop is known/)
   }
   t.match(await refusedWith(5, 'gitops drift', 'shop', ...asUser), /^kas gitops: no source shop is known/)
+  t.match(await refusedWith(2, 'diff', '/', ...asUser), /^kas diff: \/ is in no work tree of Git/)
   const hold = ['-n', 'demo', '--for', '1h', ...asUser]
   t.match(await refused('gitops hold', 'thing/none', ...hold), /^kas gitops: the cluster has no kind thing:/)
   if (extent === 'few') return credential

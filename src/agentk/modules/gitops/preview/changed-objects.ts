@@ -209,8 +209,9 @@ export class ChangedObjects {
       const text = mayPatch && this.#input.values ? problem.text : waitsText // it may quote the API server
       return { manifest, end, shown: this.#shown(candidate, 'waits', text) }
     }
-    const excuse = this.#input.governors.excuse(manifest, problem) ?? (problem.freed && freedText)
-    if (excuse !== undefined) return this.#unverified(candidate, excuse)
+    const excuse = this.#input.governors.excuse(manifest, problem)
+    if (excuse) return { ...this.#unverified(candidate, excuse.text), ...(excuse.hasLeft && { end }) }
+    if (problem.freed && problem.isTakenAsNew) return this.#unverified(candidate, freedText)
     const isOwnText = ownTexts.has(problem.kind)
     return { manifest, end, shown: this.#shown(candidate, 'fails', refusalText(problem, mayPatch || isOwnText)) }
   }

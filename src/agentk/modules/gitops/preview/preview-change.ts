@@ -107,12 +107,12 @@ async function changedGovernors(
     const { key } = manifest
     if (!governs(key) || (isVisible(text) && !isChanged(manifest, entries))) continue
     const kept = isVisible(text) ? await keptOf(text) : undefined
-    found.push({ key, objects: [manifest.object, ...(kept ? [kept.object] : [])] })
+    found.push({ key, objects: [manifest.object, ...(kept ? [kept.object] : [])], hasLeft: false })
   }
   for (const [text, { key }] of entries) {
     if (!governs(key) || wanted.has(text) || !isVisible(text)) continue
     const kept = await keptOf(text)
-    found.push({ key, objects: kept ? [kept.object] : [] })
+    found.push({ key, objects: kept ? [kept.object] : [], hasLeft: true })
   }
   return found
 }

@@ -11,7 +11,7 @@ import { packedFiles } from './packed-files.ts'
 import type { WorkTree } from './work-tree.ts'
 
 /** Limit of one preview, with its upload and its turn at the agent. ms */
-const previewMs = 180_000
+const previewMs = 300_000
 
 /** Media type of an answer with a preview, which has another status than 200 if it is not all good. */
 const resultType = 'application/x-ndjson'

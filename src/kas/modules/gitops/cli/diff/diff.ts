@@ -76,8 +76,8 @@ async function run(args: readonly string[], context: CommandContext): Promise<nu
   try {
     const top = await topFolder(positionals[0] ?? '.', io.env)
     const tree = await readWorkTree(top, io.env)
-    const told = io.env.CI ? { ...tree, untracked: 0 } : tree // jobs make files that are no part of a change
-    for (const text of workTreeTexts(told)) io.stderr.write(printable(`kas diff: ${text}`).concat('\n'))
+    const shown = io.env.CI ? { ...tree, untracked: 0 } : tree // jobs make files that are no part of a change
+    for (const text of workTreeTexts(shown)) io.stderr.write(printable(`kas diff: ${text}`).concat('\n'))
     const endpoint = await endpointOf(values, context)
     const sources = await sourcesOf(endpoint, names, tree, context)
     const results: SourceResult[] = []

@@ -9,6 +9,8 @@ import { type Environment, runGit } from './git.ts'
 export async function topFolder(folder: string, env: Environment): Promise<string> {
   const { code, stdout, problem } = await runGit(folder, ['rev-parse', '--show-toplevel'], env)
   const top = stdout.toString('utf8').replace(/\n$/, '')
+  if (problem.includes('dubious ownership'))
+    throw new UsageError(`${problem}. If you trust its files: git config --global --add safe.directory ${folder}`)
   if (code !== 0 || top === '') throw new UsageError(`${folder} is in no work tree of Git: ${problem}`)
   return top
 }

@@ -7,7 +7,7 @@ const maxFiles = 1_000_000
 /** Mode of a submodule. kas reads none of a commit, either. */
 const submoduleMode = '160000'
 
-/** What `git ls-files -z -t --stage` says of a file: `H 100644 <id> 0\t<path>`. */
+/** Form of a file in the output of `git ls-files -z -t --stage`: `H 100644 <id> 0\t<path>`. */
 const entryForm = /^(\S) (\d{6}) [0-9a-f]+ \d\t/
 
 /** Control characters: a name with a line break passes for two. */

@@ -14,8 +14,8 @@ export interface WorkTree {
   readonly files: readonly string[]
   /** symbolic links: kas follows them, as those of a commit */
   readonly links: readonly TrackedLink[]
-  /** tracked files that are gone from the work tree: they count as deleted */
-  readonly gone: readonly string[]
+  /** tracked files that are missing from the work tree: they count as deleted */
+  readonly missing: readonly string[]
   readonly uncommitted: number
   readonly untracked: number
 }
@@ -39,20 +39,20 @@ export async function readWorkTree(top: string, env: Environment): Promise<WorkT
     folders.set(path, found)
     return found
   }
-  const [files, links, gone]: [string[], TrackedLink[], string[]] = [[], [], []]
+  const [files, links, missing]: [string[], TrackedLink[], string[]] = [[], [], []]
   for (let from = 0; from < tracked.length; from += atOnce) {
     const part = tracked.slice(from, from + atOnce)
     const found = await Promise.all(
-      // Git counts a file behind a link as gone
+      // Git counts a file behind a link as missing
       part.map(async (path) => ((await isFolder(dirname(path))) ? await statOf(join(top, path)) : undefined)),
     )
     for (const [i, path] of part.entries()) {
       if (found[i]?.isFile()) files.push(path)
       else if (found[i]?.isSymbolicLink()) links.push({ path, target: await readlink(join(top, path)) })
-      else gone.push(path)
+      else missing.push(path)
     }
   }
-  return { top, files, links, gone, ...(await openChanges(top, env)) }
+  return { top, files, links, missing, ...(await openChanges(top, env)) }
 }
 
 /** @returns undefined: there is none */
@@ -70,16 +70,16 @@ async function statOf(path: string) {
 const maxNamed = 3
 
 /** Returns a sentence for each way in which the work tree is not the commit at HEAD. */
-export function workTreeTexts({ gone, uncommitted, untracked }: WorkTree): readonly string[] {
-  const named = gone
+export function workTreeTexts({ missing, uncommitted, untracked }: WorkTree): readonly string[] {
+  const named = missing
     .slice(0, maxNamed)
     .map((path) => JSON.stringify(path))
     .join(', ')
-  const rest = gone.length > maxNamed ? ` and ${gone.length - maxNamed} more` : ''
+  const rest = missing.length > maxNamed ? ` and ${missing.length - maxNamed} more` : ''
   return [
     ...(uncommitted > 0 ? [`${filesText(uncommitted)} with changes that are not committed: they count`] : []),
-    ...(gone.length > 0
-      ? [`${filesText(gone.length)} gone from the work tree: they count as deleted: ${named}${rest}`]
+    ...(missing.length > 0
+      ? [`${filesText(missing.length)} missing from the work tree: they count as deleted: ${named}${rest}`]
       : []),
     ...(untracked > 0 ? [`${filesText(untracked)} that Git does not track: they do not count before git add`] : []),
   ]

@@ -121,11 +121,11 @@ export class GitlabNotes {
     } catch {
       return '' // a page of a web server
     }
-    const shown = this.#withoutToken(text).slice(0, maxQuoted)
+    const shown = this.#redacted(text).slice(0, maxQuoted)
     return shown === '' ? '' : `: ${printable(shown)}`
   }
 
-  #withoutToken(text: string): string {
+  #redacted(text: string): string {
     return text.replaceAll(this.#job.token, '***')
   }
 
@@ -152,7 +152,7 @@ export class GitlabNotes {
       .end(body)
     return await promise.catch((cause: Error) => {
       if (this.#signal.aborted) throw this.#signal.reason
-      throw new Error(this.#withoutToken(`${api.host}: ${errorText(cause)}`), { cause })
+      throw new Error(this.#redacted(`${api.host}: ${errorText(cause)}`), { cause })
     })
   }
 

@@ -2,7 +2,7 @@ import { resultMarkdown } from '../print-results.ts'
 import type { SourceResult } from '../source-result.ts'
 import type { MergeRequestJob } from './merge-request-job.ts'
 
-/** What a note is about: there is one for each agent and source. */
+/** Subject of a note: there is one for each agent and source. */
 export interface NoteSubject {
   /** id of the agent */
   readonly agent: string

@@ -21,7 +21,7 @@ interface Earlier {
 
 /**
  * Writes a note about each source to the merge request: edits the one of an earlier job, or makes one if there are
- * changes. A note of a newer pipeline stays. A failure is told in one line on stderr, and changes no exit code.
+ * changes. A note of a newer pipeline stays. A failure is one line on stderr, and changes no exit code.
  *
  * @param agent - id of the agent
  */

@@ -331,6 +331,11 @@ t.test('bad input: no repository, a project without a source, unknown sources, w
   t.equal(await run('diff', tree.path), 2)
 })
 
+t.test('without git on the PATH it is not compared', async (t) => {
+  const { code, err } = await play(t, { env: { PATH: '/none' } })
+  t.strictSame([code, err], [5, 'kas diff: git cannot be run: spawn git ENOENT\n'])
+})
+
 t.test('a GitLab below a path of its own: the longest path counts', async (t) => {
   const sources = [source('42-7'), source('42-8', { project: 'shop' }), source('42-9', { project: 'latform/shop' })]
   const tree = await GitWorkTree.create(t, { a: 'a' })

@@ -96,6 +96,15 @@ t.test('bad input: a folder that is no repository, and one in which nothing is t
   await refused(t, tree.path, /Git tracks no file\. git add names the files of a change$/)
 })
 
+t.test('a repository of another user is refused, with the setting of git that allows it', async (t) => {
+  const tree = await GitWorkTree.create(t, { a: 'a' })
+  const env = { ...process.env, GIT_TEST_ASSUME_DIFFERENT_OWNER: '1' }
+  await t.rejects(topFolder(tree.path, env), {
+    name: 'UsageError',
+    message: /^detected dubious ownership in repository at .*: git config --global --add safe\.directory \//,
+  })
+})
+
 t.test('bad input: a tracked file that is gone from the work tree counts as deleted, and is named', async (t) => {
   const tree = await GitWorkTree.create(t, { a: 'a', b: 'b', 'folder/c': 'c', d: 'd', 'linked/e': 'e' })
   await rm(join(tree.path, 'b'))
@@ -108,7 +117,7 @@ t.test('bad input: a tracked file that is gone from the work tree counts as dele
   t.strictSame(read.files, ['a'])
   t.match(
     workTreeTexts(read)[1],
-    '4 files gone from the work tree: they count as deleted: "b", "d", "folder/c" and 1 more',
+    '4 files missing from the work tree: they count as deleted: "b", "d", "folder/c" and 1 more',
   )
   t.strictSame(await packed(tree.path), { a: 'a' })
 })
