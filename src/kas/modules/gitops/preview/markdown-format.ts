@@ -5,7 +5,7 @@ import type { Preview } from './preview.ts'
 import { comparedText, endSentences, objectText, placeText, previewedGroups, remarks } from './previewed-groups.ts'
 
 /** Limit of a note's text: GitLab accepts 1,000,000 characters, and readers few. */
-const maxCharacters = 60_000
+export const maxNoteCharacters = 60_000
 
 /** Characters that are kept free for the sentence about objects that have no room. */
 const charactersOfRest = 200
@@ -16,8 +16,10 @@ const maxTextCharacters = 2000
 /**
  * Returns a preview as Markdown for a note of GitLab: problems first, then counts, then a fold for each object. Texts of
  * others are code, so that none of them is markup, a mention, a reference, a link or a quick action.
+ *
+ * @param maxCharacters - limit of its length
  */
-export function markdownFormat({ source, objects, end }: Preview): string {
+export function markdownFormat({ source, objects, end }: Preview, maxCharacters: number = maxNoteCharacters): string {
   const head = [
     `**Preview** of source ${code(source)}: ${comparedText(end, code)}`,
     '',
