@@ -255,6 +255,18 @@ t.test('a proxy that takes no long body is named, and kas is not said to be olde
   t.notMatch(err, /makes no previews/)
 })
 
+t.test(
+  'a caller who may not preview the source is told what to set, and not that the agent lets nobody in',
+  async (t) => {
+    const message =
+      'GitLab Agent Server: forbidden: changes of source 42-7 are previewed by jobs and users of project 7'
+    const serve = (_: IncomingMessage, response: ServerResponse) =>
+      void response.writeHead(403, { 'kas-delivery': 'x' }).end(JSON.stringify({ kind: 'Status', message }))
+    const { code, err } = await play(t, { serve })
+    t.strictSame([code, err], [5, `kas diff: source 42-7: kas answered 403: ${message}\n`])
+  },
+)
+
 t.test('the folder names the repository, also in a hook of another one', async (t) => {
   const other = await GitWorkTree.create(t, { 'other.yaml': 'o' })
   const env = { GIT_DIR: join(other.path, '.git'), GIT_WORK_TREE: other.path, GIT_INDEX_FILE: '.git/index' }
