@@ -34,9 +34,15 @@ export function tarHeader({
   block.write(type, 156)
   block.write(linkname, 157)
   block.write('ustar\x0000', 257, 'latin1')
-  const sum = block.reduce((all, byte) => all + byte, 0)
-  block.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148)
+  fixChecksum(block, 0)
   return block
+}
+
+/** Writes the checksum of the header at a place. */
+export function fixChecksum(tar: Buffer, at: number): void {
+  tar.write('        ', at + 148)
+  const sum = tar.subarray(at, at + blockBytes).reduce((all, byte) => all + byte, 0)
+  tar.write(`${sum.toString(8).padStart(6, '0')}\0 `, at + 148)
 }
 
 /** Returns an entry with its content. */

@@ -99,7 +99,7 @@ async function run(cwd: string, command: string) {
 }
 
 const token = "-H 'Authorization: Bearer ci:42:as-job'"
-const pack = 'git init -q && git add . && git ls-files -z | tar --null -T - -c'
+const pack = 'git init -q && git add . && git ls-files -z | tar --null --no-recursion -T - -c'
 
 t.test('git, tar and curl preview what Git tracks, with a length and in chunks', async (t) => {
   for (const send of ['--data-binary @-', '-X POST -T -', "-H 'Transfer-Encoding: chunked' --data-binary @-"]) {

@@ -1,5 +1,5 @@
 import { KasError } from '../../../lib/errors.ts'
-import type { PreviewedObject } from '../../../proto/gen/gitops_preview_pb.ts'
+import type { PreviewEnd, PreviewedObject } from '../../../proto/gen/gitops_preview_pb.ts'
 import { maxObjects } from '../../../proto/gitops/limits.ts'
 import type { AgentQuestions, AskedPreview, Asker } from './agent-questions.ts'
 import { hideValues } from './preview/hide-values.ts'
@@ -10,6 +10,8 @@ import type { Preview } from './preview/preview.ts'
 const maxObjectBytes = 3 * 1024 * 1024
 /** Objects that an agent sends: those of the commit, and as many that leave or have drifted. */
 const maxSent = 2 * maxObjects
+/** Limit of a text about the whole; a longer one is cut. Characters */
+const maxTextLength = 2000
 /** Limit of a number of objects: a uint32. */
 const maxCount = 2 ** 32 - 1
 
@@ -28,8 +30,8 @@ export async function readPreview(
   let [bytes, received] = [0, 0]
   for await (const { what } of questions.preview(asker, asked)) {
     if (what.case === 'end') {
-      const cut = Math.min(what.value.cut + received - objects.length, maxCount)
-      return shown({ source, objects, end: { ...what.value, cut } }, values)
+      const preview = { source, objects, end: shownEnd(what.value, received - objects.length) }
+      return values ? preview : hideValues(preview)
     }
     received += 1
     if (received > maxSent) throw invalid(`more than ${maxSent} objects`)
@@ -40,8 +42,20 @@ export async function readPreview(
   throw invalid('the agent has not ended its answer')
 }
 
-function shown(preview: Preview, values: boolean): Preview {
-  return values ? preview : hideValues(preview)
+/** @param left - objects that have come and have no place */
+function shownEnd(end: PreviewEnd, left: number): PreviewEnd {
+  const { refusal } = end
+  return {
+    ...end,
+    cut: Math.min(end.cut + left, maxCount),
+    commit: shortened(end.commit),
+    problem: shortened(end.problem),
+    ...(refusal && { refusal: { ...refusal, text: shortened(refusal.text), file: shortened(refusal.file) } }),
+  }
+}
+
+function shortened(text: string): string {
+  return text.length > maxTextLength ? `${text.slice(0, maxTextLength)}…` : text
 }
 
 function invalid(detail: string): KasError {

@@ -11,11 +11,17 @@ import { PreviewPlaces } from './preview-places.ts'
 import { findSource, type SourceComponents } from './preview-source.ts'
 import { sourceIdForm } from './source-row.ts'
 
-/** Bounds of a tar. A repository has files that no source chooses, and these are not kept. */
+/** Bytes of a tar. A repository has files that no source chooses: these are read, and not kept. */
+const maxTarBytes = 128 * 1024 * 1024
+/** Lowest rate of a tar: the largest one comes within 35 minutes. bytes per second */
+const minTarBytesPerSecond = 64 * 1024
+/** Longest wait for bytes of a tar that its rate does not cover: git and tar read a cold disk. ms */
+const tarSlackMs = 15_000
+
 const tarBody: LongBody = {
-  maxBytes: 128 * 1024 * 1024,
-  minBytesPerSecond: 64 * 1024,
-  slackMs: 15_000, // `git ls-files` and `tar` of a cold disk
+  maxBytes: maxTarBytes,
+  minBytesPerSecond: minTarBytesPerSecond,
+  slackMs: tarSlackMs,
 }
 
 export interface PreviewComponents extends SourceComponents {

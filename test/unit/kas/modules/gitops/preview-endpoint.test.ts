@@ -194,6 +194,14 @@ t.test('objects beyond the room of one answer are counted', async (t) => {
   t.equal(last.changed, 5)
 })
 
+t.test('texts about the whole have a bound, so that an answer always fits', async (t) => {
+  const long = '\u0001'.repeat(300_000)
+  const { ask } = start([end({ problem: long, commit: long, refusal: { text: long, file: long, line: 1 } })])
+  const { status, text } = await ask({ format: 'ndjson' })
+  t.equal(status, 422)
+  t.ok(text.length < 100_000, `${text.length}`)
+})
+
 t.test('eight previews of a replica run at once, two of an agent, one of a caller', async (t) => {
   const rows: readonly (readonly [number, (i: number) => { agent: number; caller: number }])[] = [
     [8, (i) => ({ agent: i, caller: i })],

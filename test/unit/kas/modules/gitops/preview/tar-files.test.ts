@@ -6,7 +6,17 @@ import { readTar, type TarOptions } from '../../../../../../src/kas/modules/gito
 import { maxTarEntries } from '../../../../../../src/kas/modules/gitops/preview/tar-guard.ts'
 import { noMeter } from '../../../../../../src/lib/byte-budget.ts'
 import { KasError } from '../../../../../../src/lib/errors.ts'
-import { inPieces, paxRecord, type TarEntry, tarEnd, tarEntry, tarHeader, tarOf } from '../../../../../support/tar.ts'
+import { Seeded } from '../../../../../support/seeded.ts'
+import {
+  fixChecksum,
+  inPieces,
+  paxRecord,
+  type TarEntry,
+  tarEnd,
+  tarEntry,
+  tarHeader,
+  tarOf,
+} from '../../../../../support/tar.ts'
 
 const options: TarOptions = {
   chooses: async (path) => path.endsWith('.yaml'),
@@ -208,6 +218,36 @@ t.test('chosen files have the bounds of a commit', async (t) => {
   t.match(await refusal(files(1, 1001)), /422 .*"0\.yaml": it has 1001 bytes, allowed: 1000/)
   t.match(await refusal(files(4, 1000)), /422 .*"3\.yaml": with it the chosen files have more than 3000 bytes/)
   t.equal(Object.keys((await read(files(3, 1000))).files).length, 3)
+})
+
+t.test('a tar with any damage is read or refused, and ends', async (t) => {
+  const random = Seeded.for(t)
+  const whole = tarOf([
+    { name: './deploy/', type: '5' },
+    { name: 'pax', type: 'x', data: paxRecord('path', 'long/a.yaml') + paxRecord('comment', 'x') },
+    { ...ok, data: 'x'.repeat(600) },
+    { name: 'l', type: 'L', data: 'b.yaml\0' },
+    { name: 'short' },
+    { name: 'link', type: '2', linkname: 'a.yaml' },
+  ])
+  const outcomes = new Map<string, number>()
+  for (let i = 0; i < 3000; i++) {
+    const tar = Buffer.from(whole)
+    const header = random.int(tar.length / 512) * 512
+    for (let at = 0; at <= i % 4; at++) {
+      // a damaged header has its right checksum again in every second tar
+      const place = header + random.int(512)
+      tar[place] = random.int(256)
+    }
+    if (i % 2 === 0) fixChecksum(tar, header)
+    const length = i % 5 === 0 ? random.int(tar.length) : tar.length
+    const text = await refusal(tar.subarray(0, length))
+    const [outcome = ''] = /^it was read|^[45]\d\d/.exec(text) ?? []
+    outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1)
+  }
+  t.comment(JSON.stringify([...outcomes]))
+  t.ok(outcomes.has('400') && outcomes.has('it was read'))
+  t.strictSame(new Set(outcomes.keys()).difference(new Set(['400', '422', 'it was read'])), new Set())
 })
 
 t.test('names in errors cannot steer a terminal, and are short', async (t) => {
