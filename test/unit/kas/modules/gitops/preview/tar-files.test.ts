@@ -287,14 +287,7 @@ t.test('content that comes byte by byte has no memory of its own for each byte',
 function withSize(entry: TarEntry, size: string): Buffer {
   const block = tarHeader(entry)
   block.write(size, 124, 'latin1')
-  block.fill(' ', 148, 156)
-  block.write(
-    `${block
-      .reduce((sum, byte) => sum + byte, 0)
-      .toString(8)
-      .padStart(6, '0')}\0 `,
-    148,
-  )
+  fixChecksum(block, 0)
   return block
 }
 
@@ -370,36 +363,6 @@ t.test('property: each end, and each abort, at any block is told, and nothing ha
       }
       await t.rejects(readTar(cut(), options), { code: 'BODY_TOO_SLOW' }, `${at} bytes in pieces of ${size}`)
     }
-  }
-})
-
-t.test('property: any byte of a header may be another one', async (t) => {
-  const known = Object.keys((await read(whole)).files)
-  let seed = 1
-  const random = (below: number) => {
-    seed = (seed * 48_271) % 2_147_483_647
-    return seed % below
-  }
-  for (let i = 0; i < 400; i++) {
-    const tar = Buffer.from(whole)
-    const block = tar
-      .subarray(0)
-      .subarray(512 * random(whole.length / 512 - 2))
-      .subarray(0, 512)
-    block[[124 + random(12), 156, random(100), 345][random(4)] as number] = random(256)
-    block.fill(' ', 148, 156)
-    block.write(
-      `${block
-        .reduce((sum, byte) => sum + byte, 0)
-        .toString(8)
-        .padStart(6, '0')}\0 `,
-      148,
-    )
-    const found = await read(tar).then(
-      ({ files }) => (Object.keys(files).length <= known.length + 1 ? 'read' : Object.keys(files).join()),
-      (error: unknown) => String(KasError.from(error).httpStatus),
-    )
-    t.match(found, /^(?:read|400|422)$/, `${i}`)
   }
 })
 
