@@ -256,6 +256,14 @@ t.test('a change is previewed, merged, and waited for', { skip, timeout: 400_000
     t.equal(code, 4)
     t.match(stdout, /^The commit would be refused: manifests\/new\.yaml:\d+: /m)
     t.match(stderr, '1 file with changes that are not committed: they count')
+    const { metadata, ...rest } = JSON.parse(secret(planted[1] ?? ''))
+    const immutable = { ...rest, metadata, type: 'example.com/other' }
+    await writeFile(join(broken, 'manifests/new.yaml'), map('new', '1'))
+    await writeFile(join(broken, 'manifests/token.yaml'), JSON.stringify(immutable))
+    const failing = await preview(job, broken, '--values')
+    t.equal(failing.code, 4)
+    t.ok(shownIn(linesOf(failing.stdout)).includes('fails Secret token'), failing.stdout)
+    t.match(failing.stdout, 'type: Invalid value; keys and values of Secrets are not shown')
   })
 
   await t.test('after the merge the job waits, and what was shown has come', async (t) => {

@@ -242,7 +242,8 @@ const deleters: Readonly<Record<string, string>> = {
 
 /** Returns why more is deleted with an object than is listed; empty: nothing more is. */
 function moreText(key: ObjectKey): string {
-  if (isNamespace(key)) return `all that is in ${keyName(key)} goes with it; what you may not get is not listed`
-  if (isDefinition(key)) return 'all objects of its kind go with it; what you may not get is not listed'
+  const hidden = 'what you may not get is not listed, and may make it wait for approval'
+  if (isNamespace(key)) return `all that is in ${keyName(key)} goes with it; ${hidden}`
+  if (isDefinition(key)) return `all objects of its kind go with it; ${hidden}`
   return deleters[kindKey(key.group, key.kind)] ?? ''
 }
