@@ -161,6 +161,30 @@ t.test('two jobs that have made a note each: one of them stays', async (t) => {
   t.equal(gitlab.notes.length, 1)
 })
 
+t.test('two jobs that make a note at the same time: that of the newer pipeline stays', async (t) => {
+  for (const [meanwhile, stays] of [
+    [99, 100],
+    [100, 100],
+    [101, 101],
+  ] as const) {
+    const { gitlab, write } = await start(t)
+    gitlab.before = (request) => {
+      if (request.startsWith('POST')) gitlab.add(marker(meanwhile), bot)
+    }
+    const said = await write(100, [result('42-7')])
+    t.match(gitlab.notes, [{ body: marker(stays) }])
+    t.equal(gitlab.notes.length, 1)
+    t.equal(said.includes('stays: it is of pipeline 101'), meanwhile > 100)
+  }
+  const { gitlab, write } = await start(t)
+  gitlab.before = (request) => {
+    if (request.startsWith('POST')) gitlab.add(marker(99), bot)
+    if (request.startsWith('DELETE')) gitlab.notes.splice(0, 1)
+  }
+  t.equal(await write(100, [result('42-7')]), '', 'the other job has deleted it')
+  t.equal(gitlab.notes.length, 1)
+})
+
 t.test('the note is found beyond the first page, and the search is bounded', async (t) => {
   const { gitlab, write } = await start(t)
   for (let i = 0; i < 100; i++) gitlab.add('a comment', ada)
