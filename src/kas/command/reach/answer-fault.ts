@@ -16,6 +16,8 @@ const maxForeignText = 160
 const maxMessage = 1000
 /** beginning of kas' own errors */
 const ofKas = 'GitLab Agent Server: '
+/** beginning of a refusal that says itself why, and what to set */
+const withReason = `${ofKas}forbidden: `
 
 /**
  * Classifies an answer to a request that kas itself answers.
@@ -53,7 +55,7 @@ function kasFault(status: number, message: string, place: Place): Unreached | un
     const text = `kas at ${placeText(place)} does not know the token: it has ended, was withdrawn or is another kas's. kas kubeconfig makes one`
     return new Unreached('caller', `${text}. ${quoted}`, { status })
   }
-  if (status === 403) {
+  if (status === 403 && !message.startsWith(withReason)) {
     const text = `kas at ${placeText(place)} does not let you in: user_access or ci_access in the agent's config.yaml says who may`
     return new Unreached('caller', `${text}. ${quoted}`, { status })
   }
@@ -98,6 +100,10 @@ function foreignFault(answer: FaultyAnswer, place: Place): Unreached {
       'server',
       `a proxy answers at ${where}, and asks for a login of its own: it answered ${quoted}`,
     )
+  }
+  if (status === 413) {
+    const text = `a proxy in front of kas at ${where} takes no body of this length: raise its limit (nginx: client_max_body_size)`
+    return new Unreached('server', `${text}. It answered ${quoted}`, { status })
   }
   if (status === 401 || status === 403) {
     const text = `what answers at ${where} is not kas, and asks for a login of its own: let it pass requests with a token on to kas`

@@ -1,3 +1,4 @@
+import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { LocalDirectory } from '../../directory/local-directory.ts'
 import type { LongBody, OwnEndpoint, OwnRequest } from '../../own-endpoint.ts'
@@ -24,6 +25,7 @@ const tarBody: LongBody = {
 }
 
 export interface PreviewComponents extends SourceComponents {
+  readonly clock: Clock
   readonly questions: Pick<AgentQuestions, 'preview' | 'checkPreview'>
   /** undefined: kas uses GitLab */
   readonly localDirectory: Pick<LocalDirectory, 'isDeveloper'> | undefined
@@ -35,7 +37,7 @@ export interface PreviewComponents extends SourceComponents {
  */
 export function previewEndpoint(components: PreviewComponents, options: PreviewFilesOptions): OwnEndpoint {
   const { questions, localDirectory } = components
-  const places = new PreviewPlaces()
+  const places = new PreviewPlaces(components.clock)
   return {
     path: '/gitops/diff',
     methods: ['POST'],

@@ -1,5 +1,6 @@
 import type { ByteMeter } from '../../../lib/byte-budget.ts'
 import { KasError } from '../../../lib/errors.ts'
+import { maxFileBytes, maxFiles, maxRoundBytes } from '../../../proto/gitops/limits.ts'
 import type { TreeFile, TreeFiles, TreeLink } from '../../repositories/tree.ts'
 import { chosenFiles, chosenLinks, type FileChoice, tooManyFiles } from './chosen-files.ts'
 import { followLinks } from './links.ts'
@@ -28,8 +29,9 @@ export interface PreviewFilesOptions {
 export async function previewFiles(
   { body, memory }: { readonly body: AsyncIterable<Uint8Array>; readonly memory: ByteMeter },
   choice: FileChoice,
-  options: PreviewFilesOptions,
+  given: PreviewFilesOptions,
 ): Promise<readonly ChosenFile[]> {
+  const options = boundsOfAgent(given)
   const paths = new PathChoice(choice)
   const tar = await readTar(body, { ...options, memory, chooses: (path) => paths.chooses(path) })
   const tree = new TarTree(tar)
@@ -50,6 +52,15 @@ export async function previewFiles(
     if (bytes > options.maxTotalBytes) throw refused(`the files have more than ${options.maxTotalBytes} bytes`)
     return { path, data }
   })
+}
+
+/** agentk takes no more, whatever kas may send it. */
+function boundsOfAgent(options: PreviewFilesOptions): PreviewFilesOptions {
+  return {
+    maxFiles: Math.min(options.maxFiles, maxFiles),
+    maxFileBytes: Math.min(options.maxFileBytes, maxFileBytes),
+    maxTotalBytes: Math.min(options.maxTotalBytes, maxRoundBytes),
+  }
 }
 
 /** The paths of a tar as those of a commit. Contents are known by their paths. */

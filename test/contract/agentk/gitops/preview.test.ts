@@ -160,6 +160,12 @@ t.test('previews', { skip, timeout: 600_000 }, async (t) => {
     t.strictSame(anew.objects[0]?.field.filter(({ path }) => path.includes('selector')).map(changeText), [
       'added .spec.selector.matchLabels.tier - -> "a"',
     ])
+    const asking = replaced.replace('replace: allow', 'replace: allow, agent.gitlab.com/prune: confirm')
+    const textOf = async (values: boolean) =>
+      (await ask({ ...files, 'web.yaml': asking }, { values })).objects.map((one) => `${nameOf(one)}: ${one.text}`)
+    const waits = 'waits Deployment shop/web: it is to be deleted and made again, and that waits for approval'
+    t.strictSame(await textOf(false), [waits], 'a reason may have live values')
+    t.match(await textOf(true), [`${waits}: its annotation asks for it`])
   })
 
   await t.test('one refused object leaves the others compared', async (t) => {

@@ -118,8 +118,10 @@ export class ChangedObjects {
   #failed(candidate: Candidate, problem: ApplyProblem, mayPatch: boolean): ChangedObjectResult {
     const { manifest } = candidate
     const end = { kind: 'failed', problem } as const
-    if (problem.replaces !== undefined)
-      return { manifest, end, shown: this.#shown(candidate, 'waits', mayPatch ? problem.text : waitsText) }
+    if (problem.replaces !== undefined) {
+      const text = mayPatch && this.#input.values ? problem.text : waitsText // it may quote the API server
+      return { manifest, end, shown: this.#shown(candidate, 'waits', text) }
+    }
     const excuse = this.#input.governors.excuse(manifest, problem)
     if (excuse) return { ...this.#unverified(candidate, excuse.text), ...(excuse.hasLeft && { end }) }
     if (problem.freed && problem.isTakenAsNew) return this.#unverified(candidate, freedText)

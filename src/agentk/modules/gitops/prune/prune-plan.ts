@@ -135,10 +135,8 @@ function approvalFor(
   if (failed) return { code: 'neededByFailed', text: failed.neededBy(key) ?? '' }
   if (prune === 'confirm') return { code: 'annotated', text: 'its annotation asks for approval' }
   if (prune !== '' && prune !== 'allow') {
-    return {
-      code: 'annotated',
-      text: `its annotation ${pruneAnnotation} is ${prune}: confirm, never and allow are known`,
-    }
+    const text = `its annotation ${pruneAnnotation} has a value that is not known: allowed are confirm, never and allow`
+    return { code: 'annotated', text } // the value is anybody's text
   }
   const isOfKind = pruneConfirm.includes(key.kind) && prune !== 'allow'
   return isOfKind ? { code: 'pruneConfirm', text: `prune_confirm: ${key.kind}` } : undefined

@@ -32,6 +32,9 @@ function objectHidden(object: PreviewedObject): PreviewedObject {
   }
 }
 
+/** Item of a set in a path: `[="x"]`, perhaps cut. It is a value. */
+const setItem = /\[=(?:"(?:[^"\\]|\\.)*(?:"|\\?$)|[^\]"]*)(?:\]|…?$)/g
+
 function fieldHidden({ before: _, after: __, ...field }: Field): Field {
-  return field
+  return { ...field, path: field.path.replaceAll(setItem, '[=…]') }
 }

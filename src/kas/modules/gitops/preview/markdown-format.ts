@@ -2,10 +2,10 @@ import type { PreviewEnd, PreviewedObject } from '../../../../proto/gen/gitops_p
 import { fieldLines } from './field-lines.ts'
 import { codeElement, codeSpan, fencedBlock } from './markdown-text.ts'
 import type { Preview } from './preview.ts'
-import { endSentences, objectText, placeText, previewedGroups, remarks } from './previewed-groups.ts'
+import { comparedText, endSentences, objectText, placeText, previewedGroups, remarks } from './previewed-groups.ts'
 
 /** Limit of a note's text: GitLab accepts 1,000,000 characters, and readers few. */
-const maxCharacters = 60_000
+export const maxNoteCharacters = 60_000
 
 /** Characters that are kept free for the sentence about objects that have no room. */
 const charactersOfRest = 200
@@ -16,11 +16,12 @@ const maxTextCharacters = 2000
 /**
  * Returns a preview as Markdown for a note of GitLab: problems first, then counts, then a fold for each object. Texts of
  * others are code, so that none of them is markup, a mention, a reference, a link or a quick action.
+ *
+ * @param maxCharacters - limit of its length
  */
-export function markdownFormat({ source, objects, end }: Preview): string {
-  const commit = end.commit === '' ? 'no commit of it has been applied yet' : `compared with commit ${code(end.commit)}`
+export function markdownFormat({ source, objects, end }: Preview, maxCharacters: number = maxNoteCharacters): string {
   const head = [
-    `**Preview** of source ${code(source)}: ${commit}`,
+    `**Preview** of source ${code(source)}: ${comparedText(end, code)}`,
     '',
     ...problemLines(end),
     endSentences(end).join(' '),

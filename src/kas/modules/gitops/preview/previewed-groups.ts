@@ -57,6 +57,16 @@ export function remarks(object: PreviewedObject): readonly string[] {
   ]
 }
 
+/**
+ * Returns with what a preview compares.
+ *
+ * @param shown - returns the id of a commit as the format shows it
+ */
+export function comparedText({ commit, refusal, problem }: PreviewEnd, shown: (commit: string) => string): string {
+  if (commit !== '') return `compared with commit ${shown(commit)}`
+  return refusal || problem !== '' ? 'not compared' : 'no commit of it has been applied yet'
+}
+
 /** Returns the sentences about the whole: the last one says how much was compared. */
 export function endSentences(end: PreviewEnd): readonly string[] {
   const { objects, notCompared, unverified, cut, problem, refusal } = end

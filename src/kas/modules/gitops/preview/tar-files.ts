@@ -3,12 +3,13 @@ import type { ByteMeter } from '../../../../lib/byte-budget.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import { badEntry, badTar, refusedFile } from './tar-errors.ts'
 import { guardedTar } from './tar-guard.ts'
-import { tarPath } from './tar-path.ts'
+import { LinkTargets } from './tar-links.ts'
+import { maxPathCharacters, tarPath } from './tar-path.ts'
 
 export interface TarOptions {
   /** Decides whether the content of a file is kept. */
   chooses(path: string): Promise<boolean>
-  /** counts kept bytes, also those of paths */
+  /** counts kept bytes, names and targets of links */
   readonly memory: ByteMeter
   readonly maxFiles: number
   readonly maxFileBytes: number
@@ -24,14 +25,16 @@ export interface TarFiles {
 }
 
 /**
- * Reads a tar piece by piece, and keeps the content of chosen files alone.
+ * Reads a tar piece by piece, and keeps the content of chosen files alone, and of those that chosen links before them lead
+ * to.
  *
  * @throws KasError BAD_REQUEST: the tar is wrong; MANIFESTS_REFUSED: chosen files exceed a bound; errors of the body and
  *   of `chooses`
  */
-export async function readTar(body: AsyncIterable<Uint8Array>, options: TarOptions): Promise<TarFiles> {
+export async function readTar(pieces: AsyncIterable<Uint8Array>, options: TarOptions): Promise<TarFiles> {
   const reader = extract()
-  const feeding = feed(reader, guardedTar(body))
+  const body = { failure: undefined as KasError | undefined }
+  const feeding = feed(reader, guardedTar(pieces), body)
   const reading = new TarReading(options)
   try {
     for await (const entry of reader) {
@@ -42,11 +45,12 @@ export async function readTar(body: AsyncIterable<Uint8Array>, options: TarOptio
     }
   } catch (error) {
     if (error instanceof KasError) throw error
-    throw badTar('it is no tar, or a header of it is damaged', error)
+    throw body.failure ?? badTar('it is no tar, or a header of it is damaged', error)
   } finally {
     reader.destroy(null)
     await feeding
   }
+  if (body.failure) throw body.failure
   return reading
 }
 
@@ -57,15 +61,20 @@ type TarHeader = Omit<Header, 'type' | 'linkname'> & {
 }
 
 /** Writes the body into the reader, which gets its errors. */
-async function feed(reader: Extract, body: AsyncIterable<Uint8Array>): Promise<void> {
+async function feed(
+  reader: Extract,
+  pieces: AsyncIterable<Uint8Array>,
+  body: { failure: KasError | undefined },
+): Promise<void> {
   try {
-    for await (const piece of body) {
+    for await (const piece of pieces) {
       if (reader.destroying) return
       if (!reader.write(piece)) await drained(reader)
     }
     reader.end(null)
   } catch (error) {
-    reader.destroy(KasError.from(error))
+    body.failure = KasError.from(error)
+    reader.destroy(body.failure)
   }
 }
 
@@ -96,12 +105,14 @@ class TarReading implements TarFiles {
   readonly links = new Map<string, string>()
   readonly #options: TarOptions
   /** the file whose content is kept; undefined: none is */
-  #kept: { readonly path: string; readonly pieces: Uint8Array[] } | undefined
+  #kept: { readonly path: string; readonly data: Buffer; filled: number } | undefined
+  readonly #linked: LinkTargets
   #keptFiles = 0
   #keptBytes = 0
 
   constructor(options: TarOptions) {
     this.#options = options
+    this.#linked = new LinkTargets(this.links)
   }
 
   /** Begins an entry. @returns true: its content is kept. @throws KasError BAD_REQUEST, MANIFESTS_REFUSED */
@@ -111,29 +122,42 @@ class TarReading implements TarFiles {
     const refused = type === null ? 'of a type that is not known' : refusedTypes[type]
     if (refused) throw badEntry(name, `it is ${refused}: pack files alone`)
     if (this.files.has(path) || this.links.has(path)) throw badEntry(name, 'the tar has it twice')
-    this.#options.memory.take(entryBytes + path.length + (linkname?.length ?? 0))
+    this.#options.memory.take(entryBytes + 2 * path.length)
     if (type === 'symlink') {
-      this.links.set(path, linkname ?? '')
+      await this.#link(path, linkname ?? '')
       return false
     }
-    const isChosen = await this.#options.chooses(path)
+    const isChosen = (await this.#options.chooses(path)) || this.#linked.has(path)
     if (isChosen && type === 'link') throw badEntry(name, 'it is a hard link: pack with --hard-dereference')
     this.files.set(path, undefined)
     if (!isChosen) return false
     this.#checkRoom(path, size)
-    this.#kept = { path, pieces: [] }
+    this.#options.memory.take(size)
+    this.#kept = { path, data: Buffer.allocUnsafeSlow(size), filled: 0 }
     return true
   }
 
+  /** Adds a piece of the content. It may be one byte, and costs no memory of its own. */
   add(piece: Uint8Array): void {
-    this.#options.memory.take(piece.length)
-    this.#kept?.pieces.push(Buffer.from(piece)) // a copy: the piece may be a small part of a large buffer
+    if (!this.#kept) return
+    this.#kept.data.set(piece, this.#kept.filled)
+    this.#kept.filled += piece.length
   }
 
   /** Ends the entry. */
   end(): void {
-    if (this.#kept) this.files.set(this.#kept.path, Buffer.concat(this.#kept.pieces))
+    if (this.#kept) this.files.set(this.#kept.path, this.#kept.data)
     this.#kept = undefined
+  }
+
+  /** @throws KasError BAD_REQUEST, MANIFESTS_REFUSED */
+  async #link(path: string, target: string): Promise<void> {
+    if (target.length > maxPathCharacters) {
+      throw badEntry(path, `the target of the link has more than ${maxPathCharacters} characters`)
+    }
+    this.#options.memory.take(2 * target.length)
+    this.links.set(path, target)
+    if ((await this.#options.chooses(path)) || this.#linked.has(path)) this.#linked.follow(path)
   }
 
   /** @throws KasError MANIFESTS_REFUSED */

@@ -1,4 +1,5 @@
 import { badEntry, badTar } from './tar-errors.ts'
+import { checkPax } from './tar-pax.ts'
 
 /** Bytes of a block of a tar. */
 const blockBytes = 512
@@ -43,8 +44,8 @@ class TarGuard {
   #filled = 0
   /** bytes of the running content, with its padding, that have not come */
   #left = 0
-  /** content of a running header of pax; undefined: other content */
-  #attributes: Buffer[] | undefined
+  /** running header of pax; undefined: other content */
+  #pax: { readonly size: number; readonly pieces: Buffer[] } | undefined
   #entries = 0
   #longHeaders = 0
   #blocks = 0
@@ -68,13 +69,11 @@ class TarGuard {
 
   #content(part: Uint8Array): void {
     this.#left -= part.length
-    this.#attributes?.push(Buffer.from(part))
-    if (this.#left > 0 || !this.#attributes) return
-    const text = Buffer.concat(this.#attributes).toString()
-    this.#attributes = undefined
-    if (text.includes(' GNU.sparse.')) throw badTar('it has a sparse file: pack without --sparse')
-    if (/(?:^|\n)\d+ size=/.test(text))
-      throw badTar('it has the size of a file in a header of pax: the file is too large')
+    this.#pax?.pieces.push(Buffer.from(part))
+    if (this.#left > 0 || !this.#pax) return
+    const { size, pieces } = this.#pax
+    this.#pax = undefined
+    checkPax(Buffer.concat(pieces).subarray(0, size))
   }
 
   #head(part: Uint8Array): void {
@@ -98,10 +97,11 @@ class TarGuard {
     const type = String.fromCharCode(this.#block[156] as number)
     const size = sizeIn(this.#block)
     if (longTypes.has(type)) {
+      if (size === 0) throw badTar('a header has no content') // tar-stream takes the next content for it
       if (size > maxLongHeaderBytes) throw badTar(`a header has ${size} bytes, allowed: ${maxLongHeaderBytes}`)
       this.#longHeaders += 1
       if (this.#longHeaders > maxLongHeaders) throw badTar('too many headers come before an entry')
-      if (type === 'x' || type === 'g') this.#attributes = []
+      if (type === 'x' || type === 'g') this.#pax = { size, pieces: [] }
     } else {
       this.#longHeaders = 0
       this.#entries += 1
@@ -109,7 +109,6 @@ class TarGuard {
       if (this.#entries > maxTarEntries) throw badTar(`more than ${maxTarEntries} entries: pack fewer files`)
     }
     this.#left = type === '5' ? 0 : Math.ceil(size / blockBytes) * blockBytes
-    if (this.#left === 0) this.#attributes = undefined
   }
 
   #checkCompression(begin: Uint8Array): void {
@@ -118,6 +117,9 @@ class TarGuard {
   }
 }
 
+/** Octal digits, with their filling. Programs read other forms in different ways. */
+const octalForm = /^ *[0-7]*[\0 ]*$/
+
 /** @throws KasError BAD_REQUEST */
 function sizeIn(block: Buffer): number {
   const field = block.subarray(124, 136)
@@ -125,8 +127,8 @@ function sizeIn(block: Buffer): number {
     const size = field.subarray(1).reduce((sum, byte) => sum * 256 + byte, 0)
     if (Number.isSafeInteger(size)) return size
   }
-  const text = field.toString('latin1').replaceAll('\0', ' ').trim()
-  if (!/^[0-7]*$/.test(text)) throw badTar('it is no tar, or a header of it is damaged')
+  const text = field.toString('latin1')
+  if (!octalForm.test(text)) throw badTar('it is no tar, or a header of it is damaged')
   return Number.parseInt(text, 8) || 0
 }
 

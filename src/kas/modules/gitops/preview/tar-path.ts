@@ -1,7 +1,7 @@
 import { badEntry } from './tar-errors.ts'
 
-/** Characters of the path of an entry, as in Linux. */
-const maxPathCharacters = 4096
+/** Characters of the path of an entry, and of the target of a link, as in Linux. */
+export const maxPathCharacters = 4096
 
 /**
  * Returns the path of an entry in the repository: from its root, without `.`; empty: the root itself.

@@ -2,11 +2,18 @@ import { printable } from '../../../../lib/printable.ts'
 import type { PreviewedObject } from '../../../../proto/gen/gitops_preview_pb.ts'
 import { fieldLines } from './field-lines.ts'
 import type { Preview } from './preview.ts'
-import { endSentences, objectText, placeText, previewedGroups, problemSentences, remarks } from './previewed-groups.ts'
+import {
+  comparedText,
+  endSentences,
+  objectText,
+  placeText,
+  previewedGroups,
+  problemSentences,
+  remarks,
+} from './previewed-groups.ts'
 
 /** Returns a preview as text for people: problems first, then objects by action, then how many there are. */
 export function textFormat({ source, objects, end }: Preview): string {
-  const commit = end.commit === '' ? 'no commit of it has been applied yet' : `compared with commit ${end.commit}`
   const problems = problemSentences(end)
   const groups = previewedGroups(objects).flatMap(({ title, objects: own }) => [
     `${title}: ${own.length}`,
@@ -14,7 +21,7 @@ export function textFormat({ source, objects, end }: Preview): string {
     '',
   ])
   const lines = [
-    `source ${source}: ${commit}`,
+    `source ${source}: ${comparedText(end, (commit) => commit)}`,
     '',
     ...(problems.length > 0 ? [...problems, ''] : []),
     ...groups,

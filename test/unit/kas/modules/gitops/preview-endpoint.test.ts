@@ -40,7 +40,7 @@ const limits = { maxFiles: 10, maxFileBytes: 1000, maxTotalBytes: 1000 }
 /** Starts the endpoint at a replica that knows source 42-7, of an agent that answers with these messages. */
 function start(
   whats: readonly What[],
-  more: { readonly refuses?: KasError; readonly opened?: () => Promise<void> } = {},
+  more: { readonly refuses?: KasError; readonly opened?: () => Promise<void>; readonly isFull?: () => boolean } = {},
 ) {
   const asked: AskedPreview[] = []
   let [running, most] = [0, 0]
@@ -62,6 +62,7 @@ function start(
         },
         preview: async function* (_, question) {
           asked.push(question)
+          if (more.isFull?.()) throw new KasError({ code: 'STATUS', grpc: 8, message: 'Too many previews' })
           running += 1
           most = Math.max(most, running)
           await more.opened?.()
@@ -95,7 +96,7 @@ function start(
     })
     return { status, mediaType, text: Buffer.from(body).toString() }
   }
-  return { ask, asked, shown, isRead: () => isRead, most: () => most, endpoint }
+  return { ask, asked, shown, clock, isRead: () => isRead, most: () => most, endpoint }
 }
 
 t.test('the chosen files are asked about, once, with the id of the access log', async (t) => {
@@ -245,6 +246,29 @@ t.test('a slow upload holds no place', async (t) => {
   t.equal(asked.length, 1)
   left.abort(new KasError({ code: 'CANCELLED' }))
   for (const one of slow) await t.rejects(one, { code: 'CANCELLED' }, 'and they end with their callers')
+})
+
+t.test('an agent whose places have previews of other replicas is asked again, for a while', async (t) => {
+  let full = 3
+  const { ask, asked, clock } = start([end()], { isFull: () => full-- > 0 })
+  const answer = ask()
+  await clock.pass(4000)
+  t.equal(asked.length, 3)
+  await clock.pass(2000)
+  t.equal((await answer).status, 200)
+  t.equal(asked.length, 4)
+  t.equal(clock.pending, 0)
+  full = 1000
+  const refused = t.rejects(ask(), { code: 'TOO_MANY_STREAMS', httpStatus: 429 })
+  await clock.pass(40_000)
+  await refused
+  full = 1000
+  const left = new AbortController()
+  const ended = t.rejects(ask({}, { signal: left.signal }), { message: 'left' })
+  await clock.pass(1000)
+  left.abort(new Error('left'))
+  await ended
+  t.equal(clock.pending, 0)
 })
 
 t.test('bad parameters are named', async (t) => {

@@ -7,6 +7,7 @@ import type { CommitId, Reading } from '../../../../../src/kas/repositories/repo
 import { noMeter } from '../../../../../src/lib/byte-budget.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import { PathCFSchema } from '../../../../../src/proto/gen/gitops_pb.ts'
+import { maxFileBytes, maxFiles } from '../../../../../src/proto/gitops/limits.ts'
 import { inPieces, type TarEntry, tarOf } from '../../../../support/tar.ts'
 
 const options = { maxFiles: 20, maxFileBytes: 1000, maxTotalBytes: 5000 }
@@ -106,6 +107,28 @@ t.test('a link to a file that paths do not choose is refused, because its conten
     code: 'MANIFESTS_REFUSED',
     message: /apps\/link\.yaml leads to deploy\/web\.yaml, which paths do not choose: pack with tar --dereference/,
   })
+})
+
+t.test('a link before its file may lead to one that paths do not choose', async (t) => {
+  const paths = ['apps/*.yaml']
+  const links = entries.filter(({ type }) => type === '2')
+  const ordered = [...links, ...entries.filter(({ type }) => type !== '2')]
+  const found = await chosen(ordered, paths)
+  t.strictSame(found, await chosenOfCommit(ordered, paths))
+  t.ok(found.includes('apps/link.yaml=web'))
+})
+
+t.test('agentk’s own bounds hold, whatever those of kas are', async (t) => {
+  const large = { maxFiles: 50_000, maxFileBytes: 2 ** 30, maxTotalBytes: 2 ** 30 }
+  const refusal = (all: readonly TarEntry[]) =>
+    previewFiles({ body: inPieces(tarOf(all), 64 * 1024), memory: noMeter }, choiceOf('*.yaml'), large).then(
+      () => 'they were chosen',
+      (error: unknown) => `${KasError.from(error).httpStatus} ${KasError.from(error).message}`,
+    )
+  const files = (count: number, data: string) => Array.from({ length: count }, (_, i) => ({ name: `${i}.yaml`, data }))
+  t.match(await refusal(files(maxFiles + 1, 'x')), /^422 .*more than 1000 files/)
+  t.match(await refusal(files(1, 'x'.repeat(maxFileBytes + 1))), /^422 .*"0\.yaml": .*allowed: 5242880/)
+  t.match(await refusal(files(5, 'x'.repeat(maxFileBytes))), /^422 .*"4\.yaml": .*more than 20971520 bytes/)
 })
 
 t.test('links count as files', async (t) => {

@@ -8,6 +8,9 @@ const maxGitBytes = 256 * 1024 * 1024
 /** Limit of git's stderr that is read, in characters. */
 const maxErrorChars = 2000
 
+/** Variables that name a repository: git sets them for its hooks, and here the folder names it. */
+const namesOfRepository = ['GIT_DIR', 'GIT_WORK_TREE', 'GIT_INDEX_FILE', 'GIT_COMMON_DIR', 'GIT_PREFIX'] as const
+
 /** A program's environment. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -25,7 +28,8 @@ export interface GitOutput {
  * @throws Error: there is no git, it was ended by a signal, or its output is too long
  */
 export async function runGit(folder: string, args: readonly string[], env: Environment): Promise<GitOutput> {
-  const settings = { ...env, GIT_OPTIONAL_LOCKS: '0', LC_ALL: 'C' }
+  const settings: Record<string, string | undefined> = { ...env, GIT_OPTIONAL_LOCKS: '0', LC_ALL: 'C' }
+  for (const name of namesOfRepository) delete settings[name]
   const git = spawn('git', ['-C', folder, ...args], { env: settings, stdio: ['ignore', 'pipe', 'pipe'] })
   const closed = once(git, 'close')
   const chunks: Buffer[] = []

@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf'
 import { PreviewEndSchema } from '../../../../../proto/gen/gitops_preview_pb.ts'
 import type { CliIo } from '../../../../command/command.ts'
-import { markdownFormat } from '../../preview/markdown-format.ts'
+import { markdownFormat, maxNoteCharacters } from '../../preview/markdown-format.ts'
 import { codeSpan } from '../../preview/markdown-text.ts'
 import { ndjsonFormat } from '../../preview/ndjson-format.ts'
 import type { Preview } from '../../preview/preview.ts'
@@ -39,7 +39,7 @@ function textOf(results: readonly SourceResult[], format: Format): string {
     case 'ndjson':
       return results.map((result) => ndjsonFormat(previewOf(result))).join('')
     case 'markdown':
-      return results.map(resultMarkdown).join('\n')
+      return results.map((result) => resultMarkdown(result)).join('\n')
     case 'terraform':
       return reportOf(results)
   }
@@ -50,13 +50,21 @@ function resultText({ preview, history }: SourceResult): string | undefined {
   return `${history === undefined ? '' : `${history}\n`}${textFormat(preview)}`
 }
 
-/** Returns a result as Markdown for a note. */
-export function resultMarkdown({ source, preview, history }: SourceResult): string {
+/**
+ * Returns a result as Markdown for a note.
+ *
+ * @param maxCharacters - limit of its length
+ */
+export function resultMarkdown(
+  { source, preview, history }: SourceResult,
+  maxCharacters: number = maxNoteCharacters,
+): string {
+  const first = history === undefined ? '' : `**${history}**\n\n`
   const text =
     'problem' in preview
       ? `**Preview** of source ${codeSpan(source)}: not compared: ${codeSpan(preview.problem)}\n`
-      : markdownFormat(preview)
-  return `${history === undefined ? '' : `**${history}**\n\n`}${text}`
+      : markdownFormat(preview, maxCharacters - first.length)
+  return `${first}${text}`
 }
 
 /** True if numbers of changes would hide that something is wrong. */

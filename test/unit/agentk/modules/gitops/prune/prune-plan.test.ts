@@ -303,7 +303,8 @@ t.test('what goes with a namespace that waits for others counts too', async (t) 
 
 t.test('an annotation that nobody knows asks for approval, and says what is known', async (t) => {
   for (const prune of ['Never', 'nevr', 'false', 'Confirm']) {
-    const text = `its annotation agent.gitlab.com/prune is ${prune}: confirm, never and allow are known`
+    const text =
+      'its annotation agent.gitlab.com/prune has a value that is not known: allowed are confirm, never and allow'
     t.match(decided({ live: { prune } }), { kind: 'confirm', reason: { code: 'annotated', text } })
   }
   for (const prune of ['', 'allow']) t.match(decided({ live: { prune } }), { kind: 'delete' })

@@ -235,6 +235,33 @@ t.test('without values: counts, names, paths, and what agentk itself says', asyn
     t.match(textFormat(shown), text)
 })
 
+t.test('without values: items of sets in paths are values', async (t) => {
+  const paths = [
+    ['.metadata.finalizers[="PLANTED"]', '.metadata.finalizers[=…]'],
+    ['.spec.a[="PLANTED ]\\" PLANTED"].b', '.spec.a[=…].b'],
+    ['.spec.a[=7]', '.spec.a[=…]'],
+    ['.spec.a[="PLANTED…', '.spec.a[=…]'],
+    ['.spec.containers[name="app"].image', '.spec.containers[name="app"].image'],
+    ['.data.a=b', '.data.a=b'],
+  ] as const
+  for (const [path, shown] of paths) {
+    const [object] = hideValues(preview([{ key: key('web'), action: 'changed', field: [{ path }] }])).objects
+    t.equal(object?.field[0]?.path, shown)
+  }
+})
+
+t.test('nothing is said of commits in the cluster if nothing was compared', async (t) => {
+  for (const end of [
+    { commit: '', problem: 'no' },
+    { commit: '', refusal: { text: 'no' } },
+  ]) {
+    for (const format of [textFormat, markdownFormat]) {
+      const [first] = format(preview([], end)).split('\n')
+      t.match(first, /: not compared$/)
+    }
+  }
+})
+
 /** Texts that Markdown, or GitLab, would take for something. */
 const markups: readonly string[] = [
   '```\n/merge\n```',

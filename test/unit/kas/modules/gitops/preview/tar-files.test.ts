@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process'
+import { setImmediate } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import { readTar, type TarOptions } from '../../../../../../src/kas/modules/gitops/preview/tar-files.ts'
@@ -257,16 +258,141 @@ t.test('names in errors cannot steer a terminal, and are short', async (t) => {
   t.ok((await refusal(tarOf(long))).length < 400)
 })
 
-t.test('kept bytes and paths are counted, and contents that are not kept are not', async (t) => {
-  let bytes = 0
-  const memory = {
-    take: (more: number) => {
-      bytes += more
-    },
-    give: () => undefined,
+/** Returns the counted bytes, and how often some were counted. */
+async function countedOf(entries: readonly TarEntry[]) {
+  const taken: number[] = []
+  const memory = { take: (bytes: number) => void taken.push(bytes), give: () => undefined }
+  await read(tarOf(entries), { memory }, 1)
+  return { bytes: taken.reduce((sum, bytes) => sum + bytes, 0), times: taken.length }
+}
+
+t.test('kept bytes, names and targets of links are counted, and other content is not', async (t) => {
+  const { bytes } = await countedOf([ok])
+  const more = async (entry: TarEntry) => (await countedOf([ok, entry])).bytes - bytes
+  const name = await more({ name: 'README.md' })
+  t.ok(name > 0 && name < 1000)
+  t.equal(await more({ name: 'README.md', data: 'x'.repeat(5000) }), name)
+  t.equal(await more({ name: 'b.yaml', data: 'x'.repeat(900) }), (await more({ name: 'b.yaml' })) + 900)
+  const target = 't'.repeat(90)
+  t.ok((await more({ name: 'l.md', type: '2', linkname: target })) >= name + target.length)
+  t.ok((await more({ name: 'l.md', type: 'L', data: `${'n'.repeat(3000)}\0` })) === 0, 'a header alone is not kept')
+})
+
+t.test('content that comes byte by byte has no memory of its own for each byte', async (t) => {
+  const [one, many] = [await countedOf([{ ...ok, data: 'x' }]), await countedOf([{ ...ok, data: 'x'.repeat(900) }])]
+  t.equal(many.times, one.times)
+})
+
+/** Returns a header with these bytes as its size. */
+function withSize(entry: TarEntry, size: string): Buffer {
+  const block = tarHeader(entry)
+  block.write(size, 124, 'latin1')
+  fixChecksum(block, 0)
+  return block
+}
+
+t.test('sizes are those of all programs: others are damaged', async (t) => {
+  for (const size of ['00000000001 ', '00000000001\0', '          1 ', '1\0\0\0\0\0\0\0\0\0\0\0', '1           ']) {
+    const { files } = await read(Buffer.concat([withSize(ok, size), Buffer.alloc(512, 'a'), tarEnd]))
+    t.match(files['a.yaml'], /^a$/, JSON.stringify(size))
   }
-  await read(tarOf([ok, { name: 'README.md', data: 'x'.repeat(5000) }]), { memory })
-  t.ok(bytes > 'a.yaml'.length + 'README.md'.length && bytes < 1000, `${bytes}`)
+  const hidden = tarHeader({ name: 'hidden.yaml' })
+  for (const size of ['  \0    1000 ', '\0\0\x001000    ', '1000 1      ', '+1000       ', '\x81          1']) {
+    const tar = Buffer.concat([withSize(ok, size), hidden, tarEnd])
+    t.match(await refusal(tar), /^400 .*a header of it is damaged/, JSON.stringify(size))
+  }
+})
+
+t.test('records of pax that programs read in different ways are refused', async (t) => {
+  const size = paxRecord('size', '5')
+  const shorter = `${size.length} a=${'x'.repeat(size.length - 5)}`.slice(0, size.length)
+  for (const data of [
+    `${paxRecord('comment', 'x').slice(0, -1)}X${size}`, // no line end
+    `${shorter.slice(0, -1)}X${size}`,
+    `+${size}`,
+    `-3 a=b${size}`,
+    `0 ${size}`,
+    `9999999 ${size}`,
+    'no record',
+    '7 abcd\n',
+  ]) {
+    for (const type of ['x', 'g']) {
+      t.match(await refusal(tarOf([{ name: 'pax', type, data }, ok])), /^400 .*pax/, JSON.stringify(data))
+    }
+  }
+  const usual = paxRecord('mtime', '1.5') + paxRecord('path', 'käse = b.yaml') + paxRecord('comment', ' 5 size=5\n')
+  t.strictSame((await read(tarOf([{ name: 'pax', type: 'x', data: usual }, ok]))).files, { 'käse = b.yaml': 'a' })
+})
+
+t.test('a header for a long name without content is refused: content that follows would be taken for it', async (t) => {
+  for (const type of ['x', 'g', 'L', 'K']) {
+    t.match(
+      await refusal(
+        tarOf([
+          { name: 'long', type },
+          { ...ok, data: 'x'.repeat(700) },
+        ]),
+      ),
+      /400 .*has no content/,
+    )
+  }
+})
+
+/** A tar with all that is allowed. */
+const whole = tarOf([
+  { name: 'pax', type: 'g', data: paxRecord('comment', 'c') },
+  { name: 'deploy/', type: '5' },
+  { name: 'pax', type: 'x', data: paxRecord('path', 'deploy/ü.yaml') },
+  { name: 'u.yaml', data: 'x'.repeat(600) },
+  { name: 'l.yaml', type: '2', linkname: 'b.yaml' },
+  { name: 'long', type: 'L', data: `${'folder/'.repeat(30)}c.yaml\0` },
+  { name: 'c.yaml', data: 'c' },
+  { name: 'README.md', data: 'r'.repeat(1500) },
+  { name: 'b.yaml', data: '' },
+])
+
+t.test('property: each end, and each abort, at any block is told, and nothing hangs', async (t) => {
+  const aborted = new KasError({ code: 'BODY_TOO_SLOW' })
+  const content = whole.length - tarEnd.length
+  for (let at = 0; at <= content; at += 256) {
+    t.match(await refusal(whole.subarray(0, at)), /^400 /, `${at} bytes`)
+    for (const size of [256, 5000]) {
+      async function* cut() {
+        yield* inPieces(whole.subarray(0, at), size)
+        throw aborted
+      }
+      await t.rejects(readTar(cut(), options), { code: 'BODY_TOO_SLOW' }, `${at} bytes in pieces of ${size}`)
+    }
+  }
+})
+
+t.test('chosen links before their files have the content of these kept, through other links too', async (t) => {
+  const link = (name: string, linkname: string): TarEntry => ({ name, type: '2', linkname })
+  const links = [
+    link('not-chosen', 'other'),
+    link('b/inner', '../base/one'),
+    link('a/x.yaml', '../b/inner'),
+    link('a/loop.yaml', 'loop.yaml'),
+    link('a/out.yaml', '../../base/two'),
+    link('a/absolute.yaml', '/base/two'),
+  ]
+  const content = ['base/one', 'base/two', 'other'].map((name) => ({ name, data: name }))
+  const expected = { 'base/one': 'base/one', 'base/two': undefined, other: undefined }
+  t.strictSame((await read(tarOf([...links, ...content]))).files, expected)
+  const long = [{ name: 'long', type: 'K', data: `${'t'.repeat(5000)}\0` }, link('l', 't')]
+  t.match(await refusal(tarOf(long)), /400 .*"l": the target of the link has more than 4096 characters/)
+})
+
+t.test('an error of the body is told, also if the reader of entries finds its own first', async (t) => {
+  async function* cut() {
+    yield tarHeader({ name: 'a.yaml', size: 500 })
+    throw new KasError({ code: 'BODY_TOO_SLOW' })
+  }
+  const chooses = async () => {
+    for (let i = 0; i < 3; i++) await setImmediate()
+    return true
+  }
+  await t.rejects(readTar(cut(), { ...options, chooses }), { code: 'BODY_TOO_SLOW' })
 })
 
 t.test('an error of the body, or of the choice, ends the reading', async (t) => {

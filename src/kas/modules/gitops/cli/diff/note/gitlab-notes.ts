@@ -87,9 +87,10 @@ export class GitlabNotes {
     this.#check(await this.#ask('PUT', `${this.#path}/${id}`, { body }))
   }
 
-  /** @throws Error */
+  /** Deletes a note, if it is still there. @throws Error */
   async delete(id: number): Promise<void> {
-    this.#check(await this.#ask('DELETE', `${this.#path}/${id}`))
+    const answer = await this.#ask('DELETE', `${this.#path}/${id}`)
+    if (answer.status !== 404) this.#check(answer)
   }
 
   get #path(): string {

@@ -1,3 +1,4 @@
+import { maxNoteCharacters } from '../../../preview/markdown-format.ts'
 import { resultMarkdown } from '../print-results.ts'
 import type { SourceResult } from '../source-result.ts'
 import type { MergeRequestJob } from './merge-request-job.ts'
@@ -30,9 +31,10 @@ export function notePipeline(body: string, { agent, source }: NoteSubject): bigi
 
 type Place = Pick<MergeRequestJob, 'pipeline' | 'pipelinePage' | 'commit'>
 
-/** Returns the text of a note. */
+/** Returns the text of a note, of `maxNoteCharacters` at most. */
 export function noteText(agent: string, result: SourceResult, { pipeline, pipelinePage, commit }: Place): string {
   const page = pipelinePage === undefined ? String(pipeline) : `[${pipeline}](${pipelinePage})`
   const place = `\`kas diff\` of commit ${commit}, pipeline ${page}, agent ${agent}`
-  return `${marker({ agent, source: result.source }, pipeline)}\n\n${place}\n\n${resultMarkdown(result)}`
+  const head = `${marker({ agent, source: result.source }, pipeline)}\n\n${place}\n\n`
+  return `${head}${resultMarkdown(result, maxNoteCharacters - head.length)}`
 }

@@ -70,8 +70,19 @@ async function writeNote(notes: GitlabNotes, writer: Writer, result: SourceResul
   if (pipeline !== undefined && pipeline > job.pipeline) return newerText(source, pipeline)
   for (const { id } of more) await notes.delete(id)
   if (first && pipeline !== undefined) await notes.update(first.id, text)
-  else if (resultCode(result) !== 0) await notes.create(text)
+  else if (resultCode(result) !== 0) {
+    await notes.create(text)
+    return await removeOlder(notes, writer, source)
+  }
   return undefined
+}
+
+/** Jobs that run at once may have made a note each: that of the newest pipeline stays. */
+async function removeOlder(notes: GitlabNotes, writer: Writer, source: string): Promise<string | undefined> {
+  const all = await earlierNotes(notes, writer, source)
+  const newest = all.toSorted((one, other) => Number(other.pipeline - one.pipeline))[0]
+  for (const one of all) if (one !== newest) await notes.delete(one.id)
+  return newest && newest.pipeline > writer.job.pipeline ? newerText(source, newest.pipeline) : undefined
 }
 
 function newerText(source: string, pipeline: bigint): string {

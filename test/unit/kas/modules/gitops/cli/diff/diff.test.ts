@@ -151,6 +151,47 @@ t.test('an older kas, GitLab’s own kas, its agent, no agent: the sentence, and
   t.match(await play(t, { serve: olderAgent }), { code: 5, err: /update agentk/ })
 })
 
+t.test('files that kas refuses, as it would those of a commit: exit code 4', async (t) => {
+  const message = 'GitLab Agent Server: GitOps: manifest file: "a.yaml": it has 6000000 bytes, allowed: 5242880'
+  const serve = (_: IncomingMessage, response: ServerResponse) =>
+    void response.writeHead(422, { 'kas-delivery': 'x' }).end(JSON.stringify({ kind: 'Status', message }))
+  for (const args of [[], ['--no-exit-code'], ['--format', 'markdown'], ['--format', 'ndjson']]) {
+    const { code, out } = await play(t, { serve, args })
+    t.equal(code, 4)
+    t.match(out, /it has 6000000 bytes, allowed: 5242880/)
+  }
+  const report = await play(t, { serve, args: ['--format', 'terraform'] })
+  t.match(report, { code: 4, out: '', err: /source 42-7: The commit would be refused: .*allowed: 5242880/ })
+})
+
+t.test('a proxy that takes no long body is named, and kas is not said to be older', async (t) => {
+  const serve = (_: IncomingMessage, response: ServerResponse) =>
+    void response.writeHead(413, { server: 'nginx' }).end('<title>413 Request Entity Too Large</title>')
+  const { code, err } = await play(t, { serve })
+  t.equal(code, 5)
+  t.match(err, /a proxy in front of kas at .* takes no body of this length: raise its limit/)
+  t.notMatch(err, /makes no previews/)
+})
+
+t.test(
+  'a caller who may not preview the source is told what to set, and not that the agent lets nobody in',
+  async (t) => {
+    const message =
+      'GitLab Agent Server: forbidden: changes of source 42-7 are previewed by jobs and users of project 7'
+    const serve = (_: IncomingMessage, response: ServerResponse) =>
+      void response.writeHead(403, { 'kas-delivery': 'x' }).end(JSON.stringify({ kind: 'Status', message }))
+    const { code, err } = await play(t, { serve })
+    t.strictSame([code, err], [5, `kas diff: source 42-7: kas answered 403: ${message}\n`])
+  },
+)
+
+t.test('the folder names the repository, also in a hook of another one', async (t) => {
+  const other = await GitWorkTree.create(t, { 'other.yaml': 'o' })
+  const env = { GIT_DIR: join(other.path, '.git'), GIT_WORK_TREE: other.path, GIT_INDEX_FILE: '.git/index' }
+  const { code, asked, err } = await play(t, { env })
+  t.strictSame([code, asked[0]?.files, err], [0, ['a.yaml'], ''])
+})
+
 t.test('bad input: a body that ends early, lines that are none, another source', async (t) => {
   const whole = answer('42-7', { changed: 1 }, [changed])
   const [object = '', end = ''] = whole.split('\n')

@@ -76,6 +76,20 @@ t.test('one note for each agent and source, edited in place, with commit and pip
   t.match(first?.body, /1 changed/)
 })
 
+t.test('a note has at most 60,000 characters, with what is above the preview', async (t) => {
+  const { gitlab, write } = await start(t)
+  const action = 'changed'
+  const objects = Array.from({ length: 2000 }, (_, i) =>
+    create(PreviewedObjectSchema, { key: { kind: 'ConfigMap', namespace: 'shop', name: `ü-${i}` }, action }),
+  )
+  const end = create(PreviewEndSchema, { objects: 2000, changed: 2000 })
+  const history = 'h'.repeat(500)
+  await write(100, [{ source: '42-7', preview: { source: '42-7', objects, end }, history }])
+  const { body = '' } = gitlab.notes[0] ?? {}
+  t.ok(body.length > 59_000 && body.length <= 60_000, `${body.length}`)
+  t.match(body, /more objects have no room in this note/)
+})
+
 t.test('a job does not overwrite the note of a newer pipeline', async (t) => {
   const { gitlab, write } = await start(t)
   const note = gitlab.add(`${marker(101)}\nnewer`, bot)
@@ -144,6 +158,30 @@ t.test('two jobs that have made a note each: one of them stays', async (t) => {
   gitlab.add(marker(99), bot)
   await write(100, [result('42-7')])
   t.match(gitlab.notes, [{ id: 1, body: marker(100) }])
+  t.equal(gitlab.notes.length, 1)
+})
+
+t.test('two jobs that make a note at the same time: that of the newer pipeline stays', async (t) => {
+  for (const [meanwhile, stays] of [
+    [99, 100],
+    [100, 100],
+    [101, 101],
+  ] as const) {
+    const { gitlab, write } = await start(t)
+    gitlab.before = (request) => {
+      if (request.startsWith('POST')) gitlab.add(marker(meanwhile), bot)
+    }
+    const said = await write(100, [result('42-7')])
+    t.match(gitlab.notes, [{ body: marker(stays) }])
+    t.equal(gitlab.notes.length, 1)
+    t.equal(said.includes('stays: it is of pipeline 101'), meanwhile > 100)
+  }
+  const { gitlab, write } = await start(t)
+  gitlab.before = (request) => {
+    if (request.startsWith('POST')) gitlab.add(marker(99), bot)
+    if (request.startsWith('DELETE')) gitlab.notes.splice(0, 1)
+  }
+  t.equal(await write(100, [result('42-7')]), '', 'the other job has deleted it')
   t.equal(gitlab.notes.length, 1)
 })
 
