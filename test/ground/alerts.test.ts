@@ -138,6 +138,9 @@ const faults: Readonly<Record<string, readonly Series[]>> = {
   AgentkGitopsSurvivors: [{ [agentk('agentk_gitops_prune_survivors', 'source="1"')]: interrupted(0, 4, 60) }],
   AgentkGitopsDrift: [{ [agentk('agentk_gitops_drifted_objects', 'source="1"')]: interrupted(0, 4, 60) }],
   AgentkGitopsNotCompared: [{ [agentk('agentk_gitops_not_compared_objects', 'source="1"')]: interrupted(0, 4, 60) }],
+  AgentkGitopsUnhealthy: [
+    { [agentk('agentk_gitops_unhealthy_objects', 'source="1",verdict="degraded"')]: interrupted(0, 4, 60) },
+  ],
   AgentkFluxWebhooksFail: [{ [agentk('agentk_flux_webhooks_failed_total')]: burst(1) }],
   AgentkViewsRestart: [{ [agentk('agentk_views_thread_ends_total')]: burst(9) }],
 }

@@ -71,9 +71,11 @@ const rooms: Readonly<Record<string, string>> = {
     'lib kubernetes kubernetes/request call proto/http proto/wire kas/access-log kas/config kas/directory kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/authorization kas/servers/kubernetes/websocket | ws jose',
   'kas/servers/kubernetes':
     'lib kubernetes/request call proto/http proto/wire membership kas/access-log kas/own-endpoint.ts kas/config kas/directory kas/memory kas/peers kas/sessions kas/tunnels kas/servers kas/servers/addresses kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/authorization kas/servers/kubernetes/websocket kas/servers/kubernetes/watch',
-  'kas/modules/*/cli': 'lib kubernetes proto proto/gitops kas/command | ws yaml zod',
+  'kas/modules/gitops/preview': 'lib proto/gen | @bufbuild/protobuf tar-stream',
+  'kas/modules/*/cli':
+    'lib kubernetes proto proto/gen proto/gitops kas/command kas/modules/gitops/preview | @bufbuild/protobuf tar-stream ws yaml zod',
   'kas/modules/*':
-    'lib call proto proto/decode.ts proto/gen proto/gitops proto/views proto/wire proto/grpc proto/http membership kas/agent.ts kas/agent-caller.ts kas/agent-method.ts kas/own-endpoint.ts kas/module.ts kas/agent-config kas/directory kas/peers kas/repositories | @bufbuild/protobuf prom-client',
+    'lib call proto proto/decode.ts proto/gen proto/gitops proto/views proto/wire proto/grpc proto/http membership kas/agent.ts kas/agent-caller.ts kas/agent-method.ts kas/own-endpoint.ts kas/module.ts kas/agent-config kas/directory kas/peers kas/repositories kas/modules/gitops/preview | @bufbuild/protobuf prom-client',
   'kas/module-schemas.ts': 'lib kas/agent-config kas/modules/*',
   'kas/command': 'lib | yaml zod',
   'kas/cli':

@@ -7,8 +7,8 @@ const blockBytes = 512
 const maxLongHeaderBytes = 32 * 1024
 /** Limit of headers for long names before one entry. */
 const maxLongHeaders = 4
-/** Entries of one tar, of any type. */
-export const maxTarEntries = 5000
+/** Entries of one tar, of any type: `git ls-files` packs the whole repository. */
+export const maxTarEntries = 100_000
 /** Zeros at the end of a tar: programs fill a record, of 10 KiB as a rule. Bytes */
 const maxEndBytes = 1024 * 1024
 
