@@ -173,6 +173,18 @@ t.test('a large body that is refused at once does not hide the text', async (t) 
   }
 })
 
+t.test('a tar that is refused while it comes does not hide the text', async (t) => {
+  const { url } = await start(t)
+  const folder = t.testdir({})
+  const bad = tarOf([{ name: '../x' }, { name: 'large.bin', data: Buffer.alloc(50_000_000) }])
+  writeFileSync(join(folder, 'bad.tar'), bad)
+  for (const send of ['--data-binary @bad.tar', '-X POST -T bad.tar', "-H 'Expect:' --data-binary @bad.tar"]) {
+    const { code, stdout } = await run(folder, `curl -sS --fail-with-body ${token} ${send} '${url('source=42-3')}'`)
+    t.equal(code, 22, send)
+    t.match(stdout, '\\"../x\\": its path leads out of the repository', send)
+  }
+})
+
 t.test('nothing of a tar that is refused is in a log', async (t) => {
   const { access, log, url } = await start(t)
   const tar = tarOf([

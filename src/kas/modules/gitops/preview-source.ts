@@ -47,8 +47,8 @@ export interface PreviewSource {
  * @throws KasError NOT_SERVED: there is none; AGENT_NOT_CONNECTED: no replica follows the configuration; MANIFESTS_REFUSED
  */
 export async function findSource(components: SourceComponents, agentId: AgentId, id: string): Promise<PreviewSource> {
-  const known = ownSource(components, { agentId, id })
-  const key = known.reported ?? reportedKey(await ask(components, { agentId, id }))
+  const known = create(SourceResponseSchema, ownSource(components, { agentId, id }))
+  const key = reportedKey(known.live ? [known] : [known, ...(await ask(components, { agentId, id }))])
   if (!key) throw noSource(id)
   const own = create(SourceResponseSchema, ownSource(components, { agentId, id, key }))
   const answers = [own, ...(await ask(components, { agentId, id, key }))]
@@ -66,15 +66,16 @@ async function ask({ peers }: Pick<SourceComponents, 'peers'>, question: Questio
   return [...(await peers.broadcast(Gitops.method.source, question)).values()]
 }
 
+/** Returns the key that a pod has reported: a project may have another path than before. */
 function reportedKey(answers: readonly SourceResponse[]): SourceKey | undefined {
-  return answers.find(({ reported }) => reported)?.reported
+  return (answers.find(({ live }) => live) ?? answers.find(({ reported }) => reported))?.reported
 }
 
 /** Returns what this replica knows of a source. */
 export function ownSource(
   { states, agentConfig, clock }: Omit<SourceComponents, 'peers'>,
   { agentId, id = '', key }: Pick<Partial<SourceRequest>, 'id' | 'key'> & { readonly agentId: bigint },
-): MessageInitShape<typeof SourceResponseSchema> & { readonly reported?: SourceKey } {
+): MessageInitShape<typeof SourceResponseSchema> {
   const state = states.of(agentId as AgentId).get(id)
   const reported = state && keyIn(state.bytes)
   const followed = agentConfig.followed(agentId as AgentId)
@@ -87,7 +88,7 @@ export function ownSource(
   const path = source && sourcePaths(source).map(pathMessage)
   const { preview } = source ?? {}
   return {
-    ...(reported && { reported }),
+    ...(reported && { reported, live: state.live }),
     follows: followed?.good !== undefined,
     ageMs: followed ? ageMs(followed.readAt, clock.now()) : 0,
     ...(path && {

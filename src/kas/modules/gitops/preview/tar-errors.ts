@@ -5,8 +5,8 @@ import { printableJson } from '../../../../lib/printable.ts'
 const maxNameCharacters = 200
 
 /** Returns the error of a tar that cannot be read. */
-export function badTar(detail: string): KasError {
-  return new KasError({ code: 'BAD_REQUEST', detail: `tar: ${detail}` })
+export function badTar(detail: string, cause?: unknown): KasError {
+  return new KasError({ code: 'BAD_REQUEST', detail: `tar: ${detail}` }, { cause })
 }
 
 /** Returns the error of an entry. @param name - of the entry, as the tar has it */

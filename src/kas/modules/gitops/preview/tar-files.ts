@@ -45,7 +45,7 @@ export async function readTar(pieces: AsyncIterable<Uint8Array>, options: TarOpt
     }
   } catch (error) {
     if (error instanceof KasError) throw error
-    throw body.failure ?? badTar('it is no tar, or a header of it is damaged')
+    throw body.failure ?? badTar('it is no tar, or a header of it is damaged', error)
   } finally {
     reader.destroy(null)
     await feeding

@@ -81,7 +81,7 @@ export function createEndpoints(components: EndpointsComponents, options: Endpoi
   const watchApi = new WatchApi(parts, { product, limits, via })
   const { watch, token } = watchEndpoints({ ...components, watches: watchApi }, callers)
   const signed = new SignedEndpoints({ ...parts, clock }, limits)
-  const own = new OwnEndpoints(parts, { product, limits })
+  const own = new OwnEndpoints({ ...parts, clock }, { product, limits })
   const endpointOf = (each: KasEndpoint) => {
     if ('serve' in each) return own.create(each, callers)
     return 'admit' in each ? userEndpoint(each, parts, limits) : signed.create(each)

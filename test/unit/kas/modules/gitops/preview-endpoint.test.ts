@@ -230,6 +230,24 @@ t.test('eight previews of a replica run at once, two of an agent, one of a calle
   }
 })
 
+t.test('a slow upload holds no place', async (t) => {
+  const { ask, asked } = start([end()])
+  const left = new AbortController()
+  const never = Promise.withResolvers<never>()
+  left.signal.addEventListener('abort', () => never.reject(left.signal.reason))
+  const slow = Array.from({ length: 12 }, (_, i) => {
+    const body = (async function* () {
+      yield tar.subarray(0, 600)
+      await never.promise
+    })()
+    return ask({}, { caller: { key: `job ${i}` }, body, signal: left.signal })
+  })
+  t.equal((await ask({}, { caller: { key: 'job 1' } })).status, 200, 'also of the same caller')
+  t.equal(asked.length, 1)
+  left.abort(new KasError({ code: 'CANCELLED' }))
+  for (const one of slow) await t.rejects(one, { code: 'CANCELLED' }, 'and they end with their callers')
+})
+
 t.test('an agent whose places have previews of other replicas is asked again, for a while', async (t) => {
   let full = 3
   const { ask, asked, clock } = start([end()], { isFull: () => full-- > 0 })

@@ -14,6 +14,8 @@ import { ManualClock } from '../../../../support/manual-clock.ts'
 const agentId = 42n as AgentId
 
 interface Given {
+  /** the streams of the reports have ended */
+  readonly isStale?: boolean
   /** sources that pods have reported to the replica, by id */
   readonly reported?: Readonly<Record<string, MessageInitShape<typeof SourceStateSchema>>>
   /** block of the file, if the replica follows the configuration */
@@ -27,7 +29,10 @@ function start(given: Given, ...others: readonly Given[]) {
   const own = (of: Given): Omit<SourceComponents, 'peers'> => {
     const states = new Map(
       Object.entries(of.reported ?? {}).map(([id, init]) => {
-        return [id, { bytes: toBinary(SourceStateSchema, create(SourceStateSchema, init)), at: 0, live: true }] as const
+        return [
+          id,
+          { bytes: toBinary(SourceStateSchema, create(SourceStateSchema, init)), at: 0, live: !of.isStale },
+        ] as const
       }),
     )
     const value = of.gitops && gitopsSchema.parse(of.gitops)
@@ -78,6 +83,13 @@ t.test('what this replica knows is enough', async (t) => {
 t.test('the report and the configuration may be at other replicas', async (t) => {
   const find = start({}, { reported: shop }, { gitops })
   t.strictSame((await find('42-7-web')).preview, new Set([9n, 10n]))
+})
+
+t.test('the report of an open stream counts: a project may have got another path', async (t) => {
+  const stale = { reported: { '42-7': { project: 'old/path' } }, isStale: true }
+  t.strictSame((await start(stale, { ...stale, gitops }, { reported: shop })('42-7')).preview, new Set([8n]))
+  const left = { reported: shop, isStale: true }
+  t.strictSame((await start(left, { gitops })('42-7')).preview, new Set([8n]), 'an older one is better than none')
 })
 
 t.test('the configuration that was read last counts', async (t) => {
