@@ -85,7 +85,7 @@ async function* answer(
     bytes.release(owner)
     leave()
     deadline.end()
-    await received.end()
+    received.leave()
   }
 }
 
