@@ -17,7 +17,7 @@ const maxMessage = 1000
 /** beginning of kas' own errors */
 const ofKas = 'GitLab Agent Server: '
 /** beginning of a refusal that says itself why, and what to set */
-const withReason = `${ofKas}forbidden: `
+const reasonPrefix = `${ofKas}forbidden: `
 
 /**
  * Classifies an answer to a request that kas itself answers.
@@ -55,7 +55,7 @@ function kasFault(status: number, message: string, place: Place): Unreached | un
     const text = `kas at ${placeText(place)} does not know the token: it has ended, was withdrawn or is another kas's. kas kubeconfig makes one`
     return new Unreached('caller', `${text}. ${quoted}`, { status })
   }
-  if (status === 403 && !message.startsWith(withReason)) {
+  if (status === 403 && !message.startsWith(reasonPrefix)) {
     const text = `kas at ${placeText(place)} does not let you in: user_access or ci_access in the agent's config.yaml says who may`
     return new Unreached('caller', `${text}. ${quoted}`, { status })
   }
