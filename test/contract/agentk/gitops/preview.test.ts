@@ -25,7 +25,12 @@ t.test('previews', { skip, timeout: 600_000 }, async (t) => {
   const ground = await Ground.start(t)
   const client = RecordingClient.start(t, ground)
   for (const name of ['shop', 'gitops']) await ground.create(keyOf('Namespace', name, ''), { metadata: { name } })
-  const many = Object.fromEntries(Array.from({ length: count }, (_, i) => [`map-${i}.json`, mapOf(`map-${i}`, 'old')]))
+  const maps = Array.from({ length: count }, (_, i) => mapOf(`map-${i}`, 'old'))
+  const single = 5
+  const many = {
+    ...Object.fromEntries(maps.slice(0, single).map((map, i) => [`map-${i}.json`, map])),
+    'many.yaml': maps.slice(single).join('\n---\n'),
+  }
   const files = { ...many, 'web.yaml': rollout, 'gone.json': mapOf('gone') }
   const {
     methods,
