@@ -13,7 +13,6 @@ export interface RecordedBreakage {
   readonly name: string
   /** manifest of the object that breaks, without a namespace */
   readonly manifest: KubernetesObject
-  readonly word: string
   readonly reason: string
   /** beginning of the culprit's name */
   readonly culprit: string
@@ -30,8 +29,7 @@ export async function recordedBreakages(count: number, vectors: string): Promise
     const kind = expected.root.kind.split('/').at(-1)
     const root = objects.find((one: KubernetesObject) => one.kind === kind && one.metadata.name === expected.root.name)
     const { name: culprit = `${expected.root.name}-` } = expected.culprit
-    const word = expected.verdict.toLowerCase()
-    return { name, manifest: manifestOf(root), word, reason: expected.reason, culprit }
+    return { name, manifest: manifestOf(root), reason: expected.reason, culprit }
   })
 }
 

@@ -37,6 +37,8 @@ export interface FollowedObject {
   /** a change has come while it was read */
   isDue: boolean
   isReading: boolean
+  /** its next read waits for its Pods to be ready */
+  isAwaiting: boolean
   cancelRead: (() => void) | undefined
 }
 
@@ -55,6 +57,7 @@ const unread = {
   isSteady: false,
   isDue: false,
   isReading: false,
+  isAwaiting: false,
   cancelRead: undefined,
 } as const
 

@@ -101,6 +101,12 @@ export class NamespaceHealth {
     return before && isOfSameSpec(before, object) ? this.#verdicts.get(text) : undefined
   }
 
+  /** True if Pods of an unhealthy workload are known to be not ready: its own status says little until they are. */
+  awaitsPods(text: string): boolean {
+    const object = this.#unhealthy.get(text)?.object
+    return object !== undefined && this.#reader?.objects.awaitsPods(uidOf(object)) === true
+  }
+
   /** The object does not exist, or is not the source's any more. */
   delete(text: string): void {
     this.#verdicts.delete(text)

@@ -25,6 +25,8 @@ const leftMs = 1500
 const pageSize = 100
 /** Limit for a page. ms */
 const pageTimeoutMs = 60_000
+/** A change of a workload is read after this at most, while its Pods are not ready: the last one brings its verdict. ms */
+const awaitMs = 5000
 /** After a failure, objects that were not read are read again. ms */
 const retryMs = 10_000
 
@@ -156,6 +158,20 @@ export class ObjectReads {
     this.readSoon(followed, leftMs)
   }
 
+  /** Reads a workload whose Pods are not ready, unless `awaitedCame` is called before. */
+  readAwaiting(followed: FollowedObject): void {
+    if (!followed.isReading && !followed.cancelRead) followed.isAwaiting = true
+    this.readSoon(followed, awaitMs)
+  }
+
+  /** The Pods that a workload has waited for are ready: its change is read soon. */
+  awaitedCame(followed: FollowedObject): void {
+    followed.cancelRead?.()
+    followed.cancelRead = undefined
+    followed.isAwaiting = false
+    this.readSoon(followed)
+  }
+
   /** Reads one object, once for all changes that come before. @param leastMs - pause before */
   readSoon(followed: FollowedObject, leastMs = settleMs): void {
     if (followed.isReading) {
@@ -166,8 +182,9 @@ export class ObjectReads {
     const pauseMs = pauseAfter(followed)
     const waitMs = Math.max(leastMs, Math.ceil(followed.readAt + pauseMs - clock.now()))
     // the clock may have been set back
-    followed.cancelRead ??= clock.after(Math.min(waitMs, pauseMs), () => {
+    followed.cancelRead ??= clock.after(Math.min(waitMs, Math.max(pauseMs, leastMs)), () => {
       followed.cancelRead = undefined
+      followed.isAwaiting = false
       if (!isUpToDate(followed)) void this.#read(followed)
     })
   }

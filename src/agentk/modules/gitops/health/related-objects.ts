@@ -1,4 +1,12 @@
-import { type KubernetesObject, listAt, nameOf, textAt, textField, uidOf } from '../../../../kubernetes/object.ts'
+import {
+  isBeingDeleted,
+  type KubernetesObject,
+  listAt,
+  nameOf,
+  textAt,
+  textField,
+  uidOf,
+} from '../../../../kubernetes/object.ts'
 import { withQuery } from '../../../../kubernetes/path.ts'
 import type { Counter } from '../../../../lib/counter.ts'
 import { countsForMs, type Evidence, evidenceOf, subjectOf } from '../../../health/kas/evidence.ts'
@@ -94,6 +102,14 @@ export class RelatedObjects {
       else all.set(about, [evidence])
     }
     return all
+  }
+
+  /** True if Pods of a workload are not ready, by a watch that tells when they are. @param root - its uid */
+  awaitsPods(root: string): boolean {
+    if (this.#trouble.has('Pod')) return false
+    const isOf = (uid: string): boolean => uid === root || ownersOf(this.#kept.get(uid)).includes(root)
+    const pods = [...this.#kept.values()].filter((one) => one.kind === 'Pod' && !isBeingDeleted(one))
+    return pods.some((pod) => ownersOf(pod).some(isOf))
   }
 
   /** Returns the time at which a Pod of a workload was deleted, in ms since 1970; undefined: it was not, or long ago. */
@@ -262,10 +278,7 @@ export class RelatedObjects {
   }
 
   #isOwned(object: KubernetesObject): boolean {
-    return listAt(object, 'metadata.ownerReferences').some((owner) => {
-      const uid = textField(owner, 'uid')
-      return this.#roots.has(uid) || this.#kept.has(uid)
-    })
+    return ownersOf(object).some((uid) => this.#roots.has(uid) || this.#kept.has(uid))
   }
 
   #putEvent(event: KubernetesObject): void {
@@ -290,4 +303,9 @@ export class RelatedObjects {
   #changed(): void {
     if (!this.#ended.signal.aborted) this.#components.onChange()
   }
+}
+
+/** Returns the uids of an object's owners. */
+function ownersOf(object: KubernetesObject | undefined): readonly string[] {
+  return listAt(object, 'metadata.ownerReferences').map((owner) => textField(owner, 'uid'))
 }

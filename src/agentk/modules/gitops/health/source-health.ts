@@ -120,7 +120,16 @@ export class SourceHealth {
     const followed = this.#objects.get(keyText(key))
     if (!this.#changed(followed, version)) return
     if (generation > followed.generation) this.#specChanged(followed)
-    this.#reads.readSoon(followed)
+    this.#readChange(followed)
+  }
+
+  #readChange(followed: FollowedObject): void {
+    if (this.#awaitsPods(followed)) this.#reads.readAwaiting(followed)
+    else this.#reads.readSoon(followed)
+  }
+
+  #awaitsPods({ key }: FollowedObject): boolean {
+    return this.#namespaces.get(key.namespace)?.awaitsPods(keyText(key)) === true
   }
 
   /** A rollout has begun: a workload is not healthy until it was read, and it is read soon. */
@@ -128,7 +137,7 @@ export class SourceHealth {
     const { key, kind, version, verdict } = followed
     followed.isSteady = false
     followed.cancelRead?.()
-    followed.cancelRead = undefined
+    Object.assign(followed, { cancelRead: undefined, isAwaiting: false })
     if (verdict?.word !== 'Healthy' || !isSummary(kindKey(kind.group, kind.kind))) return
     this.#namespaces.get(key.namespace)?.delete(keyText(key))
     this.#set(followed, { key, version, word: 'Progressing', cause: undefined })
@@ -228,7 +237,7 @@ export class SourceHealth {
     followed.isSteady = before === 'Healthy' && verdict.word === 'Healthy'
     this.#set(followed, verdict)
     const hasChanged = followed.seenAt > from && followed.seenVersion !== followed.resourceVersion
-    if (hasChanged) this.#reads.readSoon(followed) // the read may be older than the event
+    if (hasChanged) this.#readChange(followed) // the read may be older than the event
   }
 
   #judgeAbsent(followed: FollowedObject, from: number): void {
@@ -261,6 +270,7 @@ export class SourceHealth {
   #judged(name: string): void {
     for (const [text, verdict] of this.#namespaces.get(name)?.verdicts ?? []) {
       const followed = this.#objects.get(text)
+      if (followed?.isAwaiting && !this.#awaitsPods(followed)) this.#reads.awaitedCame(followed)
       if (followed?.verdict) this.#note(followed, verdict)
     }
     this.#components.onChange()

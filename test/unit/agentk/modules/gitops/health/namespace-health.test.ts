@@ -82,6 +82,7 @@ function start(t: Test) {
     trouble: new Map(),
     evidence: () => new Map(),
     isWhole: () => false,
+    awaitsPods: () => false,
     deletedAt: (name: string) => gone.get(name),
   }
   const health = new NamespaceHealth(

@@ -4,6 +4,7 @@ import { argoHealth } from '../../../../../../src/agentk/health/argo/argo.ts'
 import { JudgeTurns } from '../../../../../../src/agentk/modules/gitops/health/judge-turns.ts'
 import { isJudgedKind } from '../../../../../../src/agentk/modules/gitops/health/judged-kinds.ts'
 import { NamespaceHealth } from '../../../../../../src/agentk/modules/gitops/health/namespace-health.ts'
+import type { RelatedListener } from '../../../../../../src/agentk/modules/gitops/health/related-namespaces.ts'
 import { SourceHealth } from '../../../../../../src/agentk/modules/gitops/health/source-health.ts'
 import { ClusterKinds } from '../../../../../../src/agentk/modules/gitops/live/cluster-kinds.ts'
 import type { InventoryEntry } from '../../../../../../src/agentk/modules/gitops/round.ts'
@@ -83,11 +84,22 @@ function start(t: Test, listStatus = 200) {
     await given.beforeGet
     return object ? { status: 200, body: bodyOf(name, object) } : { status: 404, body: {} }
   }
-  const given: Record<'beforeList' | 'beforeGet', Promise<void> | undefined> = {
-    beforeList: undefined,
-    beforeGet: undefined,
-  }
+  const given: {
+    beforeList: Promise<void> | undefined
+    beforeGet: Promise<void> | undefined
+    /** true while Pods are not ready; undefined: nobody reads them */
+    awaits: (() => boolean) | undefined
+  } = { beforeList: undefined, beforeGet: undefined, awaits: undefined }
   let changes = 0
+  let listener: RelatedListener | undefined
+  const related = {
+    objects: [],
+    trouble: new Map(),
+    evidence: () => new Map(),
+    isWhole: () => false,
+    deletedAt: () => undefined,
+    awaitsPods: () => given.awaits?.() === true,
+  }
   const turns = new JudgeTurns({ clock, pace: clock, log: capturedLog().log })
   const turn = (judge: () => void) => turns.add(clock, judge)
   const room = new Counter<string>({ max: 1e6 })
@@ -100,7 +112,11 @@ function start(t: Test, listStatus = 200) {
       namespace: (name, onChange) =>
         new NamespaceHealth(
           {
-            enter: () => undefined,
+            enter: (one) => {
+              if (!given.awaits) return undefined
+              listener = one
+              return { objects: related as never, explain: () => undefined, leave: () => undefined }
+            },
             turn,
             room,
             verdictsOf: (object) => ({ argo: argoHealth(object) }),
@@ -136,6 +152,7 @@ function start(t: Test, listStatus = 200) {
     large,
     health,
     changes: () => changes,
+    podsChange: () => listener?.onChange(),
     settle,
     update: async (entries: readonly InventoryEntry[], runOnce: readonly ObjectKey[] = []) => {
       health.update(entries, kinds, new Set(runOnce.map(keyText)))
@@ -427,4 +444,31 @@ t.test('an object that is too large is unknown, and the others are judged', asyn
   asked.length = 0
   await advance(25_000)
   t.strictSame(asked, [], 'it is not read again and again')
+})
+
+t.test('the status of a workload is read once its last Pod is ready, and seldom before', async (t) => {
+  const { given, live, asked, health, update, advance, podsChange } = start(t)
+  const web = keyOf('Deployment', 'web')
+  let isReady = false
+  given.awaits = () => !isReady
+  live.set('web', { version: '1', available: false })
+  await update([entryOf(web)])
+  await advance(3000)
+  asked.length = 0
+  for (let i = 2; i <= 21; i++) {
+    live.set('web', { version: String(i), available: false })
+    health.seen(web, seen(String(i)))
+    await advance(200)
+  }
+  t.ok(asked.length <= 1, `${asked.length} reads in 4 s`)
+  for (let i = 0; i < 2; i++) await advance(5000)
+  asked.length = 0
+  live.set('web', { version: '30', available: true })
+  health.seen(web, seen('30'))
+  isReady = true
+  podsChange()
+  await advance(500)
+  await advance(250)
+  t.strictSame(asked.length, 1, 'the watch of Pods has told it after the change')
+  t.match(health.summary, { counts: { Healthy: 1 } })
 })
