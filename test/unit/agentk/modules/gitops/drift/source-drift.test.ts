@@ -1,145 +1,24 @@
-import t, { type Test } from 'tap'
+import t from 'tap'
 import type { Explanation } from '../../../../../../src/agentk/modules/gitops/drift/explanation.ts'
-import { SourceDrift } from '../../../../../../src/agentk/modules/gitops/drift/source-drift.ts'
-import { baselineOf } from '../../../../../../src/agentk/modules/gitops/drift/suspect.ts'
-import { ClusterKinds } from '../../../../../../src/agentk/modules/gitops/live/cluster-kinds.ts'
-import { liveObjectOf } from '../../../../../../src/agentk/modules/gitops/live/live-object.ts'
-import type { InventoryEntry } from '../../../../../../src/agentk/modules/gitops/round.ts'
-import { sourceOptions } from '../../../../../../src/agentk/modules/gitops/source-options.ts'
-import { keyText } from '../../../../../../src/kubernetes/key.ts'
-import type { KubernetesObject } from '../../../../../../src/kubernetes/object.ts'
 import { KasError } from '../../../../../../src/lib/errors.ts'
-import type { SourceBlock } from '../../../../../../src/proto/gitops/schema.ts'
-import { capturedLog } from '../../../../../support/captured-log.ts'
-import { ManualClock } from '../../../../../support/manual-clock.ts'
-
-const key = { group: 'apps', kind: 'Deployment', namespace: 'shop', name: 'web' }
-const text = keyText(key)
-const manifest = { key, version: 'v1', object: {}, digest: 'd', file: 'web.yaml', line: 3 }
-const kinds = new ClusterKinds([])
-
-const own = { manager: 'agentk-42-7', operation: 'Apply', time: '2026-06-01T00:00:00Z', fieldsV1: { 'f:spec': {} } }
-const editor = (time: string) => ({ manager: 'kubectl-edit', operation: 'Update', time, fieldsV1: { 'f:spec': {} } })
-
-interface Given {
-  readonly version?: string
-  readonly uid?: string
-  readonly generation?: number
-  /** entries beside the source's */
-  readonly others?: readonly object[]
-  /** the source's entry; undefined: as after its last apply */
-  readonly own?: object
-}
-
-/** The source's entry, without fields of others. */
-const applied = { ...own, fieldsV1: { 'f:spec': { 'f:replicas': {} } } }
-
-const metadata = ({
-  version = '1',
-  uid = 'u',
-  generation = 1,
-  others = [],
-  own: entry = own,
-}: Given): KubernetesObject => ({
-  metadata: {
-    uid,
-    resourceVersion: version,
-    generation,
-    labels: { 'agent.gitlab.com/inventory': '42-7' },
-    annotations: { 'config.k8s.io/owning-inventory': '42-7', 'agent.gitlab.com/digest': 'd' },
-    managedFields: [entry, ...others],
-  },
-})
-const manager = 'agentk-42-7'
-const liveOf = (given: Given) => liveObjectOf(metadata(given), manager)
-const ofLive = (given: Given) => ({
-  live: liveOf(given),
-  baseline: baselineOf(metadata(given), manager),
-  holdUntil: undefined,
-})
-
-const entry = (given: Partial<InventoryEntry> = {}): InventoryEntry => ({
+import {
+  applied,
+  begin,
+  by,
+  changed,
+  drifted,
+  editor,
+  entry,
   key,
-  version: 'v1',
-  wave: 0,
-  uid: 'u',
-  digest: 'd',
-  fields: liveOf({}).fields,
-  time: own.time,
-  generation: 1,
-  state: 'applied',
-  reason: '',
-  ...given,
-})
-
-function begin(t: Test, { isSettling = false, ...block }: { isSettling?: boolean; drift?: object } = {}) {
-  const clock = new ManualClock()
-  const ending = new AbortController()
-  t.teardown(() => ending.abort())
-  const asked: string[] = []
-  let [rounds, changes] = [0, 0]
-  let held: Promise<void> | undefined
-  const answer = {
-    /** Holds the answers that are asked for from now on. @returns releases them */
-    hold: () => {
-      const { promise, resolve } = Promise.withResolvers<void>()
-      held = promise
-      return resolve
-    },
-  }
-  const given: { explanation: Explanation | Error; wouldChange: boolean } = {
-    explanation: { kind: 'deleted' },
-    wouldChange: false,
-  }
-  const drift = new SourceDrift(
-    {
-      turns: { add: ({ run }) => void run(), leave: () => undefined },
-      kept: { read: async () => manifest },
-      explain: async (_, { isOnlyScaled }) => {
-        asked.push(isOnlyScaled ? 'scaled' : keyText(key))
-        await held
-        if (given.explanation instanceof Error) throw given.explanation
-        return given.explanation
-      },
-      wouldChange: async () => given.wouldChange,
-      values: async () => ({ kind: 'notCompared', reason: 'busy' }),
-      requestRound: () => rounds++,
-      onChange: () => changes++,
-      clock,
-      log: capturedLog().log,
-    },
-    sourceOptions(block as SourceBlock, { agentId: 42n, projectId: 7n, ownProject: 'platform/shop' }),
-    ending.signal,
-  )
-  if (!isSettling) drift.settled()
-  const rounded = (of: InventoryEntry = entry(), isPaused = false) =>
-    drift.roundEnds({ entries: new Map([[text, of]]), kinds, isPaused })
-  const seen = (given: Given, of = key) => drift.seen(of, metadata(given), () => liveOf(given))
-  return {
-    drift,
-    seen,
-    clock,
-    asked,
-    given,
-    rounded,
-    answer,
-    rounds: () => rounds,
-    changes: () => changes,
-    stop: () => ending.abort(),
-  }
-}
-
-const by = (clock: ManualClock, ago = 0) => ({ manager: 'kubectl-edit', operation: 'Update', time: clock.now() - ago })
-const drifted = (given: Given, author: ReturnType<typeof by> | undefined, again?: number): Explanation => ({
-  kind: 'drifted',
-  of: ofLive(given),
-  differences: [{ path: '.spec.replicas', kind: 'changed' }],
-  more: 0,
-  by: author,
-  again,
-})
-const changed = { version: '2', own: { ...own, fieldsV1: { 'f:data': {} } }, others: [editor('2026-06-01T00:00:00Z')] }
-const running = () => new AbortController().signal
+  kinds,
+  liveOf,
+  manifest,
+  metadata,
+  ofLive,
+  own,
+  running,
+  text,
+} from './drifting-source.ts'
 
 t.test('an object as it was applied is not explained, nor one of which nothing was applied', async (t) => {
   const { seen, asked, rounded } = begin(t)
@@ -259,21 +138,6 @@ t.test('a new pod goes on from the recorded time', async (t) => {
   drift.left(key)
   await clock.pass(500)
   t.match(drift.known.get(text), { decision: { kind: 'later', at: since + 10_000 } })
-})
-
-t.test('a first round decides by what earlier pods have recorded', async (t) => {
-  const { drift, clock, given } = begin(t, { drift: { after: '0s' } })
-  const corrections = [clock.now(), clock.now(), clock.now()]
-  const recorded = entry({ drift: { since: 0, by: 'kubectl-edit', corrections } })
-  given.explanation = drifted(changed, by(clock))
-  drift.roundBegins()
-  const judged = { live: liveOf(changed), entry: recorded, kinds }
-  t.match(await drift.judge(manifest, judged, running()), { kind: 'left' }, 'it is a fight')
-  const deleted = begin(t, { drift: { mode: 'report' }, isSettling: true })
-  deleted.drift.roundBegins()
-  const gone = { live: undefined, entry: entry({ drift: { since: 1, isDeleted: true } }), kinds }
-  t.match(await deleted.drift.judge(manifest, gone, running()), { kind: 'left' }, 'its deletion was shown before')
-  t.match(await deleted.drift.judge(manifest, { ...gone, entry: entry() }, running()), { kind: 'write' })
 })
 
 t.test('a deletion that stays is recorded by a round, at most every ten seconds', async (t) => {
@@ -429,25 +293,6 @@ t.test('an explanation that fails is tried again', async (t) => {
   t.equal(drift.known.size, 1)
 })
 
-t.test('an object that cannot be compared in a round does not end the round, and is tried again', async (t) => {
-  const { drift, clock, asked, given, rounded } = begin(t)
-  rounded()
-  given.explanation = new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: 5e6, maxBytes: 4e6 })
-  const of = { live: liveOf(changed), entry: entry(), kinds }
-  t.match(await drift.judge(manifest, of, running()), {
-    kind: 'left',
-    finding: { kind: 'notCompared', reason: /large/ },
-  })
-  given.explanation = { kind: 'same', of: ofLive(changed), hasLostFields: false }
-  await clock.pass(30_000)
-  t.equal(asked.length, 2)
-  t.equal(drift.known.size, 0)
-  given.explanation = new KasError({ code: 'UNREACHABLE', detail: 'the API server is away' })
-  const ended = AbortSignal.abort(new Error('a newer commit'))
-  await t.rejects(drift.judge(manifest, of, ended), /a newer commit/)
-  t.equal(drift.known.size, 0)
-})
-
 t.test('what cannot be compared is no drift, unless its marks prove a change', async (t) => {
   const { drift, seen, clock, given, rounded, rounds } = begin(t)
   rounded()
@@ -533,24 +378,6 @@ t.test('an object whose generation has moved before it is first seen is explaine
   t.equal(asked.length, 1)
 })
 
-t.test('a scan finds what metadata do not show, and looks again at what is known', async (t) => {
-  const { drift, clock, asked, given, rounded } = begin(t)
-  rounded()
-  await drift.check(text)
-  await drift.check('unknown')
-  t.equal(asked.length, 0, 'one dry run says that nothing would change')
-  given.wouldChange = true
-  given.explanation = { ...drifted({ version: '2' }, undefined), kind: 'wouldChange' } as Explanation
-  await drift.check(text)
-  await clock.pass(0)
-  t.match(drift.known.get(text), { finding: { kind: 'wouldChange' }, decision: { kind: 'left' } })
-  given.wouldChange = false
-  given.explanation = { kind: 'same', of: ofLive({ version: '2' }), hasLostFields: false }
-  await drift.check(text)
-  await clock.pass(0)
-  t.equal(drift.known.size, 0)
-})
-
 t.test(
   'a moved generation alone may be of a scaler, which is asked about first; anything else is compared',
   async (t) => {
@@ -571,51 +398,6 @@ t.test(
   },
 )
 
-t.test('a check of all objects says how many of them were compared', async (t) => {
-  const { drift, clock, answer, given, rounded } = begin(t)
-  const signal = AbortSignal.any([])
-  t.equal(await drift.checkAll(signal), 0, 'no round has ended')
-  rounded()
-  t.strictSame([drift.objects, await drift.checkAll(signal)], [1, 1])
-  given.wouldChange = true
-  given.explanation = { ...drifted({ version: '2' }, undefined), kind: 'wouldChange' } as Explanation
-  const release = answer.hold()
-  const checking = drift.checkAll(signal)
-  await clock.pass(0)
-  t.equal(drift.known.size, 0)
-  release()
-  t.equal(await checking, 1)
-  t.equal(drift.known.size, 1, 'it waits for the comparison')
-  given.explanation = new Error('away')
-  t.equal(await drift.checkAll(signal), 0, 'without an answer an object was not compared')
-  drift.roundBegins()
-  t.equal(await drift.checkAll(signal), 0, 'a round is writing')
-  const left = new AbortController()
-  left.abort(new Error('the caller has left'))
-  await t.rejects(drift.checkAll(left.signal), /the caller has left/)
-})
-
-t.test('who asks while a check runs shares the next one', async (t) => {
-  const { drift, clock, asked, answer, given, rounded } = begin(t)
-  const signal = AbortSignal.any([])
-  rounded()
-  given.wouldChange = true
-  given.explanation = drifted({ version: '2' }, undefined)
-  const release = answer.hold()
-  const first = drift.checkAll(signal)
-  const left = new AbortController()
-  const later = [drift.checkAll(signal), drift.checkAll(signal), drift.checkAll(left.signal)]
-  await clock.pass(0)
-  t.equal(asked.length, 1)
-  left.abort(new Error('left'))
-  await t.rejects(later[2] as Promise<number>, /left/)
-  release()
-  t.strictSame(await Promise.all([first, later[0], later[1]]), [1, 1, 1])
-  t.equal(asked.length, 2)
-  t.equal(await drift.checkAll(signal), 1)
-  t.equal(asked.length, 3)
-})
-
 t.test('values are those of the commit in the cluster, or none', async (t) => {
   const { drift, rounded } = begin(t)
   const signal = AbortSignal.any([])
@@ -634,25 +416,3 @@ t.test('a source that has ended asks for nothing', async (t) => {
   await clock.pass(1e9)
   t.strictSame([asked.length, rounds()], [0, 0])
 })
-
-t.test(
-  'an object that a round has compared is compared again when the second of its newest change is over',
-  async (t) => {
-    const { drift, seen, clock, asked, given, rounded } = begin(t, { drift: { mode: 'report' } })
-    rounded()
-    const lost = { version: '7', own: applied, others: [editor('2026-06-01T00:00:00Z')] }
-    drift.roundBegins()
-    given.explanation = { kind: 'same', of: ofLive(lost), hasLostFields: true, again: clock.now() + 1000 }
-    await drift.judge(manifest, { live: liveOf(lost), entry: entry(), kinds }, new AbortController().signal)
-    drift.seenFirst(key, metadata(lost))
-    rounded()
-    asked.length = 0
-    given.explanation = drifted({ ...lost, version: '8' }, by(clock))
-    seen({ ...lost, version: '8' }) // within that second: no metadata show it
-    await clock.pass(999)
-    t.equal(drift.known.size, 0)
-    await clock.pass(1)
-    t.strictSame(asked, [text])
-    t.equal(drift.known.size, 1)
-  },
-)
