@@ -19,8 +19,6 @@ const objects = Number(process.env.KAS_DRIFT_OBJECTS ?? 100)
 const toldMs = 2000
 /** Limit of agentk's calls about an object from a change to its row. */
 const maxCalls = 4
-/** The same where a tool has applied fields that Git does not set: each comparison asks for the object without them. */
-const maxCallsOfAdded = 6
 /** Limit of those after the row, for its health: a read, and another one in place of each event that comes meanwhile. */
 const maxLaterCalls = 4
 const changes = [...changesByKubectl, ...changesByOthers]
@@ -99,19 +97,13 @@ interface Price {
 }
 
 /** Checks the calls about one object, and the time in its row. */
-function priceOf(
-  t: Test,
-  { about, fields, row, toldAt }: MadeChange,
-  { writes, calls: all, asItself }: ObjectRequests,
-): Price {
+function priceOf(t: Test, { about, row, toldAt }: MadeChange, { writes, calls: all, asItself }: ObjectRequests): Price {
   const { receivedAt = 0, endedAt = 0 } = writes.at(-1) ?? {}
   // a round that sets something back, or records since when something differs, reads objects without the label
   const calls = row.left === 'mode' ? all : all.filter((one) => one.receivedAt <= toldAt)
   const until = calls.filter((one) => one.receivedAt <= toldAt).length
   const later = calls.length - until
-  const isApplied = fields.some((field) => /^added .* \(Apply\)$/.test(field))
-  const most = isApplied ? maxCallsOfAdded : maxCalls
-  t.ok(until > 0 && until <= most && later <= maxLaterCalls, `${until} calls, and ${later} later: ${about}`)
+  t.ok(until > 0 && until <= maxCalls && later <= maxLaterCalls, `${until} calls, and ${later} later: ${about}`)
   t.strictSame(asItself, [], `as the source's account: ${about}`)
   const changedAt = Number(row.changedAtMs)
   const isTimed = row.manager !== '' && !/scale/.test(about)

@@ -1,11 +1,30 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
+import { entriesOf } from '../live/managed-fields.ts'
 import { FieldReader } from '../live/managed-path.ts'
 import type { OwnedFields } from '../live/owned-fields.ts'
 import type { FieldDifference } from './differences.ts'
 
 /** Limit of the dry runs that ask for one object which fields it has without a manager's apply: managers. */
 const maxAppliers = 2
+
+/** The API server writes times of managedFields in steps of a second. ms */
+const stepMs = 1000
+
+/**
+ * Returns the time until the second of the newest apply by another manager is over; 0: it is, or there is none. A
+ * comparison before that would be repeated, with the dry run of `additionsOf`. ms
+ */
+export function msUntilSettled(
+  object: KubernetesObject,
+  { manager, now }: { readonly manager: string; readonly now: number },
+): number {
+  const applies = entriesOf(object).filter((entry) => textAt(entry, 'operation') === 'Apply')
+  const times = applies
+    .filter((entry) => textAt(entry, 'manager') !== manager)
+    .map((entry) => Date.parse(textAt(entry, 'time')) + stepMs - now)
+  return Math.max(0, ...times.filter((ms) => ms <= 2 * stepMs))
+}
 
 export interface AdditionsComponents {
   /**

@@ -9,6 +9,7 @@ import type { ClusterKinds } from '../live/cluster-kinds.ts'
 import type { LiveObject } from '../live/live-object.ts'
 import type { InventoryEntry } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
+import { msUntilSettled } from './additions.ts'
 import type { Comparisons } from './comparisons.ts'
 import type { ComparedValues } from './explain-object.ts'
 import type { ExplainTurns } from './explain-turns.ts'
@@ -157,8 +158,10 @@ export class SourceDrift {
     // a manager may have given up a field that was left to it
     const isIgnoredOther = entry.ignored !== undefined && entry.ignored !== live().ignored
     const hasMoved = !baseline && isMoved(entry, found.baseline.generation)
-    if (found.kind === 'suspect' || known || isIgnoredOther || hasMoved)
-      this.#suspect(text, { isOnlyScaled: !known && mayBeScaled(found) })
+    if (found.kind !== 'suspect' && !known && !isIgnoredOther && !hasMoved) return
+    const waitMs = msUntilSettled(object, { manager: this.#options.manager, now: this.#components.clock.now() })
+    if (waitMs > 0) this.#explanations.requestLater(text, waitMs)
+    else this.#suspect(text, { isOnlyScaled: !known && mayBeScaled(found) })
   }
 
   #suspicion(object: KubernetesObject, entry?: InventoryEntry, baseline?: Baseline): Suspicion {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { additionsOf } from '../../../../../../src/agentk/modules/gitops/drift/additions.ts'
+import { additionsOf, msUntilSettled } from '../../../../../../src/agentk/modules/gitops/drift/additions.ts'
 import { addedFields } from '../../../../../../src/agentk/modules/gitops/drift/differences.ts'
 import { pathText } from '../../../../../../src/agentk/modules/gitops/live/managed-path.ts'
 import { OwnedFields } from '../../../../../../src/agentk/modules/gitops/live/owned-fields.ts'
@@ -46,4 +46,21 @@ t.test('at most two managers of an object are asked about', async (t) => {
   const { paths, asked } = await told(each, Object.fromEntries([0, 1, 2].map((i) => [`kubectl-${i}`, live])))
   t.strictSame(asked, ['kubectl-0', 'kubectl-1'])
   t.strictSame(paths, ['.spec.size'])
+})
+
+t.test('an apply by another manager is settled once its second is over', async (t) => {
+  const time = '2026-01-01T00:00:00Z'
+  const now = Date.parse(time)
+  const by = (manager: string, operation = 'Apply', at = time) => ({
+    metadata: { managedFields: [{ manager, operation, time: at }] },
+  })
+  const left = (object: object, after: number) => msUntilSettled(object, { manager: 'own', now: now + after })
+  t.equal(left(by('kubectl'), 0), 1000)
+  t.equal(left(by('kubectl'), 999), 1)
+  t.equal(left(by('kubectl'), 1000), 0)
+  t.equal(left(by('own'), 0), 0, 'its own')
+  t.equal(left(by('kubectl', 'Update'), 0), 0, 'no apply')
+  t.equal(left(by('kubectl', 'Apply', ''), 0), 0, 'without a time')
+  t.equal(left(by('kubectl', 'Apply', '9999-01-01T00:00:00Z'), 0), 0, 'a time that cannot be')
+  t.equal(left({}, 0), 0)
 })
