@@ -20,6 +20,7 @@ import { clusterChanges, takenFields, withLive } from './cluster-change.ts'
 import type { FieldChange } from './field-change.ts'
 import { gitChanges } from './git-change.ts'
 import { type Governors, ownersOf } from './governors.ts'
+import { pathWithoutValues } from './path-values.ts'
 import type { PreviewedSource } from './previewed-source.ts'
 import { refusalText } from './refusal-words.ts'
 import { type HeldBack, shownFields } from './shown-fields.ts'
@@ -27,7 +28,7 @@ import { type HeldBack, shownFields } from './shown-fields.ts'
 export type ShownObject = MessageInitShape<typeof PreviewedObjectSchema>
 
 /** Objects that are read, rehearsed and compared together: their live states and answers are in memory at once. */
-const maxAtOnce = 25
+const maxAtOnce = 8
 
 export interface ChangedInput {
   readonly build: Build
@@ -42,6 +43,8 @@ export interface ChangedInput {
   readonly visible: (keys: readonly ObjectKey[]) => Promise<ReadonlySet<string>>
   /** Returns the objects that the caller may patch, by `keyText`. */
   readonly patchable: (keys: readonly ObjectKey[]) => Promise<ReadonlySet<string>>
+  /** Called with each object that is shown, before the next ones are compared. */
+  readonly onShown: (object: ShownObject) => void
 }
 
 /** Rehearsed object. */
@@ -83,8 +86,11 @@ export class ChangedObjects {
   async results(): Promise<ChangedObjectResult[]> {
     const { manifests } = this.#input
     const found: ChangedObjectResult[] = []
-    for (let i = 0; i < manifests.length; i += maxAtOnce)
-      found.push(...(await this.#resultsOf(manifests.slice(i, i + maxAtOnce))))
+    for (let i = 0; i < manifests.length; i += maxAtOnce) {
+      const results = await this.#resultsOf(manifests.slice(i, i + maxAtOnce))
+      for (const { shown } of results) if (shown) this.#input.onShown(shown)
+      found.push(...results)
+    }
     return found
   }
 
@@ -205,12 +211,15 @@ export class ChangedObjects {
   #failed(candidate: Candidate, problem: ApplyProblem, mayPatch: boolean): ChangedObjectResult {
     const { manifest } = candidate
     const end = { kind: 'failed', problem } as const
+    const { values } = this.#input
+    const isTold = mayPatch && values
     if (problem.replaces !== undefined)
-      return { manifest, end, shown: this.#shown(candidate, 'waits', mayPatch ? problem.text : waitsText) }
+      return { manifest, end, shown: this.#shown(candidate, 'waits', isTold ? problem.text : waitsText) }
     const excuse = this.#input.governors.excuse(manifest, problem) ?? (problem.freed && freedText)
     if (excuse !== undefined) return this.#unverified(candidate, excuse)
-    const isOwnText = ownTexts.has(problem.kind)
-    return { manifest, end, shown: this.#shown(candidate, 'fails', refusalText(problem, mayPatch || isOwnText)) }
+    const own = values ? problem.text : pathWithoutValues(problem.text)
+    const text = ownTexts.has(problem.kind) ? own : refusalText(problem, { mayPatch, values })
+    return { manifest, end, shown: this.#shown(candidate, 'fails', text) }
   }
 
   /** Shows Git's side alone. */
@@ -246,11 +255,15 @@ export class ChangedObjects {
     return this.#shown(candidate, action, '', changes, ignored)
   }
 
-  /** Without a manifest to compare with, leaves out what is known to be drift. */
-  #ownChanges({ text, base }: Candidate, changes: readonly FieldChange[]): FieldChange[] {
+  /**
+   * Without a manifest to compare with, leaves out what is known to be drift. If nothing else differs, the change is in
+   * these fields, as the manifest is not the one that was applied.
+   */
+  #ownChanges({ text, base }: Candidate, changes: readonly FieldChange[]): readonly FieldChange[] {
     const known = base ? undefined : this.#source.known.get(text)?.finding
     const drifted = new Set(known?.differences.map(({ path }) => path))
-    return changes.filter(({ path }) => !drifted.has(pathText(path)))
+    const others = changes.filter(({ path }) => !drifted.has(pathText(path)))
+    return others.length > 0 ? others : changes
   }
 
   /** Returns the values of this change that rules leave to others. */

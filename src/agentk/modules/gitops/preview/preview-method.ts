@@ -42,6 +42,8 @@ export interface PreviewMethodComponents {
   readonly room: SharedBytes
   /** `now`: ms since 1970 */
   readonly clock: Clock
+  /** ends all previews: this pod leads no longer, so its dry runs are not sent any more */
+  readonly signal: AbortSignal
 }
 
 /** Returns the method by which kas asks what a change would do to the cluster. */
@@ -54,7 +56,8 @@ export function previewMethod(components: PreviewMethodComponents): readonly [st
 /**
  * Answers within the time limit, in the caller's part of the room.
  *
- * @throws KasError TOO_MANY_STREAMS, DEADLINE_EXCEEDED, INVALID_MESSAGE, MESSAGE_TOO_LARGE; as `previewChange`
+ * @throws KasError TOO_MANY_STREAMS, DEADLINE_EXCEEDED, INVALID_MESSAGE, MESSAGE_TOO_LARGE; as `previewChange`; the
+ * reason of the caller's signal, or of the term's
  */
 async function* answer(
   components: PreviewMethodComponents,
@@ -62,9 +65,9 @@ async function* answer(
   messages: AsyncIterable<Uint8Array>,
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
-  const { clock, room: bytes } = components
+  const { clock, room: bytes, signal: term } = components
   const reason = () => new KasError({ code: 'DEADLINE_EXCEEDED' })
-  const deadline = new Deadline({ ms: timeoutMs, clock, signals: [signal], reason })
+  const deadline = new Deadline({ ms: timeoutMs, clock, signals: [signal, term], reason })
   const owner = {}
   let fileBytes = 0
   const take = (files: number) => {

@@ -21,6 +21,11 @@ export interface PreviewAccess {
   readonly claims: Omit<SourceClaims, 'claim'>
   /** commit for which the source and its siblings have claimed objects */
   readonly claimedCommit: string
+  /**
+   * Returns what has begun since the access was made, so that a comparison may be of two states, for people; undefined:
+   * nothing has.
+   */
+  readonly interruption: () => string | undefined
   /** Builds files as those of a commit, after the rounds. @throws as `buildCommit` */
   readonly build: (files: readonly RepositoryFile[], signal: AbortSignal) => Promise<Build | Refusal>
 }
