@@ -1,5 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
+import { keyName, keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
 import type { KubernetesObject } from '../../../../kubernetes/object.ts'
 import { objectPath } from '../../../../kubernetes/path.ts'
 import type { PreviewedObjectSchema } from '../../../../proto/gen/gitops_preview_pb.ts'
@@ -16,10 +16,11 @@ import { type Manifest, mayHaveField, type ObjectTree } from '../manifests/manif
 import { rehearse, unknownLive } from '../rehearse.ts'
 import type { ApplyEnd, Build, InventoryEntry, LeftOut, WaveGraph } from '../round.ts'
 import { keyOf } from '../state/state-key.ts'
-import { clusterChanges, takenFields, withLive } from './cluster-change.ts'
+import { clusterChanges, takenFields, withLive, withoutDrift } from './cluster-change.ts'
 import type { FieldChange } from './field-change.ts'
 import { gitChanges } from './git-change.ts'
 import { type Governors, ownersOf } from './governors.ts'
+import { namedObjects } from './named-objects.ts'
 import { pathWithoutValues } from './path-values.ts'
 import type { PreviewedSource } from './previewed-source.ts'
 import { refusalText } from './refusal-words.ts'
@@ -149,12 +150,12 @@ export class ChangedObjects {
         return { manifest, text, base, live: await this.#read(manifest) }
       }),
     )
-    const absent = read.filter(({ live }) => live === undefined).map(({ manifest }) => manifest.key)
+    const absent = read.filter(({ live }) => live === undefined).map(({ manifest }) => manifest)
     const untriedOf = await this.#untried(absent)
     return read.map(({ live, ...rest }) => {
       const { key } = rest.manifest
       const found = live ? liveObjectOf(live, options.manager, ignoredFields(rules, { key })) : live
-      const untried = live === undefined ? untriedOf(key) : undefined
+      const untried = live === undefined ? untriedOf(rest.manifest) : undefined
       return { ...rest, live: live ?? undefined, found, untried }
     })
   }
@@ -178,19 +179,23 @@ export class ChangedObjects {
 
   /**
    * Returns a function with the reason for which an object that does not exist is not tried. The answer would show
-   * whether a namespace, or a definition, exists that the caller may not get.
+   * whether something exists that the caller may not get: its namespace, its definition, or what it names.
    */
-  async #untried(absent: readonly ObjectKey[]): Promise<(key: ObjectKey) => string | undefined> {
+  async #untried(absent: readonly Manifest[]): Promise<(manifest: Manifest) => string | undefined> {
     const { governors } = this.#input
-    const namespaces = [...new Set(absent.flatMap(({ namespace }) => (namespace === '' ? [] : [namespace])))]
+    const namespaces = [...new Set(absent.flatMap(({ key: { namespace } }) => (namespace === '' ? [] : [namespace])))]
     const parents = namespaces.map(namespaceKey)
-    const definitions = absent.flatMap((key) => governors.definitionOf(key)?.key ?? [])
-    const visible = await this.#input.visible([...parents, ...definitions])
-    return (key) => {
+    const definitions = absent.flatMap(({ key }) => governors.definitionOf(key)?.key ?? [])
+    const named = absent.flatMap(namedObjects)
+    const visible = await this.#input.visible([...parents, ...definitions, ...named])
+    return (manifest) => {
+      const { key } = manifest
       const definition = governors.definitionOf(key)?.key
       if (definition && !visible.has(keyText(definition))) return 'you may not get the definition of its kind'
-      if (key.namespace === '' || visible.has(keyText(namespaceKey(key.namespace)))) return undefined
-      return `you may not get namespace ${key.namespace}`
+      if (key.namespace !== '' && !visible.has(keyText(namespaceKey(key.namespace))))
+        return `you may not get namespace ${key.namespace}`
+      const hidden = namedObjects(manifest).find((one) => !visible.has(keyText(one)))
+      return hidden && `you may not get ${keyName(hidden)}, which it names`
     }
   }
 
@@ -215,11 +220,19 @@ export class ChangedObjects {
     const isTold = mayPatch && values
     if (problem.replaces !== undefined)
       return { manifest, end, shown: this.#shown(candidate, 'waits', isTold ? problem.text : waitsText) }
+    const sibling = problem.kind === 'foreign' ? this.#siblingOwner(candidate) : undefined
+    if (sibling !== undefined)
+      return this.#unverified(candidate, `source ${sibling} has it: it moves if the same change takes it out there`)
     const excuse = this.#input.governors.excuse(manifest, problem) ?? (problem.freed && freedText)
     if (excuse !== undefined) return this.#unverified(candidate, excuse)
     const own = values ? problem.text : pathWithoutValues(problem.text)
     const text = ownTexts.has(problem.kind) ? own : refusalText(problem, { mayPatch, values })
     return { manifest, end, shown: this.#shown(candidate, 'fails', text) }
+  }
+
+  /** Returns the source that owns the object, if its next commit comes with the same change. */
+  #siblingOwner({ manifest, found }: Candidate): string | undefined {
+    return this.#source.siblings(manifest.key).find((id) => id === found?.owner)
   }
 
   /** Shows Git's side alone. */
@@ -255,15 +268,10 @@ export class ChangedObjects {
     return this.#shown(candidate, action, '', changes, ignored)
   }
 
-  /**
-   * Without a manifest to compare with, leaves out what is known to be drift. If nothing else differs, the change is in
-   * these fields, as the manifest is not the one that was applied.
-   */
+  /** Without a manifest to compare with, leaves out what is known to be drift. */
   #ownChanges({ text, base }: Candidate, changes: readonly FieldChange[]): readonly FieldChange[] {
     const known = base ? undefined : this.#source.known.get(text)?.finding
-    const drifted = new Set(known?.differences.map(({ path }) => path))
-    const others = changes.filter(({ path }) => !drifted.has(pathText(path)))
-    return others.length > 0 ? others : changes
+    return withoutDrift(changes, new Set(known?.differences.map(({ path }) => path)))
   }
 
   /** Returns the values of this change that rules leave to others. */

@@ -149,6 +149,7 @@ export class SourceRounds {
       kinds,
       claims: registry.claims(source),
       claimedCommit,
+      siblings: (key) => registry.siblings(source, key),
       interruption: () =>
         commitNow() === claimedCommit ? undefined : 'agentk began to apply another commit meanwhile: ask again',
       build: (files, signal) => previews.work.preview(user, signal, (building) => build(files, building)),
