@@ -97,7 +97,7 @@ t.test('previews that something interrupts', { skip, timeout: 600_000 }, async (
     }
     const { end } = await ask({ ...files, 'a.json': mapOf('a', '2') })
     t.match(end.problem, /configured in another way/)
-    await becomesSynced()
+    await eventually(async () => (await ask(files)).end.problem === '')
   })
 
   await t.test('a preview ends with the term, and calls nothing a failure of the change', async (t) => {
