@@ -8,7 +8,7 @@ const maxMessageLength = 300
 
 /** Action on a resource. */
 export interface AccessAttributes {
-  readonly verb: 'get' | 'list' | 'watch' | 'patch'
+  readonly verb: 'get' | 'list' | 'watch' | 'patch' | 'delete'
   /** empty: core; `*`: any */
   readonly group: string
   /** plural; `*`: any */

@@ -18,6 +18,9 @@ export interface RehearsalComponents {
   /** acts as agentk itself */
   readonly ownLane: ApiLane
   readonly claims: Pick<SourceClaims, 'isHandedOver'>
+  /** of several rehearsals; absent: of this one */
+  readonly dryLanes?: DryLanes
+  readonly scalers?: Scalers
   /** Called with the object that the API server would store. */
   readonly onAnswer?: (key: ObjectKey, object: KubernetesObject) => void
   /** Called with an object that would be deleted and made again. Absent: such an object has a problem. */
@@ -30,8 +33,6 @@ export interface RehearsalInput extends Omit<ApplyRunInput, 'id' | 'superseded' 
   readonly manifests: readonly Manifest[]
   /** the API server checks each object by a dry run */
   readonly isByServer: boolean
-  /** all manifests of the commit, also those that are not rehearsed now; absent: there are no others */
-  readonly commit?: readonly Manifest[]
 }
 
 /**
@@ -53,13 +54,13 @@ export async function rehearse(
 
 function applyComponents(
   components: RehearsalComponents,
-  { kinds, manifests, commit = manifests, isByServer }: RehearsalInput,
+  { kinds, manifests, isByServer }: RehearsalInput,
   source: SourceOptions,
 ): ApplyRunComponents {
   const { lane, ownLane, claims, onAnswer, onReplaced, checksOwners } = components
   const { isHandedOver } = claims
-  const scalers = new Scalers({ lane, ownLane, kinds, manifests: commit })
-  const dryLanes = new DryLanes({ lane, ownLane })
+  const { dryLanes = new DryLanes({ lane, ownLane }) } = components
+  const { scalers = new Scalers({ lane, ownLane, kinds, manifests }) } = components
   const apply: Applier['apply'] = async (request, signal) => {
     if (!isByServer) return assumed
     const dry = await dryLanes.laneOf(request.kind, signal)

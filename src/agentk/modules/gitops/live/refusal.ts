@@ -46,6 +46,8 @@ export interface ApplyProblem {
   readonly places?: readonly string[]
   /** fields in its way were freed before, and the API server refused it all the same */
   readonly freed?: true
+  /** for `invalid`: the API server would take the object as a new one */
+  readonly isTakenAsNew?: true
   /** advice for people, if the API server would take the object as a new one */
   readonly wayOut?: string
   /** webhook or policy that has refused it, as the API server reports */

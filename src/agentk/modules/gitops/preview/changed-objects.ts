@@ -1,26 +1,21 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import { keyName, keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
+import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
 import type { KubernetesObject } from '../../../../kubernetes/object.ts'
-import { objectPath } from '../../../../kubernetes/path.ts'
 import type { PreviewedObjectSchema } from '../../../../proto/gen/gitops_preview_pb.ts'
-import { isTooLarge } from '../../../cluster/object-list.ts'
-import { maxEventBytes as maxBytes } from '../../../cluster/watch-request.ts'
-import { ignoredFields, readRules } from '../apply/ignored-fields.ts'
+import { Scalers } from '../apply/scalers.ts'
 import { TakeOver } from '../apply/take-over.ts'
+import { DryLanes } from '../live/dry-lanes.ts'
 import { placesNamed, valueBelow } from '../live/field-places.ts'
-import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
 import { pathText } from '../live/managed-path.ts'
-import { isNestedTooDeeply } from '../live/nesting.ts'
 import type { ApplyProblem } from '../live/refusal.ts'
-import { type Manifest, mayHaveField, type ObjectTree } from '../manifests/manifest.ts'
+import type { Manifest } from '../manifests/manifest.ts'
 import { rehearse, unknownLive } from '../rehearse.ts'
-import type { ApplyEnd, Build, InventoryEntry, LeftOut, WaveGraph } from '../round.ts'
+import type { ApplyEnd, LeftOut, WaveGraph } from '../round.ts'
 import { keyOf } from '../state/state-key.ts'
+import { type Candidate, type CandidatesInput, readCandidates } from './candidates.ts'
 import { clusterChanges, takenFields, withLive, withoutDrift } from './cluster-change.ts'
 import type { FieldChange } from './field-change.ts'
 import { gitChanges } from './git-change.ts'
-import { type Governors, ownersOf } from './governors.ts'
-import { namedObjects } from './named-objects.ts'
 import { pathWithoutValues } from './path-values.ts'
 import type { PreviewedSource } from './previewed-source.ts'
 import { refusalText } from './refusal-words.ts'
@@ -31,17 +26,11 @@ export type ShownObject = MessageInitShape<typeof PreviewedObjectSchema>
 /** Objects that are read, rehearsed and compared together: their live states and answers are in memory at once. */
 const maxAtOnce = 8
 
-export interface ChangedInput {
-  readonly build: Build
+export interface ChangedInput extends CandidatesInput {
   /** manifests that differ from the commit in the cluster, and whose objects the caller may get */
   readonly manifests: readonly Manifest[]
-  /** entries of the inventory, by `keyText` */
-  readonly entries: ReadonlyMap<string, InventoryEntry>
-  readonly governors: Governors
   /** live values are shown */
   readonly values: boolean
-  /** Returns the objects that the caller may get, by `keyText`. */
-  readonly visible: (keys: readonly ObjectKey[]) => Promise<ReadonlySet<string>>
   /** Returns the objects that the caller may patch, by `keyText`. */
   readonly patchable: (keys: readonly ObjectKey[]) => Promise<ReadonlySet<string>>
   /** Called with each object that is shown, before the next ones are compared. */
@@ -57,29 +46,21 @@ export interface ChangedObjectResult {
   readonly shown: ShownObject | undefined
 }
 
-/** Object with what is known before its rehearsal. */
-interface Candidate {
-  readonly manifest: Manifest
-  readonly text: string
-  readonly base: ObjectTree | undefined
-  readonly live: KubernetesObject | undefined
-  /** undefined: it does not exist; null: it cannot be read */
-  readonly found: LiveObject | null | undefined
-  /** why no dry run is sent; undefined: one is */
-  readonly untried: string | undefined
-}
-
 /** Reads and rehearses what a change makes of objects. */
 export class ChangedObjects {
   readonly #source: PreviewedSource
   readonly #input: ChangedInput
   readonly #takeOver: TakeOver
+  readonly #dryLanes: DryLanes
+  readonly #scalers: Scalers
   readonly #signal: AbortSignal
 
   constructor(source: PreviewedSource, input: ChangedInput, signal: AbortSignal) {
     this.#source = source
     this.#input = input
     this.#takeOver = new TakeOver(source.lane, source.options)
+    this.#dryLanes = new DryLanes(source)
+    this.#scalers = new Scalers({ lane: source.lane, ownLane: source.ownLane, ...input.build })
     this.#signal = signal
   }
 
@@ -98,24 +79,25 @@ export class ChangedObjects {
   async #resultsOf(manifests: readonly Manifest[]): Promise<ChangedObjectResult[]> {
     const { build, entries } = this.#input
     const { lane, ownLane, claims, options } = this.#source
-    const candidates = await this.#candidates(manifests)
+    const candidates = await readCandidates(this.#source, manifests, this.#input, this.#signal)
     const tried = candidates.filter(({ untried }) => untried === undefined)
     const answers = new Map<string, KubernetesObject>()
     const replaced = new Set<string>()
-    const hiddenOwners = await this.#withHiddenOwners(manifests)
+    const hasHiddenOwners = new Set(tried.flatMap((one) => (one.hasHiddenOwners ? [one.text] : [])))
     const live = new Map(tried.flatMap(({ text, found }) => (found === undefined ? [] : [[text, found] as const])))
     const ends = await rehearse(
       {
         lane,
         ownLane,
         claims,
+        dryLanes: this.#dryLanes,
+        scalers: this.#scalers,
         onAnswer: (key, object) => answers.set(keyText(key), object),
         onReplaced: (key) => replaced.add(keyText(key)),
-        checksOwners: ({ key }) => !hiddenOwners.has(keyText(key)),
+        checksOwners: ({ key }) => !hasHiddenOwners.has(keyText(key)),
       },
       {
         manifests: tried.map(({ manifest }) => manifest),
-        commit: build.manifests,
         graph: looseGraph(tried.map(({ text }) => text)),
         kinds: build.kinds,
         entries,
@@ -139,80 +121,6 @@ export class ChangedObjects {
     })
   }
 
-  async #candidates(manifests: readonly Manifest[]): Promise<Candidate[]> {
-    const { options } = this.#source
-    const rules = readRules(options.drift.ignore, options.manager)
-    const read = await Promise.all(
-      manifests.map(async (manifest) => {
-        const text = keyText(manifest.key)
-        const kept = await this.#source.manifest(text)
-        const base = kept && kept.digest === this.#input.entries.get(text)?.digest ? kept.object : undefined
-        return { manifest, text, base, live: await this.#read(manifest) }
-      }),
-    )
-    const absent = read.filter(({ live }) => live === undefined).map(({ manifest }) => manifest)
-    const untriedOf = await this.#untried(absent)
-    return read.map(({ live, ...rest }) => {
-      const { key } = rest.manifest
-      const found = live ? liveObjectOf(live, options.manager, ignoredFields(rules, { key })) : live
-      const untried = live === undefined ? untriedOf(rest.manifest) : undefined
-      return { ...rest, live: live ?? undefined, found, untried }
-    })
-  }
-
-  /** @returns undefined: it does not exist; null: it cannot be read */
-  async #read({ key, version }: Manifest): Promise<KubernetesObject | undefined | null> {
-    const { kinds } = this.#input.build
-    const kind = kinds.find(key, version) ?? kinds.find(key)
-    if (!kind) return kinds.isStale(key.group) ? null : undefined
-    if (kind.isNamespaced !== (key.namespace !== '')) return undefined // the API server refuses it
-    const path = objectPath(kind, key)
-    try {
-      const { status, body } = await this.#source.lane.json('GET', path, undefined, this.#signal, { maxBytes })
-      if (status === 404) return undefined
-      return status === 200 && !isNestedTooDeeply(body) ? (body as KubernetesObject) : null
-    } catch (error) {
-      if (!isTooLarge(error)) throw error
-      return null
-    }
-  }
-
-  /**
-   * Returns a function with the reason for which an object that does not exist is not tried. The answer would show
-   * whether something exists that the caller may not get: its namespace, its definition, or what it names.
-   */
-  async #untried(absent: readonly Manifest[]): Promise<(manifest: Manifest) => string | undefined> {
-    const { governors } = this.#input
-    const namespaces = [...new Set(absent.flatMap(({ key: { namespace } }) => (namespace === '' ? [] : [namespace])))]
-    const parents = namespaces.map(namespaceKey)
-    const definitions = absent.flatMap(({ key }) => governors.definitionOf(key)?.key ?? [])
-    const named = absent.flatMap(namedObjects)
-    const visible = await this.#input.visible([...parents, ...definitions, ...named])
-    return (manifest) => {
-      const { key } = manifest
-      const definition = governors.definitionOf(key)?.key
-      if (definition && !visible.has(keyText(definition))) return 'you may not get the definition of its kind'
-      if (key.namespace !== '' && !visible.has(keyText(namespaceKey(key.namespace))))
-        return `you may not get namespace ${key.namespace}`
-      const hidden = namedObjects(manifest).find((one) => !visible.has(keyText(one)))
-      return hidden && `you may not get ${keyName(hidden)}, which it names`
-    }
-  }
-
-  /** Returns manifests, by `keyText`, with owners that the caller may not get: whether these exist is not told. */
-  async #withHiddenOwners(manifests: readonly Manifest[]): Promise<ReadonlySet<string>> {
-    const owned = manifests.filter((manifest) => mayHaveField(manifest, 'ownerReferences'))
-    const owners = owned.map((manifest) => {
-      const keys = ownersOf(manifest).map((owner) => {
-        const isNamespaced = this.#input.build.kinds.find(owner)?.isNamespaced ?? true
-        return isNamespaced ? owner : { ...owner, namespace: '' }
-      })
-      return { text: keyText(manifest.key), keys }
-    })
-    const visible = await this.#input.visible(owners.flatMap(({ keys }) => keys))
-    return new Set(owners.flatMap(({ text, keys }) => (keys.every((key) => visible.has(keyText(key))) ? [] : [text])))
-  }
-
   #failed(candidate: Candidate, problem: ApplyProblem, mayPatch: boolean): ChangedObjectResult {
     const { manifest } = candidate
     const end = { kind: 'failed', problem } as const
@@ -223,8 +131,9 @@ export class ChangedObjects {
     const sibling = problem.kind === 'foreign' ? this.#siblingOwner(candidate) : undefined
     if (sibling !== undefined)
       return this.#unverified(candidate, `source ${sibling} has it: it moves if the same change takes it out there`)
-    const excuse = this.#input.governors.excuse(manifest, problem) ?? (problem.freed && freedText)
-    if (excuse !== undefined) return this.#unverified(candidate, excuse)
+    const excuse = this.#input.governors.excuse(manifest, problem)
+    if (excuse) return { ...this.#unverified(candidate, excuse.text), ...(excuse.hasLeft && { end }) }
+    if (problem.freed && problem.isTakenAsNew) return this.#unverified(candidate, freedText)
     const own = values ? problem.text : pathWithoutValues(problem.text)
     const text = ownTexts.has(problem.kind) ? own : refusalText(problem, { mayPatch, values })
     return { manifest, end, shown: this.#shown(candidate, 'fails', text) }
@@ -329,10 +238,6 @@ const waitsText = 'it is to be deleted and made again, and that waits for approv
 const freedText = 'others have changed fields that are in its way: agentk takes these back first'
 /** Problems whose texts agentk writes itself, without values. */
 const ownTexts: ReadonlySet<string> = new Set(['foreign', 'conflict', 'unserved'])
-
-function namespaceKey(name: string): ObjectKey {
-  return { group: '', kind: 'Namespace', namespace: '', name }
-}
 
 /** Objects are rehearsed without one another: none waits for others, as nothing is made. */
 function looseGraph(order: readonly string[]): WaveGraph {

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { KubernetesObject } from '../../../../kubernetes/object.ts'
+import { field, type KubernetesObject } from '../../../../kubernetes/object.ts'
 import { differencesOf, unsetFields } from '../drift/differences.ts'
 import { entriesOf, type FieldSet, ownEntry, takenOver, without } from '../live/managed-fields.ts'
 import { FieldReader, type ManagedPath, pathText } from '../live/managed-path.ts'
@@ -26,7 +26,7 @@ export function clusterChanges({ base, next, dry, live, manager }: ComparedChang
   const own = { dry: ownEntry(entriesOf(dry), manager), live: ownEntry(entriesOf(live), manager) }
   const [ofBase, ofNext] = [new FieldReader(), new FieldReader()]
   const isOfChange = (path: ManagedPath) =>
-    base === undefined || !isDeepStrictEqual(ofBase.at(base, path), ofNext.at(next, path))
+    base === undefined || !isDeepStrictEqual(gitValue(ofBase, base, path), gitValue(ofNext, next, path))
   const set = differencesOf({ dry, live }, own.dry?.fieldsV1 ?? {}).map(
     ({ path, kind, before, after, isOfKeys }): FieldChange => ({
       path,
@@ -45,6 +45,13 @@ export function clusterChanges({ base, next, dry, live, manager }: ComparedChang
     }),
   )
   return [...set, ...removed].filter(({ path }) => !isMark(path) && isOfChange(path))
+}
+
+/** Returns Git's value, also null: the API server may store another one in its place. */
+function gitValue(reader: FieldReader, object: ObjectTree, path: ManagedPath): unknown {
+  const last = path.at(-1)
+  if (!last?.startsWith('f:')) return reader.at(object, path)
+  return field(reader.at(object, path.slice(0, -1)), last.slice(2))
 }
 
 /**

@@ -16,6 +16,16 @@ export interface ChangedObject {
   readonly key: ObjectKey
   /** earlier and new content, as far as it is known */
   readonly objects: readonly ObjectTree[]
+  /** the files do not have it any more */
+  readonly hasLeft: boolean
+}
+
+/** Reason for which a refusal says nothing about the commit. */
+export interface Excuse {
+  /** for people */
+  readonly text: string
+  /** what refuses has left Git: it is deleted only once the refused object no longer fails, or with approval */
+  readonly hasLeft: boolean
 }
 
 export interface GovernorsInput {
@@ -55,48 +65,52 @@ export class Governors {
     return this.#defined.get(kindKey(group, kind))
   }
 
-  /** Returns why a refusal says nothing about the commit, for people; undefined: it does. */
-  excuse({ key }: Pick<Manifest, 'key'>, problem: ApplyProblem): string | undefined {
+  /** Returns why a refusal says nothing about the commit; undefined: it does. */
+  excuse({ key }: Pick<Manifest, 'key'>, problem: ApplyProblem): Excuse | undefined {
     const definition = this.definitionOf(key)
-    if (problem.kind === 'unserved') return definition && 'the definition of its kind comes with the same change'
+    if (problem.kind === 'unserved') return definition && comes('the definition of its kind')
     if (problem.kind === 'absent') return this.#broughtFor(key, problem)
-    if (problem.refuser !== undefined)
-      return this.#isRefuserChanged(problem)
-        ? `${refusers[problem.refuser]} that refuses it today changes with it`
-        : undefined
+    if (problem.refuser !== undefined) return this.#refuserExcuse(problem.refuser, problem)
     const isOfDefinition = problem.kind === 'invalid' || problem.kind === 'immutable'
-    if (isOfDefinition && definition && this.#changed.has(keyText(definition.key)))
-      return 'the definition of its kind changes with it'
-    return undefined
+    if (!isOfDefinition || !definition || !this.#changed.has(keyText(definition.key))) return undefined
+    return { text: 'the definition of its kind changes with it', hasLeft: false }
   }
 
-  #broughtFor(key: ObjectKey, { lacks }: ApplyProblem): string | undefined {
-    if (this.definitionOf(key)) return 'the definition of its kind comes with the same change'
-    if (lacks && lacks.resource !== 'namespaces') {
-      const isLacked = ({ key: one }: Manifest) =>
-        one.name === lacks.name && [`${one.kind.toLowerCase()}s`, one.kind.toLowerCase()].includes(lacks.resource)
-      return this.#input.manifests.some(isLacked) ? 'what it needs comes with the same change' : undefined
-    }
-    return this.#namespaces.has(key.namespace) ? 'its namespace comes with the same change' : undefined
+  #broughtFor(key: ObjectKey, { lacks }: ApplyProblem): Excuse | undefined {
+    if (this.definitionOf(key)) return comes('the definition of its kind')
+    if (!lacks || lacks.resource === 'namespaces')
+      return this.#namespaces.has(key.namespace) ? comes('its namespace') : undefined
+    const isLacked = ({ key: one }: Manifest) =>
+      one.name === lacks.name && [`${one.kind.toLowerCase()}s`, one.kind.toLowerCase()].includes(lacks.resource)
+    return this.#input.manifests.some((manifest) => isLacked(manifest)) ? comes('what it needs') : undefined
   }
 
-  #isRefuserChanged({ text }: ApplyProblem): boolean {
-    const [, policyName, bindingName] = policy.exec(text) ?? []
-    const [, webhookName] = webhook.exec(text) ?? []
-    return this.#input.changed.some(({ key, objects }) => {
-      const refuser = refuserOf(key)
-      if (refuser === undefined || refuser === 'apiService') return false
-      if (policyName !== undefined) return key.name === (key.kind.endsWith('Binding') ? bindingName : policyName)
-      if (webhookName === undefined) return true // the text does not name it
-      if (refuser === 'policy') return key.group !== admission // Kyverno and Gatekeeper act by webhooks of their own
-      const names = objects.flatMap((object) => listAt(object, 'webhooks').map((one) => textField(one, 'name')))
-      return names.length === 0 || names.includes(webhookName)
-    })
+  #refuserExcuse(refuser: 'policy' | 'webhook', { text }: ApplyProblem): Excuse | undefined {
+    const found = this.#input.changed.filter((one) => mayRefuse(one, text))
+    if (found.length === 0) return undefined
+    const hasLeft = found.some(({ hasLeft }) => hasLeft)
+    return { text: `the ${refuser} that refuses it today changes with it`, hasLeft }
   }
 }
 
+function comes(what: string): Excuse {
+  return { text: `${what} comes with the same change`, hasLeft: false }
+}
+
+/** True if the refusal may be by this policy, or by a webhook of this configuration. */
+function mayRefuse({ key, objects }: ChangedObject, text: string): boolean {
+  const kind = refuserOf(key)
+  if (kind === undefined || kind === 'apiService') return false
+  const [, policyName, bindingName] = policy.exec(text) ?? []
+  if (policyName !== undefined) return key.name === (key.kind.endsWith('Binding') ? bindingName : policyName)
+  const [, webhookName] = webhook.exec(text) ?? []
+  if (webhookName === undefined) return true // the text does not name it
+  if (kind === 'policy') return key.group !== admission // Kyverno and Gatekeeper act by webhooks of their own
+  const names = objects.flatMap((object) => listAt(object, 'webhooks').map((one) => textField(one, 'name')))
+  return names.length === 0 || names.includes(webhookName)
+}
+
 const admission = 'admissionregistration.k8s.io'
-const refusers = { policy: 'the policy', webhook: 'the webhook' } as const
 
 /** Returns the owners that a manifest names. */
 export function ownersOf({ object, key: { namespace } }: Manifest): readonly ObjectKey[] {

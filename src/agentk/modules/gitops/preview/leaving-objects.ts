@@ -1,7 +1,7 @@
-import { keyName, keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
-import { kindKey } from '../../../../kubernetes/kind.ts'
+import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
 import type { KubernetesObject } from '../../../../kubernetes/object.ts'
 import { objectPath } from '../../../../kubernetes/path.ts'
+import { mayAccess } from '../../../cluster/access-review.ts'
 import { metadataOnly } from '../../../cluster/object-list.ts'
 import { maxEventBytes as maxBytes } from '../../../cluster/watch-request.ts'
 import { ignoredFields, readRules } from '../apply/ignored-fields.ts'
@@ -10,7 +10,7 @@ import type { ClusterKinds } from '../live/cluster-kinds.ts'
 import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
 import { readLiveObjects } from '../live/read-live.ts'
 import { lossOf, withLoss } from '../manifests/losses.ts'
-import { isChild, isDefinition, isNamespace, isParent } from '../manifests/parents.ts'
+import { isChild, isNamespace, isParent } from '../manifests/parents.ts'
 import { type Dependents, DependentsOfPlan, type NotListed } from '../prune/dependents.ts'
 import { failedCommit } from '../prune/failed-commit.ts'
 import {
@@ -27,10 +27,13 @@ import { unknownLive } from '../rehearse.ts'
 import type { Build, InventoryEntry, RoundEnd } from '../round.ts'
 import { keyOf } from '../state/state-key.ts'
 import type { ShownObject } from './changed-objects.ts'
+import { moreText, textsOfOthers } from './leaving-texts.ts'
 import type { PreviewedSource } from './previewed-source.ts'
 
 /** Up to so many objects that leave are read one by one. */
 const maxGets = 20
+/** Limit of kinds and namespaces for which the account's right to delete is asked about. */
+const maxSubjects = 100
 /** Limit of namespaces and definitions whose contents are listed for one preview. */
 const maxParents = 5
 
@@ -76,11 +79,32 @@ export class LeavingObjects {
     const plan = inUse.size > 0 ? planPrune(left, options) : first
     const dependents = await this.#dependents(plan)
     const { decisions } = dependents.size > 0 ? planPrune({ ...left, dependents }, options) : plan
-    return this.#leaving.flatMap((entry) => {
+    const isSeen = ({ key }: InventoryEntry) => this.#input.isVisible(keyText(key))
+    const shown = this.#leaving.filter(isSeen)
+    const forbidden = await this.#forbidden(shown.filter(({ key }) => 'live' in (decisions.get(keyText(key)) ?? {})))
+    return shown.flatMap((entry) => {
       const text = keyText(entry.key)
       const decision = decisions.get(text)
-      return this.#input.isVisible(text) && decision ? this.#shown(entry, decision, dependents.get(text)) : []
+      if (forbidden.has(text)) return this.#stays(entry, "the source's account may not delete it")
+      return decision ? this.#shown(entry, decision, dependents.get(text)) : []
     })
+  }
+
+  /** Returns the objects, by `keyText`, that the source's account may not delete. */
+  async #forbidden(going: readonly InventoryEntry[]): Promise<ReadonlySet<string>> {
+    const bySubject = Map.groupBy(going, ({ key: { group, kind, namespace } }) => `${group}/${kind}/${namespace}`)
+    const asked = [...bySubject.values()].slice(0, maxSubjects)
+    const answers = await Promise.all(
+      asked.map(async (some) => {
+        const { key } = some[0] as InventoryEntry
+        const { group, namespace } = key
+        const resource = this.#input.build.kinds.find(key)?.plural
+        if (resource === undefined) return true
+        const attributes = { verb: 'delete', group, resource, namespace } as const
+        return await mayAccess(this.#source.lane, attributes, { headers: [] }, this.#signal)
+      }),
+    )
+    return new Set(asked.flatMap((some, i) => (answers[i] ? [] : some.map(({ key }) => keyText(key)))))
   }
 
   async #planInput(): Promise<PruneInput> {
@@ -202,8 +226,8 @@ export class LeavingObjects {
     dependents: Dependents | NotListed | undefined,
   ): ShownObject[] {
     if (decision.kind === 'forget') return []
+    if (decision.kind === 'blocked') return this.#stays({ key, version }, this.#textOf(decision.blocked))
     const of = { key: keyOf({ key, version }), file: '', line: 0 }
-    if (decision.kind === 'blocked') return [{ ...of, action: 'stays', text: this.#textOf(decision.blocked) }]
     const listed = dependents && 'seen' in dependents ? dependents : { names: [], more: 0 }
     const goesWith = {
       alsoDeleted: [...listed.names],
@@ -225,36 +249,14 @@ export class LeavingObjects {
     return ids.length === 0 ? '' : `unless the same change moves it to source ${named}${more}`
   }
 
+  #stays({ key, version }: Pick<InventoryEntry, 'key' | 'version'>, text: string): ShownObject[] {
+    return [{ key: keyOf({ key, version }), file: '', line: 0, action: 'stays', text }]
+  }
+
   /** Returns the text of a reason. Texts that name or count other objects are left out if some of these are hidden. */
   #textOf({ code, text }: { readonly code: string; readonly text: string }): string {
     const { inventory, build, isVisible } = this.#input
     const isAllSeen = [...inventory.known.keys(), ...build.manifests.map(({ key }) => keyText(key))].every(isVisible)
     return isAllSeen ? text : (textsOfOthers[code] ?? text)
   }
-}
-
-/** Texts in place of those that name or count other objects. */
-const textsOfOthers: Readonly<Record<string, string>> = {
-  pruneLimit: 'prune_limit',
-  childStays: 'an object that stays would go with it',
-  parentUndecided: 'it goes with an object that is not decided upon now',
-  withChild: 'an object that waits goes with it',
-  withParent: 'it goes with an object that waits',
-}
-
-/** Kinds whose controllers delete more, by `kindKey`. */
-const deleters: Readonly<Record<string, string>> = {
-  'kustomize.toolkit.fluxcd.io/Kustomization':
-    'with spec.prune, its controller deletes all that it has applied, which is not listed here',
-  'helm.toolkit.fluxcd.io/HelmRelease': 'its controller uninstalls the release, whose objects are not listed here',
-  'argoproj.io/Application':
-    'with its finalizer, its controller deletes all that it has made, which is not listed here',
-  'argoproj.io/ApplicationSet': 'its Applications go with it, and what they have made, which is not listed here',
-}
-
-/** Returns why more is deleted with an object than is listed; empty: nothing more is. */
-function moreText(key: ObjectKey): string {
-  if (isNamespace(key)) return `all that is in ${keyName(key)} goes with it; what you may not get is not listed`
-  if (isDefinition(key)) return 'all objects of its kind go with it; what you may not get is not listed'
-  return deleters[kindKey(key.group, key.kind)] ?? ''
 }

@@ -1,5 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
+import { errorText, KasError } from '../../../../lib/errors.ts'
 import type { RefusalSchema } from '../../../../proto/gen/gitops_preview_pb.ts'
 import type { Caller } from '../../../caller.ts'
 import { adoptingNow, adoptsStanding, nothingChosen, withRoom } from '../commit-refusals.ts'
@@ -48,7 +49,8 @@ export async function previewChange(
 ): Promise<Previewed> {
   const { claims, options } = previewed
   const source = { ...previewed, options: adoptingNow(options, claims) }
-  const built = adoptsStanding(options, claims) ?? withRoom(await source.build(files, signal), claims)
+  const built = adoptsStanding(options, claims) ?? (await buildOf(source, files, signal))
+  if ('problem' in built) return { objects: [], end: built }
   if (built.kind === 'refused') return refused(built)
   const own = previewed.inventory.own as SourceInventoryComponents['own'] // `load` writes nothing
   const inventory = await SourceInventory.load({ ...previewed.inventory, own }, source.options, signal)
@@ -99,6 +101,20 @@ function tooMany(more: number): string {
   return `${more} more objects change: at most ${maxRehearsed} are compared at once`
 }
 
+/** @returns `problem`: the commit could be tried again, as by a round. @throws KasError; the signal's reason */
+async function buildOf(
+  { build, claims }: PreviewedSource,
+  files: readonly RepositoryFile[],
+  signal: AbortSignal,
+): Promise<Build | Refusal | { readonly problem: string }> {
+  try {
+    return withRoom(await build(files, signal), claims)
+  } catch (error) {
+    if (signal.aborted || error instanceof KasError) throw error
+    return { problem: `the files could not be read or rendered: ${errorText(error)}` }
+  }
+}
+
 /** True if the manifest is not the one that was applied last. */
 function isChanged({ key, digest, version }: Manifest, entries: ReadonlyMap<string, InventoryEntry>): boolean {
   const entry = entries.get(keyText(key))
@@ -122,12 +138,12 @@ async function changedGovernors(
     const { key } = manifest
     if (!governs(key) || (isVisible(text) && !isChanged(manifest, entries))) continue
     const kept = isVisible(text) ? await keptOf(text) : undefined
-    found.push({ key, objects: [manifest.object, ...(kept ? [kept.object] : [])] })
+    found.push({ key, objects: [manifest.object, ...(kept ? [kept.object] : [])], hasLeft: false })
   }
   for (const [text, { key }] of entries) {
     if (!governs(key) || wanted.has(text) || !isVisible(text)) continue
     const kept = await keptOf(text)
-    found.push({ key, objects: kept ? [kept.object] : [] })
+    found.push({ key, objects: kept ? [kept.object] : [], hasLeft: true })
   }
   return found
 }

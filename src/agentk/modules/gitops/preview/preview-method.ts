@@ -1,7 +1,7 @@
 import type { Clock } from '../../../../lib/clock.ts'
 import { Deadline } from '../../../../lib/deadline.ts'
 import { KasError } from '../../../../lib/errors.ts'
-import { SharedRoom } from '../../../../lib/shared-room.ts'
+import { type Hold, SharedRoom } from '../../../../lib/shared-room.ts'
 import type { PreviewBegin } from '../../../../proto/gen/gitops_preview_pb.ts'
 import { Gitops } from '../../../../proto/gen/gitops_questions_pb.ts'
 import { methodPath } from '../../../../proto/unary.ts'
@@ -10,7 +10,7 @@ import { replyOf } from '../../../tunnels/reply-of.ts'
 import type { Serve } from '../../../tunnels/serve.ts'
 import type { SharedBytes } from '../files/kept-files.ts'
 import type { ObjectRights } from '../state/object-rights.ts'
-import { messagesOf } from './answer.ts'
+import { messagesOf, type Previewed } from './answer.ts'
 import { previewChange } from './preview-change.ts'
 import type { PreviewedSource } from './previewed-source.ts'
 import { ReceivedFiles } from './received-files.ts'
@@ -53,74 +53,103 @@ export function previewMethod(components: PreviewMethodComponents): readonly [st
   return [methodPath(Gitops.method.preview), serve]
 }
 
-/**
- * Answers within the time limit, in the caller's part of the room.
- *
- * @throws KasError TOO_MANY_STREAMS, DEADLINE_EXCEEDED, INVALID_MESSAGE, MESSAGE_TOO_LARGE; as `previewChange`; the
- * reason of the caller's signal, or of the term's
- */
+/** Answers once the preview has left its place: a caller that reads slowly holds none. */
 async function* answer(
   components: PreviewMethodComponents,
   room: SharedRoom,
   messages: AsyncIterable<Uint8Array>,
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
-  const { clock, room: bytes, signal: term } = components
+  yield* messagesOf(await preview(components, room, messages, signal))
+}
+
+/**
+ * Makes a preview within the time limit, in the caller's part of the room.
+ *
+ * @throws KasError TOO_MANY_STREAMS, DEADLINE_EXCEEDED, INVALID_MESSAGE, MESSAGE_TOO_LARGE; as `previewChange`; the
+ * reason of the caller's signal, or of the term's
+ */
+async function preview(
+  components: PreviewMethodComponents,
+  room: SharedRoom,
+  messages: AsyncIterable<Uint8Array>,
+  signal: AbortSignal,
+): Promise<Previewed> {
+  const { clock, signal: term } = components
   const reason = () => new KasError({ code: 'DEADLINE_EXCEEDED' })
   const deadline = new Deadline({ ms: timeoutMs, clock, signals: [signal, term], reason })
-  const owner = {}
-  let fileBytes = 0
-  const take = (files: number) => {
-    fileBytes = files
-    if (!bytes.set(owner, files)) throw noRoom(bytes)
-  }
-  const received = new ReceivedFiles({ messages, room: take, clock })
-  let leave: () => void = () => undefined
+  const memory = new PreviewBytes(components.room)
+  const received = new ReceivedFiles({ messages, room: (bytes) => memory.files(bytes), clock })
+  let hold: Hold | undefined
   try {
     const begin = await received.begin(deadline.signal)
     const user = roomUserOf(begin.caller, 'a preview')
-    const use = { what: 'previews at this agent', end: (ended: KasError) => deadline.abort(ended) }
-    const hold = room.enter(user, use)
-    leave = () => hold.leave()
-    const hasRoom = (objects: number) => bytes.set(owner, fileBytes + objects)
-    yield* previewMessages(components, { begin, user: user.key, received, hasRoom }, deadline.signal)
+    hold = room.enter(user, { what: 'previews at this agent', end: (ended) => deadline.abort(ended) })
+    return await compared(components, { begin, user: user.key, received, memory }, deadline.signal)
   } finally {
-    bytes.release(owner)
-    leave()
+    memory.release()
+    hold?.leave()
     deadline.end()
-    await received.end()
+    received.leave()
   }
 }
 
-async function* previewMessages(
+async function compared(
   { sourceOf, rights, clock }: PreviewMethodComponents,
   {
     begin,
     user,
     received,
-    hasRoom,
+    memory,
   }: {
     readonly begin: PreviewBegin
     readonly user: string
     readonly received: ReceivedFiles
-    readonly hasRoom: (bytes: number) => boolean
+    readonly memory: PreviewBytes
   },
   signal: AbortSignal,
-): AsyncGenerator<Uint8Array> {
+): Promise<Previewed> {
   const { source: id, auditId, values } = begin
   const caller = callerOf(begin.caller, 'a preview')
   if (!auditIdForm.test(auditId))
     throw new KasError({ code: 'INVALID_MESSAGE', detail: 'a preview without a usable audit id' })
   const files = await received.files(signal)
   const headers = ['Audit-ID', auditId]
-  const source = sourceOf(id, { user, headers, hasRoom })
+  const source = sourceOf(id, { user, headers, hasRoom: (bytes) => memory.objects(bytes) })
   const atMs = BigInt(clock.now())
-  if (typeof source === 'string') return yield* messagesOf({ objects: [], end: { problem: source, atMs } })
+  if (typeof source === 'string') return { objects: [], end: { problem: source, atMs } }
   const { objects, end } = await previewChange(source, rights, { caller, headers, files, values }, signal)
-  yield* messagesOf({ objects, end: { ...end, atMs } })
+  return { objects, end: { ...end, atMs } }
 }
 
-function noRoom({ maxBytes }: SharedBytes): KasError {
-  const what = 'bytes of the files of previews'
-  return new KasError({ code: 'TOO_MANY_STREAMS', name: 'preview_bytes', limit: maxBytes, what })
+/** Memory of one preview, in the budget of all. */
+class PreviewBytes {
+  readonly #room: SharedBytes
+  #files = 0
+
+  constructor(room: SharedBytes) {
+    this.#room = room
+  }
+
+  /** @throws KasError TOO_MANY_STREAMS: there is no room for so many bytes of files */
+  files(bytes: number): void {
+    this.#files = bytes
+    this.#take(bytes)
+  }
+
+  /** @returns true. @throws KasError TOO_MANY_STREAMS: there is no room for so many bytes of objects beside the files */
+  objects(bytes: number): boolean {
+    this.#take(this.#files + bytes)
+    return true
+  }
+
+  release(): void {
+    this.#room.release(this)
+  }
+
+  #take(bytes: number): void {
+    if (this.#room.set(this, bytes)) return
+    const what = 'bytes of the files and objects of previews'
+    throw new KasError({ code: 'TOO_MANY_STREAMS', name: 'preview_bytes', limit: this.#room.maxBytes, what })
+  }
 }

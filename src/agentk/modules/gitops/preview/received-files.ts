@@ -80,9 +80,9 @@ export class ReceivedFiles {
     }
   }
 
-  /** Leaves messages that were not read. */
-  async end(): Promise<void> {
-    await this.#messages.return?.()
+  /** Leaves messages that were not read: one that is being waited for ends with its stream. */
+  leave(): void {
+    this.#messages.return?.().catch(() => undefined) // nobody waits for their end
   }
 
   /** @returns undefined: there is no further message */

@@ -28,7 +28,7 @@ export interface PodMemory {
 
 /**
  * Divides the memory: half for the turns, an eighth each for files and objects at their worst. The last quarter is
- * agentk's own: 128 MiB of 512.
+ * agentk's own, 128 MiB of 512: previews have half of it at their worst.
  *
  * @param podBytes - memory of the pod that views leave (`podShares`); 0: no limit is known
  */

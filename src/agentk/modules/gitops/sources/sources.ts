@@ -197,7 +197,7 @@ export class Sources implements TermSources {
   previewOf(id: string, of: PreviewUser): PreviewedSource | string {
     const runner = this.#followed(id)
     const { followed } = runner?.mode ?? {}
-    if (!runner || !followed) return 'agentk does not follow this source now'
+    if (!runner || !followed) return 'agentk does not follow this source now, or its first commit has not come'
     const { options, drift, isPaused } = followed
     if (isPaused) return 'the source is paused: nothing of it is applied'
     const access = this.#rounds.preview(runner, options, of)

@@ -1,113 +1,105 @@
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import t from 'tap'
 import { SharedBytes } from '../../../../../../src/agentk/modules/gitops/files/kept-files.ts'
-import {
-  maxPreviews,
-  type PreviewMethodComponents,
-  previewMethod,
-} from '../../../../../../src/agentk/modules/gitops/preview/preview-method.ts'
-import type { PreviewedSource } from '../../../../../../src/agentk/modules/gitops/preview/previewed-source.ts'
-import { callerMessage } from '../../../../../../src/kas/agent-caller.ts'
-import { KasError } from '../../../../../../src/lib/errors.ts'
-import { abortable } from '../../../../../../src/lib/signals.ts'
+import { previewMethod } from '../../../../../../src/agentk/modules/gitops/preview/preview-method.ts'
+import type { AgentId, Call } from '../../../../../../src/call/call.ts'
+import { kasCaller } from '../../../../../../src/call/caller.ts'
 import { PreviewRequestSchema, PreviewResponseSchema } from '../../../../../../src/proto/gen/gitops_preview_pb.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 
+/** Bounds of previews at an agent: their number, their time, their memory. */
+
 type Part = NonNullable<MessageInitShape<typeof PreviewRequestSchema>['what']>
 
-const caller = callerMessage({ key: 'agent' }, undefined)
-const begin: Part = { case: 'begin', value: { caller, source: '42-7', auditId: 'one', values: true } }
-const file = (path: string, data = ''): Part => ({ case: 'file', value: { path, data: Buffer.from(data) } })
-const end = (files: number): Part => ({ case: 'end', value: { files } })
+const settled = () => new Promise<void>((resolve) => setImmediate(resolve))
+const beginOf = (key: string, auditId = 'a-1'): Part => ({
+  case: 'begin',
+  value: { caller: { as: { case: 'agent', value: {} }, key }, source: '42-7', auditId },
+})
+const file: Part = { case: 'file', value: { path: 'a', data: Buffer.from('content') } }
+const end: Part = { case: 'end', value: { files: 1 } }
 
-async function* messagesOf(parts: readonly Part[]) {
-  for (const what of parts) yield toBinary(PreviewRequestSchema, create(PreviewRequestSchema, { what }))
-}
-
-function start({
-  sourceOf,
-  maxBytes = 1024 * 1024,
-}: Pick<PreviewMethodComponents, 'sourceOf'> & { maxBytes?: number }) {
-  const term = new AbortController()
-  const room = new SharedBytes(maxBytes, () => maxPreviews)
+function start(maxBytes = 1000) {
+  const clock = new ManualClock()
+  const room = new SharedBytes(maxBytes, () => 2)
   const rights = { may: async () => [], rules: async () => ({}) }
-  const [, serve] = previewMethod({ sourceOf, rights, room, clock: new ManualClock(), signal: term.signal })
-  const ask = async (parts: readonly Part[], signal = new AbortController().signal) => {
-    const call = { messages: messagesOf(parts), signal } as unknown as Parameters<typeof serve>[0]
-    const reply = await serve(call)
-    const whats = []
-    for await (const bytes of reply.messages as AsyncIterable<Uint8Array>)
-      whats.push(fromBinary(PreviewResponseSchema, bytes).what)
-    const { error } = await reply.done
-    return { whats, error }
-  }
-  return { term, room, ask }
-}
-
-/** Source whose build goes on until its signal aborts. */
-function endlessBuild() {
-  const begun = Promise.withResolvers<void>()
-  const ended = Promise.withResolvers<unknown>()
-  const build: PreviewedSource['build'] = async (_, signal) => {
-    begun.resolve()
-    try {
-      return await abortable(new Promise<never>(() => undefined), signal)
-    } catch (error) {
-      ended.resolve(error)
-      throw error
+  const [method, serve] = previewMethod({
+    sourceOf: () => 'not followed',
+    rights,
+    room,
+    clock,
+    signal: new AbortController().signal,
+  })
+  /** Calls the method. @param rest - waits before the parts after the begin */
+  const ask = (parts: readonly Part[], rest: Promise<unknown> = Promise.resolve()) => {
+    async function* messages(): AsyncGenerator<Uint8Array> {
+      for (const [i, what] of parts.entries()) {
+        if (i === 1) await rest
+        yield toBinary(PreviewRequestSchema, create(PreviewRequestSchema, { what }))
+      }
     }
+    const call = {
+      agentId: 42n as AgentId,
+      method,
+      metadata: {},
+      messages: messages() as Call['messages'],
+      safety: 'safe',
+      caller: kasCaller,
+      signal: new AbortController().signal,
+    } as const
+    const answer = (async () => {
+      const reply = await serve(call)
+      const all = (await Array.fromAsync(reply.messages)) as Uint8Array[]
+      const { error } = await reply.done
+      if (error) throw error
+      return all.map((bytes) => fromBinary(PreviewResponseSchema, bytes).what)
+    })()
+    answer.catch(() => undefined) // each test waits for its end
+    return answer
   }
-  const claims = { stands: () => 'no' }
-  const source = { build, claims, options: { id: '42-7', adopt: [] } } as unknown as PreviewedSource
-  return { source, begun: begun.promise, ended: ended.promise }
+  return { clock, ask }
 }
 
-t.test('a preview ends with the term: its renderer, its place and its memory', async (t) => {
-  const { source, begun, ended } = endlessBuild()
-  const { term, room, ask } = start({ sourceOf: () => source })
-  const asked = ask([begin, file('a.yaml', 'a'), end(1)])
-  await begun
-  const reason = new KasError({ code: 'CANCELLED', detail: 'the term has ended' })
-  term.abort(reason)
-  t.equal(await ended, reason)
-  const { whats, error } = await asked
-  t.strictSame([whats, error?.code], [[], 'CANCELLED'])
-  t.ok(room.set({}, room.maxBytes), 'all bytes are free again')
-  t.equal((await ask([begin, end(0)])).error?.code, 'CANCELLED', 'no other one begins')
+t.test('a source that is not followed is a problem', async (t) => {
+  const { ask, clock } = start()
+  t.match(await ask([beginOf('ada'), file, end]), [
+    { case: 'end', value: { problem: 'not followed', atMs: BigInt(clock.now()) } },
+  ])
+  t.equal(clock.pending, 0, 'no timer is left')
 })
 
-t.test('a caller who leaves ends its preview', async (t) => {
-  const { source, begun, ended } = endlessBuild()
-  const { room, ask } = start({ sourceOf: () => source })
-  const leaves = new AbortController()
-  const asked = ask([begin, file('a.yaml', 'a'), end(1)], leaves.signal)
-  await begun
-  const reason = new KasError({ code: 'CANCELLED' })
-  leaves.abort(reason)
-  t.equal(await ended, reason)
-  t.equal((await asked).error?.code, 'CANCELLED')
-  t.ok(room.set({}, room.maxBytes))
+t.test('an audit id is checked, and a caller is named', async (t) => {
+  const { ask } = start()
+  for (const id of ['', 'a b', 'a\r\nX: y', 'x'.repeat(65)])
+    await t.rejects(ask([beginOf('ada', id), file, end]), { code: 'INVALID_MESSAGE' }, JSON.stringify(id))
+  const nobody: Part = { case: 'begin', value: { source: '42-7', auditId: 'a' } }
+  await t.rejects(ask([nobody, file, end]), { code: 'INVALID_MESSAGE' })
 })
 
-t.test('paths of files take room too', async (t) => {
-  const { ask } = start({ sourceOf: () => 'no source', maxBytes: 8000 })
-  const path = (i: number) => `${i}/${'a'.repeat(900)}`
-  const few = [0, 1, 2].map((i) => file(path(i)))
-  t.match((await ask([begin, ...few, end(3)])).whats, [{ case: 'end', value: { problem: 'no source' } }])
-  const many = Array.from({ length: 10 }, (_, i) => file(path(i)))
-  t.equal((await ask([begin, ...many, end(10)])).error?.code, 'TOO_MANY_STREAMS')
+t.test('two previews at once; one more makes room only for a caller with less', async (t) => {
+  const { ask } = start()
+  const { promise: held, resolve: release } = Promise.withResolvers<void>()
+  const first = ask([beginOf('ada'), file, end], held)
+  const second = ask([beginOf('ada'), file, end], held)
+  await settled()
+  await t.rejects(ask([beginOf('ada'), file, end]), { code: 'TOO_MANY_STREAMS', spec: { name: 'previews' } })
+  t.match(await ask([beginOf('bob'), file, end]), [{ case: 'end' }], 'another caller takes a place from her')
+  await t.rejects(second, { code: 'TOO_MANY_STREAMS' })
+  release()
+  t.match(await first, [{ case: 'end' }])
 })
 
-t.test('files that are not as announced refuse the preview', async (t) => {
-  const { ask } = start({ sourceOf: () => 'no source' })
-  const bad: Readonly<Record<string, readonly Part[]>> = {
-    'no begin': [file('a'), end(1)],
-    'a second begin': [begin, begin, end(0)],
-    'too few': [begin, file('a'), end(2)],
-    'too many': [begin, file('a'), file('b'), end(1)],
-    'one file again, after another': [begin, file('a'), file('b'), file('a'), end(3)],
-    'a file without a path': [begin, file(''), end(1)],
-    'no end': [begin, file('a')],
-  }
-  for (const [name, parts] of Object.entries(bad)) t.equal((await ask(parts)).error?.code, 'INVALID_MESSAGE', name)
+t.test('a preview has a minute, and files that come too slowly less', async (t) => {
+  const { ask, clock } = start()
+  const { promise: never } = Promise.withResolvers<void>()
+  const slow = ask([beginOf('ada'), file, end], never)
+  await settled()
+  t.strictSame(clock.waits, [10_000, 60_000])
+  clock.advance(10_000)
+  await t.rejects(slow, { code: 'DEADLINE_EXCEEDED' })
+})
+
+t.test('the bytes of all previews have a limit', async (t) => {
+  const { ask } = start(5)
+  await t.rejects(ask([beginOf('ada'), file, end]), { code: 'TOO_MANY_STREAMS', spec: { name: 'preview_bytes' } })
 })

@@ -13,11 +13,13 @@ t.test('what works on commits has half of the pod, what is kept a quarter at wor
     fileBytes: 32 * MiB,
     objectBytes: 32 * MiB,
     manifestBytes: 8 * MiB,
+    previewBytes: 32 * MiB,
   })
   t.match(podMemory(2048 * MiB), { turns: 1, programKib: 1024 * 1024, threadMb: 960 })
   t.match(podMemory(4096 * MiB), { turns: 2, programKib: 1024 * 1024, threadMb: 960, outputBytes: 64 * MiB })
   for (const pod of [128, 256, 512, 1024, 2048, 4096].map((mb) => mb * MiB)) {
-    const { turns, programKib, threadMb, fileBytes, objectBytes } = podMemory(pod)
+    const { turns, programKib, threadMb, fileBytes, objectBytes, previewBytes } = podMemory(pod)
+    t.ok(2 * previewBytes <= pod / 8, "at worst, previews have half of what is agentk's own")
     const turn = Math.max(programKib * 1024, threadMb * MiB)
     t.ok(turns >= 1 && turns * turn + 2 * (fileBytes + objectBytes) <= (3 / 4) * pod, `${pod / MiB} MiB`)
   }
