@@ -156,9 +156,10 @@ export class ManifestApplier {
     if (trial?.kind === 'untried') return { problem: untriedProblem(problem, trial) }
     if (trial?.kind !== 'taken') return outcome
     const { wayOut, text } = problem
-    if (wayOut !== undefined) return { problem: { ...problem, text: `${text}; ${wayOut}` } }
+    const taken = { ...problem, ...(isBadObject && { isTakenAsNew: true as const }) }
+    if (wayOut !== undefined) return { problem: { ...taken, text: `${text}; ${wayOut}` } }
     const again = isParent(request.key) ? bringAgain : `${replaceAnnotation}: allow on it has it deleted and made again`
-    return { problem: { ...problem, text: withLoss(`${text}; ${again}`, lossOfReplaced(request.key)) } }
+    return { problem: { ...taken, text: withLoss(`${text}; ${again}`, lossOfReplaced(request.key)) } }
   }
 
   /** Reads why a namespace that is being deleted still exists; empty: not known. */
