@@ -60,11 +60,11 @@ function namedItems(
   one: unknown,
   other: unknown,
 ): [ReadonlyMap<string, unknown>, ReadonlyMap<string, unknown>] | undefined {
-  const [first, second] = [byName(one), byName(other)]
+  const [first, second] = [itemsByName(one), itemsByName(other)]
   return first && second && [first, second]
 }
 
-function byName(list: unknown): ReadonlyMap<string, unknown> | undefined {
+function itemsByName(list: unknown): ReadonlyMap<string, unknown> | undefined {
   if (!Array.isArray(list)) return undefined
   const items = new Map(list.map((item: unknown) => [textField(item, 'name'), item]))
   return items.size === list.length && !items.has('') ? items : undefined
