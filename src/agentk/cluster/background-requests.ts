@@ -22,6 +22,8 @@ export interface BackgroundRequestsOptions {
 const defaults: BackgroundRequestsOptions = { callsPerSecond: 150, minWidth: 4, maxWidth: 32 }
 /** Places for control alone, while slow applies take all others. */
 const controlPlaces = 2
+/** Part of the places that previews may have at once: slow dry runs of users leave the others to rounds. */
+const previewPart = 1 / 2
 /** Limit of calls that wait (`waiting_api_calls`): an agent's 10,000 objects, and as many again. */
 const maxWaiting = 20_000
 /** Limit of repeats of a call after status 429. */
@@ -69,6 +71,8 @@ export class BackgroundRequests {
   readonly #queues: Readonly<Record<LaneName, FairQueue<Call>>>
   #width: number
   #inFlight = 0
+  /** of them those of previews */
+  #previews = 0
   /** successful calls since the width last grew */
   #good = 0
   /** earliest times of the next call: by the rate, and by the pause that the server asked for */
@@ -167,6 +171,7 @@ export class BackgroundRequests {
   #take(): Call | undefined {
     for (const name of laneNames) {
       const places = this.#width + (name === 'control' ? controlPlaces : 0)
+      if (name === 'preview' && this.#previews >= Math.ceil(this.#width * previewPart)) continue
       const call = this.#inFlight < places ? this.#queues[name].take() : undefined
       if (call) return call
     }
@@ -180,7 +185,9 @@ export class BackgroundRequests {
       call.reject(new KasError({ code: 'CANCELLED', detail: 'this pod may not write now' }))
       return
     }
+    const previews = call.name === 'preview' ? 1 : 0
     this.#inFlight += 1
+    this.#previews += previews
     onCall?.(call.name)
     const since = clock.now()
     const reason = () => new KasError({ code: 'DEADLINE_EXCEEDED' })
@@ -193,6 +200,7 @@ export class BackgroundRequests {
     } finally {
       deadline.end()
       this.#inFlight -= 1
+      this.#previews -= previews
       this.#run()
     }
   }

@@ -145,7 +145,7 @@ function createSources(
   const rights = new ObjectRights({ lane: lanes.lane('preview'), kinds, identities, clock, signal })
   const previews = new SharedBytes(memory.previewBytes, () => maxPreviews)
   const sourceOf: PreviewMethodComponents['sourceOf'] = (id, of) => sources.previewOf(id, of)
-  const preview = previewMethod({ sourceOf, rights, room: previews, clock: serverClock })
+  const preview = previewMethod({ sourceOf, rights, room: previews, clock: serverClock, signal })
   const questions = questionMethods({ driftOf: (id) => sources.driftOf(id), rights, clock: serverClock })
   return { sources, methods: new Map([...questions, preview]) }
 }

@@ -219,3 +219,25 @@ t.test('calls go on though the clock is set back', async (t) => {
   t.equal(sent.length, 3)
   await sent[2]?.answer(200)
 })
+
+t.test('slow calls of previews leave places to rounds', async (t) => {
+  const { lanes, sent, paths } = start({ ...fast, maxWidth: 4 })
+  const users = [lanes.lane('preview'), lanes.lane('preview')]
+  const all = Array.from({ length: 6 }, (_, i) => users[i % 2]?.json('PATCH', `/slow-${i}`))
+  t.equal(sent.length, 2)
+  const round = lanes.lane('apply')
+  all.push(round.json('PATCH', '/a'), round.json('PATCH', '/b'), round.json('PATCH', '/c'))
+  t.strictSame(paths().slice(2), ['/a', '/b'])
+  await sent[0]?.answer(200)
+  t.strictSame(paths().slice(4), ['/c'], 'the free place is for the round')
+  for (let i = 1; i < 9; i++) await sent[i]?.answer(200)
+  await Promise.all(all)
+  t.equal(sent.length, 9)
+})
+
+t.test('a preview goes on at the least width', async (t) => {
+  const { lanes, sent } = start({ ...fast, minWidth: 1, maxWidth: 1 })
+  const call = lanes.lane('preview').json('GET', '/a')
+  await sent[0]?.answer(200)
+  t.equal((await call).status, 200)
+})

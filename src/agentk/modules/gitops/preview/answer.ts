@@ -60,7 +60,8 @@ export function* messagesOf({ objects, end }: Previewed, maxBytes: number = maxA
   yield response({ case: 'end', value: counts })
 }
 
-function rankOf({ action = '' }: ShownObject): number {
+/** Returns the rank of an object in an answer: the most important ones have the lowest. */
+export function rankOf({ action = '' }: ShownObject): number {
   return order.indexOf(action)
 }
 

@@ -31,6 +31,7 @@ export class CallerView {
   /** by verb and subject */
   readonly #answers = new Map<string, boolean>()
   readonly #asked = new Set<string>()
+  #isCut = false
 
   /** @param of.headers - of all its requests: name, value, name, value */
   constructor(
@@ -40,6 +41,13 @@ export class CallerView {
     this.#components = components
     this.#caller = caller
     this.#headers = headers
+  }
+
+  /** Why some objects count as those that the caller may not get; empty: all were asked about. */
+  get unasked(): string {
+    return this.#isCut
+      ? `rights are asked about ${maxSubjects} kinds and namespaces, and ${maxNamed} names, at most`
+      : ''
   }
 
   /** Returns the objects, by `keyText`, that the caller may get. @throws as `ObjectRights.may` */
@@ -59,6 +67,7 @@ export class CallerView {
     const subjects = new Map(keys.map((key) => [subjectText(verb, this.#subject(key)), this.#subject(key)]))
     const open = [...subjects].filter(([text]) => !this.#answers.has(text))
     const asked = open.slice(0, Math.max(0, maxSubjects - this.#asked.size))
+    if (verb === 'get' && asked.length < open.length) this.#isCut = true
     for (const [text] of asked) this.#asked.add(text)
     const answers = await this.#components.rights.may(
       verb,
@@ -83,6 +92,7 @@ export class CallerView {
       candidates.push(...own.filter((key) => isNamed(this.#subject(key), key.name)))
     }
     const asked = candidates.slice(0, maxNamed)
+    if (asked.length < candidates.length) this.#isCut = true
     const named = asked.map((key) => ({ ...this.#subject(key), name: key.name }))
     const answers = await this.#components.rights.may('get', this.#caller, named, signal, this.#headers)
     return asked.flatMap((key, i) => (answers[i] ? [keyText(key)] : []))

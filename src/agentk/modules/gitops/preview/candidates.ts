@@ -1,4 +1,4 @@
-import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
+import { keyName, keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
 import type { KubernetesObject } from '../../../../kubernetes/object.ts'
 import { objectPath } from '../../../../kubernetes/path.ts'
 import { isTooLarge } from '../../../cluster/object-list.ts'
@@ -9,6 +9,7 @@ import { isNestedTooDeeply } from '../live/nesting.ts'
 import { type Manifest, mayHaveField, type ObjectTree } from '../manifests/manifest.ts'
 import type { Build, InventoryEntry } from '../round.ts'
 import { type Governors, ownersOf } from './governors.ts'
+import { namedObjects } from './named-objects.ts'
 import type { PreviewedSource } from './previewed-source.ts'
 
 /** Object that differs in Git, with what is known before its rehearsal. */
@@ -58,14 +59,14 @@ export async function readCandidates(
       return { manifest, text, base, live: await readLive(source, manifest, input, signal) }
     }),
   )
-  const absent = read.filter(({ live }) => live === undefined).map(({ manifest }) => manifest.key)
+  const absent = read.filter(({ live }) => live === undefined).map(({ manifest }) => manifest)
   const untriedOf = await untriedObjects(absent, input)
   const withHidden = await withHiddenOwners(manifests, input)
   return read.map(({ live, ...rest }) => {
     const { manifest, text } = rest
     const { key } = manifest
     const found = live ? liveObjectOf(live, options.manager, ignoredFields(rules, { key })) : live
-    const untried = live === undefined ? untriedOf(key) : undefined
+    const untried = live === undefined ? untriedOf(manifest) : undefined
     return { ...rest, live: live ?? undefined, found, untried, hasHiddenOwners: withHidden.has(text) }
   })
 }
@@ -92,20 +93,23 @@ async function readLive(
 
 /**
  * Returns a function with the reason for which an object that does not exist is not tried. The answer would show whether
- * a namespace, or a definition, exists that the caller may not get.
+ * something exists that the caller may not get: its namespace, its definition, or what it names.
  */
 async function untriedObjects(
-  absent: readonly ObjectKey[],
+  absent: readonly Manifest[],
   { governors, visible: ask }: CandidatesInput,
-): Promise<(key: ObjectKey) => string | undefined> {
-  const namespaces = [...new Set(absent.flatMap(({ namespace }) => (namespace === '' ? [] : [namespace])))]
-  const definitions = absent.flatMap((key) => governors.definitionOf(key)?.key ?? [])
-  const visible = await ask([...namespaces.map(namespaceKey), ...definitions])
-  return (key) => {
+): Promise<(manifest: Manifest) => string | undefined> {
+  const namespaces = [...new Set(absent.flatMap(({ key: { namespace } }) => (namespace === '' ? [] : [namespace])))]
+  const definitions = absent.flatMap(({ key }) => governors.definitionOf(key)?.key ?? [])
+  const visible = await ask([...namespaces.map(namespaceKey), ...definitions, ...absent.flatMap(namedObjects)])
+  return (manifest) => {
+    const { key } = manifest
     const definition = governors.definitionOf(key)?.key
     if (definition && !visible.has(keyText(definition))) return 'you may not get the definition of its kind'
-    if (key.namespace === '' || visible.has(keyText(namespaceKey(key.namespace)))) return undefined
-    return `you may not get namespace ${key.namespace}`
+    if (key.namespace !== '' && !visible.has(keyText(namespaceKey(key.namespace))))
+      return `you may not get namespace ${key.namespace}`
+    const hidden = namedObjects(manifest).find((one) => !visible.has(keyText(one)))
+    return hidden && `you may not get ${keyName(hidden)}, which it names`
   }
 }
 

@@ -13,9 +13,10 @@ import { rehearse, unknownLive } from '../rehearse.ts'
 import type { ApplyEnd, LeftOut, WaveGraph } from '../round.ts'
 import { keyOf } from '../state/state-key.ts'
 import { type Candidate, type CandidatesInput, readCandidates } from './candidates.ts'
-import { clusterChanges, takenFields, withLive } from './cluster-change.ts'
+import { clusterChanges, takenFields, withLive, withoutDrift } from './cluster-change.ts'
 import type { FieldChange } from './field-change.ts'
 import { gitChanges } from './git-change.ts'
+import { pathWithoutValues } from './path-values.ts'
 import type { PreviewedSource } from './previewed-source.ts'
 import { refusalText } from './refusal-words.ts'
 import { type HeldBack, shownFields } from './shown-fields.ts'
@@ -23,7 +24,7 @@ import { type HeldBack, shownFields } from './shown-fields.ts'
 export type ShownObject = MessageInitShape<typeof PreviewedObjectSchema>
 
 /** Objects that are read, rehearsed and compared together: their live states and answers are in memory at once. */
-const maxAtOnce = 25
+const maxAtOnce = 8
 
 export interface ChangedInput extends CandidatesInput {
   /** manifests that differ from the commit in the cluster, and whose objects the caller may get */
@@ -32,6 +33,8 @@ export interface ChangedInput extends CandidatesInput {
   readonly values: boolean
   /** Returns the objects that the caller may patch, by `keyText`. */
   readonly patchable: (keys: readonly ObjectKey[]) => Promise<ReadonlySet<string>>
+  /** Called with each object that is shown, before the next ones are compared. */
+  readonly onShown: (object: ShownObject) => void
 }
 
 /** Rehearsed object. */
@@ -65,8 +68,11 @@ export class ChangedObjects {
   async results(): Promise<ChangedObjectResult[]> {
     const { manifests } = this.#input
     const found: ChangedObjectResult[] = []
-    for (let i = 0; i < manifests.length; i += maxAtOnce)
-      found.push(...(await this.#resultsOf(manifests.slice(i, i + maxAtOnce))))
+    for (let i = 0; i < manifests.length; i += maxAtOnce) {
+      const results = await this.#resultsOf(manifests.slice(i, i + maxAtOnce))
+      for (const { shown } of results) if (shown) this.#input.onShown(shown)
+      found.push(...results)
+    }
     return found
   }
 
@@ -118,15 +124,24 @@ export class ChangedObjects {
   #failed(candidate: Candidate, problem: ApplyProblem, mayPatch: boolean): ChangedObjectResult {
     const { manifest } = candidate
     const end = { kind: 'failed', problem } as const
-    if (problem.replaces !== undefined) {
-      const text = mayPatch && this.#input.values ? problem.text : waitsText // it may quote the API server
-      return { manifest, end, shown: this.#shown(candidate, 'waits', text) }
-    }
+    const { values } = this.#input
+    const showsText = mayPatch && values
+    if (problem.replaces !== undefined)
+      return { manifest, end, shown: this.#shown(candidate, 'waits', showsText ? problem.text : waitsText) }
+    const sibling = problem.kind === 'foreign' ? this.#siblingOwner(candidate) : undefined
+    if (sibling !== undefined)
+      return this.#unverified(candidate, `source ${sibling} has it: it moves if the same change takes it out there`)
     const excuse = this.#input.governors.excuse(manifest, problem)
     if (excuse) return { ...this.#unverified(candidate, excuse.text), ...(excuse.hasLeft && { end }) }
     if (problem.freed && problem.isTakenAsNew) return this.#unverified(candidate, freedText)
-    const isOwnText = ownTexts.has(problem.kind)
-    return { manifest, end, shown: this.#shown(candidate, 'fails', refusalText(problem, mayPatch || isOwnText)) }
+    const own = values ? problem.text : pathWithoutValues(problem.text)
+    const text = ownTexts.has(problem.kind) ? own : refusalText(problem, { mayPatch, values })
+    return { manifest, end, shown: this.#shown(candidate, 'fails', text) }
+  }
+
+  /** Returns the source that owns the object, if its next commit comes with the same change. */
+  #siblingOwner({ manifest, found }: Candidate): string | undefined {
+    return this.#source.siblings(manifest.key).find((id) => id === found?.owner)
   }
 
   /** Shows Git's side alone. */
@@ -163,10 +178,9 @@ export class ChangedObjects {
   }
 
   /** Without a manifest to compare with, leaves out what is known to be drift. */
-  #ownChanges({ text, base }: Candidate, changes: readonly FieldChange[]): FieldChange[] {
+  #ownChanges({ text, base }: Candidate, changes: readonly FieldChange[]): readonly FieldChange[] {
     const known = base ? undefined : this.#source.known.get(text)?.finding
-    const drifted = new Set(known?.differences.map(({ path }) => path))
-    return changes.filter(({ path }) => !drifted.has(pathText(path)))
+    return withoutDrift(changes, new Set(known?.differences.map(({ path }) => path)))
   }
 
   /** Returns the values of this change that rules leave to others. */

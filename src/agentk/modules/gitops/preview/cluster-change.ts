@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { field, type KubernetesObject } from '../../../../kubernetes/object.ts'
 import { differencesOf, unsetFields } from '../drift/differences.ts'
 import { entriesOf, type FieldSet, ownEntry, takenOver, without } from '../live/managed-fields.ts'
-import { FieldReader, type ManagedPath } from '../live/managed-path.ts'
+import { FieldReader, type ManagedPath, pathText } from '../live/managed-path.ts'
 import { OwnedFields, pathsOf } from '../live/owned-fields.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
 import { type FieldChange, isMark } from './field-change.ts'
@@ -80,6 +80,17 @@ export function takenFields(
     found.push({ path, kind: 'missing', before: part.of(value, path), after: undefined })
   }
   return found
+}
+
+/**
+ * Returns the changes of an object whose earlier manifest is not known, without fields that others have changed. If
+ * nothing else differs, Git's change is in these fields, and they stay: the manifest is not the one that was applied.
+ *
+ * @param drifted - paths of these fields, as texts
+ */
+export function withoutDrift(changes: readonly FieldChange[], drifted: ReadonlySet<string>): readonly FieldChange[] {
+  const others = changes.filter(({ path }) => !drifted.has(pathText(path)))
+  return others.length > 0 ? others : changes
 }
 
 /** Returns changes by Git alone, each with its live value. */

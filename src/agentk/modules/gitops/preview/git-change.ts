@@ -30,11 +30,13 @@ function compare(before: unknown, after: unknown, path: ManagedPath, found: Fiel
       for (const name of names) compare(field(one, name), field(other, name), [...path, `f:${name}`], found)
       return
     }
-    const items = itemNames(one, other)
+    const items = namedItems(one, other)
     if (items) {
-      for (const name of items)
-        compare(itemOf(one, name), itemOf(other, name), [...path, `k:${JSON.stringify({ name })}`], found)
-      if (!isOrderOf(one, other)) found.push({ path, kind: 'reordered', before: namesOf(one), after: namesOf(other) })
+      const [first, second] = items
+      for (const name of new Set([...first.keys(), ...second.keys()]))
+        compare(first.get(name), second.get(name), [...path, `k:${JSON.stringify({ name })}`], found)
+      if (!isOrderOf(first, second))
+        found.push({ path, kind: 'reordered', before: [...first.keys()], after: [...second.keys()] })
       return
     }
   }
@@ -53,25 +55,24 @@ function isMap(value: unknown): value is ObjectTree {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** @returns names of the items of two lists; undefined: an item has none, or shares it with another */
-function itemNames(one: unknown, other: unknown): string[] | undefined {
-  if (!Array.isArray(one) || !Array.isArray(other)) return undefined
-  const [first, second] = [namesOf(one), namesOf(other)]
-  const isNamed = [first, second].every((names) => !names.includes('') && new Set(names).size === names.length)
-  return isNamed ? [...new Set([...first, ...second])] : undefined
+/** @returns items of two lists by their names, in order; undefined: an item has none, or shares it with another */
+function namedItems(
+  one: unknown,
+  other: unknown,
+): [ReadonlyMap<string, unknown>, ReadonlyMap<string, unknown>] | undefined {
+  const [first, second] = [itemsByName(one), itemsByName(other)]
+  return first && second && [first, second]
 }
 
-function namesOf(list: unknown): string[] {
-  return (list as readonly unknown[]).map((item) => textField(item, 'name'))
-}
-
-function itemOf(list: unknown, name: string): unknown {
-  return (list as readonly unknown[]).find((item) => textField(item, 'name') === name)
+function itemsByName(list: unknown): ReadonlyMap<string, unknown> | undefined {
+  if (!Array.isArray(list)) return undefined
+  const items = new Map(list.map((item: unknown) => [textField(item, 'name'), item]))
+  return items.size === list.length && !items.has('') ? items : undefined
 }
 
 /** True if the items that both lists have are in the same order. */
-function isOrderOf(one: unknown, other: unknown): boolean {
-  const [first, second] = [namesOf(one), namesOf(other)]
-  const inBoth = (names: readonly string[], others: readonly string[]) => names.filter((name) => others.includes(name))
-  return isDeepStrictEqual(inBoth(first, second), inBoth(second, first))
+function isOrderOf(one: ReadonlyMap<string, unknown>, other: ReadonlyMap<string, unknown>): boolean {
+  const inBoth = (names: Iterable<string>, others: ReadonlyMap<string, unknown>) =>
+    [...names].filter((name) => others.has(name))
+  return isDeepStrictEqual(inBoth(one.keys(), other), inBoth(other.keys(), one))
 }

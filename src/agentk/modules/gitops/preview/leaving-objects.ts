@@ -37,6 +37,9 @@ const maxSubjects = 100
 /** Limit of namespaces and definitions whose contents are listed for one preview. */
 const maxParents = 5
 
+/** Limit of sources that a text names. */
+const maxSiblings = 3
+
 export interface LeavingInput {
   readonly build: Build
   readonly inventory: Pick<SourceInventory, 'known' | 'chosenAnew'>
@@ -237,8 +240,17 @@ export class LeavingObjects {
     }
     const reason = decision.kind === 'confirm' ? this.#textOf(decision.reason) : ''
     const loss = lossOf(key)
-    const text = reason === '' ? loss : withLoss(reason, loss)
+    const parts = [reason === '' ? loss : withLoss(reason, loss), this.#mayMove(key)]
+    const text = parts.filter((part) => part !== '').join('; ')
     return [{ ...of, ...goesWith, action: decision.kind === 'confirm' ? 'waits' : 'deleted', text }]
+  }
+
+  /** Returns the sources to which the same change may move an object; empty: none. */
+  #mayMove(key: ObjectKey): string {
+    const ids = this.#source.siblings(key)
+    const named = ids.slice(0, maxSiblings).join(', ')
+    const more = ids.length > maxSiblings ? ` and ${ids.length - maxSiblings} more` : ''
+    return ids.length === 0 ? '' : `unless the same change moves it to source ${named}${more}`
   }
 
   #stays({ key, version }: Pick<InventoryEntry, 'key' | 'version'>, text: string): ShownObject[] {

@@ -12,11 +12,13 @@ import { isParent } from '../manifests/parents.ts'
 import type { Build, InventoryEntry, Refusal } from '../round.ts'
 import type { ObjectRights } from '../state/object-rights.ts'
 import { keyOf } from '../state/state-key.ts'
-import type { Previewed } from './answer.ts'
+import { type Previewed, rankOf } from './answer.ts'
 import { CallerView } from './caller-view.ts'
 import { type ChangedObjectResult, ChangedObjects, type ShownObject } from './changed-objects.ts'
+import { FieldRoom } from './field-room.ts'
 import { type ChangedObject, Governors } from './governors.ts'
 import { LeavingObjects } from './leaving-objects.ts'
+import { pathWithoutValues } from './path-values.ts'
 import type { PreviewedSource } from './previewed-source.ts'
 
 /** Limit of objects that one preview reads and rehearses, with two calls each; of the others none is shown. */
@@ -70,20 +72,33 @@ export async function previewChange(
     visible: (keys: readonly ObjectKey[]) => view.visible(keys, signal),
     patchable: (keys: readonly ObjectKey[]) => view.patchable(keys, signal),
   }
-  const rehearsing = { build: built, manifests: changed.slice(0, maxRehearsed), entries, governors, values, ...asking }
+  const fields = new FieldRoom(rankOf)
+  const onShown = (object: ShownObject) => fields.add(object)
+  const compared = { build: built, manifests: changed.slice(0, maxRehearsed), entries, governors }
+  const rehearsing = { ...compared, values, onShown, ...asking }
   const results = await new ChangedObjects(source, rehearsing, signal).results()
   const leaving = { build: built, inventory, ends: endsOf(seen, results), isVisible, ...asking }
   const left = await new LeavingObjects(source, leaving, signal).results()
-  const drifted = driftedObjects(source.known, seen)
+  const drifted = driftedObjects(source.known, seen, values)
   const objects = [...results.flatMap(({ shown }) => shown ?? []), ...left, ...drifted]
-  const more = changed.length - maxRehearsed
+  const isCompared = results.length > 0 || left.length > 0
   const end = {
     objects: built.manifests.length,
     notCompared: built.manifests.length - seen.length,
     commit: own.commit,
-    problem: more > 0 ? `${more} more objects change: at most ${maxRehearsed} are compared at once` : '',
+    problem: [
+      changed.length > maxRehearsed ? tooMany(changed.length - maxRehearsed) : '',
+      view.unasked,
+      (isCompared && source.interruption()) || '',
+    ]
+      .filter((text) => text !== '')
+      .join('; '),
   }
   return { objects, end }
+}
+
+function tooMany(more: number): string {
+  return `${more} more objects change: at most ${maxRehearsed} are compared at once`
 }
 
 /** @returns `problem`: the commit could be tried again, as by a round. @throws KasError; the signal's reason */
@@ -143,7 +158,12 @@ function endsOf(seen: readonly Manifest[], results: readonly ChangedObjectResult
 }
 
 /** Returns what others have changed in objects that stay in Git: by paths, as these are known without a comparison. */
-function driftedObjects(known: ReadonlyMap<string, KnownFinding>, seen: readonly Manifest[]): ShownObject[] {
+function driftedObjects(
+  known: ReadonlyMap<string, KnownFinding>,
+  seen: readonly Manifest[],
+  values: boolean,
+): ShownObject[] {
+  const shown = (path: string) => (values ? path : pathWithoutValues(path))
   return seen.flatMap(({ key, version, file, line }) => {
     const finding = known.get(keyText(key))?.finding
     if (finding?.kind !== 'drifted') return []
@@ -156,7 +176,7 @@ function driftedObjects(known: ReadonlyMap<string, KnownFinding>, seen: readonly
         action: 'drifted',
         file,
         line,
-        field: listed.map(({ path, kind }) => ({ path, kind, ...author })),
+        field: listed.map(({ path, kind }) => ({ path: shown(path), kind, ...author })),
         more: more + differences.length - listed.length,
         text: isDeleted ? 'it does not exist in the cluster' : '',
       },

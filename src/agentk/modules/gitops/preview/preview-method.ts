@@ -42,6 +42,8 @@ export interface PreviewMethodComponents {
   readonly room: SharedBytes
   /** `now`: ms since 1970 */
   readonly clock: Clock
+  /** ends all previews: this pod leads no longer, so its dry runs are not sent any more */
+  readonly signal: AbortSignal
 }
 
 /** Returns the method by which kas asks what a change would do to the cluster. */
@@ -64,7 +66,8 @@ async function* answer(
 /**
  * Makes a preview within the time limit, in the caller's part of the room.
  *
- * @throws KasError TOO_MANY_STREAMS, DEADLINE_EXCEEDED, INVALID_MESSAGE, MESSAGE_TOO_LARGE; as `previewChange`
+ * @throws KasError TOO_MANY_STREAMS, DEADLINE_EXCEEDED, INVALID_MESSAGE, MESSAGE_TOO_LARGE; as `previewChange`; the
+ * reason of the caller's signal, or of the term's
  */
 async function preview(
   components: PreviewMethodComponents,
@@ -72,9 +75,9 @@ async function preview(
   messages: AsyncIterable<Uint8Array>,
   signal: AbortSignal,
 ): Promise<Previewed> {
-  const { clock } = components
+  const { clock, signal: term } = components
   const reason = () => new KasError({ code: 'DEADLINE_EXCEEDED' })
-  const deadline = new Deadline({ ms: timeoutMs, clock, signals: [signal], reason })
+  const deadline = new Deadline({ ms: timeoutMs, clock, signals: [signal, term], reason })
   const memory = new PreviewBytes(components.room)
   const received = new ReceivedFiles({ messages, room: (bytes) => memory.files(bytes), clock })
   let hold: Hold | undefined

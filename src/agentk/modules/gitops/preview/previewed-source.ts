@@ -1,3 +1,4 @@
+import type { ObjectKey } from '../../../../kubernetes/key.ts'
 import type { ApiLane } from '../../../cluster/background-requests.ts'
 import type { ComparedManifest } from '../drift/kept-manifests.ts'
 import type { KnownFinding } from '../drift/known-findings.ts'
@@ -21,6 +22,16 @@ export interface PreviewAccess {
   readonly claims: Omit<SourceClaims, 'claim'>
   /** commit for which the source and its siblings have claimed objects */
   readonly claimedCommit: string
+  /**
+   * Returns the ids of other sources of the same project and ref that may want an object: the change is theirs too, and
+   * what they want by it is not known here.
+   */
+  readonly siblings: (key: ObjectKey) => readonly string[]
+  /**
+   * Returns what has begun since the access was made, so that a comparison may be of two states, for people; undefined:
+   * nothing has.
+   */
+  readonly interruption: () => string | undefined
   /** Builds files as those of a commit, after the rounds. @throws as `buildCommit` */
   readonly build: (files: readonly RepositoryFile[], signal: AbortSignal) => Promise<Build | Refusal>
 }

@@ -21,7 +21,7 @@ const maxPathLength = 4096
 
 export interface ReceivedFilesComponents {
   readonly messages: AsyncIterable<Uint8Array>
-  /** @throws KasError: there is no room for so many bytes of this preview in all */
+  /** @throws KasError: there is no room for so many bytes of this preview in all: of contents and of paths */
   readonly room: (bytes: number) => void
   /** by it the rate is checked */
   readonly clock: Clock
@@ -43,6 +43,7 @@ export class ReceivedFiles {
   readonly #paths = new Set<string>()
   #open: OpenFile | undefined
   #bytes = 0
+  #pathBytes = 0
 
   constructor({ messages, room, clock }: ReceivedFilesComponents) {
     this.#messages = messages[Symbol.asyncIterator]()
@@ -103,7 +104,7 @@ export class ReceivedFiles {
     this.#bytes += data.length
     if (file.bytes > maxFileBytes) throw tooLarge(file.bytes, maxFileBytes)
     if (this.#bytes > maxRoundBytes) throw tooLarge(this.#bytes, maxRoundBytes)
-    this.#room(this.#bytes)
+    this.#room(this.#bytes + this.#pathBytes)
     if (data.length > 0) file.parts.push(data)
   }
 
@@ -113,6 +114,7 @@ export class ReceivedFiles {
     if (this.#paths.has(path)) throw invalid('two files with one path')
     if (this.#files.length >= maxFiles) throw invalid(`more than ${maxFiles} files`)
     this.#paths.add(path)
+    this.#pathBytes += Buffer.byteLength(path)
     this.#open = { path, parts: [], bytes: 0 }
   }
 

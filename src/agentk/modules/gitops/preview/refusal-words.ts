@@ -1,6 +1,6 @@
 import type { ApplyProblem, ApplyProblemKind } from '../live/refusal.ts'
 
-/** Texts about refusals for callers who may not patch the object: texts of the API server print live values. */
+/** Texts in place of those of the API server, of webhooks and of policies, which print live values. */
 const words: Readonly<Record<ApplyProblemKind, string>> = {
   foreign: 'it belongs to others',
   conflict: 'fields of it belong to others',
@@ -16,9 +16,16 @@ const words: Readonly<Record<ApplyProblemKind, string>> = {
   unavailable: 'the API server cannot say that now',
 }
 
-const hint = 'who may patch it sees the reason'
+/** Caller for whom a refusal is shown. */
+export interface RefusalReader {
+  /** the caller may patch objects of its kind there */
+  readonly mayPatch: boolean
+  /** live values are shown */
+  readonly values: boolean
+}
 
-/** Returns why an object fails. @param mayPatch - the caller may patch objects of its kind there */
-export function refusalText({ kind, text }: ApplyProblem, mayPatch: boolean): string {
-  return mayPatch ? text : `${words[kind]}: ${hint}`
+/** Returns why an object fails. */
+export function refusalText({ kind, text }: ApplyProblem, { mayPatch, values }: RefusalReader): string {
+  if (mayPatch && values) return text
+  return `${words[kind]}: ${mayPatch ? 'the reason is shown with live values' : 'who may patch it sees the reason'}`
 }

@@ -5,6 +5,7 @@ import { maxDifferences } from '../drift/compare-answers.ts'
 import { shownDifference } from '../drift/shown-difference.ts'
 import { shownField } from '../manifests/secrets.ts'
 import type { FieldChange } from './field-change.ts'
+import { pathWithoutValues } from './path-values.ts'
 
 export type ShownField = MessageInitShape<typeof FieldSchema>
 
@@ -35,7 +36,11 @@ export function shownFields(
     const { heldBack } = change
     const { path: whole, kind, before, after, secretKey = '' } = shownDifference(change, { key, by: 'unknown' })
     const path = secretKey === '' ? shownField(key, whole) : whole
-    const shown = values ? { ...(before !== undefined && { before }), ...(after !== undefined && { after }) } : {}
+    if (!values) {
+      const held = heldBack && { ...heldBack, rule: pathWithoutValues(heldBack.rule) }
+      return { path: pathWithoutValues(path), kind, secretKey, ...held }
+    }
+    const shown = { ...(before !== undefined && { before }), ...(after !== undefined && { after }) }
     return { path, kind, ...shown, secretKey, ...heldBack }
   })
   return { listed, more: Math.max(0, changes.length - maxDifferences) }

@@ -65,6 +65,14 @@ export class SourceRegistry {
     return [...this.#rows.values()].some((row) => this.#mayBe(row, id) || row.block.adopt?.includes(id))
   }
 
+  /** Returns the ids of other sources of the same project and ref whose configuration allows an object. */
+  siblings(source: object, key: ObjectKey): readonly string[] {
+    const own = this.#rows.get(source)
+    return this.#rowsBeside(source).flatMap((row) =>
+      row.id !== undefined && isOfSame(row, own) && couldWant(row, key) ? [row.id] : [],
+    )
+  }
+
   claims(source: object): SourceClaims {
     const rows = () => this.#rowsBeside(source)
     return {
@@ -135,11 +143,16 @@ export class SourceRegistry {
 }
 
 /** True if the claim of another source counts. With the same project and ref, it has to be for `commit`. */
-function isKnown({ id, claim, block }: SourceRow, own: SourceRow | undefined, commit: string): boolean {
+function isKnown(row: SourceRow, own: SourceRow | undefined, commit: string): boolean {
+  const { claim } = row
   if (!claim) return false
   if (claim.isLastGood) return true
-  const isOfSame = projectOf(id) === projectOf(own?.id) && JSON.stringify(block.ref) === JSON.stringify(own?.block.ref)
-  return !isOfSame || claim.commit === commit
+  return !isOfSame(row, own) || claim.commit === commit
+}
+
+/** True for sources of one project and ref: their commits come together. */
+function isOfSame({ id, block }: SourceRow, other: SourceRow | undefined): boolean {
+  return projectOf(id) === projectOf(other?.id) && JSON.stringify(block.ref) === JSON.stringify(other?.block.ref)
 }
 
 /** True if the source's configuration allows the object, or objects that would be deleted with it. */

@@ -135,6 +135,8 @@ export class SourceRounds {
     const inventoryOf = (id: string) => new Inventory(ownLane, { ...this.#options, id })
     const { renderer, manifests, maxBytes } = previews
     const build = this.#buildWith({ renderer, manifests, ownLane, maxBytes, hasRoom }, options)
+    const commitNow = () => registry.get(source)?.claim?.commit ?? ''
+    const claimedCommit = commitNow()
     return {
       lane,
       ownLane,
@@ -146,7 +148,10 @@ export class SourceRounds {
       },
       kinds,
       claims: registry.claims(source),
-      claimedCommit: registry.get(source)?.claim?.commit ?? '',
+      claimedCommit,
+      siblings: (key) => registry.siblings(source, key),
+      interruption: () =>
+        commitNow() === claimedCommit ? undefined : 'agentk began to apply another commit meanwhile: ask again',
       build: (files, signal) => previews.work.preview(user, signal, (building) => build(files, building)),
     }
   }

@@ -201,7 +201,10 @@ export class Sources implements TermSources {
     const { options, drift, isPaused } = followed
     if (isPaused) return 'the source is paused: nothing of it is applied'
     const access = this.#rounds.preview(runner, options, of)
-    return { ...access, options, known: drift.known, manifest: (text) => drift.manifest(text) }
+    const isSame = () => !runner.isStopped && runner.mode.followed?.options === options
+    const interruption = () =>
+      isSame() ? access.interruption() : 'the source was configured in another way meanwhile: ask again'
+    return { ...access, options, known: drift.known, manifest: (text) => drift.manifest(text), interruption }
   }
 
   #followed(id: string): SourceRunner | undefined {

@@ -58,7 +58,7 @@ t.test('fields of a Secret are shown without content, and beyond 20 they are cou
 
 t.test('the text of a refusal is for callers who may patch', (t) => {
   const problem = { kind: 'invalid', text: 'spec.size: Invalid value: "planted"' } as const
-  t.equal(refusalText(problem, true), problem.text)
-  t.notMatch(refusalText(problem, false), /planted/)
+  t.equal(refusalText(problem, { mayPatch: true, values: true }), problem.text)
+  t.notMatch(refusalText(problem, { mayPatch: false, values: true }), /planted/)
   t.end()
 })

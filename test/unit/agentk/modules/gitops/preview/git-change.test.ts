@@ -49,3 +49,18 @@ t.test('a null is no value', (t) => {
   t.strictSame(changes({ spec: { a: null } }, { spec: {} }), [])
   t.end()
 })
+
+t.test('each item of a wide list is read a few times, so that tunnels do not wait for it', async (t) => {
+  const count = 2000
+  let reads = 0
+  const wide = (value: number) =>
+    Array.from({ length: count }, (_, i) => ({
+      get name() {
+        reads += 1
+        return `item-${i}`
+      },
+      value,
+    }))
+  t.equal(gitChanges({ list: wide(1) }, { list: wide(2) }).length, count)
+  t.ok(reads < 20 * count, `${reads} reads of ${count} items`)
+})

@@ -23,7 +23,13 @@ function start(maxBytes = 1000) {
   const clock = new ManualClock()
   const room = new SharedBytes(maxBytes, () => 2)
   const rights = { may: async () => [], rules: async () => ({}) }
-  const [method, serve] = previewMethod({ sourceOf: () => 'not followed', rights, room, clock })
+  const [method, serve] = previewMethod({
+    sourceOf: () => 'not followed',
+    rights,
+    room,
+    clock,
+    signal: new AbortController().signal,
+  })
   /** Calls the method. @param rest - waits before the parts after the begin */
   const ask = (parts: readonly Part[], rest: Promise<unknown> = Promise.resolve()) => {
     async function* messages(): AsyncGenerator<Uint8Array> {

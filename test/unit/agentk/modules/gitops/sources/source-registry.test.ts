@@ -137,3 +137,15 @@ t.test('who wants an object that another one wants is told, and once that has en
   registry.delete(one)
   t.equal(registry.claims(two).newOwner(keyOf('a')), undefined)
 })
+
+t.test('sources of the same project and ref may move objects to one another by one change', async (t) => {
+  const siblings = (block: SourceBlock, id: string, key = keyOf('a')) => {
+    const { registry, own, other } = pair(block)
+    registry.name(other, id)
+    return registry.siblings(own, key)
+  }
+  t.strictSame(siblings({}, '42-7-other'), ['42-7-other'])
+  t.strictSame(siblings({}, '42-8-other'), [], 'another project has changes of its own')
+  t.strictSame(siblings({ ref: { branch: 'b' } }, '42-7-other'), [])
+  t.strictSame(siblings({ namespaces: ['shop'] }, '42-7-other', keyOf('a', 'else')), [], 'it may not want it')
+})
