@@ -1,10 +1,10 @@
 import { keyText } from '../../../kubernetes/key.ts'
 import type { ApiLane } from '../../cluster/background-requests.ts'
+import { rehearse } from './apply/rehearse.ts'
 import type { SourceInventory } from './inventory/source-inventory.ts'
 import type { LiveObjects } from './live/read-live.ts'
 import { planPrune } from './prune/prune-plan.ts'
 import { pruneInput } from './prune/prune-stage.ts'
-import { rehearse } from './rehearse.ts'
 import type { ApplyEnd, Build, DryRun, InventoryEntry, SourceClaims } from './round.ts'
 import type { SourceOptions } from './source-options.ts'
 

@@ -24,7 +24,7 @@ export interface Candidate {
   readonly found: LiveObject | null | undefined
   /** reason for which no dry run is sent; undefined: one is */
   readonly untried: string | undefined
-  /** it names owners that the caller may not get: whether these exist is not told */
+  /** it names owners that the caller may not get: the answer does not depend on whether these exist */
   readonly hasHiddenOwners: boolean
 }
 
@@ -60,13 +60,13 @@ export async function readCandidates(
   )
   const absent = read.filter(({ live }) => live === undefined).map(({ manifest }) => manifest.key)
   const untriedOf = await untriedObjects(absent, input)
-  const withHidden = await withHiddenOwners(manifests, input)
+  const hiddenOwners = await hiddenOwnerManifests(manifests, input)
   return read.map(({ live, ...rest }) => {
     const { manifest, text } = rest
     const { key } = manifest
     const found = live ? liveObjectOf(live, options.manager, ignoredFields(rules, { key })) : live
     const untried = live === undefined ? untriedOf(key) : undefined
-    return { ...rest, live: live ?? undefined, found, untried, hasHiddenOwners: withHidden.has(text) }
+    return { ...rest, live: live ?? undefined, found, untried, hasHiddenOwners: hiddenOwners.has(text) }
   })
 }
 
@@ -110,7 +110,7 @@ async function untriedObjects(
 }
 
 /** Returns, by `keyText`, the manifests with owners that the caller may not get. */
-async function withHiddenOwners(
+async function hiddenOwnerManifests(
   manifests: readonly Manifest[],
   { build: { kinds }, visible: ask }: CandidatesInput,
 ): Promise<ReadonlySet<string>> {

@@ -2,6 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
 import type { KubernetesObject } from '../../../../kubernetes/object.ts'
 import type { PreviewedObjectSchema } from '../../../../proto/gen/gitops_preview_pb.ts'
+import { rehearse, unknownLive } from '../apply/rehearse.ts'
 import { Scalers } from '../apply/scalers.ts'
 import { TakeOver } from '../apply/take-over.ts'
 import { DryLanes } from '../live/dry-lanes.ts'
@@ -9,11 +10,10 @@ import { placesNamed, valueBelow } from '../live/field-places.ts'
 import { pathText } from '../live/managed-path.ts'
 import type { ApplyProblem } from '../live/refusal.ts'
 import type { Manifest } from '../manifests/manifest.ts'
-import { rehearse, unknownLive } from '../rehearse.ts'
 import type { ApplyEnd, LeftOut, WaveGraph } from '../round.ts'
 import { keyOf } from '../state/state-key.ts'
 import { type Candidate, type CandidatesInput, readCandidates } from './candidates.ts'
-import { clusterChanges, takenFields, withLive } from './cluster-change.ts'
+import { addLiveValues, clusterChanges, takenFields } from './cluster-change.ts'
 import type { FieldChange } from './field-change.ts'
 import { gitChanges } from './git-change.ts'
 import type { PreviewedSource } from './previewed-source.ts'
@@ -141,7 +141,7 @@ export class ChangedObjects {
   #recreated(candidate: Candidate): ShownObject {
     const { manifest, base, live } = candidate
     const changes = gitChanges(base, manifest.object)
-    return this.#shown(candidate, 'recreated', onlyNew, live ? withLive(changes, live) : changes)
+    return this.#shown(candidate, 'recreated', onlyNew, live ? addLiveValues(changes, live) : changes)
   }
 
   #verified(candidate: Candidate, dry: KubernetesObject, leftOut: readonly LeftOut[] = []): ShownObject | undefined {

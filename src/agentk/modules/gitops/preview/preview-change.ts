@@ -3,7 +3,7 @@ import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
 import { errorText, KasError } from '../../../../lib/errors.ts'
 import type { RefusalSchema } from '../../../../proto/gen/gitops_preview_pb.ts'
 import type { Caller } from '../../../caller.ts'
-import { adoptingNow, adoptsStanding, nothingChosen, withRoom } from '../commit-refusals.ts'
+import { adoptingNow, adoptsStanding, checkRoom, nothingChosen } from '../build/commit-refusals.ts'
 import type { KnownFinding } from '../drift/known-findings.ts'
 import { SourceInventory, type SourceInventoryComponents } from '../inventory/source-inventory.ts'
 import { refuserOf } from '../manifests/kind-ranks.ts'
@@ -93,7 +93,7 @@ async function buildOf(
   signal: AbortSignal,
 ): Promise<Build | Refusal | { readonly problem: string }> {
   try {
-    return withRoom(await build(files, signal), claims)
+    return checkRoom(await build(files, signal), claims)
   } catch (error) {
     if (signal.aborted || error instanceof KasError) throw error
     return { problem: `the files could not be read or rendered: ${errorText(error)}` }
