@@ -11,7 +11,7 @@ import type { Build, InventoryEntry } from '../round.ts'
 import { type Governors, ownersOf } from './governors.ts'
 import type { PreviewedSource } from './previewed-source.ts'
 
-/** Object that differs in Git, with what is known before its rehearsal. */
+/** Object that differs in Git, with what is known before its dry run. */
 export interface Candidate {
   readonly manifest: Manifest
   /** `keyText` */

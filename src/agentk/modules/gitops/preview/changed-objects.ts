@@ -2,7 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
 import type { KubernetesObject } from '../../../../kubernetes/object.ts'
 import type { PreviewedObjectSchema } from '../../../../proto/gen/gitops_preview_pb.ts'
-import { rehearse, unknownLive } from '../apply/rehearse.ts'
+import { dryApply, unknownLive } from '../apply/dry-apply.ts'
 import { Scalers } from '../apply/scalers.ts'
 import { TakeOver } from '../apply/take-over.ts'
 import { DryLanes } from '../live/dry-lanes.ts'
@@ -18,11 +18,11 @@ import type { FieldChange } from './field-change.ts'
 import { gitChanges } from './git-change.ts'
 import type { PreviewedSource } from './previewed-source.ts'
 import { refusalText } from './refusal-words.ts'
-import { type HeldBack, shownFields } from './shown-fields.ts'
+import { type IgnoredBy, shownFields } from './shown-fields.ts'
 
 export type ShownObject = MessageInitShape<typeof PreviewedObjectSchema>
 
-/** Objects that are read, rehearsed and compared together: their live states and answers are in memory at once. */
+/** Objects that are read, tried and compared together: their live states and answers are in memory at once. */
 const maxAtOnce = 25
 
 export interface ChangedInput extends CandidatesInput {
@@ -34,7 +34,7 @@ export interface ChangedInput extends CandidatesInput {
   readonly patchable: (keys: readonly ObjectKey[]) => Promise<ReadonlySet<string>>
 }
 
-/** Rehearsed object. */
+/** Object after its dry run. */
 export interface ChangedObjectResult {
   readonly manifest: Manifest
   /** as of a round; `applied` also if that is not verified */
@@ -43,7 +43,7 @@ export interface ChangedObjectResult {
   readonly shown: ShownObject | undefined
 }
 
-/** Reads and rehearses what a change makes of objects. */
+/** Computes the changes of objects, by dry runs. */
 export class ChangedObjects {
   readonly #source: PreviewedSource
   readonly #input: ChangedInput
@@ -79,7 +79,7 @@ export class ChangedObjects {
     const replaced = new Set<string>()
     const hasHiddenOwners = new Set(tried.flatMap((one) => (one.hasHiddenOwners ? [one.text] : [])))
     const live = new Map(tried.flatMap(({ text, found }) => (found === undefined ? [] : [[text, found] as const])))
-    const ends = await rehearse(
+    const ends = await dryApply(
       {
         lane,
         ownLane,
@@ -151,9 +151,9 @@ export class ChangedObjects {
     const { manager } = this.#source.options
     const compared = { base, next: manifest.object, dry, live, manager }
     const ignored = this.#ignored(candidate, leftOut)
-    const held = new Set(ignored.map(({ path }) => pathText(path)))
+    const ignoredPaths = new Set(ignored.map(({ path }) => pathText(path)))
     const changes = this.#ownChanges(candidate, clusterChanges(compared)).filter(
-      ({ path }) => !held.has(pathText(path)),
+      ({ path }) => !ignoredPaths.has(pathText(path)),
     )
     if (action === 'adopted') changes.push(...takenFields(compared, this.#takeOver.predecessorsOf(found)))
     if (action === 'changed' && changes.length === 0 && ignored.length === 0) return undefined
@@ -171,7 +171,7 @@ export class ChangedObjects {
   #ignored(
     { manifest: { object }, base, live }: Candidate,
     leftOut: readonly LeftOut[],
-  ): (FieldChange & { readonly heldBack: HeldBack })[] {
+  ): (FieldChange & { readonly ignoredBy: IgnoredBy })[] {
     return leftOut.flatMap(({ path: name, manager, rule }) => {
       const [place] = placesNamed(object, name)
       if (!place) return []
@@ -183,7 +183,7 @@ export class ChangedObjects {
         if (step.kind === 'key') return `k:${JSON.stringify(step.key)}`
         return step.kind === 'value' ? `v:${JSON.stringify(step.value)}` : `i:${step.index}`
       })
-      return [{ path, kind: 'changed' as const, before: at(live), after, heldBack: { manager, rule } }]
+      return [{ path, kind: 'changed' as const, before: at(live), after, ignoredBy: { manager, rule } }]
     })
   }
 
@@ -199,10 +199,10 @@ export class ChangedObjects {
     action: string,
     text: string,
     changes: readonly FieldChange[] = [],
-    ignored: readonly (FieldChange & { readonly heldBack: HeldBack })[] = [],
+    ignored: readonly (FieldChange & { readonly ignoredBy: IgnoredBy })[] = [],
   ): ShownObject {
     const of = { key: manifest.key, values: this.#input.values }
-    const [fields, held] = [shownFields(changes, of), shownFields(ignored, of)]
+    const [fields, others] = [shownFields(changes, of), shownFields(ignored, of)]
     return {
       key: keyOf(manifest),
       action,
@@ -210,8 +210,8 @@ export class ChangedObjects {
       line: manifest.line,
       field: [...fields.listed],
       more: fields.more,
-      ignored: [...held.listed],
-      moreIgnored: held.more,
+      ignored: [...others.listed],
+      moreIgnored: others.more,
       text,
     }
   }
@@ -223,7 +223,7 @@ const freedText = 'others have changed fields that are in its way: agentk takes 
 /** Problems whose texts agentk writes itself, without values. */
 const ownTexts: ReadonlySet<string> = new Set(['foreign', 'conflict', 'unserved'])
 
-/** Objects are rehearsed without one another: none waits for others, as nothing is made. */
+/** Returns a graph without dependencies: nothing is made, so no object waits for others. */
 function looseGraph(order: readonly string[]): WaveGraph {
   const none: readonly string[] = []
   return { order, named: () => none, stepBefore: () => none, dependents: () => none, wave: () => 0 }

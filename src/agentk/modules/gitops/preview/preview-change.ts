@@ -19,8 +19,8 @@ import { type ChangedObject, Governors } from './governors.ts'
 import { LeavingObjects } from './leaving-objects.ts'
 import type { PreviewedSource } from './previewed-source.ts'
 
-/** Limit of objects that one preview reads and rehearses, with two calls each; of the others none is shown. */
-const maxRehearsed = 2000
+/** Limit of objects that one preview compares, with two calls each; the others are not shown. */
+const maxCompared = 2000
 /** Limit of paths of an object that drifts. */
 const maxDriftPaths = 20
 
@@ -70,18 +70,18 @@ export async function previewChange(
     visible: (keys: readonly ObjectKey[]) => view.visible(keys, signal),
     patchable: (keys: readonly ObjectKey[]) => view.patchable(keys, signal),
   }
-  const rehearsing = { build: built, manifests: changed.slice(0, maxRehearsed), entries, governors, values, ...asking }
-  const results = await new ChangedObjects(source, rehearsing, signal).results()
+  const comparing = { build: built, manifests: changed.slice(0, maxCompared), entries, governors, values, ...asking }
+  const results = await new ChangedObjects(source, comparing, signal).results()
   const leaving = { build: built, inventory, ends: endsOf(seen, results), isVisible, ...asking }
   const left = await new LeavingObjects(source, leaving, signal).results()
   const drifted = driftedObjects(source.known, seen)
   const objects = [...results.flatMap(({ shown }) => shown ?? []), ...left, ...drifted]
-  const more = changed.length - maxRehearsed
+  const more = changed.length - maxCompared
   const end = {
     objects: built.manifests.length,
     notCompared: built.manifests.length - seen.length,
     commit: own.commit,
-    problem: more > 0 ? `${more} more objects change: at most ${maxRehearsed} are compared at once` : '',
+    problem: more > 0 ? `${more} more objects change: at most ${maxCompared} are compared at once` : '',
   }
   return { objects, end }
 }

@@ -16,7 +16,7 @@ export interface ShownFields {
 }
 
 /** Rule that holds a value of Git back. */
-export interface HeldBack {
+export interface IgnoredBy {
   readonly rule: string
   readonly manager: string
 }
@@ -28,15 +28,15 @@ export interface HeldBack {
  * @param of.values - false: names and paths alone
  */
 export function shownFields(
-  changes: readonly (FieldChange & { readonly heldBack?: HeldBack })[],
+  changes: readonly (FieldChange & { readonly ignoredBy?: IgnoredBy })[],
   { key, values }: { readonly key: ObjectKey; readonly values: boolean },
 ): ShownFields {
   const listed = changes.slice(0, maxDifferences).map((change): ShownField => {
-    const { heldBack } = change
+    const { ignoredBy } = change
     const { path: whole, kind, before, after, secretKey = '' } = shownDifference(change, { key, by: 'unknown' })
     const path = secretKey === '' ? shownField(key, whole) : whole
     const shown = values ? { ...(before !== undefined && { before }), ...(after !== undefined && { after }) } : {}
-    return { path, kind, ...shown, secretKey, ...heldBack }
+    return { path, kind, ...shown, secretKey, ...ignoredBy }
   })
   return { listed, more: Math.max(0, changes.length - maxDifferences) }
 }

@@ -12,13 +12,13 @@ import { ownershipProblem } from './ownership.ts'
 import { decideReplacement, tryMaking } from './replacement.ts'
 import { Scalers } from './scalers.ts'
 
-export interface RehearsalComponents {
+export interface DryApplyComponents {
   /** acts as the source's account */
   readonly lane: ApiLane
   /** acts as agentk itself */
   readonly ownLane: ApiLane
   readonly claims: Pick<SourceClaims, 'isHandedOver'>
-  /** of several rehearsals; absent: of this one */
+  /** shared by several calls; absent: for this one */
   readonly dryLanes?: DryLanes
   readonly scalers?: Scalers
   /** Called with the object that the API server would store. */
@@ -29,21 +29,21 @@ export interface RehearsalComponents {
   readonly checksOwners?: ApplyRunComponents['checksOwners']
 }
 
-export interface RehearsalInput extends Omit<ApplyRunInput, 'id' | 'superseded' | 'manifests'> {
+export interface DryApplyInput extends Omit<ApplyRunInput, 'id' | 'superseded' | 'manifests'> {
   readonly manifests: readonly Manifest[]
   /** the API server checks each object by a dry run */
   readonly isByServer: boolean
 }
 
 /**
- * Rehearses the applies of manifests: nothing is written. Objects for which another server may answer are not compared:
+ * Applies manifests by dry runs: nothing is written. Objects for which another server may answer are not compared:
  * that server may store a dry run.
  *
  * @returns by `keyText`. @throws the connection's error, or the signal's reason
  */
-export async function rehearse(
-  components: RehearsalComponents,
-  input: RehearsalInput,
+export async function dryApply(
+  components: DryApplyComponents,
+  input: DryApplyInput,
   source: SourceOptions,
   signal: AbortSignal,
 ): Promise<ReadonlyMap<string, ApplyEnd>> {
@@ -53,8 +53,8 @@ export async function rehearse(
 }
 
 function applyComponents(
-  components: RehearsalComponents,
-  { kinds, manifests, isByServer }: RehearsalInput,
+  components: DryApplyComponents,
+  { kinds, manifests, isByServer }: DryApplyInput,
   source: SourceOptions,
 ): ApplyRunComponents {
   const { lane, ownLane, claims, onAnswer, onReplaced, checksOwners } = components
