@@ -1,10 +1,10 @@
 import { keyText } from '../../../kubernetes/key.ts'
 import type { ApiLane } from '../../cluster/background-requests.ts'
+import { dryApply } from './apply/dry-apply.ts'
 import type { SourceInventory } from './inventory/source-inventory.ts'
 import type { LiveObjects } from './live/read-live.ts'
 import { planPrune } from './prune/prune-plan.ts'
 import { pruneInput } from './prune/prune-stage.ts'
-import { rehearse } from './rehearse.ts'
 import type { ApplyEnd, Build, DryRun, InventoryEntry, SourceClaims } from './round.ts'
 import type { SourceOptions } from './source-options.ts'
 
@@ -37,7 +37,7 @@ export async function dryRun(
   const { manifests, graph, kinds } = build
   const isByServer = source.dryRunStrategy === 'server'
   const input = { manifests, graph, kinds, entries: inventory.known, live: live.objects, isByServer }
-  const found = await rehearse(components, input, source, signal)
+  const found = await dryApply(components, input, source, signal)
   const ends = manifests.map((manifest) => {
     const text = keyText(manifest.key)
     return { manifest, end: lateEnd(text, found, graph.named(text)) }

@@ -5,7 +5,7 @@ import { applyCommit } from './apply/apply-commit.ts'
 import type { ApplyRunComponents } from './apply/apply-run.ts'
 import { ignoredFields, readRules } from './apply/ignored-fields.ts'
 import { emptyBuild } from './build/build-commit.ts'
-import { adoptingNow, adoptsStanding, keyed, nothingChosen, withRoom } from './commit-refusals.ts'
+import { adoptingNow, adoptsStanding, checkRoom, keyed, nothingChosen } from './build/commit-refusals.ts'
 import { ApprovedPlan } from './delete/approved-plan.ts'
 import { dryRun } from './dry-run.ts'
 import { type FoundInCommit, SourceInventory, type SourceInventoryComponents } from './inventory/source-inventory.ts'
@@ -79,7 +79,7 @@ export async function reconcile(
   const { claims, inventory } = components
   const source = adoptingNow(options, claims)
   const built = adoptsStanding(options, claims) ?? (await components.build(input.files, signal))
-  const build = withRoom(built, claims)
+  const build = checkRoom(built, claims)
   if (build.kind === 'refused') {
     const entries = await inventory.own.load(signal)
     const keys = keyed(entries.values())

@@ -12,7 +12,7 @@ import { type Governors, ownersOf } from './governors.ts'
 import { namedObjects } from './named-objects.ts'
 import type { PreviewedSource } from './previewed-source.ts'
 
-/** Object that differs in Git, with what is known before its rehearsal. */
+/** Object that differs in Git, with what is known before its dry run. */
 export interface Candidate {
   readonly manifest: Manifest
   /** `keyText` */
@@ -25,7 +25,7 @@ export interface Candidate {
   readonly found: LiveObject | null | undefined
   /** reason for which no dry run is sent; undefined: one is */
   readonly untried: string | undefined
-  /** it names owners that the caller may not get: whether these exist is not told */
+  /** it names owners that the caller may not get: the answer does not depend on whether these exist */
   readonly hasHiddenOwners: boolean
 }
 
@@ -61,13 +61,13 @@ export async function readCandidates(
   )
   const absent = read.filter(({ live }) => live === undefined).map(({ manifest }) => manifest)
   const untriedOf = await untriedObjects(absent, input)
-  const withHidden = await withHiddenOwners(manifests, input)
+  const hiddenOwners = await hiddenOwnerManifests(manifests, input)
   return read.map(({ live, ...rest }) => {
     const { manifest, text } = rest
     const { key } = manifest
     const found = live ? liveObjectOf(live, options.manager, ignoredFields(rules, { key })) : live
     const untried = live === undefined ? untriedOf(manifest) : undefined
-    return { ...rest, live: live ?? undefined, found, untried, hasHiddenOwners: withHidden.has(text) }
+    return { ...rest, live: live ?? undefined, found, untried, hasHiddenOwners: hiddenOwners.has(text) }
   })
 }
 
@@ -114,7 +114,7 @@ async function untriedObjects(
 }
 
 /** Returns, by `keyText`, the manifests with owners that the caller may not get. */
-async function withHiddenOwners(
+async function hiddenOwnerManifests(
   manifests: readonly Manifest[],
   { build: { kinds }, visible: ask }: CandidatesInput,
 ): Promise<ReadonlySet<string>> {

@@ -2,6 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
 import type { KubernetesObject } from '../../../../kubernetes/object.ts'
 import type { PreviewedObjectSchema } from '../../../../proto/gen/gitops_preview_pb.ts'
+import { dryApply, unknownLive } from '../apply/dry-apply.ts'
 import { Scalers } from '../apply/scalers.ts'
 import { TakeOver } from '../apply/take-over.ts'
 import { DryLanes } from '../live/dry-lanes.ts'
@@ -9,21 +10,20 @@ import { placesNamed, valueBelow } from '../live/field-places.ts'
 import { pathText } from '../live/managed-path.ts'
 import type { ApplyProblem } from '../live/refusal.ts'
 import type { Manifest } from '../manifests/manifest.ts'
-import { rehearse, unknownLive } from '../rehearse.ts'
 import type { ApplyEnd, LeftOut, WaveGraph } from '../round.ts'
 import { keyOf } from '../state/state-key.ts'
 import { type Candidate, type CandidatesInput, readCandidates } from './candidates.ts'
-import { clusterChanges, takenFields, withLive, withoutDrift } from './cluster-change.ts'
+import { addLiveValues, clusterChanges, takenFields, withoutDrift } from './cluster-change.ts'
 import type { FieldChange } from './field-change.ts'
 import { gitChanges } from './git-change.ts'
 import { pathWithoutValues } from './path-values.ts'
 import type { PreviewedSource } from './previewed-source.ts'
 import { refusalText } from './refusal-words.ts'
-import { type HeldBack, shownFields } from './shown-fields.ts'
+import { type IgnoredBy, shownFields } from './shown-fields.ts'
 
 export type ShownObject = MessageInitShape<typeof PreviewedObjectSchema>
 
-/** Objects that are read, rehearsed and compared together: their live states and answers are in memory at once. */
+/** Objects that are read, tried and compared together: their live states and answers are in memory at once. */
 const maxAtOnce = 8
 
 export interface ChangedInput extends CandidatesInput {
@@ -37,7 +37,7 @@ export interface ChangedInput extends CandidatesInput {
   readonly onShown: (object: ShownObject) => void
 }
 
-/** Rehearsed object. */
+/** Object after its dry run. */
 export interface ChangedObjectResult {
   readonly manifest: Manifest
   /** as of a round; `applied` also if that is not verified */
@@ -46,7 +46,7 @@ export interface ChangedObjectResult {
   readonly shown: ShownObject | undefined
 }
 
-/** Reads and rehearses what a change makes of objects. */
+/** Computes the changes of objects, by dry runs. */
 export class ChangedObjects {
   readonly #source: PreviewedSource
   readonly #input: ChangedInput
@@ -85,7 +85,7 @@ export class ChangedObjects {
     const replaced = new Set<string>()
     const hasHiddenOwners = new Set(tried.flatMap((one) => (one.hasHiddenOwners ? [one.text] : [])))
     const live = new Map(tried.flatMap(({ text, found }) => (found === undefined ? [] : [[text, found] as const])))
-    const ends = await rehearse(
+    const ends = await dryApply(
       {
         lane,
         ownLane,
@@ -158,7 +158,7 @@ export class ChangedObjects {
   #recreated(candidate: Candidate): ShownObject {
     const { manifest, base, live } = candidate
     const changes = gitChanges(base, manifest.object)
-    return this.#shown(candidate, 'recreated', onlyNew, live ? withLive(changes, live) : changes)
+    return this.#shown(candidate, 'recreated', onlyNew, live ? addLiveValues(changes, live) : changes)
   }
 
   #verified(candidate: Candidate, dry: KubernetesObject, leftOut: readonly LeftOut[] = []): ShownObject | undefined {
@@ -168,9 +168,9 @@ export class ChangedObjects {
     const { manager } = this.#source.options
     const compared = { base, next: manifest.object, dry, live, manager }
     const ignored = this.#ignored(candidate, leftOut)
-    const held = new Set(ignored.map(({ path }) => pathText(path)))
+    const ignoredPaths = new Set(ignored.map(({ path }) => pathText(path)))
     const changes = this.#ownChanges(candidate, clusterChanges(compared)).filter(
-      ({ path }) => !held.has(pathText(path)),
+      ({ path }) => !ignoredPaths.has(pathText(path)),
     )
     if (action === 'adopted') changes.push(...takenFields(compared, this.#takeOver.predecessorsOf(found)))
     if (action === 'changed' && changes.length === 0 && ignored.length === 0) return undefined
@@ -187,7 +187,7 @@ export class ChangedObjects {
   #ignored(
     { manifest: { object }, base, live }: Candidate,
     leftOut: readonly LeftOut[],
-  ): (FieldChange & { readonly heldBack: HeldBack })[] {
+  ): (FieldChange & { readonly ignoredBy: IgnoredBy })[] {
     return leftOut.flatMap(({ path: name, manager, rule }) => {
       const [place] = placesNamed(object, name)
       if (!place) return []
@@ -199,7 +199,7 @@ export class ChangedObjects {
         if (step.kind === 'key') return `k:${JSON.stringify(step.key)}`
         return step.kind === 'value' ? `v:${JSON.stringify(step.value)}` : `i:${step.index}`
       })
-      return [{ path, kind: 'changed' as const, before: at(live), after, heldBack: { manager, rule } }]
+      return [{ path, kind: 'changed' as const, before: at(live), after, ignoredBy: { manager, rule } }]
     })
   }
 
@@ -215,10 +215,10 @@ export class ChangedObjects {
     action: string,
     text: string,
     changes: readonly FieldChange[] = [],
-    ignored: readonly (FieldChange & { readonly heldBack: HeldBack })[] = [],
+    ignored: readonly (FieldChange & { readonly ignoredBy: IgnoredBy })[] = [],
   ): ShownObject {
     const of = { key: manifest.key, values: this.#input.values }
-    const [fields, held] = [shownFields(changes, of), shownFields(ignored, of)]
+    const [fields, others] = [shownFields(changes, of), shownFields(ignored, of)]
     return {
       key: keyOf(manifest),
       action,
@@ -226,8 +226,8 @@ export class ChangedObjects {
       line: manifest.line,
       field: [...fields.listed],
       more: fields.more,
-      ignored: [...held.listed],
-      moreIgnored: held.more,
+      ignored: [...others.listed],
+      moreIgnored: others.more,
       text,
     }
   }
@@ -239,7 +239,7 @@ const freedText = 'others have changed fields that are in its way: agentk takes 
 /** Problems whose texts agentk writes itself, without values. */
 const ownTexts: ReadonlySet<string> = new Set(['foreign', 'conflict', 'unserved'])
 
-/** Objects are rehearsed without one another: none waits for others, as nothing is made. */
+/** Returns a graph without dependencies: nothing is made, so no object waits for others. */
 function looseGraph(order: readonly string[]): WaveGraph {
   const none: readonly string[] = []
   return { order, named: () => none, stepBefore: () => none, dependents: () => none, wave: () => 0 }

@@ -94,7 +94,7 @@ export function withoutDrift(changes: readonly FieldChange[], drifted: ReadonlyS
 }
 
 /** Returns changes by Git alone, each with its live value. */
-export function withLive(changes: readonly FieldChange[], live: KubernetesObject): FieldChange[] {
+export function addLiveValues(changes: readonly FieldChange[], live: KubernetesObject): FieldChange[] {
   const reader = new FieldReader()
   return changes.map((change) =>
     change.kind === 'reordered' ? change : { ...change, before: reader.at(live, change.path) },

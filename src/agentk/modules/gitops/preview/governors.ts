@@ -24,14 +24,14 @@ export interface ChangedObject {
 export interface Excuse {
   /** for people */
   readonly text: string
-  /** what refuses has left Git: it is deleted only once the refused object no longer fails, or with approval */
+  /** the refusing object has left Git: its deletion waits for approval */
   readonly hasLeft: boolean
 }
 
 export interface GovernorsInput {
   /** all manifests of the files */
   readonly manifests: readonly Manifest[]
-  /** those that differ from the cluster's commit, and those that have left it */
+  /** objects that differ from the commit in the cluster, or have left it */
   readonly changed: readonly ChangedObject[]
 }
 

@@ -3,7 +3,7 @@ import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
 import { errorText, KasError } from '../../../../lib/errors.ts'
 import type { RefusalSchema } from '../../../../proto/gen/gitops_preview_pb.ts'
 import type { Caller } from '../../../caller.ts'
-import { adoptingNow, adoptsStanding, nothingChosen, withRoom } from '../commit-refusals.ts'
+import { adoptingNow, adoptsStanding, checkRoom, nothingChosen } from '../build/commit-refusals.ts'
 import type { KnownFinding } from '../drift/known-findings.ts'
 import { SourceInventory, type SourceInventoryComponents } from '../inventory/source-inventory.ts'
 import { refuserOf } from '../manifests/kind-ranks.ts'
@@ -21,8 +21,8 @@ import { LeavingObjects } from './leaving-objects.ts'
 import { pathWithoutValues } from './path-values.ts'
 import type { PreviewedSource } from './previewed-source.ts'
 
-/** Limit of objects that one preview reads and rehearses, with two calls each; of the others none is shown. */
-const maxRehearsed = 2000
+/** Limit of objects that one preview compares, with two calls each; the others are not shown. */
+const maxCompared = 2000
 /** Limit of paths of an object that drifts. */
 const maxDriftPaths = 20
 
@@ -74,9 +74,9 @@ export async function previewChange(
   }
   const fields = new FieldRoom(rankOf)
   const onShown = (object: ShownObject) => fields.add(object)
-  const compared = { build: built, manifests: changed.slice(0, maxRehearsed), entries, governors }
-  const rehearsing = { ...compared, values, onShown, ...asking }
-  const results = await new ChangedObjects(source, rehearsing, signal).results()
+  const compared = { build: built, manifests: changed.slice(0, maxCompared), entries, governors }
+  const comparing = { ...compared, values, onShown, ...asking }
+  const results = await new ChangedObjects(source, comparing, signal).results()
   const leaving = { build: built, inventory, ends: endsOf(seen, results), isVisible, ...asking }
   const left = await new LeavingObjects(source, leaving, signal).results()
   const drifted = driftedObjects(source.known, seen, values)
@@ -87,7 +87,7 @@ export async function previewChange(
     notCompared: built.manifests.length - seen.length,
     commit: own.commit,
     problem: [
-      changed.length > maxRehearsed ? tooMany(changed.length - maxRehearsed) : '',
+      changed.length > maxCompared ? tooMany(changed.length - maxCompared) : '',
       view.unasked,
       (isCompared && source.interruption()) || '',
     ]
@@ -98,7 +98,7 @@ export async function previewChange(
 }
 
 function tooMany(more: number): string {
-  return `${more} more objects change: at most ${maxRehearsed} are compared at once`
+  return `${more} more objects change: at most ${maxCompared} are compared at once`
 }
 
 /** @returns `problem`: the commit could be tried again, as by a round. @throws KasError; the signal's reason */
@@ -108,7 +108,7 @@ async function buildOf(
   signal: AbortSignal,
 ): Promise<Build | Refusal | { readonly problem: string }> {
   try {
-    return withRoom(await build(files, signal), claims)
+    return checkRoom(await build(files, signal), claims)
   } catch (error) {
     if (signal.aborted || error instanceof KasError) throw error
     return { problem: `the files could not be read or rendered: ${errorText(error)}` }

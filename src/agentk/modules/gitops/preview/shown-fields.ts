@@ -17,7 +17,7 @@ export interface ShownFields {
 }
 
 /** Rule that holds a value of Git back. */
-export interface HeldBack {
+export interface IgnoredBy {
   readonly rule: string
   readonly manager: string
 }
@@ -29,19 +29,19 @@ export interface HeldBack {
  * @param of.values - false: names and paths alone
  */
 export function shownFields(
-  changes: readonly (FieldChange & { readonly heldBack?: HeldBack })[],
+  changes: readonly (FieldChange & { readonly ignoredBy?: IgnoredBy })[],
   { key, values }: { readonly key: ObjectKey; readonly values: boolean },
 ): ShownFields {
   const listed = changes.slice(0, maxDifferences).map((change): ShownField => {
-    const { heldBack } = change
+    const { ignoredBy } = change
     const { path: whole, kind, before, after, secretKey = '' } = shownDifference(change, { key, by: 'unknown' })
     const path = secretKey === '' ? shownField(key, whole) : whole
     if (!values) {
-      const held = heldBack && { ...heldBack, rule: pathWithoutValues(heldBack.rule) }
-      return { path: pathWithoutValues(path), kind, secretKey, ...held }
+      const ignored = ignoredBy && { ...ignoredBy, rule: pathWithoutValues(ignoredBy.rule) }
+      return { path: pathWithoutValues(path), kind, secretKey, ...ignored }
     }
     const shown = { ...(before !== undefined && { before }), ...(after !== undefined && { after }) }
-    return { path, kind, ...shown, secretKey, ...heldBack }
+    return { path, kind, ...shown, secretKey, ...ignoredBy }
   })
   return { listed, more: Math.max(0, changes.length - maxDifferences) }
 }

@@ -6,6 +6,9 @@ const maxTurnBytes = 1024 * MiB
 /** Memory of the thread beside its old generation: young generation, code, bytes outside of the heap. MiB */
 const besideHeapMb = 64
 
+/** Limit of the files and objects of all previews (`preview_bytes`): a small pod has room for less. bytes */
+const maxPreviewBytes = 64 * MiB
+
 /** Division of the pod's memory for GitOps. The kernel ends a pod that takes more. */
 export interface PodMemory {
   /** commits at work at once: each in the thread of manifests or in a program, never in both */
@@ -45,6 +48,6 @@ export function podMemory(podBytes: number): PodMemory {
     fileBytes: kept,
     objectBytes: kept,
     manifestBytes: Math.floor(kept / 4),
-    previewBytes: kept,
+    previewBytes: Math.min(maxPreviewBytes, kept),
   }
 }

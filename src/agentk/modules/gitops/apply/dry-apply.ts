@@ -1,24 +1,24 @@
-import type { ObjectKey } from '../../../kubernetes/key.ts'
-import type { KubernetesObject } from '../../../kubernetes/object.ts'
-import type { ApiLane } from '../../cluster/background-requests.ts'
-import { type Applied, Applier } from './apply/applier.ts'
-import { ApplyRun, type ApplyRunComponents, type ApplyRunInput } from './apply/apply-run.ts'
-import { ownershipProblem } from './apply/ownership.ts'
-import { decideReplacement, tryMaking } from './apply/replacement.ts'
-import { Scalers } from './apply/scalers.ts'
-import { DryLanes } from './live/dry-lanes.ts'
-import type { LiveObject } from './live/live-object.ts'
-import type { Manifest } from './manifests/manifest.ts'
-import type { ApplyEnd, SourceClaims } from './round.ts'
-import type { SourceOptions } from './source-options.ts'
+import type { ObjectKey } from '../../../../kubernetes/key.ts'
+import type { KubernetesObject } from '../../../../kubernetes/object.ts'
+import type { ApiLane } from '../../../cluster/background-requests.ts'
+import { DryLanes } from '../live/dry-lanes.ts'
+import type { LiveObject } from '../live/live-object.ts'
+import type { Manifest } from '../manifests/manifest.ts'
+import type { ApplyEnd, SourceClaims } from '../round.ts'
+import type { SourceOptions } from '../source-options.ts'
+import { type Applied, Applier } from './applier.ts'
+import { ApplyRun, type ApplyRunComponents, type ApplyRunInput } from './apply-run.ts'
+import { ownershipProblem } from './ownership.ts'
+import { decideReplacement, tryMaking } from './replacement.ts'
+import { Scalers } from './scalers.ts'
 
-export interface RehearsalComponents {
+export interface DryApplyComponents {
   /** acts as the source's account */
   readonly lane: ApiLane
   /** acts as agentk itself */
   readonly ownLane: ApiLane
   readonly claims: Pick<SourceClaims, 'isHandedOver'>
-  /** of several rehearsals; absent: of this one */
+  /** shared by several calls; absent: for this one */
   readonly dryLanes?: DryLanes
   readonly scalers?: Scalers
   /** Called with the object that the API server would store. */
@@ -29,21 +29,21 @@ export interface RehearsalComponents {
   readonly checksOwners?: ApplyRunComponents['checksOwners']
 }
 
-export interface RehearsalInput extends Omit<ApplyRunInput, 'id' | 'superseded' | 'manifests'> {
+export interface DryApplyInput extends Omit<ApplyRunInput, 'id' | 'superseded' | 'manifests'> {
   readonly manifests: readonly Manifest[]
   /** the API server checks each object by a dry run */
   readonly isByServer: boolean
 }
 
 /**
- * Rehearses the applies of manifests: nothing is written. Objects for which another server may answer are not compared:
+ * Applies manifests by dry runs: nothing is written. Objects for which another server may answer are not compared:
  * that server may store a dry run.
  *
  * @returns by `keyText`. @throws the connection's error, or the signal's reason
  */
-export async function rehearse(
-  components: RehearsalComponents,
-  input: RehearsalInput,
+export async function dryApply(
+  components: DryApplyComponents,
+  input: DryApplyInput,
   source: SourceOptions,
   signal: AbortSignal,
 ): Promise<ReadonlyMap<string, ApplyEnd>> {
@@ -53,8 +53,8 @@ export async function rehearse(
 }
 
 function applyComponents(
-  components: RehearsalComponents,
-  { kinds, manifests, isByServer }: RehearsalInput,
+  components: DryApplyComponents,
+  { kinds, manifests, isByServer }: DryApplyInput,
   source: SourceOptions,
 ): ApplyRunComponents {
   const { lane, ownLane, claims, onAnswer, onReplaced, checksOwners } = components

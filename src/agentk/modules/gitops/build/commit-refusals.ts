@@ -1,7 +1,7 @@
-import { keyText, type ObjectKey } from '../../../kubernetes/key.ts'
-import { maxObjects } from '../../../proto/gitops/limits.ts'
-import type { Build, Outcome, Refusal, SourceClaims } from './round.ts'
-import type { SourceOptions } from './source-options.ts'
+import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
+import { maxObjects } from '../../../../proto/gitops/limits.ts'
+import type { Build, Outcome, Refusal, SourceClaims } from '../round.ts'
+import type { SourceOptions } from '../source-options.ts'
 
 /** Refusals of a commit that come from the configuration and the agent's other sources, not from its manifests. */
 
@@ -30,8 +30,8 @@ export function nothingChosen({ paths }: Pick<SourceOptions, 'paths'>): Refused 
   return { kind: 'refused', problems: [{ file: '', line: 0, text }], isWaitingForOthers: false }
 }
 
-/** Refuses a commit with objects for which the agent has no room. */
-export function withRoom(
+/** Refuses a commit with objects for which the agent has no room. @returns the build otherwise */
+export function checkRoom(
   built: Build | Refusal,
   claims: Pick<SourceClaims, 'hasRoom'>,
 ): Build | (Refusal & { readonly isWaitingForOthers?: boolean }) {
