@@ -174,7 +174,7 @@ t.test('the gate of a pipeline', { timeout: 336_000 + 2 * pushes * 3000 }, async
       t.match(await runKas(['gitops', 'resume', id, '--yes'], kubeconfig), { code: 0 })
       t.match(await status('--commit', other, '--wait', '2m'), { code: 0 })
       t.equal(await waiting, 5, stderr)
-      t.match(stderr, `commit ${discarded.slice(0, 8)} was at its head, and is not in its history any more`)
+      t.match(stderr, `commit ${discarded.slice(0, 8)} was at its head, and is not found in its history now`)
       t.equal(await read('gate'), 'other')
     },
   )

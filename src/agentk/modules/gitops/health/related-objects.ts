@@ -104,7 +104,7 @@ export class RelatedObjects {
     return all
   }
 
-  /** True if Pods of a workload are not ready, by a watch that tells when they are. @param root - its uid */
+  /** True if Pods of a workload are not ready, as a watch shows them. @param root - its uid */
   awaitsPods(root: string): boolean {
     if (this.#trouble.has('Pod')) return false
     const isOf = (uid: string): boolean => uid === root || ownersOf(this.#kept.get(uid)).includes(root)

@@ -227,7 +227,7 @@ function discarded(source: ShownSource, commit: string): GateVerdict {
   const head = short(source.polled?.commit ?? '') || 'nothing'
   return waits(
     gateCodes.unknown,
-    `${nameOf(source)}: commit ${short(commit)} was at its head, and is not in its history any more (at its head: ${head})`,
+    `${nameOf(source)}: commit ${short(commit)} was at its head, and is not found in its history now (at its head: ${head})`,
   )
 }
 

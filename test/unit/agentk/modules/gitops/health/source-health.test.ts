@@ -71,13 +71,18 @@ function start(t: Test, listStatus = 200) {
     asked.push(path.split('?')[0] as string)
     const name = /\/(?:deployments|jobs)\/([^/?]+)/.exec(path)?.[1]
     const isMetadata = options?.accept?.includes('PartialObjectMetadata') === true
-    if (large.size > 0 && !isMetadata && (name === undefined || large.has(name)))
-      throw new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: 9e6, maxBytes: 4e6 })
+    const tooLarge = () => new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: 9e6, maxBytes: 4e6 })
+    if (name !== undefined && large.has(name)) throw tooLarge()
     if (name === undefined) {
       if (listStatus !== 200) return { status: listStatus, body: {} }
-      const items = path.includes('/deployments') ? [...live].map(([one, object]) => bodyOf(one, object)) : []
+      const params = new URL(path, 'http://host').searchParams
+      const [limit, from] = ['limit', 'continue'].map((one) => Number(params.get(one))) as [number, number]
+      const page = path.includes('/deployments') ? [...live].slice(from, from + limit) : []
+      if (!isMetadata && page.some(([one]) => large.has(one))) throw tooLarge()
+      const items = page.map(([one, object]) => bodyOf(one, object))
       await given.beforeList
-      return { status: 200, body: { metadata: { resourceVersion: '1' }, items } }
+      const next = from + limit < live.size ? String(from + limit) : ''
+      return { status: 200, body: { metadata: { resourceVersion: '1', continue: next }, items } }
     }
     if (refused.has(name)) return { status: 403, body: {} }
     const object = live.get(name)
@@ -441,6 +446,8 @@ t.test('an object that is too large is unknown, and the others are judged', asyn
     unread: 0,
     unhealthy: [{ key: { name: 'huge' }, cause: { reason: 'NotReadable', text: 'it is too large' } }],
   })
+  const alone = asked.filter((path) => /\/deployments\/\w/.test(path))
+  t.strictSame(alone, ['/apis/apps/v1/namespaces/shop/deployments/huge'], 'no other object is read alone for it')
   asked.length = 0
   await advance(25_000)
   t.strictSame(asked, [], 'it is not read again and again')

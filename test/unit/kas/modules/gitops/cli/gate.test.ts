@@ -137,7 +137,7 @@ t.test('a ref that is pushed by force while one waits: no state of another histo
     t.match(gate.judge(at(other), 1000), { code: 5, isFinal: false }, 'it may have come before that one')
     t.equal(gate.searched, old, 'by its whole id, whatever part of it was given')
     const reason =
-      /^platform\/shop: commit aaaaaaaa was at its head, and is not in its history any more \(at its head: dddddddd\)$/
+      /^platform\/shop: commit aaaaaaaa was at its head, and is not found in its history now \(at its head: dddddddd\)$/
     const discarded = at(other, { contains: false }, { commit: old })
     t.match(gate.judge(discarded, 1000), { code: 5, isFinal: false, isPolled: true, reason })
     const failing = { ...discarded.sources[0], phase: 'FAILING', failed_rounds: 3 } as ShownSource
