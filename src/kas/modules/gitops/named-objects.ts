@@ -17,7 +17,7 @@ const kind = '\\b(?<kind>[A-Z][A-Za-z0-9]*)'
 const ofGroup = '(?:\\.(?!(?:spec|metadata|status|data)\\b)[a-z0-9-]+)'
 const name = '(?<name>[^\\s,;"\'()/]+)'
 const end = '(?=[\\s,;"\'()]|$)'
-/** Forms of names: `Deployment.apps shop/web`. Without a namespace other words look like a kind of the core group. */
+/** Forms of names: `Deployment.apps shop/web`. Without a namespace any word may pass for a kind of the core group. */
 const forms = [
   `${kind}(?<group>${ofGroup}*) (?<namespace>[a-z0-9-]+)/${name}`,
   `${kind}(?<group>${ofGroup}+) ${name}${end}`,
