@@ -23,8 +23,8 @@ export interface PreviewAccess {
   /** commit for which the source and its siblings have claimed objects */
   readonly claimedCommit: string
   /**
-   * Returns the ids of other sources of the same project and ref that may want an object: the change is theirs too, and
-   * what they want by it is not known here.
+   * Returns the ids of other sources of the same project and ref that may want an object. The change is theirs too; what
+   * they want by it is not known here.
    */
   readonly siblings: (key: ObjectKey) => readonly string[]
   /**

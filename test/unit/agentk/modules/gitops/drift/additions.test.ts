@@ -54,7 +54,8 @@ t.test('an apply by another manager is settled once its second is over', async (
   const by = (manager: string, operation = 'Apply', at = time) => ({
     metadata: { managedFields: [{ manager, operation, time: at }] },
   })
-  const left = (object: Readonly<Record<string, unknown>>, after: number) => msUntilSettled(object, { manager: 'own', now: now + after })
+  const left = (object: Readonly<Record<string, unknown>>, after: number) =>
+    msUntilSettled(object, { manager: 'own', now: now + after })
   t.equal(left(by('kubectl'), 0), 1000)
   t.equal(left(by('kubectl'), 999), 1)
   t.equal(left(by('kubectl'), 1000), 0)
