@@ -75,7 +75,7 @@ async function writeNote(notes: GitlabNotes, writer: Writer, result: SourceResul
 }
 
 function newerText(source: string, pipeline: bigint): string {
-  return `the note about source ${source} stays: it is of pipeline ${pipeline}, which is newer`
+  return `the note about source ${source} stays: the newer pipeline ${pipeline} wrote it`
 }
 
 /** Finds the notes of earlier jobs about a source, the oldest first. */
