@@ -112,7 +112,9 @@ t.test('the gate of a pipeline', { timeout: 336_000 + 2 * pushes * 3000 }, async
     await push('manifests/gate.yaml', map('gate', 'fresh'))
     const { code } = await status('--fresh')
     if (code === 0) t.equal(await read('gate'), 'fresh')
-    t.match(await status(), { stdout: /the repositories were polled \d+s ago \(--fresh polls them now\)/ })
+    t.match(await status(), {
+      stdout: /the repositories were polled \d+s ago \(kas gitops status --fresh polls them now\)/,
+    })
   })
 
   await t.test('a paused source is named while the gate waits, and the gate goes on once it is resumed', async (t) => {

@@ -143,7 +143,7 @@ t.test('a change is previewed, merged, and waited for', { skip, timeout: 400_000
     const { code, stdout, stderr } = await runKas(['diff', broken, '--source', sourceId], job)
     t.equal(code, 4)
     t.match(stdout, /^The commit would be refused: manifests\/new\.yaml:\d+: /m)
-    t.match(stderr, '1 file with changes that are not committed: they count')
+    t.match(stderr, '1 file has changes that are not committed: the preview includes them')
     const { metadata, ...rest } = JSON.parse(secret(planted[1] ?? ''))
     const immutable = { ...rest, metadata, type: 'example.com/other' }
     await writeFile(join(broken, 'manifests/new.yaml'), map('new', '1'))

@@ -158,7 +158,7 @@ t.test('a job of another project is refused, and told what to set', async (t) =>
     `${pack} | curl -sS --fail-with-body ${token} --data-binary @- '${url('source=42-9')}'`,
   )
   t.equal(code, 22)
-  t.match(stdout, 'previewed by jobs and users of project 9. Add the number of your project to preview.projects')
+  t.match(stdout, 'only jobs and users of project 9 may preview changes of source')
   t.match(await access.count(1), [{ class: 'refusal', status: 403, view: 'source 42-9' }])
   t.equal(requests.length, 0)
 })

@@ -21,9 +21,9 @@ export function checkPreviewer(
     return who.projectIds.includes(project) || (!who.isJob && localDirectory?.isDeveloper(who.userId, project) === true)
   }
   if ([projectId, ...preview].some(isOf)) return
-  const others = preview.size > 0 ? ', and of those that its preview.projects names' : ''
+  const others = preview.size > 0 ? ', and of the projects in its preview.projects,' : ''
   throw forbidden(
-    `changes of source ${id} are previewed by jobs and users of project ${projectId}${others}. ` +
+    `only jobs and users of project ${projectId}${others} may preview changes of source ${id}. ` +
       'Add the number of your project to preview.projects of the source, in the file of the agent',
   )
 }

@@ -97,7 +97,7 @@ t.test('callers', { skip, timeout: 600_000 }, async (t) => {
     const bad = { 'service.yaml': files['service.yaml'].replace('80', '99999') }
     const [reading, patching] = [await ask('reader', bad), await ask('patcher', bad)]
     t.strictSame(reading.objects.map(nameOf), ['fails Service shop/web'])
-    t.match(reading.objects[0]?.text, /^the API server does not take it/)
+    t.match(reading.objects[0]?.text, /^the API server refuses it/)
     t.match(patching.objects[0]?.text, /spec\.ports\[0\]\.port/)
   })
 

@@ -149,7 +149,7 @@ t.test('previews', { skip, timeout: 600_000 }, async (t) => {
     t.strictSame(objects, [])
     t.match(end.refusal, { file: 'bad.yaml', line: Number })
     t.ok((end.refusal?.line ?? 0) > 0)
-    t.match((await ask({ ...files, 'again.json': mapOf('gone') })).end.refusal, { text: /stands at/, line: 1 })
+    t.match((await ask({ ...files, 'again.json': mapOf('gone') })).end.refusal, { text: /also defined at/, line: 1 })
   })
 
   await t.test('what an immutable field forbids fails, or is made anew', async (t) => {

@@ -454,7 +454,10 @@ rules: []
     const left = { 'a.yaml': map('at-home', '1') }
     const held = await source.done(left, { wantedByOthers: [keyOf('ConfigMap', 'theirs', 'home')] })
     t.match(held, { pruned: [], planDigest: '' })
-    t.match(held.entries.get('/Namespace//home'), { state: 'waits', reason: 'ConfigMap home/theirs would go with it' })
+    t.match(held.entries.get('/Namespace//home'), {
+      state: 'waits',
+      reason: 'ConfigMap home/theirs stays, and would be deleted with it',
+    })
     const { metadata } = await ground.get(keyOf('Namespace', 'home', ''))
     t.equal(metadata.deletionTimestamp, undefined)
   })

@@ -75,7 +75,7 @@ function placed(objects: Placeable[], problems: Problems, scopes: Scopes, option
     const object = inNamespace(treeOf(normal.json), namespace)
     const outside = outsideReach(key, options)
     const twin = known.get(keyText(key))
-    const problem = outside ?? reserved(key, object) ?? (twin && `it stands at ${twin.file}:${twin.line}, too`)
+    const problem = outside ?? reserved(key, object) ?? (twin && `it is also defined at ${twin.file}:${twin.line}`)
     if (outside && detached.length < maxProblems) detached.push(key)
     if (problem) problems.push({ file, line, text: `${keyName(key)}: ${problem}` })
     else {

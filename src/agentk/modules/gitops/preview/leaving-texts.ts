@@ -5,26 +5,27 @@ import { isDefinition, isNamespace } from '../manifests/parents.ts'
 /** Texts, by code of the reason, in place of those that name or count other objects. */
 export const textsOfOthers: Readonly<Record<string, string>> = {
   pruneLimit: 'prune_limit',
-  childStays: 'an object that stays would go with it',
-  parentUndecided: 'it goes with an object that is not decided upon now',
-  withChild: 'an object that waits goes with it',
-  withParent: 'it goes with an object that waits',
+  childStays: 'its deletion would also delete an object that stays',
+  parentUndecided: 'an object that would delete it, too, is not decided yet',
+  withChild: 'its deletion also deletes an object that waits for approval',
+  withParent: 'the deletion of an object that waits for approval also deletes it',
 }
 
 /** Kinds whose controllers delete more, by `kindKey`. */
 const deleters: Readonly<Record<string, string>> = {
   'kustomize.toolkit.fluxcd.io/Kustomization':
-    'with spec.prune, its controller deletes all that it has applied, which is not listed here',
-  'helm.toolkit.fluxcd.io/HelmRelease': 'its controller uninstalls the release, whose objects are not listed here',
+    'with spec.prune, its controller deletes all objects that it has applied; they are not listed here',
+  'helm.toolkit.fluxcd.io/HelmRelease': 'its controller uninstalls the release; its objects are not listed here',
   'argoproj.io/Application':
-    'with its finalizer, its controller deletes all that it has made, which is not listed here',
-  'argoproj.io/ApplicationSet': 'its Applications go with it, and what they have made, which is not listed here',
+    'with its finalizer, its controller deletes all objects that it has made; they are not listed here',
+  'argoproj.io/ApplicationSet':
+    'its Applications are deleted with it, and the objects that they have made; these are not listed here',
 }
 
 /** Returns why more is deleted with an object than is listed; empty: nothing more is. */
 export function moreText(key: ObjectKey): string {
-  const hidden = 'what you may not get is not listed, and may make it wait for approval'
-  if (isNamespace(key)) return `all that is in ${keyName(key)} goes with it; ${hidden}`
-  if (isDefinition(key)) return `all objects of its kind go with it; ${hidden}`
+  const hidden = 'objects that you may not get are not listed, and can make it wait for approval'
+  if (isNamespace(key)) return `all objects in ${keyName(key)} are deleted with it; ${hidden}`
+  if (isDefinition(key)) return `all objects of its kind are deleted with it; ${hidden}`
   return deleters[kindKey(key.group, key.kind)] ?? ''
 }

@@ -6,14 +6,14 @@ const words: Readonly<Record<ApplyProblemKind, string>> = {
   conflict: 'fields of it belong to others',
   busy: 'others change it, or delete it',
   denied: "the source's account may not do that",
-  invalid: 'the API server does not take it',
-  immutable: 'only a new object could have what Git wants',
+  invalid: 'the API server refuses it',
+  immutable: 'a field of it cannot change in place',
   taken: 'another object has what it wants',
   quota: 'a quota allows no more',
   absent: 'something that it needs does not exist',
-  unserved: 'nobody serves its kind in this version',
+  unserved: 'the API server does not serve its kind in this version',
   webhook: 'an admission webhook does not answer',
-  unavailable: 'the API server cannot say that now',
+  unavailable: 'the API server does not answer this now',
 }
 
 /** Caller for whom a refusal is shown. */
@@ -27,5 +27,5 @@ export interface RefusalReader {
 /** Returns why an object fails. */
 export function refusalText({ kind, text }: ApplyProblem, { mayPatch, values }: RefusalReader): string {
   if (mayPatch && values) return text
-  return `${words[kind]}: ${mayPatch ? 'the reason is shown with live values' : 'who may patch it sees the reason'}`
+  return `${words[kind]}: ${mayPatch ? 'the reason is shown with values' : 'to see the reason, you need the right to patch it'}`
 }

@@ -193,7 +193,11 @@ function blockParents(input: PruneInput, decisions: Map<string, PruneDecision>):
   for (const { key } of entries.filter((entry) => isParent(entry.key))) {
     const text = keyText(key)
     const child = goes(decisions.get(text)) && stay.find((one) => isChild(one, key, plural(one)))
-    if (child) decisions.set(text, blocked({ code: 'childStays', text: `${keyName(child)} would go with it` }))
+    if (child)
+      decisions.set(
+        text,
+        blocked({ code: 'childStays', text: `${keyName(child)} stays, and would be deleted with it` }),
+      )
   }
 }
 

@@ -47,7 +47,9 @@ export function statusText(state: ShownState, agentId: string, layout: TableLayo
 function polledLine(sources: readonly ShownSource[]): readonly string[] {
   const ages = sources.flatMap(({ polled }) => polled?.age_ms ?? [])
   if (ages.length === 0) return []
-  return [`the repositories were polled ${secondsText(Math.max(...ages))} ago (--fresh polls them now)`]
+  return [
+    `the repositories were polled ${secondsText(Math.max(...ages))} ago (kas gitops status --fresh polls them now)`,
+  ]
 }
 
 /** Returns a source's name for people: its project, and its name if it has one. */
@@ -129,7 +131,11 @@ function detailsOf(source: ShownSource): readonly string[] {
       ({ key, path, manager, rule }) => `${objectText(key)}${path} is left to ${manager}, by the rule ${rule}`,
     ),
     ...unwatched.map((text) => `changes are noticed within a minute: ${text}`),
-    ...(withheld > 0 ? [`${withheld} object${withheld > 1 ? 's are' : ' is'} not named: you may not get them`] : []),
+    ...(withheld > 0
+      ? [
+          `${withheld} object${withheld > 1 ? 's are' : ' is'} not named: you may not get ${withheld > 1 ? 'them' : 'it'}`,
+        ]
+      : []),
   ]
   const reason = problem || (plan ? 'waits for approval' : '')
   if (!reason && objects.length === 0) return []

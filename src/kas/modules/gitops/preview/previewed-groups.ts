@@ -46,7 +46,8 @@ export function placeText({ file, line }: { readonly file: string; readonly line
 export function remarks(object: PreviewedObject): readonly string[] {
   const { action, text, unverified, alsoDeleted, moreAlsoDeleted: more, alsoDeletedText } = object
   const reason = unverified ? [text === '' ? 'not verified' : `not verified: ${text}`] : text === '' ? [] : [text]
-  const noReason = action === 'fails' && text === '' ? ['it is refused: the reason is shown with values'] : []
+  const noReason =
+    action === 'fails' && text === '' ? ['the reason is hidden: --values (over HTTP values=true) shows it'] : []
   const others = more > 0 ? [`${more} more`] : []
   const deleted = [...alsoDeleted, ...others]
   return [

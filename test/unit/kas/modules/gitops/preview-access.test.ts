@@ -39,7 +39,7 @@ t.test('jobs of the project, and users whose grant names it', async (t) => {
 
 t.test('others are refused, with what to set', async (t) => {
   const text =
-    'FORBIDDEN forbidden: changes of source 42-7-web are previewed by jobs and users of project 7. ' +
+    'FORBIDDEN forbidden: only jobs and users of project 7 may preview changes of source 42-7-web. ' +
     'Add the number of your project to preview.projects of the source, in the file of the agent'
   t.equal(refusal(who({ isJob: true, projectIds: [8n] })), text)
   t.equal(refusal(who({ projectIds: [8n] })), text)
@@ -52,7 +52,10 @@ t.test('those of the projects that preview names', async (t) => {
   t.equal(refusal(who({ isJob: true, projectIds: [9n] }), preview), undefined)
   t.equal(refusal(who({ projectIds: [8n] }), preview), undefined)
   t.equal(refusal(who({ projectIds: [7n] }), preview), undefined, 'its own project stays')
-  t.match(refusal(who({ projectIds: [10n] }), preview), /of project 7, and of those that its preview\.projects names/)
+  t.match(
+    refusal(who({ projectIds: [10n] }), preview),
+    /of project 7, and of the projects in its preview\.projects, may preview/,
+  )
 })
 
 t.test('without GitLab the role in the directory file counts, of users alone', async (t) => {

@@ -161,7 +161,10 @@ t.test('the status says what a report of numbers does not', async (t) => {
 
 t.test('a caller who may not, an unknown source and an older agentk are refused before the body is read', async (t) => {
   const { ask, asked, isRead } = start([end()])
-  await t.rejects(ask({}, { who: { ...job, projectIds: [8n] } }), { code: 'FORBIDDEN', message: /of project 7\. Add/ })
+  await t.rejects(ask({}, { who: { ...job, projectIds: [8n] } }), {
+    code: 'FORBIDDEN',
+    message: /of project 7 may preview changes of source 42-7\. Add/,
+  })
   await t.rejects(ask({ source: '42-8' }), { code: 'NOT_SERVED', httpStatus: 404 })
   const older = start([end()], { refuses: new KasError({ code: 'GITOPS_NOT_ASKED', reason: 'update it' }) })
   await t.rejects(older.ask(), { code: 'GITOPS_NOT_ASKED' })

@@ -24,7 +24,9 @@ export function chosenSources(
   if (own.length > 0) return own
   const known = configured.map(nameOf).join(', ') || 'none'
   const repository = project === undefined ? 'this repository, which has no remote origin' : project
-  throw new UsageError(`no source of the agent is of ${repository}. Name one by --source; there are: ${known}`)
+  throw new UsageError(
+    `no source of the agent belongs to ${repository}. Name one with --source. The agent has: ${known}`,
+  )
 }
 
 /** GitLab may have a root path of its own, so the longest path counts that the address ends with. */

@@ -68,10 +68,10 @@ async function run(args: readonly string[], context: CommandContext): Promise<nu
     io.stdout.write(help)
     return 0
   }
-  if (positionals.length > 1) throw new UsageError('allowed is one folder')
+  if (positionals.length > 1) throw new UsageError('name at most one folder')
   refuseEmpty(values, ['format'])
   const names = values.source ?? []
-  if (names.includes('')) throw new UsageError('--source is empty: say which, or leave it out')
+  if (names.includes('')) throw new UsageError('--source is empty: name a source, or leave the option out')
   const format = formatOf(textOption(values, 'format'))
   try {
     const top = await topFolder(positionals[0] ?? '.', io.env)

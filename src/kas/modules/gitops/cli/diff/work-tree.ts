@@ -77,14 +77,24 @@ export function workTreeTexts({ missing, uncommitted, untracked }: WorkTree): re
     .join(', ')
   const rest = missing.length > maxNamed ? ` and ${missing.length - maxNamed} more` : ''
   return [
-    ...(uncommitted > 0 ? [`${filesText(uncommitted)} with changes that are not committed: they count`] : []),
+    ...(uncommitted > 0 ? [`${haveText(uncommitted)} changes that are not committed: the preview includes them`] : []),
     ...(missing.length > 0
-      ? [`${filesText(missing.length)} missing from the work tree: they count as deleted: ${named}${rest}`]
+      ? [
+          `${areText(missing.length)} missing from the work tree ${missing.length === 1 ? 'and counts' : 'and count'} as deleted: ${named}${rest}`,
+        ]
       : []),
-    ...(untracked > 0 ? [`${filesText(untracked)} that Git does not track: they do not count before git add`] : []),
+    ...(untracked > 0
+      ? [
+          `${areText(untracked)} not tracked by Git: the preview leaves ${untracked === 1 ? 'it' : 'them'} out until git add`,
+        ]
+      : []),
   ]
 }
 
-function filesText(count: number): string {
-  return `${count} file${count === 1 ? '' : 's'}`
+function haveText(count: number): string {
+  return `${count} ${count === 1 ? 'file has' : 'files have'}`
+}
+
+function areText(count: number): string {
+  return `${count} ${count === 1 ? 'file is' : 'files are'}`
 }

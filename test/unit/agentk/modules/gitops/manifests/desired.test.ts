@@ -116,7 +116,9 @@ t.test('the same object twice', async (t) => {
     all(object('Deployment', 'a', '', 'apps/v1'), object('Deployment', 'a', 'default', 'apps/v1beta1')),
   )
   t.equal(manifests.length, 1)
-  t.strictSame(problems, [{ file: 'a.yaml', line: 3, text: 'Deployment.apps default/a: it stands at a.yaml:1, too' }])
+  t.strictSame(problems, [
+    { file: 'a.yaml', line: 3, text: 'Deployment.apps default/a: it is also defined at a.yaml:1' },
+  ])
 })
 
 t.test('bad objects are named, the others are wanted', async (t) => {

@@ -6,7 +6,7 @@ const problem = { kind: 'invalid', text: 'admission webhook "w" denied the reque
 t.test('the text of a refusal is for callers who may patch the object, and asked for live values', async (t) => {
   t.equal(refusalText(problem, { mayPatch: true, values: true }), problem.text)
   for (const [mayPatch, values, hint] of [
-    [true, false, /shown with live values/],
+    [true, false, /shown with values/],
     [false, true, /who may patch it/],
     [false, false, /who may patch it/],
   ] as const) {

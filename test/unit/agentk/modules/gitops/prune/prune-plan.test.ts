@@ -240,7 +240,7 @@ t.test('a namespace or a definition stays while anything that stays would go wit
   const of = (entries: readonly InventoryEntry[], given: Case = {}) => planOf(entries, given).decisions
   const stays = (child: string) => ({
     kind: 'blocked',
-    blocked: { code: 'childStays', text: `${child} would go with it` },
+    blocked: { code: 'childStays', text: `${child} stays, and would be deleted with it` },
   })
   const text = '/Namespace//shop'
   t.match(of([home], { input: { wanted: [entry('wanted').key] } }).get(text), stays('ConfigMap shop/wanted'))

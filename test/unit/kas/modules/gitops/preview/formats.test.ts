@@ -230,7 +230,7 @@ t.test('without values: counts, names, paths, and what agentk itself says', asyn
   for (const text of [textFormat(shown), markdownFormat(shown), ndjsonFormat(shown), terraformFormat(shown)]) {
     t.notMatch(text, 'PLANTED')
   }
-  t.match(textFormat(shown), 'it is refused: the reason is shown with values')
+  t.match(textFormat(shown), 'the reason is hidden: --values (over HTTP values=true) shows it')
   for (const text of ['.spec.a', '.spec.b', '.spec.c', 'prune: never', 'its namespace comes too', 'shop/bad'])
     t.match(textFormat(shown), text)
 })

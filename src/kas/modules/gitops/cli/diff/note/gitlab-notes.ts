@@ -103,7 +103,7 @@ export class GitlabNotes {
     try {
       return schema.parse(JSON.parse(answer.body))
     } catch (cause) {
-      throw new Error(`${this.#job.api.host} has answered what is not of GitLab's API`, { cause })
+      throw new Error(`${this.#job.api.host} did not answer as GitLab's API does`, { cause })
     }
   }
 

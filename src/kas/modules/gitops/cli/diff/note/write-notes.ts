@@ -86,7 +86,7 @@ async function removeOlder(notes: GitlabNotes, writer: Writer, source: string): 
 }
 
 function newerText(source: string, pipeline: bigint): string {
-  return `the note about source ${source} stays: it is of pipeline ${pipeline}, which is newer`
+  return `the note about source ${source} stays: the newer pipeline ${pipeline} wrote it`
 }
 
 /** Finds the notes of earlier jobs about a source, the oldest first. */

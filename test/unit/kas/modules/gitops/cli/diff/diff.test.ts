@@ -121,7 +121,7 @@ t.test('what is not committed counts, and it is said', async (t) => {
   t.equal(await run('diff', tree.path, '--source', '42-7'), 0)
   t.equal(
     printed.err,
-    'kas diff: 1 file with changes that are not committed: they count\nkas diff: 1 file that Git does not track: they do not count before git add\n',
+    'kas diff: 1 file has changes that are not committed: the preview includes them\nkas diff: 1 file is not tracked by Git: the preview leaves it out until git add\n',
   )
 })
 
@@ -241,13 +241,17 @@ t.test('bad input: no repository, a project without a source, unknown sources, w
   const tree = await GitWorkTree.create(t, { a: 'a' })
   const lines: [args: string[], code: number, said: RegExp][] = [
     [['/'], 2, /^kas diff: \/ is in no work tree of Git/m],
-    [[tree.path], 2, /no source of the agent is of this repository, which has no remote origin\. Name one by --source/],
+    [
+      [tree.path],
+      2,
+      /no source of the agent belongs to this repository, which has no remote origin\. Name one with --source/,
+    ],
     [[tree.path, '--source', 'none'], 5, /^kas diff: no source none is known/m],
     [[tree.path, '--source', ''], 2, /--source is empty/],
     [[tree.path, '--format', 'json'], 2, /--format json: allowed is one of text, ndjson, markdown, terraform/],
     [[tree.path, '--format', ''], 2, /--format is empty/],
     [[tree.path, '-o', 'json'], 2, /Unknown option '-o'\. the format is named by --format/],
-    [['a', 'b'], 2, /allowed is one folder/],
+    [['a', 'b'], 2, /name at most one folder/],
   ]
   for (const [args, code, said] of lines) {
     printed.err = ''
@@ -256,7 +260,10 @@ t.test('bad input: no repository, a project without a source, unknown sources, w
   }
   await tree.git('remote', 'add', 'origin', 'https://gitlab.example.com/platform/other.git')
   t.equal(await run('diff', tree.path), 2)
-  t.match(printed.err, 'no source of the agent is of platform/other. Name one by --source; there are: platform/shop')
+  t.match(
+    printed.err,
+    'no source of the agent belongs to platform/other. Name one with --source. The agent has: platform/shop',
+  )
   await rm(join(tree.path, '.git'), { recursive: true })
   t.equal(await run('diff', tree.path), 2)
 })

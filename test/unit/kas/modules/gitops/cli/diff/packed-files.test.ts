@@ -55,8 +55,8 @@ t.test('what Git tracks is packed as it is in the work tree', async (t) => {
   const found = await packed(top)
   t.strictSame(found, { ...files, ...links, large, 'edited.yaml': 'new', '.gitattributes': 'a.yaml export-ignore\n' })
   t.strictSame(workTreeTexts(await readWorkTree(top, process.env)), [
-    '4 files with changes that are not committed: they count',
-    '1 file that Git does not track: they do not count before git add',
+    '4 files have changes that are not committed: the preview includes them',
+    '1 file is not tracked by Git: the preview leaves it out until git add',
   ])
 })
 
@@ -117,7 +117,7 @@ t.test('bad input: a tracked file that is gone from the work tree counts as dele
   t.strictSame(read.files, ['a'])
   t.match(
     workTreeTexts(read)[1],
-    '4 files missing from the work tree: they count as deleted: "b", "d", "folder/c" and 1 more',
+    '4 files are missing from the work tree and count as deleted: "b", "d", "folder/c" and 1 more',
   )
   t.strictSame(await packed(tree.path), { a: 'a' })
 })

@@ -95,7 +95,7 @@ t.test('a job does not overwrite the note of a newer pipeline', async (t) => {
   const note = gitlab.add(`${marker(101)}\nnewer`, bot)
   t.equal(
     await write(100, [result('42-7')]),
-    'kas diff: the note about source 42-7 stays: it is of pipeline 101, which is newer\n',
+    'kas diff: the note about source 42-7 stays: the newer pipeline 101 wrote it\n',
   )
   t.equal(note.body, `${marker(101)}\nnewer`)
   await write(1000, [result('42-7')])
@@ -108,7 +108,7 @@ t.test('a newer job that writes between reading and writing keeps its note', asy
   gitlab.before = (request) => {
     if (request.endsWith(`/notes/${note.id}`)) note.body = `${marker(101)}\nnewer`
   }
-  t.match(await write(100, [result('42-7')]), /stays: it is of pipeline 101/)
+  t.match(await write(100, [result('42-7')]), /stays: the newer pipeline 101 wrote it/)
   t.equal(note.body, `${marker(101)}\nnewer`)
   t.notOk(gitlab.asked.some((request) => request.startsWith('PUT')))
 })
