@@ -25,6 +25,8 @@ export interface FollowedOptions {
   readonly serverClock?: Clock
   /** identities that agentk may act as */
   readonly accepted?: Parameters<typeof startGitops>[7]
+  /** folders of rendering programs; default: none */
+  readonly path?: string
   /** default: a new project */
   readonly project?: ProjectKas
 }
@@ -40,7 +42,7 @@ export async function followSource(
   const id = `42-${projectId}`
   const source = { id: 'platform/shop', default_namespace: 'shop', prune_propagation_policy: 'background' } as const
   const blocks = { manifest_projects: [{ ...source, ...block }] }
-  const side = await startGitops(t, ground, project, blocks, client, serverClock, systemClock, more.accepted)
+  const side = await startGitops(t, ground, project, blocks, client, serverClock, systemClock, more.accepted, more.path)
   const state = () => project.states.findLast(({ source: one }) => one === id)
   /** Waits for a state, and names the one that stayed in its place. */
   const becomes = async (is: (state: SourceState) => boolean | undefined): Promise<SourceState> =>

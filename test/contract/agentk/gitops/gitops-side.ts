@@ -110,7 +110,7 @@ export class ProjectKas {
  * Starts the module with this kas and an API server. It leads.
  *
  * @param serverClock - the API server's. @param clock - of all else
- * @param accepted - identities that agentk may act as
+ * @param accepted - identities that agentk may act as. @param path - folders of rendering programs
  */
 export async function startGitops(
   t: Test,
@@ -121,6 +121,7 @@ export async function startGitops(
   serverClock: Clock = systemClock,
   clock: Clock = systemClock,
   accepted = identities(),
+  path = '',
 ) {
   const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, project.kas, 'grpc')}`)
   const { log, lines } = capturedLog()
@@ -155,7 +156,7 @@ export async function startGitops(
       tracer,
       log: () => log,
     },
-    { path: '' },
+    { path },
   )
   let holds = true
   const election = { identity: 'own', leader: 'own', holds: () => holds, onChange: () => undefined }

@@ -190,7 +190,7 @@ t.test('what is taken over, left to others, and runs once', { skip, timeout: 600
     t.strictSame(objects.map(nameOf), ['changed ConfigMap shop/scaled'])
     t.strictSame(objects[0]?.field, [])
     t.strictSame(objects[0]?.ignored.map(changeText), ['changed .data.value "9" -> "2"'])
-    t.match(objects[0]?.ignored[0], { manager: 'scaler', rule: /paths: \[\.data\.value\]/ })
+    t.match(objects[0]?.ignored[0], { manager: 'scaler', operation: 'Update', rule: /paths: \[\.data\.value\]/ })
   })
 
   await t.test('a Job that ran once is not made again, and one with other content is', async (t) => {

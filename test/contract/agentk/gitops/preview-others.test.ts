@@ -5,6 +5,7 @@ import { Phase } from '../../../../src/proto/gen/gitops_states_pb.ts'
 import { AggregatedApi } from '../../../support/aggregated-api.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { identities } from '../../../support/identities.ts'
+import { installedRenderers } from '../../../support/renderers.ts'
 import { followSource, mapOf } from './followed-source.ts'
 import { ProjectKas, startGitops } from './gitops-side.ts'
 import { Ground, keyOf, skip } from './ground.ts'
@@ -100,4 +101,42 @@ t.test('an account that may not delete', { skip, timeout: 300_000 }, async (t) =
   const { objects: alone } = await askForPreview(methods(), { 'a.json': mapOf('a') }, { source })
   t.strictSame(alone.map(nameOf), ['stays ConfigMap shop/b'])
   t.match(alone[0]?.text, /may not delete/)
+})
+
+const [kustomize] = installedRenderers('kustomize')
+const cannotRender = skip || (!kustomize && 'needs kustomize in KAS_RENDERERS')
+
+t.test('a source that is rendered', { skip: cannotRender, timeout: 300_000 }, async (t) => {
+  const ground = await Ground.start(t)
+  for (const name of ['shop', 'gitops']) await ground.create(keyOf('Namespace', name, ''), { metadata: { name } })
+  const prefixed = (prefix: string) => `namePrefix: ${prefix}\nresources: [map.json]\n`
+  const files = { 'app/kustomization.yaml': prefixed('a-'), 'app/map.json': mapOf('map') }
+  const block = { kustomize: { path: 'app' } }
+  const of = { projectId: 514n, block, path: kustomize?.folder ?? '' }
+  const { methods, id: source, project, becomesSynced } = await followSource(t, ground, files, of)
+  const ask = (changed: Readonly<Record<string, string>>) =>
+    askForPreview(methods(), { ...files, ...changed }, { source })
+
+  await t.test('the output of the change is compared', async (t) => {
+    const { objects } = await ask({ 'app/map.json': mapOf('map', '2') })
+    t.strictSame(objects.map(nameOf), ['changed ConfigMap shop/a-map'])
+    const renamed = await ask({ 'app/kustomization.yaml': prefixed('b-') })
+    t.strictSame(renamed.objects.map(nameOf).sort(), ['created ConfigMap shop/b-map', 'deleted ConfigMap shop/a-map'])
+  })
+
+  await t.test('what the program refuses is refused', async (t) => {
+    const { end } = await ask({ 'app/kustomization.yaml': 'resources: [map.json, missing.json]\n' })
+    t.match(end.refusal, { text: /missing\.json/ })
+    const remote = await ask({ 'app/kustomization.yaml': 'resources: ["https://example.com/x.yaml"]\n' })
+    t.match(remote.end.refusal, { file: /kustomization\.yaml/ })
+  })
+
+  await t.test('rounds and previews render by turns', async (t) => {
+    const previews = [1, 2].map((value) => ask({ 'app/map.json': mapOf('map', `preview-${value}`) }))
+    project.push({ ...files, 'app/map.json': mapOf('map', 'pushed') })
+    await becomesSynced()
+    for (const { objects } of await Promise.all(previews))
+      t.ok(objects.every((one) => nameOf(one).endsWith('ConfigMap shop/a-map')))
+    t.equal((await ground.get(keyOf('ConfigMap', 'a-map'))).data.value, 'pushed')
+  })
 })

@@ -1,12 +1,13 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
-import type { KubernetesObject } from '../../../../kubernetes/object.ts'
+import { type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
 import type { PreviewedObjectSchema } from '../../../../proto/gen/gitops_preview_pb.ts'
 import { dryApply, unknownLive } from '../apply/dry-apply.ts'
 import { Scalers } from '../apply/scalers.ts'
 import { TakeOver } from '../apply/take-over.ts'
 import { DryLanes } from '../live/dry-lanes.ts'
 import { placesNamed, valueBelow } from '../live/field-places.ts'
+import { entriesOf } from '../live/managed-fields.ts'
 import { pathText } from '../live/managed-path.ts'
 import type { ApplyProblem } from '../live/refusal.ts'
 import type { Manifest } from '../manifests/manifest.ts'
@@ -199,7 +200,15 @@ export class ChangedObjects {
         if (step.kind === 'key') return `k:${JSON.stringify(step.key)}`
         return step.kind === 'value' ? `v:${JSON.stringify(step.value)}` : `i:${step.index}`
       })
-      return [{ path, kind: 'changed' as const, before: at(live), after, ignoredBy: { manager, rule } }]
+      return [
+        {
+          path,
+          kind: 'changed' as const,
+          before: at(live),
+          after,
+          ignoredBy: { manager, operation: operationOf(live, manager), rule },
+        },
+      ]
     })
   }
 
@@ -238,6 +247,13 @@ const waitsText = 'it is to be deleted and made again, and that waits for approv
 const freedText = 'others have changed fields that are in its way: agentk takes these back first'
 /** Problems whose texts agentk writes itself, without values. */
 const ownTexts: ReadonlySet<string> = new Set(['foreign', 'conflict', 'unserved'])
+
+function operationOf(live: KubernetesObject | undefined, manager: string): string {
+  return textAt(
+    entriesOf(live).find((entry) => entry.manager === manager),
+    'operation',
+  )
+}
 
 /** Returns a graph without dependencies: nothing is made, so no object waits for others. */
 function looseGraph(order: readonly string[]): WaveGraph {

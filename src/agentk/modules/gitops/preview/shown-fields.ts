@@ -20,6 +20,8 @@ export interface ShownFields {
 export interface IgnoredBy {
   readonly rule: string
   readonly manager: string
+  /** `Apply` or `Update`; empty: not known */
+  readonly operation: string
 }
 
 /**
