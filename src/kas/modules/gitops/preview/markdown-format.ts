@@ -54,13 +54,11 @@ function fold(title: string, object: PreviewedObject): string {
     ...remarks(object).map((text) => `# ${text}`),
     ...fieldLines(object).map(({ sign, text }) => (sign === '' ? `@@ ${text} @@` : `${sign} ${text}`)),
   ]
-  const parts = [
-    `<details><summary>${codeElement(title)} ${codeElement(objectText(object))}${place === '' ? '' : ` ${codeElement(place)}`}</summary>`,
-    '',
-    ...(lines.length > 0 ? fencedBlock(lines, 'diff') : ['No field is shown.']),
-    '',
-    '</details>',
-  ]
+  const summary = [title, objectText(object), place]
+    .flatMap((text) => (text === '' ? [] : [codeElement(text)]))
+    .join(' ')
+  if (lines.length === 0) return `\n${summary}\n`
+  const parts = [`<details><summary>${summary}</summary>`, '', ...fencedBlock(lines, 'diff'), '', '</details>']
   return `\n${parts.join('\n')}\n`
 }
 

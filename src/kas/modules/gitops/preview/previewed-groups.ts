@@ -79,7 +79,7 @@ export function endSentences(end: PreviewEnd): readonly string[] {
     ...(unverified > 0 ? [`${unverified} of these ${isOrAre(unverified)} not verified.`] : []),
     ...(cut > 0 ? [`${cut} of these ${isOrAre(cut)} not listed: there was no room.`] : []),
     ...(notCompared > 0 ? [`Not compared: ${notCompared} of your manifests: you may not read them.`] : []),
-    counts.length > 0 ? `${counts.join(', ')}; ${compared}.` : nothing,
+    ...(counts.length > 0 ? [`${counts.join(', ')}; ${compared}.`] : refusal ? [] : [nothing]),
   ]
 }
 

@@ -7,7 +7,8 @@ import { nameOf } from '../status-text.ts'
 const removedPhases = new Set(['KEPT', 'REMOVING'])
 
 /**
- * Chooses the sources to compare with: those that are named, or all of the project.
+ * Chooses the sources to compare with: those that are named, or all of the project. Where the repository names no project
+ * of GitLab, it is the only source of the agent.
  *
  * @param names - names or ids
  * @param project - path of the repository's project, or with the root path of GitLab before it
@@ -22,6 +23,7 @@ export function chosenSources(
   const configured = sources.filter(({ phase }) => !removedPhases.has(phase))
   const own = sourcesOfProject(configured, project)
   if (own.length > 0) return own
+  if (configured.length === 1 && (project === undefined || project.startsWith('/'))) return configured
   const known = configured.map(nameOf).join(', ') || 'none'
   const repository = project === undefined ? 'this repository, which has no remote origin' : project
   throw new UsageError(

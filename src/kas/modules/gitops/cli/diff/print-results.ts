@@ -20,7 +20,7 @@ export type Format = (typeof formats)[number]
 export function printResults(results: readonly SourceResult[], format: Format, io: Pick<CliIo, 'stdout' | 'stderr'>) {
   for (const { source, preview, history } of results) {
     if ('problem' in preview) io.stderr.write(`kas diff: source ${source}: ${oneLine(preview.problem)}\n`)
-    else if (format === 'terraform' && isBad(preview))
+    else if (format === 'terraform' && (isBad(preview) || isPartial(preview)))
       io.stderr.write(
         [...problemSentences(preview.end), ...endSentences(preview.end)]
           .map((text) => `kas diff: source ${source}: ${oneLine(text)}\n`)
@@ -70,6 +70,11 @@ export function resultMarkdown(
 /** True if numbers of changes would hide that something is wrong. */
 function isBad(preview: SourceResult['preview']): boolean {
   return resultCode({ preview }) >= 4
+}
+
+/** True if some manifests or objects are in no number, or not listed. */
+function isPartial({ end }: Preview): boolean {
+  return end.notCompared > 0 || end.cut > 0
 }
 
 /**

@@ -20,7 +20,7 @@ const sshAddress = /^[^/:]+:(?!\/\/)(.+)$/
 
 /**
  * Returns the path of the project in GitLab: of the job, or of the remote `origin`. A remote may have the root path of
- * GitLab before it.
+ * GitLab before it. One in a folder of the machine is a whole path, which begins with `/`.
  *
  * @returns undefined: there is no remote
  */
@@ -31,8 +31,9 @@ export async function projectPath(top: string, env: Environment): Promise<string
   if (code !== 0 || address === '') return undefined
   const [, ssh] = sshAddress.exec(address) ?? []
   const path = ssh ?? (URL.canParse(address) ? decoded(new URL(address).pathname) : address)
+  const isLocal = path === address && path.startsWith('/')
   return path
-    .replace(/^\/+/, '')
+    .replace(/^\/+/, isLocal ? '/' : '')
     .replace(/\/+$/, '')
     .replace(/\.git$/, '')
 }

@@ -12,7 +12,7 @@ t.test('the text of a refusal is for callers who may patch the object, and asked
   ] as const) {
     const text = refusalText(problem, { mayPatch, values })
     t.notMatch(text, /planted|webhook/)
-    t.match(text, /^the API server does not take it: /)
+    t.match(text, /^the API server refuses it: /)
     t.match(text, hint)
   }
 })

@@ -145,7 +145,8 @@ t.test('nothing is said to be in order unless all was compared', async (t) => {
   const last = (end: EndInit) => textFormat(preview([], end)).trimEnd().split('\n').at(-1)
   t.equal(last({ objects: 3 }), 'Nothing would change: 3 of 3 manifests compared.')
   for (const end of [{ notCompared: 1 }, { problem: 'x' }, { refusal: { text: 'x' } }]) {
-    t.match(last({ objects: 3, ...end }), /^No change is known: /)
+    const isRefused = 'refusal' in end
+    t.match(last({ objects: 3, ...end }), isRefused ? 'The commit would be refused: x' : /^No change is known: /)
     t.notMatch(markdownFormat(preview([], { objects: 3, ...end })), 'Nothing would change')
   }
   t.match(textFormat(preview([], { commit: '' })), 'no commit of it has been applied yet')
@@ -383,6 +384,7 @@ t.test('Markdown: at most 60,000 characters, then the number of the others', asy
     action: 'created',
     file: 'a.yaml',
     line: 1,
+    field: [{ path: '.data', kind: 'added' }],
   }))
   const note = markdownFormat(preview(many, { objects: 2000, created: 2000 }))
   t.ok(note.length <= 60_000 && note.length > 55_000, `${note.length}`)

@@ -235,7 +235,7 @@ t.test('an answer that comes before all is sent is read', async (t) => {
 
 t.test('bad input: no repository, a project without a source, unknown sources, wrong options', async (t) => {
   const { printed, run, io } = await startKasCli(t, (_, response) => {
-    response.end(JSON.stringify({ ...gitops, sources: [source('42-7')] }))
+    response.end(JSON.stringify({ ...gitops, sources: [source('42-7'), source('42-8')] }))
   })
   Object.assign(io.env, { PATH: process.env.PATH })
   const tree = await GitWorkTree.create(t, { a: 'a' })
@@ -262,7 +262,7 @@ t.test('bad input: no repository, a project without a source, unknown sources, w
   t.equal(await run('diff', tree.path), 2)
   t.match(
     printed.err,
-    'no source of the agent belongs to platform/other. Name one with --source. The agent has: platform/shop',
+    'no source of the agent belongs to platform/other. Name one with --source. The agent has: platform/shop, platform/shop',
   )
   await rm(join(tree.path, '.git'), { recursive: true })
   t.equal(await run('diff', tree.path), 2)
@@ -323,4 +323,22 @@ t.test('the help names options and exit codes', async (t) => {
     t.match(printed.out, word)
   t.match(printed.out, /exit code: 0 nothing would change, 1 there are changes, 2 the command line is wrong,\n/)
   t.ok(printed.out.split('\n').every((line) => line.length <= 132))
+})
+
+t.test('a repository without a project of GitLab is compared with the only source of the agent', async (t) => {
+  const asked: string[] = []
+  const { printed, run, io } = await startKasCli(t, (request, response) => {
+    if (request.method === 'POST') {
+      asked.push(request.url ?? '')
+      response.writeHead(200, { 'content-type': 'application/x-ndjson' })
+      response.end('{"type":"end","source":"42-7","objects":1}\n')
+    } else response.end(JSON.stringify({ ...gitops, sources: [source('42-7')] }))
+  })
+  Object.assign(io.env, { PATH: process.env.PATH })
+  const tree = await GitWorkTree.create(t, { a: 'a' })
+  t.equal(await run('diff', tree.path), 0, printed.err)
+  await tree.git('remote', 'add', 'origin', '/srv/git/any.git')
+  t.equal(await run('diff', tree.path), 0, printed.err)
+  t.equal(asked.length, 2)
+  t.match(asked[0], 'source=42-7')
 })

@@ -13,7 +13,7 @@ t.test('the project is that of the job, or of the remote origin', async (t) => {
     'git@gitlab.example.com:platform/shop.git': 'platform/shop',
     'ssh://git@gitlab.example.com:2222/platform/shop.git/': 'platform/shop',
     'https://gitlab.example.com/%E0%A4%A/shop': '%E0%A4%A/shop',
-    '/srv/git/platform/shop.git': 'srv/git/platform/shop',
+    '/srv/git/platform/shop.git': '/srv/git/platform/shop',
   }
   for (const [address, path] of Object.entries(paths)) {
     await tree.git('remote', 'set-url', 'origin', address)

@@ -174,7 +174,7 @@ t.test('two jobs that make a note at the same time: that of the newer pipeline s
     const said = await write(100, [result('42-7')])
     t.match(gitlab.notes, [{ body: marker(stays) }])
     t.equal(gitlab.notes.length, 1)
-    t.equal(said.includes('stays: it is of pipeline 101'), meanwhile > 100)
+    t.equal(said.includes('stays: the newer pipeline 101 wrote it'), meanwhile > 100)
   }
   const { gitlab, write } = await start(t)
   gitlab.before = (request) => {
