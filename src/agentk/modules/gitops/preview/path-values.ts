@@ -1,4 +1,4 @@
-/** Names by which Kubernetes' own kinds tell the items of a list apart: their values are names, numbers and types. */
+/** Keys that name the items of a list in Kubernetes' own kinds: their values are names, numbers and types. */
 const knownNames: ReadonlySet<string> = new Set([
   'name',
   'namespace',

@@ -7,8 +7,8 @@ t.test('the text of a refusal is for callers who may patch the object, and asked
   t.equal(refusalText(problem, { mayPatch: true, values: true }), problem.text)
   for (const [mayPatch, values, hint] of [
     [true, false, /shown with values/],
-    [false, true, /who may patch it/],
-    [false, false, /who may patch it/],
+    [false, true, /the right to patch it/],
+    [false, false, /the right to patch it/],
   ] as const) {
     const text = refusalText(problem, { mayPatch, values })
     t.notMatch(text, /planted|webhook/)

@@ -351,7 +351,7 @@ const whole = tarOf([
   { name: 'b.yaml', data: '' },
 ])
 
-t.test('property: each end, and each abort, at any block is told, and nothing hangs', async (t) => {
+t.test('property: each end, and each abort, at any block is reported, and nothing hangs', async (t) => {
   const aborted = new KasError({ code: 'BODY_TOO_SLOW' })
   const content = whole.length - tarEnd.length
   for (let at = 0; at <= content; at += 256) {
