@@ -45,6 +45,7 @@ export const limitNames = [
   'calls_at_replica',
   'own_requests_about_agent',
   'waiting_previews',
+  'previews_of_agent',
   'signed_requests',
   'front_check_requests',
   'front_check_sockets',

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
+import { verdicts } from '../../src/agentk/modules/gitops/state/gitops-metrics.ts'
 import { goCodeName } from '../../src/lib/errors.ts'
 import { freshMetrics } from '../support/fresh-programs.ts'
 import { dashboard, rules } from '../support/monitoring/files.ts'
@@ -32,6 +33,9 @@ const foreignMetrics = ['up']
 /** No Gitaly is asked here, so its codes come from the list of gRPC. */
 const grpcCodes = Array.from({ length: 17 }, (_, code) => goCodeName(code) ?? '')
 
+/** Values by label that no program says here, as nothing has happened: agentk follows no source. */
+const listed: Readonly<Record<string, readonly string[]>> = { grpc_code: grpcCodes, verdict: verdicts }
+
 const expressions = [
   ...rules.map(({ alert, expr }) => ({ of: alert, expr })),
   ...dashboard.panels.flatMap(({ title, targets = [] }) => targets.map(({ expr }) => ({ of: title, expr }))),
@@ -52,7 +56,7 @@ t.test('values of labels', async (t) => {
     for (const { metric, matchers } of selectorsOf(expr)) {
       for (const { label, values } of matchers) {
         if (foreignLabels.includes(label)) continue
-        const known = label === 'grpc_code' ? grpcCodes : said.valuesOf(metric, label)
+        const known = listed[label] ?? said.valuesOf(metric, label)
         for (const value of values) {
           compared++
           const pattern = new RegExp(`^(?:${value})$`)

@@ -8,7 +8,7 @@ import type { OwnRequest } from '../../own-endpoint.ts'
 
 /** Previews that a replica asks agents for at once. */
 const maxRunning = 8
-/** Previews that a replica asks one agent for at once. */
+/** Previews that a replica asks one agent for at once (`previews_of_agent`): an agent makes as many for all replicas. */
 const maxRunningOfAgent = 2
 /** Previews of a caller at once, over all agents; its others wait. */
 const maxRunningOfCaller = 1
@@ -70,5 +70,8 @@ function isFull(error: unknown): error is KasError {
 
 function tooMany(cause: KasError): KasError {
   const what = 'previews of this agent'
-  return new KasError({ code: 'TOO_MANY_STREAMS', name: 'previews', limit: maxRunningOfAgent, what }, { cause })
+  return new KasError(
+    { code: 'TOO_MANY_STREAMS', name: 'previews_of_agent', limit: maxRunningOfAgent, what },
+    { cause },
+  )
 }

@@ -62,7 +62,7 @@ t.test('GitOps', { skip, timeout: 180_000 }, async (t) => {
     await eventually(async () => (await value('goes')) === undefined)
     await eventually(async () => (await statusOf('42-8'))?.phase === 'Synced')
     const { metadata } = await ground.get(keyOf('ConfigMap', 'gitops-42-8-sync', 'gitops'))
-    t.strictSame(metadata.annotations ?? {}, {}, 'it was used')
+    t.strictSame(metadata.annotations, { 'agent.gitlab.com/resynced': '' }, 'it was used; the other one is of agentk')
   })
 
   await t.test('paused, and going on; a commit that is wrong; one that is right', async (t) => {

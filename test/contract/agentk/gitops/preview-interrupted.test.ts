@@ -42,7 +42,7 @@ t.test('previews that something interrupts', { skip, timeout: 600_000 }, async (
     t.match(shown.text, /planted/)
     const { objects, text } = await ask(change, { values: false })
     t.strictSame(objects.map(nameOf), ['fails Deployment shop/web', 'changed ConfigMap shop/a'])
-    t.match(objects[0]?.text, /only a new object/)
+    t.match(objects[0]?.text, /a field of it cannot change in place/)
     t.strictSame(objects[1]?.field.map(changeText), ['added .metadata.finalizers[=…] - -> -'])
     t.notMatch(text, /planted|field is immutable/)
   })

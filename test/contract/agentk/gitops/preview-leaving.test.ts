@@ -90,7 +90,7 @@ t.test('what leaves', { skip, timeout: 600_000 }, async (t) => {
     t.strictSame(objects.map(nameOf).sort(), ['waits ConfigMap space/inside', 'waits Namespace space'])
     const space = objects.find(({ key }) => key?.kind === 'Namespace')
     t.strictSame(space?.alsoDeleted, ['ConfigMap/others'])
-    t.match(space?.alsoDeletedText, /all that is in/)
+    t.match(space?.alsoDeletedText, /all objects in Namespace space are deleted with it/)
     t.match(space?.text, /prune_confirm: Namespace/)
   })
 

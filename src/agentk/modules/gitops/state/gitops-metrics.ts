@@ -15,7 +15,7 @@ export interface GitopsMetrics extends StatusReader {
 const endings = [Phase.SYNCED, Phase.FAILING, Phase.REFUSED, Phase.APPROVAL, Phase.PAUSED] as const
 
 /** Verdicts on objects that are not healthy. A suspended one is as somebody wants it. */
-const verdicts = ['degraded', 'missing', 'progressing', 'unknown'] as const
+export const verdicts = ['degraded', 'missing', 'progressing', 'unknown'] as const
 
 export function createGitopsMetrics(register: Registry): GitopsMetrics {
   const registers = [register]
