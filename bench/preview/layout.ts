@@ -1,6 +1,5 @@
 import { stringify } from 'yaml'
 import { configurationFile } from '../drift/layout.ts'
-import { ObjectSet } from '../gitops/objects.ts'
 
 /** ConfigMaps of the previewed source, and of one of its files */
 const [maps, mapsOfFile] = [1000, 100]
@@ -13,7 +12,7 @@ const nestedBytes = 4 * 1024 * 1024
 const nestedFiles = 4
 
 /**
- * What is previewed. `change`: five changed objects of 1,000. `wide`: 9,000 objects, none of which is in the cluster.
+ * Contents of a preview. `change`: five changed objects of 1,000. `wide`: 9,000 objects, none of which is in the cluster.
  * `yaml`: nested lists and aliases. `tar`: empty files without end.
  */
 export const kinds = ['change', 'wide', 'yaml', 'tar'] as const
@@ -22,8 +21,6 @@ export type Kind = (typeof kinds)[number]
 /** id of the previewed source */
 export const previewedSource = '42-1-tenant'
 export const namespace = 'tenant'
-/** objects of the source with the pushes */
-export const others = () => new ObjectSet('other', 100)
 
 export function configuration(): Record<string, string> {
   return configurationFile([

@@ -117,6 +117,19 @@ t.test('the gate of a pipeline', { timeout: 336_000 + 2 * pushes * 3000 }, async
     })
   })
 
+  /** Waits for a commit. @returns `paused`: resolves once the gate has named the paused source */
+  const waitWhilePaused = (commit: string, time: string) => {
+    const { promise: paused, resolve } = Promise.withResolvers<void>()
+    let stderr = ''
+    const write = (text: string) => {
+      stderr += text
+      if (stderr.includes(' is paused, ')) resolve()
+    }
+    const env = { KUBECONFIG: join(stack.folder, files.kubeconfig) }
+    const io = { env, stdout: { write: () => undefined }, stderr: { write }, stdin: Readable.from([]) }
+    return { ended: runCli(['gitops', 'status', '--commit', commit, '--wait', time], io), paused, said: () => stderr }
+  }
+
   await t.test('a paused source is named while the gate waits, and the gate goes on once it is resumed', async (t) => {
     const kubeconfig = join(stack.folder, files.kubeconfig)
     const id = (await status('-o', 'name')).stdout.trim().replace('source/', '')
@@ -124,25 +137,12 @@ t.test('the gate of a pipeline', { timeout: 336_000 + 2 * pushes * 3000 }, async
     const direct = (word: string) => runKas(['gitops', word, id, '--yes'], kubeconfig)
     t.match(await direct('pause'), { code: 0, stdout: `${id} is paused: kas gitops resume ${id} ends that` })
     const pushed = await push('manifests/gate.yaml', map('gate', 'resumed'))
-    const named = Promise.withResolvers<void>()
-    let stderr = ''
-    const io = {
-      env: { KUBECONFIG: kubeconfig },
-      stdout: { write: () => undefined },
-      stderr: {
-        write: (text: string) => {
-          stderr += text
-          if (stderr.includes(' is paused, ')) named.resolve()
-        },
-      },
-      stdin: Readable.from([]),
-    }
-    const waiting = runCli(['gitops', 'status', '--commit', pushed, '--wait', '2m'], io)
-    await Promise.race([named.promise, waiting])
-    t.match(stderr, `is paused, and applies no commit: kas gitops resume ${id} ends the pause\n`)
+    const gate = waitWhilePaused(pushed, '2m')
+    await Promise.race([gate.paused, gate.ended])
+    t.match(gate.said(), `is paused, and applies no commit: kas gitops resume ${id} ends the pause\n`)
     t.not(await read('gate'), 'resumed')
     t.match(await direct('resume'), { code: 0 })
-    t.equal(await waiting, 0, stderr)
+    t.equal(await gate.ended, 0, gate.said())
     t.equal(await read('gate'), 'resumed')
   })
 
@@ -154,29 +154,16 @@ t.test('the gate of a pipeline', { timeout: 336_000 + 2 * pushes * 3000 }, async
       t.match(await runKas(['gitops', 'pause', id, '--yes'], kubeconfig), { code: 0 })
       const before = await git('rev-parse', 'HEAD')
       const discarded = await push('manifests/gate.yaml', map('gate', 'discarded'))
-      const seen = Promise.withResolvers<void>()
-      let stderr = ''
-      const io = {
-        env: { KUBECONFIG: kubeconfig },
-        stdout: { write: () => undefined },
-        stderr: {
-          write: (text: string) => {
-            stderr += text
-            if (stderr.includes(' is paused, ')) seen.resolve()
-          },
-        },
-        stdin: Readable.from([]),
-      }
-      const waiting = runCli(['gitops', 'status', '--commit', discarded, '--wait', '30s'], io)
-      await Promise.race([seen.promise, waiting]) // the commit was at the head
+      const gate = waitWhilePaused(discarded, '30s')
+      await Promise.race([gate.paused, gate.ended]) // the commit was at the head
       await git('reset', '--hard', before)
       const other = await commit('manifests/gate.yaml', map('gate', 'other'))
       await git('push', '--quiet', '--force', 'origin', 'main')
       t.match(await status('--commit', other), { code: 3 }, 'kas knows the new head, and the pause goes on')
       t.match(await runKas(['gitops', 'resume', id, '--yes'], kubeconfig), { code: 0 })
       t.match(await status('--commit', other, '--wait', '2m'), { code: 0 })
-      t.equal(await waiting, 5, stderr)
-      t.match(stderr, `commit ${discarded.slice(0, 8)} was at its head, and is not found in its history now`)
+      t.equal(await gate.ended, 5, gate.said())
+      t.match(gate.said(), `commit ${discarded.slice(0, 8)} was at its head, and is not found in its history now`)
       t.equal(await read('gate'), 'other')
     },
   )

@@ -2,7 +2,7 @@
 // @generated from file gitops_drift.proto (package agentk.gitops.v1, syntax proto3)
 /* eslint-disable */
 
-// What differs between Git and the cluster (doc/guide/drift.md).
+// Differences between Git and the cluster (doc/guide/drift.md).
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";

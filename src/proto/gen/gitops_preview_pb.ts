@@ -2,7 +2,7 @@
 // @generated from file gitops_preview.proto (package agentk.gitops.v1, syntax proto3)
 /* eslint-disable */
 
-// What a change would do to the cluster before it is merged (doc/guide/preview.md).
+// Previews of a change: its effect on the cluster before it is merged (doc/guide/preview.md).
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
@@ -172,7 +172,7 @@ export const PreviewResponseSchema: GenMessage<PreviewResponse> = /*@__PURE__*/
   messageDesc(file_gitops_preview, 4);
 
 /**
- * What the change does to an object, or what another has changed in the cluster.
+ * An object that the change affects, or that others have changed in the cluster.
  *
  * @generated from message agentk.gitops.v1.PreviewedObject
  */

@@ -18,7 +18,7 @@ export interface RecordedBreakage {
   readonly culprit: string
 }
 
-/** Those that show themselves within some seconds. */
+/** Breakages that show themselves within some seconds. */
 const soon = ['root-refused', 'command-not-found', 'job-failed-for-good']
 
 /** @param count - above 3: all twelve. @param vectors - folder of the shared situations */

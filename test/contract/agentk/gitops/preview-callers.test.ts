@@ -3,7 +3,7 @@ import { followSource, mapOf } from './followed-source.ts'
 import { Ground, keyOf, skip } from './ground.ts'
 import { type Answered, allow, askForPreview, countsOf, nameOf, RecordingClient } from './preview-questions.ts'
 
-/** What callers of different rights see of a change, and what the cluster may not tell them. */
+/** Callers of different rights see different parts of a change, and nothing shows them whether the rest exists. */
 
 const planted = 'planted-secret-value'
 const secret = (name: string, data: Record<string, string>, more: object = {}) =>

@@ -4,7 +4,7 @@ import { followSource, mapOf } from './followed-source.ts'
 import { Ground, keyOf, skip } from './ground.ts'
 import { askForPreview, nameOf } from './preview-questions.ts'
 
-/** What leaves Git, as agentk will treat it: deleted with what goes with it, waiting, or staying. */
+/** Objects that leave Git, as agentk will treat them: deleted with all that goes with them, waiting, or staying. */
 
 const marks = {
   own: { 'agent.gitlab.com/prune': 'never' },

@@ -3,7 +3,7 @@ import { followSource, mapOf } from './followed-source.ts'
 import { Ground, keyOf, skip } from './ground.ts'
 import { askForPreview, changeText, countsOf, nameOf, RecordingClient } from './preview-questions.ts'
 
-/** What a change would do, asked from agentk with a real API server. */
+/** Previews of changes by agentk, with a real API server. */
 
 /** objects of the source; a few of them change */
 const count = Number(process.env.KAS_PREVIEW_OBJECTS ?? 100)

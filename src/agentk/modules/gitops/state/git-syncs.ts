@@ -176,14 +176,19 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
   }
 
   resynced(id: string, resync: string): void {
-    const path = this.#place && `${this.#place.path}/${this.#place.nameOf(id)}`
+    const path = this.#placeOf(id)
     if (path !== undefined) this.#resyncs.done(path, resync)
   }
 
   /** Returns the path of a source's object; empty: it does not exist yet. */
   pathOf(id: string): string {
-    const path = this.#place && `${this.#place.path}/${this.#place.nameOf(id)}`
+    const path = this.#placeOf(id)
     return path !== undefined && this.#made.has(path) ? path : ''
+  }
+
+  /** Returns the path that a source's object has, or will have; undefined: the place is not known yet. */
+  #placeOf(id: string): string | undefined {
+    return this.#place && `${this.#place.path}/${this.#place.nameOf(id)}`
   }
 
   /** Writes the state soon, as it is then, until the API server takes it. */

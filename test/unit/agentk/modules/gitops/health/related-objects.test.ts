@@ -5,7 +5,7 @@ import { maxExplainedChars, maxNamespaceChars } from '../../../../../../src/agen
 import { Counter } from '../../../../../../src/lib/counter.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 
-/** What workloads own in a namespace, with an API server that lists, and whose watches stay open or are refused. */
+/** Objects that workloads own, with an API server that lists, and whose watches stay open or are refused. */
 
 interface Owned {
   readonly name: string

@@ -5,7 +5,7 @@ import { refusalText } from '../../../../../../src/agentk/modules/gitops/preview
 import { shownFields } from '../../../../../../src/agentk/modules/gitops/preview/shown-fields.ts'
 import { PreviewResponseSchema } from '../../../../../../src/proto/gen/gitops_preview_pb.ts'
 
-/** What is sent of a preview, and within which bounds. */
+/** Messages of a preview, and their bounds. */
 
 const keyOf = (kind: string) => ({ group: '', kind, namespace: 'shop', name: 'one' })
 
